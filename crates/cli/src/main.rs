@@ -1,0 +1,2 @@
+//! The kumiki command.
+fn main() {}

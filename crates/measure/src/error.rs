@@ -1,0 +1,68 @@
+//! Everything that can go wrong while measuring.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of this crate. The text says what failed, on which thing, with
+/// which value and limit, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call of the harness or of a case failed.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, on which thing.
+        what: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The machine lacks something; the case is skipped and the rest goes on.
+    #[error("{feature} is not available: {needs}")]
+    Unsupported {
+        /// What is missing.
+        feature: String,
+        /// What it would take.
+        needs: String,
+    },
+    /// A value that the caller chose cannot work.
+    #[error("{0}")]
+    Invalid(String),
+    /// A file could not be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A measured program broke its protocol or died.
+    #[error("measured program {program}: {what}")]
+    Program {
+        /// Which one.
+        program: String,
+        /// What it did.
+        what: String,
+    },
+}
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Wraps the calling thread's `errno`.
+    pub fn last_os(what: impl Into<String>) -> Self {
+        Error::os(what, io::Error::last_os_error())
+    }
+
+    /// Wraps an I/O error (or a `rustix::io::Errno`).
+    pub fn os(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Error::Os { what: what.into(), source: source.into() }
+    }
+
+    /// A thing that the machine lacks, and what it would take.
+    pub fn unsupported(feature: impl Into<String>, needs: impl Into<String>) -> Self {
+        Error::Unsupported { feature: feature.into(), needs: needs.into() }
+    }
+}

@@ -1,0 +1,86 @@
+//! Reads the clocks around an operation.
+
+use std::ops::Sub;
+
+use kumiki_sys::clock::Clock;
+
+use crate::error::Result;
+use crate::schema::CpuTime;
+
+/// How long a number of operations took together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Wall time, nanoseconds.
+    pub wall_ns: f64,
+    /// Processor time, nanoseconds.
+    pub cpu: CpuTime,
+}
+
+/// The clocks. Wall time is read innermost, so that reading processor time
+/// (a system call) does not count.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    clock: Clock,
+}
+
+impl Meter {
+    /// A meter on this clock.
+    pub fn new(clock: Clock) -> Self {
+        Meter { clock }
+    }
+
+    /// The wall clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Times `operations`.
+    #[inline]
+    pub fn time(&self, operations: impl FnOnce() -> Result<()>) -> Result<Sample> {
+        let cpu = processor_time();
+        let start = self.clock.start();
+        let outcome = operations();
+        let end = self.clock.end();
+        let cpu = processor_time() - cpu;
+        outcome?;
+        Ok(Sample { wall_ns: self.clock.ns(end.saturating_sub(start)), cpu })
+    }
+}
+
+/// Processor time used until now by this process and its waited children.
+/// Resolution 1 µs (`struct rusage`).
+fn processor_time() -> CpuTime {
+    let own = usage(libc::RUSAGE_SELF);
+    let children = usage(libc::RUSAGE_CHILDREN);
+    CpuTime {
+        user_ns: ns(own.ru_utime),
+        system_ns: ns(own.ru_stime),
+        children_ns: ns(children.ru_utime) + ns(children.ru_stime),
+    }
+}
+
+/// `getrusage(2)` of this process (`RUSAGE_SELF`) or its children.
+pub(crate) fn usage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is writable and of the size the kernel writes. The call
+    // can only fail for a bad `who` or pointer, and then leaves zeros.
+    unsafe { libc::getrusage(who, &mut usage) };
+    usage
+}
+
+fn ns(t: libc::timeval) -> f64 {
+    t.tv_sec as f64 * 1e9 + t.tv_usec as f64 * 1e3
+}
+
+impl Sub for CpuTime {
+    type Output = CpuTime;
+
+    fn sub(self, earlier: CpuTime) -> CpuTime {
+        CpuTime {
+            user_ns: self.user_ns - earlier.user_ns,
+            system_ns: self.system_ns - earlier.system_ns,
+            children_ns: self.children_ns - earlier.children_ns,
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The shape of a result, in memory and as JSON: what was measured, where, and
+//! every sample behind each figure.
+//!
+//! Only [`Visit`]s are facts; a [`Row`]'s figures are derived from its visits
+//! by [`Row::summarise`](crate::summary), and [`Slope`]s from rows. The store keeps the
+//! facts, so that a better statistic can be computed from an old run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON and of the store. A reader refuses a newer one.
+pub const SCHEMA: u32 = 1;
+
+/// One parameter's value.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// `huge`, `fixed`, …
+    Flag(bool),
+    /// A count or a size; the parameter's name carries the unit (`data_bytes`).
+    Number(u64),
+    /// One of a few words (`touch`: none, read, write).
+    Word(String),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Flag(v) => v.fmt(f),
+            Value::Number(v) => v.fmt(f),
+            Value::Word(v) => v.fmt(f),
+        }
+    }
+}
+
+impl From<bool> for Value {
+    fn from(v: bool) -> Self {
+        Value::Flag(v)
+    }
+}
+impl From<u64> for Value {
+    fn from(v: u64) -> Self {
+        Value::Number(v)
+    }
+}
+impl From<usize> for Value {
+    fn from(v: usize) -> Self {
+        Value::Number(v as u64)
+    }
+}
+impl From<&str> for Value {
+    fn from(v: &str) -> Self {
+        Value::Word(v.to_owned())
+    }
+}
+
+/// A case's parameters by name. Case name and parameters together identify a
+/// row within a run and across runs.
+pub type Params = BTreeMap<String, Value>;
+
+/// What a row's figures count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    /// Nanoseconds an operation; less is better.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// 10⁹ bytes a second; more is better.
+    #[serde(rename = "GB/s")]
+    GigabytesPerSecond,
+}
+
+impl Unit {
+    /// The unit as it is printed and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::GigabytesPerSecond => "GB/s",
+        }
+    }
+
+    /// Whether a larger figure is a worse one.
+    pub fn less_is_better(self) -> bool {
+        self == Unit::Nanoseconds
+    }
+}
+
+/// Processor time, in nanoseconds: of this process and of the children it
+/// waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode, the measuring process itself (all its threads).
+    pub user_ns: f64,
+    /// In the kernel, the measuring process itself.
+    pub system_ns: f64,
+    /// User and kernel mode, the children that were waited for.
+    pub children_ns: f64,
+}
+
+impl CpuTime {
+    /// All of it.
+    pub fn total_ns(&self) -> f64 {
+        self.user_ns + self.system_ns + self.children_ns
+    }
+}
+
+/// What else happened on the machine during a visit. A count that the machine
+/// cannot report is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Activity {
+    /// Length of the visit, nanoseconds.
+    pub wall_ns: f64,
+    /// Minor page faults of the measuring process and its waited children.
+    pub minor_faults: u64,
+    /// Major page faults (a disk was read).
+    pub major_faults: u64,
+    /// Times the measuring process gave the cpu up by itself.
+    pub voluntary_switches: u64,
+    /// Times it was taken off the cpu.
+    pub involuntary_switches: u64,
+    /// Time a hypervisor took the measured cpus away, nanoseconds.
+    pub steal_ns: Option<u64>,
+    /// Interrupts on the measured cpus.
+    pub interrupts: Option<u64>,
+    /// Time the measured cpus worked for somebody else, nanoseconds.
+    pub other_cpu_ns: Option<f64>,
+}
+
+/// One stay at a case within a run: fresh set-up, warm-up, then samples in a
+/// row. A run visits every case several times, and the visits of one case are
+/// as far apart as the run allows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Operations in one sample.
+    pub batch: u64,
+    /// What the sampler itself cost, nanoseconds an operation, already
+    /// subtracted from the samples.
+    pub overhead_ns: f64,
+    /// The samples in the row's unit, in the order they were taken. None is
+    /// ever dropped.
+    pub samples: Vec<f64>,
+    /// Processor time of one operation, mean over the visit.
+    pub cpu: CpuTime,
+    /// Raw cache-line round trip between the cpus used, before the visit;
+    /// `None` on a machine with one cpu.
+    pub round_trip_before_ns: Option<f64>,
+    /// The same after the visit.
+    pub round_trip_after_ns: Option<f64>,
+    /// What else went on.
+    pub activity: Activity,
+    /// Why this visit is not to be trusted, in words; empty if undisturbed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<String>,
+}
+
+/// One case with one set of parameters: the figures, and the facts below them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Dotted name, e.g. `process.fork`.
+    pub case: String,
+    /// Parameters that this row was measured with.
+    pub params: Params,
+    /// Unit of `median`, `p99`, `ci`, `min`, `mad` and the samples.
+    pub unit: Unit,
+    /// Samples.
+    pub n: usize,
+    /// Median of all samples.
+    pub median: f64,
+    /// 99 % of the samples are at least as good as this.
+    pub p99: f64,
+    /// 95 % confidence interval of the median: bootstrap over visits, then
+    /// over samples within a visit.
+    pub ci: [f64; 2],
+    /// The smallest sample.
+    pub min: f64,
+    /// Median absolute deviation from the median, not scaled.
+    pub mad: f64,
+    /// Samples further than 5 scaled MADs from the median: counted, not dropped.
+    pub outliers: usize,
+    /// Processor time of one operation, nanoseconds, all of it.
+    pub cpu_ns: f64,
+    /// The parts of `cpu_ns`.
+    pub cpu: CpuTime,
+    /// Whether any visit was disturbed.
+    pub disturbed: bool,
+    /// The different reasons, in words.
+    #[serde(default)]
+    pub disturbances: Vec<String>,
+    /// Median over the visits of the raw cache-line round trip between the
+    /// cpus used, nanoseconds.
+    pub round_trip_ns: Option<f64>,
+    /// The cpus the case ran on: its own, and its partner's if it has one.
+    pub cpus: Vec<usize>,
+    /// The facts.
+    pub visits: Vec<Visit>,
+}
+
+/// How a case's cost grows with one size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slope {
+    /// The rows' case.
+    pub case: String,
+    /// The parameter that varies, in bytes.
+    pub param: String,
+    /// The parameters that stay.
+    pub params: Params,
+    /// Nanoseconds for each 4 KiB page, below the knee if there is one.
+    pub ns_per_page: f64,
+    /// 95 % confidence interval of `ns_per_page`.
+    pub ci: [f64; 2],
+    /// Cost at size zero by the same line, nanoseconds.
+    pub base_ns: f64,
+    /// Share of the variance that the line explains.
+    pub r2: f64,
+    /// Where the line breaks, if two lines explain the rows clearly better.
+    pub knee_bytes: Option<u64>,
+    /// Nanoseconds a page beyond the knee.
+    pub ns_per_page_beyond: Option<f64>,
+}
+
+/// A case that could not run here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// Dotted name.
+    pub case: String,
+    /// Its parameters.
+    pub params: Params,
+    /// What is missing and what to do.
+    pub reason: String,
+}
+
+/// Where and in which state it was measured. What could not be read is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Kernel build string.
+    pub kernel_version: String,
+    /// `PRETTY_NAME` of the distribution.
+    pub os: String,
+    /// Processor's own name.
+    pub cpu_model: String,
+    /// Cpus online.
+    pub cpus: usize,
+    /// Cpus that this process may use.
+    pub cpus_allowed: String,
+    /// Physical cores.
+    pub cores: usize,
+    /// Hardware threads of a core.
+    pub threads_per_core: usize,
+    /// NUMA nodes.
+    pub numa_nodes: usize,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Last-level cache, bytes.
+    pub cache_bytes: Option<u64>,
+    /// Name of the hypervisor, if there is one.
+    pub hypervisor: Option<String>,
+    /// Time stamp counter, Hz, as calibrated.
+    pub tsc_hz: Option<f64>,
+    /// Name of the clock that took the samples.
+    pub clock: String,
+    /// cpufreq governor.
+    pub governor: Option<String>,
+    /// Turbo or boost on.
+    pub boost: Option<bool>,
+    /// Transparent huge pages: always, madvise, never.
+    pub transparent_huge_pages: Option<String>,
+    /// Active mitigations of processor faults, one a line.
+    pub mitigations: Vec<String>,
+    /// Load average of the last minute at the start.
+    pub load: Option<f64>,
+    /// Raw cache-line round trip at the start between the cpus used, nanoseconds.
+    pub round_trip_ns: Option<f64>,
+}
+
+/// How the run was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// A name that a person gave.
+    pub label: Option<String>,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// Seconds from start to end.
+    pub seconds: f64,
+    /// `quick`, `default` or `full`.
+    pub mode: String,
+    /// The command line that makes it again.
+    pub command: String,
+    /// Version of Kumiki.
+    pub version: String,
+    /// False if it was interrupted: what was done is here, the rest is missing.
+    pub complete: bool,
+    /// Peak memory of the tool beside what a case asks for, bytes.
+    pub peak_bytes: Option<u64>,
+}
+
+/// A whole result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// How.
+    #[serde(default)]
+    pub run: Run,
+    /// Where.
+    pub machine: Machine,
+    /// What.
+    pub rows: Vec<Row>,
+    /// How it grows.
+    #[serde(default)]
+    pub slopes: Vec<Slope>,
+    /// What could not run.
+    #[serde(default)]
+    pub skipped: Vec<Skipped>,
+}

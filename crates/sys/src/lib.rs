@@ -1,0 +1,3 @@
+//! Raw ground.
+
+pub mod clock;
