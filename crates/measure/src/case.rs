@@ -29,6 +29,17 @@ pub trait Workload {
     /// what that process reports.
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample>;
 
+    /// The sampler's own share of such a sample: the same clocks around the
+    /// same loop without the operation. Subtracted from each sample.
+    fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        meter.time(|| {
+            for iteration in 0..iterations {
+                std::hint::black_box(iteration);
+            }
+            Ok(())
+        })
+    }
+
     /// Operations that one sample can hold at most (`None`: any number).
     fn max_batch(&self) -> Option<u64> {
         None

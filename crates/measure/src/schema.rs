@@ -122,10 +122,13 @@ pub struct Activity {
     pub involuntary_switches: u64,
     /// Time a hypervisor took the measured cpus away, nanoseconds.
     pub steal_ns: Option<u64>,
-    /// Interrupts on the measured cpus.
+    /// Interrupts of the whole machine.
     pub interrupts: Option<u64>,
     /// Time the measured cpus worked for somebody else, nanoseconds.
     pub other_cpu_ns: Option<f64>,
+    /// Time the measuring thread was ready to run but a task that is not of
+    /// the case ran instead, nanoseconds.
+    pub lost_cpu_ns: Option<f64>,
 }
 
 /// One stay at a case within a run: fresh set-up, warm-up, then samples in a
@@ -275,6 +278,8 @@ pub struct Machine {
     pub mitigations: Vec<String>,
     /// Load average of the last minute at the start.
     pub load: Option<f64>,
+    /// File system of the scratch folder, and the folder.
+    pub scratch: String,
     /// Raw cache-line round trip at the start between the cpus used, nanoseconds.
     pub round_trip_ns: Option<f64>,
 }
