@@ -1,2 +1,48 @@
-//! Chores.
-fn main() {}
+//! The project's own chores, run as `cargo xtask CHORE`.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod debian;
+mod deny;
+mod layers;
+mod lint;
+mod run;
+mod test;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Runs every test; installs the Debian packages that the tests need
+    Test,
+    /// Checks format, clippy, layers, documentation, licences
+    Lint,
+    /// Measures a part as a user runs it and checks what it promises
+    Bench {
+        /// What to measure
+        name: bench::Name,
+        /// Writes the rows to this file as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Checks the long promises too (some minutes more)
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().chore {
+        Chore::Test => test::test(),
+        Chore::Lint => lint::lint(),
+        Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
+    }
+}

@@ -1,0 +1,270 @@
+//! `kumiki measure` and `kumiki report`, run as a user runs them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use kumiki_measure::schema::{self, Results, SCHEMA};
+
+use super::{Must, Outcome, Row};
+use crate::run::{cargo, program, read, run, target_folder};
+
+const QUICK_REPORT_S: f64 = 60.0;
+const DEFAULT_REPORT_S: f64 = 300.0;
+const PEAK_MIB: f64 = 100.0;
+const AGREEMENT_PERCENT: f64 = 90.0;
+
+/// Builds the tool and measures it; `long` also makes the default report.
+pub(super) fn measure(long: bool) -> Result<Outcome> {
+    run(&mut cargo("build --release --locked --package kumiki-cli"))?;
+    let folder = tempfile::tempdir().context("making a folder for this bench's files")?;
+    let kumiki = Kumiki { binary: target_folder()?.join("release/kumiki"), folder: folder.path() };
+
+    let seconds = kumiki.report(&["report", "--quick"])?;
+    let mut musts = vec![Must::at_most("quick report, time", seconds, QUICK_REPORT_S, "s")];
+    if long {
+        let seconds = kumiki.report(&["report"])?;
+        musts.push(Must::at_most("default report, time", seconds, DEFAULT_REPORT_S, "s"));
+    }
+    let first = kumiki.measure()?;
+    let second = kumiki.measure()?;
+    musts.push(memory(&[&first, &second]));
+    musts.push(repeatability(&first, &second));
+    let rows = first.rows.iter().map(row).collect();
+    Ok(Outcome { machine: first.machine, rows, musts })
+}
+
+/// The release binary, with its files in a folder of ours.
+struct Kumiki<'a> {
+    binary: PathBuf,
+    folder: &'a Path,
+}
+
+impl Kumiki<'_> {
+    /// Makes a report. Seconds.
+    fn report(&self, words: &[&str]) -> Result<f64> {
+        let mut command = self.command(words);
+        let page = self.folder.join("report.html");
+        command.arg("--output").arg(&page);
+        let start = Instant::now();
+        run(&mut command)?;
+        let seconds = start.elapsed().as_secs_f64();
+        ensure!(page.is_file(), "`kumiki report` ended well but wrote no {}", page.display());
+        Ok(seconds)
+    }
+
+    /// Makes a quick run.
+    fn measure(&self) -> Result<Results> {
+        parse(&read(&mut self.command(&["measure", "--quick", "--json"]))?)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = program(&self.binary.to_string_lossy(), words.iter().copied());
+        command.arg("--db").arg(self.folder.join("results.db"));
+        command
+    }
+}
+
+fn parse(json: &str) -> Result<Results> {
+    let results: Results = serde_json::from_str(json).context("result of `kumiki measure`")?;
+    let schema = results.schema;
+    ensure!(schema == SCHEMA, "`kumiki measure` wrote schema {schema}, this bench reads {SCHEMA}");
+    Ok(results)
+}
+
+/// The larger peak of the runs, without what the cases asked for.
+fn memory(runs: &[&Results]) -> Must {
+    let name = "memory of the tool beside its cases, peak";
+    let peaks: Option<Vec<u64>> = runs.iter().map(|results| results.run.peak_bytes).collect();
+    match peaks.and_then(|peaks| peaks.into_iter().max()) {
+        Some(bytes) => {
+            let mib = bytes as f64 / f64::from(1 << 20);
+            let mut must = Must::at_most(name, mib, PEAK_MIB, "MiB");
+            must.limit = format!("below {PEAK_MIB} MiB");
+            must.holds = mib < PEAK_MIB;
+            must
+        }
+        None => Must::unknown(name, "not recorded by the run"),
+    }
+}
+
+/// Whether two runs in a row agree within their printed intervals; names the
+/// rows that do not on stderr.
+fn repeatability(first: &Results, second: &Results) -> Must {
+    let name = "rows of two runs in a row that agree";
+    let compared = compare(first, second);
+    for row in compared.iter().filter(|row| !row.agrees()) {
+        eprintln!("differs: {row}");
+    }
+    let disturbed = compared.iter().filter(|row| row.disturbed).count();
+    let agreed = compared.iter().filter(|row| row.agrees()).count();
+    if compared.is_empty() {
+        return Must::unknown(name, "the runs have no rows");
+    }
+    let percent = 100.0 * agreed as f64 / compared.len() as f64;
+    let mut must = Must::at_least(name, percent, AGREEMENT_PERCENT, "%");
+    must.figure += &format!(", {agreed} of {}, {disturbed} disturbed", compared.len());
+    must
+}
+
+/// The same case with the same parameters in two runs.
+#[derive(Debug)]
+struct Compared {
+    title: String,
+    /// Confidence intervals; `None` where a run lacks the row.
+    ci: [Option<[f64; 2]>; 2],
+    disturbed: bool,
+}
+
+impl Compared {
+    /// Whether the intervals overlap. A row that only one run has does not agree.
+    fn agrees(&self) -> bool {
+        matches!(self.ci, [Some([a_low, a_high]), Some([b_low, b_high])]
+            if a_low <= b_high && b_low <= a_high)
+    }
+}
+
+impl std::fmt::Display for Compared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:", self.title)?;
+        for ci in self.ci {
+            match ci {
+                Some([low, high]) => write!(f, " [{low:.1}, {high:.1}]")?,
+                None => write!(f, " missing")?,
+            }
+        }
+        f.write_str(if self.disturbed { ", disturbed" } else { "" })
+    }
+}
+
+fn compare(first: &Results, second: &Results) -> Vec<Compared> {
+    let same = |a: &schema::Row, b: &schema::Row| a.case == b.case && a.params == b.params;
+    let both = first.rows.iter().map(|row| {
+        let other = second.rows.iter().find(|other| same(row, other));
+        Compared {
+            title: title(row),
+            ci: [Some(row.ci), other.map(|other| other.ci)],
+            disturbed: row.disturbed || other.is_some_and(|other| other.disturbed),
+        }
+    });
+    let added = second.rows.iter().filter(|row| !first.rows.iter().any(|other| same(row, other)));
+    let added = added.map(|row| Compared {
+        title: title(row),
+        ci: [None, Some(row.ci)],
+        disturbed: row.disturbed,
+    });
+    both.chain(added).collect()
+}
+
+/// A case with its parameters, e.g. `process.fork data_bytes=4096 touch=read`.
+fn title(row: &schema::Row) -> String {
+    let params = row.params.iter().map(|(name, value)| format!(" {name}={value}"));
+    std::iter::once(row.case.clone()).chain(params).collect()
+}
+
+/// In the shape that every bench writes. Only a case on two cpus has the
+/// cache-line round trip as its limit.
+fn row(row: &schema::Row) -> Row {
+    Row {
+        case: title(row),
+        subject: "kumiki".to_owned(),
+        n: row.n,
+        unit: row.unit,
+        median: row.median,
+        p99: row.p99,
+        ci: row.ci,
+        limit: row.round_trip_ns.filter(|_| row.cpus.len() > 1),
+        base: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn sample(case: &str, params: Value, ci: [f64; 2]) -> Value {
+        json!({
+            "case": case, "params": params, "unit": "ns", "n": 5, "median": ci[0], "p99": ci[1],
+            "ci": ci, "min": ci[0], "mad": 0.0, "outliers": 0, "cpu_ns": 1.0,
+            "cpu": {"user_ns": 1.0, "system_ns": 0.0, "children_ns": 0.0}, "disturbed": false,
+            "round_trip_ns": 50.0, "cpus": [0], "visits": [],
+        })
+    }
+
+    fn results(rows: &[Value]) -> Results {
+        parse(&json!({"schema": 1, "machine": {}, "rows": rows}).to_string()).unwrap()
+    }
+
+    #[test]
+    fn overlapping_intervals_agree_and_others_do_not() {
+        let fork = |size, ci| sample("process.fork", json!({"data_bytes": size}), ci);
+        let first = results(&[fork(0, [1.0, 2.0]), fork(4096, [1.0, 2.0]), fork(8192, [5.0, 6.0])]);
+        // In another order; touching, apart, inside.
+        let second =
+            results(&[fork(8192, [5.5, 5.6]), fork(0, [2.0, 3.0]), fork(4096, [2.1, 3.0])]);
+        let agreed: Vec<_> = compare(&first, &second).iter().map(Compared::agrees).collect();
+        assert_eq!(agreed, [true, false, true]);
+        let must = repeatability(&first, &second);
+        assert!(!must.holds);
+        assert_eq!(must.figure, "66.7 %, 2 of 3, 0 disturbed");
+    }
+
+    #[test]
+    fn nine_of_ten_are_enough() {
+        let rows = |odd| -> Vec<_> {
+            let ci = |i| if i < odd { [5.0, 6.0] } else { [1.0, 2.0] };
+            (0..10).map(|i| sample("a", json!({"i": i}), ci(i))).collect()
+        };
+        assert!(repeatability(&results(&rows(0)), &results(&rows(1))).holds);
+        assert!(!repeatability(&results(&rows(0)), &results(&rows(2))).holds);
+    }
+
+    #[test]
+    fn a_row_that_one_run_lacks_does_not_agree() {
+        let both = sample("a", json!({}), [1.0, 2.0]);
+        let one = sample("b", json!({}), [1.0, 2.0]);
+        for (first, second) in [(vec![both.clone(), one.clone()], vec![both.clone()]), {
+            (vec![both.clone()], vec![both.clone(), one.clone()])
+        }] {
+            let compared = compare(&results(&first), &results(&second));
+            let agreed: Vec<_> = compared.iter().map(|row| (&*row.title, row.agrees())).collect();
+            assert_eq!(agreed, [("a", true), ("b", false)]);
+        }
+    }
+
+    #[test]
+    fn runs_without_rows_prove_nothing() {
+        assert!(!repeatability(&results(&[]), &results(&[])).holds);
+    }
+
+    #[test]
+    fn the_larger_peak_counts_and_a_missing_one_fails() {
+        let with = |mib: Option<u64>| {
+            let mut results = results(&[]);
+            results.run.peak_bytes = mib.map(|mib| mib << 20);
+            results
+        };
+        assert!(memory(&[&with(Some(40)), &with(Some(99))]).holds);
+        assert!(!memory(&[&with(Some(100)), &with(Some(40))]).holds);
+        assert!(!memory(&[&with(Some(40)), &with(None)]).holds);
+    }
+
+    #[test]
+    fn the_round_trip_limits_only_what_uses_two_cpus() {
+        let mut value = sample("ipc.pipe", json!({"bytes": 1, "way": "far"}), [1.0, 2.0]);
+        let one = row(&results(&[value.clone()]).rows[0]);
+        value["cpus"] = json!([0, 1]);
+        let two = row(&results(&[value]).rows[0]);
+        assert_eq!(one.case, "ipc.pipe bytes=1 way=far");
+        assert_eq!((one.limit, two.limit), (None, Some(50.0)));
+    }
+
+    #[test]
+    fn another_schema_is_refused() {
+        let error = parse(r#"{"schema": 2, "machine": {}, "rows": []}"#).unwrap_err();
+        assert!(error.to_string().contains("schema 2"), "{error}");
+    }
+}

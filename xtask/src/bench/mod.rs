@@ -1,0 +1,184 @@
+//! `cargo xtask bench NAME`: measures a part as its user runs it and checks
+//! what the part promises. Never a test: a person or a script judges.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use kumiki_measure::schema::{Machine, SCHEMA, Unit};
+use serde::Serialize;
+
+mod measure;
+
+/// Every bench.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Name {
+    /// `kumiki measure` and `kumiki report`: time, memory, repeatability
+    Measure,
+}
+
+/// What a bench hands back.
+struct Outcome {
+    machine: Machine,
+    rows: Vec<Row>,
+    musts: Vec<Must>,
+}
+
+/// One figure of one subject, in the shape that every bench writes.
+#[derive(Debug, PartialEq, Serialize)]
+struct Row {
+    /// What was done, with its parameters.
+    case: String,
+    /// Who did it: `kumiki`, or a peer measured beside it.
+    subject: String,
+    /// Samples.
+    n: usize,
+    unit: Unit,
+    median: f64,
+    p99: f64,
+    /// 95 % confidence interval of the median.
+    ci: [f64; 2],
+    /// The raw reference of the same interleaved run, e.g. the cache-line round
+    /// trip: nothing can be better.
+    limit: Option<f64>,
+    /// The plain way to do the same, of the same run.
+    base: Option<f64>,
+}
+
+/// A promise, the figure that was measured, and whether it holds.
+#[derive(Debug)]
+struct Must {
+    name: String,
+    figure: String,
+    limit: String,
+    holds: bool,
+}
+
+impl Must {
+    /// `figure` must be at most `limit`.
+    fn at_most(name: &str, figure: f64, limit: f64, unit: &str) -> Self {
+        Must {
+            name: name.to_owned(),
+            figure: format!("{figure:.1} {unit}"),
+            limit: format!("at most {limit} {unit}"),
+            holds: figure <= limit,
+        }
+    }
+
+    /// `figure` must be at least `limit`.
+    fn at_least(name: &str, figure: f64, limit: f64, unit: &str) -> Self {
+        Must {
+            name: name.to_owned(),
+            figure: format!("{figure:.1} {unit}"),
+            limit: format!("at least {limit} {unit}"),
+            holds: figure >= limit,
+        }
+    }
+
+    /// There is no figure, which is a failure too.
+    fn unknown(name: &str, why: &str) -> Self {
+        Must { name: name.to_owned(), figure: why.to_owned(), limit: String::new(), holds: false }
+    }
+}
+
+/// Runs a bench; fails if a promise does not hold.
+pub(crate) fn bench(name: Name, json: Option<&Path>, check: bool) -> Result<()> {
+    // Opened first: an unwritable file must not cost a run of minutes.
+    let json = json.map(|path| {
+        let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
+        anyhow::Ok((path, BufWriter::new(file)))
+    });
+    let json = json.transpose()?;
+
+    let outcome = match name {
+        Name::Measure => measure::measure(check)?,
+    };
+    if let Some((path, mut file)) = json {
+        write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
+    }
+    print_musts(&mut std::io::stdout().lock(), &outcome.musts)?;
+    let broken = outcome.musts.iter().filter(|must| !must.holds).count();
+    if broken > 0 {
+        bail!("{broken} of {} promises do not hold", outcome.musts.len());
+    }
+    Ok(())
+}
+
+fn write_json(out: &mut impl Write, outcome: &Outcome) -> Result<()> {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: u32,
+        machine: &'a Machine,
+        rows: &'a [Row],
+    }
+    let document = Document { schema: SCHEMA, machine: &outcome.machine, rows: &outcome.rows };
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+fn print_musts(out: &mut impl Write, musts: &[Must]) -> std::io::Result<()> {
+    for Must { name, figure, limit, holds } in musts {
+        let verdict = if *holds { "holds" } else { "FAILS" };
+        let limit = if limit.is_empty() { String::new() } else { format!(" ({limit})") };
+        writeln!(out, "{verdict}  {name}: {figure}{limit}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_limit_itself_holds_and_what_is_beyond_does_not() {
+        assert!(Must::at_most("time", 60.0, 60.0, "s").holds);
+        assert!(!Must::at_most("time", 60.1, 60.0, "s").holds);
+        assert!(Must::at_least("agreement", 90.0, 90.0, "%").holds);
+        assert!(!Must::at_least("agreement", 89.9, 90.0, "%").holds);
+        // A figure that is not a number proves nothing.
+        assert!(!Must::at_most("time", f64::NAN, 60.0, "s").holds);
+    }
+
+    #[test]
+    fn a_verdict_names_figure_and_limit() {
+        let mut out = Vec::new();
+        let musts =
+            [Must::at_most("report", 41.23, 60.0, "s"), Must::unknown("memory", "not recorded")];
+        print_musts(&mut out, &musts).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, "holds  report: 41.2 s (at most 60 s)\nFAILS  memory: not recorded\n");
+    }
+
+    #[test]
+    fn json_has_the_common_shape() {
+        let row = Row {
+            case: "memory.fault".to_owned(),
+            subject: "kumiki".to_owned(),
+            n: 3,
+            unit: Unit::Nanoseconds,
+            median: 2.0,
+            p99: 3.0,
+            ci: [1.0, 3.0],
+            limit: None,
+            base: Some(4.0),
+        };
+        let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
+        let mut out = Vec::new();
+        write_json(&mut out, &outcome).unwrap();
+        let value: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["schema"], 1);
+        assert!(value["machine"].is_object());
+        assert_eq!(
+            value["rows"],
+            json!([{
+                "case": "memory.fault", "subject": "kumiki", "n": 3, "unit": "ns", "median": 2.0,
+                "p99": 3.0, "ci": [1.0, 3.0], "limit": null, "base": 4.0,
+            }])
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Debian packages that tests need, installed when they are missing.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::run::{program, read, run, succeeds};
+
+/// A package and what would be missing without it.
+struct Package {
+    name: &'static str,
+    reason: &'static str,
+}
+
+/// Every package that a test needs beside Rust itself.
+const PACKAGES: &[Package] = &[
+    Package { name: "chromium", reason: "the report's page is tested in a real browser" },
+    Package { name: "fonts-liberation", reason: "glyphs for the pages that the browser draws" },
+];
+
+/// Installs what is missing: as root, or through a `sudo` that asks nothing.
+/// Elsewhere than on Debian it says what it would have installed.
+pub(crate) fn install_missing() -> Result<()> {
+    if !succeeds(&mut program("dpkg-query", ["--version"])) {
+        eprintln!("not a Debian system; tests need these to be installed:");
+        PACKAGES.iter().for_each(|p| eprintln!("  {}: {}", p.name, p.reason));
+        return Ok(());
+    }
+    let missing: Vec<_> = PACKAGES.iter().filter(|package| !installed(package.name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for Package { name, reason } in &missing {
+        eprintln!("installing {name}: {reason}");
+    }
+    let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+    let apt = Apt::find(&names)?;
+    let known = names.iter().all(|name| succeeds(&mut program("apt-cache", ["show", name])));
+    if known && apt.install(&names).is_ok() {
+        return Ok(());
+    }
+    // The index is absent, or so old that the archive has dropped its files.
+    apt.update()?;
+    apt.install(&names)
+}
+
+fn installed(package: &str) -> bool {
+    let mut query = program("dpkg-query", ["--show", "--showformat=${db:Status-Status}", package]);
+    query.output().is_ok_and(|output| output.status.success() && output.stdout == b"installed")
+}
+
+/// How this user may run `apt-get`.
+struct Apt {
+    sudo: bool,
+}
+
+impl Apt {
+    fn find(names: &[&str]) -> Result<Self> {
+        if read(&mut program("id", ["--user"]))?.trim() == "0" {
+            return Ok(Apt { sudo: false });
+        }
+        if succeeds(&mut program("sudo", ["--non-interactive", "true"])) {
+            return Ok(Apt { sudo: true });
+        }
+        bail!(
+            "tests need Debian packages that are not installed, and neither root nor a sudo \
+             without a password is at hand; run: sudo {}",
+            install_line(names).join(" ")
+        )
+    }
+
+    fn update(&self) -> Result<()> {
+        run(&mut self.command(&["apt-get", "update"]))
+    }
+
+    fn install(&self, names: &[&str]) -> Result<()> {
+        run(&mut self.command(&install_line(names)))
+    }
+
+    fn command(&self, line: &[&str]) -> Command {
+        let prefix: &[&str] = if self.sudo { &["sudo", "--non-interactive"] } else { &[] };
+        // Through `env`, because sudo passes no variables on.
+        let quiet = ["env", "DEBIAN_FRONTEND=noninteractive"];
+        let words: Vec<_> = prefix.iter().chain(&quiet).chain(line).copied().collect();
+        program(words[0], words[1..].iter().copied())
+    }
+}
+
+fn install_line<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let words = ["apt-get", "install", "--yes", "--no-install-recommends"];
+    words.into_iter().chain(names.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::text;
+
+    #[test]
+    fn a_user_with_sudo_passes_the_frontend_through_it() {
+        let line = text(&Apt { sudo: true }.command(&install_line(&["chromium"])));
+        assert_eq!(
+            line,
+            "sudo --non-interactive env DEBIAN_FRONTEND=noninteractive \
+             apt-get install --yes --no-install-recommends chromium"
+        );
+    }
+
+    #[test]
+    fn root_needs_no_sudo() {
+        let line = text(&Apt { sudo: false }.command(&["apt-get", "update"]));
+        assert_eq!(line, "env DEBIAN_FRONTEND=noninteractive apt-get update");
+    }
+
+    #[test]
+    fn a_package_that_does_not_exist_is_not_installed() {
+        assert!(!installed("no-such-package-in-any-archive"));
+    }
+}

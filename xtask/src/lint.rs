@@ -1,0 +1,38 @@
+//! `cargo xtask lint`: everything about the sources that a machine can judge.
+
+use anyhow::{Result, bail};
+
+use crate::run::{cargo, run};
+use crate::{deny, layers};
+
+type Check = fn() -> Result<()>;
+
+/// Runs every check, also after a failure, and fails if one did.
+pub(crate) fn lint() -> Result<()> {
+    let checks: [(&str, Check); 5] = [
+        ("format", || run(&mut cargo("fmt --all --check"))),
+        ("layers", layers::check),
+        ("clippy", || {
+            run(&mut cargo(
+                "clippy --workspace --all-targets --all-features --locked -- -D warnings",
+            ))
+        }),
+        ("documentation", || {
+            run(cargo("doc --workspace --all-features --locked --no-deps")
+                .env("RUSTDOCFLAGS", "-D warnings"))
+        }),
+        ("dependencies", deny::check),
+    ];
+    let mut failed = Vec::new();
+    for (name, check) in checks {
+        if let Err(error) = check() {
+            eprintln!("{name}: {error:#}");
+            failed.push(name);
+        }
+    }
+    if !failed.is_empty() {
+        bail!("lint failed: {}", failed.join(", "));
+    }
+    println!("lint: clean");
+    Ok(())
+}
