@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::run::{program, read, run, succeeds};
+use crate::run::{program, run, succeeds};
 
 /// A package and what would be missing without it.
 struct Package {
@@ -56,7 +56,7 @@ struct Apt {
 
 impl Apt {
     fn find(names: &[&str]) -> Result<Self> {
-        if read(&mut program("id", ["--user"]))?.trim() == "0" {
+        if rustix::process::geteuid().is_root() {
             return Ok(Apt { sudo: false });
         }
         if succeeds(&mut program("sudo", ["--non-interactive", "true"])) {
@@ -87,8 +87,10 @@ impl Apt {
 }
 
 fn install_line<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    // A fresh machine may be upgrading itself: wait for its lock, seconds.
+    let wait = ["--option", "DPkg::Lock::Timeout=300"];
     let words = ["apt-get", "install", "--yes", "--no-install-recommends"];
-    words.into_iter().chain(names.iter().copied()).collect()
+    words.into_iter().chain(wait).chain(names.iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(
             line,
             "sudo --non-interactive env DEBIAN_FRONTEND=noninteractive \
-             apt-get install --yes --no-install-recommends chromium"
+             apt-get install --yes --no-install-recommends --option DPkg::Lock::Timeout=300 chromium"
         );
     }
 

@@ -1,6 +1,8 @@
 //! `cargo xtask lint`: everything about the sources that a machine can judge.
 
-use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+use anyhow::Result;
 
 use crate::run::{cargo, run};
 use crate::{deny, layers};
@@ -8,7 +10,7 @@ use crate::{deny, layers};
 type Check = fn() -> Result<()>;
 
 /// Runs every check, also after a failure, and fails if one did.
-pub(crate) fn lint() -> Result<()> {
+pub(crate) fn lint() -> Result<ExitCode> {
     let checks: [(&str, Check); 5] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
@@ -26,13 +28,14 @@ pub(crate) fn lint() -> Result<()> {
     let mut failed = Vec::new();
     for (name, check) in checks {
         if let Err(error) = check() {
-            eprintln!("{name}: {error:#}");
+            eprintln!("error: {name}: {error:#}");
             failed.push(name);
         }
     }
-    if !failed.is_empty() {
-        bail!("lint failed: {}", failed.join(", "));
+    if failed.is_empty() {
+        println!("lint: clean");
+        return Ok(ExitCode::SUCCESS);
     }
-    println!("lint: clean");
-    Ok(())
+    println!("lint: failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -39,10 +40,16 @@ enum Chore {
     },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().chore {
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().chore {
         Chore::Test => test::test(),
         Chore::Lint => lint::lint(),
         Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
-    }
+    };
+    // Not through main's result: that adds a backtrace where one is asked for,
+    // and what failed here is another program.
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

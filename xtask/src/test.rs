@@ -1,15 +1,16 @@
 //! `cargo xtask test`: every test of the workspace.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{ExitCode, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::debian;
 use crate::run::{announce, cargo, text};
 
-/// Installs what the tests need, runs them all, and ends with a tally.
-pub(crate) fn test() -> Result<()> {
+/// Installs what the tests need, runs them all, and prints a tally as the
+/// last line.
+pub(crate) fn test() -> Result<ExitCode> {
     debian::install_missing()?;
 
     // Without --no-fail-fast a failure would hide the programs after it.
@@ -28,9 +29,11 @@ pub(crate) fn test() -> Result<()> {
         tally.add(&line);
     }
     let status = child.wait().context("waiting for the tests")?;
+    if !status.success() {
+        eprintln!("error: `{}` failed: {status}", text(&command));
+    }
     println!("{} passed, {} failed", tally.passed, tally.failed);
-    ensure!(status.success(), "`{}` failed: {status}", text(&command));
-    Ok(())
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Sums the summaries of the test programs.

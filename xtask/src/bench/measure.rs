@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use kumiki_measure::schema::{self, Results, SCHEMA};
+use kumiki_measure::schema::{self, Results, SCHEMA, Unit};
 
 use super::{Must, Outcome, Row};
 use crate::run::{cargo, program, read, run, target_folder};
@@ -163,9 +163,10 @@ fn title(row: &schema::Row) -> String {
     std::iter::once(row.case.clone()).chain(params).collect()
 }
 
-/// In the shape that every bench writes. Only a case on two cpus has the
+/// In the shape that every bench writes. Only a time between two cpus has the
 /// cache-line round trip as its limit.
 fn row(row: &schema::Row) -> Row {
+    let crosses = row.cpus.len() > 1 && row.unit == Unit::Nanoseconds;
     Row {
         case: title(row),
         subject: "kumiki".to_owned(),
@@ -174,7 +175,7 @@ fn row(row: &schema::Row) -> Row {
         median: row.median,
         p99: row.p99,
         ci: row.ci,
-        limit: row.round_trip_ns.filter(|_| row.cpus.len() > 1),
+        limit: row.round_trip_ns.filter(|_| crosses),
         base: None,
     }
 }
@@ -253,13 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn the_round_trip_limits_only_what_uses_two_cpus() {
+    fn the_round_trip_limits_only_times_between_two_cpus() {
         let mut value = sample("ipc.pipe", json!({"bytes": 1, "way": "far"}), [1.0, 2.0]);
         let one = row(&results(&[value.clone()]).rows[0]);
         value["cpus"] = json!([0, 1]);
-        let two = row(&results(&[value]).rows[0]);
+        let two = row(&results(&[value.clone()]).rows[0]);
+        value["unit"] = json!("GB/s");
+        let bandwidth = row(&results(&[value]).rows[0]);
         assert_eq!(one.case, "ipc.pipe bytes=1 way=far");
-        assert_eq!((one.limit, two.limit), (None, Some(50.0)));
+        assert_eq!((one.limit, two.limit, bandwidth.limit), (None, Some(50.0), None));
     }
 
     #[test]
