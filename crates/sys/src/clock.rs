@@ -18,19 +18,30 @@ impl Clock {
         let (ns0, t0) = pair();
         std::thread::sleep(span);
         let (ns1, t1) = pair();
-        Clock { ns_per_tick: (ns1 - ns0) as f64 / (t1 - t0) as f64, tsc: true }
+        Clock {
+            ns_per_tick: (ns1 - ns0) as f64 / (t1 - t0) as f64,
+            tsc: true,
+        }
     }
 
     /// Ticks now; nothing after it is executed before it.
     #[inline(always)]
     pub fn start(&self) -> u64 {
-        if self.tsc { rdtsc_ordered() } else { monotonic_raw_ns() }
+        if self.tsc {
+            rdtsc_ordered()
+        } else {
+            monotonic_raw_ns()
+        }
     }
 
     /// Ticks now; everything before it has been executed.
     #[inline(always)]
     pub fn end(&self) -> u64 {
-        if self.tsc { rdtsc_ordered() } else { monotonic_raw_ns() }
+        if self.tsc {
+            rdtsc_ordered()
+        } else {
+            monotonic_raw_ns()
+        }
     }
 
     /// Length of `ticks`, nanoseconds.

@@ -1,0 +1,234 @@
+//! On which cpus the calling thread may run, and binding it to one.
+
+use std::fs;
+use std::marker::PhantomData;
+
+use rustix::io::Errno;
+
+use crate::cpuset::CpuSet;
+use crate::error::{Error, Result};
+use crate::syscall;
+
+/// The cpus that the calling thread may run on, however many the machine has.
+///
+/// # Errors
+/// [`Error::Os`] if the kernel refuses, e.g. under a seccomp filter.
+pub fn current() -> Result<CpuSet> {
+    // The kernel answers EINVAL to a mask shorter than its own, whose length
+    // it does not tell (sched_getaffinity(2), "Handling systems with more
+    // than 1024 CPUs").
+    let mut words = vec![0u64; 16];
+    loop {
+        let bytes = words.len() as u64 * 8;
+        let args = [0, bytes, words.as_mut_ptr() as u64, 0, 0, 0];
+        // SAFETY: the kernel writes at most `bytes` bytes into `words`, which
+        // is that long and borrowed by nobody else.
+        match unsafe { syscall::call(libc::SYS_sched_getaffinity as usize, args) } {
+            Ok(_) => return Ok(CpuSet::from_words(words)),
+            Err(Errno::INVAL) if words.len() < 1 << 16 => words.resize(words.len() * 2, 0),
+            Err(errno) => return Err(Error::os("reading the allowed cpus", errno)),
+        }
+    }
+}
+
+/// Lets the calling thread run on exactly `cpus`. Only the cgroup's cpuset and
+/// what is online limit it: a set narrowed by `taskset` can be widened again.
+///
+/// # Errors
+/// [`Error::Invalid`] for the empty set; [`Error::CpuOffline`] or
+/// [`Error::CpuNotAllowed`] for the first cpu that is refused, and then
+/// nothing has changed.
+pub fn set(cpus: &CpuSet) -> Result<()> {
+    if cpus.is_empty() {
+        let text = "a thread cannot run on no cpu: name at least one";
+        return Err(Error::Invalid(text.to_owned()));
+    }
+    let former = current()?;
+    let outcome = request(cpus);
+    // The kernel takes silently what it likes of the mask (cpuset_cpus_allowed
+    // in kernel/sched/syscalls.c), and answers EINVAL if that is nothing.
+    let refused = match outcome {
+        Ok(()) => cpus.difference(&current()?),
+        Err(Errno::INVAL) => cpus.clone(),
+        Err(errno) => return Err(Error::os(format!("running on cpus {cpus}"), errno)),
+    };
+    let Some(cpu) = refused.first() else {
+        return Ok(());
+    };
+    if outcome.is_ok() {
+        request(&former)
+            .map_err(|errno| Error::os(format!("returning to cpus {former}"), errno))?;
+    }
+    require(cpu, &former)?;
+    // Online and among the former cpus, yet refused: the cpuset has just shrunk.
+    Err(Error::CpuNotAllowed {
+        cpu,
+        allowed: current()?,
+    })
+}
+
+fn request(cpus: &CpuSet) -> Result<(), Errno> {
+    let words = cpus.words();
+    let args = [0, words.len() as u64 * 8, words.as_ptr() as u64, 0, 0, 0];
+    // SAFETY: the kernel reads that many bytes of `words`, which is that long.
+    unsafe { syscall::call(libc::SYS_sched_setaffinity as usize, args) }?;
+    Ok(())
+}
+
+/// Checks that `cpu` is online and in `allowed`: for a cpu that a person
+/// chose, before long work starts.
+///
+/// # Errors
+/// [`Error::CpuOffline`] or [`Error::CpuNotAllowed`], which say what to do.
+pub fn require(cpu: usize, allowed: &CpuSet) -> Result<()> {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online");
+    // Without /sys an allowed cpu is online and of another nothing is known.
+    let online = online.ok().and_then(|list| list.parse().ok());
+    check(cpu, allowed, online)
+}
+
+fn check(cpu: usize, allowed: &CpuSet, online: Option<CpuSet>) -> Result<()> {
+    match online {
+        Some(online) if !online.contains(cpu) => Err(Error::CpuOffline { cpu, online }),
+        _ if !allowed.contains(cpu) => Err(Error::CpuNotAllowed {
+            cpu,
+            allowed: allowed.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Binds the calling thread to `cpu` until the guard is dropped. The thread
+/// runs there when this returns.
+///
+/// ```
+/// use kumiki_sys::affinity;
+///
+/// let allowed = affinity::current()?;
+/// let cpu = allowed.first().unwrap();
+/// let bound = affinity::bind(cpu)?;
+/// assert_eq!(affinity::current()?.to_string(), cpu.to_string());
+/// drop(bound);
+/// assert_eq!(affinity::current()?, allowed);
+/// # Ok::<(), kumiki_sys::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`set`].
+pub fn bind(cpu: usize) -> Result<Bound> {
+    let former = current()?;
+    set(&CpuSet::from_iter([cpu]))?;
+    Ok(Bound {
+        cpu,
+        former,
+        of_this_thread: PhantomData,
+    })
+}
+
+/// The calling thread is bound to one cpu; dropping this gives it back the
+/// cpus it had. Guards of one thread are dropped in reverse order.
+#[derive(Debug)]
+#[must_use = "the thread is unbound again when this is dropped"]
+pub struct Bound {
+    cpu: usize,
+    former: CpuSet,
+    // Affinity belongs to a thread: the guard must not leave it.
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl Bound {
+    /// The cpu.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    /// The cpus that the thread gets back.
+    pub fn former(&self) -> &CpuSet {
+        &self.former
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // If the cpuset has shrunk meanwhile the kernel takes what is left of
+        // it; if nothing is left there is nothing better to do than to stay.
+        let _ = request(&self.former);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn current_agrees_with_proc() {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let list = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        assert_eq!(current().unwrap(), list.unwrap().parse().unwrap());
+    }
+
+    #[test]
+    fn bound_threads_run_there_and_return() {
+        let allowed = current().unwrap();
+        for cpu in allowed.iter() {
+            let bound = bind(cpu).unwrap();
+            assert_eq!(rustix::thread::sched_getcpu(), cpu);
+            assert_eq!((bound.cpu(), bound.former()), (cpu, &allowed));
+        }
+        assert_eq!(current().unwrap(), allowed);
+    }
+
+    #[test]
+    fn nested_guards_unwind() {
+        let allowed = current().unwrap();
+        let (first, last) = (allowed.first().unwrap(), allowed.iter().last().unwrap());
+        let outer = bind(first).unwrap();
+        let inner = bind(last).unwrap();
+        assert_eq!(rustix::thread::sched_getcpu(), last);
+        drop(inner);
+        assert_eq!(rustix::thread::sched_getcpu(), first);
+        drop(outer);
+        assert_eq!(current().unwrap(), allowed);
+    }
+
+    #[test]
+    fn refused_cpus_change_nothing() {
+        let allowed = current().unwrap();
+        let absent = 100_000;
+        let mut both = allowed.clone();
+        both.insert(absent);
+        for asked in [both, CpuSet::from_iter([absent])] {
+            let error = set(&asked).unwrap_err();
+            assert!(
+                matches!(error, Error::CpuOffline { cpu, .. } if cpu == absent),
+                "{error}"
+            );
+            assert_eq!(current().unwrap(), allowed);
+        }
+        assert!(matches!(set(&CpuSet::new()), Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn errors_name_cpu_list_and_way_out() {
+        let set = |list: &str| list.parse::<CpuSet>().unwrap();
+        let offline = check(5, &set("0-3"), Some(set("0-3")))
+            .unwrap_err()
+            .to_string();
+        assert!(offline.starts_with("cpu 5 is not online (online: 0-3)"));
+        assert!(offline.contains("/sys/devices/system/cpu/cpu5/online"));
+        let outside = check(3, &set("0,2"), Some(set("0-3")))
+            .unwrap_err()
+            .to_string();
+        assert!(outside.starts_with("cpu 3 is outside the allowed cpus 0,2"));
+        for way_out in ["--cpus 0,2", "taskset", "cpuset"] {
+            assert!(outside.contains(way_out), "{outside}");
+        }
+        assert!(matches!(
+            check(3, &set("0"), None),
+            Err(Error::CpuNotAllowed { .. })
+        ));
+        assert!(check(2, &set("0,2"), Some(set("0-3"))).is_ok());
+    }
+}

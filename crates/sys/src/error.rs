@@ -1,0 +1,108 @@
+//! Everything that can go wrong on raw ground.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::cpuset::CpuSet;
+
+/// An error of this crate. The text says what failed, on which thing, with
+/// which value and limit, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, on which thing.
+        what: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The machine lacks something.
+    #[error("{feature} is not available: {needs}")]
+    Unsupported {
+        /// What is missing.
+        feature: String,
+        /// What it would take.
+        needs: String,
+    },
+    /// A text of the kernel or of a person is not what it should be.
+    #[error("{what}: {text:?} {why}")]
+    Malformed {
+        /// What the text stands for.
+        what: String,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A value that the caller chose cannot work.
+    #[error("{0}")]
+    Invalid(String),
+    /// The cpu does not exist or is switched off.
+    #[error(
+        "cpu {cpu} is not online (online: {online}): choose one that is, or switch it on with \
+         `echo 1 > /sys/devices/system/cpu/cpu{cpu}/online`"
+    )]
+    CpuOffline {
+        /// The cpu asked for.
+        cpu: usize,
+        /// The cpus that are.
+        online: CpuSet,
+    },
+    /// The cpu works but this thread may not use it.
+    #[error(
+        "cpu {cpu} is outside the allowed cpus {allowed}: choose among them (`--cpus {allowed}`), \
+         or widen them (`taskset`, the cgroup's cpuset.cpus, `docker run --cpuset-cpus`)"
+    )]
+    CpuNotAllowed {
+        /// The cpu asked for.
+        cpu: usize,
+        /// The cpus that are allowed.
+        allowed: CpuSet,
+    },
+}
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// Wraps an I/O error (or a `rustix::io::Errno`).
+    pub fn os(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Error::Os {
+            what: what.into(),
+            source: source.into(),
+        }
+    }
+
+    /// A thing that the machine lacks, and what it would take.
+    pub fn unsupported(feature: impl Into<String>, needs: impl Into<String>) -> Self {
+        Error::Unsupported {
+            feature: feature.into(),
+            needs: needs.into(),
+        }
+    }
+
+    /// A text that is not what `what` should look like.
+    pub fn malformed(
+        what: impl Into<String>,
+        text: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Error::Malformed {
+            what: what.into(),
+            text: text.into(),
+            why: why.into(),
+        }
+    }
+}
