@@ -1,67 +1,224 @@
-//! A clock for short intervals: the time stamp counter where it is invariant,
-//! `CLOCK_MONOTONIC_RAW` elsewhere.
+//! A clock for short intervals: the time stamp counter (TSC) where it is
+//! trustworthy, `CLOCK_MONOTONIC_RAW` through the vDSO elsewhere.
+//!
+//! The TSC is used if the processor calls it invariant and the kernel still
+//! trusts it: its clocksource watchdog compares the TSC of all cpus with
+//! another timer and stops offering `tsc` when they drift apart
+//! (`clocksource_mark_unstable`, kernel/time/clocksource.c).
 
-use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
+mod calibrate;
+mod source;
+
 use std::time::Duration;
 
-/// A calibrated clock. Reading it takes some tens of cycles.
+pub use source::tsc_verdict;
+use source::{Source, monotonic_raw_ns, tsc_end, tsc_start};
+
+/// A calibrated clock. It is plain data: clone it into every thread.
+///
+/// ```
+/// use kumiki_sys::clock::Clock;
+///
+/// let clock = Clock::new();
+/// let start = clock.start();
+/// let sum: u64 = (0..1000).sum();
+/// let end = clock.end();
+/// assert_eq!(sum, 499_500);
+/// println!("{:.0} ns by {}", clock.between(start, end), clock.name());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Clock {
+    source: Source,
     ns_per_tick: f64,
-    tsc: bool,
+    error_ppm: f64,
+    resolution_ns: f64,
+    read_cost_ns: f64,
 }
 
 impl Clock {
-    /// Calibrates the time stamp counter against `CLOCK_MONOTONIC_RAW` over `span`.
+    /// The best clock of this machine, calibrated for 50 ms.
+    pub fn new() -> Self {
+        Self::calibrate(Duration::from_millis(50))
+    }
+
+    /// The best clock of this machine. The TSC is calibrated against
+    /// `CLOCK_MONOTONIC_RAW` for `span`, in which the thread sleeps; the
+    /// longer, the smaller [`error_ppm`](Self::error_ppm).
     pub fn calibrate(span: Duration) -> Self {
-        let pair = || (monotonic_raw_ns(), rdtsc_ordered());
-        let (ns0, t0) = pair();
-        std::thread::sleep(span);
-        let (ns1, t1) = pair();
-        Clock {
-            ns_per_tick: (ns1 - ns0) as f64 / (t1 - t0) as f64,
-            tsc: true,
+        match tsc_verdict() {
+            Ok(()) => Self::characterised(Source::Tsc, calibrate::rate(span)),
+            Err(_) => Self::monotonic_raw(),
         }
     }
 
-    /// Ticks now; nothing after it is executed before it.
+    /// `CLOCK_MONOTONIC_RAW`, even if the TSC would do.
+    pub fn monotonic_raw() -> Self {
+        let exact = calibrate::Rate {
+            ns_per_tick: 1.0,
+            error_ppm: 0.0,
+        };
+        Self::characterised(Source::MonotonicRaw, exact)
+    }
+
+    fn characterised(source: Source, rate: calibrate::Rate) -> Self {
+        let mut clock = Clock {
+            source,
+            ns_per_tick: rate.ns_per_tick,
+            error_ppm: rate.error_ppm,
+            resolution_ns: 0.0,
+            read_cost_ns: 0.0,
+        };
+        (clock.resolution_ns, clock.read_cost_ns) = calibrate::resolution_and_cost(&clock);
+        clock
+    }
+
+    /// Ticks now. Everything before has been executed, and nothing after is
+    /// executed earlier.
     #[inline(always)]
     pub fn start(&self) -> u64 {
-        if self.tsc {
-            rdtsc_ordered()
-        } else {
-            monotonic_raw_ns()
+        match self.source {
+            Source::Tsc => tsc_start(),
+            Source::MonotonicRaw => monotonic_raw_ns(),
         }
     }
 
-    /// Ticks now; everything before it has been executed.
+    /// Ticks now. Everything before has been executed, and nothing after is
+    /// executed earlier.
     #[inline(always)]
     pub fn end(&self) -> u64 {
-        if self.tsc {
-            rdtsc_ordered()
-        } else {
-            monotonic_raw_ns()
+        match self.source {
+            Source::Tsc => tsc_end(),
+            Source::MonotonicRaw => monotonic_raw_ns(),
         }
     }
 
-    /// Length of `ticks`, nanoseconds.
+    /// Length of `ticks`, nanoseconds. What a subtraction has wrapped around
+    /// (the counter of another cpu was behind) counts as 0.
     #[inline]
     pub fn ns(&self, ticks: u64) -> f64 {
-        ticks as f64 * self.ns_per_tick
+        (ticks as i64).max(0) as f64 * self.ns_per_tick
+    }
+
+    /// Nanoseconds from `start` to `end`, 0 if they are the wrong way round.
+    #[inline]
+    pub fn between(&self, start: u64, end: u64) -> f64 {
+        self.ns(end.wrapping_sub(start))
+    }
+
+    /// Ticks in `ns` nanoseconds, rounded down; for deadlines of spin loops.
+    #[inline]
+    pub fn ticks(&self, ns: f64) -> u64 {
+        (ns / self.ns_per_tick) as u64
+    }
+
+    /// Ticks a second.
+    pub fn hz(&self) -> f64 {
+        1e9 / self.ns_per_tick
+    }
+
+    /// `tsc` or `CLOCK_MONOTONIC_RAW`.
+    pub fn name(&self) -> &'static str {
+        match self.source {
+            Source::Tsc => "tsc",
+            Source::MonotonicRaw => "CLOCK_MONOTONIC_RAW",
+        }
+    }
+
+    /// Whether the ticks are those of the TSC.
+    pub fn is_tsc(&self) -> bool {
+        self.source == Source::Tsc
+    }
+
+    /// Bound of the calibration's error, parts in a million, against
+    /// `CLOCK_MONOTONIC_RAW`.
+    pub fn error_ppm(&self) -> f64 {
+        self.error_ppm
+    }
+
+    /// The smallest difference other than 0 that was seen between two reads in
+    /// a row, nanoseconds: no shorter interval can be told from none.
+    pub fn resolution_ns(&self) -> f64 {
+        self.resolution_ns
+    }
+
+    /// What one read costs, nanoseconds, as measured at calibration.
+    pub fn read_cost_ns(&self) -> f64 {
+        self.read_cost_ns
     }
 }
 
-fn rdtsc_ordered() -> u64 {
-    let mut aux = 0;
-    // SAFETY: every x86-64 that Linux runs on with an invariant TSC has rdtscp.
-    let ticks = unsafe { __rdtscp(&mut aux) };
-    // SAFETY: part of the x86-64 baseline.
-    unsafe { _mm_lfence() };
-    let _ = _rdtsc;
-    ticks
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
-fn monotonic_raw_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clocks() -> [Clock; 2] {
+        [Clock::new(), Clock::monotonic_raw()]
+    }
+
+    #[test]
+    fn time_goes_forward_on_one_cpu() {
+        let cpu = rustix::thread::sched_getcpu();
+        let _bound = crate::affinity::bind(cpu).unwrap();
+        for clock in clocks() {
+            let mut last = clock.start();
+            for _ in 0..10_000 {
+                let end = clock.end();
+                let start = clock.start();
+                assert!(last <= end && end <= start, "{}", clock.name());
+                last = start;
+            }
+        }
+    }
+
+    #[test]
+    fn agrees_with_the_kernel_within_its_error() {
+        for clock in clocks() {
+            let outer0 = monotonic_raw_ns();
+            let start = clock.start();
+            let inner0 = monotonic_raw_ns();
+            std::thread::sleep(Duration::from_millis(5));
+            let inner1 = monotonic_raw_ns();
+            let end = clock.end();
+            let outer1 = monotonic_raw_ns();
+            // The clock was read between the kernel's readings, so its
+            // interval lies between theirs but for the calibration's error.
+            let error = clock.error_ppm() * 1e-6;
+            let ns = clock.between(start, end);
+            assert!(ns >= (inner1 - inner0) as f64 * (1.0 - error) - 1.0);
+            assert!(ns <= (outer1 - outer0) as f64 * (1.0 + error) + 1.0);
+        }
+    }
+
+    #[test]
+    fn steps_backwards_count_as_nothing() {
+        for clock in clocks() {
+            assert_eq!(clock.between(1_000_000, 999_999), 0.0);
+            assert_eq!(clock.ns(u64::MAX), 0.0);
+            assert_eq!(clock.between(u64::MAX, 1), clock.ns(2));
+        }
+    }
+
+    #[test]
+    fn ticks_and_nanoseconds_convert_both_ways() {
+        for clock in clocks() {
+            let ticks = clock.ticks(1e9);
+            assert!((ticks as f64 - clock.hz()).abs() <= 1.0);
+            assert!((clock.ns(ticks) - 1e9).abs() <= 2.0 * clock.ns(1));
+        }
+    }
+
+    #[test]
+    fn its_own_figures_are_consistent() {
+        for clock in clocks() {
+            assert!(clock.resolution_ns() > 0.0, "{clock:?}");
+            assert!(clock.read_cost_ns() > 0.0, "{clock:?}");
+            assert_eq!(clock.is_tsc(), clock.name() == "tsc");
+        }
+    }
 }

@@ -4,6 +4,8 @@ pub mod clock;
 pub mod cpu;
 pub mod cpuset;
 pub mod error;
+pub mod futex;
+pub mod shm;
 pub mod syscall;
 pub mod topology;
 pub use error::{Error, Result};

@@ -43,7 +43,7 @@ struct Machine {
     cores_per_package: usize,
     threads: usize,
     nodes_per_package: usize,
-    /// Cores behind one level-3 cache.
+    /// Cores behind one level-3 cache; 0 for no cache folders.
     cores_per_cache: usize,
     offline: &'static str,
 }
@@ -100,6 +100,7 @@ impl Machine {
                 (3, "Unified", "32768K", self.cores_per_cache),
             ]
             .into_iter()
+            .filter(|_| self.cores_per_cache > 0)
             .enumerate()
             {
                 let file = |name: &str, content: String| {
@@ -292,7 +293,7 @@ fn more_cpus_than_a_cpu_set_t_holds() {
         cores_per_package: 144,
         threads: 1,
         nodes_per_package: 1,
-        cores_per_cache: 144,
+        cores_per_cache: 0,
         offline: "1000-1099",
     };
     let machine = read(&machine.write());
