@@ -4,6 +4,7 @@ pub mod case;
 pub mod cases;
 pub mod error;
 pub mod meter;
+mod program;
 pub mod schema;
 
 pub use error::{Error, Result};

@@ -1,0 +1,252 @@
+//! Static ELF executables with exact sizes.
+//!
+//! ```text
+//!   file 0        headers, code, region   ──> TEXT   R+X
+//!   file 1 page   data_bytes of noise     ──> DATA   R+W, then bss_bytes of zeros
+//! ```
+
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use object::elf;
+use object::write::elf::{FileHeader, ProgramHeader, Writer};
+use tempfile::NamedTempFile;
+
+use super::{ADDRESS_SPACE, Code, PAGE, limits};
+use crate::error::{Error, Result};
+
+/// Address of the headers and the code, where linkers put static programs.
+const TEXT: u64 = 0x40_0000;
+/// Address of the data: far from the code, so that the text segment and its
+/// page table are the same for every size.
+const DATA: u64 = 0x1000_0000;
+
+/// What a program file consists of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image {
+    /// Its code.
+    pub(crate) code: Code,
+    /// Initialised data, present in the file.
+    pub(crate) data_bytes: u64,
+    /// Zero-filled memory behind the data.
+    pub(crate) bss_bytes: u64,
+}
+
+impl Image {
+    /// Makes the file `name` in `folder`, unless it is there already.
+    ///
+    /// The file is written back before this returns: the disk shall not work
+    /// on it during the samples.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the sizes exceed the address space,
+    /// [`Error::Unsupported`] if the file system has no room, both before a
+    /// byte is written; [`Error::File`] if writing fails, and then no file is
+    /// left behind.
+    pub(crate) fn file(&self, folder: &Path, name: &str) -> Result<PathBuf> {
+        let size = self.data_bytes.checked_add(self.bss_bytes);
+        if size.is_none_or(|size| size > ADDRESS_SPACE) {
+            return Err(Error::Invalid(format!(
+                "data_bytes {} and bss_bytes {} are together more than the {ADDRESS_SPACE} bytes \
+                 of address space that a program can have: choose smaller sizes",
+                self.data_bytes, self.bss_bytes
+            )));
+        }
+        let path = std::path::absolute(folder.join(name)).map_err(file_error(folder))?;
+        if path.exists() {
+            return Ok(path);
+        }
+        limits::file_fits(folder, self.data_bytes + PAGE)?;
+        let mut file = NamedTempFile::new_in(folder).map_err(file_error(folder))?;
+        self.write(&mut file).map_err(file_error(&path))?;
+        let file = file.into_temp_path();
+        // Only now, when no descriptor can write to it any more, may it be run.
+        file.persist(&path).map_err(|e| file_error(&path)(e.error))?;
+        Ok(path)
+    }
+
+    fn write(&self, file: &mut NamedTempFile) -> io::Result<()> {
+        let head = self.head().map_err(io::Error::other)?;
+        file.write_all(&head)?;
+        if self.data_bytes > 0 {
+            file.write_all(&vec![0; PAGE as usize - head.len()])?;
+            write_noise(file, self.data_bytes)?;
+        }
+        file.as_file().set_permissions(Permissions::from_mode(0o755))?;
+        file.as_file().sync_data()
+    }
+
+    /// Headers, code and region: the text segment.
+    fn head(&self) -> object::write::Result<Vec<u8>> {
+        let size = self.data_bytes + self.bss_bytes;
+        let segments = if size > 0 { 3 } else { 2 };
+        let mut code = self.code.bytes().to_vec();
+        if self.code.wants_region() {
+            code.extend([DATA, size].iter().flat_map(|v| v.to_le_bytes()));
+        }
+
+        let mut bytes = Vec::new();
+        let mut elf = Writer::new(object::Endianness::Little, true, &mut bytes);
+        elf.reserve_file_header();
+        elf.reserve_program_headers(segments);
+        let code_offset = elf.reserve(code.len() as u64, 16);
+        let text_bytes = elf.reserved_len();
+        assert!(text_bytes <= PAGE, "the data's place in the file is the second page");
+
+        elf.write_file_header(&FileHeader {
+            os_abi: elf::ELFOSABI_NONE,
+            abi_version: 0,
+            e_type: elf::ET_EXEC,
+            e_machine: elf::EM_X86_64,
+            e_entry: TEXT + code_offset + self.code.entry(),
+            e_flags: elf::FileFlags(0),
+        })?;
+        elf.write_align_program_headers();
+        let load = |flags, offset, address, file_bytes, memory_bytes| ProgramHeader {
+            p_type: elf::PT_LOAD,
+            p_flags: elf::PF_R | flags,
+            p_offset: offset,
+            p_vaddr: address,
+            p_paddr: address,
+            p_filesz: file_bytes,
+            p_memsz: memory_bytes,
+            p_align: PAGE,
+        };
+        elf.write_program_header(&load(elf::PF_X, 0, TEXT, text_bytes, text_bytes));
+        if size > 0 {
+            elf.write_program_header(&load(elf::PF_W, PAGE, DATA, self.data_bytes, size));
+        }
+        // Without it the kernel makes stack and data executable.
+        elf.write_program_header(&ProgramHeader {
+            p_type: elf::PT_GNU_STACK,
+            p_flags: elf::PF_R | elf::PF_W,
+            p_offset: 0,
+            p_vaddr: 0,
+            p_paddr: 0,
+            p_filesz: 0,
+            p_memsz: 0,
+            p_align: 16,
+        });
+        elf.write_align(16);
+        elf.write(&code);
+        Ok(bytes)
+    }
+}
+
+/// Bytes that are neither zero pages nor compressible, so that a file system
+/// stores what a real program's data would take.
+fn write_noise(to: &mut impl Write, bytes: u64) -> io::Result<()> {
+    let mut noise = vec![0; 1 << 20];
+    fastrand::Rng::with_seed(1991).fill(&mut noise);
+    let mut left = bytes;
+    while left > 0 {
+        let part = left.min(noise.len() as u64);
+        to.write_all(&noise[..part as usize])?;
+        left -= part;
+    }
+    Ok(())
+}
+
+fn file_error(path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::File { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+
+    use super::*;
+    use crate::program::start;
+
+    fn image(code: Code, data_bytes: u64, bss_bytes: u64) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = Image { code, data_bytes, bss_bytes }.file(folder.path(), "program").unwrap();
+        (folder, path)
+    }
+
+    /// `(flags, offset, address, bytes in the file, bytes in memory)` of each
+    /// segment to load.
+    fn loads(bytes: &[u8]) -> Vec<(u32, u64, u64, u64, u64)> {
+        let file = ElfFile64::<object::LittleEndian>::parse(bytes).unwrap();
+        let e = object::LittleEndian;
+        file.elf_program_headers()
+            .iter()
+            .filter(|p| p.p_type(e) == elf::PT_LOAD)
+            .map(|p| {
+                let flags = p.p_flags(e).0;
+                (flags, p.p_offset(e), p.p_vaddr(e), p.p_filesz(e), p.p_memsz(e))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn segments_have_the_asked_sizes() {
+        let rw = (elf::PF_R | elf::PF_W).0;
+        for (data, bss) in [(0, 4096), (65536, 0), (1 << 20, 3 << 20), (5000, 7)] {
+            let (_folder, path) = image(Code::Fork, data, bss);
+            let bytes = std::fs::read(path).unwrap();
+            let loads = loads(&bytes);
+            assert_eq!(loads.len(), 2);
+            assert_eq!(loads[0].0, (elf::PF_R | elf::PF_X).0);
+            assert_eq!(loads[1], (rw, PAGE, DATA, data, data + bss));
+            if data > 0 {
+                assert_eq!(bytes.len() as u64, PAGE + data, "the data ends the file");
+                let data = &bytes[PAGE as usize..];
+                assert!(data.chunks(PAGE as usize).all(|page| page.iter().any(|b| *b != 0)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_without_data_has_no_data_segment() {
+        let (_folder, path) = image(Code::Exit, 0, 0);
+        let bytes = std::fs::read(path).unwrap();
+        assert_eq!(loads(&bytes).len(), 1);
+        assert!(bytes.len() < 350, "{} bytes", bytes.len());
+        let header = elf::FileHeader64::<object::LittleEndian>::parse(&*bytes).unwrap();
+        let entry = header.e_entry(object::LittleEndian) - TEXT;
+        assert_eq!(&bytes[entry as usize..], Code::Exit.bytes());
+    }
+
+    #[test]
+    fn data_is_stored_not_a_hole() {
+        use std::os::unix::fs::MetadataExt;
+        let (_folder, path) = image(Code::Exit, 1 << 20, 1 << 30);
+        assert!(std::fs::metadata(path).unwrap().blocks() * 512 >= 1 << 20);
+    }
+
+    #[test]
+    fn every_size_runs() {
+        for (data, bss) in [(0, 0), (1, 0), (0, 1), (4095, 4097), (1 << 20, 1 << 30)] {
+            let (_folder, path) = image(Code::Exit, data, bss);
+            let mut child = start(&mut Command::new(&path)).unwrap();
+            assert!(child.wait().unwrap().success(), "data {data} bss {bss}");
+        }
+    }
+
+    #[test]
+    fn sizes_beyond_the_machine_are_refused_before_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        for (data, bss) in [(u64::MAX, 1), (1 << 46, 1), (0, 1 << 47)] {
+            let image = Image { code: Code::Exit, data_bytes: data, bss_bytes: bss };
+            let error = image.file(folder.path(), "large").unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{error}");
+            assert!(error.to_string().contains(&data.to_string()), "{error}");
+        }
+        let image = Image { code: Code::Exit, data_bytes: 1 << 45, bss_bytes: 0 };
+        let error = image.file(folder.path(), "large").unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let image = Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 };
+        let error = image.file(Path::new("/nonexistent-folder"), "x").unwrap_err();
+        assert!(error.to_string().contains("/nonexistent-folder"), "{error}");
+    }
+}

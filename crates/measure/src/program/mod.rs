@@ -1,0 +1,64 @@
+//! Programs that the measurements run: static ELF files made at run time, with
+//! exactly the asked sizes of initialised data and bss, and without a compiler.
+//!
+//! ```text
+//!   *.s ── assembled with this crate ──> code ──> image: an ELF file
+//!                                                   │
+//!   harness ── commands (fd 0) ──> running program ─┘
+//!           <── answers (fd 1) ───  stamps at start and end of the rounds
+//! ```
+//!
+//! A running program waits for a command, works by itself, and answers with the
+//! clock and the processor time it read before and after. Nobody talks to it
+//! while it works, so that nothing but the operation is in the interval. It
+//! ends when its commands do, and the kernel kills it when the thread that
+//! started it ends: it cannot outlive the harness.
+
+mod answer;
+mod code;
+mod image;
+mod limits;
+mod running;
+
+pub(crate) use answer::STAMP;
+pub(crate) use code::Code;
+pub(crate) use image::Image;
+pub(crate) use limits::{StackLimit, memory_fits, memory_promised};
+pub(crate) use running::{Program, start};
+
+/// Size of an ordinary page, bytes.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Size of a transparent huge page, bytes.
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
+
+/// Most bytes that an image, its stack and its mappings may take together: a
+/// half of x86-64's 2⁴⁷, so that wherever the kernel puts them they fit.
+pub(crate) const ADDRESS_SPACE: u64 = 1 << 46;
+
+/// How a program touches the pages that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// Not at all.
+    None,
+    /// One read a page.
+    Read,
+    /// One write a page.
+    Write,
+}
+
+impl Touch {
+    /// The value of the parameter `touch`.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Touch::None => "none",
+            Touch::Read => "read",
+            Touch::Write => "write",
+        }
+    }
+
+    /// What the programs understand, `TOUCH_*` in `common.s`.
+    pub(crate) fn number(self) -> u64 {
+        self as u64
+    }
+}
