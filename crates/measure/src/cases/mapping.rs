@@ -1,0 +1,222 @@
+//! Memory mappings that undo themselves.
+
+use std::hint::black_box;
+use std::os::fd::AsFd;
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::error::{Error, Result};
+
+/// The ordinary page of x86-64.
+pub(super) const PAGE_BYTES: usize = 4 << 10;
+
+/// The huge page that one page-middle-directory entry of x86-64 maps.
+pub(super) const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// What is done to every page of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// Nothing.
+    None,
+    /// One byte is read.
+    Read,
+    /// One byte is written.
+    Write,
+}
+
+impl Touch {
+    /// The value of a case's parameter `touch`.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Touch::None => "none",
+            Touch::Read => "read",
+            Touch::Write => "write",
+        }
+    }
+}
+
+/// A mapping of this process, unmapped on drop. Readable, and writable unless
+/// made otherwise.
+pub(super) struct Mapping {
+    start: *mut u8,
+    bytes: usize,
+    writable: bool,
+}
+
+impl Mapping {
+    /// Maps fresh memory. `flags` must say `PRIVATE` or `SHARED`.
+    pub(super) fn anonymous(bytes: usize, flags: MapFlags) -> Result<Self> {
+        Mapping::try_anonymous(bytes, flags)
+            .map_err(|e| Error::os(format!("mmap {bytes} bytes"), e))
+    }
+
+    /// The same with an error that takes no memory, for a forked child.
+    pub(super) fn try_anonymous(bytes: usize, flags: MapFlags) -> Result<Self, Errno> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: without an address and `FIXED` the kernel chooses a free
+        // range, so no existing mapping changes.
+        let start = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, access, flags) }?;
+        Ok(Mapping { start: start.cast(), bytes, writable: true })
+    }
+
+    /// Maps fresh private memory that starts at a multiple of `alignment`, a
+    /// power of two of whole pages; `bytes` are whole pages too.
+    pub(super) fn aligned(bytes: usize, alignment: usize) -> Result<Self> {
+        let mut whole = Mapping::anonymous(bytes + alignment, MapFlags::PRIVATE)?;
+        let head = whole.start.align_offset(alignment);
+        if head > 0 {
+            // SAFETY: the first `head` bytes, whole pages, belong to `whole`,
+            // which forgets them below.
+            unsafe { rustix::mm::munmap(whole.start.cast(), head) }
+                .map_err(|e| Error::os(format!("munmap {head} bytes"), e))?;
+        }
+        // SAFETY: `head < alignment`, so this stays inside the mapping.
+        whole.start = unsafe { whole.start.add(head) };
+        whole.bytes -= head;
+        let tail = whole.bytes - bytes;
+        // SAFETY: `head < alignment` leaves at least `bytes`.
+        let end = unsafe { whole.start.add(bytes) };
+        // SAFETY: the last `tail` bytes, at least one page, belong to `whole`,
+        // which forgets them below.
+        unsafe { rustix::mm::munmap(end.cast(), tail) }
+            .map_err(|e| Error::os(format!("munmap {tail} bytes"), e))?;
+        whole.bytes = bytes;
+        Ok(whole)
+    }
+
+    /// Maps the first `bytes` of a file. `flags` must say `PRIVATE` or `SHARED`.
+    pub(super) fn file(
+        file: impl AsFd,
+        bytes: usize,
+        access: ProtFlags,
+        flags: MapFlags,
+    ) -> Result<Self> {
+        // SAFETY: without an address and `FIXED` the kernel chooses a free
+        // range, so no existing mapping changes.
+        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, access, flags, file, 0) }
+            .map_err(|e| Error::os(format!("mmap {bytes} bytes of a file"), e))?;
+        let writable = access.contains(ProtFlags::WRITE);
+        Ok(Mapping { start: start.cast(), bytes, writable })
+    }
+
+    /// The first byte.
+    pub(super) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Reads or writes one byte every `stride` bytes.
+    #[inline]
+    pub(super) fn touch(&self, touch: Touch, stride: usize) {
+        assert!(touch != Touch::Write || self.writable, "write to a read-only mapping");
+        for offset in (0..self.bytes).step_by(stride) {
+            // SAFETY: `offset` lies inside the mapping.
+            let at = unsafe { self.start.add(offset) };
+            match touch {
+                Touch::None => {}
+                // SAFETY: mapped, readable, and any byte is a valid `u8`.
+                Touch::Read => drop(black_box(unsafe { at.read_volatile() })),
+                // SAFETY: mapped and, as asserted, writable; nobody holds a
+                // reference into a mapping that is touched.
+                Touch::Write => unsafe { at.write_volatile(1) },
+            }
+        }
+    }
+
+    /// `madvise` over the whole mapping.
+    pub(super) fn advise(&self, advice: Advice) -> Result<()> {
+        self.try_advise(advice)
+            .map_err(|e| Error::os(format!("madvise {advice:?} of {} bytes", self.bytes), e))
+    }
+
+    fn try_advise(&self, advice: Advice) -> Result<(), Errno> {
+        // SAFETY: the range is this mapping, and nobody holds a reference to
+        // contents that an advice may throw away.
+        unsafe { rustix::mm::madvise(self.start.cast(), self.bytes, advice) }
+    }
+
+    /// Asks for ordinary pages, whatever the system's policy on huge ones. A
+    /// kernel without transparent huge pages has no others anyway.
+    pub(super) fn ordinary_pages(self) -> Self {
+        let _ = self.try_advise(Advice::LinuxNoHugepage);
+        self
+    }
+
+    /// Whether the page at `offset` is in memory (`mincore(2)`).
+    pub(super) fn resident(&self, offset: usize) -> Result<bool> {
+        assert!(offset < self.bytes && offset.is_multiple_of(PAGE_BYTES));
+        let mut state = 0_u8;
+        // SAFETY: `offset` lies inside the mapping.
+        let at = unsafe { self.start.add(offset) };
+        // SAFETY: `at` is page-aligned and mapped; one page needs one byte of
+        // answer, which `state` is.
+        let failed = unsafe { libc::mincore(at.cast(), PAGE_BYTES, &mut state) } != 0;
+        if failed { Err(Error::last_os("mincore one page")) } else { Ok(state & 1 == 1) }
+    }
+
+    /// The contents.
+    ///
+    /// # Safety
+    /// Nobody writes to the mapping, or to the file below it, while the slice
+    /// is in use.
+    pub(super) unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: mapped and readable for as long as `self` lives; the caller
+        // promises that it does not change.
+        unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is this mapping, and no reference outlives `self`.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// The user half of an x86-64 address space, four-level page tables.
+const ADDRESS_SPACE_BYTES: u64 = 1 << 47;
+
+/// A size as an address width. Refuses what no mapping can have: nothing, or
+/// more than the address space.
+pub(super) fn mappable(bytes: u64) -> Result<usize> {
+    if (1..=ADDRESS_SPACE_BYTES).contains(&bytes) {
+        return Ok(bytes as usize);
+    }
+    Err(Error::Invalid(format!(
+        "no mapping can have {bytes} bytes; choose a size from 1 to {ADDRESS_SPACE_BYTES}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aligned_mapping_is_aligned_and_whole() {
+        let mapping = Mapping::aligned(2 * HUGE_PAGE_BYTES, HUGE_PAGE_BYTES).unwrap();
+        assert!(mapping.start.addr().is_multiple_of(HUGE_PAGE_BYTES));
+        assert_eq!(mapping.bytes, 2 * HUGE_PAGE_BYTES);
+        mapping.touch(Touch::Write, PAGE_BYTES);
+        assert!(mapping.resident(2 * HUGE_PAGE_BYTES - PAGE_BYTES).unwrap());
+    }
+
+    #[test]
+    fn untouched_memory_is_not_resident() {
+        let mapping = Mapping::anonymous(2 * PAGE_BYTES, MapFlags::PRIVATE).unwrap();
+        let mapping = mapping.ordinary_pages();
+        // SAFETY: `start` is the first byte of a writable mapping.
+        unsafe { mapping.start().write_volatile(1) };
+        assert!(mapping.resident(0).unwrap());
+        assert!(!mapping.resident(PAGE_BYTES).unwrap());
+    }
+
+    #[test]
+    fn impossible_sizes_are_refused_by_name() {
+        assert_eq!(mappable(1).unwrap(), 1);
+        for bytes in [0, ADDRESS_SPACE_BYTES + 1, u64::MAX] {
+            let error = mappable(bytes).unwrap_err().to_string();
+            assert!(error.contains(&bytes.to_string()) && error.contains("choose"), "{error}");
+        }
+    }
+}

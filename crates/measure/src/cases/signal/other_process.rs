@@ -1,0 +1,157 @@
+//! A signal to another process, whose handler runs, and one back.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::SigSet;
+use nix::time::ClockId;
+use nix::unistd::Pid;
+use rustix::process::PidfdFlags;
+use rustix::thread::CpuSet;
+
+use super::SIGNAL;
+use super::disposition::{Disposition, caught};
+use super::mask::Mask;
+use super::target::Target;
+use crate::case::{Case, Place, Workload};
+use crate::cases::child::Child;
+use crate::error::{Error, Result};
+use crate::meter::{Meter, Sample};
+
+const ABOUT: &str = "signal another process, whose handler runs, and be signalled back";
+
+/// The cases.
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        Case::new("signal.other_process", ABOUT, |place| Pair::new(place.cpu)).with("cpu", "same"),
+        Case::new("signal.other_process", ABOUT, |place: &Place| {
+            let needs = "a second cpu that this process may use (see `taskset -p`)";
+            Pair::new(place.partner.ok_or_else(|| Error::unsupported("a partner cpu", needs))?)
+        })
+        .with("cpu", "other")
+        .two_cpus(),
+    ]
+}
+
+/// This thread and a child that answers every signal by one.
+///
+/// Both keep the signal blocked and let it through only while they wait, so
+/// none is handled between looking and waiting. Fields go in this order: the
+/// child is gone before an answer could kill this process.
+struct Pair {
+    /// Readable when the child has ended.
+    ended: OwnedFd,
+    child: Child,
+    processor_time: ClockId,
+    /// The mask while waiting.
+    waiting: SigSet,
+    _blocked: Mask,
+    _handler: Disposition,
+}
+
+impl Pair {
+    fn new(cpu: usize) -> Result<Self> {
+        let handler = Disposition::count()?;
+        let blocked = Mask::block(&SigSet::from(SIGNAL))?;
+        let mut waiting = SigSet::thread_get_mask().map_err(|e| Error::os("signal mask", e))?;
+        waiting.remove(SIGNAL);
+
+        let me = Target::me();
+        let child = Child::fork(|| answer(me, cpu))?;
+        let pid = child.pid();
+        let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            .map_err(|e| Error::os(format!("pidfd_open of child {pid}"), e))?;
+        let processor_time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid.as_raw_pid()))
+            .map_err(|e| Error::os(format!("cpu clock of child {pid}"), e))?;
+        let pair =
+            Pair { ended, child, processor_time, waiting, _blocked: blocked, _handler: handler };
+        // The first answer says that the child has bound itself.
+        pair.round_trip()?;
+        Ok(pair)
+    }
+
+    #[inline]
+    fn round_trip(&self) -> Result<()> {
+        let before = caught();
+        rustix::process::kill_process(self.child.pid(), rustix::process::Signal::USR1)
+            .map_err(|e| Error::os(format!("kill child {}", self.child.pid()), e))?;
+        while caught() == before {
+            // The descriptor costs some tens of nanoseconds, and keeps this
+            // from waiting for ever on a child that something killed.
+            let mut ended = [PollFd::new(self.ended.as_fd(), PollFlags::POLLIN)];
+            match ppoll(&mut ended, None, Some(self.waiting)) {
+                // Interrupted by this signal or, rarely, by another one.
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(Error::os("ppoll", e)),
+                Ok(_) => {
+                    return Err(Error::Program {
+                        program: format!("child {}", self.child.pid()),
+                        what: "ended instead of answering a signal".into(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn childs_processor_time_ns(&self) -> Result<f64> {
+        let time = self.processor_time.now().map_err(|e| Error::os("cpu clock of a child", e))?;
+        Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
+    }
+}
+
+impl Workload for Pair {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        // The child is not waited for before the end, so the meter sees
+        // nothing of its time.
+        let before = self.childs_processor_time_ns()?;
+        let mut sample = meter.time(|| (0..iterations).try_for_each(|_| self.round_trip()))?;
+        sample.cpu.children_ns += self.childs_processor_time_ns()? - before;
+        Ok(sample)
+    }
+}
+
+/// The child: answers until it is killed. Returns an exit status on failure.
+fn answer(asker: Target, cpu: usize) -> i32 {
+    if cpu >= CpuSet::MAX_CPU {
+        return 1;
+    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu);
+    if rustix::thread::sched_setaffinity(None, &cpus).is_err() {
+        return 1;
+    }
+    let mut waiting = SigSet::all();
+    waiting.remove(SIGNAL);
+    loop {
+        let before = caught();
+        while caught() == before {
+            let _ = waiting.suspend();
+        }
+        if asker.signal().is_err() {
+            return 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kumiki_sys::clock::Clock;
+
+    use super::*;
+    use crate::cases::signal::tests::alone;
+
+    #[test]
+    fn a_killed_child_is_an_error_and_not_a_hang() {
+        let _alone = alone();
+        let cpu = rustix::thread::sched_getcpu();
+        let mut pair = Pair::new(cpu).unwrap();
+        let meter = Meter::new(Clock::calibrate(Duration::from_millis(1)));
+        assert!(pair.sample(3, &meter).unwrap().wall_ns > 0.0);
+        rustix::process::kill_process(pair.child.pid(), rustix::process::Signal::KILL).unwrap();
+        assert!(matches!(pair.sample(3, &meter), Err(Error::Program { .. })));
+    }
+}
