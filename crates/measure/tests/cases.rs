@@ -1,0 +1,116 @@
+//! Every case of the catalogue runs, and leaves the process as it found it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use kumiki_measure::case::{Case, Choice, Level, Place};
+use kumiki_measure::cases::catalogue;
+use kumiki_measure::meter::Meter;
+use kumiki_measure::{Error, Result};
+use kumiki_sys::clock::Clock;
+use rustix::process::WaitOptions;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// What a workload that is gone must have put back.
+#[derive(Debug, PartialEq)]
+struct Traces {
+    /// Lines of `/proc/self/maps`.
+    mappings: usize,
+    /// Open descriptors and what they are open on.
+    descriptors: Vec<String>,
+    /// Whether there is a child, running or waiting to be waited for.
+    children: bool,
+    /// Names left in the scratch folder.
+    files: Vec<String>,
+    /// Threads, signal mask and dispositions, affinity.
+    status: Vec<String>,
+}
+
+impl Traces {
+    fn now(scratch: &Path) -> Self {
+        let names = |folder: &Path, say: fn(&Path) -> Option<String>| {
+            let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            let mut names: Vec<_> = entries.filter_map(|path| say(&path)).collect();
+            names.sort();
+            names
+        };
+        let open_on = |path: &Path| {
+            // The descriptor that reads this folder is gone already.
+            let on = fs::read_link(path).ok()?;
+            Some(format!("{} -> {}", path.display(), on.display()))
+        };
+        let kept = ["Threads:", "SigBlk:", "SigIgn:", "SigCgt:", "Cpus_allowed:"];
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let status = status.lines().filter(|line| kept.iter().any(|name| line.starts_with(name)));
+        Traces {
+            mappings: fs::read_to_string("/proc/self/maps").unwrap().lines().count(),
+            descriptors: names(Path::new("/proc/self/fd"), open_on),
+            children: rustix::process::wait(WaitOptions::NOHANG).is_ok(),
+            files: names(scratch, |path| Some(path.display().to_string())),
+            status: status.map(str::to_owned).collect(),
+        }
+    }
+}
+
+fn title(case: &Case) -> String {
+    let params: Vec<_> =
+        case.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{} {}", case.name, params.join(" "))
+}
+
+/// Sets a case up and takes samples of these many operations.
+fn run(case: &Case, place: &Place, meter: &Meter, batches: &[u64]) -> Result<()> {
+    let mut workload = (case.setup)(place)?;
+    for &batch in batches {
+        let batch = batch.min(workload.max_batch().unwrap_or(batch));
+        let sample = workload.sample(batch, meter)?;
+        let (wall, cpu) = (sample.wall_ns, sample.cpu.total_ns());
+        assert!(wall.is_finite() && wall > 0.0, "{}: {batch} took {wall} ns", title(case));
+        assert!(cpu.is_finite() && cpu >= 0.0, "{}: {batch} took {cpu} cpu ns", title(case));
+    }
+    Ok(())
+}
+
+/// The only test of this program, because traces are those of a process.
+#[test]
+fn every_case_runs_and_leaves_nothing() {
+    let allowed = sched_getaffinity(None).unwrap();
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    let (cpu, partner) = (cpus.next().unwrap(), cpus.next());
+    let mut bound = CpuSet::new();
+    bound.set(cpu);
+    sched_setaffinity(None, &bound).unwrap();
+
+    // In the build folder: the usual folder for temporary files may be in memory.
+    let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let place = Place { cpu, partner, scratch: scratch.path().to_owned() };
+    let meter = Meter::new(Clock::calibrate(Duration::from_millis(10)));
+
+    let choice = Choice { level: Some(Level::Default), ..Choice::default() };
+    let mut failures = Vec::new();
+    for case in catalogue(&choice) {
+        let title = title(&case);
+        // What a first time makes for good (the allocator's memory, the stack
+        // of a thread kept for the next one) is not a trace.
+        match run(&case, &place, &meter, &[1, 2, 5]) {
+            Ok(()) => {}
+            Err(skip @ Error::Unsupported { .. }) => {
+                println!("skipped {title}: {skip}");
+                continue;
+            }
+            Err(error) => {
+                failures.push(format!("{title}: {error}"));
+                continue;
+            }
+        }
+        let before = Traces::now(scratch.path());
+        assert_eq!(before.files, [""; 0], "{title}");
+        assert!(!before.children, "{title}");
+        if let Err(error) = run(&case, &place, &meter, &[3]) {
+            failures.push(format!("{title}, the second time: {error}"));
+        }
+        assert_eq!(before, Traces::now(scratch.path()), "{title}");
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
