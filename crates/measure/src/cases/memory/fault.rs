@@ -2,6 +2,7 @@
 //! window of pages, that has no entry in the page tables yet.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -19,6 +20,9 @@ const SAMPLE_BYTES: usize = 32 << 20;
 /// (`fault_around_bytes`, 64 KiB): touching one page in each such window makes
 /// every touch a fault.
 const FAULT_AROUND_PAGES: usize = 16;
+
+/// Where the system says who gets transparent huge pages.
+const HUGE_PAGE_POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
@@ -97,7 +101,7 @@ fn map_file(
 fn huge() -> Case {
     let about = "first touch of a transparent huge page, 2 MiB";
     let case = Case::new("memory.fault.huge", about, |_| {
-        huge_pages_allowed()?;
+        huge_pages_allowed(std::fs::read_to_string(HUGE_PAGE_POLICY))?;
         Ok(HugeFaults)
     });
     case.asks(SAMPLE_BYTES as u64 + HUGE_PAGE_BYTES as u64)
@@ -134,13 +138,12 @@ impl Workload for HugeFaults {
     }
 }
 
-fn huge_pages_allowed() -> Result<()> {
-    const POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+fn huge_pages_allowed(policy: io::Result<String>) -> Result<()> {
     let unsupported = |needs: &str| Err(Error::unsupported("transparent huge pages", needs));
-    match std::fs::read_to_string(POLICY) {
+    match policy {
         Err(_) => unsupported("a kernel built with CONFIG_TRANSPARENT_HUGEPAGE"),
         Ok(policy) if policy.contains("[never]") => {
-            unsupported(&format!("`echo madvise > {POLICY}` as root"))
+            unsupported(&format!("`echo madvise > {HUGE_PAGE_POLICY}` as root"))
         }
         Ok(_) => Ok(()),
     }
@@ -195,5 +198,16 @@ mod tests {
         for (faults, operations) in faults(neighbours) {
             assert!((1..operations / 2).contains(&faults), "{faults}/{operations}");
         }
+    }
+
+    #[test]
+    fn without_huge_pages_the_case_is_skipped_with_the_way_out() {
+        assert!(huge_pages_allowed(Ok("always [madvise] never\n".into())).is_ok());
+        assert!(huge_pages_allowed(Ok("[always] madvise never\n".into())).is_ok());
+        let never = huge_pages_allowed(Ok("always madvise [never]\n".into())).unwrap_err();
+        assert!(matches!(never, Error::Unsupported { .. }));
+        assert!(never.to_string().contains(HUGE_PAGE_POLICY), "{never}");
+        let missing = huge_pages_allowed(Err(io::ErrorKind::NotFound.into())).unwrap_err();
+        assert!(missing.to_string().contains("CONFIG_TRANSPARENT_HUGEPAGE"), "{missing}");
     }
 }
