@@ -1,10 +1,12 @@
 //! What the operating system costs, against the parameters that decide it.
 
+mod affinity;
 pub mod case;
 pub mod cases;
 pub mod error;
 pub mod meter;
 mod program;
+pub mod round_trip;
 pub mod schema;
 
 pub use error::{Error, Result};

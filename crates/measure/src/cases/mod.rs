@@ -9,6 +9,7 @@ mod file;
 mod ipc;
 mod mapping;
 mod memory;
+mod other_end;
 mod process;
 mod signal;
 mod sweep;
