@@ -23,6 +23,7 @@ mod watchdog;
 use super::other_end::OtherEnd;
 use event::{Eventfds, Futexes, Semaphores};
 use link::{Kind, Link};
+pub(super) use link::{read_all, write_all};
 use mqueue::Queues;
 use ring::{Rings, Wait};
 use transport::{Bandwidth, Latency, Transport, Window};

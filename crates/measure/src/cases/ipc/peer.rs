@@ -137,20 +137,19 @@ impl Peer {
         }
         Ok(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)
     }
-
-    /// What a call does once it was interrupted.
-    #[cold]
-    fn interrupted(&self, what: &str, since: &mut Option<Instant>) -> Result<()> {
-        self.check()?;
-        if since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
-            return Ok(());
-        }
-        let patience = PATIENCE.as_secs();
-        Err(self.error(format!("lives but has not answered for {patience} s in: {what}")))
-    }
 }
 
 impl Caller for Peer {
+    type Error = Error;
+
+    #[inline]
+    fn call<T>(&self, what: &'static str, op: impl FnMut() -> Result<T, Errno>) -> Result<T> {
+        std::slice::from_ref(self).call(what, op)
+    }
+}
+
+/// The measuring thread, waiting for something that takes all of these peers.
+impl Caller for &[Peer] {
     type Error = Error;
 
     #[inline]
@@ -158,10 +157,23 @@ impl Caller for Peer {
         let mut since = None;
         loop {
             match op() {
-                Err(Errno::INTR) => self.interrupted(what, &mut since)?,
+                Err(Errno::INTR) => interrupted(self, what, &mut since)?,
                 outcome => return outcome.map_err(|errno| Error::os(what, errno)),
             }
         }
+    }
+}
+
+/// What a call does each time it was interrupted.
+#[cold]
+fn interrupted(peers: &[Peer], what: &str, since: &mut Option<Instant>) -> Result<()> {
+    peers.iter().try_for_each(Peer::check)?;
+    match peers.first() {
+        Some(peer) if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE => {
+            let patience = PATIENCE.as_secs();
+            Err(peer.error(format!("lives but has not answered for {patience} s to: {what}")))
+        }
+        _ => Ok(()),
     }
 }
 

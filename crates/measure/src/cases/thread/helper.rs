@@ -1,0 +1,84 @@
+//! A second thread of the measuring process, bound to a cpu.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::affinity;
+use crate::cases::ipc::peer::Caller;
+use crate::error::{Error, Result};
+
+/// What helper and measuring thread share, and how the helper does its part.
+pub(super) trait Part: Send + Sync + 'static {
+    /// The helper's side: until told to stop.
+    fn help(&self);
+
+    /// Tells it to stop, wherever it waits.
+    fn stop(&self);
+}
+
+/// The helper thread, as its owner sees it. Stopped and joined on drop.
+pub(super) struct Helper<P: Part> {
+    part: Arc<P>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<P: Part> Helper<P> {
+    /// Starts the helper on `cpu`, to which it binds itself: a new thread
+    /// inherits its maker's cpus.
+    ///
+    /// # Errors
+    /// No thread can be made, or not be bound to `cpu`.
+    pub(super) fn start(cpu: usize, part: P) -> Result<Self> {
+        let part = Arc::new(part);
+        let (ready, bound) = sync_channel(1);
+        let its = Arc::clone(&part);
+        let run = move || {
+            let outcome = affinity::bind(cpu);
+            let go_on = outcome.is_ok();
+            // The starter waits for it, so it is there.
+            let _ = ready.send(outcome);
+            if go_on {
+                its.help();
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("helper".into())
+            .spawn(run)
+            .map_err(|e| Error::os("start a helper thread", e))?;
+        let helper = Helper { part, thread: Some(thread) };
+        let gone = || Error::Invalid("the helper thread ended before it began".into());
+        bound.recv().map_err(|_| gone())??;
+        Ok(helper)
+    }
+
+    /// What is shared.
+    pub(super) fn part(&self) -> &P {
+        &self.part
+    }
+}
+
+impl<P: Part> Drop for Helper<P> {
+    fn drop(&mut self) {
+        self.part.stop();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say; a panic there has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A caller in a process whose other end is a thread: it cannot die alone, so
+/// an interrupted call is just repeated.
+pub(super) struct InProcess;
+
+impl Caller for InProcess {
+    type Error = Error;
+
+    #[inline]
+    fn call<T>(&self, what: &'static str, op: impl FnMut() -> Result<T, Errno>) -> Result<T> {
+        retry_on_intr(op).map_err(|errno| Error::os(what, errno))
+    }
+}
