@@ -8,5 +8,7 @@ pub mod meter;
 mod program;
 pub mod round_trip;
 pub mod schema;
+pub mod stats;
+pub mod summary;
 
 pub use error::{Error, Result};

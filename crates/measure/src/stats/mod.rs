@@ -1,0 +1,13 @@
+//! Statistics of repeated timings: few assumptions about their distribution,
+//! because timings are skewed, often have several modes, and are not
+//! independent within one visit.
+
+pub mod bootstrap;
+pub mod describe;
+pub mod line;
+pub mod mann_whitney;
+pub mod slope;
+mod wls;
+
+#[cfg(test)]
+pub(crate) mod simulate;

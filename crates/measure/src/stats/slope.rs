@@ -1,0 +1,215 @@
+//! Which rows lie on one line.
+
+use std::collections::BTreeMap;
+
+use super::line::{self, Point};
+use crate::schema::{Params, Row, Slope, Unit, Value};
+
+/// Bytes of the page that slopes are stated for, whatever the machine's own.
+pub const PAGE_BYTES: f64 = 4096.0;
+
+/// Distinct sizes that a line needs.
+const SIZES: usize = 3;
+
+/// Pages between the smallest and the largest size. A narrower sweep shows the
+/// cost of a few cache lines, not of pages.
+const SPAN_PAGES: f64 = 16.0;
+
+/// Parameters that say what is done with memory, and nothing where there is
+/// none: one row of size zero serves all their values.
+const TREATMENT: [&str; 2] = ["touch", "huge"];
+
+/// Every slope that these rows hold: for each case in nanoseconds and each of
+/// its parameters named `…bytes`, the rows that share all other parameters
+/// lie on one line, if they have three sizes over at least 16 pages.
+///
+/// A row whose sizes are all zero is measured once and not for every `touch`
+/// and `huge`; it is the zero point of each line of its case that has none of
+/// its own and whose other sizes are zero.
+pub fn slopes(rows: &[Row]) -> Vec<Slope> {
+    let mut groups: Vec<(Line<'_>, Vec<&Row>)> = Vec::new();
+    let mut index = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.unit == Unit::Nanoseconds) {
+        for param in row.params.keys().filter(|name| is_size(name)) {
+            let line = Line::through(row, param);
+            let at = *index.entry(line.identity()).or_insert(groups.len());
+            if at == groups.len() {
+                groups.push((line, Vec::new()));
+            }
+            groups[at].1.push(row);
+        }
+    }
+    let zeros: Vec<&Row> = rows.iter().filter(|row| is_base(row)).collect();
+    groups.into_iter().filter_map(|(line, rows)| line.slope(rows, &zeros)).collect()
+}
+
+fn is_size(name: &str) -> bool {
+    name.ends_with("bytes")
+}
+
+fn size(row: &Row, param: &str) -> Option<f64> {
+    match row.params.get(param) {
+        Some(Value::Number(bytes)) => Some(*bytes as f64),
+        _ => None,
+    }
+}
+
+/// Whether a row has sizes, all of them zero.
+fn is_base(row: &Row) -> bool {
+    let mut sizes = row.params.keys().filter(|name| is_size(name)).peekable();
+    row.unit == Unit::Nanoseconds
+        && sizes.peek().is_some()
+        && sizes.all(|param| size(row, param) == Some(0.0))
+}
+
+/// What the rows of one line share.
+struct Line<'a> {
+    case: &'a str,
+    param: &'a str,
+    fixed: Params,
+}
+
+impl<'a> Line<'a> {
+    fn through(row: &'a Row, param: &'a str) -> Self {
+        let mut fixed = row.params.clone();
+        fixed.remove(param);
+        Line { case: &row.case, param, fixed }
+    }
+
+    /// As a key; the words of a parameter's value do not collide with numbers.
+    fn identity(&self) -> String {
+        format!("{}\0{}\0{:?}", self.case, self.param, self.fixed)
+    }
+
+    /// Whether `base`, a row without any size, is where this line begins.
+    fn begins_at(&self, base: &Row) -> bool {
+        let mut theirs = base.params.clone();
+        theirs.remove(self.param);
+        base.case == self.case
+            && base.params.contains_key(self.param)
+            && theirs.len() == self.fixed.len()
+            && theirs
+                .iter()
+                .zip(&self.fixed)
+                .all(|((a, x), (b, y))| a == b && (x == y || TREATMENT.contains(&a.as_str())))
+    }
+
+    fn slope(self, mut rows: Vec<&'a Row>, bases: &[&'a Row]) -> Option<Slope> {
+        if rows.iter().all(|row| size(row, self.param) != Some(0.0)) {
+            rows.extend(bases.iter().find(|base| self.begins_at(base)));
+        }
+        let points: Vec<Point> = rows.iter().filter_map(|row| point(row, self.param)).collect();
+        let mut sizes: Vec<f64> = points.iter().map(|point| point.pages).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        if sizes.len() < SIZES || sizes[sizes.len() - 1] - sizes[0] < SPAN_PAGES {
+            return None;
+        }
+        let line = line::line(&points)?;
+        Some(Slope {
+            case: self.case.to_owned(),
+            param: self.param.to_owned(),
+            params: self.fixed,
+            ns_per_page: line.ns_per_page,
+            ci: line.ci,
+            base_ns: line.base_ns,
+            r2: line.r2,
+            knee_bytes: line.knee.map(|knee| (knee.pages * PAGE_BYTES).round() as u64),
+            ns_per_page_beyond: line.knee.map(|knee| knee.ns_per_page),
+        })
+    }
+}
+
+fn point(row: &Row, param: &str) -> Option<Point> {
+    Some(Point { pages: size(row, param)? / PAGE_BYTES, ns: row.median, ci: row.ci })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Visit;
+
+    const MIB: u64 = 1 << 20;
+
+    fn row(case: &str, params: &[(&str, Value)], ns: f64) -> Row {
+        let params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let visit = Visit { samples: vec![ns; 9], ..Visit::default() };
+        Row::summarise(case, params.collect(), Unit::Nanoseconds, vec![0], vec![visit])
+    }
+
+    fn fork(data: u64, bss: u64, touch: &str, huge: bool, ns: f64) -> Row {
+        let params = [
+            ("data_bytes", data.into()),
+            ("bss_bytes", bss.into()),
+            ("touch", touch.into()),
+            ("huge", huge.into()),
+        ];
+        row("process.fork", &params, ns)
+    }
+
+    #[test]
+    fn one_base_row_begins_every_line_of_fork() {
+        let rows = [
+            fork(0, 0, "none", false, 60_000.0),
+            fork(MIB, 0, "write", false, 70_240.0),
+            fork(4 * MIB, 0, "write", false, 100_960.0),
+            fork(0, MIB, "read", true, 62_560.0),
+            fork(0, 4 * MIB, "read", true, 70_240.0),
+            // Two sizes are no line, and other sizes that are not zero keep
+            // the base row away.
+            fork(MIB, MIB, "write", false, 1.0),
+            fork(4 * MIB, MIB, "write", false, 1.0),
+        ];
+        let slopes = slopes(&rows);
+        let found: Vec<_> = slopes
+            .iter()
+            .map(|s| (s.param.as_str(), s.ns_per_page.round(), s.params["touch"].to_string()))
+            .collect();
+        let expected =
+            [("data_bytes", 40.0, "write".to_owned()), ("bss_bytes", 10.0, "read".to_owned())];
+        assert_eq!(found, expected);
+        assert!((slopes[0].base_ns - 60_000.0).abs() < 1e-3);
+        assert_eq!(slopes[0].params["bss_bytes"], Value::Number(0));
+        assert!(!slopes[0].params.contains_key("data_bytes"));
+    }
+
+    #[test]
+    fn own_zero_point_goes_before_the_shared_one() {
+        let rows = [
+            fork(0, 0, "none", false, 1.0),
+            fork(0, 0, "write", false, 1000.0),
+            fork(MIB, 0, "write", false, 3560.0),
+            fork(2 * MIB, 0, "write", false, 6120.0),
+        ];
+        let slopes = slopes(&rows);
+        assert_eq!(slopes.len(), 1);
+        assert!((slopes[0].base_ns - 1000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn other_parameters_keep_lines_apart() {
+        let cold = |bytes: u64, cached: bool, ns| {
+            row("file.read", &[("bytes", bytes.into()), ("cached", cached.into())], ns)
+        };
+        let mut rows: Vec<Row> =
+            (0..4u64).map(|i| cold(i * 65_536, true, 100.0 + 16.0 * i as f64)).collect();
+        // These lack a zero point, and that of the cached rows is not theirs.
+        rows.extend([cold(65_536, false, 9.0), cold(131_072, false, 9.0)]);
+        let slopes = slopes(&rows);
+        assert_eq!(slopes.len(), 1);
+        assert!((slopes[0].ns_per_page - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn narrow_sweeps_and_bandwidth_have_no_slope() {
+        let narrow: Vec<Row> =
+            [1u64, 64, 4096].map(|b| row("ipc.pipe", &[("bytes", b.into())], b as f64)).into();
+        assert_eq!(slopes(&narrow), []);
+        let mut wide: Vec<Row> =
+            [0, MIB, 4 * MIB].map(|b| row("ipc.pipe", &[("bytes", b.into())], 1.0)).into();
+        for row in &mut wide {
+            row.unit = Unit::GigabytesPerSecond;
+        }
+        assert_eq!(slopes(&wide), []);
+    }
+}

@@ -1,0 +1,119 @@
+//! Figures from facts.
+
+use crate::schema::{CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
+use crate::stats::{bootstrap, describe, slope};
+
+impl Row {
+    /// Derives every figure of a row from its visits. The same visits give the
+    /// same figures, everywhere. Without any sample the figures are NaN.
+    pub fn summarise(
+        case: &str,
+        params: Params,
+        unit: Unit,
+        cpus: Vec<usize>,
+        visits: Vec<Visit>,
+    ) -> Row {
+        let samples = describe::sorted(visits.iter().flat_map(|v| v.samples.iter().copied()));
+        let median = describe::median(&samples);
+        let mad = describe::mad(&samples, median);
+        // The slow tail: large times, small bandwidths.
+        let p99 = describe::quantile(&samples, if unit.less_is_better() { 0.99 } else { 0.01 });
+        let mut disturbances: Vec<String> = Vec::new();
+        for disturbance in visits.iter().flat_map(|v| &v.disturbances) {
+            if !disturbances.contains(disturbance) {
+                disturbances.push(disturbance.clone());
+            }
+        }
+        let cpu = mean_cpu(&visits);
+        Row {
+            case: case.to_owned(),
+            params,
+            unit,
+            n: samples.len(),
+            median,
+            p99,
+            ci: bootstrap::median_ci(visits.iter().map(|v| v.samples.as_slice())),
+            min: samples.first().copied().unwrap_or(f64::NAN),
+            mad,
+            outliers: describe::outliers(&samples, median, mad),
+            cpu_ns: cpu.total_ns(),
+            cpu,
+            disturbed: !disturbances.is_empty(),
+            disturbances,
+            round_trip_ns: round_trip(&visits),
+            cpus,
+            visits,
+        }
+    }
+}
+
+impl Results {
+    /// A whole result; the slopes are derived from the rows.
+    pub fn new(run: Run, machine: Machine, rows: Vec<Row>, skipped: Vec<Skipped>) -> Results {
+        let slopes = slope::slopes(&rows);
+        Results { schema: SCHEMA, run, machine, rows, slopes, skipped }
+    }
+}
+
+/// Mean over the samples: a visit counts by how many it has.
+fn mean_cpu(visits: &[Visit]) -> CpuTime {
+    let samples: usize = visits.iter().map(|v| v.samples.len()).sum();
+    let mean = |part: fn(&CpuTime) -> f64| {
+        let sum: f64 = visits.iter().map(|v| part(&v.cpu) * v.samples.len() as f64).sum();
+        sum / samples as f64
+    };
+    CpuTime {
+        user_ns: mean(|cpu| cpu.user_ns),
+        system_ns: mean(|cpu| cpu.system_ns),
+        children_ns: mean(|cpu| cpu.children_ns),
+    }
+}
+
+/// Median of what was measured before and after each visit.
+fn round_trip(visits: &[Visit]) -> Option<f64> {
+    let both = |v: &Visit| [v.round_trip_before_ns, v.round_trip_after_ns];
+    let all = describe::sorted(visits.iter().flat_map(both).flatten());
+    (!all.is_empty()).then(|| describe::median(&all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visit(samples: &[f64], system_ns: f64, round_trip: f64, disturbed: &[&str]) -> Visit {
+        Visit {
+            batch: 4,
+            samples: samples.to_vec(),
+            cpu: CpuTime { system_ns, ..CpuTime::default() },
+            round_trip_before_ns: Some(round_trip),
+            disturbances: disturbed.iter().map(|&d| d.to_owned()).collect(),
+            ..Visit::default()
+        }
+    }
+
+    fn row(unit: Unit) -> Row {
+        let slow: Vec<f64> = (1..=99).map(f64::from).collect();
+        let visits = vec![
+            visit(&slow, 10.0, 45.0, &["steal"]),
+            visit(&[100.0], 110.0, 600.0, &["other work", "steal"]),
+        ];
+        Row::summarise("file.read", Params::new(), unit, vec![1], visits)
+    }
+
+    #[test]
+    fn figures_follow_from_visits() {
+        let row = row(Unit::Nanoseconds);
+        assert_eq!((row.n, row.median, row.min, row.mad), (100, 50.5, 1.0, 25.0));
+        assert!((row.p99 - 99.01).abs() < 1e-9);
+        assert_eq!(row.cpu_ns, 11.0);
+        assert_eq!(row.round_trip_ns, Some(322.5));
+        assert_eq!(row.disturbances, ["steal", "other work"]);
+        assert!(row.disturbed);
+        assert_eq!(row.outliers, 0);
+    }
+
+    #[test]
+    fn slow_tail_of_a_bandwidth_is_its_small_end() {
+        assert!((row(Unit::GigabytesPerSecond).p99 - 1.99).abs() < 1e-9);
+    }
+}
