@@ -3,7 +3,9 @@
 mod affinity;
 pub mod case;
 pub mod cases;
+mod check;
 pub mod error;
+pub mod file;
 pub mod meter;
 mod program;
 pub mod round_trip;

@@ -1,0 +1,94 @@
+//! What no result holds, however it was made: refused when it is stored and
+//! when it is read, so that a figure never rests on it.
+
+use std::collections::BTreeSet;
+
+use crate::schema::{Params, Unit, Visit};
+
+/// The largest figure: 10¹⁸ ns are 31 years. It keeps every sum of squares
+/// finite.
+const LARGEST: f64 = 1e18;
+
+/// Says what is wrong with a visit.
+pub(crate) fn visit(visit: &Visit) -> Result<(), String> {
+    if visit.samples.is_empty() {
+        return Err("has no samples".to_owned());
+    }
+    for (i, &sample) in visit.samples.iter().enumerate() {
+        // A fixed name for all of them: only the index tells them apart.
+        amount(sample).map_err(|wrong| format!("sample {i} is {wrong}"))?;
+    }
+    let amounts = [
+        ("round_trip_before_ns", visit.round_trip_before_ns),
+        ("round_trip_after_ns", visit.round_trip_after_ns),
+        ("activity.wall_ns", Some(visit.activity.wall_ns)),
+    ];
+    for (name, value) in amounts {
+        amount(value.unwrap_or(0.0)).map_err(|wrong| format!("{name} is {wrong}"))?;
+    }
+    // These are differences of two measurements: noise may make them negative.
+    let differences = [
+        ("overhead_ns", Some(visit.overhead_ns)),
+        ("cpu.user_ns", Some(visit.cpu.user_ns)),
+        ("cpu.system_ns", Some(visit.cpu.system_ns)),
+        ("cpu.children_ns", Some(visit.cpu.children_ns)),
+        ("activity.other_cpu_ns", visit.activity.other_cpu_ns),
+        ("activity.lost_cpu_ns", visit.activity.lost_cpu_ns),
+    ];
+    for (name, value) in differences {
+        amount(value.unwrap_or(0.0).abs()).map_err(|wrong| format!("{name} is {wrong}"))?;
+    }
+    Ok(())
+}
+
+fn amount(value: f64) -> Result<(), String> {
+    if (0.0..=LARGEST).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{value}, not a number from 0 to {LARGEST:e}"))
+    }
+}
+
+/// The rows seen so far, to find one that comes twice.
+#[derive(Default)]
+pub(crate) struct Identities(BTreeSet<String>);
+
+impl Identities {
+    /// Checks a row's identity and visits.
+    pub(crate) fn row(
+        &mut self,
+        case: &str,
+        params: &Params,
+        unit: Unit,
+        visits: &[Visit],
+    ) -> Result<(), String> {
+        if case.is_empty() {
+            return Err("a row has no case name".to_owned());
+        }
+        let name = identity(case, params, unit);
+        if visits.is_empty() {
+            return Err(format!("{name} has no visits"));
+        }
+        for (i, v) in visits.iter().enumerate() {
+            visit(v).map_err(|wrong| format!("{name}: visit {i} {wrong}"))?;
+        }
+        if self.0.contains(&name) {
+            return Err(format!("{name} is there twice"));
+        }
+        self.0.insert(name);
+        Ok(())
+    }
+}
+
+/// A row's identity, readable: `process.fork data_bytes=4096 touch="none" [ns]`.
+pub(crate) fn identity(case: &str, params: &Params, unit: Unit) -> String {
+    let mut name = case.to_owned();
+    for (param, value) in params {
+        // Quotes only around words: the word "1" is not the number 1.
+        match value {
+            crate::schema::Value::Word(word) => name += &format!(" {param}={word:?}"),
+            value => name += &format!(" {param}={value}"),
+        }
+    }
+    name + " [" + unit.as_str() + "]"
+}
