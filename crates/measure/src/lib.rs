@@ -11,6 +11,8 @@ mod program;
 pub mod round_trip;
 pub mod schema;
 pub mod stats;
+#[cfg(feature = "store")]
+pub mod store;
 pub mod summary;
 
 pub use error::{Error, Result};

@@ -1,0 +1,120 @@
+//! Everything that can go wrong with a store.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::RunId;
+use crate::schema::SCHEMA;
+
+/// An error of the store. It names the file and says the way out. A file that
+/// cannot be read as a store is never changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No data folder could be found.
+    #[error("no folder for data ({0}): set XDG_DATA_HOME or HOME, or name a database with --db")]
+    NoDataFolder(String),
+    /// The file or its folder could not be used.
+    #[error("{}: {source}: choose another database with --db", path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file can be read only.
+    #[error("{}: not writable: change its permissions, or choose another database with --db", path.display())]
+    ReadOnly {
+        /// Which one.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error(
+        "{}: not a database of Kumiki ({found}); it is left as it is: choose another with --db",
+        path.display()
+    )]
+    Foreign {
+        /// Which one.
+        path: PathBuf,
+        /// What it is instead.
+        found: String,
+    },
+    /// The file has a schema that this program does not know.
+    #[error(
+        "{}: database has schema {found}, this program knows schema {SCHEMA}; it is left as it \
+         is: update Kumiki, or choose another with --db",
+        path.display()
+    )]
+    Schema {
+        /// Which one.
+        path: PathBuf,
+        /// The file's version.
+        found: i64,
+    },
+    /// The file's structure is damaged.
+    #[error(
+        "{}: database is damaged ({source}); it is left as it is: move it away and start a new \
+         one, or choose another with --db (`sqlite3 FILE .recover` saves what can be read)",
+        path.display()
+    )]
+    Damaged {
+        /// Which one.
+        path: PathBuf,
+        /// What SQLite found.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// What is stored of one row cannot be right.
+    #[error(
+        "{}: run {run}: {what}; other runs are not affected, `kumiki results rm {run}` removes \
+         this one",
+        path.display()
+    )]
+    DamagedRun {
+        /// Which file.
+        path: PathBuf,
+        /// Which run.
+        run: RunId,
+        /// Which row, and what is wrong with it.
+        what: String,
+    },
+    /// Another process kept the database locked.
+    #[error(
+        "{}: locked by another process for {} s: wait for it to end, or choose another database \
+         with --db",
+        path.display(),
+        super::PATIENCE.as_secs()
+    )]
+    Locked {
+        /// Which one.
+        path: PathBuf,
+    },
+    /// No run has this id or label.
+    #[error("{}: no run {asked:?}; there {known}", path.display())]
+    NoSuchRun {
+        /// Which file.
+        path: PathBuf,
+        /// What was asked for.
+        asked: String,
+        /// "is none yet", or those that exist.
+        known: String,
+    },
+    /// A value that no measurement yields; it is not stored.
+    #[error("not stored: {0}")]
+    Inconsistent(String),
+    /// Anything else that SQLite says.
+    #[error("{}: {what}: {source}", path.display())]
+    Sql {
+        /// Which file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// What SQLite says: disk full, …
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+/// The store's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

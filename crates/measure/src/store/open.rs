@@ -1,0 +1,184 @@
+//! Opens a database, or makes a new one, and touches nothing else.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::error::{Error, Result};
+use super::{PATIENCE, sql};
+use crate::schema::SCHEMA;
+
+/// `PRAGMA application_id` of our databases: "KUMI".
+const APPLICATION_ID: i64 = 0x4b55_4d49;
+
+/// Only facts: every figure is derived on load. Samples are doubles, little
+/// endian, one after the other: exact, 8 bytes instead of about 18, and read
+/// without parsing; `kumiki results export` is the readable form. The other
+/// facts of a visit are JSON, so that SQL can ask for them (`facts ->>
+/// '$.activity.steal_ns'`) and a further one needs no new schema.
+const TABLES: &str = "
+    CREATE TABLE runs (
+        id      INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given out twice
+        run     TEXT NOT NULL,                      -- schema::Run as JSON
+        machine TEXT NOT NULL                       -- schema::Machine as JSON
+    ) STRICT;
+    CREATE TABLE visits (
+        id      INTEGER PRIMARY KEY,
+        run     INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+        name    TEXT NOT NULL,                      -- the case
+        params  TEXT NOT NULL,                      -- schema::Params as JSON
+        unit    TEXT NOT NULL,                      -- schema::Unit as JSON
+        cpus    TEXT NOT NULL,                      -- JSON array
+        pass    INTEGER NOT NULL,                   -- which round of the run
+        facts   TEXT NOT NULL,                      -- schema::Visit as JSON, samples empty
+        samples BLOB NOT NULL                       -- f64, little endian
+    ) STRICT;
+    -- Also lists a run's rows without reading their samples.
+    CREATE INDEX visits_by_row ON visits(run, name, params, unit);
+    CREATE TABLE skipped (
+        id      INTEGER PRIMARY KEY,
+        run     INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+        name    TEXT NOT NULL,
+        params  TEXT NOT NULL,
+        reason  TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX skipped_by_run ON skipped(run);
+";
+
+/// What a file is.
+enum Found {
+    /// Nothing yet.
+    Nothing,
+    /// A database of ours, of this schema.
+    Ours,
+}
+
+/// Opens the database at `path`, which is made if it is not there.
+pub(super) fn open(path: &Path) -> Result<Connection> {
+    let found = look(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = connect(path, flags)?;
+    let configured = configure(&connection).map_err(|e| sql(path, "opening the database", e))?;
+    if !configured {
+        return Err(Error::ReadOnly { path: path.to_owned() });
+    }
+    if let Found::Nothing = found {
+        create(&mut connection).map_err(|e| sql(path, "creating the database", e))?;
+        // Another program may have made something else of it meanwhile.
+        look(path)?;
+    }
+    Ok(connection)
+}
+
+/// Looks at a file through a connection that cannot write, and refuses what is
+/// not ours before one that can is opened.
+fn look(path: &Path) -> Result<Found> {
+    let io = |source| Error::Io { path: path.to_owned(), source };
+    match fs::metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            if !folder.as_os_str().is_empty() {
+                let io = |source| Error::Io { path: folder.to_owned(), source };
+                fs::create_dir_all(folder).map_err(io)?;
+            }
+            return Ok(Found::Nothing);
+        }
+        Err(e) => return Err(io(e)),
+        Ok(metadata) if metadata.is_dir() => {
+            return Err(io(io::ErrorKind::IsADirectory.into()));
+        }
+        Ok(metadata) if !metadata.is_file() => {
+            let found = "it is not a regular file".to_owned();
+            return Err(Error::Foreign { path: path.to_owned(), found });
+        }
+        Ok(metadata) if metadata.len() == 0 => return Ok(Found::Nothing),
+        Ok(_) => {}
+    }
+    let foreign = |found: &str| Error::Foreign { path: path.to_owned(), found: found.to_owned() };
+    let mut magic = Vec::new();
+    File::open(path).and_then(|file| file.take(16).read_to_end(&mut magic)).map_err(io)?;
+    if magic != b"SQLite format 3\0" {
+        return Err(foreign("it is not an SQLite database"));
+    }
+
+    let connection =
+        connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let read = || {
+        let objects =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok((pragma("application_id")?, pragma("user_version")?, objects))
+    };
+    match read().map_err(|e| sql(path, "reading the database", e))? {
+        // Made and not yet filled: by another process, or by one that died.
+        (0, 0, 0) => Ok(Found::Nothing),
+        (APPLICATION_ID, version, _) if version == i64::from(SCHEMA) => Ok(Found::Ours),
+        (APPLICATION_ID, found, _) => Err(Error::Schema { path: path.to_owned(), found }),
+        _ => Err(foreign("it is the SQLite database of another program")),
+    }
+}
+
+/// Without `SQLITE_OPEN_URI`: a path is a path, whatever characters it has.
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    let connect = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        Ok(connection)
+    };
+    connect().map_err(|e| sql(path, "opening the database", e))
+}
+
+/// Prepares a connection; false if it cannot write.
+///
+/// Write-ahead log: a commit is one append, and a process that is killed at
+/// any moment leaves either the whole record or none; the next one to open the
+/// database takes over the log. `synchronous = NORMAL` syncs at checkpoints
+/// only, because a sync after each visit would disturb the next one: what a
+/// power failure takes is the last visits, never the database.
+fn configure(connection: &Connection) -> rusqlite::Result<bool> {
+    // SQLite quietly opens a file that may not be written for reading.
+    if connection.is_readonly("main")? {
+        return Ok(false);
+    }
+    // Where no shared memory can be had it stays with its rollback journal,
+    // which survives a kill as well.
+    patiently(|| connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(())))?;
+    connection.pragma_update(None, "synchronous", "normal")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(true)
+}
+
+/// Repeats what SQLite gives up at once, not after the busy timeout: turning
+/// to the write-ahead log while another process does the same.
+fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let start = std::time::Instant::now();
+    loop {
+        match attempt() {
+            Err(e)
+                if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && start.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Makes the tables, unless another process was faster.
+fn create(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let objects: i64 =
+        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if objects > 0 {
+        return Ok(());
+    }
+    transaction.execute_batch(TABLES)?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA)?;
+    transaction.commit()
+}
