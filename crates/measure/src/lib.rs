@@ -4,6 +4,7 @@ mod affinity;
 pub mod case;
 pub mod cases;
 mod check;
+pub mod compare;
 pub mod error;
 pub mod file;
 pub mod meter;

@@ -4,6 +4,7 @@
 
 pub mod bootstrap;
 pub mod describe;
+pub mod false_discovery;
 pub mod line;
 pub mod mann_whitney;
 pub mod slope;

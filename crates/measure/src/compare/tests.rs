@@ -1,0 +1,156 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::schema::{Value, Visit};
+use crate::stats::simulate;
+
+fn row(case: &str, unit: Unit, cpus: usize, round_trip: f64, visits: Vec<Vec<f64>>) -> Row {
+    let visit =
+        |samples| Visit { samples, round_trip_before_ns: Some(round_trip), ..Visit::default() };
+    let visits = visits.into_iter().map(visit).collect();
+    Row::summarise(case, Params::new(), unit, (0..cpus).collect(), visits)
+}
+
+fn results(rows: Vec<Row>) -> Results {
+    Results::new(Run::default(), Machine::default(), rows, Vec::new())
+}
+
+/// Compares single rows of these visits, at 5 %.
+fn one(unit: Unit, a: Vec<Vec<f64>>, b: Vec<Vec<f64>>) -> Compared {
+    let [a, b] = [a, b].map(|visits| results(vec![row("x", unit, 1, 50.0, visits)]));
+    compare(&a, &b, 0.05).rows.remove(0)
+}
+
+fn steady(median: f64, visits: usize) -> Vec<Vec<f64>> {
+    simulate::visits(&mut fastrand::Rng::with_seed(visits as u64), visits, 30, median, 0.01, 0.02)
+}
+
+#[test]
+fn worse_depends_on_the_unit() {
+    let (ns, gbs) = (Unit::Nanoseconds, Unit::GigabytesPerSecond);
+    let double = one(ns, steady(100.0, 8), steady(200.0, 9));
+    assert_eq!(double.verdict, Verdict::Regression, "{double:?}");
+    assert!((1.9..2.1).contains(&double.ratio) && double.ci[0] > 1.8);
+    assert!(double.notes.is_empty());
+    let verdict = |unit, a, b| one(unit, steady(a, 8), steady(b, 9)).verdict;
+    assert_eq!(verdict(ns, 200.0, 100.0), Verdict::Improvement);
+    assert_eq!(verdict(gbs, 100.0, 200.0), Verdict::Improvement);
+    assert_eq!(verdict(gbs, 200.0, 100.0), Verdict::Regression);
+    assert_eq!(verdict(ns, 100.0, 100.5), Verdict::Same);
+    assert_eq!(verdict(gbs, 100.0, 100.5), Verdict::Same);
+    // Surely worse, but perhaps by less than matters.
+    assert_eq!(verdict(ns, 100.0, 105.0), Verdict::Unclear);
+}
+
+#[test]
+fn few_visits_give_no_verdict_and_say_so() {
+    let few = one(Unit::Nanoseconds, steady(100.0, 3), steady(200.0, 3));
+    assert_eq!(few.verdict, Verdict::Unclear);
+    assert_eq!(few.notes, ["3 and 3 visits cannot give p below 0.10: measure longer"]);
+    let single = one(Unit::Nanoseconds, steady(100.0, 1), steady(100.0, 1));
+    assert_eq!(single.verdict, Verdict::Unclear);
+}
+
+#[test]
+fn cpus_that_moved_apart_are_no_regression() {
+    let case = |cpus, round_trip, median| {
+        results(vec![row("ipc.pipe", Unit::Nanoseconds, cpus, round_trip, steady(median, 8))])
+    };
+    let moved = compare(&case(2, 45.0, 100.0), &case(2, 600.0, 200.0), 0.05).rows.remove(0);
+    assert_eq!(moved.verdict, Verdict::Unclear);
+    assert_eq!(moved.notes, ["the raw round trip between the cpus was 45 ns, then 600 ns"]);
+    assert_eq!((moved.a.round_trip_ns, moved.b.round_trip_ns), (Some(45.0), Some(600.0)));
+    // A case of one cpu does not care, nor do cpus that stayed.
+    for (cpus, round_trip) in [(1, 600.0), (2, 50.0)] {
+        let stayed = compare(&case(cpus, 45.0, 100.0), &case(cpus, round_trip, 200.0), 0.05);
+        assert_eq!(stayed.count(Verdict::Regression), 1);
+    }
+}
+
+#[test]
+fn rows_match_by_case_parameters_and_unit() {
+    let named = |case: &str, unit, bytes: Value| {
+        let mut row = row(case, unit, 1, 50.0, steady(10.0, 4));
+        row.params.insert("bytes".to_owned(), bytes);
+        row
+    };
+    let ns = Unit::Nanoseconds;
+    let a = results(vec![named("x", ns, 1u64.into()), named("y", ns, 1u64.into())]);
+    let other = Unit::GigabytesPerSecond;
+    let b = results(vec![
+        named("z", ns, 1u64.into()),
+        named("x", ns, "1".into()),
+        named("x", ns, 1u64.into()),
+        named("y", other, 1u64.into()),
+    ]);
+    let comparison = compare(&a, &b, 0.05);
+    assert_eq!(comparison.rows.len(), 1);
+    assert_eq!((comparison.rows[0].case.as_str(), comparison.rows[0].ratio), ("x", 1.0));
+    assert_eq!(comparison.only_a, [unmatched(&a.rows[1])]);
+    assert_eq!(comparison.only_b, [&b.rows[0], &b.rows[1], &b.rows[3]].map(unmatched));
+}
+
+#[test]
+fn medians_of_zero_still_give_numbers() {
+    let zero = one(Unit::Nanoseconds, vec![vec![0.0; 5]; 5], vec![vec![0.0; 5]; 5]);
+    assert_eq!((zero.ratio, zero.ci, zero.verdict), (1.0, [1.0, 1.0], Verdict::Same));
+    let grown = one(Unit::Nanoseconds, vec![vec![0.0; 5]; 5], vec![vec![1e18; 5]; 5]);
+    assert!(grown.ci.iter().all(|bound| bound.is_finite()));
+    assert_eq!(grown.verdict, Verdict::Regression);
+}
+
+/// A run of 40 rows that are quiet to wild, measured by `visits` visits.
+fn run(rng: &mut fastrand::Rng, visits: usize) -> Results {
+    let rows = (0..40).map(|i| {
+        let between = [0.01, 0.03, 0.1, 0.3][i % 4];
+        let visits = simulate::visits(rng, visits, 15, 100.0, between, 0.05);
+        row(&format!("case.{i}"), Unit::Nanoseconds, 1, 50.0, visits)
+    });
+    results(rows.collect())
+}
+
+#[test]
+fn two_runs_of_one_machine_rarely_cry_regression() {
+    let mut rng = fastrand::Rng::with_seed(23);
+    for visits in [5, 10] {
+        let mut alarms = 0;
+        for _ in 0..25 {
+            let comparison = compare(&run(&mut rng, visits), &run(&mut rng, visits), 0.05);
+            alarms += comparison.count(Verdict::Regression);
+        }
+        // Of 1000 compared rows.
+        assert!(alarms <= 5, "{alarms} of 1000 with {visits} visits");
+    }
+}
+
+#[test]
+fn real_regressions_are_found() {
+    let mut rng = fastrand::Rng::with_seed(29);
+    let mut slow = run(&mut rng, 8);
+    for row in &mut slow.rows {
+        let mut visits = row.visits.clone();
+        visits.iter_mut().flat_map(|v| &mut v.samples).for_each(|sample| *sample *= 1.5);
+        *row = Row::summarise(&row.case, Params::new(), row.unit, vec![0], visits);
+    }
+    let comparison = compare(&run(&mut rng, 8), &slow, 0.05);
+    // All of the rows that wander by 10 % or less; the wild ones may hide it.
+    let found = comparison.rows.iter().enumerate().filter(|(i, _)| i % 4 < 3);
+    let found = found.filter(|(_, row)| row.verdict == Verdict::Regression).count();
+    assert!(found >= 27, "{found} of 30");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_result_equals_itself(results in simulate::results()) {
+        let comparison = compare(&results, &results, 0.05);
+        prop_assert_eq!(comparison.rows.len(), results.rows.len());
+        for row in &comparison.rows {
+            prop_assert_eq!(row.ratio, 1.0);
+            prop_assert!(row.ci[0] <= 1.0 && row.ci[1] >= 1.0);
+            prop_assert!(matches!(row.verdict, Verdict::Same | Verdict::Unclear));
+        }
+        prop_assert!(comparison.only_a.is_empty() && comparison.only_b.is_empty());
+    }
+}
