@@ -1,0 +1,266 @@
+//! A result as CSV, Markdown and JSON.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use kumiki_measure::schema::{Results, Row, Value};
+
+use crate::format::{bytes, count, interval, number, params, quantity, time, times};
+use crate::{machine, rows, verdict};
+
+/// Columns of a CSV file after `case` and the parameters.
+const COLUMNS: [&str; 12] = [
+    "unit",
+    "n",
+    "median",
+    "p99",
+    "ci_low",
+    "ci_high",
+    "min",
+    "mad",
+    "outliers",
+    "cpu_ns",
+    "disturbed",
+    "round_trip_ns",
+];
+
+/// Writes one line a row: `case`, a column for each parameter that occurs
+/// (empty where a row has none), then `unit`, `n`, `median`, `p99`, `ci_low`,
+/// `ci_high`, `min`, `mad`, `outliers`, `cpu_ns`, `disturbed` and
+/// `round_trip_ns`. Figures are in the row's unit, unrounded.
+///
+/// # Errors
+///
+/// Fails if `out` does.
+pub fn csv(results: &Results, out: impl Write) -> io::Result<()> {
+    let mut names: Vec<&str> = results
+        .rows
+        .iter()
+        .flat_map(|row| row.params.keys())
+        .map(String::as_str)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+
+    let mut csv = csv::Writer::from_writer(out);
+    csv.write_record(
+        ["case"]
+            .into_iter()
+            .chain(names.iter().copied())
+            .chain(COLUMNS),
+    )?;
+    for row in &results.rows {
+        let own = names
+            .iter()
+            .map(|name| row.params.get(*name).map(Value::to_string));
+        csv.write_field(&row.case)?;
+        for value in own.chain(figures(row).map(Some)) {
+            csv.write_field(value.unwrap_or_default())?;
+        }
+        csv.write_record(None::<&[u8]>)?;
+    }
+    csv.flush()
+}
+
+/// A row's [`COLUMNS`].
+fn figures(row: &Row) -> impl Iterator<Item = String> {
+    [
+        row.unit.as_str().to_owned(),
+        row.n.to_string(),
+        row.median.to_string(),
+        row.p99.to_string(),
+        row.ci[0].to_string(),
+        row.ci[1].to_string(),
+        row.min.to_string(),
+        row.mad.to_string(),
+        row.outliers.to_string(),
+        row.cpu_ns.to_string(),
+        row.disturbed.to_string(),
+        row.round_trip_ns
+            .map(|ns| ns.to_string())
+            .unwrap_or_default(),
+    ]
+    .into_iter()
+}
+
+/// Writes the whole result, every sample of it, as one line of JSON.
+///
+/// # Errors
+///
+/// Fails if `out` does.
+pub fn json(results: &Results, mut out: impl Write) -> io::Result<()> {
+    serde_json::to_writer(&mut out, results)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// The result as a Markdown document: verdict, machine, tables by part, slopes,
+/// what could not run, and how to make it again.
+pub fn markdown(results: &Results) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_markdown(results, &mut out);
+    out
+}
+
+fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
+    let name = machine::names(std::slice::from_ref(results)).remove(0);
+    writeln!(
+        out,
+        "# What the operating system costs on {}\n",
+        escape(&name)
+    )?;
+    for warning in machine::warnings(results) {
+        writeln!(out, "> ⚠ {warning}\n")?;
+    }
+    for sentence in verdict::sentences(results) {
+        let mark = if sentence.disturbed { " ⚠" } else { "" };
+        writeln!(
+            out,
+            "- {}**{}**{} (95 % CI {}){mark}",
+            escape(&sentence.before),
+            sentence.figure,
+            escape(&sentence.after),
+            sentence.ci
+        )?;
+    }
+
+    writeln!(out, "\n## Machine\n\n| | |\n|---|---|")?;
+    for (name, value) in machine::facts(&results.machine)
+        .iter()
+        .chain(&machine::run_facts(results))
+    {
+        writeln!(out, "| {name} | {} |", escape(value))?;
+    }
+
+    let mut notes = Vec::new();
+    for part in rows::by_part(results) {
+        writeln!(out, "\n## {}\n", escape(part.title))?;
+        writeln!(
+            out,
+            "| case | parameters | median | 95 % CI | p99 | min | cpu time | n | outliers | round trip |\n\
+             |---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+        )?;
+        for row in part.cases.iter().flat_map(|(_, rows)| rows) {
+            markdown_row(row, &mut notes, out)?;
+        }
+    }
+    if !notes.is_empty() {
+        writeln!(out, "\n## Disturbed rows\n")?;
+        for (i, note) in notes.iter().enumerate() {
+            writeln!(out, "- ⚠{} {}", i + 1, escape(note))?;
+        }
+    }
+    markdown_slopes(results, out)?;
+    if !results.skipped.is_empty() {
+        writeln!(out, "\n## Not measured here\n")?;
+        for skipped in &results.skipped {
+            let what = format!("{} {}", skipped.case, params(&skipped.params));
+            writeln!(
+                out,
+                "- {}: {}",
+                escape(what.trim()),
+                escape(&skipped.reason)
+            )?;
+        }
+    }
+    writeln!(out, "\n## How to reproduce\n")?;
+    let version = &results.run.version;
+    writeln!(
+        out,
+        "With Kumiki {} on the machine above:\n",
+        if version.is_empty() {
+            "(version not recorded)"
+        } else {
+            version
+        }
+    )?;
+    // An indented block cannot be closed by what is in it.
+    writeln!(
+        out,
+        "    {}",
+        results.run.command.replace(['\n', '\r'], " ")
+    )
+}
+
+fn markdown_row(row: &Row, notes: &mut Vec<String>, out: &mut String) -> std::fmt::Result {
+    let mut mark = String::new();
+    if row.disturbed {
+        let why = row.disturbances.join("; ");
+        let why = if why.is_empty() {
+            "no reason recorded".to_owned()
+        } else {
+            why
+        };
+        let at = notes
+            .iter()
+            .position(|note| *note == why)
+            .unwrap_or_else(|| {
+                notes.push(why);
+                notes.len() - 1
+            });
+        mark = format!(" ⚠{}", at + 1);
+    }
+    let round_trip = match (rows::round_trips(row), row.round_trip_ns) {
+        (Some(ratio), Some(ns)) => format!("{} ({})", times(ratio), time(ns)),
+        _ => String::new(),
+    };
+    writeln!(
+        out,
+        "| {} | {} | **{}**{mark} | {} | {} | {} | {} | {} | {} | {round_trip} |",
+        escape(&row.case),
+        escape(&params(&row.params)),
+        quantity(row.median, row.unit),
+        interval(row.ci, row.unit),
+        quantity(row.p99, row.unit),
+        quantity(row.min, row.unit),
+        time(row.cpu_ns),
+        count(row.n as u64),
+        count(row.outliers as u64),
+    )
+}
+
+fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
+    if results.slopes.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\n## Slopes\n\n| case | grows with | parameters | per 4 KiB page | 95 % CI | at size 0 | R² | knee | beyond it |\n\
+         |---|---|---|--:|--:|--:|--:|--:|--:|"
+    )?;
+    for slope in &results.slopes {
+        writeln!(
+            out,
+            "| {} | {} | {} | **{}** | {} | {} | {} | {} | {} |",
+            escape(&slope.case),
+            escape(&crate::format::words(&slope.param)),
+            escape(&params(&slope.params)),
+            time(slope.ns_per_page),
+            interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
+            time(slope.base_ns),
+            number(slope.r2),
+            slope.knee_bytes.map(bytes).unwrap_or_default(),
+            slope.ns_per_page_beyond.map(time).unwrap_or_default(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Text that stays text in Markdown, in a table's cell too.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => out.push(' '),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => {
+                out.push('\\');
+                out.push(c);
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,48 @@
+//! The page's figures: cost against size, and ways of doing one thing side by
+//! side. A figure with nothing to show is left out.
+
+mod chart;
+mod dots;
+mod sweep;
+
+use kumiki_measure::schema::Results;
+
+pub(crate) use chart::colour;
+pub(crate) use sweep::Line;
+
+/// Where on the page a figure stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// One of the six of the 1991 paper.
+    Paper,
+    /// What the paper had no room for, chosen by us.
+    Beyond,
+    /// Every other case that was measured at several sizes.
+    Other,
+}
+
+/// One figure.
+pub(crate) struct Figure {
+    /// Anchor's name.
+    pub id: String,
+    /// Where it stands.
+    pub group: Group,
+    /// Heading.
+    pub title: String,
+    /// What it shows, in a sentence or two.
+    pub caption: String,
+    /// What page.js must know beside the chart: `sizes` or `ways`.
+    pub kind: &'static str,
+    /// Data, layout and configuration for plotly.js.
+    pub json: String,
+    /// The lines, for the slopes beside the chart.
+    pub lines: Vec<Line>,
+}
+
+/// All figures that these results can fill. `names` are the results' names.
+pub(crate) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
+    let mut figures = sweep::figures(results, names);
+    figures.extend(dots::figures(results, names));
+    figures.sort_by_key(|figure| figure.group as u8);
+    figures
+}

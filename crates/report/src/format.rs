@@ -1,0 +1,254 @@
+//! Numbers as a person reads them: three significant digits, the unit that
+//! fits, and a space between them that neither breaks nor spreads.
+
+use kumiki_measure::schema::{Params, Unit, Value};
+
+/// Narrow no-break space, between a number and its unit and between thousands.
+pub const THIN: char = '\u{202f}';
+
+/// Three significant digits: `0`, `0.0123`, `1.46`, `14.6`, `146`, `1 460`.
+/// Never an exponent; the digits of a number of a thousand or more stay.
+pub fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    // The exponent after rounding: 9.996 is 10.0, not 10.00.
+    let exponent = exponent(value);
+    if exponent >= 3 {
+        return thousands(value.round());
+    }
+    let decimals = (2 - exponent).clamp(0, 9) as usize;
+    let text = format!("{:.decimals$}", value.abs());
+    if value < 0.0 {
+        format!("−{text}")
+    } else {
+        text
+    }
+}
+
+/// Decimal exponent of `value` rounded to three significant digits.
+fn exponent(value: f64) -> i32 {
+    let text = format!("{value:.2e}");
+    text.split_once('e')
+        .and_then(|(_, e)| e.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A whole number, its thousands apart from 10 000 on.
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut out = String::from(if value < 0.0 { "−" } else { "" });
+    for (i, digit) in digits.chars().enumerate() {
+        if digits.len() > 4 && i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(THIN);
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count: `30`, `12 000`.
+pub fn count(value: u64) -> String {
+    thousands(value as f64)
+}
+
+/// The factor and the name of the unit that suits `value`.
+fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
+    match unit {
+        Unit::GigabytesPerSecond => (1.0, "GB/s"),
+        Unit::Nanoseconds if value == 0.0 || !value.is_finite() => (1.0, "ns"),
+        Unit::Nanoseconds => match exponent(value) {
+            ..3 => (1.0, "ns"),
+            3..6 => (1e-3, "µs"),
+            6..9 => (1e-6, "ms"),
+            _ => (1e-9, "s"),
+        },
+    }
+}
+
+/// A figure with its unit: `86.0 ns`, `14.6 µs`, `7.80 GB/s`.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    let (factor, name) = scale(value, unit);
+    format!("{}{THIN}{name}", number(value * factor))
+}
+
+/// A time: `86.0 ns`, `14.6 µs`.
+pub fn time(ns: f64) -> String {
+    quantity(ns, Unit::Nanoseconds)
+}
+
+/// An interval, both ends in the unit of the larger one: `[14.2, 15.0] µs`.
+pub fn interval([low, high]: [f64; 2], unit: Unit) -> String {
+    let (factor, name) = scale(low.abs().max(high.abs()), unit);
+    format!(
+        "[{}, {}]{THIN}{name}",
+        number(low * factor),
+        number(high * factor)
+    )
+}
+
+/// How many times as much: `1.46 ×`.
+pub fn times(ratio: f64) -> String {
+    format!("{}{THIN}×", number(ratio))
+}
+
+/// A size in binary units: `0`, `64 KiB`, `1.5 MiB`.
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if value == 0 {
+        return "0".to_owned();
+    }
+    let power = (value.ilog2() / 10) as usize;
+    let (unit, name) = (1u64 << (10 * power), UNITS[power]);
+    if value.is_multiple_of(unit) {
+        format!("{}{THIN}{name}", value / unit)
+    } else {
+        format!("{}{THIN}{name}", number(value as f64 / unit as f64))
+    }
+}
+
+/// A frequency: `2.60 GHz`.
+pub fn hertz(value: f64) -> String {
+    format!("{}{THIN}GHz", number(value / 1e9))
+}
+
+/// A length of time that a person waits: `48 s`, `4 min 12 s`.
+pub fn wait(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match (whole / 60, whole % 60) {
+        (0, s) => format!("{s}{THIN}s"),
+        (m, 0) => format!("{m}{THIN}min"),
+        (m, s) => format!("{m}{THIN}min {s}{THIN}s"),
+    }
+}
+
+/// One parameter in words: `data 1 MiB`, `written`, `huge pages`.
+pub fn param(name: &str, value: &Value) -> String {
+    match (name, value) {
+        ("touch", Value::Word(word)) => match word.as_str() {
+            "none" => "untouched".to_owned(),
+            "read" => "read".to_owned(),
+            "write" => "written".to_owned(),
+            other => format!("touch {other}"),
+        },
+        ("huge", Value::Flag(true)) => "huge pages".to_owned(),
+        ("huge", Value::Flag(false)) => "ordinary pages".to_owned(),
+        ("bytes", Value::Number(n)) => bytes(*n),
+        (_, Value::Flag(true)) => words(name),
+        (_, Value::Flag(false)) => format!("no {}", words(name)),
+        (_, Value::Number(n)) => match name.strip_suffix("_bytes") {
+            Some(what) => format!("{} {}", words(what), bytes(*n)),
+            None => format!("{} {}", words(name), count(*n)),
+        },
+        (_, Value::Word(word)) => format!("{} {word}", words(name)),
+    }
+}
+
+/// Parameters in words, apart by middle dots.
+pub fn params(params: &Params) -> String {
+    let words: Vec<_> = params
+        .iter()
+        .map(|(name, value)| param(name, value))
+        .collect();
+    words.join(" · ")
+}
+
+/// A parameter's name as words, without the unit that its values carry.
+pub fn words(name: &str) -> String {
+    name.trim_end_matches("_bytes").replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> String {
+        text.replace(THIN, " ")
+    }
+
+    #[test]
+    fn three_significant_digits() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.012345, "0.0123"),
+            (1.0, "1.00"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (-0.25, "−0.250"),
+            (1234.4, "1234"),
+            (12345.4, "12 345"),
+            (-1234567.0, "−1 234 567"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(plain(&number(value)), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_unit_that_fits_after_rounding() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (86.04, "86.0 ns"),
+            (999.4, "999 ns"),
+            (999.6, "1.00 µs"),
+            (14_613.0, "14.6 µs"),
+            (999_700.0, "1.00 ms"),
+            (175_978_000.0, "176 ms"),
+            (2.5e9, "2.50 s"),
+            (-1500.0, "−1.50 µs"),
+        ] {
+            assert_eq!(plain(&time(ns)), text, "{ns}");
+        }
+    }
+
+    #[test]
+    fn both_ends_of_an_interval_share_the_unit() {
+        assert_eq!(
+            plain(&interval([980.0, 1020.0], Unit::Nanoseconds)),
+            "[0.980, 1.02] µs"
+        );
+        assert_eq!(
+            plain(&interval([7.7, 7.9], Unit::GigabytesPerSecond)),
+            "[7.70, 7.90] GB/s"
+        );
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        for (value, text) in [
+            (0, "0"),
+            (344, "344 B"),
+            (65536, "64 KiB"),
+            (1_572_864, "1.50 MiB"),
+            (8 << 30, "8 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(plain(&bytes(value)), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn parameters_read_as_words() {
+        assert_eq!(
+            plain(&param("data_bytes", &Value::Number(1 << 20))),
+            "data 1 MiB"
+        );
+        assert_eq!(param("touch", &Value::from("write")), "written");
+        assert_eq!(param("huge", &Value::from(false)), "ordinary pages");
+        assert_eq!(param("working_set", &Value::from("hot")), "working set hot");
+        assert_eq!(
+            plain(&param("processes", &Value::Number(20_000))),
+            "processes 20 000"
+        );
+    }
+
+    #[test]
+    fn waits() {
+        assert_eq!(plain(&wait(47.6)), "48 s");
+        assert_eq!(plain(&wait(240.0)), "4 min");
+        assert_eq!(plain(&wait(252.0)), "4 min 12 s");
+    }
+}
