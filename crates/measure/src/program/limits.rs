@@ -118,6 +118,17 @@ impl StackLimit {
     }
 }
 
+/// Whether this process may not raise its stack limit to `bytes`: a test that
+/// needs more says so and ends.
+#[cfg(test)]
+pub(crate) fn hard_stack_limit_below(bytes: u64) -> bool {
+    let below = getrlimit(Resource::Stack).maximum.is_some_and(|hard| hard < bytes);
+    if below {
+        eprintln!("skipped: the hard stack limit is below {bytes} bytes");
+    }
+    below
+}
+
 impl Drop for StackLimit {
     fn drop(&mut self) {
         if let Some(before) = self.before.take() {
@@ -149,6 +160,30 @@ mod tests {
         drop(raised);
         let inherited = String::from_utf8(inherited.unwrap().stdout).unwrap();
         assert_eq!(inherited.trim(), (limit / 1024 + 4).to_string());
+    }
+
+    /// A hard limit cannot be raised again, so that another process takes it on.
+    #[test]
+    fn a_hard_limit_that_is_too_low_is_named() {
+        const INSIDE: &str = "KUMIKI_TEST_HARD_LIMIT";
+        if std::env::var_os(INSIDE).is_some() {
+            let error = StackLimit::at_least(8 << 20, "stack_bytes 8000000").err().unwrap();
+            let text = error.to_string();
+            assert!(matches!(error, Error::Invalid(_)), "{text}");
+            for part in ["stack_bytes 8000000", "8388608", "4194304", "`ulimit -Hs 8192`"] {
+                assert!(text.contains(part), "{text}");
+            }
+            return;
+        }
+        let inside = std::process::Command::new("sh")
+            .args(["-c", "ulimit -Ss 4096 && ulimit -Hs 4096 && exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "program::limits::tests::a_hard_limit_that_is_too_low_is_named"])
+            .env(INSIDE, "1")
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&inside.stdout);
+        assert!(inside.status.success() && output.contains("1 passed"), "{output}");
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod running;
 pub(crate) use answer::STAMP;
 pub(crate) use code::Code;
 pub(crate) use image::Image;
+#[cfg(test)]
+pub(crate) use limits::hard_stack_limit_below;
 pub(crate) use limits::{StackLimit, memory_fits, memory_promised};
 pub(crate) use running::{Program, start};
 
