@@ -1,6 +1,7 @@
 //! Memory mappings that undo themselves.
 
 use std::hint::black_box;
+use std::io;
 use std::os::fd::AsFd;
 use std::ptr;
 
@@ -188,6 +189,25 @@ pub(super) fn mappable(bytes: u64) -> Result<usize> {
     )))
 }
 
+/// Where the system says who gets transparent huge pages.
+const HUGE_PAGE_POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Refuses where asking for transparent huge pages gets none.
+pub(super) fn huge_pages_allowed() -> Result<()> {
+    allowed_by(std::fs::read_to_string(HUGE_PAGE_POLICY))
+}
+
+fn allowed_by(policy: io::Result<String>) -> Result<()> {
+    let unsupported = |needs: &str| Err(Error::unsupported("transparent huge pages", needs));
+    match policy {
+        Err(_) => unsupported("a kernel built with CONFIG_TRANSPARENT_HUGEPAGE"),
+        Ok(policy) if policy.contains("[never]") => {
+            unsupported(&format!("`echo madvise > {HUGE_PAGE_POLICY}` as root"))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +238,16 @@ mod tests {
             let error = mappable(bytes).unwrap_err().to_string();
             assert!(error.contains(&bytes.to_string()) && error.contains("choose"), "{error}");
         }
+    }
+
+    #[test]
+    fn without_huge_pages_the_way_out_is_named() {
+        assert!(allowed_by(Ok("always [madvise] never\n".into())).is_ok());
+        assert!(allowed_by(Ok("[always] madvise never\n".into())).is_ok());
+        let never = allowed_by(Ok("always madvise [never]\n".into())).unwrap_err();
+        assert!(matches!(never, Error::Unsupported { .. }));
+        assert!(never.to_string().contains(HUGE_PAGE_POLICY), "{never}");
+        let missing = allowed_by(Err(io::ErrorKind::NotFound.into())).unwrap_err();
+        assert!(missing.to_string().contains("CONFIG_TRANSPARENT_HUGEPAGE"), "{missing}");
     }
 }

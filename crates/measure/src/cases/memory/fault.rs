@@ -2,14 +2,13 @@
 //! window of pages, that has no entry in the page tables yet.
 
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::case::{Case, Level, Workload};
 use crate::cases::file::warm_file;
-use crate::cases::mapping::{HUGE_PAGE_BYTES, Mapping, PAGE_BYTES, Touch};
+use crate::cases::mapping::{HUGE_PAGE_BYTES, Mapping, PAGE_BYTES, Touch, huge_pages_allowed};
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 
@@ -20,9 +19,6 @@ const SAMPLE_BYTES: usize = 32 << 20;
 /// (`fault_around_bytes`, 64 KiB): touching one page in each such window makes
 /// every touch a fault.
 const FAULT_AROUND_PAGES: usize = 16;
-
-/// Where the system says who gets transparent huge pages.
-const HUGE_PAGE_POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
@@ -101,7 +97,7 @@ fn map_file(
 fn huge() -> Case {
     let about = "first touch of a transparent huge page, 2 MiB";
     let case = Case::new("memory.fault.huge", about, |_| {
-        huge_pages_allowed(std::fs::read_to_string(HUGE_PAGE_POLICY))?;
+        huge_pages_allowed()?;
         Ok(HugeFaults)
     });
     case.asks(SAMPLE_BYTES as u64 + HUGE_PAGE_BYTES as u64)
@@ -135,17 +131,6 @@ impl Workload for HugeFaults {
 
     fn max_batch(&self) -> Option<u64> {
         Some((SAMPLE_BYTES / HUGE_PAGE_BYTES) as u64)
-    }
-}
-
-fn huge_pages_allowed(policy: io::Result<String>) -> Result<()> {
-    let unsupported = |needs: &str| Err(Error::unsupported("transparent huge pages", needs));
-    match policy {
-        Err(_) => unsupported("a kernel built with CONFIG_TRANSPARENT_HUGEPAGE"),
-        Ok(policy) if policy.contains("[never]") => {
-            unsupported(&format!("`echo madvise > {HUGE_PAGE_POLICY}` as root"))
-        }
-        Ok(_) => Ok(()),
     }
 }
 
@@ -198,16 +183,5 @@ mod tests {
         for (faults, operations) in faults(neighbours) {
             assert!((1..operations / 2).contains(&faults), "{faults}/{operations}");
         }
-    }
-
-    #[test]
-    fn without_huge_pages_the_case_is_skipped_with_the_way_out() {
-        assert!(huge_pages_allowed(Ok("always [madvise] never\n".into())).is_ok());
-        assert!(huge_pages_allowed(Ok("[always] madvise never\n".into())).is_ok());
-        let never = huge_pages_allowed(Ok("always madvise [never]\n".into())).unwrap_err();
-        assert!(matches!(never, Error::Unsupported { .. }));
-        assert!(never.to_string().contains(HUGE_PAGE_POLICY), "{never}");
-        let missing = huge_pages_allowed(Err(io::ErrorKind::NotFound.into())).unwrap_err();
-        assert!(missing.to_string().contains("CONFIG_TRANSPARENT_HUGEPAGE"), "{missing}");
     }
 }
