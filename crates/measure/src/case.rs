@@ -20,7 +20,8 @@ pub struct Place {
 }
 
 /// An operation, set up and ready to be repeated. Dropping it undoes the
-/// set-up: no process, thread, file, mapping or signal handler stays behind.
+/// set-up: no process, thread, file, mapping or signal handler stays behind
+/// (but program files, kept in the scratch folder's `programs` for later visits).
 pub trait Workload {
     /// Runs the operation `iterations` times and says how long just that took.
     ///

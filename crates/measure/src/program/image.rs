@@ -35,7 +35,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Makes the file `name` in `folder`, unless it is there already.
+    /// Makes the file `name` in the folder `programs` of `scratch`, unless it is
+    /// there already: it stays for later visits.
     ///
     /// The file is written back before this returns: the disk shall not work
     /// on it during the samples.
@@ -45,7 +46,7 @@ impl Image {
     /// [`Error::Unsupported`] if the file system has no room, both before a
     /// byte is written; [`Error::File`] if writing fails, and then no file is
     /// left behind.
-    pub(crate) fn file(&self, folder: &Path, name: &str) -> Result<PathBuf> {
+    pub(crate) fn file(&self, scratch: &Path, name: &str) -> Result<PathBuf> {
         let size = self.data_bytes.checked_add(self.bss_bytes);
         if size.is_none_or(|size| size > ADDRESS_SPACE) {
             return Err(Error::Invalid(format!(
@@ -54,12 +55,16 @@ impl Image {
                 self.data_bytes, self.bss_bytes
             )));
         }
-        let path = std::path::absolute(folder.join(name)).map_err(file_error(folder))?;
+        let folder = scratch.join("programs");
+        let path = std::path::absolute(folder.join(name)).map_err(file_error(&folder))?;
         if path.exists() {
             return Ok(path);
         }
-        limits::file_fits(folder, self.data_bytes + PAGE)?;
-        let mut file = NamedTempFile::new_in(folder).map_err(file_error(folder))?;
+        limits::file_fits(scratch, self.data_bytes + PAGE)?;
+        if !folder.exists() {
+            std::fs::create_dir(&folder).map_err(file_error(&folder))?;
+        }
+        let mut file = NamedTempFile::new_in(&folder).map_err(file_error(&folder))?;
         self.write(&mut file).map_err(file_error(&path))?;
         let file = file.into_temp_path();
         // Only now, when no descriptor can write to it any more, may it be run.

@@ -31,36 +31,6 @@ pub(crate) use running::{Program, start};
 /// Size of an ordinary page, bytes.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Size of a transparent huge page, bytes.
-pub(crate) const HUGE_PAGE: u64 = 2 << 20;
-
 /// Most bytes that an image, its stack and its mappings may take together: a
 /// half of x86-64's 2⁴⁷, so that wherever the kernel puts them they fit.
 pub(crate) const ADDRESS_SPACE: u64 = 1 << 46;
-
-/// How a program touches the pages that it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
-    /// Not at all.
-    None,
-    /// One read a page.
-    Read,
-    /// One write a page.
-    Write,
-}
-
-impl Touch {
-    /// The value of the parameter `touch`.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Touch::None => "none",
-            Touch::Read => "read",
-            Touch::Write => "write",
-        }
-    }
-
-    /// What the programs understand, `TOUCH_*` in `common.s`.
-    pub(crate) fn number(self) -> u64 {
-        self as u64
-    }
-}

@@ -24,11 +24,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::sweep::{self, K, M, Sizes};
 use crate::case::{Case, Choice, Level, Place, Workload};
+use crate::cases::mapping::Touch;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
-use crate::program::{
-    Code, Image, PAGE, Program, STAMP, StackLimit, Touch, memory_fits, memory_promised,
-};
+use crate::program::{Code, Image, PAGE, Program, STAMP, StackLimit, memory_fits, memory_promised};
 
 const DATA: Sizes = &[
     (64 * K, Level::Quick),
@@ -187,13 +186,14 @@ impl Execing {
         );
         notebook.set_len(STAMP as u64).map_err(|e| Error::os("size a file in memory", e))?;
         // They find each other by bare names in their working folder: the
-        // scratch folder's own path is part of neither strings nor lookup.
-        let mut command = Command::new(path);
+        // folder's own path is part of neither strings nor lookup.
+        let folder = path.parent().expect("a file is in a folder");
+        let mut command = Command::new(&path);
         command
-            .current_dir(&place.scratch)
+            .current_dir(folder)
             .arg0(&one)
             .arg(counter(0))
-            .arg(exec.touch.number().to_string())
+            .arg(sweep::touch_number(exec.touch).to_string())
             .arg(&two)
             .args(arguments(exec.args_bytes))
             .env_clear()
@@ -327,7 +327,7 @@ mod tests {
     fn a_missing_partner_is_an_error() {
         let place = place();
         let mut execing = Execing::start(&BASE, &place).unwrap();
-        std::fs::remove_file(place.scratch.join("exec2-data0-bss0")).unwrap();
+        std::fs::remove_file(place.scratch.join("programs/exec2-data0-bss0")).unwrap();
         let error = execing.sample(3, &meter()).unwrap_err();
         assert!(matches!(error, Error::Program { .. }), "{error}");
         assert!(error.to_string().contains("execve: No such file"), "{error}");

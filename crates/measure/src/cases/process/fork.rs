@@ -19,10 +19,11 @@ use std::process::{Command, Stdio};
 
 use super::sweep::{self, K, M, Sizes};
 use crate::case::{Case, Choice, Level, Place, Workload};
+use crate::cases::mapping::{HUGE_PAGE_BYTES, Touch, huge_pages_allowed};
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::program::{
-    ADDRESS_SPACE, Code, HUGE_PAGE, Image, Program, StackLimit, Touch, memory_fits, memory_promised,
+    ADDRESS_SPACE, Code, Image, Program, StackLimit, memory_fits, memory_promised,
 };
 
 const DATA: Sizes = &[
@@ -70,7 +71,7 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
         for (anon_bytes, touch, level) in sweep::touched(choice, ANON) {
             // Less than a huge page cannot be one. Untouched mappings are the
             // same at every size, as the rows for bss show already.
-            if huge && anon_bytes < HUGE_PAGE {
+            if huge && anon_bytes < HUGE_PAGE_BYTES as u64 {
                 continue;
             }
             let level = if touch == Touch::None { level.max(Level::Default) } else { level };
@@ -163,9 +164,9 @@ impl Fork {
         let words = [
             self.stack_bytes,
             self.anon_bytes,
-            self.touch.number(),
+            sweep::touch_number(self.touch),
             u64::from(self.huge),
-            self.child.number(),
+            sweep::touch_number(self.child),
         ];
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
@@ -209,20 +210,6 @@ impl Workload for Forking {
     fn overhead(&mut self, _: u64, meter: &Meter) -> Result<Sample> {
         self.sample(0, meter)
     }
-}
-
-const HUGE_PAGE_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
-
-/// Whether madvise can get huge pages here.
-fn huge_pages_allowed() -> Result<()> {
-    let setting = std::fs::read_to_string(HUGE_PAGE_SETTING).unwrap_or_default();
-    if setting.contains("[always]") || setting.contains("[madvise]") {
-        return Ok(());
-    }
-    Err(Error::unsupported(
-        "transparent huge pages",
-        format!("`madvise` or `always` in {HUGE_PAGE_SETTING} (as root: echo madvise > it)"),
-    ))
 }
 
 /// Whether the kernel really gave huge pages for at least half of `bytes`: it

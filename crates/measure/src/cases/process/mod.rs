@@ -7,7 +7,6 @@
 
 mod exec;
 mod fork;
-mod resident;
 mod spawn;
 mod start;
 mod sweep;

@@ -7,10 +7,12 @@
 
 use std::process::{Command, Stdio};
 
-use super::resident::Resident;
+use rustix::mm::MapFlags;
+
 use super::start::{self, Target};
 use super::sweep::{self, M, Sizes};
 use crate::case::{Case, Choice, Level, Place, Workload};
+use crate::cases::mapping::{Mapping, PAGE_BYTES, Touch, mappable};
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::program::{self, Code, Image};
@@ -52,7 +54,7 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
 struct Spawning {
     way: Way,
     target: Target,
-    _memory: Resident,
+    _memory: Option<Mapping>,
 }
 
 impl Spawning {
@@ -64,8 +66,20 @@ impl Spawning {
         program::start(Command::new(&path).stdin(Stdio::null()))?
             .wait()
             .map_err(|e| Error::os("wait for the first program", e))?;
-        Ok(Spawning { way, target: Target::new(&path)?, _memory: Resident::new(anon_bytes)? })
+        Ok(Spawning { way, target: Target::new(&path)?, _memory: resident(anon_bytes)? })
     }
+}
+
+/// Memory in ordinary pages, each written once.
+fn resident(bytes: u64) -> Result<Option<Mapping>> {
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let size = mappable(bytes)?;
+    program::memory_fits("the process that starts programs", bytes)?;
+    let memory = Mapping::anonymous(size, MapFlags::PRIVATE)?.ordinary_pages();
+    memory.touch(Touch::Write, PAGE_BYTES);
+    Ok(Some(memory))
 }
 
 impl Workload for Spawning {
@@ -125,6 +139,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_parents_memory_is_resident() {
+        let bytes = 8 * M as usize;
+        let memory = resident(bytes as u64).unwrap().unwrap();
+        for page in (0..bytes).step_by(PAGE_BYTES) {
+            assert!(memory.resident(page).unwrap());
+        }
+        assert!(resident(0).unwrap().is_none());
+        assert!(matches!(resident(1 << 46), Err(Error::Unsupported { .. })));
+        assert!(matches!(resident(u64::MAX), Err(Error::Invalid(_))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which sizes, in which ways touched, each kind of run measures.
 
 use crate::case::{Choice, Level};
-use crate::program::Touch;
+use crate::cases::mapping::Touch;
 
 /// One kibibyte.
 pub(super) const K: u64 = 1 << 10;
@@ -19,6 +19,8 @@ pub(super) fn sizes(choice: &Choice, own: Sizes) -> Vec<(u64, Level)> {
         None => own.to_vec(),
     };
     sizes.retain(|(size, _)| *size > 0);
+    sizes.sort_unstable();
+    sizes.dedup();
     sizes
 }
 
@@ -34,4 +36,13 @@ pub(super) fn touched(choice: &Choice, own: Sizes) -> Vec<(u64, Touch, Level)> {
         .iter()
         .flat_map(|(touch, t)| sizes.iter().map(move |(size, s)| (*size, *touch, *s.max(t))))
         .collect()
+}
+
+/// What the programs understand, `TOUCH_*` of `program/common.s`.
+pub(super) fn touch_number(touch: Touch) -> u64 {
+    match touch {
+        Touch::None => 0,
+        Touch::Read => 1,
+        Touch::Write => 2,
+    }
 }
