@@ -104,7 +104,9 @@ impl Link {
             // Twice this number, counted as the kernel does (whole pages or
             // powers of two, and its own book-keeping), stays below the usual
             // receive buffer of 208 KiB.
-            Kind::Udp => Window::Messages((65_536 / (2 * bytes + 1024)).max(1) as u32),
+            Kind::Udp => Window::Messages(
+                (65_536 / bytes.saturating_mul(2).saturating_add(1024)).max(1) as u32,
+            ),
             _ => Window::Unlimited,
         }
     }

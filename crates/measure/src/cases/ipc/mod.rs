@@ -208,17 +208,18 @@ fn rings(choice: &Choice, end: OtherEnd, cases: &mut Vec<Case>) {
         OtherEnd::Other => &[Wait::Futex, Wait::Spin],
     };
     for &wait in waits {
-        let with = |case: Case, level| {
-            let asks = case.asks_bytes;
-            case.with("wait", wait.word()).asks(asks + Rings::memory(0)).level(level)
+        let with = |case: Case, bytes: u64, level| {
+            let asks = case.asks_bytes.saturating_add(Rings::memory(bytes));
+            case.with("wait", wait.word()).asks(asks).level(level)
         };
         for (bytes, level) in sweep(choice, &LATENCY) {
             let case = latency(trip, end, bytes, move || Rings::open(bytes, wait));
-            cases.push(with(case.with("bytes", bytes), level));
+            cases.push(with(case.with("bytes", bytes), bytes, level));
         }
         for (bytes, level) in sweep(choice, &BANDWIDTH) {
             let open = move || Rings::open(bytes, wait);
-            cases.push(with(bandwidth(transfer, end, bytes, Window::Unlimited, open), level));
+            let case = bandwidth(transfer, end, bytes, Window::Unlimited, open);
+            cases.push(with(case, bytes, level));
         }
     }
 }
@@ -231,7 +232,7 @@ fn latency<T: Transport + 'static>(
     open: impl Fn() -> Result<T> + 'static,
 ) -> Case {
     let setup = move |place: &Place| Latency::start(end.cpu(place)?, open()?, bytes);
-    end.mark(Case::new(name, about, setup)).asks(2 * bytes)
+    end.mark(Case::new(name, about, setup)).asks(bytes.saturating_mul(2))
 }
 
 /// A transfer to the other end at `end`.
@@ -244,7 +245,7 @@ fn bandwidth<T: Transport + 'static>(
 ) -> Case {
     let setup = move |place: &Place| Bandwidth::start(end.cpu(place)?, open()?, bytes, window);
     let case = end.mark(Case::new(name, about, setup));
-    case.with("bytes", bytes).bandwidth(bytes).asks(2 * bytes)
+    case.with("bytes", bytes).bandwidth(bytes).asks(bytes.saturating_mul(2))
 }
 
 #[cfg(test)]

@@ -128,7 +128,10 @@ impl Peer {
         Error::Program { program: format!("other end (process {})", self.pid), what }
     }
 
-    /// Processor time that the peer has used, nanoseconds.
+    /// Processor time that the peer has used, nanoseconds. Exact for a peer
+    /// that sleeps; of one that runs, the kernel knows it as of its last tick
+    /// (`thread_group_cputime`, kernel/sched/cputime.c), which evens out over
+    /// many samples.
     fn cpu_ns(&self) -> Result<f64> {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is writable.
