@@ -1,0 +1,180 @@
+//! Cpus and what they can do.
+
+use super::host::Host;
+use super::{Finding, Topic};
+use crate::affinity;
+use crate::clock::tsc_verdict;
+use crate::cpu::Features;
+use crate::cpuset::CpuSet;
+use crate::topology::Topology;
+
+const ALLOWED: Topic = Topic {
+    part: "shadow",
+    thing: "two allowed cpus",
+    consequence: "with one cpu a helper and its main thread take turns: fork, parallel copy and \
+                  processing threads gain nothing, and cross-core cases are skipped",
+};
+const SMT: Topic = Topic {
+    part: "shadow",
+    thing: "SMT siblings",
+    consequence: "a shadow thread sits on another core, so that a fork crosses the caches \
+                  instead of staying within one core",
+};
+const WAITPKG: Topic = Topic {
+    part: "wait",
+    thing: "UMWAIT (WAITPKG)",
+    consequence: "a waiting thread cannot rest in user mode this way: it spins, then sleeps in \
+                  the kernel",
+};
+const MONITORX: Topic = Topic {
+    part: "wait",
+    thing: "MWAITX (MONITORX)",
+    consequence: "a waiting thread cannot rest in user mode this way: it spins, then sleeps in \
+                  the kernel",
+};
+const TSC: Topic = Topic {
+    part: "measure",
+    thing: "trusted TSC",
+    consequence: "intervals are read from CLOCK_MONOTONIC_RAW, which costs more a read and may \
+                  be coarser",
+};
+
+pub(super) fn findings(host: &Host) -> Vec<Finding> {
+    let topology = Topology::read_from(&host.path("/sys/devices/system"));
+    let topology = topology.map_err(|error| error.to_string());
+    let allowed = affinity::current().map_err(|error| error.to_string());
+    let features = Features::detect();
+    let umwait = host.read("/sys/devices/system/cpu/umwait_control/max_time");
+    vec![
+        match &allowed {
+            Ok(allowed) => count(allowed),
+            Err(reason) => ALLOWED.unknown(reason),
+        },
+        match (&topology, &allowed) {
+            (Ok(topology), Ok(allowed)) => smt(topology, allowed, features.hypervisor.is_some()),
+            (Err(reason), _) | (_, Err(reason)) => SMT.unknown(reason),
+        },
+        waitpkg(features.waitpkg, umwait.ok().as_deref()),
+        if features.monitorx {
+            MONITORX.present("CPUID 8000_0001h ECX bit 29 is set")
+        } else {
+            MONITORX.lacking("CPUID 8000_0001h ECX bit 29 is clear")
+        },
+        match tsc_verdict() {
+            Ok(()) => TSC.present("invariant, and the kernel still trusts it"),
+            Err(reason) => TSC.lacking(reason),
+        },
+    ]
+}
+
+fn count(allowed: &CpuSet) -> Finding {
+    match allowed.len() {
+        0 | 1 => ALLOWED.limited(
+            format!("only cpu {allowed}"),
+            "allow more: taskset, the cgroup's cpuset.cpus, `docker run --cpuset-cpus`, or give \
+             the virtual machine more cpus",
+        ),
+        n => ALLOWED.present(format!("{n} cpus: {allowed}")),
+    }
+}
+
+fn smt(topology: &Topology, allowed: &CpuSet, virtual_machine: bool) -> Finding {
+    let mut allowed_cpus = allowed.iter();
+    if let Some((cpu, sibling)) =
+        allowed_cpus.find_map(|cpu| Some((cpu, topology.sibling(cpu, allowed)?)))
+    {
+        let threads = topology.threads_per_core();
+        return SMT.present(format!(
+            "{threads} hardware threads a core, e.g. cpus {cpu} and {sibling}"
+        ));
+    }
+    if topology.threads_per_core() > 1 {
+        return SMT.limited(
+            format!("cores have them, but no two of the allowed cpus {allowed} share one"),
+            "allow both cpus of a core (/sys/devices/system/cpu/cpu*/topology/core_cpus_list)",
+        );
+    }
+    if virtual_machine {
+        SMT.absent(
+            "every cpu is shown as a core of its own; a virtual machine may hide the truth",
+            "have the virtual machine's topology show the hardware threads, and pin its cpus",
+        )
+    } else {
+        SMT.absent(
+            "every cpu is a core of its own",
+            "switch SMT on in the firmware or /sys/devices/system/cpu/smt/control, if the \
+             processor has it",
+        )
+    }
+}
+
+/// `max_time` is in TSC ticks, 0 for no limit (arch/x86/kernel/cpu/umwait.c).
+fn waitpkg(there: bool, max_time: Option<&str>) -> Finding {
+    if !there {
+        return WAITPKG.lacking("CPUID 7 ECX bit 5 is clear");
+    }
+    match max_time.map(str::trim) {
+        None => WAITPKG.present("CPUID 7 ECX bit 5 is set"),
+        Some("0") => WAITPKG.present("a wait may last as long as it likes"),
+        Some(ticks) => WAITPKG.present(format!("the kernel ends a wait after {ticks} TSC ticks")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::super::host::host_with;
+    use super::*;
+
+    fn set(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    #[test]
+    fn siblings_must_both_be_allowed() {
+        let (_dir, host) = host_with(&[
+            ("cpu/online", "0-3"),
+            ("cpu/cpu0/topology/core_cpus_list", "0,2"),
+            ("cpu/cpu1/topology/core_cpus_list", "1,3"),
+            ("cpu/cpu2/topology/core_cpus_list", "0,2"),
+            ("cpu/cpu3/topology/core_cpus_list", "1,3"),
+        ]);
+        let topology = Topology::read_from(&host.path("/")).unwrap();
+        let both = smt(&topology, &set("0-2"), false);
+        assert_eq!(both.state, State::Present);
+        assert!(both.detail.contains("cpus 0 and 2"), "{}", both.detail);
+        assert_eq!(smt(&topology, &set("0-1"), false).state, State::Limited);
+    }
+
+    #[test]
+    fn a_core_each_is_absent_with_a_fitting_remedy() {
+        let (_dir, host) = host_with(&[("cpu/online", "0-1")]);
+        let topology = Topology::read_from(&host.path("/")).unwrap();
+        for (virtual_machine, word) in [(true, "virtual machine"), (false, "firmware")] {
+            let finding = smt(&topology, &set("0-1"), virtual_machine);
+            assert_eq!(finding.state, State::Absent);
+            assert!(finding.remedy.unwrap().contains(word));
+        }
+    }
+
+    #[test]
+    fn one_cpu_is_too_few() {
+        assert_eq!(count(&set("5")).state, State::Limited);
+        assert_eq!(count(&set("5,9")).state, State::Present);
+    }
+
+    #[test]
+    fn the_kernels_limit_on_umwait_is_told() {
+        assert_eq!(waitpkg(false, Some("100000")).state, State::Absent);
+        assert!(
+            waitpkg(true, Some("100000\n"))
+                .detail
+                .contains("100000 TSC ticks")
+        );
+        assert!(
+            waitpkg(true, Some("0"))
+                .detail
+                .contains("as long as it likes")
+        );
+    }
+}

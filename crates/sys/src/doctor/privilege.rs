@@ -1,0 +1,139 @@
+//! What this process may do beyond an ordinary one.
+
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::host::Host;
+use super::{Finding, Topic};
+
+const PROC: Topic = Topic {
+    part: "measure",
+    thing: "/proc",
+    consequence: "faults, switches, interrupts and steal around a case cannot be read, so no case \
+                  can be called undisturbed",
+};
+
+/// Capabilities (capabilities(7)) that some part has a use for.
+const CAPABILITIES: [(CapabilitySet, Topic); 6] = [
+    (
+        CapabilitySet::SYS_ADMIN,
+        Topic {
+            part: "node",
+            thing: "CAP_SYS_ADMIN",
+            consequence: "cpus and memory cannot be reserved for an OS node",
+        },
+    ),
+    (
+        CapabilitySet::SYS_RAWIO,
+        Topic {
+            part: "node",
+            thing: "CAP_SYS_RAWIO",
+            consequence: "the window shared with an OS node cannot be mapped (/dev/mem)",
+        },
+    ),
+    (
+        CapabilitySet::SYS_BOOT,
+        Topic {
+            part: "node",
+            thing: "CAP_SYS_BOOT",
+            consequence: "kernels cannot be handed to kexec",
+        },
+    ),
+    (
+        CapabilitySet::SYS_MODULE,
+        Topic {
+            part: "parasc",
+            thing: "CAP_SYS_MODULE",
+            consequence: "the kernel modules cannot be loaded: processing threads stay in user \
+                          space, and there are no OS nodes",
+        },
+    ),
+    (
+        CapabilitySet::SYS_NICE,
+        Topic {
+            part: "wait",
+            thing: "CAP_SYS_NICE",
+            consequence: "threads cannot take a real-time priority, so a spinning one may be \
+                          taken off its cpu",
+        },
+    ),
+    (
+        CapabilitySet::PERFMON,
+        Topic {
+            part: "measure",
+            thing: "CAP_PERFMON",
+            consequence: "performance counters are subject to kernel.perf_event_paranoid",
+        },
+    ),
+];
+
+pub(super) fn findings(host: &Host) -> Vec<Finding> {
+    let mut findings = vec![if host.exists("/proc/self/status") {
+        PROC.present("mounted")
+    } else {
+        PROC.absent("not mounted", "mount -t proc proc /proc")
+    }];
+    match capabilities(None) {
+        Ok(sets) => findings.extend(judge(sets.effective)),
+        Err(errno) => {
+            let unknown = |(_, topic): &(_, Topic)| topic.unknown(format!("capget: {errno}"));
+            findings.extend(CAPABILITIES.iter().map(unknown));
+        }
+    }
+    findings
+}
+
+fn judge(effective: CapabilitySet) -> impl Iterator<Item = Finding> {
+    CAPABILITIES.iter().map(move |(capability, topic)| {
+        if effective.contains(*capability) {
+            topic.present("effective")
+        } else {
+            let name = topic.thing;
+            let lower = name.to_lowercase();
+            topic.absent(
+                "not in the effective set",
+                format!(
+                    "run as root, `setcap {lower}=ep` on the program, systemd \
+                     AmbientCapabilities={name}, or `docker run --cap-add {name}`"
+                ),
+            )
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    #[test]
+    fn each_capability_by_itself() {
+        let some = CapabilitySet::SYS_NICE | CapabilitySet::CHOWN;
+        let findings: Vec<_> = judge(some).collect();
+        assert_eq!(findings.len(), CAPABILITIES.len());
+        for finding in findings {
+            let expected = match finding.thing {
+                "CAP_SYS_NICE" => State::Present,
+                _ => State::Absent,
+            };
+            assert_eq!(finding.state, expected, "{}", finding.thing);
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_kernel() {
+        // Bit numbers of include/uapi/linux/capability.h.
+        for (bit, name) in [
+            (21, "CAP_SYS_ADMIN"),
+            (17, "CAP_SYS_RAWIO"),
+            (22, "CAP_SYS_BOOT"),
+            (16, "CAP_SYS_MODULE"),
+            (23, "CAP_SYS_NICE"),
+            (38, "CAP_PERFMON"),
+        ] {
+            let set = CapabilitySet::from_bits_retain(1 << bit);
+            let mut present = judge(set).filter(|finding| finding.state == State::Present);
+            assert_eq!(present.next().unwrap().thing, name);
+            assert!(present.next().is_none());
+        }
+    }
+}
