@@ -178,17 +178,26 @@ fn perf(
         None => "kernel.perf_event_paranoid is not there".to_owned(),
     };
     let loosen = "sysctl kernel.perf_event_paranoid=1, or give CAP_PERFMON";
-    let refused = |errno| matches!(errno, Errno::PERM | Errno::ACCESS);
-    match tried(true) {
-        Ok(()) => PERF.present(format!("cycles in user and kernel mode; {level}")),
-        Err(errno) if refused(errno) => match tried(false) {
-            Ok(()) => PERF.limited(format!("cycles in user mode only; {level}"), loosen),
-            Err(errno) if refused(errno) && filtered => PERF.absent(
-                format!("refused ({errno}); {level}, and a seccomp filter is in force"),
-                format!("{loosen}; allow perf_event_open in the seccomp profile"),
-            ),
-            Err(errno) => PERF.absent(format!("{errno}; {level}"), loosen),
-        },
+    let refused = |tried| matches!(tried, Err(Errno::PERM | Errno::ACCESS));
+    let both_modes = tried(true);
+    if both_modes.is_ok() {
+        return PERF.present(format!("cycles in user and kernel mode; {level}"));
+    }
+    // The right to count the kernel's cycles is asked for before the counter.
+    let user_mode = if refused(both_modes) {
+        tried(false)
+    } else {
+        both_modes
+    };
+    match user_mode {
+        Ok(()) => PERF.limited(format!("cycles in user mode only; {level}"), loosen),
+        Err(errno) if refused(user_mode) && filtered => PERF.absent(
+            format!("refused ({errno}); {level}, and a seccomp filter is in force"),
+            format!("{loosen}; allow perf_event_open in the seccomp profile"),
+        ),
+        Err(errno) if refused(user_mode) => {
+            PERF.absent(format!("refused ({errno}); {level}"), loosen)
+        }
         Err(errno @ (Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV)) => PERF.absent(
             format!("no hardware counter of cycles ({errno})"),
             "bare metal, or a virtual machine with a virtual PMU",
@@ -260,9 +269,13 @@ mod tests {
         let refused = perf(|_| Err(Errno::PERM), Some("3"), true);
         assert_eq!(refused.state, State::Absent);
         assert!(refused.detail.contains("seccomp"));
-        let virtual_machine = perf(|_| Err(Errno::NOENT), Some("2"), false);
-        assert_eq!(virtual_machine.state, State::Absent);
-        assert!(virtual_machine.remedy.unwrap().contains("virtual PMU"));
+        // A virtual machine without counters, to root and to others.
+        for right in [Errno::NOENT, Errno::ACCESS] {
+            let tried = |kernel_too| Err(if kernel_too { right } else { Errno::NOENT });
+            let finding = perf(tried, Some("2"), false);
+            assert_eq!(finding.state, State::Absent);
+            assert!(finding.remedy.unwrap().contains("virtual PMU"));
+        }
         assert_eq!(
             perf(|_| Err(Errno::MFILE), None, false).state,
             State::Unknown
