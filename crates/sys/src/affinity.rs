@@ -61,10 +61,7 @@ pub fn set(cpus: &CpuSet) -> Result<()> {
     }
     require(cpu, &former)?;
     // Online and among the former cpus, yet refused: the cpuset has just shrunk.
-    Err(Error::CpuNotAllowed {
-        cpu,
-        allowed: current()?,
-    })
+    Err(Error::CpuNotAllowed { cpu, allowed: current()? })
 }
 
 fn request(cpus: &CpuSet) -> Result<(), Errno> {
@@ -90,10 +87,7 @@ pub fn require(cpu: usize, allowed: &CpuSet) -> Result<()> {
 fn check(cpu: usize, allowed: &CpuSet, online: Option<CpuSet>) -> Result<()> {
     match online {
         Some(online) if !online.contains(cpu) => Err(Error::CpuOffline { cpu, online }),
-        _ if !allowed.contains(cpu) => Err(Error::CpuNotAllowed {
-            cpu,
-            allowed: allowed.clone(),
-        }),
+        _ if !allowed.contains(cpu) => Err(Error::CpuNotAllowed { cpu, allowed: allowed.clone() }),
         _ => Ok(()),
     }
 }
@@ -118,11 +112,7 @@ fn check(cpu: usize, allowed: &CpuSet, online: Option<CpuSet>) -> Result<()> {
 pub fn bind(cpu: usize) -> Result<Bound> {
     let former = current()?;
     set(&CpuSet::from_iter([cpu]))?;
-    Ok(Bound {
-        cpu,
-        former,
-        of_this_thread: PhantomData,
-    })
+    Ok(Bound { cpu, former, of_this_thread: PhantomData })
 }
 
 /// The calling thread is bound to one cpu; dropping this gives it back the
@@ -163,9 +153,7 @@ mod tests {
     #[test]
     fn current_agrees_with_proc() {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-        let list = status
-            .lines()
-            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         assert_eq!(current().unwrap(), list.unwrap().parse().unwrap());
     }
 
@@ -201,10 +189,7 @@ mod tests {
         both.insert(absent);
         for asked in [both, CpuSet::from_iter([absent])] {
             let error = set(&asked).unwrap_err();
-            assert!(
-                matches!(error, Error::CpuOffline { cpu, .. } if cpu == absent),
-                "{error}"
-            );
+            assert!(matches!(error, Error::CpuOffline { cpu, .. } if cpu == absent), "{error}");
             assert_eq!(current().unwrap(), allowed);
         }
         assert!(matches!(set(&CpuSet::new()), Err(Error::Invalid(_))));
@@ -213,22 +198,15 @@ mod tests {
     #[test]
     fn errors_name_cpu_list_and_way_out() {
         let set = |list: &str| list.parse::<CpuSet>().unwrap();
-        let offline = check(5, &set("0-3"), Some(set("0-3")))
-            .unwrap_err()
-            .to_string();
+        let offline = check(5, &set("0-3"), Some(set("0-3"))).unwrap_err().to_string();
         assert!(offline.starts_with("cpu 5 is not online (online: 0-3)"));
         assert!(offline.contains("/sys/devices/system/cpu/cpu5/online"));
-        let outside = check(3, &set("0,2"), Some(set("0-3")))
-            .unwrap_err()
-            .to_string();
+        let outside = check(3, &set("0,2"), Some(set("0-3"))).unwrap_err().to_string();
         assert!(outside.starts_with("cpu 3 is outside the allowed cpus 0,2"));
         for way_out in ["--cpus 0,2", "taskset", "cpuset"] {
             assert!(outside.contains(way_out), "{outside}");
         }
-        assert!(matches!(
-            check(3, &set("0"), None),
-            Err(Error::CpuNotAllowed { .. })
-        ));
+        assert!(matches!(check(3, &set("0"), None), Err(Error::CpuNotAllowed { .. })));
         assert!(check(2, &set("0,2"), Some(set("0-3"))).is_ok());
     }
 }

@@ -53,10 +53,7 @@ impl Clock {
 
     /// `CLOCK_MONOTONIC_RAW`, even if the TSC would do.
     pub fn monotonic_raw() -> Self {
-        let exact = calibrate::Rate {
-            ns_per_tick: 1.0,
-            error_ppm: 0.0,
-        };
+        let exact = calibrate::Rate { ns_per_tick: 1.0, error_ppm: 0.0 };
         Self::characterised(Source::MonotonicRaw, exact)
     }
 

@@ -135,29 +135,15 @@ mod tests {
         Features::from_cpuid(&CpuId::with_cpuid_reader(reader))
     }
 
-    const NONE: CpuIdResult = CpuIdResult {
-        eax: 0,
-        ebx: 0,
-        ecx: 0,
-        edx: 0,
-    };
+    const NONE: CpuIdResult = CpuIdResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
 
     #[test]
     fn each_bit_sets_its_feature_and_no_other() {
         let nothing = composed(1, NONE);
         assert_eq!(nothing.vendor, "AuthenticAMD");
-        let ecx = |bit: u32| CpuIdResult {
-            ecx: 1 << bit,
-            ..NONE
-        };
-        let edx = |bit: u32| CpuIdResult {
-            edx: 1 << bit,
-            ..NONE
-        };
-        let ebx = |bit: u32| CpuIdResult {
-            ebx: 1 << bit,
-            ..NONE
-        };
+        let ecx = |bit: u32| CpuIdResult { ecx: 1 << bit, ..NONE };
+        let edx = |bit: u32| CpuIdResult { edx: 1 << bit, ..NONE };
+        let ebx = |bit: u32| CpuIdResult { ebx: 1 << bit, ..NONE };
         let with = |set: fn(&mut Features)| {
             let mut features = nothing.clone();
             set(&mut features);
@@ -166,10 +152,7 @@ mod tests {
         assert_eq!(composed(7, ecx(5)), with(|f| f.waitpkg = true));
         assert_eq!(composed(0x8000_0001, ecx(29)), with(|f| f.monitorx = true));
         assert_eq!(composed(1, ecx(3)), with(|f| f.monitor = true));
-        assert_eq!(
-            composed(0x8000_0007, edx(8)),
-            with(|f| f.invariant_tsc = true)
-        );
+        assert_eq!(composed(0x8000_0007, edx(8)), with(|f| f.invariant_tsc = true));
         assert_eq!(composed(0x8000_0001, edx(27)), with(|f| f.rdtscp = true));
         assert_eq!(composed(7, ebx(23)), with(|f| f.clflushopt = true));
         // AVX2 without OSXSAVE: no operating system keeps the registers.

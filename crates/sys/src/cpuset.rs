@@ -92,9 +92,7 @@ impl CpuSet {
     /// The cpus, smallest first.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .map(move |bit| index * 64 + bit)
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index * 64 + bit)
         })
     }
 
@@ -168,9 +166,9 @@ impl FromStr for CpuSet {
         let number = |digits: &str| match digits.trim().parse::<usize>() {
             Ok(cpu) if cpu <= LARGEST_CPU => Ok(cpu),
             Ok(cpu) => Err(wrong(format!("has cpu {cpu}, above {LARGEST_CPU}"))),
-            Err(_) if digits.contains([':', '/']) => Err(wrong(format!(
-                "has a stride ({digits:?}): write the cpus or ranges out"
-            ))),
+            Err(_) if digits.contains([':', '/']) => {
+                Err(wrong(format!("has a stride ({digits:?}): write the cpus or ranges out")))
+            }
             Err(_) => Err(wrong(format!(
                 "has {digits:?} where a cpu number should stand (like 0-3,8,10-11)"
             ))),
@@ -250,10 +248,7 @@ mod tests {
     #[test]
     fn errors_name_the_text_and_the_fault() {
         let fault = |text: &str| text.parse::<CpuSet>().unwrap_err().to_string();
-        assert_eq!(
-            fault("3-1\n"),
-            "cpu list: \"3-1\" has the range 3-1 backwards"
-        );
+        assert_eq!(fault("3-1\n"), "cpu list: \"3-1\" has the range 3-1 backwards");
         assert!(fault("0,,1").contains("has \"\" where a cpu number should stand"));
         assert!(fault("0-x").contains("\"x\""));
         assert!(fault("0-31:2/8").contains("stride"));

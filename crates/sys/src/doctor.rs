@@ -41,11 +41,7 @@ pub struct Finding {
 
 /// Whether a thing is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize),
-    serde(rename_all = "lowercase")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum State {
     /// There, and usable.
     Present,
@@ -143,9 +139,7 @@ mod tests {
 
     use super::*;
 
-    const PARTS: [&str; 7] = [
-        "measure", "wait", "shadow", "parasc", "resource", "node", "lab",
-    ];
+    const PARTS: [&str; 7] = ["measure", "wait", "shadow", "parasc", "resource", "node", "lab"];
 
     fn well_formed(findings: &[Finding]) {
         for finding in findings {
@@ -184,11 +178,7 @@ mod tests {
     #[cfg(feature = "serde")]
     #[test]
     fn serialised_form() {
-        let topic = Topic {
-            part: "lab",
-            thing: "QEMU",
-            consequence: "no lab",
-        };
+        let topic = Topic { part: "lab", thing: "QEMU", consequence: "no lab" };
         let json = serde_json::to_value(topic.absent("not in PATH", "install it")).unwrap();
         assert_eq!(
             json,

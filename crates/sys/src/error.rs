@@ -79,18 +79,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Wraps an I/O error (or a `rustix::io::Errno`).
     pub fn os(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
-        Error::Os {
-            what: what.into(),
-            source: source.into(),
-        }
+        Error::Os { what: what.into(), source: source.into() }
     }
 
     /// A thing that the machine lacks, and what it would take.
     pub fn unsupported(feature: impl Into<String>, needs: impl Into<String>) -> Self {
-        Error::Unsupported {
-            feature: feature.into(),
-            needs: needs.into(),
-        }
+        Error::Unsupported { feature: feature.into(), needs: needs.into() }
     }
 
     /// A text that is not what `what` should look like.
@@ -99,10 +93,6 @@ impl Error {
         text: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
-        Error::Malformed {
-            what: what.into(),
-            text: text.into(),
-            why: why.into(),
-        }
+        Error::Malformed { what: what.into(), text: text.into(), why: why.into() }
     }
 }

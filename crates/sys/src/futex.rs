@@ -70,10 +70,7 @@ impl Deadline {
         let sum = now.tv_nsec + i64::from(span.subsec_nanos());
         let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         Deadline(Timespec {
-            tv_sec: now
-                .tv_sec
-                .saturating_add(seconds)
-                .saturating_add(sum / 1_000_000_000),
+            tv_sec: now.tv_sec.saturating_add(seconds).saturating_add(sum / 1_000_000_000),
             tv_nsec: sum % 1_000_000_000,
         })
     }
@@ -192,10 +189,7 @@ mod tests {
         thread::scope(|threads| {
             for _ in 0..3 {
                 threads.spawn(|| {
-                    assert_eq!(
-                        wait(&word, 0, Scope::Private, None).unwrap(),
-                        Outcome::Woken
-                    )
+                    assert_eq!(wait(&word, 0, Scope::Private, None).unwrap(), Outcome::Woken)
                 });
             }
             assert_eq!(wake(&word, 0, Scope::Private).unwrap(), 0);

@@ -46,14 +46,12 @@ impl Huge {
     /// `len` rounded up to whole pages.
     fn whole_pages(self, len: usize) -> Result<usize, Error> {
         let rounded = len.checked_next_multiple_of(self.page_bytes());
-        rounded
-            .filter(|&len| len > 0 && len <= isize::MAX as usize)
-            .ok_or_else(|| {
-                Error::Invalid(format!(
-                    "a mapping of {len} bytes is not possible: choose from 1 to {} bytes",
-                    isize::MAX
-                ))
-            })
+        rounded.filter(|&len| len > 0 && len <= isize::MAX as usize).ok_or_else(|| {
+            Error::Invalid(format!(
+                "a mapping of {len} bytes is not possible: choose from 1 to {} bytes",
+                isize::MAX
+            ))
+        })
     }
 
     /// Why the kernel refused a mapping of `len` bytes of such pages.

@@ -79,14 +79,7 @@ mod tests {
     fn all_six_arguments_arrive() {
         let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let mmap = |fd: i32, offset: u64| {
-            let args = [
-                0,
-                4096,
-                libc::PROT_READ as u64,
-                anonymous as u64,
-                fd as u64,
-                offset,
-            ];
+            let args = [0, 4096, libc::PROT_READ as u64, anonymous as u64, fd as u64, offset];
             // SAFETY: a new private mapping at an address of the kernel's choice.
             unsafe { call(libc::SYS_mmap as usize, args) }
         };

@@ -148,9 +148,7 @@ impl Topology {
     /// The online hardware threads of `cpu`'s core, itself included; empty if
     /// `cpu` is not online.
     pub fn siblings(&self, cpu: usize) -> CpuSet {
-        self.cpu(cpu)
-            .map(|cpu| cpu.siblings.clone())
-            .unwrap_or_default()
+        self.cpu(cpu).map(|cpu| cpu.siblings.clone()).unwrap_or_default()
     }
 
     /// The cache of `cpu` that is furthest from it.

@@ -81,18 +81,9 @@ impl Machine {
             let file =
                 |path: &str, content: String| put(root, &format!("cpu/cpu{cpu}/{path}"), content);
             let core = cpu % self.cores();
-            file(
-                "topology/physical_package_id",
-                (core / self.cores_per_package).to_string(),
-            );
-            file(
-                "topology/core_id",
-                (core % self.cores_per_package).to_string(),
-            );
-            file(
-                "topology/core_cpus_list",
-                self.group(&online, cpu, 1).to_string(),
-            );
+            file("topology/physical_package_id", (core / self.cores_per_package).to_string());
+            file("topology/core_id", (core % self.cores_per_package).to_string());
+            file("topology/core_cpus_list", self.group(&online, cpu, 1).to_string());
             for (index, (level, kind, size, cores)) in [
                 (1, "Data", "32K", 1),
                 (1, "Instruction", "32K", 1),
@@ -109,10 +100,7 @@ impl Machine {
                 file("level", level.to_string());
                 file("type", kind.to_string());
                 file("size", size.to_string());
-                file(
-                    "shared_cpu_list",
-                    self.group(&online, cpu, cores).to_string(),
-                );
+                file("shared_cpu_list", self.group(&online, cpu, cores).to_string());
             }
         }
         let nodes = self.packages * self.nodes_per_package;
@@ -128,11 +116,7 @@ impl Machine {
                 put(root, &format!("node/node{node}/{name}"), content)
             };
             file("distance", distance.join(" "));
-            file(
-                "cpulist",
-                self.group(&online, node * cores_per_node, cores_per_node)
-                    .to_string(),
-            );
+            file("cpulist", self.group(&online, node * cores_per_node, cores_per_node).to_string());
             file(
                 "meminfo",
                 format!("Node {node} MemTotal:       65536000 kB\nNode {node} MemFree: 1 kB"),
@@ -147,14 +131,7 @@ fn one_cpu_without_any_folder() {
     let machine = read(&unpack(include_str!("trees/container-1.txt")));
     assert_eq!(machine.online(), &set("0"));
     assert!(machine.offline().is_empty());
-    assert_eq!(
-        (
-            machine.cores(),
-            machine.threads_per_core(),
-            machine.numa_nodes()
-        ),
-        (1, 1, 1)
-    );
+    assert_eq!((machine.cores(), machine.threads_per_core(), machine.numa_nodes()), (1, 1, 1));
     assert_eq!(machine.last_level_cache_bytes(), None);
     assert_eq!(machine.siblings(0), set("0"));
     assert_eq!(machine.nearest(0, machine.online()), None);
@@ -163,25 +140,11 @@ fn one_cpu_without_any_folder() {
 #[test]
 fn two_recorded_cpus() {
     let machine = read(&unpack(include_str!("trees/vm-2.txt")));
-    assert_eq!(
-        (
-            machine.cores(),
-            machine.threads_per_core(),
-            machine.numa_nodes()
-        ),
-        (2, 1, 1)
-    );
+    assert_eq!((machine.cores(), machine.threads_per_core(), machine.numa_nodes()), (2, 1, 1));
     assert_eq!(machine.last_level_cache_bytes(), Some(32 << 20));
     let cpu = machine.cpu(1).unwrap();
-    assert_eq!(
-        (cpu.package, cpu.core, cpu.node),
-        (Some(0), Some(1), Some(0))
-    );
-    let caches: Vec<_> = cpu
-        .caches
-        .iter()
-        .map(|c| (c.level, c.kind, c.size_bytes))
-        .collect();
+    assert_eq!((cpu.package, cpu.core, cpu.node), (Some(0), Some(1), Some(0)));
+    let caches: Vec<_> = cpu.caches.iter().map(|c| (c.level, c.kind, c.size_bytes)).collect();
     assert_eq!(
         caches,
         [
@@ -192,19 +155,13 @@ fn two_recorded_cpus() {
         ]
     );
     assert_eq!(machine.relation(0, 1), Relation::Cache { level: 3 });
-    assert_eq!(
-        machine.nodes().next().unwrap().memory_bytes,
-        Some(5_466_324 << 10)
-    );
+    assert_eq!(machine.nodes().next().unwrap().memory_bytes, Some(5_466_324 << 10));
 }
 
 #[test]
 fn older_names_holes_and_unknown_package() {
     let machine = read(&unpack(include_str!("trees/old-firmware-4.txt")));
-    assert_eq!(
-        (machine.online(), machine.offline()),
-        (&set("0-1,3"), &set("2,4-7"))
-    );
+    assert_eq!((machine.online(), machine.offline()), (&set("0-1,3"), &set("2,4-7")));
     assert_eq!((machine.cores(), machine.threads_per_core()), (2, 2));
     assert!(machine.cpu(2).is_none());
     assert!(machine.siblings(2).is_empty());
@@ -213,10 +170,7 @@ fn older_names_holes_and_unknown_package() {
     assert_eq!(machine.last_level_cache(0).unwrap().size_bytes, None);
     // No common package is known, only that the others are not nearer.
     assert_eq!(machine.relation(0, 3), Relation::Remote);
-    assert_eq!(
-        machine.nearest_core(0, &machine.possible().clone()),
-        Some(3)
-    );
+    assert_eq!(machine.nearest_core(0, &machine.possible().clone()), Some(3));
 }
 
 #[test]
@@ -230,14 +184,7 @@ fn sixty_four_cpus_two_packages_with_smt() {
         offline: "",
     };
     let machine = read(&machine.write());
-    assert_eq!(
-        (
-            machine.cores(),
-            machine.threads_per_core(),
-            machine.numa_nodes()
-        ),
-        (32, 2, 2)
-    );
+    assert_eq!((machine.cores(), machine.threads_per_core(), machine.numa_nodes()), (32, 2, 2));
     let all = machine.online();
     assert_eq!(all, &set("0-63"));
     assert_eq!(machine.siblings(5), set("5,37"));
@@ -321,9 +268,7 @@ fn relations_are_symmetric_and_ordered() {
             assert_eq!(machine.relation(a, b) == Relation::Same, a == b);
         }
         let nearest = machine.nearest_core(a, machine.online()).unwrap();
-        let others = cpus
-            .iter()
-            .filter(|&&b| machine.relation(a, b) > Relation::Sibling);
+        let others = cpus.iter().filter(|&&b| machine.relation(a, b) > Relation::Sibling);
         let best = others.map(|&b| machine.relation(a, b)).min().unwrap();
         assert_eq!(machine.relation(a, nearest), best, "{a}");
     }

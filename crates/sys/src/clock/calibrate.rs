@@ -34,11 +34,7 @@ fn moment() -> Moment {
         let before = tsc_start();
         let ns = monotonic_raw_ns();
         let window = tsc_end().saturating_sub(before);
-        Moment {
-            ticks: before + window / 2,
-            ns,
-            window,
-        }
+        Moment { ticks: before + window / 2, ns, window }
     });
     let narrowest = attempts.filter(|m| m.window > 0).min_by_key(|m| m.window);
     narrowest.unwrap_or_else(|| Moment {
@@ -62,10 +58,7 @@ fn between(first: Moment, last: Moment) -> Rate {
     let ns = last.ns.saturating_sub(first.ns).max(1) as f64;
     // Each end is off by at most half its window, and the kernel rounds to 1 ns.
     let off_ticks = (first.window as f64 + last.window as f64) / 2.0;
-    Rate {
-        ns_per_tick: ns / ticks,
-        error_ppm: (off_ticks / ticks + 1.0 / ns) * 1e6,
-    }
+    Rate { ns_per_tick: ns / ticks, error_ppm: (off_ticks / ticks + 1.0 / ns) * 1e6 }
 }
 
 /// Smallest difference other than 0 between reads in a row, and the cost of a
@@ -104,11 +97,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_stands_still_gives_no_nonsense() {
-        let still = Moment {
-            ticks: 7,
-            ns: 7,
-            window: 1,
-        };
+        let still = Moment { ticks: 7, ns: 7, window: 1 };
         let rate = between(still, still);
         assert!(rate.ns_per_tick.is_finite() && rate.error_ppm >= 1e6);
     }

@@ -62,11 +62,7 @@ pub fn tsc_verdict() -> Result<(), String> {
         fs::read_to_string(path).ok()
     };
     let (current, available) = (read("current"), read("available"));
-    judge(
-        &Features::detect(),
-        current.as_deref(),
-        available.as_deref(),
-    )
+    judge(&Features::detect(), current.as_deref(), available.as_deref())
 }
 
 /// Clocksources of guests that are computed from the TSC: their being current
@@ -105,29 +101,16 @@ mod tests {
     use super::*;
 
     fn features(invariant_tsc: bool, rdtscp: bool) -> Features {
-        Features {
-            invariant_tsc,
-            rdtscp,
-            ..Features::default()
-        }
+        Features { invariant_tsc, rdtscp, ..Features::default() }
     }
 
     #[test]
     fn the_kernel_and_the_processor_must_agree() {
         let good = features(true, true);
-        assert_eq!(
-            judge(&good, Some("tsc\n"), Some("tsc hpet acpi_pm \n")),
-            Ok(())
-        );
-        assert_eq!(
-            judge(&good, Some("kvm-clock\n"), Some("kvm-clock acpi_pm \n")),
-            Ok(())
-        );
+        assert_eq!(judge(&good, Some("tsc\n"), Some("tsc hpet acpi_pm \n")), Ok(()));
+        assert_eq!(judge(&good, Some("kvm-clock\n"), Some("kvm-clock acpi_pm \n")), Ok(()));
         // Chosen otherwise by a person, but not found unstable.
-        assert_eq!(
-            judge(&good, Some("hpet\n"), Some("tsc hpet acpi_pm \n")),
-            Ok(())
-        );
+        assert_eq!(judge(&good, Some("hpet\n"), Some("tsc hpet acpi_pm \n")), Ok(()));
         assert_eq!(judge(&good, None, None), Ok(()));
         let dropped = judge(&good, Some("hpet\n"), Some("hpet acpi_pm \n"));
         assert!(dropped.unwrap_err().contains("clocksource hpet"));

@@ -150,11 +150,7 @@ mod tests {
         let folders = folders("0::/user.slice/run.scope\n", V2);
         assert_eq!(
             folders,
-            [
-                "/sys/fs/cgroup/user.slice/run.scope",
-                "/sys/fs/cgroup/user.slice",
-                "/sys/fs/cgroup"
-            ]
+            ["/sys/fs/cgroup/user.slice/run.scope", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"]
         );
     }
 

@@ -84,9 +84,8 @@ fn smt(topology: &Topology, allowed: &CpuSet, virtual_machine: bool) -> Finding 
         allowed_cpus.find_map(|cpu| Some((cpu, topology.sibling(cpu, allowed)?)))
     {
         let threads = topology.threads_per_core();
-        return SMT.present(format!(
-            "{threads} hardware threads a core, e.g. cpus {cpu} and {sibling}"
-        ));
+        return SMT
+            .present(format!("{threads} hardware threads a core, e.g. cpus {cpu} and {sibling}"));
     }
     if topology.threads_per_core() > 1 {
         return SMT.limited(
@@ -166,15 +165,7 @@ mod tests {
     #[test]
     fn the_kernels_limit_on_umwait_is_told() {
         assert_eq!(waitpkg(false, Some("100000")).state, State::Absent);
-        assert!(
-            waitpkg(true, Some("100000\n"))
-                .detail
-                .contains("100000 TSC ticks")
-        );
-        assert!(
-            waitpkg(true, Some("0"))
-                .detail
-                .contains("as long as it likes")
-        );
+        assert!(waitpkg(true, Some("100000\n")).detail.contains("100000 TSC ticks"));
+        assert!(waitpkg(true, Some("0")).detail.contains("as long as it likes"));
     }
 }

@@ -14,9 +14,7 @@ impl Host {
     }
 
     pub(super) fn at(root: &Path) -> Self {
-        Host {
-            root: root.to_owned(),
-        }
+        Host { root: root.to_owned() }
     }
 
     /// Where the file really is.

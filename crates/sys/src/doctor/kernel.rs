@@ -71,20 +71,9 @@ fn try_cycles(kernel_too: bool) -> Result<(), Errno> {
     // (PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES) are 0.
     let mut attr = [0u64; 8];
     attr[0] = SIZE_VER0 << 32;
-    attr[5] = if kernel_too {
-        0
-    } else {
-        EXCLUDE_KERNEL | EXCLUDE_HV
-    };
+    attr[5] = if kernel_too { 0 } else { EXCLUDE_KERNEL | EXCLUDE_HV };
     let (this_thread, any_cpu, no_group) = (0, -1i64 as u64, -1i64 as u64);
-    let args = [
-        attr.as_ptr() as u64,
-        this_thread,
-        any_cpu,
-        no_group,
-        FD_CLOEXEC,
-        0,
-    ];
+    let args = [attr.as_ptr() as u64, this_thread, any_cpu, no_group, FD_CLOEXEC, 0];
     // SAFETY: the kernel reads the 64 bytes that `attr` says it has.
     let fd = unsafe { syscall::call(libc::SYS_perf_event_open as usize, args) }?;
     close(fd);
@@ -113,23 +102,17 @@ fn io_uring(tried: Result<(), Errno>, sysctl: Option<u64>, filtered: bool) -> Fi
                 "sysctl kernel.io_uring_disabled=0, or join the group kernel.io_uring_group",
             ),
             _ if filtered => IO_URING.absent("a seccomp filter refuses it (EPERM)", allow),
-            _ => IO_URING.absent(
-                "refused (EPERM)",
-                "look for a security module's rule (SELinux, AppArmor)",
-            ),
+            _ => IO_URING
+                .absent("refused (EPERM)", "look for a security module's rule (SELinux, AppArmor)"),
         },
-        Err(Errno::NOSYS) if filtered => IO_URING.absent(
-            "ENOSYS: the kernel lacks it or a seccomp filter says so",
-            allow,
-        ),
-        Err(Errno::NOSYS) => IO_URING.absent(
-            "ENOSYS: the kernel lacks it",
-            "a kernel with CONFIG_IO_URING",
-        ),
-        Err(Errno::NOMEM) => IO_URING.limited(
-            "ENOMEM: locked memory is used up",
-            "raise RLIMIT_MEMLOCK (`ulimit -l`)",
-        ),
+        Err(Errno::NOSYS) if filtered => {
+            IO_URING.absent("ENOSYS: the kernel lacks it or a seccomp filter says so", allow)
+        }
+        Err(Errno::NOSYS) => {
+            IO_URING.absent("ENOSYS: the kernel lacks it", "a kernel with CONFIG_IO_URING")
+        }
+        Err(Errno::NOMEM) => IO_URING
+            .limited("ENOMEM: locked memory is used up", "raise RLIMIT_MEMLOCK (`ulimit -l`)"),
         Err(errno) => IO_URING.unknown(format!("io_uring_setup: {errno}")),
     }
 }
@@ -184,11 +167,7 @@ fn perf(
         return PERF.present(format!("cycles in user and kernel mode; {level}"));
     }
     // The right to count the kernel's cycles is asked for before the counter.
-    let user_mode = if refused(both_modes) {
-        tried(false)
-    } else {
-        both_modes
-    };
+    let user_mode = if refused(both_modes) { tried(false) } else { both_modes };
     match user_mode {
         Ok(()) => PERF.limited(format!("cycles in user mode only; {level}"), loosen),
         Err(errno) if refused(user_mode) && filtered => PERF.absent(
@@ -232,14 +211,8 @@ mod tests {
             assert!(finding.detail.contains(word), "{}", finding.detail);
             assert!(finding.remedy.is_some());
         }
-        assert_eq!(
-            io_uring(Err(Errno::NOMEM), None, false).state,
-            State::Limited
-        );
-        assert_eq!(
-            io_uring(Err(Errno::MFILE), None, false).state,
-            State::Unknown
-        );
+        assert_eq!(io_uring(Err(Errno::NOMEM), None, false).state, State::Limited);
+        assert_eq!(io_uring(Err(Errno::MFILE), None, false).state, State::Unknown);
     }
 
     #[test]
@@ -257,11 +230,7 @@ mod tests {
     #[test]
     fn counters_of_user_mode_only_are_limited() {
         let user_only = |kernel_too| {
-            if kernel_too {
-                Err(Errno::ACCESS)
-            } else {
-                Ok(())
-            }
+            if kernel_too { Err(Errno::ACCESS) } else { Ok(()) }
         };
         let finding = perf(user_only, Some("2"), false);
         assert_eq!(finding.state, State::Limited);
@@ -276,10 +245,7 @@ mod tests {
             assert_eq!(finding.state, State::Absent);
             assert!(finding.remedy.unwrap().contains("virtual PMU"));
         }
-        assert_eq!(
-            perf(|_| Err(Errno::MFILE), None, false).state,
-            State::Unknown
-        );
+        assert_eq!(perf(|_| Err(Errno::MFILE), None, false).state, State::Unknown);
     }
 
     #[test]
@@ -287,11 +253,7 @@ mod tests {
         let all = MembarrierQuery::PRIVATE_EXPEDITED | MembarrierQuery::GLOBAL;
         assert_eq!(membarrier(all).state, State::Present);
         assert!(membarrier(MembarrierQuery::GLOBAL).detail.contains("slow"));
-        assert!(
-            membarrier(MembarrierQuery::empty())
-                .detail
-                .contains("missing")
-        );
+        assert!(membarrier(MembarrierQuery::empty()).detail.contains("missing"));
     }
 
     #[test]

@@ -30,18 +30,13 @@ pub(super) fn findings(host: &Host) -> Vec<Finding> {
 }
 
 fn qemu(host: &Host, path: &str) -> Finding {
-    let mut candidates = path
-        .split(':')
-        .filter(|dir| !dir.is_empty())
-        .map(|dir| format!("{dir}/{PROGRAM}"));
+    let mut candidates =
+        path.split(':').filter(|dir| !dir.is_empty()).map(|dir| format!("{dir}/{PROGRAM}"));
     let executable =
         |file: &String| rustix::fs::access(host.path(file), rustix::fs::Access::EXEC_OK).is_ok();
     match candidates.find(executable) {
         Some(file) => QEMU.present(file),
-        None => QEMU.absent(
-            format!("no {PROGRAM} in PATH"),
-            "apt-get install qemu-system-x86",
-        ),
+        None => QEMU.absent(format!("no {PROGRAM} in PATH"), "apt-get install qemu-system-x86"),
     }
 }
 
@@ -58,10 +53,7 @@ fn kvm(host: &Host) -> Finding {
                 format!("/dev/kvm: {error}"),
                 "join the group kvm (`usermod -aG kvm $USER`), or `docker run --device /dev/kvm`",
             ),
-            _ => KVM.absent(
-                format!("/dev/kvm: {error}"),
-                "ask whoever runs the hypervisor",
-            ),
+            _ => KVM.absent(format!("/dev/kvm: {error}"), "ask whoever runs the hypervisor"),
         },
     }
 }

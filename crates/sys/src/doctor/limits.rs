@@ -78,9 +78,7 @@ const SYSTEM_V: Topic = Topic {
 };
 
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
-    let limits = LIMITS
-        .iter()
-        .map(|limit| limit.judge(getrlimit(limit.resource)));
+    let limits = LIMITS.iter().map(|limit| limit.judge(getrlimit(limit.resource)));
     let mut findings: Vec<_> = limits.collect();
     findings.push(queues(host, getrlimit(Resource::Msgqueue)));
     findings.push(system_v(host));
@@ -122,22 +120,17 @@ fn show(limit: Option<u64>) -> String {
 /// /dev/mqueue is only for people.
 fn queues(host: &Host, bytes: Rlimit) -> Finding {
     let number = |file: &str| host.number(&format!("/proc/sys/fs/mqueue/{file}"));
-    let (count, depth, size) = match (
-        number("queues_max"),
-        number("msg_max"),
-        number("msgsize_max"),
-    ) {
-        (Ok(count), Ok(depth), Ok(size)) => (count, depth, size),
-        (Err(reason), ..) | (_, Err(reason), _) | (.., Err(reason)) if host.exists("/proc/sys") => {
-            return QUEUES.absent(reason, "a kernel with CONFIG_POSIX_MQUEUE");
-        }
-        _ => return QUEUES.unknown("/proc/sys is not there"),
-    };
-    let shown = if host.exists("/dev/mqueue") {
-        ""
-    } else {
-        " (not mounted on /dev/mqueue)"
-    };
+    let (count, depth, size) =
+        match (number("queues_max"), number("msg_max"), number("msgsize_max")) {
+            (Ok(count), Ok(depth), Ok(size)) => (count, depth, size),
+            (Err(reason), ..) | (_, Err(reason), _) | (.., Err(reason))
+                if host.exists("/proc/sys") =>
+            {
+                return QUEUES.absent(reason, "a kernel with CONFIG_POSIX_MQUEUE");
+            }
+            _ => return QUEUES.unknown("/proc/sys is not there"),
+        };
+    let shown = if host.exists("/dev/mqueue") { "" } else { " (not mounted on /dev/mqueue)" };
     let detail = format!(
         "{count} queues of {depth} messages of {size} bytes, {} bytes a user{shown}",
         show(bytes.current)
@@ -204,10 +197,7 @@ mod tests {
     #[test]
     fn the_stack_counts_by_its_hard_limit() {
         let stack = &LIMITS[1];
-        assert_eq!(
-            stack.judge(rlimit(Some(8 << 20), None)).state,
-            State::Present
-        );
+        assert_eq!(stack.judge(rlimit(Some(8 << 20), None)).state, State::Present);
         let hard = stack.judge(rlimit(Some(8 << 20), Some(8 << 20)));
         assert_eq!(hard.state, State::Limited);
     }

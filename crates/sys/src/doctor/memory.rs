@@ -47,10 +47,7 @@ fn pools(host: &Host) -> Finding {
     let detail = details.join(", ");
     let fill = "echo 64 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     match (detail.is_empty(), free_pages, all_pages) {
-        (true, ..) => POOLS.absent(
-            format!("{dir} is not there"),
-            "a kernel with CONFIG_HUGETLBFS",
-        ),
+        (true, ..) => POOLS.absent(format!("{dir} is not there"), "a kernel with CONFIG_HUGETLBFS"),
         (_, 0, 0) => POOLS.absent(detail, fill),
         (_, 0, _) => POOLS.limited(detail, fill),
         _ => POOLS.present(detail),
@@ -68,10 +65,8 @@ fn transparent(host: &Host) -> Finding {
     let shmem = read("shmem_enabled");
     let shmem = shmem.as_deref().ok().and_then(chosen).unwrap_or("unknown");
     match chosen(&enabled) {
-        Some("never") => TRANSPARENT.absent(
-            "never",
-            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-        ),
+        Some("never") => TRANSPARENT
+            .absent("never", "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"),
         Some(mode) => TRANSPARENT.present(format!("{mode}; for shared memory {shmem}")),
         None => TRANSPARENT.unknown(format!("cannot tell the mode from {enabled:?}")),
     }

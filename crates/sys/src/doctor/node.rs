@@ -31,10 +31,7 @@ const RESERVED: Topic = Topic {
 };
 
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
-    let release = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let reserved = host.read("/proc/cmdline");
     vec![
         headers(host, &release),
@@ -67,10 +64,7 @@ fn modules(host: &Host) -> Finding {
     }
     // Exists exactly with CONFIG_MODULES.
     if !host.exists("/proc/modules") {
-        return MODULES.absent(
-            "the kernel was built without them",
-            "a kernel with CONFIG_MODULES",
-        );
+        return MODULES.absent("the kernel was built without them", "a kernel with CONFIG_MODULES");
     }
     let cmdline = host.read("/proc/cmdline").unwrap_or_default();
     if host.number("/proc/sys/kernel/modules_disabled") == Ok(1)
@@ -83,9 +77,7 @@ fn modules(host: &Host) -> Finding {
     }
     let enforced = host.read("/sys/module/module/parameters/sig_enforce");
     // Unreadable without securityfs: then there is no lockdown to be seen.
-    let lockdown = host
-        .read("/sys/kernel/security/lockdown")
-        .unwrap_or_default();
+    let lockdown = host.read("/sys/kernel/security/lockdown").unwrap_or_default();
     let locked = lockdown.contains("[integrity]") || lockdown.contains("[confidentiality]");
     if enforced.is_ok_and(|value| value == "Y") || locked {
         return MODULES.limited(
@@ -105,11 +97,8 @@ fn cpu_hotplug(host: &Host) -> Finding {
     });
     let (switches, fixed): (Vec<_>, Vec<_>) =
         cpus.partition(|cpu| host.exists(&format!("{dir}/{cpu}/online")));
-    let detail = format!(
-        "{} of {} cpus can be switched off",
-        switches.len(),
-        switches.len() + fixed.len()
-    );
+    let detail =
+        format!("{} of {} cpus can be switched off", switches.len(), switches.len() + fixed.len());
     let Some(first) = switches.first() else {
         return CPU_HOTPLUG.absent(detail, "a kernel with CONFIG_HOTPLUG_CPU, and a second cpu");
     };
@@ -129,10 +118,7 @@ fn memory_hotplug(host: &Host) -> Finding {
         number.is_some_and(|n| n.parse::<usize>().is_ok())
     });
     let zones: Vec<_> = blocks
-        .map(|block| {
-            host.read(&format!("{dir}/{block}/valid_zones"))
-                .unwrap_or_default()
-        })
+        .map(|block| host.read(&format!("{dir}/{block}/valid_zones")).unwrap_or_default())
         .collect();
     if zones.is_empty() {
         return MEMORY_HOTPLUG.absent(
@@ -144,13 +130,8 @@ fn memory_hotplug(host: &Host) -> Finding {
     let movable = zones.iter().filter(|zone| *zone == "Movable").count();
     let size = host.read(&format!("{dir}/block_size_bytes")).ok();
     let size = size.and_then(|hex| u64::from_str_radix(&hex, 16).ok());
-    let size = size.map_or("unknown size".to_owned(), |bytes| {
-        format!("{} MiB", bytes >> 20)
-    });
-    let detail = format!(
-        "{} blocks of {size}, {movable} of them movable",
-        zones.len()
-    );
+    let size = size.map_or("unknown size".to_owned(), |bytes| format!("{} MiB", bytes >> 20));
+    let detail = format!("{} blocks of {size}, {movable} of them movable", zones.len());
     match movable {
         0 => MEMORY_HOTPLUG.limited(
             detail,
@@ -165,9 +146,7 @@ fn memory_hotplug(host: &Host) -> Finding {
 fn reserved_at_boot(cmdline: &str) -> Finding {
     let reserves = |word: &&str| {
         // Of memmap's forms only that with `$` reserves; several may stand in one word.
-        let map = word
-            .strip_prefix("memmap=")
-            .is_some_and(|map| map.contains('$'));
+        let map = word.strip_prefix("memmap=").is_some_and(|map| map.contains('$'));
         map || word.starts_with("movablecore=")
             || word.starts_with("kernelcore=")
             || *word == "movable_node"
@@ -194,12 +173,7 @@ mod tests {
         assert_eq!(headers(&host, "6.1.0-18-amd64").state, State::Present);
         let other = headers(&host, "6.1.0-21-amd64");
         assert_eq!(other.state, State::Absent);
-        assert!(
-            other
-                .remedy
-                .unwrap()
-                .contains("linux-headers-6.1.0-21-amd64")
-        );
+        assert!(other.remedy.unwrap().contains("linux-headers-6.1.0-21-amd64"));
     }
 
     #[test]
@@ -217,26 +191,10 @@ mod tests {
             ("/proc/sys/kernel/modules_disabled", "1", State::Absent),
             ("/proc/sys/kernel/modules_disabled", "0", State::Present),
             ("/proc/cmdline", "quiet nomodule", State::Absent),
-            (
-                "/sys/module/module/parameters/sig_enforce",
-                "Y",
-                State::Limited,
-            ),
-            (
-                "/sys/module/module/parameters/sig_enforce",
-                "N",
-                State::Present,
-            ),
-            (
-                "/sys/kernel/security/lockdown",
-                "none [integrity] confidentiality",
-                State::Limited,
-            ),
-            (
-                "/sys/kernel/security/lockdown",
-                "[none] integrity confidentiality",
-                State::Present,
-            ),
+            ("/sys/module/module/parameters/sig_enforce", "Y", State::Limited),
+            ("/sys/module/module/parameters/sig_enforce", "N", State::Present),
+            ("/sys/kernel/security/lockdown", "none [integrity] confidentiality", State::Limited),
+            ("/sys/kernel/security/lockdown", "[none] integrity confidentiality", State::Present),
         ] {
             let finding = with(&[modules_file, (path, content)]);
             assert_eq!(finding.state, state, "{path} {content}");
@@ -274,10 +232,7 @@ mod tests {
             memory_hotplug(&host)
         };
         assert_eq!(with("Movable").state, State::Present);
-        assert_eq!(
-            with("Movable").detail,
-            "2 blocks of 128 MiB, 1 of them movable"
-        );
+        assert_eq!(with("Movable").detail, "2 blocks of 128 MiB, 1 of them movable");
         assert_eq!(with("Normal Movable").state, State::Limited);
         let (_dir, host) = host_with(&[]);
         assert_eq!(memory_hotplug(&host).state, State::Absent);
@@ -291,9 +246,6 @@ mod tests {
         assert!(present("movablecore=4G"));
         assert!(!present("quiet memmap=64M@16M"));
         assert!(!present("notmovablecore=1G"));
-        assert_eq!(
-            reserved_at_boot("a kernelcore=50% b").detail,
-            "kernelcore=50%"
-        );
+        assert_eq!(reserved_at_boot("a kernelcore=50% b").detail, "kernelcore=50%");
     }
 }

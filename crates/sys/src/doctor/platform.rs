@@ -60,10 +60,7 @@ fn bare(hypervisor: Option<String>, stat: Result<String, String>) -> Finding {
 /// The ninth and tenth (guest) are counted in the first two already.
 fn steal_share(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Vec<u64> = line
-        .split_whitespace()
-        .map_while(|n| n.parse().ok())
-        .collect();
+    let ticks: Vec<u64> = line.split_whitespace().map_while(|n| n.parse().ok()).collect();
     let steal = *ticks.get(7)?;
     let total: u64 = ticks.iter().take(8).sum();
     Some(steal as f64 / total.max(1) as f64)
@@ -77,9 +74,7 @@ fn governor(host: &Host) -> Finding {
             *governors.entry(governor).or_default() += 1;
         }
     }
-    let list = governors
-        .iter()
-        .map(|(name, cpus)| format!("{name} on {cpus}"));
+    let list = governors.iter().map(|(name, cpus)| format!("{name} on {cpus}"));
     let list = list.collect::<Vec<_>>().join(", ");
     match governors.keys().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => GOVERNOR.unknown("no cpufreq in sysfs: firmware or hypervisor sets the clock rate"),
@@ -94,14 +89,12 @@ fn boost(host: &Host) -> Finding {
     let no_turbo = read("intel_pstate/no_turbo");
     match (boost.as_deref(), no_turbo.as_deref()) {
         (Some("0"), _) | (_, Some("1")) => BOOST.present("boost is off"),
-        (Some("1"), _) => BOOST.limited(
-            "boost is on",
-            "echo 0 > /sys/devices/system/cpu/cpufreq/boost",
-        ),
-        (_, Some("0")) => BOOST.limited(
-            "turbo is on",
-            "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo",
-        ),
+        (Some("1"), _) => {
+            BOOST.limited("boost is on", "echo 0 > /sys/devices/system/cpu/cpufreq/boost")
+        }
+        (_, Some("0")) => {
+            BOOST.limited("turbo is on", "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
+        }
         _ => BOOST.unknown("sysfs does not say: firmware or hypervisor decides"),
     }
 }
@@ -112,9 +105,8 @@ fn energy(host: &Host) -> Finding {
     let powercap = "/sys/class/powercap";
     let hwmon = "/sys/class/hwmon";
     let domains = host.names(powercap).into_iter();
-    let mut counters: Vec<String> = domains
-        .map(|name| format!("{powercap}/{name}/energy_uj"))
-        .collect();
+    let mut counters: Vec<String> =
+        domains.map(|name| format!("{powercap}/{name}/energy_uj")).collect();
     for chip in host.names(hwmon) {
         let inputs = host.names(&format!("{hwmon}/{chip}")).into_iter();
         let inputs = inputs.filter(|name| name.starts_with("energy") && name.ends_with("_input"));

@@ -205,9 +205,7 @@ mod tests {
         let error = Anon::new(1 << 42, Huge::Size1G, Populate::Now).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");
         assert!(
-            error
-                .to_string()
-                .contains("echo 4096 > /sys/kernel/mm/hugepages/hugepages-1048576kB")
+            error.to_string().contains("echo 4096 > /sys/kernel/mm/hugepages/hugepages-1048576kB")
         );
     }
 }

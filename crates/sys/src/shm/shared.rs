@@ -230,14 +230,8 @@ mod tests {
             assert!(matches!(error, Error::Invalid(_)), "{error}");
         }
         let long = "x".repeat(250);
-        assert!(matches!(
-            Shared::new(&long, 1, Huge::Policy),
-            Err(Error::Invalid(_))
-        ));
-        assert!(matches!(
-            Shared::new("a\0b", 1, Huge::Policy),
-            Err(Error::Invalid(_))
-        ));
+        assert!(matches!(Shared::new(&long, 1, Huge::Policy), Err(Error::Invalid(_))));
+        assert!(matches!(Shared::new("a\0b", 1, Huge::Policy), Err(Error::Invalid(_))));
         // No machine has a pool of 2^42 bytes of huge pages.
         let error = Shared::new("x", 1 << 42, Huge::Size2M).unwrap_err();
         assert!(matches!(error, Error::Unsupported { .. }), "{error}");

@@ -47,18 +47,10 @@ impl Topology {
         for id in online.iter() {
             let mut cpu = cpu(&dir.join(format!("cpu{id}")), id)?;
             let mut nodes = nodes.values();
-            cpu.node = nodes
-                .find(|node| node.cpus.contains(id))
-                .map(|node| node.id);
+            cpu.node = nodes.find(|node| node.cpus.contains(id)).map(|node| node.id);
             cpus.insert(id, cpu);
         }
-        Ok(Topology {
-            online,
-            offline,
-            possible,
-            cpus,
-            nodes,
-        })
+        Ok(Topology { online, offline, possible, cpus, nodes })
     }
 
     /// Cpus of which nothing but the number is known.
@@ -96,9 +88,7 @@ fn cpu(dir: &Path, id: usize) -> Result<Cpu> {
     Ok(Cpu {
         package: identity(&topology.join("physical_package_id"))?,
         core: identity(&topology.join("core_id"))?,
-        siblings: siblings
-            .filter(|set| set.contains(id))
-            .unwrap_or(bare.siblings),
+        siblings: siblings.filter(|set| set.contains(id)).unwrap_or(bare.siblings),
         caches: caches(&dir.join("cache"), id)?,
         ..bare
     })
@@ -139,16 +129,11 @@ fn nodes(dir: &Path) -> Result<BTreeMap<usize, Node>> {
         let distances = text(&path)?.unwrap_or_default();
         let distances = distances.split_whitespace().map(|word| parse(&path, word));
         // One distance for each online node, in the order of their numbers.
-        let distances = ids
-            .iter()
-            .copied()
-            .zip(distances.collect::<Result<Vec<_>>>()?);
+        let distances = ids.iter().copied().zip(distances.collect::<Result<Vec<_>>>()?);
         let node = Node {
             id,
             cpus: list(&dir.join("cpulist"))?.unwrap_or_default(),
-            memory_bytes: text(&dir.join("meminfo"))?
-                .as_deref()
-                .and_then(memory_bytes),
+            memory_bytes: text(&dir.join("meminfo"))?.as_deref().and_then(memory_bytes),
             distances: distances.collect(),
         };
         nodes.insert(id, node);
@@ -214,10 +199,7 @@ fn text(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(error) if is_absent(&error) => Ok(None),
-        Err(source) => Err(Error::File {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(Error::File { path: path.to_owned(), source }),
     }
 }
 
@@ -228,10 +210,7 @@ fn numbered(dir: &Path, prefix: &str) -> Result<Vec<usize>> {
         Ok(entries) => entries,
         Err(error) if is_absent(&error) => return Ok(Vec::new()),
         Err(source) => {
-            return Err(Error::File {
-                path: dir.to_owned(),
-                source,
-            });
+            return Err(Error::File { path: dir.to_owned(), source });
         }
     };
     let names = entries.flatten().map(|entry| entry.file_name());
