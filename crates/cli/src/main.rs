@@ -1,2 +1,53 @@
-//! The kumiki command.
-fn main() {}
+//! The `kumiki` command: glue between the command line and the crates that
+//! measure, keep, compare and report.
+#![forbid(unsafe_code)]
+
+mod args;
+mod compare;
+mod docs;
+mod doctor;
+mod measure;
+mod output;
+mod report;
+mod results;
+mod select;
+mod session;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use args::{Cli, Command};
+
+/// What a command found, apart from errors.
+enum Verdict {
+    Fine,
+    /// It worked, and the answer is no: a regression, nothing that matches.
+    Negative,
+}
+
+fn main() -> ExitCode {
+    match dispatch(Cli::parse().command) {
+        Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::Negative) => ExitCode::from(1),
+        // Whoever read our output has had enough: `kumiki … | head`.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kumiki: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Result<Verdict> {
+    match command {
+        Command::Measure(args) => measure::run(args),
+        Command::Results(args) => results::run(args.command),
+        Command::Compare(args) => compare::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Man(args) => docs::man(args),
+        Command::Completions(args) => docs::completions(args),
+    }
+}

@@ -28,6 +28,9 @@ pub enum Error {
     /// A value that the caller chose cannot work.
     #[error("{0}")]
     Invalid(String),
+    /// The machine could not be read or used.
+    #[error(transparent)]
+    Sys(#[from] kumiki_sys::Error),
     /// A file could not be used.
     #[error("{}: {source}", path.display())]
     File {
@@ -37,6 +40,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// Whoever watches the run could not keep what was measured.
+    #[error("keeping what was measured: {0}")]
+    Observer(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A measured program broke its protocol or died.
     #[error("measured program {program}: {what}")]
     Program {

@@ -1,5 +1,6 @@
 //! What the operating system costs, against the parameters that decide it.
 
+mod activity;
 mod affinity;
 pub mod case;
 pub mod cases;
@@ -7,9 +8,12 @@ mod check;
 pub mod compare;
 pub mod error;
 pub mod file;
+pub mod machine;
 pub mod meter;
+mod peak;
 mod program;
 pub mod round_trip;
+pub mod sampler;
 pub mod schema;
 pub mod stats;
 #[cfg(feature = "store")]

@@ -33,26 +33,15 @@ const COLUMNS: [&str; 12] = [
 ///
 /// Fails if `out` does.
 pub fn csv(results: &Results, out: impl Write) -> io::Result<()> {
-    let mut names: Vec<&str> = results
-        .rows
-        .iter()
-        .flat_map(|row| row.params.keys())
-        .map(String::as_str)
-        .collect();
+    let mut names: Vec<&str> =
+        results.rows.iter().flat_map(|row| row.params.keys()).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
 
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(
-        ["case"]
-            .into_iter()
-            .chain(names.iter().copied())
-            .chain(COLUMNS),
-    )?;
+    csv.write_record(["case"].into_iter().chain(names.iter().copied()).chain(COLUMNS))?;
     for row in &results.rows {
-        let own = names
-            .iter()
-            .map(|name| row.params.get(*name).map(Value::to_string));
+        let own = names.iter().map(|name| row.params.get(*name).map(Value::to_string));
         csv.write_field(&row.case)?;
         for value in own.chain(figures(row).map(Some)) {
             csv.write_field(value.unwrap_or_default())?;
@@ -76,9 +65,7 @@ fn figures(row: &Row) -> impl Iterator<Item = String> {
         row.outliers.to_string(),
         row.cpu_ns.to_string(),
         row.disturbed.to_string(),
-        row.round_trip_ns
-            .map(|ns| ns.to_string())
-            .unwrap_or_default(),
+        row.round_trip_ns.map(|ns| ns.to_string()).unwrap_or_default(),
     ]
     .into_iter()
 }
@@ -105,11 +92,7 @@ pub fn markdown(results: &Results) -> String {
 
 fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     let name = machine::names(std::slice::from_ref(results)).remove(0);
-    writeln!(
-        out,
-        "# What the operating system costs on {}\n",
-        escape(&name)
-    )?;
+    writeln!(out, "# What the operating system costs on {}\n", escape(&name))?;
     for warning in machine::warnings(results) {
         writeln!(out, "> ⚠ {warning}\n")?;
     }
@@ -126,9 +109,7 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     }
 
     writeln!(out, "\n## Machine\n\n| | |\n|---|---|")?;
-    for (name, value) in machine::facts(&results.machine)
-        .iter()
-        .chain(&machine::run_facts(results))
+    for (name, value) in machine::facts(&results.machine).iter().chain(&machine::run_facts(results))
     {
         writeln!(out, "| {name} | {} |", escape(value))?;
     }
@@ -156,12 +137,7 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
         writeln!(out, "\n## Not measured here\n")?;
         for skipped in &results.skipped {
             let what = format!("{} {}", skipped.case, params(&skipped.params));
-            writeln!(
-                out,
-                "- {}: {}",
-                escape(what.trim()),
-                escape(&skipped.reason)
-            )?;
+            writeln!(out, "- {}: {}", escape(what.trim()), escape(&skipped.reason))?;
         }
     }
     writeln!(out, "\n## How to reproduce\n")?;
@@ -169,36 +145,21 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "With Kumiki {} on the machine above:\n",
-        if version.is_empty() {
-            "(version not recorded)"
-        } else {
-            version
-        }
+        if version.is_empty() { "(version not recorded)" } else { version }
     )?;
     // An indented block cannot be closed by what is in it.
-    writeln!(
-        out,
-        "    {}",
-        results.run.command.replace(['\n', '\r'], " ")
-    )
+    writeln!(out, "    {}", results.run.command.replace(['\n', '\r'], " "))
 }
 
 fn markdown_row(row: &Row, notes: &mut Vec<String>, out: &mut String) -> std::fmt::Result {
     let mut mark = String::new();
     if row.disturbed {
         let why = row.disturbances.join("; ");
-        let why = if why.is_empty() {
-            "no reason recorded".to_owned()
-        } else {
-            why
-        };
-        let at = notes
-            .iter()
-            .position(|note| *note == why)
-            .unwrap_or_else(|| {
-                notes.push(why);
-                notes.len() - 1
-            });
+        let why = if why.is_empty() { "no reason recorded".to_owned() } else { why };
+        let at = notes.iter().position(|note| *note == why).unwrap_or_else(|| {
+            notes.push(why);
+            notes.len() - 1
+        });
         mark = format!(" ⚠{}", at + 1);
     }
     let round_trip = match (rows::round_trips(row), row.round_trip_ns) {

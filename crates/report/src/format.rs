@@ -22,19 +22,13 @@ pub fn number(value: f64) -> String {
     }
     let decimals = (2 - exponent).clamp(0, 9) as usize;
     let text = format!("{:.decimals$}", value.abs());
-    if value < 0.0 {
-        format!("−{text}")
-    } else {
-        text
-    }
+    if value < 0.0 { format!("−{text}") } else { text }
 }
 
 /// Decimal exponent of `value` rounded to three significant digits.
 fn exponent(value: f64) -> i32 {
     let text = format!("{value:.2e}");
-    text.split_once('e')
-        .and_then(|(_, e)| e.parse().ok())
-        .unwrap_or(0)
+    text.split_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0)
 }
 
 /// A whole number, its thousands apart from 10 000 on.
@@ -83,11 +77,7 @@ pub fn time(ns: f64) -> String {
 /// An interval, both ends in the unit of the larger one: `[14.2, 15.0] µs`.
 pub fn interval([low, high]: [f64; 2], unit: Unit) -> String {
     let (factor, name) = scale(low.abs().max(high.abs()), unit);
-    format!(
-        "[{}, {}]{THIN}{name}",
-        number(low * factor),
-        number(high * factor)
-    )
+    format!("[{}, {}]{THIN}{name}", number(low * factor), number(high * factor))
 }
 
 /// How many times as much: `1.46 ×`.
@@ -149,10 +139,7 @@ pub fn param(name: &str, value: &Value) -> String {
 
 /// Parameters in words, apart by middle dots.
 pub fn params(params: &Params) -> String {
-    let words: Vec<_> = params
-        .iter()
-        .map(|(name, value)| param(name, value))
-        .collect();
+    let words: Vec<_> = params.iter().map(|(name, value)| param(name, value)).collect();
     words.join(" · ")
 }
 
@@ -206,14 +193,8 @@ mod tests {
 
     #[test]
     fn both_ends_of_an_interval_share_the_unit() {
-        assert_eq!(
-            plain(&interval([980.0, 1020.0], Unit::Nanoseconds)),
-            "[0.980, 1.02] µs"
-        );
-        assert_eq!(
-            plain(&interval([7.7, 7.9], Unit::GigabytesPerSecond)),
-            "[7.70, 7.90] GB/s"
-        );
+        assert_eq!(plain(&interval([980.0, 1020.0], Unit::Nanoseconds)), "[0.980, 1.02] µs");
+        assert_eq!(plain(&interval([7.7, 7.9], Unit::GigabytesPerSecond)), "[7.70, 7.90] GB/s");
     }
 
     #[test]
@@ -232,17 +213,11 @@ mod tests {
 
     #[test]
     fn parameters_read_as_words() {
-        assert_eq!(
-            plain(&param("data_bytes", &Value::Number(1 << 20))),
-            "data 1 MiB"
-        );
+        assert_eq!(plain(&param("data_bytes", &Value::Number(1 << 20))), "data 1 MiB");
         assert_eq!(param("touch", &Value::from("write")), "written");
         assert_eq!(param("huge", &Value::from(false)), "ordinary pages");
         assert_eq!(param("working_set", &Value::from("hot")), "working set hot");
-        assert_eq!(
-            plain(&param("processes", &Value::Number(20_000))),
-            "processes 20 000"
-        );
+        assert_eq!(plain(&param("processes", &Value::Number(20_000))), "processes 20 000");
     }
 
     #[test]

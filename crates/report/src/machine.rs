@@ -29,11 +29,7 @@ pub(crate) fn in_one_line(m: &Machine) -> String {
         words.push(m.cpu_model.clone());
     }
     if m.cpus > 0 {
-        words.push(format!(
-            "{} {}",
-            m.cpus,
-            if m.cpus == 1 { "cpu" } else { "cpus" }
-        ));
+        words.push(format!("{} {}", m.cpus, if m.cpus == 1 { "cpu" } else { "cpus" }));
     }
     if m.memory_bytes > 0 {
         words.push(format!("{} memory", bytes(m.memory_bytes)));
@@ -52,11 +48,7 @@ pub(crate) fn facts(m: &Machine) -> Vec<(&'static str, String)> {
         format!(
             "{} online, allowed {}; {} cores × {} threads, {} NUMA node{}",
             m.cpus,
-            if m.cpus_allowed.is_empty() {
-                "?"
-            } else {
-                &m.cpus_allowed
-            },
+            if m.cpus_allowed.is_empty() { "?" } else { &m.cpus_allowed },
             m.cores,
             m.threads_per_core,
             m.numa_nodes,
@@ -67,10 +59,7 @@ pub(crate) fn facts(m: &Machine) -> Vec<(&'static str, String)> {
         ("host", text(&m.hostname)),
         ("processor", text(&m.cpu_model)),
         ("cpus", cpus),
-        (
-            "memory",
-            (m.memory_bytes > 0).then(|| bytes(m.memory_bytes)),
-        ),
+        ("memory", (m.memory_bytes > 0).then(|| bytes(m.memory_bytes))),
         ("last-level cache", m.cache_bytes.map(bytes)),
         ("hypervisor", m.hypervisor.clone()),
         ("system", text(&m.os)),
@@ -79,19 +68,13 @@ pub(crate) fn facts(m: &Machine) -> Vec<(&'static str, String)> {
         ("clock", text(&m.clock)),
         ("time stamp counter", m.tsc_hz.map(hertz)),
         ("frequency governor", m.governor.clone()),
-        (
-            "boost",
-            m.boost.map(|on| if on { "on" } else { "off" }.to_owned()),
-        ),
+        ("boost", m.boost.map(|on| if on { "on" } else { "off" }.to_owned())),
         ("transparent huge pages", m.transparent_huge_pages.clone()),
         ("load at the start", m.load.map(number)),
         ("cache-line round trip", m.round_trip_ns.map(time)),
         ("mitigations", text(&m.mitigations.join("; "))),
     ];
-    facts
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+    facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// How the run was made.
@@ -104,17 +87,9 @@ pub(crate) fn run_facts(r: &Results) -> Vec<(&'static str, String)> {
         ("Kumiki", text(&r.run.version)),
         ("peak memory of the tool", r.run.peak_bytes.map(bytes)),
         ("rows", Some(r.rows.len().to_string())),
-        (
-            "samples",
-            Some(crate::format::count(
-                r.rows.iter().map(|row| row.n as u64).sum(),
-            )),
-        ),
+        ("samples", Some(crate::format::count(r.rows.iter().map(|row| row.n as u64).sum()))),
     ];
-    facts
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
+    facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// What a reader must know before the first figure: an interrupted run,
@@ -129,11 +104,7 @@ pub(crate) fn warnings(r: &Results) -> Vec<String> {
     }
     let disturbed = r.rows.iter().filter(|row| row.disturbed).count();
     if disturbed > 0 {
-        let (rows, was) = if r.rows.len() == 1 {
-            ("row", "was")
-        } else {
-            ("rows", "were")
-        };
+        let (rows, was) = if r.rows.len() == 1 { ("row", "was") } else { ("rows", "were") };
         out.push(format!(
             "{disturbed} of {} {rows} {was} disturbed by other work on the machine; ⚠ marks them \
              and the tables say why.",
@@ -148,10 +119,7 @@ mod tests {
     use super::*;
 
     fn on(host: &str, label: Option<&str>) -> Results {
-        let machine = Machine {
-            hostname: host.into(),
-            ..Machine::default()
-        };
+        let machine = Machine { hostname: host.into(), ..Machine::default() };
         let mut results = Results {
             schema: kumiki_measure::schema::SCHEMA,
             run: Default::default(),
@@ -166,16 +134,9 @@ mod tests {
 
     #[test]
     fn names_differ() {
-        let results = [
-            on("a", None),
-            on("b", Some("old kernel")),
-            on("a", Some(" ")),
-            on("", None),
-        ];
-        assert_eq!(
-            names(&results),
-            ["a #1", "old kernel", "a #2", "unnamed machine"]
-        );
+        let results =
+            [on("a", None), on("b", Some("old kernel")), on("a", Some(" ")), on("", None)];
+        assert_eq!(names(&results), ["a #1", "old kernel", "a #2", "unnamed machine"]);
     }
 
     #[test]

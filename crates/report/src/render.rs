@@ -73,11 +73,7 @@ struct Section {
 fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Section> {
     let mut out: Vec<Section> = Vec::new();
     let mut add = |id: &str, title: &str, body: Markup| {
-        out.push(Section {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            body,
-        });
+        out.push(Section { id: id.to_owned(), title: title.to_owned(), body });
     };
     let many = results.len() > 1;
     let each = |body: &dyn Fn(&Results) -> Option<Markup>| {
@@ -114,11 +110,8 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
     }
     for (r, name) in results.iter().zip(names) {
         for part in rows::by_part(r) {
-            let title = if many {
-                format!("{} · {name}", part.title)
-            } else {
-                part.title.to_owned()
-            };
+            let title =
+                if many { format!("{} · {name}", part.title) } else { part.title.to_owned() };
             let id = format!("rows-{}", out_id(part.name, many.then_some(name)));
             add(&id, &title, tables::part(&part));
         }
@@ -138,16 +131,8 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
         );
     }
     if !results.is_empty() {
-        add(
-            "machine",
-            "Machine",
-            each(&|r| Some(facts(machine::facts(&r.machine)))),
-        );
-        add(
-            "reproduce",
-            "How to reproduce",
-            each(&|r| Some(reproduce(r))),
-        );
+        add("machine", "Machine", each(&|r| Some(facts(machine::facts(&r.machine)))));
+        add("reproduce", "How to reproduce", each(&|r| Some(reproduce(r))));
     }
     out
 }
@@ -155,9 +140,7 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
 /// An anchor of letters, digits and dashes.
 fn out_id(part: &str, name: Option<&String>) -> String {
     let text = format!("{part} {}", name.map(String::as_str).unwrap_or_default());
-    let dashed = text
-        .trim()
-        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let dashed = text.trim().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     dashed.to_lowercase()
 }
 

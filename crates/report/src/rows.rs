@@ -34,21 +34,11 @@ pub(crate) fn by_part(results: &Results) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for row in &results.rows {
         let name = part_of(&row.case);
-        let at = parts
-            .iter()
-            .position(|part| part.name == name)
-            .unwrap_or_else(|| {
-                let title = PARTS
-                    .iter()
-                    .find(|(known, _)| *known == name)
-                    .map_or(name, |(_, t)| t);
-                parts.push(Part {
-                    name,
-                    title,
-                    cases: Vec::new(),
-                });
-                parts.len() - 1
-            });
+        let at = parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
+            let title = PARTS.iter().find(|(known, _)| *known == name).map_or(name, |(_, t)| t);
+            parts.push(Part { name, title, cases: Vec::new() });
+            parts.len() - 1
+        });
         let cases = &mut parts[at].cases;
         match cases.iter_mut().find(|(case, _)| *case == row.case) {
             Some((_, rows)) => rows.push(row),
@@ -56,18 +46,9 @@ pub(crate) fn by_part(results: &Results) -> Vec<Part<'_>> {
         }
     }
     for (_, rows) in parts.iter_mut().flat_map(|part| &mut part.cases) {
-        rows.sort_by(|a, b| {
-            a.params
-                .partial_cmp(&b.params)
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        rows.sort_by(|a, b| a.params.partial_cmp(&b.params).unwrap_or(std::cmp::Ordering::Equal));
     }
-    let rank = |name| {
-        PARTS
-            .iter()
-            .position(|(known, _)| *known == name)
-            .unwrap_or(PARTS.len())
-    };
+    let rank = |name| PARTS.iter().position(|(known, _)| *known == name).unwrap_or(PARTS.len());
     parts.sort_by_key(|part| rank(part.name));
     parts
 }
@@ -83,13 +64,11 @@ pub(crate) fn number(params: &Params, name: &str) -> Option<u64> {
 /// Whether `params` say what `wanted` says. A switch that is not there is off,
 /// a size that is not there is zero.
 pub(crate) fn says(params: &Params, wanted: &[(&str, Value)]) -> bool {
-    wanted
-        .iter()
-        .all(|(name, value)| match (params.get(*name), value) {
-            (Some(has), value) => has == value,
-            (None, Value::Flag(false) | Value::Number(0)) => true,
-            (None, _) => false,
-        })
+    wanted.iter().all(|(name, value)| match (params.get(*name), value) {
+        (Some(has), value) => has == value,
+        (None, Value::Flag(false) | Value::Number(0)) => true,
+        (None, _) => false,
+    })
 }
 
 /// Rows of `case` that say `wanted`.
@@ -98,10 +77,7 @@ pub(crate) fn find<'a>(
     case: &str,
     wanted: &[(&str, Value)],
 ) -> impl Iterator<Item = &'a Row> {
-    results
-        .rows
-        .iter()
-        .filter(move |row| row.case == case && says(&row.params, wanted))
+    results.rows.iter().filter(move |row| row.case == case && says(&row.params, wanted))
 }
 
 /// The slope of `case` over `param` that says `wanted`.
@@ -118,8 +94,7 @@ pub(crate) fn slope<'a>(
 /// The rows below a slope.
 pub(crate) fn below<'a>(results: &'a Results, slope: &Slope) -> Vec<&'a Row> {
     let rows = results.rows.iter().filter(|row| row.case == slope.case);
-    rows.filter(|row| without(&row.params, &slope.param).as_ref() == Some(&slope.params))
-        .collect()
+    rows.filter(|row| without(&row.params, &slope.param).as_ref() == Some(&slope.params)).collect()
 }
 
 /// `params` without `param`, if that is there and a number.
@@ -157,10 +132,7 @@ pub(crate) enum Verdict {
 /// Ratio of `other` to `base`, and what it means.
 pub(crate) fn compare(base: &Row, other: &Row) -> (f64, Verdict) {
     let overlap = base.ci[0] <= other.ci[1] && other.ci[0] <= base.ci[1];
-    let verdict = match (
-        overlap,
-        (other.median > base.median) == base.unit.less_is_better(),
-    ) {
+    let verdict = match (overlap, (other.median > base.median) == base.unit.less_is_better()) {
         (true, _) => Verdict::Same,
         (false, true) => Verdict::Worse,
         (false, false) => Verdict::Better,

@@ -8,11 +8,7 @@ use crate::rows::{self, Part, Verdict};
 
 /// One part's rows.
 pub(crate) fn part(part: &Part<'_>) -> Markup {
-    let crosses = part
-        .cases
-        .iter()
-        .flat_map(|(_, rows)| rows)
-        .any(|row| crosses(row));
+    let crosses = part.cases.iter().flat_map(|(_, rows)| rows).any(|row| crosses(row));
     let columns = if crosses { 9 } else { 8 };
     html! {
         div.scroll tabindex="0" role="region" aria-label=(part.title) {
@@ -48,9 +44,7 @@ fn crosses(row: &Row) -> bool {
 
 /// The right end of a case's bars.
 fn largest(rows: &[&Row]) -> f64 {
-    rows.iter()
-        .map(|row| row.ci[1].max(row.median))
-        .fold(0.0, f64::max)
+    rows.iter().map(|row| row.ci[1].max(row.median)).fold(0.0, f64::max)
 }
 
 fn line(row: &Row, scale: f64, crosses: bool) -> Markup {
@@ -95,11 +89,7 @@ fn reasons(row: &Row) -> Markup {
 /// numbers stand beside it, so it is hidden from screen readers.
 fn bar(row: &Row, scale: f64) -> Markup {
     let share = |value: f64| {
-        if scale > 0.0 {
-            (value / scale * 100.0).clamp(0.0, 100.0)
-        } else {
-            0.0
-        }
+        if scale > 0.0 { (value / scale * 100.0).clamp(0.0, 100.0) } else { 0.0 }
     };
     let (low, high) = (share(row.ci[0]), share(row.ci[1]));
     // An interval narrower than a pixel still shows where it is.

@@ -53,9 +53,7 @@ pub fn sentences(results: &Results) -> Vec<Sentence> {
         switch,
         file,
     ];
-    say.iter()
-        .filter_map(|sentence| sentence(results))
-        .collect()
+    say.iter().filter_map(|sentence| sentence(results)).collect()
 }
 
 /// The first row of a case that says `wanted`.
@@ -79,22 +77,13 @@ fn clock(r: &Results) -> Option<Sentence> {
 
 fn page_fault(r: &Results) -> Option<Sentence> {
     let row = row(r, "memory.fault.anon", &[("huge", false.into())])?;
-    Some(Sentence::of_row(
-        row,
-        "The first touch of a page costs ",
-        ".",
-    ))
+    Some(Sentence::of_row(row, "The first touch of a page costs ", "."))
 }
 
 /// Sum of the sizes that a row asks for.
 fn size(row: &Row) -> u64 {
-    let sizes = row
-        .params
-        .iter()
-        .filter(|(name, _)| name.ends_with("_bytes"));
-    sizes
-        .filter_map(|(name, _)| rows::number(&row.params, name))
-        .sum()
+    let sizes = row.params.iter().filter(|(name, _)| name.ends_with("_bytes"));
+    sizes.filter_map(|(name, _)| rows::number(&row.params, name)).sum()
 }
 
 fn fork_base(r: &Results) -> Option<Sentence> {
@@ -103,15 +92,8 @@ fn fork_base(r: &Results) -> Option<Sentence> {
         0 => "A small process forks".to_owned(),
         n => format!("A process of {} forks", bytes(n)),
     };
-    Some(Sentence::of_row(
-        row,
-        what,
-        ", its child's exit and the wait included.",
-    ))
-    .map(|s| Sentence {
-        before: format!("{} in ", s.before),
-        ..s
-    })
+    Some(Sentence::of_row(row, what, ", its child's exit and the wait included."))
+        .map(|s| Sentence { before: format!("{} in ", s.before), ..s })
 }
 
 fn written(huge: bool) -> [(&'static str, Value); 2] {
@@ -141,19 +123,12 @@ fn fork_slope(r: &Results) -> Option<Sentence> {
 fn fork_huge(r: &Results) -> Option<Sentence> {
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true))?;
     let ordinary = rows::slope(r, "process.fork", "anon_bytes", &written(false));
-    let gain = ordinary
-        .map(|o| o.ns_per_page / huge.ns_per_page)
-        .filter(|gain| *gain > 0.0);
+    let gain = ordinary.map(|o| o.ns_per_page / huge.ns_per_page).filter(|gain| *gain > 0.0);
     let after = match gain {
         Some(gain) => format!(" per MiB, 1/{} of that.", number(gain)),
         None => " per MiB.".to_owned(),
     };
-    Some(per_mib(
-        r,
-        huge,
-        "In huge pages the same memory costs fork ",
-        after,
-    ))
+    Some(per_mib(r, huge, "In huge pages the same memory costs fork ", after))
 }
 
 /// The best way to spawn that does not depend on the parent's size.
@@ -175,29 +150,16 @@ fn spawn(r: &Results) -> Option<Sentence> {
     if let Some((_, fork)) = fork.iter().find(|(size, _)| *size == largest) {
         after += &format!("; fork and exec take {}", time(fork.median));
     }
-    Some(Sentence::of_row(
-        last,
-        "posix_spawn starts a program in ",
-        after + ".",
-    ))
+    Some(Sentence::of_row(last, "posix_spawn starts a program in ", after + "."))
 }
 
 fn exec_base(r: &Results) -> Option<Sentence> {
     let row = find(r, "process.exec", &[]).min_by_key(|row| size(row))?;
-    Some(Sentence::of_row(
-        row,
-        "exec of a small static program costs ",
-        ".",
-    ))
+    Some(Sentence::of_row(row, "exec of a small static program costs ", "."))
 }
 
 fn exec_data(r: &Results) -> Option<Sentence> {
-    let slope = rows::slope(
-        r,
-        "process.exec",
-        "data_bytes",
-        &[("touch", "write".into())],
-    )?;
+    let slope = rows::slope(r, "process.exec", "data_bytes", &[("touch", "write".into())])?;
     let after = " per MiB of initialised data that the new program writes to.".to_owned();
     Some(per_mib(r, slope, "exec costs ", after))
 }
@@ -206,28 +168,16 @@ fn wake(r: &Results) -> Option<Sentence> {
     let row = row(r, "ipc.futex", &[("cpu", "other".into())])?;
     let after = match (rows::round_trips(row), row.round_trip_ns) {
         (Some(ratio), Some(ns)) => {
-            format!(
-                ", {} the raw cache-line round trip of {}.",
-                times(ratio),
-                time(ns)
-            )
+            format!(", {} the raw cache-line round trip of {}.", times(ratio), time(ns))
         }
         _ => ".".to_owned(),
     };
-    Some(Sentence::of_row(
-        row,
-        "Waking a thread on the other cpu takes ",
-        after,
-    ))
+    Some(Sentence::of_row(row, "Waking a thread on the other cpu takes ", after))
 }
 
 fn thread(r: &Results) -> Option<Sentence> {
     let row = row(r, "thread.create", &[])?;
-    Some(Sentence::of_row(
-        row,
-        "A thread is created and joined in ",
-        ".",
-    ))
+    Some(Sentence::of_row(row, "A thread is created and joined in ", "."))
 }
 
 fn switch(r: &Results) -> Option<Sentence> {
@@ -237,9 +187,5 @@ fn switch(r: &Results) -> Option<Sentence> {
 
 fn file(r: &Results) -> Option<Sentence> {
     let row = row(r, "file.open_close", &[])?;
-    Some(Sentence::of_row(
-        row,
-        "Opening and closing a file costs ",
-        ".",
-    ))
+    Some(Sentence::of_row(row, "Opening and closing a file costs ", "."))
 }

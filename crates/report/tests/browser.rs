@@ -21,12 +21,7 @@ fn chromium() -> PathBuf {
         return path.into();
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = [
-        "chromium",
-        "chromium-browser",
-        "google-chrome-stable",
-        "google-chrome",
-    ];
+    let names = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
     let mut found = std::env::split_paths(&path)
         .flat_map(|folder| names.map(|name| folder.join(name)))
         .filter(|program| program.is_file());
@@ -80,17 +75,12 @@ impl Open {
     fn new(browser: &Browser, file: &Path) -> Self {
         let tab = browser.new_tab().expect("a tab opens");
         tab.set_default_timeout(Duration::from_secs(60));
-        let (complaints, requests) = (
-            Arc::<Mutex<Vec<String>>>::default(),
-            Arc::<Mutex<Vec<String>>>::default(),
-        );
+        let (complaints, requests) =
+            (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<String>>>::default());
         let (to_complaints, to_requests) = (complaints.clone(), requests.clone());
         tab.add_event_listener(Arc::new(move |event: &Event| match event {
             Event::LogEntryAdded(e) => {
-                to_complaints
-                    .lock()
-                    .expect("not poisoned")
-                    .push(e.params.entry.text.clone());
+                to_complaints.lock().expect("not poisoned").push(e.params.entry.text.clone());
             }
             Event::RuntimeExceptionThrown(e) => {
                 let details = format!("{:?}", e.params.exception_details);
@@ -101,10 +91,7 @@ impl Open {
                 to_complaints.lock().expect("not poisoned").push(call);
             }
             Event::NetworkRequestWillBeSent(e) => {
-                to_requests
-                    .lock()
-                    .expect("not poisoned")
-                    .push(e.params.request.url.clone());
+                to_requests.lock().expect("not poisoned").push(e.params.request.url.clone());
             }
             _ => {}
         }))
@@ -119,18 +106,10 @@ impl Open {
             enable_durable_messages: None,
         })
         .expect("network");
-        let open = Open {
-            tab,
-            complaints,
-            requests,
-        };
+        let open = Open { tab, complaints, requests };
         open.look(1600, "light");
-        open.tab
-            .navigate_to(&format!("file://{}", file.display()))
-            .expect("the page loads");
-        open.tab
-            .wait_until_navigated()
-            .expect("the page has loaded");
+        open.tab.navigate_to(&format!("file://{}", file.display())).expect("the page loads");
+        open.tab.wait_until_navigated().expect("the page has loaded");
         open.wait_for("document.documentElement.dataset.charts === 'drawn'");
         open
     }
@@ -160,10 +139,7 @@ impl Open {
             value: theme.to_owned(),
         };
         self.tab
-            .call_method(Emulation::SetEmulatedMedia {
-                media: None,
-                features: Some(vec![feature]),
-            })
+            .call_method(Emulation::SetEmulatedMedia { media: None, features: Some(vec![feature]) })
             .expect("the theme can be set");
     }
 
@@ -171,17 +147,12 @@ impl Open {
         // The browser hands back objects by reference, but text by value.
         let text = format!("JSON.stringify(({expression}) ?? null)");
         let result = self.tab.evaluate(&text, false).expect(expression).value;
-        let text = result
-            .as_ref()
-            .and_then(|value| value.as_str())
-            .expect("JSON is text");
+        let text = result.as_ref().and_then(|value| value.as_str()).expect("JSON is text");
         serde_json::from_str(text).expect("JSON")
     }
 
     fn number(&self, expression: &str) -> f64 {
-        self.eval(expression)
-            .as_f64()
-            .unwrap_or_else(|| panic!("{expression} is not a number"))
+        self.eval(expression).as_f64().unwrap_or_else(|| panic!("{expression} is not a number"))
     }
 
     /// Waits until an expression is true: resizing and redrawing take a while.
@@ -206,18 +177,13 @@ impl Open {
             })
             .expect("a screenshot");
         use base64::Engine as _;
-        let png = base64::engine::general_purpose::STANDARD
-            .decode(png.data)
-            .expect("base64");
+        let png = base64::engine::general_purpose::STANDARD.decode(png.data).expect("base64");
         std::fs::write(screenshots().join(name), png).expect("the screenshot can be written");
     }
 
     fn silent(&self, file: &Path) {
         let complaints = self.complaints.lock().expect("not poisoned");
-        assert!(
-            complaints.is_empty(),
-            "the page complained: {complaints:#?}"
-        );
+        assert!(complaints.is_empty(), "the page complained: {complaints:#?}");
         let requests = self.requests.lock().expect("not poisoned");
         let own = format!("file://{}", file.display());
         let outside =
@@ -248,10 +214,7 @@ fn the_page_works_in_a_browser() {
     let hostile = "<script>alert(1)</script>";
     let pages = [
         ("one", vec![common::full("host-a", 1.0)]),
-        (
-            "two",
-            vec![common::full("host-a", 1.0), common::full(hostile, 1.6)],
-        ),
+        ("two", vec![common::full("host-a", 1.0), common::full(hostile, 1.6)]),
     ];
     for (name, results) in pages {
         let file = folder.path().join(format!("{name}.html"));
@@ -275,14 +238,7 @@ fn charts_are_drawn(page: &Open) {
           !c.querySelector('.scatterlayer .trace')).map((c) => c.parentElement.id)",
     );
     assert_eq!(empty, serde_json::json!([]), "charts without a line");
-    for id in [
-        "fork-data",
-        "fork-bss",
-        "fork-stack",
-        "exec-data",
-        "exec-bss",
-        "exec-args",
-    ] {
+    for id in ["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"] {
         page.wait_for(&format!("document.getElementById('{id}') !== null"));
     }
 }
@@ -297,10 +253,7 @@ fn it_fits_and_is_readable(page: &Open, name: &str) {
                   Math.abs(c._fullLayout.width - c.clientWidth) < 2)"
             ));
             let wide = page.number("document.documentElement.scrollWidth");
-            assert!(
-                wide <= f64::from(width),
-                "{wide} px wide in a window of {width} px"
-            );
+            assert!(wide <= f64::from(width), "{wide} px wide in a window of {width} px");
             for text in [
                 "h1",
                 ".verdict li",
@@ -322,24 +275,16 @@ fn it_fits_and_is_readable(page: &Open, name: &str) {
     page.look(1600, "light");
     page.eval("document.getElementById('theme').click()"); // auto to light
     page.eval("document.getElementById('theme').click()"); // light to dark
-    assert_eq!(
-        page.eval("getComputedStyle(document.body).backgroundColor"),
-        grounds[1]
-    );
+    assert_eq!(page.eval("getComputedStyle(document.body).backgroundColor"), grounds[1]);
     page.eval("document.getElementById('theme').click()"); // dark to auto
-    assert_eq!(
-        page.eval("getComputedStyle(document.body).backgroundColor"),
-        grounds[0]
-    );
+    assert_eq!(page.eval("getComputedStyle(document.body).backgroundColor"), grounds[0]);
 }
 
 fn a_legend_entry_hides_its_line(page: &Open) {
     let lines = "document.querySelectorAll('#fork-data .scatterlayer .trace').length";
     let before = page.number(lines);
     page.eval("document.getElementById('fork-data').scrollIntoView()");
-    page.tab
-        .wait_for_element("#fork-data .legend .traces .legendtoggle")
-        .expect("a legend entry");
+    page.tab.wait_for_element("#fork-data .legend .traces .legendtoggle").expect("a legend entry");
     // plotly.js listens to the pointer going down and up.
     page.eval(
         "(() => { const t = document.querySelector('#fork-data .legend .traces .legendtoggle');
@@ -353,24 +298,16 @@ fn axes_have_binary_ticks(page: &Open) {
         .eval("[...document.querySelectorAll('#fork-data .xtick text')].map((t) => t.textContent)");
     let ticks: Vec<String> = serde_json::from_value(ticks).expect("texts");
     assert!(ticks.len() >= 3, "{ticks:?}");
-    assert!(
-        ticks.iter().all(|t| t == "0" || t.ends_with("iB")),
-        "{ticks:?}"
-    );
+    assert!(ticks.iter().all(|t| t == "0" || t.ends_with("iB")), "{ticks:?}");
     page.eval("document.querySelector('#fork-data .tools button').click()");
     page.wait_for("document.querySelector('#fork-data .chart')._fullLayout.xaxis.type === 'log'");
 }
 
 fn it_prints(page: &Open, name: &str) {
     page.look(1600, "dark");
-    let options = PrintToPdfOptions {
-        print_background: Some(true),
-        ..PrintToPdfOptions::default()
-    };
-    let pdf = page
-        .tab
-        .print_to_pdf(Some(options))
-        .expect("the page prints");
+    let options =
+        PrintToPdfOptions { print_background: Some(true), ..PrintToPdfOptions::default() };
+    let pdf = page.tab.print_to_pdf(Some(options)).expect("the page prints");
     assert!(pdf.starts_with(b"%PDF"), "not a PDF");
     std::fs::write(screenshots().join(format!("{name}.pdf")), pdf).expect("can be written");
     // Printing leaves the charts as they were.

@@ -2,6 +2,8 @@
 //! where several ways do the same, `part.operation.way`.
 
 use crate::case::{Case, Choice, Level};
+use crate::error::{Error, Result};
+use crate::schema::Value;
 
 mod child;
 mod entry;
@@ -29,6 +31,37 @@ pub fn catalogue(choice: &Choice) -> Vec<Case> {
     ];
     let cases = parts.iter().flat_map(|part| part(choice));
     cases.filter(|case| case.level <= level).collect()
+}
+
+/// Whether sizes that a person chose can work here, before long work starts.
+///
+/// # Errors
+/// A size beyond half of the memory that is available (a case may need its
+/// size twice: itself and a copy), or a stack beyond the hard limit.
+pub fn check(cases: &[Case]) -> Result<()> {
+    let available = crate::machine::available_bytes().unwrap_or(u64::MAX);
+    let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).maximum;
+    for case in cases {
+        for (name, value) in &case.params {
+            let &Value::Number(bytes) = value else { continue };
+            if name.ends_with("bytes") && bytes > available / 2 {
+                return Err(Error::Invalid(format!(
+                    "{} with {name}={bytes}: of {available} bytes of memory available here a case \
+                     may use half; choose a smaller --sizes",
+                    case.name
+                )));
+            }
+            if name == "stack_bytes" && bytes > stack.unwrap_or(u64::MAX) {
+                return Err(Error::Invalid(format!(
+                    "{} with {name}={bytes}: the hard limit of the stack is {} bytes; raise it \
+                     (`ulimit -Hs`, limits.conf(5)) or choose a smaller --sizes",
+                    case.name,
+                    stack.unwrap_or(u64::MAX)
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -72,5 +105,13 @@ mod tests {
                 assert_eq!(bytes, &12_288_u64.into(), "{}", title(&case));
             }
         }
+    }
+
+    #[test]
+    fn a_size_beyond_memory_is_refused_before_it_is_tried() {
+        let choice = Choice { level: Some(Level::Quick), sizes: Some(vec![1 << 60]) };
+        let error = check(&catalogue(&choice)).unwrap_err().to_string();
+        assert!(error.contains("--sizes") && error.contains(&(1u64 << 60).to_string()), "{error}");
+        assert!(check(&catalogue(&Choice { sizes: Some(vec![4096]), ..choice })).is_ok());
     }
 }

@@ -81,9 +81,7 @@ pub(super) struct Axes {
 
 /// plotly.js reads a little HTML in its texts; ours are plain.
 fn plain(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Values for an axis: seconds, so that its SI prefixes fit, or GB/s.
@@ -107,14 +105,8 @@ fn value_axis(unit: Unit, log: bool) -> Axis {
 }
 
 fn error_bars(points: &[Point], unit: Unit, colour: &'static str) -> ErrorData {
-    let above = points
-        .iter()
-        .map(|p| on_axis((p.ci[1] - p.value).max(0.0), unit))
-        .collect();
-    let below = points
-        .iter()
-        .map(|p| on_axis((p.value - p.ci[0]).max(0.0), unit))
-        .collect();
+    let above = points.iter().map(|p| on_axis((p.ci[1] - p.value).max(0.0), unit)).collect();
+    let below = points.iter().map(|p| on_axis((p.value - p.ci[0]).max(0.0), unit)).collect();
     ErrorData::new(ErrorType::Data)
         .symmetric(false)
         .array(above)
@@ -126,10 +118,7 @@ fn error_bars(points: &[Point], unit: Unit, colour: &'static str) -> ErrorData {
 
 fn marker(series: &Series, size: usize) -> Marker {
     let colour = colour(series.colour);
-    let fills = series
-        .points
-        .iter()
-        .map(|p| if p.disturbed { "rgba(0,0,0,0)" } else { colour });
+    let fills = series.points.iter().map(|p| if p.disturbed { "rgba(0,0,0,0)" } else { colour });
     Marker::new()
         .size(size)
         .symbol(symbol(series.variant))
@@ -138,13 +127,7 @@ fn marker(series: &Series, size: usize) -> Marker {
 }
 
 fn hover(series: &Series) -> Vec<String> {
-    let text = |p: &Point| {
-        p.text
-            .iter()
-            .map(|l| plain(l))
-            .collect::<Vec<_>>()
-            .join("<br>")
-    };
+    let text = |p: &Point| p.text.iter().map(|l| plain(l)).collect::<Vec<_>>().join("<br>");
     series.points.iter().map(text).collect()
 }
 
@@ -190,11 +173,7 @@ pub(super) fn lines(axes: &Axes, series: &[Series]) -> String {
     for one in series {
         let colour = colour(one.colour);
         let x = one.points.iter().map(|p| p.at).collect();
-        let y = one
-            .points
-            .iter()
-            .map(|p| on_axis(p.value, axes.unit))
-            .collect();
+        let y = one.points.iter().map(|p| on_axis(p.value, axes.unit)).collect();
         plot.add_trace(
             Scatter::new(x, y)
                 .name(plain(&one.label))
@@ -211,12 +190,7 @@ pub(super) fn lines(axes: &Axes, series: &[Series]) -> String {
         .range_mode(RangeMode::ToZero)
         .auto_margin(true)
         .tick_length(4);
-    finish(
-        plot,
-        layout(series.len())
-            .x_axis(sizes)
-            .y_axis(value_axis(axes.unit, axes.log)),
-    )
+    finish(plot, layout(series.len()).x_axis(sizes).y_axis(value_axis(axes.unit, axes.log)))
 }
 
 /// Values of ways, one below the other; `ways` names each place from the top.
@@ -226,11 +200,7 @@ pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
     for one in series {
         let colour = colour(one.colour);
         let x = one.points.iter().map(|p| on_axis(p.value, unit)).collect();
-        let y = one
-            .points
-            .iter()
-            .map(|p| ways[p.at as usize].clone())
-            .collect();
+        let y = one.points.iter().map(|p| ways[p.at as usize].clone()).collect();
         plot.add_trace(
             Scatter::<f64, String>::new(x, y)
                 .name(plain(&one.label))

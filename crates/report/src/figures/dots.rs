@@ -34,12 +34,7 @@ fn latency(results: &[Results], names: &[String]) -> Option<Figure> {
                 Some(one) => one.points.push(point),
                 None => {
                     let (colour, variant) = (series.len(), series.len());
-                    series.push(Series {
-                        label,
-                        colour,
-                        variant,
-                        points: vec![point],
-                    });
+                    series.push(Series { label, colour, variant, points: vec![point] });
                 }
             }
         }
@@ -71,10 +66,7 @@ fn smallest(all: Vec<&Row>) -> Vec<&Row> {
         |row: &Row| rows::without(&row.params, "bytes").unwrap_or_else(|| row.params.clone());
     let mut out: Vec<&Row> = Vec::new();
     for row in all {
-        match out
-            .iter_mut()
-            .find(|o| o.case == row.case && rest(o) == rest(row))
-        {
+        match out.iter_mut().find(|o| o.case == row.case && rest(o) == rest(row)) {
             Some(other) if size(row) < size(other) => *other = row,
             Some(_) => {}
             None => out.push(row),
@@ -92,11 +84,7 @@ fn way(row: &Row) -> (String, String) {
         Some(other) => format!("cpu {other}"),
         None => String::new(),
     };
-    let case = row
-        .case
-        .strip_prefix("ipc.")
-        .unwrap_or(&row.case)
-        .replace('_', " ");
+    let case = row.case.strip_prefix("ipc.").unwrap_or(&row.case).replace('_', " ");
     let way = match format::params(&rest) {
         words if words.is_empty() => case,
         words => format!("{case}, {words}"),
@@ -112,21 +100,11 @@ fn point(at: usize, row: &Row, way: &str, label: &str) -> Point {
         format!("95 % CI {}", interval(row.ci, row.unit)),
     ];
     if let (Some(ratio), Some(ns)) = (rows::round_trips(row), row.round_trip_ns) {
-        text.push(format!(
-            "{} the line's round trip of {}",
-            times(ratio),
-            time(ns)
-        ));
+        text.push(format!("{} the line's round trip of {}", times(ratio), time(ns)));
     }
     if row.disturbed {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
     text.retain(|line| !line.is_empty());
-    Point {
-        at: at as f64,
-        value: row.median,
-        ci: row.ci,
-        disturbed: row.disturbed,
-        text,
-    }
+    Point { at: at as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
 }

@@ -205,9 +205,7 @@ fn others(results: &[Results]) -> Vec<(&str, &str, Unit)> {
     for row in results.iter().flat_map(|r| &r.rows) {
         for (name, value) in &row.params {
             let Value::Number(size) = value else { continue };
-            let known = KNOWN
-                .iter()
-                .any(|k| k.cases.contains(&&*row.case) && k.param == name);
+            let known = KNOWN.iter().any(|k| k.cases.contains(&&*row.case) && k.param == name);
             if !name.ends_with("bytes") || known || is_spawn(&row.case) {
                 continue;
             }
@@ -226,11 +224,7 @@ fn others(results: &[Results]) -> Vec<(&str, &str, Unit)> {
 fn collect<'a>(results: &'a [Results], cases: &[&str], param: &str, unit: Unit) -> Vec<Raw<'a>> {
     let mut lines: Vec<Raw<'a>> = Vec::new();
     for (result, r) in results.iter().enumerate() {
-        for row in r
-            .rows
-            .iter()
-            .filter(|row| row.unit == unit && cases.contains(&&*row.case))
-        {
+        for row in r.rows.iter().filter(|row| row.unit == unit && cases.contains(&&*row.case)) {
             let Some(size) = rows::number(&row.params, param) else {
                 continue;
             };
@@ -241,12 +235,7 @@ fn collect<'a>(results: &'a [Results], cases: &[&str], param: &str, unit: Unit) 
                 |l: &&mut Raw<'_>| l.result == result && l.case == row.case && l.rest == rest;
             match lines.iter_mut().find(same) {
                 Some(line) => line.rows.push((size, row)),
-                None => lines.push(Raw {
-                    result,
-                    case: &row.case,
-                    rest,
-                    rows: vec![(size, row)],
-                }),
+                None => lines.push(Raw { result, case: &row.case, rest, rows: vec![(size, row)] }),
             }
         }
     }
@@ -292,10 +281,7 @@ fn figure(
     }
     let param_of = |raw: &Raw<'_>| {
         let full = &raw.rows[0].1.params;
-        full.keys()
-            .find(|name| !raw.rest.contains_key(*name))
-            .cloned()
-            .unwrap_or_default()
+        full.keys().find(|name| !raw.rest.contains_key(*name)).cloned().unwrap_or_default()
     };
     let variants = Variants::of(&raws);
     let mut series = Vec::new();
@@ -303,47 +289,22 @@ fn figure(
     for raw in &raws {
         let variant = variants.index(raw);
         // With several results a colour is a result, else it is a variant.
-        let colour = if results.len() > 1 {
-            raw.result
-        } else {
-            variant
-        };
+        let colour = if results.len() > 1 { raw.result } else { variant };
         let mut label = variants.label(raw);
         if results.len() > 1 {
             let name = &names[raw.result];
-            label = if label.is_empty() {
-                name.clone()
-            } else {
-                format!("{name}: {label}")
-            };
+            label = if label.is_empty() { name.clone() } else { format!("{name}: {label}") };
         }
-        let points = raw
-            .rows
-            .iter()
-            .map(|(size, row)| point(*size, row, &label))
-            .collect();
+        let points = raw.rows.iter().map(|(size, row)| point(*size, row, &label)).collect();
         let param = param_of(raw);
         let slope = results[raw.result]
             .slopes
             .iter()
             .find(|s| s.case == raw.case && s.param == param && s.params == raw.rest);
-        series.push(Series {
-            label: label.clone(),
-            colour,
-            variant,
-            points,
-        });
-        lines.push(Line {
-            colour,
-            label,
-            slope: slope.cloned(),
-        });
+        series.push(Series { label: label.clone(), colour, variant, points });
+        lines.push(Line { colour, label, slope: slope.cloned() });
     }
-    let axes = Axes {
-        size: about.axis,
-        unit: about.unit,
-        log: about.log,
-    };
+    let axes = Axes { size: about.axis, unit: about.unit, log: about.log };
     Some(Figure {
         id: about.id,
         group: about.group,
@@ -358,29 +319,15 @@ fn figure(
 fn point(size: u64, row: &Row, label: &str) -> Point {
     let mut text = vec![
         label.to_owned(),
-        format!(
-            "{}: {}",
-            format::bytes(size),
-            quantity(row.median, row.unit)
-        ),
+        format!("{}: {}", format::bytes(size), quantity(row.median, row.unit)),
         format!("95 % CI {}", interval(row.ci, row.unit)),
-        format!(
-            "p99 {}, n {}",
-            quantity(row.p99, row.unit),
-            format::count(row.n as u64)
-        ),
+        format!("p99 {}, n {}", quantity(row.p99, row.unit), format::count(row.n as u64)),
     ];
     text.retain(|line| !line.is_empty());
     if row.disturbed {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
-    Point {
-        at: size as f64,
-        value: row.median,
-        ci: row.ci,
-        disturbed: row.disturbed,
-        text,
-    }
+    Point { at: size as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
 }
 
 fn axis_label(param: &str) -> String {
@@ -408,29 +355,16 @@ impl<'a> Variants<'a> {
     }
 
     fn index(&self, raw: &Raw<'_>) -> usize {
-        self.all
-            .iter()
-            .position(|v| *v == (raw.case, &raw.rest))
-            .unwrap_or(0)
+        self.all.iter().position(|v| *v == (raw.case, &raw.rest)).unwrap_or(0)
     }
 
     fn label(&self, raw: &Raw<'_>) -> String {
         let mut words = Vec::new();
         if self.all.iter().any(|(case, _)| *case != raw.case) {
-            words.push(
-                raw.case
-                    .rsplit('.')
-                    .next()
-                    .unwrap_or(raw.case)
-                    .replace('_', " "),
-            );
+            words.push(raw.case.rsplit('.').next().unwrap_or(raw.case).replace('_', " "));
         }
         for (name, value) in &raw.rest {
-            if self
-                .all
-                .iter()
-                .any(|(_, rest)| rest.get(name) != Some(value))
-            {
+            if self.all.iter().any(|(_, rest)| rest.get(name) != Some(value)) {
                 words.push(format::param(name, value));
             }
         }

@@ -11,19 +11,12 @@ pub const MIB: u64 = 1 << 20;
 
 /// Parameters from pairs.
 pub fn params<const N: usize>(pairs: [(&str, Value); N]) -> Params {
-    pairs
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// A row with a median, an interval of 2 % around it, and one visit.
 pub fn row(case: &str, params: Params, median: f64) -> Row {
-    let cpu = CpuTime {
-        user_ns: median * 0.1,
-        system_ns: median * 0.8,
-        children_ns: 0.0,
-    };
+    let cpu = CpuTime { user_ns: median * 0.1, system_ns: median * 0.8, children_ns: 0.0 };
     Row {
         case: case.to_owned(),
         params,
@@ -41,11 +34,7 @@ pub fn row(case: &str, params: Params, median: f64) -> Row {
         disturbances: vec![],
         round_trip_ns: Some(310.0),
         cpus: vec![0],
-        visits: vec![Visit {
-            batch: 10,
-            samples: vec![median; 3],
-            ..Visit::default()
-        }],
+        visits: vec![Visit { batch: 10, samples: vec![median; 3], ..Visit::default() }],
     }
 }
 
@@ -140,87 +129,23 @@ pub fn empty(host: &str) -> Results {
 /// A full result. `factor` makes a machine faster or slower.
 pub fn full(host: &str, factor: f64) -> Results {
     let mut r = empty(host);
-    let touches = [
-        ("none", 1.5, 0.2),
-        ("read", 39.0, 85.0),
-        ("write", 42.0, 1450.0),
-    ];
+    let touches = [("none", 1.5, 0.2), ("read", 39.0, 85.0), ("write", 42.0, 1450.0)];
     for (touch, fork, exec) in touches {
         let rest = || params([("touch", touch.into())]);
-        sweep(
-            &mut r,
-            "process.fork",
-            "data_bytes",
-            8 * MIB,
-            [44e3, fork],
-            rest(),
-        );
-        sweep(
-            &mut r,
-            "process.fork",
-            "bss_bytes",
-            8 * MIB,
-            [45e3, fork * 0.8],
-            rest(),
-        );
-        sweep(
-            &mut r,
-            "process.exec",
-            "data_bytes",
-            8 * MIB,
-            [33e3, exec],
-            rest(),
-        );
-        sweep(
-            &mut r,
-            "process.exec",
-            "bss_bytes",
-            8 * MIB,
-            [34e3, exec * 0.8],
-            rest(),
-        );
+        sweep(&mut r, "process.fork", "data_bytes", 8 * MIB, [44e3, fork], rest());
+        sweep(&mut r, "process.fork", "bss_bytes", 8 * MIB, [45e3, fork * 0.8], rest());
+        sweep(&mut r, "process.exec", "data_bytes", 8 * MIB, [33e3, exec], rest());
+        sweep(&mut r, "process.exec", "bss_bytes", 8 * MIB, [34e3, exec * 0.8], rest());
     }
-    sweep(
-        &mut r,
-        "process.fork",
-        "stack_bytes",
-        4 * MIB,
-        [46e3, 43.0],
-        written(),
-    );
-    sweep(
-        &mut r,
-        "process.exec",
-        "args_bytes",
-        MIB,
-        [37e3, 1900.0],
-        Params::new(),
-    );
-    sweep(
-        &mut r,
-        "process.exec",
-        "env_bytes",
-        MIB,
-        [37e3, 1880.0],
-        Params::new(),
-    );
+    sweep(&mut r, "process.fork", "stack_bytes", 4 * MIB, [46e3, 43.0], written());
+    sweep(&mut r, "process.exec", "args_bytes", MIB, [37e3, 1900.0], Params::new());
+    sweep(&mut r, "process.exec", "env_bytes", MIB, [37e3, 1880.0], Params::new());
     for (huge, per_page) in [(false, 57.0), (true, 0.9)] {
         let mut rest = written();
         rest.insert("huge".to_owned(), huge.into());
-        sweep(
-            &mut r,
-            "process.fork",
-            "anon_bytes",
-            256 * MIB,
-            [60e3, per_page],
-            rest,
-        );
+        sweep(&mut r, "process.fork", "anon_bytes", 256 * MIB, [60e3, per_page], rest);
     }
-    let knee = r
-        .slopes
-        .iter_mut()
-        .find(|s| s.param == "anon_bytes")
-        .expect("just made");
+    let knee = r.slopes.iter_mut().find(|s| s.param == "anon_bytes").expect("just made");
     (knee.knee_bytes, knee.ns_per_page_beyond) = (Some(128 * MIB), Some(78.0));
     spawns(&mut r);
     communication(&mut r);
@@ -255,18 +180,13 @@ fn spawns(r: &mut Results) {
 }
 
 fn communication(r: &mut Results) {
-    for (way, same, other) in [
-        ("pipe", 2.9e3, 43e3),
-        ("futex", 2.1e3, 41e3),
-        ("unix_stream", 3.6e3, 45e3),
-    ] {
+    for (way, same, other) in
+        [("pipe", 2.9e3, 43e3), ("futex", 2.1e3, 41e3), ("unix_stream", 3.6e3, 45e3)]
+    {
         let at = |cpu: &str| params([("cpu", cpu.into()), ("bytes", 64u64.into())]);
         let case = format!("ipc.{way}");
         r.rows.push(row(&case, at("same"), same));
-        r.rows.push(disturbed(
-            crossing(row(&case, at("other"), other)),
-            "steal 3.1 % of visit 2",
-        ));
+        r.rows.push(disturbed(crossing(row(&case, at("other"), other)), "steal 3.1 % of visit 2"));
     }
     for bytes in [64, 4 * KIB, 64 * KIB, MIB] {
         let all = params([("bytes", bytes.into()), ("cpu", "same".into())]);
@@ -288,10 +208,7 @@ fn rest(r: &mut Results) {
         let all = params([("bytes", bytes.into()), ("processes", 2u64.into())]);
         r.rows.push(row("thread.switch", all, cost));
     }
-    r.rows.push(disturbed(
-        row("file.fsync", none(), 2.4e6),
-        "another program used 12 % of cpu 0",
-    ));
+    r.rows.push(disturbed(row("file.fsync", none(), 2.4e6), "another program used 12 % of cpu 0"));
     r.rows.push(row("file.open_close", none(), 1.1e3));
     r.skipped.push(Skipped {
         case: "process.fork".to_owned(),

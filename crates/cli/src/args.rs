@@ -1,0 +1,275 @@
+//! The command line: one definition from which help, man page and shell
+//! completions are made.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Measure what the operating system costs on this machine.
+///
+/// Exit status: 0 fine, 1 a negative result (a regression, nothing found),
+/// 2 an error.
+#[derive(Debug, Parser)]
+#[command(name = "kumiki", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure system calls, processes, memory, signals, files, IPC and threads
+    Measure(Measure),
+    /// List, show, export, import or remove stored results
+    Results(Results),
+    /// Compare two results: ratios with confidence intervals; exit 1 on a regression
+    Compare(Compare),
+    /// Measure this machine and write one HTML page about it
+    Report(Report),
+    /// Say what this machine has and lacks for every part of Kumiki
+    Doctor(Doctor),
+    /// Print the man page (roff)
+    Man(Man),
+    /// Print a shell completion script
+    Completions(Completions),
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Measure {
+    #[command(subcommand)]
+    pub(crate) command: Option<MeasureCommand>,
+    #[command(flatten)]
+    pub(crate) select: Select,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Print the whole result as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MeasureCommand {
+    /// List the cases that a run would measure
+    Ls {
+        #[command(flatten)]
+        select: Select,
+        /// Only those of a quick run
+        #[arg(long, conflicts_with = "full")]
+        quick: bool,
+        /// Also those of a full run
+        #[arg(long)]
+        full: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Which cases.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Select {
+    /// Part of a case's name (`fork`, `ipc.pipe`) or `parameter=value`
+    /// (`touch=write`); several names add up, several parameters narrow down
+    #[arg(value_name = "FILTER")]
+    pub(crate) filters: Vec<String>,
+    /// Sizes to sweep instead of each case's own, e.g. 0,64K,1M
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,…")]
+    pub(crate) sizes: Option<Vec<u64>>,
+}
+
+/// How to measure and where to keep it.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct How {
+    /// About a minute: fewer sizes
+    #[arg(long, conflicts_with = "full")]
+    pub(crate) quick: bool,
+    /// Half an hour: more sizes, narrower intervals
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// The measuring cpu, and the other one for cross-core cases, e.g. 2,3
+    /// [default: the last one allowed and the nearest to it]
+    #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "CPU[,CPU]")]
+    pub(crate) cpus: Option<Vec<usize>>,
+    /// Stop after this many seconds instead of the mode's own time
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) time: Option<u64>,
+    /// Folder for files that cases make (decides the file system measured)
+    /// [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// A name for the result, to find it by
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) db: Db,
+}
+
+/// Where results are kept.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Db {
+    /// Database of results [default: kumiki/results.db in the XDG data folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) db: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Results {
+    #[command(subcommand)]
+    pub(crate) command: ResultsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ResultsCommand {
+    /// List stored results, the newest last
+    Ls {
+        #[command(flatten)]
+        db: Db,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one result as a table
+    Show {
+        /// Number, label, `latest`, `latest~1`, or a JSON file
+        #[arg(default_value = "latest")]
+        result: String,
+        #[command(flatten)]
+        db: Db,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write one result as JSON, CSV or Markdown
+    Export {
+        /// Number, label, `latest`, `latest~1`, or a JSON file
+        #[arg(default_value = "latest")]
+        result: String,
+        /// Format
+        #[arg(long, value_enum, default_value_t = Format::Json)]
+        format: Format,
+        /// File to write [default: standard output]
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        #[command(flatten)]
+        db: Db,
+    },
+    /// Add results from JSON files
+    Import {
+        /// Files that `results export` or `measure --json` wrote
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        db: Db,
+    },
+    /// Remove results
+    Rm {
+        /// Numbers or labels
+        #[arg(required = true)]
+        results: Vec<String>,
+        #[command(flatten)]
+        db: Db,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Format {
+    Json,
+    Csv,
+    Markdown,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// The old one: number, label, `latest~1`, or a JSON file
+    pub(crate) a: String,
+    /// The new one
+    pub(crate) b: String,
+    /// Worse by more than this is a regression, e.g. 5 (percent)
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) threshold: f64,
+    /// Show all rows, not only those that differ
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) db: Db,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// Stored results or JSON files to report, a line each in the figures
+    /// [default: measure now]
+    #[arg(value_name = "RESULT", conflicts_with_all = ["quick", "full", "cpus", "time", "scratch", "label"])]
+    pub(crate) results: Vec<String>,
+    /// The page to write
+    #[arg(long, short, default_value = "kumiki-report.html", value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Also a line for these stored results or JSON files
+    #[arg(long, value_name = "RESULT", conflicts_with = "results")]
+    pub(crate) with: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Write a page for each command into this folder instead
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size::Config::new()
+        .with_binary()
+        .parse_size(text)
+        .map_err(|error| format!("{error}; write bytes, or K, M, G for their binary multiples"))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
+        _ => Err("a percentage of 0 or more, e.g. 5".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        assert_eq!(size("64K"), Ok(65_536));
+        assert_eq!(size("1MiB"), Ok(1 << 20));
+        assert!(size("99999999999T").is_err());
+        assert!(size("much").is_err());
+    }
+
+    #[test]
+    fn a_threshold_is_a_percentage() {
+        assert_eq!(percent("7.5%"), Ok(7.5));
+        assert!(percent("-1").is_err());
+        assert!(percent("NaN").is_err());
+    }
+}

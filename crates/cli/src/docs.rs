@@ -1,0 +1,29 @@
+//! Man pages and shell completions, made from the one definition in `args`.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use crate::Verdict;
+use crate::args::{Cli, Completions, Man};
+
+pub(crate) fn man(args: Man) -> Result<Verdict> {
+    match args.dir {
+        Some(dir) => clap_mangen::generate_to(Cli::command(), &dir)
+            .with_context(|| format!("writing man pages into {}", dir.display()))?,
+        None => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            io::stdout().write_all(&page)?;
+        }
+    }
+    Ok(Verdict::Fine)
+}
+
+pub(crate) fn completions(args: Completions) -> Result<Verdict> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "kumiki", &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,58 @@
+//! `kumiki measure` and `kumiki measure ls`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use anyhow::Result;
+
+use crate::args::{Measure, MeasureCommand, Select};
+use crate::{Verdict, output, select, session};
+
+pub(crate) fn run(args: Measure) -> Result<Verdict> {
+    if let Some(MeasureCommand::Ls { select, quick, full, json }) = args.command {
+        return ls(&select, session::level(quick, full), json);
+    }
+    let (store, id) = session::measure(&args.select, &args.how)?;
+    let results = store.load(id)?;
+    if args.json {
+        output::json(&results)?;
+    } else {
+        output::table(&results)?;
+    }
+    Ok(if results.rows.is_empty() { Verdict::Negative } else { Verdict::Fine })
+}
+
+fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result<Verdict> {
+    let cases = select::cases(select, level)?;
+    if json {
+        let list: Vec<_> = cases
+            .iter()
+            .map(|case| {
+                serde_json::json!({
+                    "case": case.name,
+                    "params": case.params,
+                    "unit": case.unit,
+                    "about": case.about,
+                })
+            })
+            .collect();
+        output::json(&list)?;
+        return Ok(Verdict::Fine);
+    }
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    let mut rows: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in &cases {
+        if !rows.contains_key(case.name) {
+            names.push((case.name, case.about));
+        }
+        *rows.entry(case.name).or_default() += 1;
+    }
+    let width = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, about) in names {
+        text += &format!("{name:width$}  {:>3}  {about}\n", rows[name]);
+    }
+    text += &format!("{:width$}  {:>3}  rows in all\n", "", cases.len());
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,121 @@
+//! What goes to standard output: tables for people, JSON for programs.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use kumiki_measure::schema::{Params, Results, Row, Value};
+use kumiki_report::format;
+
+/// Prints any value as JSON.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Prints text and a newline.
+pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
+    writeln!(io::stdout(), "{text}").context("writing to standard output")
+}
+
+/// Whether the reader of our output is gone.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An empty table with these headings; all columns but the first `left` are
+/// aligned to the right.
+pub(crate) fn columns(headings: &[&str], left: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(headings);
+    for i in left..headings.len() {
+        if let Some(column) = table.column_mut(i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// Prints a result: a line a row, then how costs grow, then what was skipped.
+pub(crate) fn table(results: &Results) -> Result<()> {
+    let mut table = columns(&["case", "parameters", "median", "95 % CI", "p99", "cpu", "line"], 2);
+    for row in &results.rows {
+        table.add_row([
+            format!("{}{}", if row.disturbed { "! " } else { "" }, row.case),
+            params(&row.params),
+            format::quantity(row.median, row.unit),
+            format::interval(row.ci, row.unit),
+            format::quantity(row.p99, row.unit),
+            format::time(row.cpu_ns),
+            round_trip(row),
+        ]);
+    }
+    line(table.trim_fmt())?;
+    slopes(results)?;
+    for skipped in &results.skipped {
+        line(format_args!(
+            "skipped {} {}: {}",
+            skipped.case,
+            params(&skipped.params),
+            skipped.reason
+        ))?;
+    }
+    let disturbed: Vec<&Row> = results.rows.iter().filter(|row| row.disturbed).collect();
+    if !disturbed.is_empty() {
+        line(format_args!("\n! disturbed while it was measured:"))?;
+        for row in disturbed {
+            line(format_args!(
+                "  {} {}: {}",
+                row.case,
+                params(&row.params),
+                row.disturbances.join("; ")
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn slopes(results: &Results) -> Result<()> {
+    if results.slopes.is_empty() {
+        return Ok(());
+    }
+    let mut table = columns(&["growth", "by", "with", "a 4 KiB page", "95 % CI", "R²", "knee"], 3);
+    for slope in &results.slopes {
+        table.add_row([
+            slope.case.clone(),
+            slope.param.clone(),
+            params(&slope.params),
+            format::time(slope.ns_per_page),
+            format::interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
+            format!("{:.3}", slope.r2),
+            slope.knee_bytes.map_or_else(String::new, format::bytes),
+        ]);
+    }
+    line(format_args!("\n{}", table.trim_fmt()))
+}
+
+/// The raw cache-line round trip, for rows of two cpus.
+fn round_trip(row: &Row) -> String {
+    match row.round_trip_ns {
+        Some(ns) if row.cpus.len() > 1 => format::time(ns),
+        _ => String::new(),
+    }
+}
+
+/// Parameters in words without those that say "nothing": sizes of zero,
+/// untouched, ordinary pages.
+pub(crate) fn params(params: &Params) -> String {
+    let telling = |(name, value): &(&String, &Value)| match value {
+        Value::Number(0) => !name.ends_with("_bytes"),
+        Value::Flag(false) => false,
+        Value::Word(word) => word != "none",
+        _ => true,
+    };
+    let told = params.iter().filter(telling).map(|(k, v)| (k.clone(), v.clone())).collect();
+    format::params(&told)
+}

@@ -1,0 +1,170 @@
+//! A measuring session: checks everything first, then measures, keeps every
+//! visit as soon as it is made, and shows how far it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use kumiki_measure::case::{Case, Level};
+use kumiki_measure::machine;
+use kumiki_measure::meter::Meter;
+use kumiki_measure::sampler::{Observer, Progress, Sampler, Settings};
+use kumiki_measure::schema::{Run, Skipped, Visit};
+use kumiki_measure::store::{RunId, Store};
+use kumiki_sys::clock::Clock;
+
+use crate::args::{How, Select};
+use crate::select;
+
+/// Measures and returns the number of the stored result.
+pub(crate) fn measure(select: &Select, how: &How) -> Result<(Store, RunId)> {
+    let level = level(how.quick, how.full);
+    let cases = select::cases(select, level)?;
+    let scratch = Scratch::new(how.scratch.as_deref())?;
+    let place = machine::place(how.cpus.as_deref(), scratch.path())?;
+    let mut store = open(how.db.db.as_deref())?;
+    let mut settings = Settings::of(level);
+    if let Some(seconds) = how.time {
+        settings.budget = Duration::from_secs(seconds);
+    }
+    let meter = Meter::new(Clock::new());
+    let machine = machine::describe(&place, &meter)?;
+    let mut run = Run {
+        label: how.label.clone(),
+        started: jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string(),
+        mode: name(level).to_owned(),
+        command: command_line(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Run::default()
+    };
+    let id = store.begin(&run, &machine)?;
+    let stop = on_interrupt()?;
+    let mut recorder = Recorder { store, id, bar: bar() };
+    let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop: &stop };
+    let outcome = sampler.run(&cases, &mut recorder);
+    recorder.bar.finish_and_clear();
+    let mut store = recorder.store;
+    let outcome = outcome.context("measuring stopped; what was done is kept")?;
+    run.seconds = outcome.length.as_secs_f64();
+    run.complete = outcome.complete;
+    run.peak_bytes = outcome.peak_bytes;
+    store.finish(id, &run, &machine)?;
+    if !outcome.complete {
+        eprintln!("kumiki: interrupted; what was measured until now is kept as result {id}");
+    }
+    Ok((store, id))
+}
+
+/// The store of `--db`, or the person's own.
+pub(crate) fn open(db: Option<&Path>) -> Result<Store> {
+    let path = match db {
+        Some(path) => path.to_owned(),
+        None => Store::default_path()?,
+    };
+    Ok(Store::open(&path)?)
+}
+
+/// The level that the two switches mean.
+pub(crate) fn level(quick: bool, full: bool) -> Level {
+    match (quick, full) {
+        (true, _) => Level::Quick,
+        (_, true) => Level::Full,
+        _ => Level::Default,
+    }
+}
+
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::Quick => "quick",
+        Level::Default => "default",
+        Level::Full => "full",
+    }
+}
+
+fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("kumiki".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Ctrl-C (and SIGTERM) end the run after the visit in progress; a second one
+/// ends the program at once, and what was stored stays stored.
+fn on_interrupt() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if seen.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .context("installing the handler for Ctrl-C")?;
+    Ok(stop)
+}
+
+/// The run's own folder for files, removed at the end.
+struct Scratch(tempfile::TempDir);
+
+impl Scratch {
+    fn new(parent: Option<&Path>) -> Result<Self> {
+        let parent = parent.map_or_else(std::env::temp_dir, PathBuf::from);
+        if !fs::metadata(&parent).is_ok_and(|m| m.is_dir()) {
+            bail!("scratch folder {}: not a folder; choose one with --scratch", parent.display());
+        }
+        tempfile::Builder::new().prefix("kumiki-").tempdir_in(&parent).map(Scratch).with_context(
+            || format!("scratch folder {}: choose another by --scratch", parent.display()),
+        )
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+fn bar() -> ProgressBar {
+    // Hidden by itself where standard error is not a terminal.
+    let style = ProgressStyle::with_template("{bar:32} {percent:>3} % {prefix} left  {msg}")
+        .expect("the template is a constant");
+    ProgressBar::new(1000).with_style(style)
+}
+
+/// Keeps each visit and moves the bar.
+struct Recorder {
+    store: Store,
+    id: RunId,
+    bar: ProgressBar,
+}
+
+impl Observer for Recorder {
+    fn visited(
+        &mut self,
+        case: &Case,
+        pass: usize,
+        cpus: &[usize],
+        visit: &Visit,
+    ) -> kumiki_measure::Result<()> {
+        let (name, params) = (case.name, &case.params);
+        self.store.visit(self.id, name, params, case.unit, cpus, pass, visit).map_err(kept)
+    }
+
+    fn skipped(&mut self, case: &Case, reason: &str) -> kumiki_measure::Result<()> {
+        self.bar.suspend(|| eprintln!("kumiki: skipped {}: {reason}", case.name));
+        let (case, params) = (case.name.to_owned(), case.params.clone());
+        let skipped = Skipped { case, params, reason: reason.to_owned() };
+        self.store.skipped(self.id, &skipped).map_err(kept)
+    }
+
+    fn progress(&mut self, progress: Progress<'_>) {
+        let whole = (progress.elapsed + progress.left).max(Duration::from_millis(1));
+        let done = progress.elapsed.as_secs_f64() / whole.as_secs_f64();
+        self.bar.set_position((done.min(1.0) * 1000.0) as u64);
+        self.bar.set_prefix(format!("{:>3} s", progress.left.as_secs()));
+        self.bar.set_message(progress.next.to_owned());
+    }
+}
+
+fn kept(error: kumiki_measure::store::Error) -> kumiki_measure::Error {
+    kumiki_measure::Error::Observer(Box::new(error))
+}

@@ -1,0 +1,242 @@
+//! What else the machine did while a case ran: the paper's check that the
+//! processor was consumed by the measured program and by nobody else (§2.4).
+//!
+//! Two windows. *Outer*, from before set-up to after tear-down: every process
+//! of the case has been waited for at its end, so the processor time of the
+//! case is exactly known and the rest of the cpus' work is somebody else's.
+//! *Inner*, the samples alone: faults, switches, interrupts, steal.
+//!
+//! | figure | source | resolution |
+//! |---|---|---|
+//! | faults, switches | getrusage(2) | 1 |
+//! | other work | `/proc/schedstat`, else `/proc/stat` | 1 ns, else one tick (10 ms) |
+//! | waiting for the cpu | `/proc/thread-self/schedstat` | 1 ns |
+//! | steal | `/proc/stat` | one tick |
+//! | interrupts | `/proc/stat`, the whole machine | 1 |
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::meter::usage;
+use crate::schema::Activity;
+
+/// Share of a visit that others may use before it counts as disturbed.
+const TOLERATED: f64 = 0.05;
+
+/// The files that are read, kept open.
+pub(crate) struct Probe {
+    stat: File,
+    schedstat: Option<File>,
+    cpus: Vec<usize>,
+    tick_ns: f64,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    at: Instant,
+    own: libc::rusage,
+    children: libc::rusage,
+    thread_run_ns: f64,
+    thread_wait_ns: f64,
+    busy_ns: f64,
+    steal_ns: u64,
+    interrupts: u64,
+}
+
+impl Probe {
+    /// A probe of these cpus.
+    pub(crate) fn new(cpus: &[usize]) -> Result<Self> {
+        let stat = File::open("/proc/stat").map_err(|source| Error::Os {
+            what: "/proc/stat, needed to see what else the machine does (is /proc mounted?)".into(),
+            source,
+        })?;
+        let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
+        let schedstat = File::open("/proc/schedstat").ok();
+        Ok(Probe { stat, schedstat, cpus: cpus.to_vec(), tick_ns })
+    }
+
+    /// Reads every counter. Takes some tens of microseconds, more on machines
+    /// with many interrupts.
+    pub(crate) fn read(&self) -> Result<Snapshot> {
+        let stat = Stat::parse(&whole(&self.stat, "/proc/stat")?, &self.cpus);
+        let busy_ns = match &self.schedstat {
+            Some(file) => schedstat_busy_ns(&whole(file, "/proc/schedstat")?, &self.cpus),
+            None => stat.busy_ticks as f64 * self.tick_ns,
+        };
+        let (thread_run_ns, thread_wait_ns) = thread_schedstat();
+        Ok(Snapshot {
+            at: Instant::now(),
+            own: usage(libc::RUSAGE_SELF),
+            children: usage(libc::RUSAGE_CHILDREN),
+            thread_run_ns,
+            thread_wait_ns,
+            busy_ns,
+            steal_ns: (stat.steal_ticks as f64 * self.tick_ns) as u64,
+            interrupts: stat.interrupts,
+        })
+    }
+
+    /// Smallest amount of other work that can be told from none.
+    fn resolution_ns(&self) -> f64 {
+        if self.schedstat.is_some() { 0.0 } else { 2.0 * self.tick_ns * self.cpus.len() as f64 }
+    }
+
+    /// What happened inside the outer window (`outer`), faults and switches
+    /// inside the inner one.
+    pub(crate) fn activity(&self, outer: [&Snapshot; 2], inner: [&Snapshot; 2]) -> Activity {
+        let [start, end] = inner;
+        let both = |count: fn(&libc::rusage) -> libc::c_long| {
+            (count(&end.own) - count(&start.own) + count(&end.children) - count(&start.children))
+                .max(0) as u64
+        };
+        let wall_ns = (outer[1].at - outer[0].at).as_nanos() as f64;
+        let case_ns = cpu_ns(outer[1]) - cpu_ns(outer[0]);
+        // Whoever else belongs to the case may take the cpu from the measuring
+        // thread for as long as it runs itself; what it waited longer is loss.
+        let others_in_case = case_ns - (outer[1].thread_run_ns - outer[0].thread_run_ns);
+        let waited = outer[1].thread_wait_ns - outer[0].thread_wait_ns;
+        Activity {
+            wall_ns,
+            minor_faults: both(|u| u.ru_minflt),
+            major_faults: both(|u| u.ru_majflt),
+            voluntary_switches: both(|u| u.ru_nvcsw),
+            involuntary_switches: both(|u| u.ru_nivcsw),
+            steal_ns: Some(outer[1].steal_ns.saturating_sub(outer[0].steal_ns)),
+            interrupts: Some(end.interrupts.saturating_sub(start.interrupts)),
+            other_cpu_ns: Some((outer[1].busy_ns - outer[0].busy_ns - case_ns).max(0.0)),
+            lost_cpu_ns: Some((waited - others_in_case.max(0.0)).max(0.0)),
+        }
+    }
+
+    /// Why a visit with this activity is not to be trusted, in words.
+    pub(crate) fn disturbances(&self, activity: &Activity) -> Vec<String> {
+        let mut found = Vec::new();
+        let share = |ns: f64| ns / activity.wall_ns.max(1.0);
+        let mut judge = |what: &str, ns: f64, at_least_ns: f64| {
+            if share(ns) > TOLERATED && ns > at_least_ns {
+                found.push(format!("{what} {:.0} % of the time", share(ns) * 100.0));
+            }
+        };
+        judge(
+            "other work on these cpus:",
+            activity.other_cpu_ns.unwrap_or(0.0) / self.cpus.len() as f64,
+            self.resolution_ns(),
+        );
+        judge("another task held the cpu:", activity.lost_cpu_ns.unwrap_or(0.0), 0.0);
+        judge("the hypervisor took the cpu:", activity.steal_ns.unwrap_or(0) as f64, 0.0);
+        if activity.major_faults > 0 {
+            found.push(format!("{} pages were read from disk", activity.major_faults));
+        }
+        found
+    }
+}
+
+fn cpu_ns(at: &Snapshot) -> f64 {
+    let ns = |t: libc::timeval| t.tv_sec as f64 * 1e9 + t.tv_usec as f64 * 1e3;
+    [at.own, at.children].iter().map(|u| ns(u.ru_utime) + ns(u.ru_stime)).sum()
+}
+
+fn whole(file: &File, name: &str) -> Result<String> {
+    let mut bytes = vec![0; 16 * 1024];
+    let mut length = 0;
+    loop {
+        let n = file
+            .read_at(&mut bytes[length..], length as u64)
+            .map_err(|e| Error::os(format!("read {name}"), e))?;
+        length += n;
+        if n == 0 {
+            bytes.truncate(length);
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Stat {
+    busy_ticks: u64,
+    steal_ticks: u64,
+    interrupts: u64,
+}
+
+impl Stat {
+    /// `/proc/stat` (proc_stat(5)): `cpuN user nice system idle iowait irq
+    /// softirq steal guest guest_nice`.
+    fn parse(text: &str, cpus: &[usize]) -> Stat {
+        let mut stat = Stat::default();
+        for line in text.lines() {
+            let mut fields = line.split_ascii_whitespace();
+            let Some(key) = fields.next() else { continue };
+            if key == "intr" {
+                stat.interrupts = fields.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            } else if measured(key, cpus) {
+                let ticks: Vec<u64> = fields.map(|n| n.parse().unwrap_or(0)).collect();
+                let at = |i: usize| ticks.get(i).copied().unwrap_or(0);
+                stat.busy_ticks += at(0) + at(1) + at(2) + at(5) + at(6);
+                stat.steal_ticks += at(7);
+            }
+        }
+        stat
+    }
+}
+
+/// `/proc/schedstat` (Documentation/scheduler/sched-stats.rst): the seventh
+/// figure of a `cpuN` line is the time tasks ran on it, nanoseconds.
+fn schedstat_busy_ns(text: &str, cpus: &[usize]) -> f64 {
+    text.lines()
+        .filter(|line| line.split(' ').next().is_some_and(|key| measured(key, cpus)))
+        .filter_map(|line| line.split(' ').nth(7)?.parse::<u64>().ok())
+        .sum::<u64>() as f64
+}
+
+fn measured(key: &str, cpus: &[usize]) -> bool {
+    key.strip_prefix("cpu").and_then(|n| n.parse().ok()).is_some_and(|n| cpus.contains(&n))
+}
+
+/// Time this thread ran, and time it was ready but another ran, nanoseconds;
+/// zeros where the kernel does not count.
+fn thread_schedstat() -> (f64, f64) {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let mut fields = text.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0.0));
+    (fields.next().unwrap_or(0.0), fields.next().unwrap_or(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  30 0 60 1000 0 3 6 9 0 0\n\
+        cpu0 10 1 20 500 7 1 2 3 0 0\ncpu1 20 0 40 500 0 2 4 6 0 0\ncpu11 5 5 5 5 5 5 5 5\n\
+        intr 4711 0 9\nctxt 12\n";
+
+    #[test]
+    fn only_the_measured_cpus_count() {
+        let one = Stat::parse(STAT, &[0]);
+        assert_eq!(one, Stat { busy_ticks: 34, steal_ticks: 3, interrupts: 4711 });
+        assert_eq!(Stat::parse(STAT, &[0, 1]).steal_ticks, 9);
+    }
+
+    #[test]
+    fn schedstat_sums_the_run_time() {
+        let text = "version 15\ntimestamp 1\ncpu0 0 0 0 0 0 0 1000 7 3\ndomain0 3 1\n\
+            cpu1 0 0 0 0 0 0 500 7 3\n";
+        assert_eq!(schedstat_busy_ns(text, &[0, 1]), 1500.0);
+        assert_eq!(schedstat_busy_ns(text, &[1]), 500.0);
+    }
+
+    #[test]
+    fn a_busy_neighbour_is_named() {
+        let probe = Probe::new(&[0]).unwrap();
+        let quiet = Activity { wall_ns: 1e9, ..Activity::default() };
+        assert!(probe.disturbances(&quiet).is_empty());
+        let busy =
+            Activity { other_cpu_ns: Some(5e8), lost_cpu_ns: Some(1e8), major_faults: 2, ..quiet };
+        let words = probe.disturbances(&busy).join("; ");
+        assert!(words.contains("50 %") && words.contains("10 %") && words.contains("2 pages"));
+    }
+}

@@ -1,0 +1,234 @@
+//! Measures a list of cases: passes over all of them, in a new order each time.
+//!
+//! A pass visits every case once. The visits of one case are therefore spread
+//! over the whole run, between visits to all others: what drifts within a run
+//! (clock speed, a moved vCPU, page placement) shows as differences between
+//! the visits of a case, and its confidence interval, a bootstrap over visits,
+//! contains it. Cases that are compared have seen the same moments.
+//!
+//! ```text
+//! pass 1   | exec 64K | fork 0 | pipe | fork 1M | …
+//! pass 2   | pipe | fork 1M | exec 64K | fork 0 | …     until the interval is
+//! pass 3   | fork 0 | pipe | …                          narrow or time is up
+//! ```
+
+mod visit;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::activity::Probe;
+use crate::case::{Case, Level, Place};
+use crate::error::Result;
+use crate::meter::Meter;
+use crate::peak::Peak;
+use crate::round_trip::RoundTrip;
+use crate::schema::Visit;
+use crate::stats::{bootstrap, describe};
+use visit::Visitor;
+
+/// A raw round trip that changed by more than this factor during a visit means
+/// that the cpus moved apart or together.
+const MOVED: f64 = 1.5;
+
+/// How long and how exactly to measure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// No new visit begins after this time, once every case has been visited.
+    pub budget: Duration,
+    /// A case is left alone when half its confidence interval is below this
+    /// share of its median.
+    pub target: f64,
+    /// Visits of every case before `target` counts.
+    pub passes_at_least: usize,
+    /// Visits of a case at most.
+    pub passes_at_most: usize,
+    /// Time for the samples of one visit.
+    pub visit: Duration,
+}
+
+impl Settings {
+    /// The settings of `--quick`, the default, and `--full`.
+    pub fn of(level: Level) -> Self {
+        let (budget, target, passes_at_least, passes_at_most, visit) = match level {
+            Level::Quick => (44, 0.02, 5, 12, 8),
+            Level::Default => (250, 0.01, 7, 30, 30),
+            Level::Full => (1_500, 0.005, 10, 100, 60),
+        };
+        Settings {
+            budget: Duration::from_secs(budget),
+            target,
+            passes_at_least,
+            passes_at_most,
+            visit: Duration::from_millis(visit),
+        }
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// The case that comes next.
+    pub next: &'a str,
+    /// Time since the start.
+    pub elapsed: Duration,
+    /// Time left at most: by the budget, and by what visits took until now.
+    pub left: Duration,
+}
+
+/// Is told what happens; keeps it, or shows it.
+pub trait Observer {
+    /// A visit ended. An error ends the run.
+    fn visited(&mut self, case: &Case, pass: usize, cpus: &[usize], visit: &Visit) -> Result<()>;
+    /// A case cannot run here; it is not tried again.
+    fn skipped(&mut self, case: &Case, reason: &str) -> Result<()>;
+    /// A visit begins.
+    fn progress(&mut self, progress: Progress<'_>) {
+        let _ = progress;
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// False if `stop` ended it early.
+    pub complete: bool,
+    /// From start to end.
+    pub length: Duration,
+    /// Peak resident memory of this process beside what cases asked for, bytes.
+    pub peak_bytes: Option<u64>,
+}
+
+/// Measures cases at a place.
+pub struct Sampler<'a> {
+    /// Where.
+    pub place: &'a Place,
+    /// How long and how exactly.
+    pub settings: &'a Settings,
+    /// With which clocks.
+    pub meter: &'a Meter,
+    /// Set by somebody else to end the run after the visit in progress.
+    pub stop: &'a AtomicBool,
+}
+
+/// What is known of one case during a run.
+#[derive(Clone, Default)]
+struct State {
+    blocks: Vec<Vec<f64>>,
+    finished: bool,
+}
+
+impl Sampler<'_> {
+    /// Measures `cases`; the calling thread is bound to the place's cpu meanwhile.
+    ///
+    /// A case that fails is reported as skipped, with its error's text, and
+    /// the rest goes on.
+    pub fn run(&self, cases: &[Case], observer: &mut dyn Observer) -> Result<Outcome> {
+        let _bound = kumiki_sys::affinity::bind(self.place.cpu)?;
+        let mut machine = Watch::new(self.place)?;
+        let mut peak = Peak::default();
+        let mut random = fastrand::Rng::with_seed(0x6b75_6d69_6b69);
+        let mut states = vec![State::default(); cases.len()];
+        let mut visits = 0;
+        let start = Instant::now();
+
+        'run: for pass in 0..self.settings.passes_at_most {
+            let mut order: Vec<usize> = (0..cases.len()).filter(|&i| !states[i].finished).collect();
+            random.shuffle(&mut order);
+            for (position, &i) in order.iter().enumerate() {
+                let elapsed = start.elapsed();
+                if self.stopped() || (pass > 0 && elapsed >= self.settings.budget) {
+                    break 'run;
+                }
+                let passes = (self.settings.passes_at_most - pass) as u32;
+                let each = elapsed / visits.max(1);
+                let to_come =
+                    (each * order.len() as u32 * passes).saturating_sub(each * position as u32);
+                let left = to_come.min(self.settings.budget.saturating_sub(elapsed));
+                observer.progress(Progress { next: cases[i].name, elapsed, left });
+                peak.begin();
+                let visited = self.visit(&cases[i], &mut machine);
+                peak.end(cases[i].asks_bytes);
+                visits += 1;
+                match visited {
+                    Ok(visit) => {
+                        observer.visited(&cases[i], pass, machine.cpus(&cases[i]), &visit)?;
+                        states[i].add(visit.samples, self.settings);
+                    }
+                    // A visit that a person's Ctrl-C broke is no fault of the case.
+                    Err(_) if self.stopped() => break 'run,
+                    Err(error) => {
+                        states[i].finished = true;
+                        observer.skipped(&cases[i], &error.to_string())?;
+                    }
+                }
+            }
+        }
+        Ok(Outcome { complete: !self.stopped(), length: start.elapsed(), peak_bytes: peak.bytes() })
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// One visit with the cache-line round trip around it.
+    fn visit(&self, case: &Case, machine: &mut Watch) -> Result<Visit> {
+        let before = machine.round_trip_ns(self.meter);
+        let visitor =
+            Visitor { meter: self.meter, probe: machine.probe(case), length: self.settings.visit };
+        let mut visit = visitor.visit(case, self.place)?;
+        visit.round_trip_before_ns = before;
+        visit.round_trip_after_ns = machine.round_trip_ns(self.meter);
+        if case.two_cpus {
+            visit.disturbances.extend(moved(&visit));
+        }
+        Ok(visit)
+    }
+}
+
+impl State {
+    fn add(&mut self, samples: Vec<f64>, settings: &Settings) {
+        self.blocks.push(samples);
+        if self.blocks.len() >= settings.passes_at_least {
+            let median = describe::median(&describe::sorted(self.blocks.concat()));
+            let [low, high] = bootstrap::median_ci(self.blocks.iter().map(Vec::as_slice));
+            self.finished = (high - low) / 2.0 <= settings.target * median;
+        }
+    }
+}
+
+/// The machine's own state beside the cases: activity and distance of the cpus.
+struct Watch {
+    cpus: Vec<usize>,
+    one: Probe,
+    both: Probe,
+    distance: Option<RoundTrip>,
+}
+
+impl Watch {
+    fn new(place: &Place) -> Result<Self> {
+        let cpus: Vec<usize> = [place.cpu].into_iter().chain(place.partner).collect();
+        let distance =
+            place.partner.map(|partner| RoundTrip::start(place.cpu, partner)).transpose()?;
+        Ok(Watch { one: Probe::new(&cpus[..1])?, both: Probe::new(&cpus)?, cpus, distance })
+    }
+
+    fn probe(&self, case: &Case) -> &Probe {
+        if case.two_cpus { &self.both } else { &self.one }
+    }
+
+    fn cpus(&self, case: &Case) -> &[usize] {
+        if case.two_cpus { &self.cpus } else { &self.cpus[..1] }
+    }
+
+    fn round_trip_ns(&mut self, meter: &Meter) -> Option<f64> {
+        self.distance.as_mut().and_then(|distance| distance.measure(meter.clock()))
+    }
+}
+
+/// Says so if the cpus' distance changed during the visit.
+fn moved(visit: &Visit) -> Option<String> {
+    let (before, after) = (visit.round_trip_before_ns?, visit.round_trip_after_ns?);
+    let factor = before.max(after) / before.min(after).max(1.0);
+    (factor > MOVED).then(|| format!("cache-line round trip moved: {before:.0} to {after:.0} ns"))
+}

@@ -1,0 +1,123 @@
+//! One visit to one case: set up, warm up, sample, tear down.
+
+use std::time::{Duration, Instant};
+
+use crate::activity::Probe;
+use crate::case::{Case, Place, Workload};
+use crate::error::Result;
+use crate::meter::{Meter, Sample};
+use crate::schema::{CpuTime, Unit, Visit};
+
+/// A sample is at least this many times the clock's resolution: below 1 %.
+const RESOLUTIONS: f64 = 100.0;
+/// A sample is at least this long, so that reading processor time around it
+/// (two system calls) leaves the caches of the operation alone.
+const SAMPLE_NS: f64 = 20_000.0;
+/// Samples of a visit; more would say little new about the median, and the
+/// time is better spent on a visit at another moment.
+const SAMPLES: usize = 64;
+/// Samples that a visit takes even if each is longer than the visit should be.
+const SAMPLES_AT_LEAST: usize = 3;
+/// Times that the sampler's own share is measured in a visit.
+const OVERHEADS: usize = 9;
+
+/// How a visit is made.
+pub(super) struct Visitor<'a> {
+    pub(super) meter: &'a Meter,
+    pub(super) probe: &'a Probe,
+    /// Time for the samples; set-up and warm-up come on top.
+    pub(super) length: Duration,
+}
+
+impl Visitor<'_> {
+    /// Visits `case`; the round trips are left to the caller.
+    pub(super) fn visit(&self, case: &Case, place: &Place) -> Result<Visit> {
+        let before_setup = self.probe.read()?;
+        let mut workload = (case.setup)(place)?;
+        let batch = self.warm_up(workload.as_mut())?;
+        let before = self.probe.read()?;
+        let taken = self.samples(workload.as_mut(), batch)?;
+        let after = self.probe.read()?;
+        let overhead_ns = self.overhead(workload.as_mut(), batch)?;
+        drop(workload);
+        let after_teardown = self.probe.read()?;
+
+        let per = batch as f64;
+        let ns = |sample: &Sample| ((sample.wall_ns / per) - overhead_ns).max(0.0);
+        let samples: Vec<f64> = taken
+            .iter()
+            .map(|sample| match case.unit {
+                Unit::Nanoseconds => ns(sample),
+                Unit::GigabytesPerSecond => case.bytes as f64 / ns(sample).max(f64::MIN_POSITIVE),
+            })
+            .collect();
+        let operations = per * taken.len() as f64;
+        let mean = |part: fn(&CpuTime) -> f64| {
+            taken.iter().map(|sample| part(&sample.cpu)).sum::<f64>() / operations
+        };
+        let activity = self.probe.activity([&before_setup, &after_teardown], [&before, &after]);
+        let mut disturbances = self.probe.disturbances(&activity);
+        let shortest = taken.iter().map(|s| s.wall_ns).fold(f64::INFINITY, f64::min);
+        if shortest < self.meter.clock().resolution_ns() * RESOLUTIONS {
+            disturbances.push(format!(
+                "a sample of {shortest:.0} ns is short for a clock of {:.0} ns",
+                self.meter.clock().resolution_ns()
+            ));
+        }
+        Ok(Visit {
+            batch,
+            overhead_ns,
+            samples,
+            cpu: CpuTime {
+                user_ns: mean(|c| c.user_ns),
+                system_ns: mean(|c| c.system_ns),
+                children_ns: mean(|c| c.children_ns),
+            },
+            round_trip_before_ns: None,
+            round_trip_after_ns: None,
+            activity,
+            disturbances,
+        })
+    }
+
+    /// Repeats the operation until caches and predictors know it, and finds how
+    /// many make a sample long enough for the clock.
+    fn warm_up(&self, workload: &mut dyn Workload) -> Result<u64> {
+        let enough_ns = SAMPLE_NS.max(self.meter.clock().resolution_ns() * RESOLUTIONS);
+        let most = workload.max_batch().unwrap_or(u64::MAX).max(1);
+        let mut batch = 1;
+        loop {
+            let wall_ns = workload.sample(batch, self.meter)?.wall_ns;
+            if wall_ns >= enough_ns || batch >= most {
+                break;
+            }
+            // Aim a little above, and never trust one short first sample too far.
+            let wanted = batch as f64 * 1.2 * enough_ns / wall_ns.max(1.0);
+            batch = (wanted.ceil() as u64).clamp(batch + 1, batch.saturating_mul(16)).min(most);
+        }
+        let end = Instant::now() + self.length / 10;
+        while Instant::now() < end {
+            workload.sample(batch, self.meter)?;
+        }
+        Ok(batch)
+    }
+
+    fn samples(&self, workload: &mut dyn Workload, batch: u64) -> Result<Vec<Sample>> {
+        let end = Instant::now() + self.length;
+        let mut taken = Vec::with_capacity(SAMPLES);
+        while taken.len() < SAMPLES && (taken.len() < SAMPLES_AT_LEAST || Instant::now() < end) {
+            taken.push(workload.sample(batch, self.meter)?);
+        }
+        Ok(taken)
+    }
+
+    /// The sampler's own share of an operation, nanoseconds.
+    fn overhead(&self, workload: &mut dyn Workload, batch: u64) -> Result<f64> {
+        let mut taken = Vec::with_capacity(OVERHEADS);
+        for _ in 0..OVERHEADS {
+            taken.push(workload.overhead(batch, self.meter)?.wall_ns / batch as f64);
+        }
+        taken.sort_by(f64::total_cmp);
+        Ok(taken[OVERHEADS / 2])
+    }
+}
