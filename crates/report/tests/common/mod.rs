@@ -95,6 +95,7 @@ pub fn empty(host: &str) -> Results {
             peak_bytes: Some(41 * MIB),
         },
         machine: Machine {
+            scratch: "/tmp on ext4".into(),
             hostname: host.to_owned(),
             kernel: "6.1.0-28-amd64".to_owned(),
             kernel_version: "#1 SMP PREEMPT_DYNAMIC Debian 6.1.119-1".to_owned(),
