@@ -11,6 +11,7 @@ use kumiki_sys::topology::Topology;
 use crate::case::Place;
 use crate::error::{Error, Result};
 use crate::meter::Meter;
+use crate::round_trip::RoundTrip;
 use crate::schema::Machine;
 
 /// Chooses where to measure: `cpus` if given (one, or one and its partner),
@@ -75,9 +76,15 @@ pub fn describe(place: &Place, meter: &Meter) -> Result<Machine> {
         load: fs::read_to_string("/proc/loadavg")
             .ok()
             .and_then(|text| text.split(' ').next()?.parse().ok()),
-        scratch: format!("{} on {}", place.scratch.display(), file_system(&place.scratch)),
-        round_trip_ns: None,
+        scratch: file_system(&place.scratch),
+        round_trip_ns: round_trip_ns(place, meter)?,
     })
+}
+
+fn round_trip_ns(place: &Place, meter: &Meter) -> Result<Option<f64>> {
+    let Some(partner) = place.partner else { return Ok(None) };
+    let _bound = affinity::bind(place.cpu)?;
+    Ok(RoundTrip::start(place.cpu, partner)?.measure(meter.clock()))
 }
 
 /// Memory that new programs can use without swapping, bytes.
@@ -126,8 +133,8 @@ fn mitigations() -> Vec<String> {
     found
 }
 
-/// The type of the file system that holds `path`: the longest mount point
-/// above it (proc_pid_mountinfo(5)).
+/// Type and mount point of the file system that holds `path`: the longest
+/// mount point above it (proc_pid_mountinfo(5)).
 fn file_system(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -141,7 +148,7 @@ fn mount_of(mountinfo: &str, path: &Path) -> Option<String> {
     });
     let above = mounts.filter(|(point, _)| path.starts_with(point));
     // Of two mounts at one point the later one is seen.
-    above.max_by_key(|(point, _)| point.len()).map(|(_, kind)| kind.to_owned())
+    above.max_by_key(|(point, _)| point.len()).map(|(point, kind)| format!("{kind} at {point}"))
 }
 
 #[cfg(test)]
@@ -164,8 +171,8 @@ mod tests {
         let table = "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
             30 21 0:5 / /tmp rw shared:1 - tmpfs tmpfs rw\n\
             31 21 0:6 / /tmpfiles rw - xfs /dev/sdb rw\n";
-        assert_eq!(mount_of(table, Path::new("/tmp/x")).as_deref(), Some("tmpfs"));
-        assert_eq!(mount_of(table, Path::new("/home")).as_deref(), Some("ext4"));
+        assert_eq!(mount_of(table, Path::new("/tmp/x")).as_deref(), Some("tmpfs at /tmp"));
+        assert_eq!(mount_of(table, Path::new("/home")).as_deref(), Some("ext4 at /"));
         assert_eq!(mount_of("", Path::new("/")), None);
     }
 

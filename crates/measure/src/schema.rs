@@ -278,7 +278,7 @@ pub struct Machine {
     pub mitigations: Vec<String>,
     /// Load average of the last minute at the start.
     pub load: Option<f64>,
-    /// File system of the scratch folder, and the folder.
+    /// File system of the folder that cases make their files in.
     pub scratch: String,
     /// Raw cache-line round trip at the start between the cpus used, nanoseconds.
     pub round_trip_ns: Option<f64>,

@@ -1,4 +1,4 @@
-//! Measures a list of cases: passes over all of them, in a new order each time.
+//! Measures a list of cases: passes over all of them, each in a new order.
 //!
 //! A pass visits every case once. The visits of one case are therefore spread
 //! over the whole run, between visits to all others: what drifts within a run
@@ -134,7 +134,11 @@ impl Sampler<'_> {
 
         'run: for pass in 0..self.settings.passes_at_most {
             let mut order: Vec<usize> = (0..cases.len()).filter(|&i| !states[i].finished).collect();
-            random.shuffle(&mut order);
+            // The first pass goes by the catalogue, so that rows are stored in
+            // its order.
+            if pass > 0 {
+                random.shuffle(&mut order);
+            }
             for (position, &i) in order.iter().enumerate() {
                 let elapsed = start.elapsed();
                 if self.stopped() || (pass > 0 && elapsed >= self.settings.budget) {
