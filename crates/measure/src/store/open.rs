@@ -58,11 +58,10 @@ enum Found {
 /// Opens the database at `path`, which is made if it is not there.
 pub(super) fn open(path: &Path) -> Result<Connection> {
     let found = look(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = connect(path, flags)?;
-    let configured = configure(&connection).map_err(|e| sql(path, "opening the database", e))?;
+    let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let failed = |e| sql(path, "opening the database", e);
+    let mut connection = connect(path, access).map_err(failed)?;
+    let configured = configure(&connection).map_err(failed)?;
     if !configured {
         return Err(Error::ReadOnly { path: path.to_owned() });
     }
@@ -105,15 +104,15 @@ fn look(path: &Path) -> Result<Found> {
         return Err(foreign("it is not an SQLite database"));
     }
 
-    let connection =
-        connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let read = || {
-        let objects =
-            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok((pragma("application_id")?, pragma("user_version")?, objects))
+    let identity = match identity(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        // A process was killed within a transaction and left its rollback
+        // journal; nobody can read the file before that is played back.
+        Err(e) if e.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
+            identity(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        }
+        identity => identity,
     };
-    match read().map_err(|e| sql(path, "reading the database", e))? {
+    match identity.map_err(|e| sql(path, "reading the database", e))? {
         // Made and not yet filled: by another process, or by one that died.
         (0, 0, 0) => Ok(Found::Nothing),
         (APPLICATION_ID, version, _) if version == i64::from(SCHEMA) => Ok(Found::Ours),
@@ -122,14 +121,23 @@ fn look(path: &Path) -> Result<Found> {
     }
 }
 
+/// Application id, schema version and number of tables and indexes.
+fn identity(path: &Path, access: OpenFlags) -> rusqlite::Result<(i64, i64, i64)> {
+    let connection = connect(path, access)?;
+    let objects = count_objects(&connection)?;
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get(0));
+    Ok((pragma("application_id")?, pragma("user_version")?, objects))
+}
+
+fn count_objects(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+}
+
 /// Without `SQLITE_OPEN_URI`: a path is a path, whatever characters it has.
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    let connect = || {
-        let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(PATIENCE)?;
-        Ok(connection)
-    };
-    connect().map_err(|e| sql(path, "opening the database", e))
+fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(PATIENCE)?;
+    Ok(connection)
 }
 
 /// Prepares a connection; false if it cannot write.
@@ -172,9 +180,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::R
 /// Makes the tables, unless another process was faster.
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let objects: i64 =
-        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if objects > 0 {
+    if count_objects(&transaction)? > 0 {
         return Ok(());
     }
     transaction.execute_batch(TABLES)?;

@@ -194,6 +194,27 @@ fn damaged_samples_are_named() {
 }
 
 #[test]
+fn journal_of_a_dead_process_is_played_back() {
+    let (folder, mut store) = store();
+    let id = store.begin(&Run::default(), &Machine::default()).unwrap();
+    // Where write-ahead logs are not available, a transaction that outgrows
+    // the cache is in the file before it is committed, the original in a
+    // journal beside it.
+    let half = "PRAGMA journal_mode = delete; PRAGMA cache_size = 2; BEGIN;
+        INSERT INTO skipped (run, name, params, reason)
+        SELECT 1, value, '{}', printf('%.9000c', 'x') FROM json_each('[1, 2, 3, 4, 5, 6]')";
+    store.connection.execute_batch(half).unwrap();
+    let copy = folder.path().join("copy.db");
+    fs::copy(store.path(), &copy).unwrap();
+    let journal = |path: &Path| PathBuf::from(format!("{}-journal", path.display()));
+    fs::copy(journal(store.path()), journal(&copy)).unwrap();
+
+    let found = Store::open(&copy).unwrap().load(id).unwrap();
+    assert_eq!(found.skipped, []);
+    assert!(!journal(&copy).exists());
+}
+
+#[test]
 fn empty_file_and_strange_names_are_fine() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file:a?mode=memory#ö .db");
