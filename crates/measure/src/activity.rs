@@ -111,26 +111,20 @@ impl Probe {
         }
     }
 
-    /// Why a visit with this activity is not to be trusted, in words.
+    /// Why a visit with this activity is not to be trusted.
     pub(crate) fn disturbances(&self, activity: &Activity) -> Vec<String> {
-        let mut found = Vec::new();
-        let share = |ns: f64| ns / activity.wall_ns.max(1.0);
-        let mut judge = |what: &str, ns: f64, at_least_ns: f64| {
-            if share(ns) > TOLERATED && ns > at_least_ns {
-                found.push(format!("{what} {:.0} % of the time", share(ns) * 100.0));
-            }
-        };
-        judge(
-            "other work on these cpus:",
-            activity.other_cpu_ns.unwrap_or(0.0) / self.cpus.len() as f64,
-            self.resolution_ns(),
-        );
-        judge("another task held the cpu:", activity.lost_cpu_ns.unwrap_or(0.0), 0.0);
-        judge("the hypervisor took the cpu:", activity.steal_ns.unwrap_or(0) as f64, 0.0);
-        if activity.major_faults > 0 {
-            found.push(format!("{} pages were read from disk", activity.major_faults));
-        }
-        found
+        let tolerated_ns = TOLERATED * activity.wall_ns;
+        let other_ns = activity.other_cpu_ns.unwrap_or(0.0);
+        let causes = [
+            (
+                "other work on these cpus",
+                other_ns > (tolerated_ns * self.cpus.len() as f64).max(self.resolution_ns()),
+            ),
+            ("another task held the cpu", activity.lost_cpu_ns.unwrap_or(0.0) > tolerated_ns),
+            ("the hypervisor took the cpu", activity.steal_ns.unwrap_or(0) as f64 > tolerated_ns),
+            ("pages were read from disk", activity.major_faults > 0),
+        ];
+        causes.iter().filter(|(_, struck)| *struck).map(|(cause, _)| (*cause).to_owned()).collect()
     }
 }
 
@@ -236,7 +230,8 @@ mod tests {
         assert!(probe.disturbances(&quiet).is_empty());
         let busy =
             Activity { other_cpu_ns: Some(5e8), lost_cpu_ns: Some(1e8), major_faults: 2, ..quiet };
-        let words = probe.disturbances(&busy).join("; ");
-        assert!(words.contains("50 %") && words.contains("10 %") && words.contains("2 pages"));
+        let causes = probe.disturbances(&busy).join("; ");
+        assert!(causes.contains("other work") && causes.contains("another task"), "{causes}");
+        assert!(causes.contains("disk") && !causes.contains("hypervisor"), "{causes}");
     }
 }

@@ -153,7 +153,8 @@ pub struct Visit {
     pub round_trip_after_ns: Option<f64>,
     /// What else went on.
     pub activity: Activity,
-    /// Why this visit is not to be trusted, in words; empty if undisturbed.
+    /// Why this visit is not to be trusted: causes in fixed words, so that they
+    /// can be counted; how much is in `activity`. Empty if undisturbed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<String>,
 }
@@ -186,9 +187,10 @@ pub struct Row {
     pub cpu_ns: f64,
     /// The parts of `cpu_ns`.
     pub cpu: CpuTime,
-    /// Whether any visit was disturbed.
+    /// Whether one cause disturbed a quarter of the visits or more.
     pub disturbed: bool,
-    /// The different reasons, in words.
+    /// Every cause with the number of visits that it disturbed, in words; also
+    /// those that struck too few visits to call the row disturbed.
     #[serde(default)]
     pub disturbances: Vec<String>,
     /// Median over the visits of the raw cache-line round trip between the

@@ -3,6 +3,10 @@
 use crate::schema::{CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
 use crate::stats::{bootstrap, describe, slope};
 
+/// Share of a row's visits that one cause must have struck before the row
+/// counts as disturbed: fewer leave the median alone and widen its interval.
+const DISTURBED: f64 = 0.25;
+
 impl Row {
     /// Derives every figure of a row from its visits. The same visits give the
     /// same figures, everywhere. Without any sample the figures are NaN.
@@ -18,12 +22,7 @@ impl Row {
         let mad = describe::mad(&samples, median);
         // The slow tail: large times, small bandwidths.
         let p99 = describe::quantile(&samples, if unit.less_is_better() { 0.99 } else { 0.01 });
-        let mut disturbances: Vec<String> = Vec::new();
-        for disturbance in visits.iter().flat_map(|v| &v.disturbances) {
-            if !disturbances.contains(disturbance) {
-                disturbances.push(disturbance.clone());
-            }
-        }
+        let (disturbed, disturbances) = disturbances(&visits);
         let cpu = mean_cpu(&visits);
         Row {
             case: case.to_owned(),
@@ -38,7 +37,7 @@ impl Row {
             outliers: describe::outliers(&samples, median, mad),
             cpu_ns: cpu.total_ns(),
             cpu,
-            disturbed: !disturbances.is_empty(),
+            disturbed,
             disturbances,
             round_trip_ns: round_trip(&visits),
             cpus,
@@ -67,6 +66,22 @@ fn mean_cpu(visits: &[Visit]) -> CpuTime {
         system_ns: mean(|cpu| cpu.system_ns),
         children_ns: mean(|cpu| cpu.children_ns),
     }
+}
+
+/// Whether a cause struck [`DISTURBED`] of the visits, and all causes with the
+/// number of visits that each struck.
+fn disturbances(visits: &[Visit]) -> (bool, Vec<String>) {
+    let mut struck: Vec<(&str, usize)> = Vec::new();
+    for cause in visits.iter().flat_map(|v| &v.disturbances) {
+        match struck.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, times)) => *times += 1,
+            None => struck.push((cause, 1)),
+        }
+    }
+    let all = visits.len();
+    let disturbed = struck.iter().any(|&(_, times)| times as f64 >= DISTURBED * all as f64);
+    let words = struck.iter().map(|(cause, times)| format!("{cause} ({times} of {all} visits)"));
+    (disturbed, words.collect())
 }
 
 /// Median of what was measured before and after each visit.
@@ -107,9 +122,18 @@ mod tests {
         assert!((row.p99 - 99.01).abs() < 1e-9);
         assert_eq!(row.cpu_ns, 11.0);
         assert_eq!(row.round_trip_ns, Some(322.5));
-        assert_eq!(row.disturbances, ["steal", "other work"]);
+        assert_eq!(row.disturbances, ["steal (2 of 2 visits)", "other work (1 of 2 visits)"]);
         assert!(row.disturbed);
         assert_eq!(row.outliers, 0);
+    }
+
+    #[test]
+    fn one_struck_visit_of_many_does_not_disturb_a_row() {
+        let mut visits = vec![visit(&[1.0], 0.0, 45.0, &[]); 4];
+        visits.push(visit(&[9.0], 0.0, 45.0, &["steal"]));
+        let row = Row::summarise("c", Params::new(), Unit::Nanoseconds, vec![1], visits);
+        assert!(!row.disturbed);
+        assert_eq!(row.disturbances, ["steal (1 of 5 visits)"]);
     }
 
     #[test]
