@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use kumiki_measure::schema::{Results, Row, Value};
 
-use crate::format::{bytes, count, interval, number, params, quantity, time, times};
+use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times};
 use crate::{machine, rows, verdict};
 
 /// Columns of a CSV file after `case` and the parameters.
@@ -33,6 +33,14 @@ const COLUMNS: [&str; 12] = [
 ///
 /// Fails if `out` does.
 pub fn csv(results: &Results, out: impl Write) -> io::Result<()> {
+    write_csv(results, out).map_err(|error| match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        // Each record has as many fields as the head.
+        other => io::Error::other(format!("{other:?}")),
+    })
+}
+
+fn write_csv(results: &Results, out: impl Write) -> csv::Result<()> {
     let mut names: Vec<&str> =
         results.rows.iter().flat_map(|row| row.params.keys()).map(String::as_str).collect();
     names.sort_unstable();
@@ -48,7 +56,7 @@ pub fn csv(results: &Results, out: impl Write) -> io::Result<()> {
         }
         csv.write_record(None::<&[u8]>)?;
     }
-    csv.flush()
+    Ok(csv.flush()?)
 }
 
 /// A row's [`COLUMNS`].
@@ -196,7 +204,7 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
             "| {} | {} | {} | **{}** | {} | {} | {} | {} | {} |",
             escape(&slope.case),
             escape(&crate::format::words(&slope.param)),
-            escape(&params(&slope.params)),
+            escape(&fixed(&slope.params)),
             time(slope.ns_per_page),
             interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             time(slope.base_ns),
@@ -211,17 +219,19 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
 /// Text that stays text in Markdown, in a table's cell too.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    let mut before = ' ';
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let in_word = before.is_alphanumeric() && rest.peek().is_some_and(|c| c.is_alphanumeric());
         match c {
             '\n' | '\r' => out.push(' '),
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => {
-                out.push('\\');
-                out.push(c);
-            }
+            '_' if in_word => out.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => out.extend(['\\', c]),
             _ => out.push(c),
         }
+        before = c;
     }
     out
 }

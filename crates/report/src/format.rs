@@ -3,6 +3,8 @@
 
 use kumiki_measure::schema::{Params, Unit, Value};
 
+use crate::rows::is_size;
+
 /// Narrow no-break space, between a number and its unit and between thousands.
 pub const THIN: char = '\u{202f}';
 
@@ -52,7 +54,12 @@ pub fn count(value: u64) -> String {
 /// The factor and the name of the unit that suits `value`.
 fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
     match unit {
-        Unit::GigabytesPerSecond => (1.0, "GB/s"),
+        Unit::GigabytesPerSecond if value == 0.0 || !value.is_finite() => (1.0, "GB/s"),
+        Unit::GigabytesPerSecond => match exponent(value) {
+            0.. => (1.0, "GB/s"),
+            -3..0 => (1e3, "MB/s"),
+            _ => (1e6, "kB/s"),
+        },
         Unit::Nanoseconds if value == 0.0 || !value.is_finite() => (1.0, "ns"),
         Unit::Nanoseconds => match exponent(value) {
             ..3 => (1.0, "ns"),
@@ -124,28 +131,51 @@ pub fn param(name: &str, value: &Value) -> String {
             "write" => "written".to_owned(),
             other => format!("touch {other}"),
         },
+        ("cpu", Value::Word(word)) => format!("{word} cpu"),
         ("huge", Value::Flag(true)) => "huge pages".to_owned(),
         ("huge", Value::Flag(false)) => "ordinary pages".to_owned(),
         ("bytes", Value::Number(n)) => bytes(*n),
         (_, Value::Flag(true)) => words(name),
         (_, Value::Flag(false)) => format!("no {}", words(name)),
-        (_, Value::Number(n)) => match name.strip_suffix("_bytes") {
-            Some(what) => format!("{} {}", words(what), bytes(*n)),
-            None => format!("{} {}", words(name), count(*n)),
-        },
+        (_, Value::Number(n)) => {
+            let text = match name.rsplit_once('_') {
+                Some((_, "bytes")) => bytes(*n),
+                Some((_, "ns")) => time(*n as f64),
+                _ => count(*n),
+            };
+            format!("{} {text}", words(name))
+        }
         (_, Value::Word(word)) => format!("{} {word}", words(name)),
     }
 }
 
-/// Parameters in words, apart by middle dots.
+/// Parameters in words, apart by middle dots. Where a case has several sizes,
+/// those of zero go without saying, and so do ordinary pages.
 pub fn params(params: &Params) -> String {
-    let words: Vec<_> = params.iter().map(|(name, value)| param(name, value)).collect();
-    words.join(" · ")
+    let several = params.keys().filter(|name| is_size(name)).count() > 1;
+    let text = said(params, several);
+    let sizes = |(name, value): (&String, &Value)| is_size(name) && *value != Value::Number(0);
+    if several && !params.iter().any(sizes) { format!("all sizes 0 · {text}") } else { text }
+}
+
+/// The parameters that stay while one size varies, in words.
+pub fn fixed(params: &Params) -> String {
+    said(params, true)
+}
+
+fn said(params: &Params, without_zeros: bool) -> String {
+    let goes_without = |name: &str, value: &Value| match value {
+        Value::Number(0) => without_zeros && is_size(name),
+        Value::Flag(false) => name == "huge",
+        _ => false,
+    };
+    let said = params.iter().filter(|(name, value)| !goes_without(name, value));
+    said.map(|(name, value)| param(name, value)).collect::<Vec<_>>().join(" · ")
 }
 
 /// A parameter's name as words, without the unit that its values carry.
 pub fn words(name: &str) -> String {
-    name.trim_end_matches("_bytes").replace('_', " ")
+    name.trim_end_matches("_bytes").trim_end_matches("_ns").replace('_', " ")
 }
 
 #[cfg(test)]
@@ -195,6 +225,8 @@ mod tests {
     fn both_ends_of_an_interval_share_the_unit() {
         assert_eq!(plain(&interval([980.0, 1020.0], Unit::Nanoseconds)), "[0.980, 1.02] µs");
         assert_eq!(plain(&interval([7.7, 7.9], Unit::GigabytesPerSecond)), "[7.70, 7.90] GB/s");
+        assert_eq!(plain(&quantity(0.0125, Unit::GigabytesPerSecond)), "12.5 MB/s");
+        assert_eq!(plain(&quantity(5.05e-5, Unit::GigabytesPerSecond)), "50.5 kB/s");
     }
 
     #[test]
@@ -218,6 +250,24 @@ mod tests {
         assert_eq!(param("huge", &Value::from(false)), "ordinary pages");
         assert_eq!(param("working_set", &Value::from("hot")), "working set hot");
         assert_eq!(plain(&param("processes", &Value::Number(20_000))), "processes 20 000");
+        assert_eq!(plain(&param("asked_ns", &Value::Number(50_000))), "asked 50.0 µs");
+    }
+
+    #[test]
+    fn sizes_of_zero_go_without_saying() {
+        let with = |data: u64, bss: u64| {
+            let all = [
+                ("data_bytes", Value::Number(data)),
+                ("bss_bytes", Value::Number(bss)),
+                ("huge", Value::Flag(false)),
+                ("touch", Value::from("write")),
+            ];
+            plain(&params(&all.map(|(name, value)| (name.to_owned(), value)).into()))
+        };
+        assert_eq!(with(4096, 0), "data 4 KiB · written");
+        assert_eq!(with(0, 0), "all sizes 0 · written");
+        assert_eq!(fixed(&[("data_bytes".to_owned(), Value::Number(0))].into()), "");
+        assert_eq!(params(&[("bytes".to_owned(), Value::Number(0))].into()), "0");
     }
 
     #[test]

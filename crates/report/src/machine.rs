@@ -69,6 +69,7 @@ pub(crate) fn facts(m: &Machine) -> Vec<(&'static str, String)> {
         ("time stamp counter", m.tsc_hz.map(hertz)),
         ("frequency governor", m.governor.clone()),
         ("boost", m.boost.map(|on| if on { "on" } else { "off" }.to_owned())),
+        ("files of the cases", text(&m.scratch)),
         ("transparent huge pages", m.transparent_huge_pages.clone()),
         ("load at the start", m.load.map(number)),
         ("cache-line round trip", m.round_trip_ns.map(time)),
@@ -104,9 +105,9 @@ pub(crate) fn warnings(r: &Results) -> Vec<String> {
     }
     let disturbed = r.rows.iter().filter(|row| row.disturbed).count();
     if disturbed > 0 {
-        let (rows, was) = if r.rows.len() == 1 { ("row", "was") } else { ("rows", "were") };
+        let (was, them) = if disturbed == 1 { ("was", "it") } else { ("were", "them") };
         out.push(format!(
-            "{disturbed} of {} {rows} {was} disturbed by other work on the machine; ⚠ marks them \
+            "{disturbed} of {} rows {was} disturbed by other work on the machine; ⚠ marks {them} \
              and the tables say why.",
             r.rows.len()
         ));

@@ -1,5 +1,6 @@
-// Draws the charts, gives their axes binary ticks, and lets a reader choose the
-// theme and logarithmic axes. The page is complete without it but for the charts.
+// Draws the charts, gives their axes ticks that suit sizes and times, and lets a
+// reader choose the theme and logarithmic axes. The page is complete without
+// it, but for the charts.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -7,7 +8,8 @@
   // ---- theme: auto, light, dark ------------------------------------------
   const themes = ["auto", "light", "dark"];
   const toggle = document.getElementById("theme");
-  const remember = (theme) => { try { localStorage.setItem("kumiki-theme", theme); } catch { /* private mode */ } };
+  // A browser may refuse storage to a file; the choice then lasts as long as the page.
+  const remember = (theme) => { try { localStorage.setItem("kumiki-theme", theme); } catch { /* refused */ } };
   const remembered = () => { try { return localStorage.getItem("kumiki-theme"); } catch { return null; } };
   const setTheme = (theme) => {
     if (theme === "auto") delete root.dataset.theme; else root.dataset.theme = theme;
@@ -21,64 +23,113 @@
     remember(next);
   });
 
-  // ---- sizes -------------------------------------------------------------
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  const size = (bytes) => {
-    if (bytes < 1) return "0";
-    const power = Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1);
-    return `${+(bytes / 2 ** (10 * power)).toPrecision(3)}\u202f${units[power]}`;
+  // ---- ticks -------------------------------------------------------------
+  const scaled = (value, steps, names) => {
+    if (Math.abs(value) < 1e-9) return "0";
+    let at = 0;
+    while (at + 1 < names.length && value >= steps * 0.9999) { value /= steps; at += 1; }
+    return `${+value.toPrecision(3)}\u202f${names[at]}`;
   };
-  // Ticks at multiples of a power of two; on a logarithmic axis at powers of two.
-  const ticks = (axis, width) => {
-    const most = Math.max(2, Math.floor(width / 85));
+  const size = (bytes) => scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+  const time = (seconds) => scaled(seconds * 1e9, 1000, ["ns", "µs", "ms", "s"]);
+  const rate = (value) => scaled(value * 1e6, 1000, ["kB/s", "MB/s", "GB/s"]);
+
+  // Multiples of a power of two; on a logarithmic axis powers of two.
+  const sizes = ({ type, range: [low, high] }, most) => {
     const out = [];
-    if (axis.type === "log") {
-      const [low, high] = axis.range.map((exponent) => exponent * Math.log2(10));
-      const step = Math.max(1, Math.ceil((high - low) / most));
-      for (let p = Math.ceil(low / step) * step; p <= high; p += step) out.push(2 ** p);
+    if (type === "log") {
+      const [from, to] = [low, high].map((exponent) => exponent * Math.log2(10));
+      const step = Math.max(1, Math.ceil((to - from) / most));
+      for (let power = Math.ceil(from / step) * step; power <= to; power += step) out.push(2 ** power);
     } else {
-      const [low, high] = axis.range;
       const step = Math.max(1, 2 ** Math.ceil(Math.log2((high - low) / most)));
       for (let at = Math.ceil(Math.max(low, 0) / step) * step; at <= high; at += step) out.push(at);
     }
-    return { "xaxis.tickmode": "array", "xaxis.tickvals": out, "xaxis.ticktext": out.map(size) };
+    return out;
   };
+  // Powers of ten on a logarithmic axis, with as many steps between as there is room for.
+  const decades = ({ range: [low, high] }, most) => {
+    const finest = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+    for (const steps of [finest, [1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+      const out = [];
+      for (let power = Math.floor(low); power <= high; power += 1) {
+        for (const step of steps) {
+          const exponent = power + Math.log10(step);
+          if (exponent >= low && exponent <= high) out.push(step * 10 ** power);
+        }
+      }
+      if (out.length <= most || steps.length === 1) return out;
+    }
+  };
+  // Multiples of 1, 2 or 5 times a power of ten.
+  const multiples = ({ range: [low, high] }, most) => {
+    const least = (high - low) / most;
+    const power = 10 ** Math.floor(Math.log10(least));
+    const step = power * [1, 2, 5, 10].find((factor) => factor * power >= least * 0.9999);
+    const out = [];
+    for (let at = Math.ceil(low / step); at * step <= high; at += 1) out.push(at * step);
+    return out;
+  };
+  const setTicks = (name, values, text) => ({
+    [`${name}.tickmode`]: "array", [`${name}.tickvals`]: values, [`${name}.ticktext`]: values.map(text),
+  });
   const retick = (chart) => {
-    const axis = chart._fullLayout.xaxis;
-    return Plotly.relayout(chart, ticks({ type: axis.type, range: axis.range }, axis._length));
+    const { xaxis, yaxis } = chart._fullLayout;
+    const value = chart.dataset.unit === "ns" ? time : rate;
+    const room = (axis, pixels) => Math.max(2, Math.floor(axis._length / pixels));
+    const change = {};
+    const setValues = (name, axis, pixels) => {
+      const values = (axis.type === "log" ? decades : multiples)(axis, room(axis, pixels));
+      Object.assign(change, setTicks(name, values, value));
+    };
+    if (chart.dataset.kind === "sizes") {
+      Object.assign(change, setTicks("xaxis", sizes(xaxis, room(xaxis, 80)), size));
+      setValues("yaxis", yaxis, 28);
+    } else {
+      setValues("xaxis", xaxis, 56);
+    }
+    return Plotly.relayout(chart, change);
   };
 
   // ---- charts ------------------------------------------------------------
-  const button = (label, press) => {
-    const b = document.createElement("button");
-    b.type = "button";
-    b.textContent = label;
-    b.addEventListener("click", press);
-    return b;
-  };
   const logButton = (chart, axis, label) => {
-    const show = (b) => b.setAttribute("aria-pressed", chart._fullLayout[axis].type === "log");
-    const b = button(label, async () => {
-      const type = chart._fullLayout[axis].type === "log" ? "linear" : "log";
-      await Plotly.relayout(chart, { [`${axis}.type`]: type, [`${axis}.autorange`]: true });
-      show(b);
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = label;
+    const isLog = () => chart._fullLayout[axis].type === "log";
+    const show = () => button.setAttribute("aria-pressed", isLog());
+    button.addEventListener("click", async () => {
+      await Plotly.relayout(chart, { [`${axis}.type`]: isLog() ? "linear" : "log", [`${axis}.autorange`]: true });
+      show();
     });
-    show(b);
-    return b;
+    show();
+    return button;
   };
   const draw = async (chart) => {
     const spec = JSON.parse(chart.parentElement.querySelector("script").textContent);
     await Plotly.newPlot(chart, spec.data, spec.layout, spec.config);
-    if (chart.dataset.kind !== "sizes") return;
     await retick(chart);
-    chart.on("plotly_relayout", (change) => { if (!("xaxis.tickvals" in change)) retick(chart); });
+    // Zooming, resizing and a change of axis need other ticks; setting ticks does not.
+    chart.on("plotly_relayout", (change) => {
+      if (!Object.keys(change).some((key) => key.endsWith(".tickmode"))) retick(chart);
+    });
+    for (const button of chart.parentElement.querySelectorAll(".line")) {
+      button.disabled = false;
+      button.addEventListener("click", () => {
+        const on = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", on);
+        Plotly.restyle(chart, { visible: on }, [+button.dataset.line]);
+      });
+    }
+    if (chart.dataset.kind !== "sizes") return;
     const tools = document.createElement("span");
     tools.className = "tools";
-    tools.append(logButton(chart, "xaxis", "log size"), logButton(chart, "yaxis", "log time"));
+    const values = chart.dataset.unit === "ns" ? "log time" : "log rate";
+    tools.append(logButton(chart, "xaxis", "log size"), logButton(chart, "yaxis", values));
     chart.parentElement.querySelector("h3").append(tools);
   };
   const charts = [...document.querySelectorAll(".chart")];
-  const drawn = (async () => {
+  (async () => {
     for (const chart of charts) {
       await draw(chart);
       await new Promise((next) => setTimeout(next)); // lets the page answer in between
@@ -86,13 +137,18 @@
     root.dataset.charts = "drawn";
   })();
 
-  // ---- print: charts as wide as the paper --------------------------------
-  const paper = 660;
+  // ---- print: two charts in a row on A4 or Letter, at 96 px an inch ------
+  const paper = { width: 325, height: 250 };
+  const onPaper = new Map();
   addEventListener("beforeprint", () => {
-    for (const c of charts) if (c._fullLayout) { Plotly.relayout(c, { width: paper }); }
+    for (const chart of charts.filter((c) => c._fullLayout)) {
+      onPaper.set(chart, chart.layout.height);
+      const height = chart.dataset.kind === "sizes" ? paper.height : chart._fullLayout.height;
+      Plotly.relayout(chart, { width: paper.width, height });
+    }
   });
   addEventListener("afterprint", () => {
-    for (const c of charts) if (c._fullLayout) Plotly.relayout(c, { width: null, autosize: true });
+    for (const [chart, height] of onPaper) Plotly.relayout(chart, { width: null, height: height ?? null, autosize: true });
+    onPaper.clear();
   });
-  return drawn;
 })();

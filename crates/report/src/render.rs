@@ -1,11 +1,11 @@
 //! The page: one file that needs nothing else, on a screen or on paper.
 
-use kumiki_measure::schema::Results;
+use kumiki_measure::schema::{Results, Slope, Unit};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plotly::Plot;
 
-use crate::figures::{self, Figure, Group};
-use crate::format::{interval, number, time};
+use crate::figures::{self, Figure, Group, Line};
+use crate::format::{bytes, interval, number, time};
 use crate::{machine, rows, tables, verdict};
 
 /// Lets the page load nothing, not even if a text in it tried to.
@@ -79,18 +79,21 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
     let each = |body: &dyn Fn(&Results) -> Option<Markup>| {
         html! {
             @for (r, name) in results.iter().zip(names) {
-                @if let Some(body) = body(r) { @if many { h3 { (name) } } (body) }
+                @if let Some(body) = body(r) {
+                    @if many { div { h3 { (name) } (body) } } @else { (body) }
+                }
             }
         }
     };
 
     if results.iter().any(|r| !verdict::sentences(r).is_empty()) {
-        add("verdict", "Verdict", each(&|r| Some(sentences(r))));
+        let all = each(&|r| Some(sentences(r)));
+        add("verdict", "Verdict", html! { div.sides[many] { (all) } });
     }
     for (group, id, title) in [
         (Group::Paper, "figures", "The paper’s six figures"),
         (Group::Beyond, "more-figures", "Beyond the paper"),
-        (Group::Other, "other-figures", "Other sizes"),
+        (Group::Other, "other-figures", "More sizes"),
     ] {
         let own: Vec<_> = figures.iter().filter(|f| f.group == group).collect();
         if !own.is_empty() {
@@ -108,13 +111,12 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
             },
         );
     }
-    for (r, name) in results.iter().zip(names) {
-        for part in rows::by_part(r) {
-            let title =
-                if many { format!("{} · {name}", part.title) } else { part.title.to_owned() };
-            let id = format!("rows-{}", out_id(part.name, many.then_some(name)));
-            add(&id, &title, tables::part(&part));
-        }
+    for (name, title) in parts(results) {
+        add(
+            &format!("rows-{}", anchor(&name)),
+            &title,
+            each(&|r| rows::by_part(r).iter().find(|part| part.name == name).map(tables::part)),
+        );
     }
     if results.iter().any(|r| !r.slopes.is_empty()) {
         add(
@@ -137,11 +139,21 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
     out
 }
 
+/// Name and title of each part that any result has rows of, in order.
+fn parts(results: &[Results]) -> Vec<(String, String)> {
+    let mut out: Vec<(String, String)> = Vec::new();
+    for part in results.iter().flat_map(rows::by_part) {
+        if !out.iter().any(|(name, _)| name == part.name) {
+            out.push((part.name.to_owned(), part.title.to_owned()));
+        }
+    }
+    out.sort_by_key(|(name, _)| rows::rank(name));
+    out
+}
+
 /// An anchor of letters, digits and dashes.
-fn out_id(part: &str, name: Option<&String>) -> String {
-    let text = format!("{part} {}", name.map(String::as_str).unwrap_or_default());
-    let dashed = text.trim().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    dashed.to_lowercase()
+fn anchor(name: &str) -> String {
+    name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")
 }
 
 fn masthead(results: &[Results], names: &[String], title: &str) -> Markup {
@@ -192,33 +204,40 @@ fn one_figure(figure: &Figure) -> Markup {
     html! {
         figure id=(figure.id) {
             h3 { (figure.title) }
-            div.chart data-kind=(figure.kind) role="img" aria-label=(figure.title) {}
+            div.chart data-kind=(figure.kind) data-unit=(figure.unit.as_str()) role="img" aria-label=(figure.title) {}
             // No text in it can end the script: `<` is written as an escape.
             script type="application/json" { (PreEscaped(figure.json.replace('<', "\\u003c"))) }
             figcaption {
                 @if !figure.caption.is_empty() { p { (figure.caption) } }
-                @if figure.lines.iter().any(|line| line.slope.is_some()) {
-                    ul.slopes { @for line in &figure.lines { (slope(line)) } }
+                @if figure.lines.iter().any(|l| !l.label.is_empty() || l.slope.is_some()) {
+                    ul.lines.names[figure.lines.iter().all(|l| l.slope.is_none())] {
+                        @for (at, one) in figure.lines.iter().enumerate() {
+                            li { (legend(at, one, figure.kind == "ways")) @if let Some(s) = &one.slope { (slope(s)) } }
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-fn slope(line: &figures::Line) -> Markup {
-    let Some(slope) = &line.slope else {
-        return html! {};
-    };
+/// A line's name, which a press turns off and on; page.js enables it.
+fn legend(at: usize, line: &Line, dots: bool) -> Markup {
     html! {
-        li {
-            span.swatch style={ "background:" (figures::colour(line.colour)) } {}
-            @if !line.label.is_empty() { (line.label) ": " }
-            b { (time(slope.ns_per_page)) " a page" }
-            " " span.ci { (interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds)) }
-            span.quiet { ", R² " (number(slope.r2)) }
-            @if let (Some(knee), Some(beyond)) = (slope.knee_bytes, slope.ns_per_page_beyond) {
-                span.quiet { "; beyond " (crate::format::bytes(knee)) " " (time(beyond)) " a page" }
-            }
+        button.line type="button" data-line=(at) aria-pressed="true" disabled {
+            (figures::swatch(line, dots)) " "
+            @if line.label.is_empty() { "slope" } @else { (line.label) }
+        }
+    }
+}
+
+fn slope(slope: &Slope) -> Markup {
+    html! {
+        " " b { (time(slope.ns_per_page)) " a page" }
+        " " span.ci { (interval(slope.ci, Unit::Nanoseconds)) }
+        ", " span.whole { "R² " (number(slope.r2)) }
+        @if let (Some(knee), Some(beyond)) = (slope.knee_bytes, slope.ns_per_page_beyond) {
+            "; beyond " (bytes(knee)) " " (time(beyond)) " a page"
         }
     }
 }

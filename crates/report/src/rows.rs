@@ -19,7 +19,7 @@ pub(crate) struct Part<'a> {
     pub name: &'a str,
     /// Heading.
     pub title: &'a str,
-    /// Rows of each case, as they were measured.
+    /// Rows of each case: those that vary in the same size together.
     pub cases: Vec<(&'a str, Vec<&'a Row>)>,
 }
 
@@ -46,11 +46,60 @@ pub(crate) fn by_part(results: &Results) -> Vec<Part<'_>> {
         }
     }
     for (_, rows) in parts.iter_mut().flat_map(|part| &mut part.cases) {
-        rows.sort_by(|a, b| a.params.partial_cmp(&b.params).unwrap_or(std::cmp::Ordering::Equal));
+        rows.sort_by_key(|row| order(row));
     }
-    let rank = |name| PARTS.iter().position(|(known, _)| *known == name).unwrap_or(PARTS.len());
     parts.sort_by_key(|part| rank(part.name));
     parts
+}
+
+/// A part's place on the page.
+pub(crate) fn rank(part: &str) -> usize {
+    PARTS.iter().position(|(known, _)| *known == part).unwrap_or(PARTS.len())
+}
+
+/// Parameters that say what is done with memory, and nothing where there is
+/// none: one row of size zero serves all their values.
+const TREATMENT: [&str; 2] = ["touch", "huge"];
+
+/// Whether a parameter is a size.
+pub(crate) fn is_size(name: &str) -> bool {
+    name.ends_with("bytes")
+}
+
+/// Sum of the sizes that a row asks for.
+pub(crate) fn size(row: &Row) -> u64 {
+    let sizes = row.params.keys().filter(|name| is_size(name));
+    sizes.filter_map(|name| number(&row.params, name)).fold(0, u64::saturating_add)
+}
+
+/// Whether `row`, one without any size, is where the line of `param` with the
+/// other parameters `rest` begins.
+pub(crate) fn begins(row: &Row, param: &str, rest: &Params) -> bool {
+    let Some(own) = without(&row.params, param) else {
+        return false;
+    };
+    let treatment = |name: &String| TREATMENT.contains(&name.as_str());
+    size(row) == 0
+        && own.keys().eq(rest.keys())
+        && own.iter().all(|(name, value)| treatment(name) || rest.get(name) == Some(value))
+}
+
+/// A row's place among those of its case: what varies if it has several sizes,
+/// then how, then how much.
+fn order(row: &Row) -> (Vec<&str>, Vec<String>, Vec<u64>) {
+    let numbers: Vec<(&str, u64)> = row
+        .params
+        .keys()
+        .filter_map(|name| Some((name.as_str(), number(&row.params, name)?)))
+        .collect();
+    let several = numbers.iter().filter(|(name, _)| is_size(name)).count() > 1;
+    let varies = numbers.iter().filter(|(name, n)| several && is_size(name) && *n > 0);
+    let words = row.params.values().filter(|value| !matches!(value, Value::Number(_)));
+    (
+        varies.map(|(name, _)| *name).collect(),
+        words.map(Value::to_string).collect(),
+        numbers.iter().map(|(_, n)| *n).collect(),
+    )
 }
 
 /// A parameter that is a number.

@@ -3,7 +3,7 @@
 use kumiki_measure::schema::{Results, Row, Skipped, Slope, Unit};
 use maud::{Markup, html};
 
-use crate::format::{bytes, count, interval, number, params, quantity, time, times, words};
+use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times, words};
 use crate::rows::{self, Part, Verdict};
 
 /// One part's rows.
@@ -17,7 +17,7 @@ pub(crate) fn part(part: &Part<'_>) -> Markup {
                     tr {
                         th scope="col" { "parameters" }
                         th.n scope="col" { "median" }
-                        th scope="col" { span.quiet { "0 … largest" } }
+                        th scope="col" { "½ … 2 × median" }
                         th.n scope="col" { "95 % CI" }
                         th.n scope="col" { "p99" }
                         th.n scope="col" { "min" }
@@ -28,9 +28,11 @@ pub(crate) fn part(part: &Part<'_>) -> Markup {
                 }
                 @for (case, rows) in &part.cases {
                     tbody {
-                        tr.case { th scope="rowgroup" colspan=(columns) { (case) } }
-                        @let scale = largest(rows);
-                        @for row in rows { (line(row, scale, crosses)) }
+                        @if let [row] = rows.as_slice() { (line(Some(case), row, crosses)) }
+                        @else {
+                            tr.case { th scope="rowgroup" colspan=(columns) { (case) } }
+                            @for row in rows { (line(None, row, crosses)) }
+                        }
                     }
                 }
             }
@@ -42,20 +44,17 @@ fn crosses(row: &Row) -> bool {
     rows::round_trips(row).is_some()
 }
 
-/// The right end of a case's bars.
-fn largest(rows: &[&Row]) -> f64 {
-    rows.iter().map(|row| row.ci[1].max(row.median)).fold(0.0, f64::max)
-}
-
-fn line(row: &Row, scale: f64, crosses: bool) -> Markup {
+/// A row; one that is alone in its case carries the case's name.
+fn line(case: Option<&str>, row: &Row, crosses: bool) -> Markup {
     html! {
         tr.disturbed[row.disturbed] {
             th scope="row" {
-                @if row.params.is_empty() { span.quiet { "–" } } @else { (params(&row.params)) }
+                @if let Some(case) = case { code { (case) } " " }
+                (params(&row.params))
                 @if row.disturbed { (reasons(row)) }
             }
             td.n { b { (quantity(row.median, row.unit)) } @if row.disturbed { " ⚠" } }
-            td { (bar(row, scale)) }
+            td { (bar(row)) }
             td.n { (interval(row.ci, row.unit)) }
             td.n { (quantity(row.p99, row.unit)) }
             td.n { (quantity(row.min, row.unit)) }
@@ -85,20 +84,27 @@ fn reasons(row: &Row) -> Markup {
     }
 }
 
-/// The median as a bar from zero, its interval as a darker band upon it. The
+/// How the samples spread around the median: a thin line from the smallest
+/// sample to p99, the interval as a band, from half the median to twice it. The
 /// numbers stand beside it, so it is hidden from screen readers.
-fn bar(row: &Row, scale: f64) -> Markup {
-    let share = |value: f64| {
-        if scale > 0.0 { (value / scale * 100.0).clamp(0.0, 100.0) } else { 0.0 }
+fn bar(row: &Row) -> Markup {
+    let at = |value: f64| {
+        let doublings = (value / row.median).log2();
+        if doublings.is_nan() { 50.0 } else { (50.0 + 50.0 * doublings).clamp(0.0, 100.0) }
     };
-    let (low, high) = (share(row.ci[0]), share(row.ci[1]));
-    // An interval narrower than a pixel still shows where it is.
-    let width = (high - low).max(1.0);
-    let left = low.min(100.0 - width);
+    let span = |a: f64, b: f64, least: f64| {
+        let (low, high) = (at(a.min(b)), at(a.max(b)));
+        // What is narrower than a pixel still shows where it is.
+        let wider = (least - (high - low)).max(0.0);
+        (format!("{:.1}", low - wider / 2.0), format!("{:.1}", high - low + wider))
+    };
+    let (x, width) = span(row.min, row.p99, 0.5);
+    let (ci_x, ci_width) = span(row.ci[0], row.ci[1], 1.5);
     html! {
         svg.bar viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
-            rect.median x="0" y="2" height="6" width=(format!("{:.2}", share(row.median))) {}
-            rect.ci x=(format!("{left:.2}")) y="0" height="10" width=(format!("{width:.2}")) {}
+            rect.middle x="49.7" y="0" width="0.6" height="10" {}
+            rect.spread x=(x) y="4" width=(width) height="2" {}
+            rect.interval x=(ci_x) y="1" width=(ci_width) height="8" {}
         }
     }
 }
@@ -126,7 +132,7 @@ pub(crate) fn slopes(slopes: &[Slope]) -> Markup {
                         tr {
                             th scope="row" { (slope.case) }
                             td { (words(&slope.param)) }
-                            td { (params(&slope.params)) }
+                            td { (fixed(&slope.params)) }
                             td.n { b { (time(slope.ns_per_page)) } }
                             td.n { (interval(slope.ci, Unit::Nanoseconds)) }
                             td.n { (time(slope.base_ns)) }

@@ -3,7 +3,7 @@
 
 use kumiki_measure::schema::{Results, Row, Slope, Unit, Value};
 
-use crate::format::{bytes, interval, number, quantity, time, times};
+use crate::format::{bytes, interval, quantity, time, times};
 use crate::rows::{self, find};
 
 /// Pages of 4 KiB in a MiB.
@@ -38,7 +38,7 @@ impl Sentence {
 
 /// Every sentence that the result can say, the most general first.
 pub fn sentences(results: &Results) -> Vec<Sentence> {
-    let say: [fn(&Results) -> Option<Sentence>; 13] = [
+    let say: [fn(&Results) -> Option<Sentence>; 14] = [
         system_call,
         clock,
         page_fault,
@@ -49,8 +49,9 @@ pub fn sentences(results: &Results) -> Vec<Sentence> {
         exec_base,
         exec_data,
         wake,
-        thread,
         switch,
+        thread,
+        signal,
         file,
     ];
     say.iter().filter_map(|sentence| sentence(results)).collect()
@@ -59,6 +60,11 @@ pub fn sentences(results: &Results) -> Vec<Sentence> {
 /// The first row of a case that says `wanted`.
 fn row<'a>(r: &'a Results, case: &str, wanted: &[(&str, Value)]) -> Option<&'a Row> {
     find(r, case, wanted).next()
+}
+
+/// A case's row with the least size.
+fn least<'a>(r: &'a Results, case: &str) -> Option<&'a Row> {
+    find(r, case, &[]).min_by_key(|row| rows::size(row))
 }
 
 fn system_call(r: &Results) -> Option<Sentence> {
@@ -76,24 +82,17 @@ fn clock(r: &Results) -> Option<Sentence> {
 }
 
 fn page_fault(r: &Results) -> Option<Sentence> {
-    let row = row(r, "memory.fault.anon", &[("huge", false.into())])?;
-    Some(Sentence::of_row(row, "The first touch of a page costs ", "."))
-}
-
-/// Sum of the sizes that a row asks for.
-fn size(row: &Row) -> u64 {
-    let sizes = row.params.iter().filter(|(name, _)| name.ends_with("_bytes"));
-    sizes.filter_map(|(name, _)| rows::number(&row.params, name)).sum()
+    let row = row(r, "memory.fault.anon", &[("touch", "write".into())])?;
+    Some(Sentence::of_row(row, "The first write to a page of fresh memory costs ", "."))
 }
 
 fn fork_base(r: &Results) -> Option<Sentence> {
-    let row = find(r, "process.fork", &[]).min_by_key(|row| size(row))?;
-    let what = match size(row) {
-        0 => "A small process forks".to_owned(),
-        n => format!("A process of {} forks", bytes(n)),
+    let row = least(r, "process.fork")?;
+    let before = match rows::size(row) {
+        0 => "The smallest process forks in ".to_owned(),
+        n => format!("A process of {} forks in ", bytes(n)),
     };
-    Some(Sentence::of_row(row, what, ", its child's exit and the wait included."))
-        .map(|s| Sentence { before: format!("{} in ", s.before), ..s })
+    Some(Sentence::of_row(row, before, ", its child’s exit and the wait included."))
 }
 
 fn written(huge: bool) -> [(&'static str, Value); 2] {
@@ -123,15 +122,16 @@ fn fork_slope(r: &Results) -> Option<Sentence> {
 fn fork_huge(r: &Results) -> Option<Sentence> {
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true))?;
     let ordinary = rows::slope(r, "process.fork", "anon_bytes", &written(false));
-    let gain = ordinary.map(|o| o.ns_per_page / huge.ns_per_page).filter(|gain| *gain > 0.0);
-    let after = match gain {
-        Some(gain) => format!(" per MiB, 1/{} of that.", number(gain)),
+    // A ratio to nothing, or to noise below nothing, says nothing.
+    let less = ordinary.map(|o| o.ns_per_page / huge.ns_per_page);
+    let after = match less.filter(|less| huge.ci[0] > 0.0 && *less > 1.0) {
+        Some(less) => format!(" per MiB, {} less.", times(less)),
         None => " per MiB.".to_owned(),
     };
     Some(per_mib(r, huge, "In huge pages the same memory costs fork ", after))
 }
 
-/// The best way to spawn that does not depend on the parent's size.
+/// Whether starting a program depends on the size of who starts it.
 fn spawn(r: &Results) -> Option<Sentence> {
     let sized = |case| {
         let mut rows: Vec<_> = find(r, case, &[])
@@ -142,11 +142,14 @@ fn spawn(r: &Results) -> Option<Sentence> {
     };
     let flat = sized("process.spawn.posix_spawn");
     let ((_, first), (largest, last)) = (*flat.first()?, *flat.last()?);
-    let mut after = format!(" from a parent of {}", bytes(largest));
+    let mut after = match largest {
+        0 => " from a small parent".to_owned(),
+        _ => format!(" from a parent of {}", bytes(largest)),
+    };
     if flat.len() > 1 {
-        after += &format!(" and {} from a small one", time(first.median));
+        after += &format!(" and in {} from a small one", time(first.median));
     }
-    let fork = sized("process.spawn.fork");
+    let fork = sized("process.spawn.fork_exec");
     if let Some((_, fork)) = fork.iter().find(|(size, _)| *size == largest) {
         after += &format!("; fork and exec take {}", time(fork.median));
     }
@@ -154,8 +157,8 @@ fn spawn(r: &Results) -> Option<Sentence> {
 }
 
 fn exec_base(r: &Results) -> Option<Sentence> {
-    let row = find(r, "process.exec", &[]).min_by_key(|row| size(row))?;
-    Some(Sentence::of_row(row, "exec of a small static program costs ", "."))
+    let row = least(r, "process.exec")?;
+    Some(Sentence::of_row(row, "exec of the smallest static program costs ", "."))
 }
 
 fn exec_data(r: &Results) -> Option<Sentence> {
@@ -165,27 +168,44 @@ fn exec_data(r: &Results) -> Option<Sentence> {
 }
 
 fn wake(r: &Results) -> Option<Sentence> {
-    let row = row(r, "ipc.futex", &[("cpu", "other".into())])?;
-    let after = match (rows::round_trips(row), row.round_trip_ns) {
-        (Some(ratio), Some(ns)) => {
-            format!(", {} the raw cache-line round trip of {}.", times(ratio), time(ns))
-        }
-        _ => ".".to_owned(),
-    };
-    Some(Sentence::of_row(row, "Waking a thread on the other cpu takes ", after))
-}
-
-fn thread(r: &Results) -> Option<Sentence> {
-    let row = row(r, "thread.create", &[])?;
-    Some(Sentence::of_row(row, "A thread is created and joined in ", "."))
+    let case = "thread.wake.round_trip";
+    let other = row(r, case, &[("cpu", "other".into())])?;
+    let mut after = String::new();
+    if let (Some(ratio), Some(ns)) = (rows::round_trips(other), other.round_trip_ns) {
+        after += &format!(", {} the raw cache-line round trip of {}", times(ratio), time(ns));
+    }
+    if let Some(same) = row(r, case, &[("cpu", "same".into())]) {
+        after += &format!("; on the same cpu {}", time(same.median));
+    }
+    let before = "Waking a thread on another cpu and being woken by it takes ";
+    Some(Sentence::of_row(other, before, after + "."))
 }
 
 fn switch(r: &Results) -> Option<Sentence> {
-    let row = find(r, "thread.switch", &[]).min_by_key(|row| size(row))?;
-    Some(Sentence::of_row(row, "A context switch costs ", "."))
+    let ring = |n: u64| [("processes", n.into()), ("working_set_bytes", 0u64.into())];
+    let case = "thread.context_switch";
+    let two = row(r, case, &ring(2))?;
+    let after = match row(r, case, &ring(1)) {
+        Some(one) => format!("; without the switch {}.", time(one.median)),
+        None => ".".to_owned(),
+    };
+    let before = "Handing a byte to another process on the same cpu takes ";
+    Some(Sentence::of_row(two, before, after))
+}
+
+fn thread(r: &Results) -> Option<Sentence> {
+    let case = "thread.create.pthread";
+    let row = row(r, case, &[("cpu", "same".into())]).or_else(|| least(r, case))?;
+    Some(Sentence::of_row(row, "A thread is created and joined in ", "."))
+}
+
+fn signal(r: &Results) -> Option<Sentence> {
+    let row = row(r, "signal.catch", &[])?;
+    Some(Sentence::of_row(row, "A signal to oneself is sent and caught in ", "."))
 }
 
 fn file(r: &Results) -> Option<Sentence> {
-    let row = row(r, "file.open_close", &[])?;
-    Some(Sentence::of_row(row, "Opening and closing a file costs ", "."))
+    let depth = |row: &&Row| rows::number(&row.params, "depth");
+    let row = find(r, "file.open_close", &[]).min_by_key(depth)?;
+    Some(Sentence::of_row(row, "A file is opened and closed in ", "."))
 }

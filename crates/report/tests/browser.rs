@@ -235,7 +235,7 @@ fn charts_are_drawn(page: &Open) {
     assert!(charts >= 10.0, "{charts} charts");
     let empty = page.eval(
         "[...document.querySelectorAll('.chart')].filter((c) => !c.data?.length ||
-          !c.querySelector('.scatterlayer .trace')).map((c) => c.parentElement.id)",
+          !c.querySelector('.scatterlayer .trace .point')).map((c) => c.parentElement.id)",
     );
     assert_eq!(empty, serde_json::json!([]), "charts without a line");
     for id in ["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"] {
@@ -261,7 +261,7 @@ fn it_fits_and_is_readable(page: &Open, name: &str) {
                 ".rows .n",
                 "thead th",
                 "#fork-data .xtick text",
-                "#fork-data .legendtext",
+                "#fork-data button.line",
                 "#fork-data .ytitle, #fork-data .xtitle",
             ] {
                 let contrast = page.number(&format!("({CONTRAST})({text:?})"));
@@ -283,14 +283,10 @@ fn it_fits_and_is_readable(page: &Open, name: &str) {
 fn a_legend_entry_hides_its_line(page: &Open) {
     let lines = "document.querySelectorAll('#fork-data .scatterlayer .trace').length";
     let before = page.number(lines);
-    page.eval("document.getElementById('fork-data').scrollIntoView()");
-    page.tab.wait_for_element("#fork-data .legend .traces .legendtoggle").expect("a legend entry");
-    // plotly.js listens to the pointer going down and up.
-    page.eval(
-        "(() => { const t = document.querySelector('#fork-data .legend .traces .legendtoggle');
-           for (const type of ['mousedown', 'mouseup']) t.dispatchEvent(new MouseEvent(type, { bubbles: true })); })()",
-    );
+    page.eval("document.querySelector('#fork-data button.line').click()");
     page.wait_for(&format!("{lines} === {}", before - 1.0));
+    page.eval("document.querySelector('#fork-data button.line').click()");
+    page.wait_for(&format!("{lines} === {before}"));
 }
 
 fn axes_have_binary_ticks(page: &Open) {

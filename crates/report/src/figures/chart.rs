@@ -2,16 +2,16 @@
 //! style sheet's; what is drawn here is right on light and on dark ground.
 
 use kumiki_measure::schema::Unit;
+use maud::{Markup, html};
 use plotly::color::Rgba;
 use plotly::common::{
-    Anchor, DashType, ErrorData, ErrorType, Font, Label, Line, Marker, MarkerSymbol, Mode,
-    Orientation, Title,
+    DashType, ErrorData, ErrorType, Font, Label, Line as Stroke, Marker, MarkerSymbol, Mode, Title,
 };
 use plotly::configuration::{DisplayModeBar, ModeBarButtonName};
-use plotly::layout::{
-    Axis, AxisType, CategoryOrder, DragMode, HoverMode, Legend, Margin, RangeMode,
-};
+use plotly::layout::{Axis, AxisType, CategoryOrder, DragMode, HoverMode, Margin, RangeMode};
 use plotly::{Configuration, Layout, Plot, Scatter};
+
+use super::Line;
 
 /// Each at least 3 : 1 against both grounds of the page.
 const PALETTE: [&str; 9] = [
@@ -20,26 +20,44 @@ const PALETTE: [&str; 9] = [
 ];
 
 /// The palette's colour of a line.
-pub(crate) fn colour(index: usize) -> &'static str {
+fn colour(index: usize) -> &'static str {
     PALETTE[index % PALETTE.len()]
 }
 
-fn dash(variant: usize) -> DashType {
-    match variant % 4 {
-        0 => DashType::Solid,
-        1 => DashType::Dash,
-        2 => DashType::Dot,
-        _ => DashType::DashDot,
-    }
+/// Dashes of lines, for plotly.js and for SVG.
+const DASHES: [(DashType, &str); 4] = [
+    (DashType::Solid, "none"),
+    (DashType::Dash, "5 3"),
+    (DashType::Dot, "2 2"),
+    (DashType::DashDot, "5 2 2 2"),
+];
+
+/// Markers, for plotly.js and as SVG paths in the middle of a swatch.
+const MARKERS: [(MarkerSymbol, &str); 5] = [
+    (MarkerSymbol::Circle, "M10 5a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"),
+    (MarkerSymbol::Square, "M10.5 1.5h7v7h-7z"),
+    (MarkerSymbol::Diamond, "M14 0l5 5-5 5-5-5z"),
+    (MarkerSymbol::TriangleUp, "M14 .5l4.5 8h-9z"),
+    (MarkerSymbol::TriangleDown, "M14 9.5l4.5-8h-9z"),
+];
+
+fn dash(variant: usize) -> &'static (DashType, &'static str) {
+    &DASHES[variant % DASHES.len()]
 }
 
-fn symbol(variant: usize) -> MarkerSymbol {
-    match variant % 5 {
-        0 => MarkerSymbol::Circle,
-        1 => MarkerSymbol::Square,
-        2 => MarkerSymbol::Diamond,
-        3 => MarkerSymbol::TriangleUp,
-        _ => MarkerSymbol::X,
+fn symbol(variant: usize) -> &'static (MarkerSymbol, &'static str) {
+    &MARKERS[variant % MARKERS.len()]
+}
+
+/// A line, or a set of dots, as the legend shows it.
+pub(crate) fn swatch(line: &Line, dots: bool) -> Markup {
+    let colour = colour(line.colour);
+    let (dash, shape) = (dash(line.variant).1, symbol(line.variant).1);
+    html! {
+        svg.swatch viewBox="0 0 28 10" width="28" height="10" aria-hidden="true" {
+            @if !dots { path d="M0 5H28" stroke=(colour) stroke-width="2" stroke-dasharray=(dash) {} }
+            path d=(shape) fill=(colour) {}
+        }
     }
 }
 
@@ -75,8 +93,8 @@ pub(super) struct Axes {
     pub size: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// Whether the values' axis is logarithmic from the start.
-    pub log: bool,
+    /// Logarithmic from the start: the size, the values.
+    pub log: [bool; 2],
 }
 
 /// plotly.js reads a little HTML in its texts; ours are plain.
@@ -84,7 +102,7 @@ fn plain(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Values for an axis: seconds, so that its SI prefixes fit, or GB/s.
+/// Values for an axis: seconds or GB/s.
 fn on_axis(value: f64, unit: Unit) -> f64 {
     match unit {
         Unit::Nanoseconds => value * 1e-9,
@@ -92,16 +110,13 @@ fn on_axis(value: f64, unit: Unit) -> f64 {
     }
 }
 
-fn value_axis(unit: Unit, log: bool) -> Axis {
-    let axis = Axis::new()
+/// An axis; page.js sets its ticks.
+fn axis(log: bool) -> Axis {
+    Axis::new()
         .type_(if log { AxisType::Log } else { AxisType::Linear })
         .range_mode(RangeMode::ToZero)
         .auto_margin(true)
-        .tick_length(4);
-    match unit {
-        Unit::Nanoseconds => axis.tick_format("~s").tick_suffix("s"),
-        Unit::GigabytesPerSecond => axis.tick_suffix(" GB/s"),
-    }
+        .tick_length(4)
 }
 
 fn error_bars(points: &[Point], unit: Unit, colour: &'static str) -> ErrorData {
@@ -121,9 +136,9 @@ fn marker(series: &Series, size: usize) -> Marker {
     let fills = series.points.iter().map(|p| if p.disturbed { "rgba(0,0,0,0)" } else { colour });
     Marker::new()
         .size(size)
-        .symbol(symbol(series.variant))
+        .symbol(symbol(series.variant).0.clone())
         .color_array(fills.collect())
-        .line(Line::new().width(1.5).color(colour))
+        .line(Stroke::new().width(1.5).color(colour))
 }
 
 fn hover(series: &Series) -> Vec<String> {
@@ -131,27 +146,21 @@ fn hover(series: &Series) -> Vec<String> {
     series.points.iter().map(text).collect()
 }
 
-fn layout(entries: usize) -> Layout {
+/// What all charts share. The legend is the page's own: one within the chart
+/// takes the chart's room.
+fn layout() -> Layout {
     let clear = || Rgba::new(0, 0, 0, 0.0);
     Layout::new()
         .auto_size(true)
+        .height(320)
         .paper_background_color(clear())
         .plot_background_color(clear())
         .font(Font::new().family("system-ui, sans-serif").size(12))
-        .margin(Margin::new().left(8).right(12).top(8).bottom(8))
+        .margin(Margin::new().left(8).right(12).top(14).bottom(8))
         .hover_mode(HoverMode::Closest)
         .hover_label(Label::new().font(Font::new().size(12)).align("left"))
         .drag_mode(DragMode::Zoom)
-        .show_legend(entries > 1)
-        .legend(
-            Legend::new()
-                .orientation(Orientation::Horizontal)
-                .x(0.0)
-                .x_anchor(Anchor::Left)
-                .y(1.02)
-                .y_anchor(Anchor::Bottom)
-                .background_color(clear()),
-        )
+        .show_legend(false)
 }
 
 fn finish(mut plot: Plot, layout: Layout) -> String {
@@ -161,6 +170,7 @@ fn finish(mut plot: Plot, layout: Layout) -> String {
         Configuration::new()
             .responsive(true)
             .display_logo(false)
+            .show_tips(false)
             .display_mode_bar(DisplayModeBar::Hover)
             .mode_bar_buttons_to_remove(vec![AutoScale2d, Lasso2d, Select2d]),
     );
@@ -178,19 +188,18 @@ pub(super) fn lines(axes: &Axes, series: &[Series]) -> String {
             Scatter::new(x, y)
                 .name(plain(&one.label))
                 .mode(Mode::LinesMarkers)
-                .line(Line::new().color(colour).width(2.0).dash(dash(one.variant)))
+                .clip_on_axis(false)
+                .line(Stroke::new().color(colour).width(2.0).dash(dash(one.variant).0.clone()))
                 .marker(marker(one, 7))
                 .error_y(error_bars(&one.points, axes.unit, colour))
                 .hover_text_array(hover(one))
                 .hover_template("%{hovertext}<extra></extra>"),
         );
     }
-    let sizes = Axis::new()
-        .title(Title::with_text(plain(&axes.size)))
-        .range_mode(RangeMode::ToZero)
-        .auto_margin(true)
-        .tick_length(4);
-    finish(plot, layout(series.len()).x_axis(sizes).y_axis(value_axis(axes.unit, axes.log)))
+    let [log_size, log_value] = axes.log;
+    let sizes = axis(log_size).title(Title::with_text(plain(&axes.size)));
+    let layout = layout().x_axis(sizes).y_axis(axis(log_value));
+    finish(plot, layout)
 }
 
 /// Values of ways, one below the other; `ways` names each place from the top.
@@ -217,7 +226,7 @@ pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
         .category_array(ways.iter().rev().cloned().collect::<Vec<_>>())
         .range(vec![-0.6, ways.len() as f64 - 0.4])
         .auto_margin(true);
-    let height = 96 + 26 * ways.len();
-    let layout = layout(series.len()).height(height);
-    finish(plot, layout.x_axis(value_axis(unit, true)).y_axis(places))
+    let height = 60 + 26 * ways.len();
+    let layout = layout().height(height);
+    finish(plot, layout.x_axis(axis(true)).y_axis(places))
 }

@@ -1,10 +1,9 @@
-//! Ways of doing one thing, one below the other: latency between two tasks, and
-//! ways to start a program.
+//! Ways of doing one thing, one below the other.
 
-use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
+use kumiki_measure::schema::{Params, Results, Row, Unit};
 
 use super::chart::{self, Point, Series};
-use super::{Figure, Group};
+use super::{Figure, Group, Line};
 use crate::format::{self, interval, quantity, time, times};
 use crate::rows;
 
@@ -13,50 +12,65 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
     latency(results, names).into_iter().collect()
 }
 
-/// Latency of each way to talk, at its smallest message; dots by placement.
+/// Round trip of each way to talk, at its smallest message; dots by placement.
 fn latency(results: &[Results], names: &[String]) -> Option<Figure> {
-    let mut ways: Vec<String> = Vec::new();
-    let mut series: Vec<Series> = Vec::new();
+    let mut rows: Vec<(usize, &Row)> = Vec::new();
     for (result, r) in results.iter().enumerate() {
-        for row in smallest(r.rows.iter().filter(|row| is_latency(row)).collect()) {
-            let (placement, way) = way(row);
-            let at = ways.iter().position(|w| *w == way).unwrap_or_else(|| {
-                ways.push(way.clone());
-                ways.len() - 1
-            });
-            let label = match (names.len() > 1, placement.is_empty()) {
-                (true, true) => names[result].clone(),
-                (true, false) => format!("{}: {placement}", names[result]),
-                (false, _) => placement,
-            };
-            let point = point(at, row, &way, &label);
-            match series.iter_mut().find(|s| s.label == label) {
-                Some(one) => one.points.push(point),
-                None => {
-                    let (colour, variant) = (series.len(), series.len());
-                    series.push(Series { label, colour, variant, points: vec![point] });
-                }
-            }
+        let all = r.rows.iter().filter(|row| is_round_trip(row)).collect();
+        rows.extend(smallest(all).into_iter().map(|row| (result, row)));
+    }
+    // Fastest first, by the fastest placement.
+    let mut ways: Vec<(String, f64)> = Vec::new();
+    for (_, row) in &rows {
+        let (_, name) = way(row);
+        match ways.iter_mut().find(|(way, _)| *way == name) {
+            Some((_, best)) => *best = best.min(row.median),
+            None => ways.push((name, row.median)),
         }
     }
     if ways.len() < 2 {
         return None;
     }
+    ways.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let ways: Vec<String> = ways.into_iter().map(|(way, _)| way).collect();
+
+    let mut series: Vec<Series> = Vec::new();
+    for (result, row) in rows {
+        let (placement, way) = way(row);
+        let label = match (names.len() > 1, placement.is_empty()) {
+            (true, true) => names[result].clone(),
+            (true, false) => format!("{}: {placement}", names[result]),
+            (false, _) => placement,
+        };
+        let at = ways.iter().position(|w| *w == way).unwrap_or_default();
+        let point = point(at, row, &way, &label);
+        match series.iter_mut().find(|s| s.label == label) {
+            Some(one) => one.points.push(point),
+            None => {
+                let (colour, variant) = (series.len(), series.len());
+                series.push(Series { label, colour, variant, points: vec![point] });
+            }
+        }
+    }
     Some(Figure {
-        id: "ipc-latency".to_owned(),
+        id: "round-trips".to_owned(),
         group: Group::Beyond,
-        title: "latency between two tasks".to_owned(),
-        caption: "Each way at its smallest message. What goes to another cpu that sleeps pays \
-                  for waking it."
+        title: "round trip between two tasks".to_owned(),
+        caption: "There and back, each way at its smallest message. Who sleeps on another cpu \
+                  must be woken, twice a round trip."
             .to_owned(),
         kind: "ways",
+        unit: Unit::Nanoseconds,
         json: chart::dots(Unit::Nanoseconds, &ways, &series),
-        lines: Vec::new(),
+        lines: series.iter().map(Line::of).collect(),
     })
 }
 
-fn is_latency(row: &Row) -> bool {
-    rows::part_of(&row.case) == "ipc" && row.unit == Unit::Nanoseconds
+/// Round trips of processes, and those of two threads beside them.
+fn is_round_trip(row: &Row) -> bool {
+    let process = row.case.starts_with("ipc.") && row.case.ends_with(".latency");
+    let thread = ["thread.wake.round_trip", "thread.condvar"].contains(&row.case.as_str());
+    (process || thread) && row.unit == Unit::Nanoseconds
 }
 
 /// Of rows that differ only in their size, the one with the smallest.
@@ -80,13 +94,16 @@ fn way(row: &Row) -> (String, String) {
     let mut rest: Params = row.params.clone();
     rest.remove("bytes");
     let placement = match rest.remove("cpu") {
-        Some(Value::Word(word)) => format!("{word} cpu"),
-        Some(other) => format!("cpu {other}"),
+        Some(cpu) => format::param("cpu", &cpu),
         None => String::new(),
     };
-    let case = row.case.strip_prefix("ipc.").unwrap_or(&row.case).replace('_', " ");
+    let case = match row.case.as_str() {
+        "thread.wake.round_trip" => "futex, two threads",
+        "thread.condvar" => "condition variable, two threads",
+        other => other.trim_start_matches("ipc.").trim_end_matches(".latency"),
+    };
     let way = match format::params(&rest) {
-        words if words.is_empty() => case,
+        words if words.is_empty() => case.to_owned(),
         words => format!("{case}, {words}"),
     };
     (placement, way)

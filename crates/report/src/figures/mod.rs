@@ -3,12 +3,12 @@
 
 mod chart;
 mod dots;
+mod known;
 mod sweep;
 
-use kumiki_measure::schema::Results;
+use kumiki_measure::schema::{Results, Slope, Unit};
 
-pub(crate) use chart::colour;
-pub(crate) use sweep::Line;
+pub(crate) use chart::swatch;
 
 /// Where on the page a figure stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +33,31 @@ pub(crate) struct Figure {
     pub caption: String,
     /// What page.js must know beside the chart: `sizes` or `ways`.
     pub kind: &'static str,
+    /// What its values count.
+    pub unit: Unit,
     /// Data, layout and configuration for plotly.js.
     pub json: String,
-    /// The lines, for the slopes beside the chart.
+    /// Its lines, in the order in which they are drawn.
     pub lines: Vec<Line>,
+}
+
+/// One line of a figure, or one set of dots.
+pub(crate) struct Line {
+    /// What is special about it; nothing if it is the only one.
+    pub label: String,
+    /// Its place in the palette.
+    pub colour: usize,
+    /// Its dash and marker.
+    pub variant: usize,
+    /// How it grows, if a slope was fitted.
+    pub slope: Option<Slope>,
+}
+
+impl Line {
+    fn of(series: &chart::Series) -> Self {
+        let chart::Series { label, colour, variant, .. } = series;
+        Line { label: label.clone(), colour: *colour, variant: *variant, slope: None }
+    }
 }
 
 /// All figures that these results can fill. `names` are the results' names.

@@ -1,245 +1,135 @@
 //! Cost against one size, a line for each result and each set of the other
 //! parameters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
+use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
 
 use super::chart::{self, Axes, Point, Series};
-use super::{Figure, Group};
+use super::known::{KNOWN, Known};
+use super::{Figure, Group, Line};
 use crate::format::{self, interval, quantity};
 use crate::rows;
 
 /// Sizes that a case must have been measured at to get a figure unasked.
 const SIZES: usize = 3;
 
-/// A figure that this page knows.
-struct Known {
-    id: &'static str,
-    title: &'static str,
-    /// Cases, by their whole name.
-    cases: &'static [&'static str],
-    param: &'static str,
-    /// Axis label of the size.
-    axis: &'static str,
-    group: Group,
-    caption: &'static str,
-    /// Figures that differ by orders of magnitude.
-    log: bool,
-}
-
-const FORK: &[&str] = &["process.fork"];
-const EXEC: &[&str] = &["process.exec"];
-
-/// The paper's figures in its order, then ours.
-const KNOWN: [Known; 8] = [
-    Known {
-        id: "fork-data",
-        title: "fork against initialised data",
-        cases: FORK,
-        param: "data_bytes",
-        axis: "initialised data",
-        group: Group::Paper,
-        caption: "Figure 3-2 of the paper. The parent forks, the child exits at once, the parent \
-                  waits: one time for all three, as in the paper.",
-        log: false,
-    },
-    Known {
-        id: "fork-bss",
-        title: "fork against bss",
-        cases: FORK,
-        param: "bss_bytes",
-        axis: "bss",
-        group: Group::Paper,
-        caption: "Figure 3-3 of the paper. Pages of bss that were never touched do not exist yet, \
-                  so fork has nothing to copy for them.",
-        log: false,
-    },
-    Known {
-        id: "fork-stack",
-        title: "fork against stack",
-        cases: FORK,
-        param: "stack_bytes",
-        axis: "stack",
-        group: Group::Paper,
-        caption: "Figure 3-4 of the paper.",
-        log: false,
-    },
-    Known {
-        id: "exec-data",
-        title: "exec against initialised data",
-        cases: EXEC,
-        param: "data_bytes",
-        axis: "initialised data",
-        group: Group::Paper,
-        caption: "Figure 4-2 of the paper. Two programs exec each other; the new one touches its \
-                  data as the line says, so its page faults are part of the cost.",
-        log: false,
-    },
-    Known {
-        id: "exec-bss",
-        title: "exec against bss",
-        cases: EXEC,
-        param: "bss_bytes",
-        axis: "bss",
-        group: Group::Paper,
-        caption: "Figure 4-3 of the paper.",
-        log: false,
-    },
-    Known {
-        id: "exec-args",
-        title: "exec against arguments",
-        cases: EXEC,
-        param: "args_bytes",
-        axis: "arguments",
-        group: Group::Paper,
-        caption: "Figure 4-4 of the paper. Arguments are copied into the new address space; in \
-                  1991 as today the cost is a straight line.",
-        log: false,
-    },
-    Known {
-        id: "fork-anon",
-        title: "fork against resident memory",
-        cases: FORK,
-        param: "anon_bytes",
-        axis: "anonymous memory of the parent",
-        group: Group::Beyond,
-        caption: "Anonymous memory, in ordinary and in huge pages. A huge page has one entry to \
-                  copy where 512 ordinary ones have 512.",
-        log: false,
-    },
-    Known {
-        id: "exec-env",
-        title: "exec against environment",
-        cases: EXEC,
-        param: "env_bytes",
-        axis: "environment",
-        group: Group::Beyond,
-        caption: "The environment is copied as the arguments are.",
-        log: false,
-    },
-];
-
-/// One line of a figure.
-pub(crate) struct Line {
-    /// Its place in the palette.
-    pub colour: usize,
-    /// What is special about it.
-    pub label: String,
-    /// How it grows, if a slope was fitted.
-    pub slope: Option<Slope>,
-}
-
 /// A line's rows before it is drawn.
 struct Raw<'a> {
     result: usize,
     case: &'a str,
+    /// The other parameters.
     rest: Params,
     rows: Vec<(u64, &'a Row)>,
 }
 
-/// Every figure that the results can fill.
+/// Every figure that the results can fill: the known ones, then for each part
+/// the cases that were measured at [`SIZES`] sizes or more and are in none.
 pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
     let mut out = Vec::new();
     for known in &KNOWN {
-        let raws = collect(results, known.cases, known.param, Unit::Nanoseconds);
-        out.extend(draw(known, raws, results, names));
-    }
-    out.extend(spawns(results, names));
-    for (case, param, unit) in others(results) {
-        let raws = collect(results, &[case], param, unit);
-        let title = format!("{case} against {}", axis_label(param));
+        let lines = collect(results, known.param, |row| belongs(known, row));
         let about = About {
-            id: format!("{}-{}", case.replace('.', "-"), param.replace('_', "-")),
-            title,
-            caption: String::new(),
-            axis: axis_label(param),
-            group: Group::Other,
-            unit,
-            log: false,
+            id: known.id.to_owned(),
+            title: known.title.to_owned(),
+            caption: known.caption.to_owned(),
+            group: known.group,
+            axes: Axes { size: known.axis.to_owned(), unit: known.unit, log: known.log },
         };
-        out.extend(figure(about, raws, results, names));
+        out.extend(figure(about, known.param, lines, results, names));
+    }
+    for Other { part, param, unit, cases } in others(results) {
+        let wanted = |row: &Row| row.unit == unit && cases.contains_key(row.case.as_str());
+        let lines = collect(results, param, wanted);
+        let size = if param == "bytes" { "size".to_owned() } else { format::words(param) };
+        let about = About {
+            id: format!("other-{part}-{}", param.replace('_', "-")),
+            title: format!("{part}: by {size}"),
+            caption: String::new(),
+            group: Group::Other,
+            axes: Axes { size, unit, log: [true, true] },
+        };
+        out.extend(figure(about, param, lines, results, names));
     }
     out
 }
 
-/// Ways to start a program from parents of different sizes: one line a case.
-fn spawns(results: &[Results], names: &[String]) -> Option<Figure> {
-    let cases = distinct(results.iter().flat_map(|r| &r.rows).filter_map(|row| {
-        let sized = rows::number(&row.params, "anon_bytes").is_some();
-        (sized && is_spawn(&row.case)).then_some(row.case.as_str())
-    }));
-    let raws = collect(results, &cases, "anon_bytes", Unit::Nanoseconds);
-    let about = About {
-        id: "spawn-anon".to_owned(),
-        title: "ways to start a program, against the parent's memory".to_owned(),
-        caption: "fork copies the parent's page tables; the others borrow or skip them, so they \
-                  stay flat whatever the parent's size."
-            .to_owned(),
-        axis: "anonymous memory of the parent".to_owned(),
-        group: Group::Beyond,
-        unit: Unit::Nanoseconds,
-        log: true,
-    };
-    figure(about, raws, results, names)
+fn belongs(known: &Known, row: &Row) -> bool {
+    let placed = known.only.is_none_or(|(name, word)| {
+        row.params.get(name).is_none_or(|value| *value == Value::from(word))
+    });
+    (known.cases)(&row.case) && row.unit == known.unit && placed
 }
 
-/// Whether a case starts a program from a parent of a chosen size.
-fn is_spawn(case: &str) -> bool {
-    case.starts_with("process.spawn")
+/// A figure that nobody asked for: a part's cases that vary in one size.
+struct Other<'a> {
+    part: &'a str,
+    param: &'a str,
+    unit: Unit,
+    /// Each case with its sizes.
+    cases: BTreeMap<&'a str, BTreeSet<u64>>,
 }
 
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut out: Vec<&str> = Vec::new();
-    for name in names {
-        if !out.contains(&name) {
-            out.push(name);
-        }
-    }
-    out
-}
-
-/// Cases and sizes that no known figure shows, each with at least [`SIZES`].
-fn others(results: &[Results]) -> Vec<(&str, &str, Unit)> {
-    let mut sweeps: Vec<((&str, &str, Unit), BTreeSet<u64>)> = Vec::new();
+fn others(results: &[Results]) -> Vec<Other<'_>> {
+    let mut out: Vec<Other<'_>> = Vec::new();
     for row in results.iter().flat_map(|r| &r.rows) {
-        for (name, value) in &row.params {
-            let Value::Number(size) = value else { continue };
-            let known = KNOWN.iter().any(|k| k.cases.contains(&&*row.case) && k.param == name);
-            if !name.ends_with("bytes") || known || is_spawn(&row.case) {
+        for param in row.params.keys().filter(|name| rows::is_size(name)) {
+            let Some(size) = rows::number(&row.params, param) else { continue };
+            if KNOWN.iter().any(|known| known.param == param && belongs(known, row)) {
                 continue;
             }
-            let key = (row.case.as_str(), name.as_str(), row.unit);
-            match sweeps.iter_mut().find(|(k, _)| *k == key) {
-                Some((_, sizes)) => drop(sizes.insert(*size)),
-                None => sweeps.push((key, BTreeSet::from([*size]))),
-            }
+            let (part, unit) = (rows::part_of(&row.case), row.unit);
+            let same = |o: &Other<'_>| (o.part, o.param, o.unit) == (part, param.as_str(), unit);
+            let at = out.iter().position(same).unwrap_or_else(|| {
+                out.push(Other { part, param, unit, cases: BTreeMap::new() });
+                out.len() - 1
+            });
+            out[at].cases.entry(&row.case).or_default().insert(size);
         }
     }
-    sweeps.retain(|(_, sizes)| sizes.len() >= SIZES);
-    sweeps.into_iter().map(|(key, _)| key).collect()
+    for other in &mut out {
+        other.cases.retain(|_, sizes| sizes.len() >= SIZES);
+    }
+    out
 }
 
-/// Rows by line; only lines with two points or more.
-fn collect<'a>(results: &'a [Results], cases: &[&str], param: &str, unit: Unit) -> Vec<Raw<'a>> {
+/// Rows by line; only lines with two points or more. A row without any size is
+/// measured once: it begins each line that differs only in what is done with
+/// memory.
+fn collect<'a>(results: &'a [Results], param: &str, wanted: impl Fn(&Row) -> bool) -> Vec<Raw<'a>> {
     let mut lines: Vec<Raw<'a>> = Vec::new();
     for (result, r) in results.iter().enumerate() {
-        for row in r.rows.iter().filter(|row| row.unit == unit && cases.contains(&&*row.case)) {
+        let first = lines.len();
+        let rows = || r.rows.iter().filter(|row| wanted(row));
+        for row in rows() {
             let Some(size) = rows::number(&row.params, param) else {
                 continue;
             };
             let Some(rest) = rows::without(&row.params, param) else {
                 continue;
             };
-            let same =
-                |l: &&mut Raw<'_>| l.result == result && l.case == row.case && l.rest == rest;
-            match lines.iter_mut().find(same) {
+            let same = |l: &&mut Raw<'_>| l.case == row.case && l.rest == rest;
+            match lines[first..].iter_mut().find(same) {
                 Some(line) => line.rows.push((size, row)),
                 None => lines.push(Raw { result, case: &row.case, rest, rows: vec![(size, row)] }),
             }
         }
+        for line in &mut lines[first..] {
+            let sized = line.rows.iter().all(|(size, _)| *size > 0);
+            let begins = |row: &&Row| row.case == line.case && rows::begins(row, param, &line.rest);
+            if let Some(base) = rows().find(begins).filter(|_| sized) {
+                line.rows.push((0, base));
+            }
+        }
     }
-    lines.retain(|line| line.rows.len() > 1);
+    lines.retain(|line| line.rows.iter().any(|(size, _)| *size != line.rows[0].0));
+    // Cases stay in their order, so that a rest of parameters has one colour in
+    // every figure.
+    let cases: Vec<&str> = lines.iter().map(|line| line.case).collect();
+    lines.sort_by_key(|line| {
+        let values: Vec<String> = line.rest.values().map(Value::to_string).collect();
+        (line.result, cases.iter().position(|case| *case == line.case), values)
+    });
     for line in &mut lines {
         line.rows.sort_by_key(|(size, _)| *size);
     }
@@ -251,27 +141,13 @@ struct About {
     id: String,
     title: String,
     caption: String,
-    axis: String,
     group: Group,
-    unit: Unit,
-    log: bool,
-}
-
-fn draw(known: &Known, raws: Vec<Raw<'_>>, all: &[Results], names: &[String]) -> Option<Figure> {
-    let about = About {
-        id: known.id.to_owned(),
-        title: known.title.to_owned(),
-        caption: known.caption.to_owned(),
-        axis: known.axis.to_owned(),
-        group: known.group,
-        unit: Unit::Nanoseconds,
-        log: known.log,
-    };
-    figure(about, raws, all, names)
+    axes: Axes,
 }
 
 fn figure(
     about: About,
+    param: &str,
     raws: Vec<Raw<'_>>,
     results: &[Results],
     names: &[String],
@@ -279,39 +155,33 @@ fn figure(
     if raws.is_empty() {
         return None;
     }
-    let param_of = |raw: &Raw<'_>| {
-        let full = &raw.rows[0].1.params;
-        full.keys().find(|name| !raw.rest.contains_key(*name)).cloned().unwrap_or_default()
-    };
     let variants = Variants::of(&raws);
-    let mut series = Vec::new();
-    let mut lines = Vec::new();
+    let (mut series, mut lines) = (Vec::new(), Vec::new());
     for raw in &raws {
         let variant = variants.index(raw);
         // With several results a colour is a result, else it is a variant.
-        let colour = if results.len() > 1 { raw.result } else { variant };
-        let mut label = variants.label(raw);
-        if results.len() > 1 {
-            let name = &names[raw.result];
-            label = if label.is_empty() { name.clone() } else { format!("{name}: {label}") };
-        }
+        let several = results.len() > 1;
+        let colour = if several { raw.result } else { variant };
+        let label = match (several, variants.label(raw)) {
+            (false, label) => label,
+            (true, label) if label.is_empty() => names[raw.result].clone(),
+            (true, label) => format!("{}: {label}", names[raw.result]),
+        };
+        let mut slopes = results[raw.result].slopes.iter();
+        let slope = slopes.find(|s| s.case == raw.case && s.param == param && s.params == raw.rest);
         let points = raw.rows.iter().map(|(size, row)| point(*size, row, &label)).collect();
-        let param = param_of(raw);
-        let slope = results[raw.result]
-            .slopes
-            .iter()
-            .find(|s| s.case == raw.case && s.param == param && s.params == raw.rest);
-        series.push(Series { label: label.clone(), colour, variant, points });
-        lines.push(Line { colour, label, slope: slope.cloned() });
+        let one = Series { label, colour, variant, points };
+        lines.push(Line { slope: slope.cloned(), ..Line::of(&one) });
+        series.push(one);
     }
-    let axes = Axes { size: about.axis, unit: about.unit, log: about.log };
     Some(Figure {
         id: about.id,
         group: about.group,
         title: about.title,
         caption: about.caption,
         kind: "sizes",
-        json: chart::lines(&axes, &series),
+        unit: about.axes.unit,
+        json: chart::lines(&about.axes, &series),
         lines,
     })
 }
@@ -328,13 +198,6 @@ fn point(size: u64, row: &Row, label: &str) -> Point {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));
     }
     Point { at: size as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
-}
-
-fn axis_label(param: &str) -> String {
-    match param {
-        "bytes" => "size".to_owned(),
-        other => format::words(other),
-    }
 }
 
 /// The different (case, other parameters) of a figure's lines, and how to name
@@ -361,13 +224,35 @@ impl<'a> Variants<'a> {
     fn label(&self, raw: &Raw<'_>) -> String {
         let mut words = Vec::new();
         if self.all.iter().any(|(case, _)| *case != raw.case) {
-            words.push(raw.case.rsplit('.').next().unwrap_or(raw.case).replace('_', " "));
+            words.push(self.case(raw.case));
         }
         for (name, value) in &raw.rest {
-            if self.all.iter().any(|(_, rest)| rest.get(name) != Some(value)) {
+            // Cases differ in which parameters they have; only values tell.
+            let differs =
+                |(case, rest): &(&str, &Params)| *case == raw.case && rest.get(name) != Some(value);
+            if self.all.iter().any(differs) {
                 words.push(format::param(name, value));
             }
         }
         words.join(", ")
+    }
+
+    /// A case without the words that all cases of the figure begin or end with.
+    fn case(&self, case: &str) -> String {
+        let cases: Vec<Vec<&str>> = self.all.iter().map(|(c, _)| c.split('.').collect()).collect();
+        let own: Vec<&str> = case.split('.').collect();
+        let same = |at: &dyn Fn(&[&str]) -> Option<String>| cases.iter().all(|c| at(c) == at(&own));
+        let shortest = cases.iter().map(Vec::len).min().unwrap_or(0);
+        let mut front = 0;
+        while front + 1 < shortest && same(&|c| c.get(front).map(|w| (*w).to_owned())) {
+            front += 1;
+        }
+        let mut back = 0;
+        while front + back + 1 < shortest
+            && same(&|c| c.len().checked_sub(back + 1).map(|i| c[i].to_owned()))
+        {
+            back += 1;
+        }
+        own[front..own.len() - back].join(" ")
     }
 }

@@ -51,26 +51,34 @@ pub fn disturbed(mut row: Row, why: &str) -> Row {
     row
 }
 
-fn bandwidth(mut row: Row) -> Row {
-    row.unit = Unit::GigabytesPerSecond;
-    row
+/// The parameters of a case with sizes, all of them zero.
+fn sized(case: &str, touch: &str, huge: bool) -> Params {
+    let sizes: &[&str] = match case {
+        "process.exec" => &["data_bytes", "bss_bytes", "args_bytes", "env_bytes"],
+        _ => &["data_bytes", "bss_bytes", "stack_bytes", "anon_bytes"],
+    };
+    let mut all = params([("touch", touch.into()), ("huge", huge.into())]);
+    all.extend(sizes.iter().map(|name| ((*name).to_owned(), 0u64.into())));
+    all
 }
 
-/// Rows on a straight line, and the slope below them.
-fn sweep(results: &mut Results, case: &str, size: &str, max: u64, line: [f64; 2], rest: Params) {
+/// Rows on a straight line from the base row, and the slope below them.
+fn sweep(r: &mut Results, case: &str, size: &str, max: u64, line: [f64; 2], rest: Params) {
     let [base, per_page] = line;
-    for share in [0, 1, 2, 4, 8] {
+    for share in [1, 2, 4, 8] {
         let bytes = max * share / 8;
         let wobble = 1.0 + 0.01 * ((share * 7 % 5) as f64 - 2.0);
         let mut all = rest.clone();
         all.insert(size.to_owned(), bytes.into());
         let cost = (base + per_page * bytes as f64 / 4096.0) * wobble;
-        results.rows.push(row(case, all, cost));
+        r.rows.push(row(case, all, cost));
     }
-    results.slopes.push(Slope {
+    let mut fixed = rest;
+    fixed.remove(size);
+    r.slopes.push(Slope {
         case: case.to_owned(),
         param: size.to_owned(),
-        params: rest,
+        params: fixed,
         ns_per_page: per_page,
         ci: [per_page * 0.96, per_page * 1.05],
         base_ns: base,
@@ -95,7 +103,6 @@ pub fn empty(host: &str) -> Results {
             peak_bytes: Some(41 * MIB),
         },
         machine: Machine {
-            scratch: "/tmp on ext4".into(),
             hostname: host.to_owned(),
             kernel: "6.1.0-28-amd64".to_owned(),
             kernel_version: "#1 SMP PREEMPT_DYNAMIC Debian 6.1.119-1".to_owned(),
@@ -119,6 +126,7 @@ pub fn empty(host: &str) -> Results {
                 "mds: Clear CPU buffers".to_owned(),
             ],
             load: Some(0.12),
+            scratch: "ext4, /var/tmp".to_owned(),
             round_trip_ns: Some(310.0),
         },
         rows: vec![],
@@ -130,26 +138,10 @@ pub fn empty(host: &str) -> Results {
 /// A full result. `factor` makes a machine faster or slower.
 pub fn full(host: &str, factor: f64) -> Results {
     let mut r = empty(host);
-    let touches = [("none", 1.5, 0.2), ("read", 39.0, 85.0), ("write", 42.0, 1450.0)];
-    for (touch, fork, exec) in touches {
-        let rest = || params([("touch", touch.into())]);
-        sweep(&mut r, "process.fork", "data_bytes", 8 * MIB, [44e3, fork], rest());
-        sweep(&mut r, "process.fork", "bss_bytes", 8 * MIB, [45e3, fork * 0.8], rest());
-        sweep(&mut r, "process.exec", "data_bytes", 8 * MIB, [33e3, exec], rest());
-        sweep(&mut r, "process.exec", "bss_bytes", 8 * MIB, [34e3, exec * 0.8], rest());
-    }
-    sweep(&mut r, "process.fork", "stack_bytes", 4 * MIB, [46e3, 43.0], written());
-    sweep(&mut r, "process.exec", "args_bytes", MIB, [37e3, 1900.0], Params::new());
-    sweep(&mut r, "process.exec", "env_bytes", MIB, [37e3, 1880.0], Params::new());
-    for (huge, per_page) in [(false, 57.0), (true, 0.9)] {
-        let mut rest = written();
-        rest.insert("huge".to_owned(), huge.into());
-        sweep(&mut r, "process.fork", "anon_bytes", 256 * MIB, [60e3, per_page], rest);
-    }
-    let knee = r.slopes.iter_mut().find(|s| s.param == "anon_bytes").expect("just made");
-    (knee.knee_bytes, knee.ns_per_page_beyond) = (Some(128 * MIB), Some(78.0));
+    processes(&mut r);
     spawns(&mut r);
     communication(&mut r);
+    threads(&mut r);
     rest(&mut r);
     for row in &mut r.rows {
         row.ci = row.ci.map(|end| end * factor);
@@ -160,19 +152,41 @@ pub fn full(host: &str, factor: f64) -> Results {
     r
 }
 
-fn written() -> Params {
-    params([("touch", "write".into())])
+fn processes(r: &mut Results) {
+    let (fork, exec) = ("process.fork", "process.exec");
+    r.rows.push(row(fork, sized(fork, "none", false), 44e3));
+    r.rows.push(row(exec, sized(exec, "none", false), 33e3));
+    for (touch, of_fork, of_exec) in
+        [("none", 1.5, 0.2), ("read", 39.0, 85.0), ("write", 42.0, 1450.0)]
+    {
+        let (f, e) = (|| sized(fork, touch, false), || sized(exec, touch, false));
+        sweep(r, fork, "data_bytes", 16 * MIB, [44e3, of_fork], f());
+        sweep(r, fork, "bss_bytes", 16 * MIB, [44e3, of_fork * 0.8], f());
+        sweep(r, fork, "stack_bytes", 4 * MIB, [44e3, of_fork * 1.1], f());
+        sweep(r, exec, "data_bytes", 16 * MIB, [33e3, of_exec], e());
+        sweep(r, exec, "bss_bytes", 16 * MIB, [33e3, of_exec * 0.8], e());
+    }
+    sweep(r, exec, "args_bytes", MIB, [33e3, 1900.0], sized(exec, "none", false));
+    sweep(r, exec, "env_bytes", MIB, [33e3, 1880.0], sized(exec, "none", false));
+    for (huge, per_page) in [(false, 57.0), (true, 0.9)] {
+        sweep(r, fork, "anon_bytes", 256 * MIB, [44e3, per_page], sized(fork, "write", huge));
+    }
+    let anon = r.slopes.iter_mut().find(|s| s.param == "anon_bytes").expect("just made");
+    (anon.knee_bytes, anon.ns_per_page_beyond) = (Some(128 * MIB), Some(78.0));
 }
 
 fn spawns(r: &mut Results) {
     let ways = [
-        ("fork", 94e3, 58.0),
+        ("fork_exec", 94e3, 58.0),
         ("vfork", 37e3, 0.0),
+        ("clone3", 36e3, 0.0),
         ("posix_spawn", 60e3, 0.0),
         ("command", 61e3, 0.0),
+        ("command_pre_exec", 125e3, 57.0),
+        ("system", 820e3, 0.0),
     ];
     for (way, base, per_page) in ways {
-        for bytes in [MIB, 64 * MIB, 256 * MIB] {
+        for bytes in [0, 64 * MIB, 256 * MIB] {
             let cost = base + per_page * bytes as f64 / 4096.0;
             let all = params([("anon_bytes", bytes.into())]);
             r.rows.push(row(&format!("process.spawn.{way}"), all, cost));
@@ -180,20 +194,56 @@ fn spawns(r: &mut Results) {
     }
 }
 
+/// A row on one cpu and one between two, which somebody else disturbed.
+fn both(r: &mut Results, case: &str, rest: Params, [same, other]: [f64; 2]) {
+    let at = |cpu: &str| {
+        let mut all = rest.clone();
+        all.insert("cpu".to_owned(), cpu.into());
+        all
+    };
+    r.rows.push(row(case, at("same"), same));
+    r.rows.push(disturbed(crossing(row(case, at("other"), other)), "steal 3.1 % of visit 2"));
+}
+
 fn communication(r: &mut Results) {
-    for (way, same, other) in
-        [("pipe", 2.9e3, 43e3), ("futex", 2.1e3, 41e3), ("unix_stream", 3.6e3, 45e3)]
-    {
-        let at = |cpu: &str| params([("cpu", cpu.into()), ("bytes", 64u64.into())]);
-        let case = format!("ipc.{way}");
-        r.rows.push(row(&case, at("same"), same));
-        r.rows.push(disturbed(crossing(row(&case, at("other"), other)), "steal 3.1 % of visit 2"));
+    let ways = [
+        ("pipe", 5.8e3, 86e3),
+        ("unix_stream", 7.1e3, 90e3),
+        ("unix_datagram", 7.9e3, 91e3),
+        ("tcp", 18e3, 99e3),
+        ("mqueue", 6.2e3, 84e3),
+    ];
+    for (way, same, other) in ways {
+        for bytes in [1, 64, 4 * KIB, 64 * KIB] {
+            let copy = bytes as f64 / 4.0;
+            let all = || params([("bytes", bytes.into())]);
+            both(r, &format!("ipc.{way}.latency"), all(), [same + copy, other + copy]);
+            let rate = |base: f64| bytes as f64 / (base / 5.0 + bytes as f64 / 5.0);
+            let case = format!("ipc.{way}.bandwidth");
+            both(r, &case, all(), [rate(same), rate(other)]);
+            let made = r.rows.len() - 2;
+            r.rows[made..].iter_mut().for_each(|row| row.unit = Unit::GigabytesPerSecond);
+        }
     }
-    for bytes in [64, 4 * KIB, 64 * KIB, MIB] {
-        let all = params([("bytes", bytes.into()), ("cpu", "same".into())]);
-        let rate = 4.0 * bytes as f64 / (bytes as f64 + 8192.0);
-        r.rows.push(bandwidth(row("ipc.pipe.bandwidth", all, rate)));
+    both(r, "ipc.futex.latency", Params::new(), [4.2e3, 82e3]);
+    both(r, "ipc.eventfd.latency", Params::new(), [5.1e3, 83e3]);
+}
+
+fn threads(r: &mut Results) {
+    both(r, "thread.create.pthread", Params::new(), [11e3, 81e3]);
+    both(r, "thread.wake.round_trip", Params::new(), [3.9e3, 82e3]);
+    both(r, "thread.condvar", Params::new(), [4.8e3, 84e3]);
+    for processes in [1u64, 2, 8] {
+        for bytes in [0, 16 * KIB, 64 * KIB, 256 * KIB] {
+            let work = 700.0 + bytes as f64 / 60.0;
+            let switch =
+                if processes > 1 { 900.0 + processes as f64 * bytes as f64 / 900.0 } else { 0.0 };
+            let all =
+                params([("processes", processes.into()), ("working_set_bytes", bytes.into())]);
+            r.rows.push(row("thread.context_switch", all, work + switch));
+        }
     }
+    r.rows.push(row("thread.nanosleep", params([("asked_ns", 1000u64.into())]), 61e3));
 }
 
 fn rest(r: &mut Results) {
@@ -201,19 +251,32 @@ fn rest(r: &mut Results) {
     r.rows.push(row("entry.getppid", none(), 86.0));
     r.rows.push(row("entry.clock.vdso", none(), 22.0));
     r.rows.push(row("entry.clock.syscall", none(), 131.0));
-    r.rows.push(row("memory.fault.anon", written(), 540.0));
-    r.rows.push(row("signal.catch", none(), 1.3e3));
-    r.rows.push(row("thread.create", none(), 11e3));
-    for bytes in [0, 64 * KIB, 256 * KIB, MIB] {
-        let cost = 750.0 + bytes as f64 / 60.0;
-        let all = params([("bytes", bytes.into()), ("processes", 2u64.into())]);
-        r.rows.push(row("thread.switch", all, cost));
+    r.rows.push(row("memory.fault.anon", params([("touch", "write".into())]), 540.0));
+    for bytes in [4 * KIB, 64 * KIB, MIB, 16 * MIB] {
+        let pages = bytes as f64 / 4096.0;
+        for (touch, per_page) in [("none", 0.0), ("write", 540.0)] {
+            let all = params([("bytes", bytes.into()), ("touch", touch.into())]);
+            r.rows.push(row("memory.mmap_munmap", all, 900.0 + per_page * pages));
+        }
+        let all = || params([("bytes", bytes.into())]);
+        r.rows.push(row("memory.mprotect", all(), 800.0 + 3.0 * pages));
+        r.rows.push(row("file.read", all(), 160.0 + 280.0 * pages));
+        r.rows.push(row("file.write", all(), 240.0 + 340.0 * pages));
     }
+    r.rows.push(row("signal.catch", none(), 1.3e3));
     r.rows.push(disturbed(row("file.fsync", none(), 2.4e6), "another program used 12 % of cpu 0"));
-    r.rows.push(row("file.open_close", none(), 1.1e3));
+    for depth in [1u64, 8] {
+        r.rows.push(row(
+            "file.open_close",
+            params([("depth", depth.into())]),
+            1.1e3 + depth as f64 * 90.0,
+        ));
+    }
+    let mut huge = sized("process.fork", "write", true);
+    huge.insert("anon_bytes".to_owned(), (1u64 << 30).into());
     r.skipped.push(Skipped {
         case: "process.fork".to_owned(),
-        params: params([("anon_bytes", (1u64 << 30).into()), ("huge", true.into())]),
+        params: huge,
         reason: "huge pages are not available: enable transparent huge pages".to_owned(),
     });
 }

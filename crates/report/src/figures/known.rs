@@ -1,0 +1,211 @@
+//! The sweeps that this page knows: the paper's six figures in its order, then
+//! ours. Cases that none of them names are drawn by part, see
+//! [`super::sweep::figures`].
+
+use kumiki_measure::schema::Unit;
+
+use super::Group;
+
+/// A figure of cost, or rate, against one size.
+pub(super) struct Known {
+    /// Anchor's name.
+    pub id: &'static str,
+    /// Heading.
+    pub title: &'static str,
+    /// Whether a case belongs here.
+    pub cases: fn(&str) -> bool,
+    /// Only rows whose parameter has this word, if they have it at all.
+    pub only: Option<(&'static str, &'static str)>,
+    /// The size.
+    pub param: &'static str,
+    /// What the axis calls it.
+    pub axis: &'static str,
+    /// What the rows count.
+    pub unit: Unit,
+    /// Where it stands.
+    pub group: Group,
+    /// What it shows.
+    pub caption: &'static str,
+    /// Logarithmic axes from the start: of the size, of the values.
+    pub log: [bool; 2],
+}
+
+fn fork(case: &str) -> bool {
+    case == "process.fork"
+}
+
+fn exec(case: &str) -> bool {
+    case == "process.exec"
+}
+
+fn round_trip(case: &str) -> bool {
+    case.starts_with("ipc.") && case.ends_with(".latency")
+}
+
+fn bandwidth(case: &str) -> bool {
+    case.starts_with("ipc.") && case.ends_with(".bandwidth")
+}
+
+/// What most figures have in common.
+const COMMON: Known = Known {
+    id: "",
+    title: "",
+    cases: fork,
+    only: None,
+    param: "bytes",
+    axis: "size",
+    unit: Unit::Nanoseconds,
+    group: Group::Beyond,
+    caption: "",
+    log: [false, false],
+};
+
+const PAPER: Known = Known { group: Group::Paper, ..COMMON };
+
+/// All of them.
+pub(super) const KNOWN: [Known; 15] = [
+    Known {
+        id: "fork-data",
+        title: "fork against initialised data",
+        param: "data_bytes",
+        axis: "initialised data",
+        caption: "Figure 3-2 of the paper. The parent forks, the child exits at once, the parent \
+                  waits: one time for all three, as in the paper.",
+        ..PAPER
+    },
+    Known {
+        id: "fork-bss",
+        title: "fork against bss",
+        param: "bss_bytes",
+        axis: "bss",
+        caption: "Figure 3-3 of the paper. Pages of bss that were never touched do not exist yet, \
+                  so fork finds nothing to copy.",
+        ..PAPER
+    },
+    Known {
+        id: "fork-stack",
+        title: "fork against stack",
+        param: "stack_bytes",
+        axis: "stack",
+        caption: "Figure 3-4 of the paper.",
+        ..PAPER
+    },
+    Known {
+        id: "exec-data",
+        title: "exec against initialised data",
+        cases: exec,
+        param: "data_bytes",
+        axis: "initialised data",
+        caption: "Figure 4-2 of the paper. Two programs exec each other; each touches its data as \
+                  the line says, so its page faults are part of the cost.",
+        ..PAPER
+    },
+    Known {
+        id: "exec-bss",
+        title: "exec against bss",
+        cases: exec,
+        param: "bss_bytes",
+        axis: "bss",
+        caption: "Figure 4-3 of the paper.",
+        ..PAPER
+    },
+    Known {
+        id: "exec-args",
+        title: "exec against arguments",
+        cases: exec,
+        param: "args_bytes",
+        axis: "arguments",
+        caption: "Figure 4-4 of the paper. The arguments are copied to the new address space.",
+        ..PAPER
+    },
+    Known {
+        id: "fork-anon",
+        title: "fork against resident memory",
+        param: "anon_bytes",
+        axis: "anonymous memory of the parent",
+        caption: "Anonymous memory in ordinary and in huge pages. One huge page has one entry to \
+                  copy where ordinary pages have 512.",
+        ..COMMON
+    },
+    Known {
+        id: "exec-env",
+        title: "exec against environment",
+        cases: exec,
+        param: "env_bytes",
+        axis: "environment",
+        caption: "The environment is copied as the arguments are.",
+        ..COMMON
+    },
+    Known {
+        id: "spawn",
+        title: "ways to start a program",
+        cases: |case| case.starts_with("process.spawn."),
+        param: "anon_bytes",
+        axis: "anonymous memory of the parent",
+        caption: "What copies the parent’s page tables grows with the parent; what borrows its \
+                  address space until exec stays flat.",
+        log: [false, true],
+        ..COMMON
+    },
+    Known {
+        id: "fork-copy",
+        title: "fork, and a child that writes",
+        cases: |case| case == "process.fork_cow",
+        param: "anon_bytes",
+        axis: "anonymous memory that the child writes",
+        caption: "The price that fork puts off: each page that the child writes is copied then.",
+        ..COMMON
+    },
+    Known {
+        id: "context-switch",
+        title: "context switch against working set",
+        cases: |case| case == "thread.context_switch",
+        param: "working_set_bytes",
+        axis: "working set of each process",
+        caption: "A byte goes round a ring of processes on one cpu, and each reads its working \
+                  set. A ring of one does the same work without a switch.",
+        ..COMMON
+    },
+    Known {
+        id: "latency-same",
+        title: "round trip by size, on one cpu",
+        cases: round_trip,
+        only: Some(("cpu", "same")),
+        axis: "message",
+        caption: "A message there and the same back, both ends taking turns.",
+        log: [true, true],
+        ..COMMON
+    },
+    Known {
+        id: "latency-other",
+        title: "round trip by size, between two cpus",
+        cases: round_trip,
+        only: Some(("cpu", "other")),
+        axis: "message",
+        caption: "The same with the other end on another cpu, which may have to be woken.",
+        log: [true, true],
+        ..COMMON
+    },
+    Known {
+        id: "bandwidth-same",
+        title: "bandwidth by size, on one cpu",
+        cases: bandwidth,
+        only: Some(("cpu", "same")),
+        axis: "message",
+        unit: Unit::GigabytesPerSecond,
+        caption: "Messages in a row, one way.",
+        log: [true, true],
+        ..COMMON
+    },
+    Known {
+        id: "bandwidth-other",
+        title: "bandwidth by size, between two cpus",
+        cases: bandwidth,
+        only: Some(("cpu", "other")),
+        axis: "message",
+        unit: Unit::GigabytesPerSecond,
+        caption: "Messages in a row, one way, to another cpu.",
+        log: [true, true],
+        ..COMMON
+    },
+];

@@ -1,0 +1,154 @@
+//! The page as text: what it holds, and what it must never hold.
+
+mod common;
+
+use common::{empty, full, params, row};
+use kumiki_measure::schema::{Params, Results};
+
+fn page(results: &[Results]) -> String {
+    // plotly.js is megabytes of text that says everything; leave it out.
+    let html = kumiki_report::html(results);
+    let Some(start) = html.find("plotly.js v") else { return html };
+    let end = start + html[start..].find("</script>").expect("a script ends");
+    format!("{}{}", &html[..start], &html[end..])
+}
+
+#[test]
+fn untrusted_text_stays_text() {
+    let attack = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>";
+    let mut r = full(attack, 1.0);
+    r.run.label = Some(attack.to_owned());
+    r.run.command = attack.to_owned();
+    r.run.started = attack.to_owned();
+    r.machine.cpu_model = attack.to_owned();
+    r.skipped[0].reason = attack.to_owned();
+    for row in &mut r.rows {
+        row.disturbed = true;
+        row.disturbances = vec![attack.to_owned()];
+        row.params.insert("way".to_owned(), attack.into());
+    }
+    let mut other = r.clone();
+    other.rows[0].case = format!("{attack}.{attack}");
+    for page in [page(&[r.clone()]), page(&[r, other])] {
+        assert!(page.contains("alert(1)"), "the text is shown");
+        assert!(!page.contains("<script>alert"), "a script of an attacker");
+        assert!(!page.contains("<img"), "an element of an attacker");
+        assert!(!page.contains("\"'>"), "an attribute is closed");
+    }
+}
+
+#[test]
+fn it_asks_for_nothing_outside() {
+    let html = kumiki_report::html(&[full("host", 1.0)]);
+    assert!(html.contains("content=\"default-src 'none';"), "a policy forbids all loading");
+    let own = page(&[full("host", 1.0)]);
+    for outside in ["src=\"", "<link", "@import", "url(", "https://", "fetch("] {
+        assert!(!own.contains(outside), "{outside} in the page");
+    }
+}
+
+#[test]
+fn it_carries_its_charts_and_their_licence_but_no_typesetter() {
+    let html = kumiki_report::html(&[full("host", 1.0)]);
+    assert!(html.contains("plotly.js v"), "plotly.js is there");
+    assert!(html.contains("Licensed under the MIT license"), "and its licence");
+    assert_eq!(html.matches("MathJax-script").count(), 0, "no formulas here");
+    assert!(html.len() < 6_000_000, "{} bytes", html.len());
+}
+
+#[test]
+fn nothing_measured_is_a_page_that_says_so() {
+    assert!(page(&[]).contains("There is nothing to show"));
+    let html = kumiki_report::html(&[empty("host")]);
+    assert!(html.contains("Nothing was measured."));
+    assert!(!html.contains("plotly.js v"), "no chart, no script for charts");
+}
+
+#[test]
+fn one_row_is_a_table_and_no_chart() {
+    let r = Results { rows: vec![row("entry.getppid", Params::new(), 86.0)], ..empty("host") };
+    let page = page(&[r]);
+    assert!(page.contains("<h2>Entering the kernel</h2>"));
+    assert!(page.contains("A system call costs "));
+    assert!(!page.contains("<figure"));
+}
+
+#[test]
+fn some_parts_only() {
+    let mut r = full("host", 1.0);
+    r.rows.retain(|row| !row.case.starts_with("process."));
+    r.slopes.clear();
+    let page = page(&[r]);
+    assert!(!page.contains("id=\"fork-data\"") && !page.contains("six figures"));
+    assert!(page.contains("id=\"round-trips\"") && page.contains("<h2>Files</h2>"));
+    assert!(!page.contains("id=\"slopes\""));
+}
+
+#[test]
+fn every_figure_of_the_paper_is_there_and_captioned() {
+    let page = page(&[full("host", 1.0)]);
+    let ids = ["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"];
+    for (id, number) in ids.iter().zip(["3-2", "3-3", "3-4", "4-2", "4-3", "4-4"]) {
+        let at = page.find(&format!("<figure id=\"{id}\">")).expect(id);
+        let end = at + page[at..].find("</figure>").expect("it ends");
+        assert!(page[at..end].contains(&format!("Figure {number} of the paper")), "{id}");
+    }
+}
+
+#[test]
+fn lines_that_differ_in_touch_begin_at_the_row_of_size_zero() {
+    let html = page(&[full("host", 1.0)]);
+    let at = html.find("<figure id=\"fork-data\">").expect("the figure");
+    let json = &html[at + html[at..].find("json\">").expect("its data") + 6..];
+    let json = &json[..json.find("</script>").expect("it ends")];
+    let chart: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let lines = chart["data"].as_array().expect("lines");
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        assert_eq!(line["x"][0], 0.0, "{}", line["name"]);
+        assert_eq!(line["y"][0], 44e3 * 1e-9);
+        assert_eq!(line["x"].as_array().map(Vec::len), Some(5));
+    }
+}
+
+#[test]
+fn results_side_by_side_are_compared() {
+    let mut slow = full("b", 1.6);
+    slow.rows.retain(|row| row.case != "entry.getppid");
+    let page = page(&[full("a", 1.0), slow]).replace('\u{202f}', " ");
+    assert!(page.contains("<h2>Comparison</h2>"));
+    assert!(page.contains("<span class=\"worse\">1.60 × <small>worse</small></span>"));
+    assert!(page.contains("not measured"));
+    let same = kumiki_report::html(&[full("a", 1.0), full("b", 1.0)]);
+    assert!(same.contains("CIs overlap") && !same.contains("<small>worse"));
+}
+
+#[test]
+fn more_bandwidth_is_better() {
+    let rate = |ns: f64| {
+        let mut row = row("ipc.pipe.bandwidth", params([("bytes", 64u64.into())]), ns);
+        row.unit = kumiki_measure::schema::Unit::GigabytesPerSecond;
+        Results { rows: vec![row], ..empty("host") }
+    };
+    assert!(kumiki_report::html(&[rate(1.0), rate(2.0)]).contains("<small>better"));
+    assert!(kumiki_report::html(&[rate(2.0), rate(1.0)]).contains("<small>worse"));
+}
+
+#[test]
+fn an_interrupted_run_says_so() {
+    let mut r = full("host", 1.0);
+    assert!(!page(&[r.clone()]).contains("incomplete"));
+    r.run.complete = false;
+    assert!(page(&[r]).contains("incomplete"));
+}
+
+#[test]
+fn anchors_are_different() {
+    let html = page(&[full("a", 1.0), full("b", 1.0)]);
+    let mut ids: Vec<&str> =
+        html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+}

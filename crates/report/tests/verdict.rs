@@ -1,0 +1,86 @@
+//! The sentences, each from its rows alone.
+
+mod common;
+
+use common::{MIB, crossing, disturbed, empty, full, params, row};
+use kumiki_measure::schema::{Params, Results, Row};
+use kumiki_report::verdict::{Sentence, sentences};
+
+fn of(rows: Vec<Row>) -> Vec<Sentence> {
+    sentences(&Results { rows, ..empty("host") })
+}
+
+/// The sentences as a person reads them.
+fn text(sentences: &[Sentence]) -> Vec<String> {
+    let one = |s: &Sentence| format!("{}{}{} {}", s.before, s.figure, s.after, s.ci);
+    sentences.iter().map(one).map(|text| text.replace('\u{202f}', " ")).collect()
+}
+
+#[test]
+fn nothing_measured_nothing_said() {
+    assert_eq!(of(vec![]), []);
+    assert_eq!(of(vec![row("entry.unheard_of", Params::new(), 1.0)]), []);
+}
+
+#[test]
+fn a_sentence_needs_only_its_own_row() {
+    let said = of(vec![row("entry.getppid", Params::new(), 86.0)]);
+    assert_eq!(text(&said), ["A system call costs 86.0 ns. [84.3, 87.7] ns"]);
+    assert!(!said[0].disturbed);
+}
+
+#[test]
+fn a_full_result_says_all_of_it() {
+    let said = text(&sentences(&full("host", 1.0)));
+    for sentence in [
+        "Reading the clock costs 22.0 ns, 131 ns by a system call. [21.6, 22.4] ns",
+        "The smallest process forks in 44.0 µs, its child’s exit and the wait included. [43.1, 44.9] µs",
+        "fork costs 14.6 µs per resident MiB here, 57.0 ns a page, and 78.0 ns a page beyond 128 MiB. [14.0, 15.3] µs",
+        "In huge pages the same memory costs fork 230 ns per MiB, 63.3 × less. [221, 242] ns",
+        "posix_spawn starts a program in 60.0 µs from a parent of 256 MiB and in 60.0 µs from a small one; fork and exec take 3.90 ms. [58.8, 61.2] µs",
+        "exec costs 371 µs per MiB of initialised data that the new program writes to. [356, 390] µs",
+        "Waking a thread on another cpu and being woken by it takes 82.0 µs, 265 × the raw cache-line round trip of 310 ns; on the same cpu 3.90 µs. [80.4, 83.6] µs",
+        "Handing a byte to another process on the same cpu takes 1.60 µs; without the switch 700 ns. [1.57, 1.63] µs",
+        "A thread is created and joined in 11.0 µs. [10.8, 11.2] µs",
+    ] {
+        assert!(said.iter().any(|s| s == sentence), "no {sentence:?} in {said:#?}");
+    }
+}
+
+#[test]
+fn a_sentence_without_its_companions_is_shorter() {
+    let at = |bytes: u64, ns| {
+        row("process.spawn.posix_spawn", params([("anon_bytes", bytes.into())]), ns)
+    };
+    assert_eq!(
+        text(&of(vec![at(0, 60e3)])),
+        ["posix_spawn starts a program in 60.0 µs from a small parent. [58.8, 61.2] µs"]
+    );
+    let wake = || row("thread.wake.round_trip", params([("cpu", "other".into())]), 82e3);
+    let mut blind = crossing(wake());
+    blind.round_trip_ns = None;
+    assert_eq!(
+        text(&of(vec![blind])),
+        ["Waking a thread on another cpu and being woken by it takes 82.0 µs. [80.4, 83.6] µs"]
+    );
+}
+
+#[test]
+fn a_disturbed_row_marks_its_sentence() {
+    let said = of(vec![disturbed(row("entry.getppid", Params::new(), 86.0), "steal")]);
+    assert!(said[0].disturbed);
+}
+
+#[test]
+fn a_disturbed_row_below_a_slope_marks_its_sentence() {
+    let mut r = full("host", 1.0);
+    let slope = |r: &Results| {
+        let said = sentences(r);
+        said.iter().find(|s| s.before == "fork costs ").expect("a slope").disturbed
+    };
+    assert!(!slope(&r));
+    let mut rows = r.rows.iter_mut();
+    let below = rows.find(|row| row.params.get("anon_bytes") == Some(&(64 * MIB).into()));
+    below.expect("a row of 64 MiB").disturbed = true;
+    assert!(slope(&r));
+}
