@@ -7,7 +7,15 @@ use crate::args::Doctor;
 use crate::{Verdict, output};
 
 pub(crate) fn run(args: Doctor) -> Result<Verdict> {
-    let findings = examine();
+    let mut findings = examine();
+    // What concerns one part stands together, in the order of first mention.
+    let mut parts: Vec<&str> = Vec::new();
+    for finding in &findings {
+        if !parts.contains(&finding.part) {
+            parts.push(finding.part);
+        }
+    }
+    findings.sort_by_key(|finding| parts.iter().position(|&part| part == finding.part));
     if args.json {
         output::json(&findings)?;
         return Ok(Verdict::Fine);
