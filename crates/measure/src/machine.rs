@@ -39,6 +39,8 @@ pub fn place(cpus: Option<&[usize]>, scratch: &Path) -> Result<Place> {
         }
     };
     for cpu in [cpu].into_iter().chain(partner) {
+        // The kernel would also let a thread out of a set that `taskset` made.
+        affinity::require(cpu, &allowed)?;
         drop(affinity::bind(cpu)?);
     }
     Ok(Place { cpu, partner, scratch: scratch.to_owned() })
@@ -51,7 +53,7 @@ pub fn describe(place: &Place, meter: &Meter) -> Result<Machine> {
     let name = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
     let memory = fs::read_to_string("/proc/meminfo")
-        .map_err(|source| Error::Os { what: "/proc/meminfo (is /proc mounted?)".into(), source })?;
+        .map_err(|e| Error::os("/proc/meminfo (`mount -t proc proc /proc` gives it)", e))?;
     Ok(Machine {
         hostname: text(name.nodename()),
         kernel: text(name.release()),

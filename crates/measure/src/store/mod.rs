@@ -214,6 +214,10 @@ fn sql(path: &Path, what: &'static str, source: rusqlite::Error) -> Error {
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path },
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::ReadOnly { path },
+        Some(ErrorCode::CannotOpen) => {
+            let why = "cannot be opened, or made in its folder";
+            Error::Io { path, source: std::io::Error::other(why) }
+        }
         _ => Error::Sql { path, what, source },
     }
 }
