@@ -74,7 +74,8 @@ pub(crate) struct Select {
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
     /// Sizes to sweep instead of each case's own, e.g. 0,64K,1M
-    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,…")]
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,…",
+        allow_negative_numbers = true)]
     pub(crate) sizes: Option<Vec<u64>>,
 }
 
@@ -89,10 +90,10 @@ pub(crate) struct How {
     pub(crate) full: bool,
     /// The measuring cpu, and the other one for cross-core cases, e.g. 2,3
     /// [default: the last one allowed and the nearest to it]
-    #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "CPU[,CPU]")]
+    #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]", allow_negative_numbers = true)]
     pub(crate) cpus: Option<Vec<usize>>,
     /// Stop after this many seconds instead of the mode's own time
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
     /// Folder for files that cases make (decides the file system measured)
     /// [default: the system's folder for temporary files]

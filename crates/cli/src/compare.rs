@@ -65,7 +65,7 @@ fn print(comparison: &Comparison, all: bool) -> Result<()> {
         comparison.only_b.len(),
     ))?;
     if comparison.rows.is_empty() {
-        eprintln!("kumiki: the two results have no row in common; there is nothing to compare");
+        output::talk("the two results have no row in common; there is nothing to compare");
     }
     Ok(())
 }

@@ -1,12 +1,10 @@
 //! Man pages and shell completions, made from the one definition in `args`.
 
-use std::io::{self, Write};
-
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
-use crate::Verdict;
 use crate::args::{Cli, Completions, Man};
+use crate::{Verdict, output};
 
 pub(crate) fn man(args: Man) -> Result<Verdict> {
     match args.dir {
@@ -15,7 +13,7 @@ pub(crate) fn man(args: Man) -> Result<Verdict> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            io::stdout().write_all(&page)?;
+            output::data(&page)?;
         }
     }
     Ok(Verdict::Fine)
@@ -24,6 +22,6 @@ pub(crate) fn man(args: Man) -> Result<Verdict> {
 pub(crate) fn completions(args: Completions) -> Result<Verdict> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "kumiki", &mut script);
-    io::stdout().write_all(&script)?;
+    output::data(&script)?;
     Ok(Verdict::Fine)
 }

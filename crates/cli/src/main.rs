@@ -4,6 +4,7 @@
 
 mod args;
 mod compare;
+mod destination;
 mod docs;
 mod doctor;
 mod measure;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         // Whoever read our output has had enough: `kumiki … | head`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("kumiki: {error:#}");
+            output::talk(output::message(&error));
             ExitCode::from(2)
         }
     }

@@ -1,7 +1,6 @@
 //! `kumiki measure` and `kumiki measure ls`.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use anyhow::Result;
 
@@ -53,6 +52,6 @@ fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result
         text += &format!("{name:width$}  {:>3}  {about}\n", rows[name]);
     }
     text += &format!("{:width$}  {:>3}  rows in all\n", "", cases.len());
-    io::stdout().write_all(text.as_bytes())?;
+    output::data(text.as_bytes())?;
     Ok(Verdict::Fine)
 }

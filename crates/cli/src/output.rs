@@ -7,17 +7,41 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use kumiki_measure::schema::{Params, Results, Row, Value};
 use kumiki_report::format;
 
+/// Says something to a person, on standard error. Unlike `eprintln!` it goes on
+/// where nobody listens: a closed pipe or a full disk there is no reason to
+/// lose a measurement.
+pub(crate) fn talk(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "kumiki: {text}");
+}
+
+/// An error with its causes. Some texts already say their cause; it is not
+/// said twice.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text += &format!(": {cause}");
+        }
+    }
+    text
+}
+
 /// Prints any value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
+    let mut text = serde_json::to_string(value)?;
+    text.push('\n');
+    data(text.as_bytes())
+}
+
+/// Prints these bytes.
+pub(crate) fn data(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
+    out.write_all(bytes).and_then(|()| out.flush()).context("writing to standard output")
 }
 
 /// Prints text and a newline.
 pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
-    writeln!(io::stdout(), "{text}").context("writing to standard output")
+    data(format!("{text}\n").as_bytes())
 }
 
 /// Whether the reader of our output is gone.

@@ -1,15 +1,13 @@
 //! `kumiki report`: the page.
 
-use std::fs::{self, OpenOptions};
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::args::{Report, Select};
-use crate::{Verdict, results, session};
+use crate::destination::Destination;
+use crate::{Verdict, output, results, session};
 
 pub(crate) fn run(args: Report) -> Result<Verdict> {
-    writable(&args.output)?;
+    let destination = Destination::new(&args.output)?;
     let db = args.how.db.db.as_deref();
     let load = |names: &[String]| -> Result<Vec<_>> {
         names.iter().map(|name| results::load(name, db)).collect()
@@ -25,21 +23,7 @@ pub(crate) fn run(args: Report) -> Result<Verdict> {
         load(&args.results)?
     };
     let page = kumiki_report::html(&compared);
-    fs::write(&args.output, page)
-        .with_context(|| format!("writing the page {}", args.output.display()))?;
-    eprintln!("kumiki: wrote {}", args.output.display());
+    destination.write(|out| Ok(out.write_all(page.as_bytes())?))?;
+    output::talk(format_args!("wrote {}", args.output.display()));
     Ok(Verdict::Fine)
-}
-
-/// Fails now, not after minutes of measuring, if the page cannot be written;
-/// leaves an existing page as it is.
-fn writable(path: &Path) -> Result<()> {
-    let existed = path.exists();
-    OpenOptions::new().append(true).create(true).open(path).with_context(|| {
-        format!("the page {} cannot be written; choose another --output", path.display())
-    })?;
-    if !existed {
-        fs::remove_file(path)?;
-    }
-    Ok(())
 }

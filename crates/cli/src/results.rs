@@ -1,16 +1,17 @@
 //! `kumiki results`: what the store holds.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kumiki_measure::file::read_results;
 use kumiki_measure::schema;
 use kumiki_measure::store::Store;
 use kumiki_report::{export, format};
 
 use crate::args::{Format, ResultsCommand};
+use crate::destination::Destination;
 use crate::{Verdict, output, session};
 
 pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
@@ -28,13 +29,12 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
         ResultsCommand::Export { result, format, output, db } => {
             let results = load(&result, db.db.as_deref())?;
             match output {
-                Some(path) => {
-                    let name = path.display();
-                    let file = File::create(&path).with_context(|| format!("writing {name}"))?;
-                    write(&results, format, BufWriter::new(file))
-                        .with_context(|| format!("writing {name}"))?;
+                Some(path) => Destination::new(&path)?.write(|out| write(&results, format, out))?,
+                None => {
+                    let mut text = Vec::new();
+                    write(&results, format, &mut text)?;
+                    output::data(&text)?;
                 }
-                None => write(&results, format, io::stdout().lock())?,
             }
             Ok(Verdict::Fine)
         }
@@ -43,14 +43,14 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
             let mut store = session::open(db.db.as_deref())?;
             for (file, results) in files.iter().zip(read) {
                 let id = store.import(&results)?;
-                eprintln!("kumiki: {} is now result {id}", file.display());
+                output::talk(format_args!("{} is now result {id}", file.display()));
             }
             Ok(Verdict::Fine)
         }
         ResultsCommand::Rm { results, db } => {
             let mut store = session::open(db.db.as_deref())?;
             // All names are looked up first: a typing error removes nothing.
-            let ids: Vec<_> =
+            let ids: BTreeSet<_> =
                 results.iter().map(|name| store.resolve(name)).collect::<Result<_, _>>()?;
             for id in ids {
                 store.remove(id)?;
@@ -63,7 +63,9 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
 /// A result by number, label, `latest`, `latest~1`, or from a JSON file.
 pub(crate) fn load(name: &str, db: Option<&Path>) -> Result<schema::Results> {
     let path = Path::new(name);
-    if path.extension().is_some_and(|e| e == "json") || path.is_file() {
+    // A pipe is a file too: `/dev/stdin`, `<(ssh host kumiki results export)`.
+    let there = path.exists() && !path.is_dir();
+    if there || path.extension().is_some_and(|e| e == "json") {
         return Ok(read_results(path)?);
     }
     let store = session::open(db)?;
@@ -78,7 +80,7 @@ fn ls(store: &Store, json: bool) -> Result<Verdict> {
         return Ok(Verdict::Fine);
     }
     if list.is_empty() {
-        eprintln!("kumiki: no results yet; `kumiki measure` makes one");
+        output::talk("no results yet; `kumiki measure` makes one");
         return Ok(Verdict::Fine);
     }
     let mut table =

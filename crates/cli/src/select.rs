@@ -1,5 +1,7 @@
 //! Which cases a person asked for.
 
+use std::collections::HashSet;
+
 use anyhow::{Result, bail};
 use kumiki_measure::case::{Case, Choice, Level};
 use kumiki_measure::cases::{catalogue, check};
@@ -9,7 +11,13 @@ use crate::args::Select;
 /// The cases of `level` that `select` keeps, or an error that says which filter
 /// fits nothing.
 pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
-    let choice = Choice { level: Some(level), sizes: select.sizes.clone() };
+    let mut sizes = select.sizes.clone();
+    if let Some(sizes) = &mut sizes {
+        // A size given twice would be two cases of one name.
+        sizes.sort_unstable();
+        sizes.dedup();
+    }
+    let choice = Choice { level: Some(level), sizes };
     let cases = filter(catalogue(&choice), &select.filters)?;
     if select.sizes.is_some() {
         check(&cases)?;
@@ -20,9 +28,7 @@ pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
 fn filter(mut cases: Vec<Case>, filters: &[String]) -> Result<Vec<Case>> {
     for filter in filters {
         if !cases.iter().any(|case| fits(case, filter)) {
-            let mut names: Vec<&str> = cases.iter().map(|case| case.name).collect();
-            names.dedup();
-            bail!("no case fits {filter:?}; there are: {}", names.join(", "));
+            bail!("no case fits {filter:?}; there are: {}", known(&cases, filter));
         }
     }
     let (params, names): (Vec<&String>, Vec<&String>) =
@@ -35,6 +41,25 @@ fn filter(mut cases: Vec<Case>, filters: &[String]) -> Result<Vec<Case>> {
         bail!("no case fits {} together; `kumiki measure ls` lists them", filters.join(" "));
     }
     Ok(cases)
+}
+
+/// What could have been meant: the names; for `parameter=value` the values of
+/// that parameter, or the parameters.
+fn known(cases: &[Case], filter: &str) -> String {
+    let words: Vec<String> = match filter.split_once('=') {
+        None => cases.iter().map(|case| case.name.to_owned()).collect(),
+        Some((name, _)) => {
+            let value = |case: &Case| Some(format!("{name}={}", case.params.get(name)?));
+            let values: Vec<String> = cases.iter().filter_map(value).collect();
+            match values.is_empty() {
+                true => cases.iter().flat_map(|case| case.params.keys().cloned()).collect(),
+                false => values,
+            }
+        }
+    };
+    let mut seen = HashSet::new();
+    let once: Vec<String> = words.into_iter().filter(|word| seen.insert(word.clone())).collect();
+    once.join(", ")
 }
 
 fn fits(case: &Case, filter: &str) -> bool {

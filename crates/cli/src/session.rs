@@ -18,7 +18,7 @@ use kumiki_measure::store::{RunId, Store};
 use kumiki_sys::clock::Clock;
 
 use crate::args::{How, Select};
-use crate::select;
+use crate::{output, select};
 
 /// Measures and returns the number of the stored result.
 pub(crate) fn measure(select: &Select, how: &How) -> Result<(Store, RunId)> {
@@ -54,7 +54,9 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<(Store, RunId)> {
     run.peak_bytes = outcome.peak_bytes;
     store.finish(id, &run, &machine)?;
     if !outcome.complete {
-        eprintln!("kumiki: interrupted; what was measured until now is kept as result {id}");
+        output::talk(format_args!(
+            "interrupted; what was measured until now is kept as result {id}"
+        ));
     }
     Ok((store, id))
 }
@@ -150,7 +152,7 @@ impl Observer for Recorder {
     }
 
     fn skipped(&mut self, case: &Case, reason: &str) -> kumiki_measure::Result<()> {
-        self.bar.suspend(|| eprintln!("kumiki: skipped {}: {reason}", case.name));
+        self.bar.suspend(|| output::talk(format_args!("skipped {}: {reason}", case.name)));
         let (case, params) = (case.name.to_owned(), case.params.clone());
         let skipped = Skipped { case, params, reason: reason.to_owned() };
         self.store.skipped(self.id, &skipped).map_err(kept)
