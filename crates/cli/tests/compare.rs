@@ -1,0 +1,100 @@
+//! `kumiki compare`: exit 0, 1 and 2.
+
+mod common;
+
+use common::{Home, MEASURE};
+use predicates::prelude::*;
+use serde_json::Value;
+
+/// A copy of a result whose samples are multiplied.
+fn times(result: &Value, factor: f64) -> String {
+    let mut copy = result.clone();
+    for row in copy["rows"].as_array_mut().unwrap() {
+        for visit in row["visits"].as_array_mut().unwrap() {
+            for sample in visit["samples"].as_array_mut().unwrap() {
+                *sample = (sample.as_f64().unwrap() * factor).into();
+            }
+        }
+    }
+    copy.to_string()
+}
+
+/// The same result with samples that hardly differ, so that a verdict does not
+/// depend on how quiet the machine was.
+fn steady(result: &Value) -> Value {
+    let mut copy = result.clone();
+    for row in copy["rows"].as_array_mut().unwrap() {
+        for visit in row["visits"].as_array_mut().unwrap() {
+            for (i, sample) in visit["samples"].as_array_mut().unwrap().iter_mut().enumerate() {
+                *sample = (100.0 + (i % 7) as f64 * 0.01).into();
+            }
+        }
+    }
+    copy
+}
+
+#[test]
+fn a_result_is_as_good_as_itself() {
+    let home = Home::measured("a");
+    let all = home.prints(&["compare", "a", "latest", "--all"]);
+    assert!(all.contains("entry.getppid") && all.contains("1.000"), "{all}");
+    assert!(all.contains("0 worse, 0 better"), "{all}");
+    let json = home.json(&["compare", "a", "1", "--json"]);
+    assert_eq!(json["rows"].as_array().unwrap().len() as u64, home.rows());
+}
+
+#[test]
+fn a_regression_beyond_the_threshold_is_exit_1() {
+    let home = Home::measured("a");
+    let result = steady(&home.json(&["results", "show", "--json"]));
+    for (name, factor) in [("base", 1.0), ("double", 2.0), ("slower", 1.08), ("hardly", 1.03)] {
+        home.write(&format!("{name}.json"), times(&result, factor));
+    }
+    let code = |b: &str, more: &[&str]| {
+        let args = [&["compare", "base.json", b], more].concat();
+        home.kumiki(&args).output().unwrap().status.code().unwrap()
+    };
+    assert_eq!(code("double.json", &[]), 1);
+    assert_eq!(code("double.json", &["--threshold", "150"]), 0);
+    assert_eq!(code("slower.json", &[]), 1, "5 % is the default");
+    assert_eq!(code("slower.json", &["--threshold", "10%"]), 0);
+    assert_eq!(code("hardly.json", &[]), 0);
+    assert_eq!(code("hardly.json", &["--threshold", "1"]), 1);
+    home.kumiki(&["compare", "double.json", "base.json"]).assert().code(0); // faster
+    home.kumiki(&["compare", "base.json", "double.json"])
+        .assert()
+        .code(1)
+        .stdout(predicate::str::contains("worse").and(predicate::str::contains("2.000")));
+    let json = home.kumiki(&["compare", "base.json", "double.json", "--json"]).assert().code(1);
+    let json: Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    assert!(json["rows"].as_array().unwrap().iter().all(|row| row["ratio"].is_number()));
+}
+
+#[test]
+fn real_samples_doubled_are_a_regression() {
+    let home = Home::measured("a");
+    home.write("double.json", times(&home.json(&["results", "show", "--json"]), 2.0));
+    home.kumiki(&["compare", "a", "double.json"]).assert().code(1);
+}
+
+#[test]
+fn results_without_a_common_row_are_exit_1() {
+    let home = Home::new();
+    for case in ["entry.getppid", "entry.clock.vdso"] {
+        home.prints(&[&["measure", case], &MEASURE[2..], &["--label", case]].concat());
+    }
+    home.kumiki(&["compare", "entry.getppid", "entry.clock.vdso"])
+        .assert()
+        .code(1)
+        .stdout(predicate::str::contains("0 rows compared"))
+        .stderr(predicate::str::contains("no row in common"));
+}
+
+#[test]
+fn odd_thresholds_are_refused() {
+    let home = Home::new();
+    for odd in ["-5", "NaN", "inf", "lots"] {
+        let args = ["compare", "a", "b", &format!("--threshold={odd}")];
+        home.refuses(&args, &[odd, "--threshold", "percentage"]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Help, man pages and completions: all of the one definition.
+
+mod common;
+
+use std::fs;
+
+use common::{Home, entries};
+
+const VERBS: [&[&str]; 13] = [
+    &["measure"],
+    &["measure", "ls"],
+    &["results"],
+    &["results", "ls"],
+    &["results", "show"],
+    &["results", "export"],
+    &["results", "import"],
+    &["results", "rm"],
+    &["compare"],
+    &["report"],
+    &["doctor"],
+    &["man"],
+    &["completions"],
+];
+
+#[test]
+fn every_verb_has_help() {
+    let home = Home::new();
+    let all = home.prints(&["--help"]);
+    assert!(all.contains("Exit status: 0 fine, 1 a negative result"));
+    for verb in VERBS {
+        let help = home.prints(&[verb, &["--help"]].concat());
+        assert!(help.contains(&format!("Usage: kumiki {}", verb.join(" "))), "{help}");
+        assert!(verb.len() > 1 || all.contains(verb[0]));
+    }
+    assert!(home.prints(&["--version"]).starts_with("kumiki "));
+    home.refuses(&[], &["Usage: kumiki"]);
+    home.refuses(&["maesure"], &["maesure", "measure"]);
+}
+
+#[test]
+fn shells_complete_every_verb() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = home.prints(&["completions", shell]);
+        for word in VERBS.concat() {
+            assert!(script.contains(word), "{word} for {shell}");
+        }
+        assert!(script.contains("threshold"), "options too");
+        // Where the shell is there it must be able to read the script.
+        home.write(shell, &script);
+        if let Ok(checked) = home.run_by(shell, &["-n", shell]).output() {
+            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+        }
+    }
+    home.refuses(&["completions", "csh"], &["csh", "bash", "fish", "zsh"]);
+}
+
+#[test]
+fn every_verb_has_a_man_page() {
+    let home = Home::new();
+    let page = home.prints(&["man"]);
+    assert!(page.contains(".TH kumiki 1"));
+    for verb in VERBS.iter().filter(|verb| verb.len() == 1) {
+        assert!(page.contains(&format!("kumiki\\-{}(1)", verb[0])), "{verb:?}");
+    }
+    fs::create_dir(home.path("pages")).unwrap();
+    home.prints(&["man", "--dir", "pages"]);
+    let pages = entries(&home.path("pages"));
+    for verb in VERBS {
+        let name = format!("kumiki-{}.1", verb.join("-"));
+        assert!(pages.contains(&name), "{name} in {pages:?}");
+    }
+    home.refuses(&["man", "--dir", "missing"], &["missing"]);
+}

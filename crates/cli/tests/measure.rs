@@ -1,0 +1,230 @@
+//! `kumiki measure`: what it prints, and what it refuses before it begins.
+
+mod common;
+
+use std::fs;
+
+use common::{Home, MEASURE, entries, failure, says, skip};
+use kumiki_sys::affinity;
+use predicates::prelude::*;
+use serde_json::Value;
+
+fn numbers(value: &Value, names: &[&str]) {
+    for name in names {
+        assert!(value[name].is_f64() || value[name].is_u64(), "{name} in {value}");
+    }
+}
+
+fn interval(value: &Value) {
+    let [low, high] = value["ci"].as_array().unwrap().as_slice() else { panic!("{value}") };
+    assert!(low.as_f64().unwrap() <= high.as_f64().unwrap(), "{value}");
+}
+
+#[test]
+fn json_has_every_field_of_the_schema() {
+    let result = Home::new().json(&[&MEASURE[..], &["--json", "--label", "x"]].concat());
+    assert_eq!(result["schema"], 1);
+    assert!(!result["machine"]["hostname"].as_str().unwrap().is_empty());
+    assert_eq!(result["run"]["complete"], true);
+    assert_eq!(result["run"]["label"], "x");
+    let rows = result["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["case"] == "entry.getppid"));
+    for row in rows {
+        assert!(row["case"].as_str().unwrap().starts_with("entry."));
+        assert!(row["params"].is_object() && row["disturbed"].is_boolean(), "{row}");
+        assert_eq!(row["unit"], "ns");
+        numbers(row, &["median", "p99", "cpu_ns"]);
+        interval(row);
+        // A machine with one cpu has no round trip, but says so.
+        let row = row.as_object().unwrap();
+        assert!(row["round_trip_ns"].is_null() || row["round_trip_ns"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn a_sweep_of_fork_has_slopes() {
+    let home = Home::new();
+    let sweep = ["measure", "process.fork", "touch=write", "--sizes", "16K,64K,64K,256K"];
+    let result = home.json(&[&sweep[..], &["--quick", "--time", "1", "--json"]].concat());
+    let rows = result["rows"].as_array().unwrap();
+    let names = ["data_bytes", "bss_bytes", "stack_bytes", "anon_bytes"];
+    let fork: Vec<&Value> = rows.iter().filter(|row| row["case"] == "process.fork").collect();
+    for row in &fork {
+        assert_eq!(row["params"]["touch"], "write");
+        assert!(row["params"]["huge"].is_boolean(), "{row}");
+        for name in names {
+            assert!(
+                [0, 16 << 10, 64 << 10, 256 << 10].contains(&row["params"][name].as_u64().unwrap())
+            );
+        }
+    }
+    let data = |bytes: u64| fork.iter().filter(|row| row["params"]["data_bytes"] == bytes).count();
+    assert_eq!((data(16 << 10), data(64 << 10)), (1, 1), "a size given twice is one row");
+    let slopes = result["slopes"].as_array().unwrap();
+    assert!(slopes.iter().any(|s| s["case"] == "process.fork" && s["param"] == "data_bytes"));
+    for slope in slopes {
+        numbers(slope, &["ns_per_page", "r2"]);
+        interval(slope);
+        assert!(slope.as_object().unwrap().contains_key("knee_bytes"), "{slope}");
+    }
+}
+
+#[test]
+fn data_goes_to_standard_output_and_talk_to_standard_error() {
+    let home = Home::new();
+    let table = home.kumiki(&MEASURE).assert().success();
+    table.stdout(predicate::str::contains("entry.getppid")).stderr("");
+    // Nothing of a run stays but its result.
+    assert_eq!(entries(&home.path("tmp")), Vec::<String>::new());
+    assert_eq!(
+        home.rows(),
+        home.json(&["results", "show", "--json"])["rows"].as_array().unwrap().len() as u64
+    );
+}
+
+#[test]
+fn standard_error_that_nobody_reads_costs_no_measurement() {
+    let home = Home::new();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = home.start(&MEASURE).stdout(std::process::Stdio::null()).stderr(full()).status();
+    assert_eq!(status.unwrap().code(), Some(0));
+    let status = home.start(&["measure", "frok"]).stderr(full()).status();
+    assert_eq!(status.unwrap().code(), Some(2));
+    // Data that cannot be printed is an error.
+    let output = home.start(&["measure", "ls"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    says(&String::from_utf8_lossy(&output.stderr), &["standard output", "No space left"]);
+}
+
+#[test]
+fn the_catalogue_is_listed() {
+    let home = Home::new();
+    let table = home.prints(&["measure", "ls"]);
+    for part in ["process.fork", "process.exec", "memory.", "signal.", "file.", "ipc.", "entry."] {
+        assert!(table.contains(part), "{part}");
+    }
+    let count = |args: &[&str]| home.json(args).as_array().unwrap().len();
+    let default = count(&["measure", "ls", "--json"]);
+    assert!(count(&["measure", "ls", "--json", "--quick"]) < default);
+    assert!(count(&["measure", "ls", "--json", "--full"]) > default);
+    for case in home.json(&["measure", "ls", "process.fork", "--json"]).as_array().unwrap() {
+        assert!(case["case"].as_str().unwrap().contains("process.fork"));
+        assert!(
+            case["params"].is_object() && case["unit"].is_string() && case["about"].is_string()
+        );
+    }
+    assert!(!home.path("data").exists(), "listing needs no database");
+}
+
+#[test]
+fn an_unknown_filter_names_what_there_is() {
+    let home = Home::new();
+    home.refuses(&["measure", "entry", "frok"], &["\"frok\"", "process.fork", "entry.getppid"]);
+    home.refuses(&["measure", "touch=wirte"], &["touch=wirte", "touch=write", "touch=none"]);
+    home.refuses(&["measure", "colour=red"], &["colour=red", "data_bytes"]);
+    let together = &["entry touch=write together", "kumiki measure ls"];
+    home.refuses(&["measure", "entry", "touch=write"], together);
+    home.refuses(&["measure", "ls", "frok"], &["\"frok\"", "process.fork"]);
+    assert!(!home.path("data").exists(), "refused before a database is made");
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    let home = Home::new();
+    let refuses = |sizes: &str, parts: &[&str]| {
+        home.refuses(&["measure", "fork", "--sizes", sizes], &[&["--sizes"], parts].concat());
+    };
+    refuses("much", &["'much'", "K, M, G"]);
+    refuses("64K,,1M", &["''"]);
+    refuses("-1", &["'-1'"]);
+    refuses("99999999999999T", &["99999999999999T", "too large"]);
+    let petabytes = (4096_u64 << 50).to_string();
+    refuses("4096P", &["data_bytes", &petabytes, "memory available", "smaller"]);
+    assert!(!home.path("data").exists(), "refused before a database is made");
+}
+
+#[test]
+fn a_stack_beyond_the_hard_limit_is_refused() {
+    let home = Home::new();
+    let measure = ["measure", "process.fork", "--sizes", "64M"];
+    let limited = ["-c", "ulimit -Ss 1024 && ulimit -Hs 1024 && exec \"$@\"", "sh"];
+    let args = [&limited[..], &[env!("CARGO_BIN_EXE_kumiki")], &measure].concat();
+    let message = failure(&mut assert_cmd::Command::from_std(home.run_by("sh", &args)));
+    says(&message, &["stack_bytes=67108864", "hard limit", "1048576", "ulimit -Hs", "--sizes"]);
+}
+
+#[test]
+fn cpus_that_cannot_be_used_are_refused() {
+    let home = Home::new();
+    let refuses = |cpus: &str, parts: &[&str]| {
+        home.refuses(&["measure", "--cpus", cpus, "entry"], parts);
+    };
+    refuses("99999", &["cpu 99999", "not online (online: "]);
+    refuses("0,0", &["[0, 0]", "two different"]);
+    refuses("0,1,2", &["[0, 1, 2]", "one cpu, or two"]);
+    refuses("first", &["'first'", "--cpus"]);
+    refuses("-1", &["'-1'", "--cpus"]);
+}
+
+#[test]
+fn a_cpu_outside_the_allowed_set_is_refused() {
+    let allowed = affinity::current().unwrap();
+    let (Some(first), Some(last)) = (allowed.first(), allowed.iter().last()) else {
+        unreachable!()
+    };
+    if first == last {
+        return skip("one cpu is allowed here, there is none to be left out");
+    }
+    let home = Home::new();
+    let _bound = affinity::bind(first).unwrap(); // as taskset does: children inherit it
+    let (inside, outside) = (first.to_string(), last.to_string());
+    let parts = [&format!("cpu {last} is outside the allowed cpus {first}"), "--cpus", "taskset"];
+    home.refuses(&["measure", "entry", "--cpus", &outside], &parts.map(|part| part as &str));
+    home.refuses(&["measure", "entry", "--cpus", &format!("{first},{last}")], &["outside"]);
+    let result = home.json(&[&MEASURE[..], &["--json", "--cpus", &inside]].concat());
+    assert_eq!(result["rows"][0]["cpus"], serde_json::json!([first]));
+    assert_eq!(result["machine"]["cpus_allowed"], inside);
+}
+
+#[test]
+fn a_scratch_folder_that_cannot_be_used_is_refused() {
+    let home = Home::new();
+    let file = home.write("file", "");
+    for scratch in ["/nowhere", file.to_str().unwrap()] {
+        let parts = ["scratch folder", scratch, "--scratch"];
+        home.refuses(&["measure", "entry", "--scratch", scratch], &parts);
+    }
+    home.refuses(&["measure", "entry", "--scratch", "/proc"], &["/proc", "--scratch"]);
+    fs::create_dir(home.path("own")).unwrap();
+    home.prints(&[&MEASURE[..], &["--scratch", "own"]].concat());
+    assert_eq!(entries(&home.path("own")), Vec::<String>::new());
+}
+
+#[test]
+fn without_proc_it_says_so() {
+    let home = Home::new();
+    // Hides /proc; in a user namespace of its own that takes no privilege.
+    let hidden = [
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        "mount -t tmpfs none /proc && exec \"$@\"",
+        "sh",
+    ];
+    let probe = home.run_by("unshare", &[&hidden[..], &["true"]].concat()).output();
+    if !probe.is_ok_and(|probe| probe.status.success()) {
+        return skip("/proc cannot be hidden here: no user namespaces");
+    }
+    let kumiki = [&hidden[..], &[env!("CARGO_BIN_EXE_kumiki")], &MEASURE].concat();
+    let message = failure(&mut assert_cmd::Command::from_std(home.run_by("unshare", &kumiki)));
+    says(&message, &["/proc/meminfo", "mount -t proc"]);
+}
+
+#[test]
+fn odd_times_are_refused() {
+    let home = Home::new();
+    home.refuses(&["measure", "entry", "--time", "soon"], &["'soon'", "--time"]);
+    home.refuses(&["measure", "entry", "--time", "-1"], &["'-1'", "--time"]);
+    home.refuses(&["measure", "entry", "--quick", "--full"], &["--quick", "--full"]);
+}

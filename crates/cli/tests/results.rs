@@ -1,0 +1,171 @@
+//! `kumiki results`: list, show, export, import, remove.
+
+mod common;
+
+use std::fs;
+
+use common::{Home, text};
+use predicates::prelude::*;
+use serde_json::{Value, json};
+
+#[test]
+fn a_result_travels_to_another_database_unchanged() {
+    let home = Home::measured("travel");
+    home.prints(&["results", "export", "travel", "--output", "out.json"]);
+    let exported: Value =
+        serde_json::from_slice(&fs::read(home.path("out.json")).unwrap()).unwrap();
+    home.kumiki(&["results", "import", "out.json", "--db", "second.db"])
+        .assert()
+        .success()
+        .stdout("")
+        .stderr(predicate::str::contains("out.json is now result 1"));
+    let arrived = home.json(&["results", "export", "latest", "--db", "second.db"]);
+    assert_eq!(arrived, exported);
+    assert_eq!(home.json(&["results", "show", "out.json", "--json"]), exported);
+    // From a pipe as well.
+    let piped = home
+        .kumiki(&["results", "show", "/dev/stdin", "--json"])
+        .write_stdin(serde_json::to_vec(&exported).unwrap())
+        .assert()
+        .success();
+    let piped: Value = serde_json::from_slice(&piped.get_output().stdout).unwrap();
+    assert_eq!(piped, exported);
+}
+
+#[test]
+fn a_result_is_exported_for_other_programs() {
+    let home = Home::measured("a");
+    let csv = home.prints(&["results", "export", "--format", "csv"]);
+    let heading = csv.lines().next().unwrap();
+    assert!(heading.starts_with("case,") && heading.contains(",median,p99,ci_low,ci_high,"));
+    assert_eq!(csv.lines().count() as u64, home.rows() + 1);
+    let markdown = home.prints(&["results", "export", "--format", "markdown"]);
+    assert!(markdown.starts_with("# ") && markdown.contains("entry.getppid"));
+    home.prints(&["results", "export", "--format", "csv", "-o", "file.csv"]);
+    assert_eq!(fs::read_to_string(home.path("file.csv")).unwrap(), csv);
+    let table = home.prints(&["results", "show"]);
+    assert!(table.contains("median") && table.contains("entry.getppid"));
+}
+
+#[test]
+fn names_are_listed_and_removed() {
+    let home = Home::measured("one");
+    home.kumiki(&["results", "export", "-o", "x.json"]).assert().success();
+    home.kumiki(&["results", "import", "x.json", "x.json"]).assert().success();
+    let table = home.prints(&["results", "ls"]);
+    assert_eq!(table.lines().count(), 4);
+    assert!(table.contains("one") && table.contains("quick"));
+
+    let known = ["\"four\"", "1 (one)", "results.db"];
+    home.refuses(&["results", "rm", "1", "four"], &known);
+    assert_eq!(home.json(&["results", "ls", "--json"]).as_array().unwrap().len(), 3);
+    for args in [
+        &["results", "show", "four"][..],
+        &["results", "export", "four"],
+        &["compare", "1", "four"],
+        &["compare", "four", "1"],
+        &["report", "four"],
+        &["report", "--with", "four"],
+    ] {
+        home.refuses(args, &known);
+    }
+
+    // A number and a label of the same result, and one twice.
+    home.prints(&["results", "rm", "1", "1", "latest"]);
+    let left = home.json(&["results", "ls", "--json"]);
+    assert_eq!(left.as_array().unwrap().iter().map(|run| &run["id"]).collect::<Vec<_>>(), [2]);
+    home.prints(&["results", "rm", "2"]);
+    home.kumiki(&["results", "ls"])
+        .assert()
+        .success()
+        .stdout("")
+        .stderr(predicate::str::contains("no results yet"));
+    assert_eq!(home.json(&["results", "ls", "--json"]), json!([]));
+    home.refuses(&["results", "show"], &["latest", "none yet"]);
+}
+
+#[test]
+fn json_that_is_no_result_is_refused() {
+    let home = Home::measured("kept");
+    let good = home.prints(&["results", "export"]);
+    let mut newer: Value = serde_json::from_str(&good).unwrap();
+    newer["schema"] = json!(2);
+    let mut older = newer.clone();
+    older["schema"] = json!(0);
+    let mut none = newer.clone();
+    none.as_object_mut().unwrap().remove("schema");
+    let sample = good.find("\"samples\":[").unwrap() + "\"samples\":[".len();
+    let not_a_number = [&good[..sample], "NaN,", &good[sample..]].concat();
+    let cases = [
+        (String::new(), "line 1 column 0"),
+        ("dear diary".into(), "line 1 column 1"),
+        (good[..good.len() / 2].to_owned(), "line 1 column"),
+        (newer.to_string(), "schema 2, this program reads schema 1; update Kumiki"),
+        (older.to_string(), "schema 0, this program reads schema 1; measure again"),
+        (none.to_string(), "no \"schema\" number"),
+        (not_a_number, "line 1 column"),
+        (good.replacen("\"samples\":[", "\"samples\":[-1,", 1), "sample 0 is -1"),
+    ];
+    for (content, says) in cases {
+        home.write("bad.json", content);
+        for args in [
+            &["results", "show", "bad.json"][..],
+            &["results", "import", "bad.json"],
+            &["compare", "kept", "bad.json"],
+            &["report", "bad.json"],
+            &["report", "--with", "bad.json"],
+        ] {
+            home.refuses(args, &["bad.json", says]);
+        }
+    }
+    home.refuses(&["results", "import", "no.json"], &["no.json", "No such file"]);
+    home.refuses(&["results", "import", "."], &["directory"]);
+
+    // Of several files one is bad: none is taken.
+    home.write("good.json", &good);
+    home.fails(&["results", "import", "good.json", "bad.json"]);
+    assert_eq!(home.json(&["results", "ls", "--json"]).as_array().unwrap().len(), 1);
+    assert_eq!(home.prints(&["results", "export"]), good);
+}
+
+#[test]
+fn an_export_that_cannot_be_written_is_refused() {
+    let home = Home::measured("kept");
+    let former = home.write("former.csv", "former");
+    let refuses = |output: &str, parts: &[&str]| {
+        home.refuses(&["results", "export", "--output", output], &[&[output], parts].concat());
+    };
+    refuses("missing/x.json", &["cannot be written", "--output"]);
+    refuses("tmp", &["directory", "--output"]);
+    refuses("/proc/x", &["cannot be written", "--output"]);
+    refuses("/dev/full", &["No space left"]);
+    home.fails(&["results", "export", "nothing", "--output", "former.csv"]);
+    assert_eq!(fs::read(&former).unwrap(), b"former");
+    home.prints(&["results", "export", "--format", "csv", "--output", "former.csv"]);
+    assert!(fs::read_to_string(&former).unwrap().starts_with("case,"));
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let home = Home::measured("a");
+    for args in [
+        &["measure", "ls"][..],
+        &["measure", "ls", "--json"],
+        &["results", "ls"],
+        &["results", "show"],
+        &["results", "show", "--json"],
+        &["results", "export", "--format", "csv"],
+        &["results", "export", "--format", "markdown"],
+        &["compare", "a", "a"],
+        &["doctor"],
+        &["man"],
+        &["completions", "bash"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = home.start(args).stdout(writer).output().unwrap();
+        assert_eq!(text(output.stderr), "", "{args:?}");
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+    }
+}

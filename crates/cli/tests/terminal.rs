@@ -1,0 +1,76 @@
+//! What is said depends on whether somebody looks: on a terminal there is
+//! progress, elsewhere none.
+
+mod common;
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use common::{Home, MEASURE};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// What a command writes to standard error if that is a terminal.
+fn on_a_terminal(command: &mut Command) -> String {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let line = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    tcsetwinsize(&line, Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::from(line)).spawn().unwrap();
+    // Our copy of the line, so that the reader sees the end.
+    command.stderr(Stdio::null());
+    let reader = thread::spawn(move || {
+        let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
+        let mut terminal = File::from(terminal);
+        // The kernel answers EIO when the last writer has gone.
+        while let Ok(n @ 1..) = terminal.read(&mut bytes) {
+            seen.extend_from_slice(&bytes[..n]);
+        }
+        seen
+    });
+    child.wait().unwrap();
+    String::from_utf8(reader.join().unwrap()).unwrap()
+}
+
+/// Whether a text sets colours or type (SGR, ECMA-48).
+fn styled(text: &str) -> bool {
+    text.split("\x1b[").skip(1).any(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
+    })
+}
+
+#[test]
+fn progress_is_shown_on_a_terminal() {
+    let home = Home::new();
+    for no_color in [false, true] {
+        let mut command = home.start(&MEASURE);
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        let seen = on_a_terminal(&mut command);
+        let progress = seen.contains(" %") && seen.contains(" s left") && seen.contains("entry.");
+        assert!(progress, "{seen:?}");
+        assert!(!(no_color && styled(&seen)), "{seen:?}");
+    }
+}
+
+#[test]
+fn no_progress_is_shown_elsewhere() {
+    let home = Home::new();
+    home.kumiki(&MEASURE).assert().success().stderr("");
+    home.kumiki(&[&MEASURE[..], &["--json"]].concat()).assert().success().stderr("");
+}
+
+#[test]
+fn no_color_is_obeyed() {
+    let home = Home::new();
+    let wrong = ["measure", "--sizes", "much"];
+    assert!(styled(&on_a_terminal(&mut home.start(&wrong))));
+    assert!(!styled(&on_a_terminal(home.start(&wrong).env("NO_COLOR", "1"))));
+    assert!(!styled(&home.fails(&wrong)));
+}
