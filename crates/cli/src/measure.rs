@@ -11,14 +11,13 @@ pub(crate) fn run(args: Measure) -> Result<Verdict> {
     if let Some(MeasureCommand::Ls { select, quick, full, json }) = args.command {
         return ls(&select, session::level(quick, full), json);
     }
-    let (store, id) = session::measure(&args.select, &args.how)?;
-    let results = store.load(id)?;
+    let results = session::measure(&args.select, &args.how)?;
     if args.json {
         output::json(&results)?;
     } else {
         output::table(&results)?;
     }
-    Ok(if results.rows.is_empty() { Verdict::Negative } else { Verdict::Fine })
+    Ok(session::verdict(&results))
 }
 
 fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result<Verdict> {

@@ -13,15 +13,15 @@ use kumiki_measure::case::{Case, Level};
 use kumiki_measure::machine;
 use kumiki_measure::meter::Meter;
 use kumiki_measure::sampler::{Observer, Progress, Sampler, Settings};
-use kumiki_measure::schema::{Run, Skipped, Visit};
+use kumiki_measure::schema::{Results, Run, Skipped, Visit};
 use kumiki_measure::store::{RunId, Store};
 use kumiki_sys::clock::Clock;
 
 use crate::args::{How, Select};
-use crate::{output, select};
+use crate::{Verdict, output, select};
 
-/// Measures and returns the number of the stored result.
-pub(crate) fn measure(select: &Select, how: &How) -> Result<(Store, RunId)> {
+/// Measures, and returns what was stored.
+pub(crate) fn measure(select: &Select, how: &How) -> Result<Results> {
     let level = level(how.quick, how.full);
     let cases = select::cases(select, level)?;
     let scratch = Scratch::new(how.scratch.as_deref())?;
@@ -42,7 +42,7 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<(Store, RunId)> {
         ..Run::default()
     };
     let id = store.begin(&run, &machine)?;
-    let stop = on_interrupt()?;
+    let stop = on_interrupt(scratch.path())?;
     let mut recorder = Recorder { store, id, bar: bar() };
     let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop: &stop };
     let outcome = sampler.run(&cases, &mut recorder);
@@ -58,7 +58,16 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<(Store, RunId)> {
             "interrupted; what was measured until now is kept as result {id}"
         ));
     }
-    Ok((store, id))
+    Ok(store.load(id)?)
+}
+
+/// An interrupted run, or one in which no case could run, is no success.
+pub(crate) fn verdict(results: &Results) -> Verdict {
+    if results.run.complete && !results.rows.is_empty() {
+        Verdict::Fine
+    } else {
+        Verdict::Negative
+    }
 }
 
 /// The store of `--db`, or the person's own.
@@ -94,11 +103,13 @@ fn command_line() -> String {
 
 /// Ctrl-C (and SIGTERM) end the run after the visit in progress; a second one
 /// ends the program at once, and what was stored stays stored.
-fn on_interrupt() -> Result<Arc<AtomicBool>> {
+fn on_interrupt(scratch: &Path) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
+    let scratch = scratch.to_owned();
     ctrlc::set_handler(move || {
         if seen.swap(true, Ordering::Relaxed) {
+            let _ = fs::remove_dir_all(&scratch);
             std::process::exit(130);
         }
     })

@@ -73,7 +73,7 @@ fn ended_by_sigterm() {
 fn interrupted(home: &Home, child: Child) {
     let output = child.wait_with_output().unwrap();
     let talk = text(output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{talk}");
+    assert_eq!(output.status.code(), Some(1), "an interrupted run is no success: {talk}");
     assert!(talk.contains("interrupted") && talk.contains("kept as result 1"), "{talk}");
     assert!(text(output.stdout).contains("process.fork"), "what there is is shown");
     wait_until("the run's processes end", || home.processes().is_empty());
