@@ -1,9 +1,10 @@
-//! On which cpus the calling thread may run, and binding it to one.
+//! On which cpus threads may run, and binding them to one.
 
 use std::fs;
 use std::marker::PhantomData;
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
@@ -44,7 +45,7 @@ pub fn set(cpus: &CpuSet) -> Result<()> {
         return Err(Error::Invalid(text.to_owned()));
     }
     let former = current()?;
-    let outcome = request(cpus);
+    let outcome = request(None, cpus);
     // The kernel takes silently what it likes of the mask (cpuset_cpus_allowed
     // in kernel/sched/syscalls.c), and answers EINVAL if that is nothing.
     let refused = match outcome {
@@ -56,17 +57,35 @@ pub fn set(cpus: &CpuSet) -> Result<()> {
         return Ok(());
     };
     if outcome.is_ok() {
-        request(&former)
+        request(None, &former)
             .map_err(|errno| Error::os(format!("returning to cpus {former}"), errno))?;
     }
-    require(cpu, &former)?;
-    // Online and among the former cpus, yet refused: the cpuset has just shrunk.
-    Err(Error::CpuNotAllowed { cpu, allowed: current()? })
+    Err(refusal(cpu, &former)?)
 }
 
-fn request(cpus: &CpuSet) -> Result<(), Errno> {
+/// Why a thread that may run on `former` was refused `cpu`.
+fn refusal(cpu: usize, former: &CpuSet) -> Result<Error> {
+    require(cpu, former)?;
+    // Online and among the former cpus, yet refused: the cpuset has just shrunk.
+    Ok(Error::CpuNotAllowed { cpu, allowed: current()? })
+}
+
+/// sched_setaffinity(2) and nothing else, for a thread by its id or for the
+/// calling one (`None`). Neither allocates nor looks at what comes of it: for
+/// who counts the nanoseconds of the call, or must not allocate. Everybody
+/// else is better served by [`set`] and [`bind_thread`].
+///
+/// A thread that runs on another cpu has been moved when this returns. Of
+/// several cpus the kernel takes those that it allows.
+///
+/// # Errors
+/// The kernel's error number: `EINVAL` if it allows none of the cpus, `ESRCH`
+/// if there is no such thread, `EPERM` if it is another user's.
+#[inline]
+pub fn request(thread: Option<Pid>, cpus: &CpuSet) -> Result<(), Errno> {
+    let id = thread.map_or(0, |thread| thread.as_raw_pid() as u64);
     let words = cpus.words();
-    let args = [0, words.len() as u64 * 8, words.as_ptr() as u64, 0, 0, 0];
+    let args = [id, words.len() as u64 * 8, words.as_ptr() as u64, 0, 0, 0];
     // SAFETY: the kernel reads that many bytes of `words`, which is that long.
     unsafe { syscall::call(libc::SYS_sched_setaffinity as usize, args) }?;
     Ok(())
@@ -89,6 +108,20 @@ fn check(cpu: usize, allowed: &CpuSet, online: Option<CpuSet>) -> Result<()> {
         Some(online) if !online.contains(cpu) => Err(Error::CpuOffline { cpu, online }),
         _ if !allowed.contains(cpu) => Err(Error::CpuNotAllowed { cpu, allowed: allowed.clone() }),
         _ => Ok(()),
+    }
+}
+
+/// Binds another thread, by its id, to `cpu` for good; a process of one thread
+/// has that thread's id. It runs there, if it runs, when this returns.
+///
+/// # Errors
+/// [`Error::CpuOffline`] or [`Error::CpuNotAllowed`] if the cpu is refused,
+/// [`Error::Os`] if there is no such thread or it is another user's.
+pub fn bind_thread(thread: Pid, cpu: usize) -> Result<()> {
+    match request(Some(thread), &CpuSet::from_iter([cpu])) {
+        Ok(()) => Ok(()),
+        Err(Errno::INVAL) => Err(refusal(cpu, &current()?)?),
+        Err(errno) => Err(Error::os(format!("binding thread {thread} to cpu {cpu}"), errno)),
     }
 }
 
@@ -142,7 +175,7 @@ impl Drop for Bound {
     fn drop(&mut self) {
         // If the cpuset has shrunk meanwhile the kernel takes what is left of
         // it; if nothing is left there is nothing better to do than to stay.
-        let _ = request(&self.former);
+        let _ = request(None, &self.former);
     }
 }
 
@@ -193,6 +226,35 @@ mod tests {
             assert_eq!(current().unwrap(), allowed);
         }
         assert!(matches!(set(&CpuSet::new()), Err(Error::Invalid(_))));
+    }
+
+    #[test]
+    fn another_thread_is_bound_by_its_id() {
+        let allowed = current().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).unwrap();
+            let _ = ended.recv();
+            current().unwrap()
+        });
+        let id = told.recv().unwrap();
+        let cpu = allowed.iter().last().unwrap();
+        bind_thread(id, cpu).unwrap();
+        let error = bind_thread(id, 100_000).unwrap_err();
+        assert!(matches!(error, Error::CpuOffline { cpu: 100_000, .. }), "{error}");
+        drop(end);
+        assert_eq!(thread.join().unwrap(), CpuSet::from_iter([cpu]));
+        assert_eq!(current().unwrap(), allowed);
+    }
+
+    #[test]
+    fn a_thread_that_does_not_exist_is_an_error() {
+        let cpu = current().unwrap().first().unwrap();
+        // Linux numbers no thread so high (PID_MAX_LIMIT, include/linux/threads.h).
+        let error = bind_thread(Pid::from_raw(1 << 30).unwrap(), cpu).unwrap_err();
+        assert!(matches!(error, Error::Os { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("thread {} to cpu {cpu}", 1 << 30)));
     }
 
     #[test]
