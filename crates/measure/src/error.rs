@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -71,4 +73,9 @@ impl Error {
     pub fn unsupported(feature: impl Into<String>, needs: impl Into<String>) -> Self {
         Error::Unsupported { feature: feature.into(), needs: needs.into() }
     }
+}
+
+/// The calling thread's `errno`, which takes no memory.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

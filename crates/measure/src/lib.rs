@@ -1,13 +1,14 @@
 //! What the operating system costs, against the parameters that decide it.
 
 mod activity;
-mod affinity;
+mod cache_line;
 pub mod case;
 pub mod cases;
 mod check;
 pub mod compare;
 pub mod error;
 pub mod file;
+mod helper;
 pub mod machine;
 pub mod meter;
 mod peak;

@@ -33,16 +33,15 @@
 //! call compares it under the kernel's lock, so a wake between the helper's
 //! read and its sleep is not lost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kumiki_sys::clock::Clock;
-use rustix::thread::futex;
+use kumiki_sys::futex::{self, Scope};
 
-use crate::affinity;
+use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
+use crate::helper::{Helper, Part};
 
 /// Bursts in a measurement: enough for a median.
 const BURSTS: usize = 9;
@@ -58,16 +57,10 @@ const SLEEP: u32 = 0;
 const RUN: u32 = 1;
 const QUIT: u32 = 2;
 
-/// On a line of its own, and not on the neighbour that the processor fetches
-/// along with it.
-#[repr(align(128))]
-#[derive(Default)]
-struct Line<T>(T);
-
 #[derive(Default)]
 struct Lines {
-    line: Line<AtomicU64>,
-    state: Line<AtomicU32>,
+    line: CacheLine<AtomicU64>,
+    state: CacheLine<AtomicU32>,
 }
 
 /// Two cpus, ready to have their round trip measured. The helper thread sleeps
@@ -75,8 +68,7 @@ struct Lines {
 #[derive(Debug)]
 pub struct RoundTrip {
     cpu_a: usize,
-    lines: Arc<Lines>,
-    helper: Option<JoinHandle<()>>,
+    helper: Helper<Lines>,
 }
 
 impl RoundTrip {
@@ -91,26 +83,7 @@ impl RoundTrip {
                 "a round trip needs two different cpus, both are cpu {cpu_a}"
             )));
         }
-        let lines = Arc::new(Lines::default());
-        let (ready, bound) = std::sync::mpsc::sync_channel(1);
-        let shared = Arc::clone(&lines);
-        let helper = std::thread::Builder::new()
-            .name("round-trip".into())
-            .spawn(move || {
-                let outcome = affinity::bind(cpu_b);
-                let go_on = outcome.is_ok();
-                // The starter waits for it, so it cannot be gone.
-                let _ = ready.send(outcome);
-                if go_on {
-                    shared.help();
-                }
-            })
-            .map_err(|e| Error::os("start the round-trip thread", e))?;
-        let round_trip = RoundTrip { cpu_a, lines, helper: Some(helper) };
-        match bound.recv() {
-            Ok(outcome) => outcome.map(|()| round_trip),
-            Err(_) => Err(Error::Invalid("the round-trip thread ended before it began".into())),
-        }
+        Ok(RoundTrip { cpu_a, helper: Helper::start(cpu_b, Lines::default())? })
     }
 
     /// The round trip now, nanoseconds: the median over short bursts of the
@@ -123,21 +96,12 @@ impl RoundTrip {
         if rustix::thread::sched_getcpu() != self.cpu_a {
             return None;
         }
-        self.lines.set_state(RUN);
-        let figure = self.lines.bursts(clock);
+        let lines = self.helper.part();
+        lines.set_state(RUN);
+        let figure = lines.bursts(clock);
         // The helper is awake and looks at `state`: no call needed.
-        self.lines.state.0.store(SLEEP, Ordering::Release);
+        lines.state.0.store(SLEEP, Ordering::Release);
         figure
-    }
-}
-
-impl Drop for RoundTrip {
-    fn drop(&mut self) {
-        self.lines.set_state(QUIT);
-        if let Some(helper) = self.helper.take() {
-            // It has nothing to say; a panic there has been printed.
-            let _ = helper.join();
-        }
     }
 }
 
@@ -151,7 +115,7 @@ impl Lines {
     fn set_state(&self, state: u32) {
         self.state.0.store(state, Ordering::Release);
         // Waking a word that is mapped cannot fail.
-        let _ = futex::wake(&self.state.0, futex::Flags::PRIVATE, 1);
+        let _ = futex::wake(&self.state.0, 1, Scope::Private);
     }
 
     /// The caller's side.
@@ -192,20 +156,7 @@ impl Lines {
         }
     }
 
-    /// The helper's side.
-    fn help(&self) {
-        loop {
-            match self.state.0.load(Ordering::Acquire) {
-                QUIT => return,
-                RUN => self.answer(),
-                state => {
-                    // Interrupted, changed or woken: all the same, look again.
-                    let _ = futex::wait(&self.state.0, futex::Flags::PRIVATE, state, None);
-                }
-            }
-        }
-    }
-
+    /// The helper's answers, as long as a measurement runs.
     fn answer(&self) {
         let deadline = Instant::now() + PATIENCE;
         while self.state.0.load(Ordering::Acquire) == RUN {
@@ -227,15 +178,36 @@ impl Lines {
     }
 }
 
+impl Part for Lines {
+    fn help(&self) {
+        loop {
+            match self.state.0.load(Ordering::Acquire) {
+                QUIT => return,
+                RUN => self.answer(),
+                state => {
+                    // Interrupted, changed or woken: all the same, look again.
+                    let _ = futex::wait(&self.state.0, state, Scope::Private, None);
+                }
+            }
+        }
+    }
+
+    fn stop(&self) {
+        self.set_state(QUIT);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::thread::JoinHandleExt;
 
+    use kumiki_sys::affinity;
+
     use super::*;
 
     fn two_cpus() -> Option<(usize, usize)> {
-        let set = rustix::thread::sched_getaffinity(None).unwrap();
-        let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
+        let allowed = affinity::current().unwrap();
+        let mut cpus = allowed.iter();
         let pair = cpus.next().zip(cpus.next());
         if pair.is_none() {
             eprintln!("skipped: this machine lends one cpu only");
@@ -257,7 +229,7 @@ mod tests {
     #[test]
     fn measures_and_then_sleeps() {
         let Some((a, b)) = two_cpus() else { return };
-        affinity::bind(a).unwrap();
+        let _bound = affinity::bind(a).unwrap();
         let clock = Clock::calibrate(Duration::from_millis(10));
         let mut pair = RoundTrip::start(a, b).unwrap();
         // A busy machine may spoil single measurements, not fifty.
@@ -265,7 +237,7 @@ mod tests {
         assert!(!figures.is_empty());
         assert!(figures.iter().all(|ns| (1.0..20e6).contains(ns)), "{figures:?}");
 
-        let thread = pair.helper.as_ref().unwrap().as_pthread_t();
+        let thread = pair.helper.thread().unwrap().as_pthread_t();
         // Whatever it still had to do, it gives up after PATIENCE.
         std::thread::sleep(4 * PATIENCE);
         let before = cpu_time(thread);
@@ -278,11 +250,10 @@ mod tests {
     #[test]
     fn an_absent_helper_is_no_figure() {
         let Some((a, b)) = two_cpus() else { return };
-        affinity::bind(a).unwrap();
+        let _bound = affinity::bind(a).unwrap();
         let clock = Clock::calibrate(Duration::from_millis(10));
         let mut pair = RoundTrip::start(a, b).unwrap();
-        pair.lines.set_state(QUIT);
-        pair.helper.take().unwrap().join().unwrap();
+        pair.helper.end();
         assert_eq!(pair.measure(&clock), None);
     }
 
@@ -291,7 +262,7 @@ mod tests {
         let Some((a, b)) = two_cpus() else { return };
         let clock = Clock::calibrate(Duration::from_millis(10));
         let mut pair = RoundTrip::start(a, b).unwrap();
-        affinity::bind(b).unwrap();
+        let _bound = affinity::bind(b).unwrap();
         assert_eq!(pair.measure(&clock), None);
     }
 

@@ -8,9 +8,9 @@ use kumiki_measure::case::{Case, Choice, Level, Place};
 use kumiki_measure::cases::catalogue;
 use kumiki_measure::meter::Meter;
 use kumiki_measure::{Error, Result};
+use kumiki_sys::affinity;
 use kumiki_sys::clock::Clock;
 use rustix::process::WaitOptions;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// What a workload that is gone must have put back.
 #[derive(Debug, PartialEq)]
@@ -78,12 +78,10 @@ fn run(case: &Case, place: &Place, meter: &Meter, batches: &[u64]) -> Result<()>
 /// The only test of this program, because traces are those of a process.
 #[test]
 fn every_case_runs_and_leaves_nothing() {
-    let allowed = sched_getaffinity(None).unwrap();
-    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+    let allowed = affinity::current().unwrap();
+    let mut cpus = allowed.iter();
     let (cpu, partner) = (cpus.next().unwrap(), cpus.next());
-    let mut bound = CpuSet::new();
-    bound.set(cpu);
-    sched_setaffinity(None, &bound).unwrap();
+    let _bound = affinity::bind(cpu).unwrap();
 
     // In the build folder: the usual folder for temporary files may be in memory.
     let scratch = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

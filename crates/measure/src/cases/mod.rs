@@ -13,6 +13,7 @@ mod mapping;
 mod memory;
 mod other_end;
 mod process;
+mod shared;
 mod signal;
 mod sweep;
 mod thread;

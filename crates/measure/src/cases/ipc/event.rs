@@ -9,11 +9,12 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 use rustix::thread::futex::Flags;
 
-use super::peer::Caller;
-use super::shared::{Line, Shared};
+use super::caller::Caller;
 use super::token;
 use super::transport::{Transport, Way};
-use crate::error::{Error, Result};
+use crate::cache_line::CacheLine;
+use crate::cases::shared::Shared;
+use crate::error::{Error, Result, last_errno};
 
 /// One eventfd each way.
 pub(super) struct Eventfds([OwnedFd; 2]);
@@ -42,7 +43,7 @@ impl Transport for Eventfds {
 }
 
 /// One word each way, in shared memory.
-pub(super) struct Futexes(Shared<[Line<AtomicU32>; 2]>);
+pub(super) struct Futexes(Shared<[CacheLine<AtomicU32>; 2]>);
 
 impl Futexes {
     /// Maps both.
@@ -102,11 +103,6 @@ impl Semaphores {
             _ => Err(last_errno()),
         }
     }
-}
-
-/// The calling thread's `errno`.
-pub(super) fn last_errno() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 impl Transport for Semaphores {

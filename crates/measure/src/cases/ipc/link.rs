@@ -14,7 +14,7 @@ use rustix::io::{Errno, read, write};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::peer::Caller;
+use super::caller::Caller;
 use super::transport::{Transport, Way, Window};
 use crate::error::{Error, Result};
 

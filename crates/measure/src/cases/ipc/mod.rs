@@ -2,7 +2,7 @@
 //! many bytes pass, on one cpu and on two.
 //!
 //! ```text
-//! peer       the other end: forked, bound, watched        watchdog, shared
+//! peer       the other end: forked, bound, watched        watchdog, caller
 //! transport  what is measured: Latency, Bandwidth
 //! link · event · mqueue · ring     the ways to communicate
 //! ```
@@ -10,12 +10,12 @@
 use crate::case::{Case, Choice, Level, Place};
 use crate::error::Result;
 
+pub(super) mod caller;
 mod event;
 mod link;
 mod mqueue;
 pub(super) mod peer;
 mod ring;
-mod shared;
 pub(super) mod token;
 mod transport;
 mod watchdog;

@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
 
-use super::event::last_errno;
-use super::peer::Caller;
+use super::caller::Caller;
 use super::transport::{Transport, Way};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, last_errno};
 
 /// Messages that a queue holds: below the default limit of 10.
 const DEPTH: libc::c_long = 8;

@@ -26,12 +26,14 @@ use std::hint::spin_loop;
 use std::ptr::copy_nonoverlapping;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
+use kumiki_sys::shm::{self, Huge};
 use rustix::thread::futex::{self, Flags};
 
-use super::peer::Caller;
-use super::shared::{Line, Shared, SharedBytes};
+use super::caller::Caller;
 use super::token;
 use super::transport::{Transport, Way};
+use crate::cache_line::CacheLine;
+use crate::cases::shared::Shared;
 use crate::error::{Error, Result};
 
 /// How a side waits.
@@ -64,8 +66,8 @@ impl Wait {
 /// A count that one side moves, and whether the other sleeps on it.
 #[derive(Default)]
 struct Count {
-    moved: Line<AtomicU32>,
-    sleeps: Line<AtomicU32>,
+    moved: CacheLine<AtomicU32>,
+    sleeps: CacheLine<AtomicU32>,
 }
 
 #[derive(Default)]
@@ -79,7 +81,7 @@ pub(super) struct Rings([Ring; 2]);
 
 struct Ring {
     counts: Shared<Counts>,
-    memory: SharedBytes,
+    memory: shm::Shared,
     slots: u32,
     slot_bytes: usize,
     spins: u32,
@@ -113,7 +115,7 @@ impl Ring {
                 "{slots} messages of {bytes} bytes do not fit into memory: choose a smaller size"
             )));
         };
-        let memory = SharedBytes::new(all.max(1))?;
+        let memory = shm::Shared::new("kumiki-ring", all.max(1), Huge::Policy)?;
         Ok(Ring {
             counts: Shared::new()?,
             memory,
@@ -129,7 +131,7 @@ impl Ring {
         // `slots` is a power of two, so the counts' overflow skips no slot.
         let index = (number % self.slots) as usize;
         // SAFETY: `index < slots`, and the memory has `slots * slot_bytes` bytes.
-        unsafe { self.memory.start().add(index * self.slot_bytes) }.as_ptr()
+        unsafe { self.memory.as_ptr().add(index * self.slot_bytes) }
     }
 
     /// Waits until `count` is no longer `seen`.

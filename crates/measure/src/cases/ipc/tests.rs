@@ -7,7 +7,8 @@ use kumiki_sys::clock::Clock;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::peer::{Forked, Peer};
+use super::caller::Forked;
+use super::peer::Peer;
 use super::transport::{Way, buffer};
 use super::*;
 use crate::case::Workload;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 
-use super::peer::Caller;
+use super::caller::Caller;
 use crate::error::Result;
 
 /// The word while nothing is passed.

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags};
 
-use super::peer::{Caller, Forked, Peer, time_with};
-use super::shared::{Line, Shared};
+use super::caller::{Caller, Forked};
+use super::peer::Peer;
 use super::token;
+use crate::cache_line::CacheLine;
 use crate::case::Workload;
+use crate::cases::child::time_with;
+use crate::cases::shared::Shared;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 
@@ -106,9 +109,9 @@ pub(super) enum Window {
 #[derive(Default)]
 struct Progress {
     /// At which number the sample ends: written by the sender before it sends.
-    goal: Line<AtomicU32>,
+    goal: CacheLine<AtomicU32>,
     /// Received so far, told at every full window and at the goal.
-    received: Line<AtomicU32>,
+    received: CacheLine<AtomicU32>,
 }
 
 /// One operation is one message there. The clock stops when the last one of

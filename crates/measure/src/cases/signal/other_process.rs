@@ -5,17 +5,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::SigSet;
-use nix::time::ClockId;
-use nix::unistd::Pid;
 use rustix::process::PidfdFlags;
-use rustix::thread::CpuSet;
 
 use super::SIGNAL;
 use super::disposition::{Disposition, caught};
 use super::mask::Mask;
 use super::target::Target;
 use crate::case::{Case, Place, Workload};
-use crate::cases::child::Child;
+use crate::cases::child::{Child, time_with};
+use crate::cases::other_end::OtherEnd;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 
@@ -23,15 +21,11 @@ const ABOUT: &str = "signal another process, whose handler runs, and be signalle
 
 /// The cases.
 pub(super) fn cases() -> Vec<Case> {
-    vec![
-        Case::new("signal.other_process", ABOUT, |place| Pair::new(place.cpu)).with("cpu", "same"),
-        Case::new("signal.other_process", ABOUT, |place: &Place| {
-            let needs = "a second cpu that this process may use (see `taskset -p`)";
-            Pair::new(place.partner.ok_or_else(|| Error::unsupported("a partner cpu", needs))?)
-        })
-        .with("cpu", "other")
-        .two_cpus(),
-    ]
+    let case = |end: OtherEnd| {
+        let setup = move |place: &Place| Pair::new(end.cpu(place)?);
+        end.mark(Case::new("signal.other_process", ABOUT, setup))
+    };
+    OtherEnd::BOTH.map(case).into()
 }
 
 /// This thread and a child that answers every signal by one.
@@ -43,7 +37,6 @@ struct Pair {
     /// Readable when the child has ended.
     ended: OwnedFd,
     child: Child,
-    processor_time: ClockId,
     /// The mask while waiting.
     waiting: SigSet,
     _blocked: Mask,
@@ -58,15 +51,12 @@ impl Pair {
         waiting.remove(SIGNAL);
 
         let me = Target::me();
-        let child = Child::fork(|| answer(me, cpu))?;
+        let child = Child::fork_on(cpu, || answer(me))?;
         let pid = child.pid();
         let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             .map_err(|e| Error::os(format!("pidfd_open of child {pid}"), e))?;
-        let processor_time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid.as_raw_pid()))
-            .map_err(|e| Error::os(format!("cpu clock of child {pid}"), e))?;
-        let pair =
-            Pair { ended, child, processor_time, waiting, _blocked: blocked, _handler: handler };
-        // The first answer says that the child has bound itself.
+        let pair = Pair { ended, child, waiting, _blocked: blocked, _handler: handler };
+        // The first answer says that the child is ready.
         pair.round_trip()?;
         Ok(pair)
     }
@@ -94,34 +84,17 @@ impl Pair {
         }
         Ok(())
     }
-
-    fn childs_processor_time_ns(&self) -> Result<f64> {
-        let time = self.processor_time.now().map_err(|e| Error::os("cpu clock of a child", e))?;
-        Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
-    }
 }
 
 impl Workload for Pair {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        // The child is not waited for before the end, so the meter sees
-        // nothing of its time.
-        let before = self.childs_processor_time_ns()?;
-        let mut sample = meter.time(|| (0..iterations).try_for_each(|_| self.round_trip()))?;
-        sample.cpu.children_ns += self.childs_processor_time_ns()? - before;
-        Ok(sample)
+        let children = std::slice::from_ref(&self.child);
+        time_with(children, meter, || (0..iterations).try_for_each(|_| self.round_trip()))
     }
 }
 
-/// The child: answers until it is killed. Returns an exit status on failure.
-fn answer(asker: Target, cpu: usize) -> i32 {
-    if cpu >= CpuSet::MAX_CPU {
-        return 1;
-    }
-    let mut cpus = CpuSet::new();
-    cpus.set(cpu);
-    if rustix::thread::sched_setaffinity(None, &cpus).is_err() {
-        return 1;
-    }
+/// The child: answers until it is killed.
+fn answer(asker: Target) -> Result<(), rustix::io::Errno> {
     let mut waiting = SigSet::all();
     waiting.remove(SIGNAL);
     loop {
@@ -129,9 +102,7 @@ fn answer(asker: Target, cpu: usize) -> i32 {
         while caught() == before {
             let _ = waiting.suspend();
         }
-        if asker.signal().is_err() {
-            return 1;
-        }
+        asker.try_signal()?;
     }
 }
 

@@ -1,7 +1,9 @@
 //! A thread as the receiver of signals.
 
+use rustix::io::Errno;
+
 use super::SIGNAL;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, last_errno};
 
 /// One thread of one process.
 #[derive(Clone, Copy)]
@@ -22,12 +24,18 @@ impl Target {
     /// Sends it [`SIGNAL`] (`tgkill(2)`).
     #[inline]
     pub(super) fn signal(self) -> Result<()> {
+        self.try_signal().map_err(|e| Error::os("tgkill", e))
+    }
+
+    /// The same with an error that takes no memory, for a forked child.
+    #[inline]
+    pub(super) fn try_signal(self) -> Result<(), Errno> {
         let number = SIGNAL as libc::c_int;
         // SAFETY: takes three integers; the signal is one that the process of
         // this thread has arranged for.
         match unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, number) } {
             0 => Ok(()),
-            _ => Err(Error::last_os("tgkill")),
+            _ => Err(last_errno()),
         }
     }
 

@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::case::{Case, Choice, Level, Place, Workload};
-use crate::cases::ipc::peer::{Forked, Peer, time_with};
+use crate::cases::child::time_with;
+use crate::cases::ipc::caller::Forked;
+use crate::cases::ipc::peer::Peer;
 use crate::cases::ipc::{read_all, write_all};
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};

@@ -4,7 +4,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::affinity::{self, OneCpu};
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+
 use crate::case::{Case, Each, Level, Place};
 use crate::cases::other_end::OtherEnd;
 use crate::error::{Error, Result};
@@ -41,7 +43,9 @@ fn std_thread(end: OtherEnd, cpu: usize) -> Result<()> {
     let work = move || match end {
         // Inherited from its maker.
         OtherEnd::Same => Ok(()),
-        OtherEnd::Other => affinity::bind(cpu),
+        // The bare call: checking what came of it would be in the figure.
+        OtherEnd::Other => affinity::request(None, &CpuSet::from_iter([cpu]))
+            .map_err(|e| Error::os(format!("bind a thread to cpu {cpu}"), e)),
     };
     let builder = std::thread::Builder::new();
     let thread = builder.spawn(work).map_err(|e| Error::os("spawn a thread", e))?;
@@ -60,8 +64,8 @@ impl Attributes {
             libc::pthread_attr_init(attributes.as_mut_ptr())
         })?;
         let mut attributes = Attributes(attributes);
-        let set = OneCpu::new(cpu);
-        let (words, bytes) = set.as_raw();
+        let set = CpuSet::from_iter([cpu]);
+        let (words, bytes) = (set.words().as_ptr(), size_of_val(set.words()));
         // SAFETY: initialised above; the set has that many bytes, of which the
         // C library makes a copy.
         check("bind thread attributes", unsafe {

@@ -2,10 +2,10 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::helper::{Helper, Part};
 use crate::case::{Case, Level, Place, Workload};
 use crate::cases::other_end::OtherEnd;
 use crate::error::Result;
+use crate::helper::{Helper, Part};
 use crate::meter::{Meter, Sample};
 
 pub(super) fn cases() -> Vec<Case> {

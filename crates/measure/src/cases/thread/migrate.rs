@@ -1,15 +1,17 @@
 //! Moving the calling thread to another cpu: sched_setaffinity(2) returns
 //! there.
 
-use crate::affinity::OneCpu;
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+
 use crate::case::{Case, Place, Workload};
 use crate::cases::other_end::OtherEnd;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 
 pub(super) fn case() -> Case {
     let setup = |place: &Place| {
-        let cpus = [OneCpu::new(OtherEnd::Other.cpu(place)?), OneCpu::new(place.cpu)];
+        let cpus = [OtherEnd::Other.cpu(place)?, place.cpu].map(|cpu| CpuSet::from_iter([cpu]));
         Ok(Migrate { cpus })
     };
     let about = "sched_setaffinity to another cpu, until the thread runs there";
@@ -18,7 +20,13 @@ pub(super) fn case() -> Case {
 
 /// The cpus to move to in turn, the measuring one last.
 struct Migrate {
-    cpus: [OneCpu; 2],
+    cpus: [CpuSet; 2],
+}
+
+/// The bare call, which is what is measured.
+#[inline]
+fn move_to(cpu: &CpuSet) -> Result<()> {
+    affinity::request(None, cpu).map_err(|e| Error::os(format!("move to cpu {cpu}"), e))
 }
 
 impl Workload for Migrate {
@@ -26,12 +34,12 @@ impl Workload for Migrate {
         let turns = self.cpus.iter().cycle();
         let sample = meter.time(|| {
             for (cpu, _) in turns.zip(0..iterations) {
-                cpu.bind(None)?;
+                move_to(cpu)?;
             }
             Ok(())
         });
         // After an odd number it is on the wrong one.
-        self.cpus[1].bind(None)?;
+        move_to(&self.cpus[1])?;
         sample
     }
 }
@@ -39,6 +47,6 @@ impl Workload for Migrate {
 impl Drop for Migrate {
     fn drop(&mut self) {
         // Had it failed, so had the sample.
-        let _ = self.cpus[1].bind(None);
+        let _ = move_to(&self.cpus[1]);
     }
 }

@@ -6,7 +6,6 @@ use crate::case::{Case, Choice};
 mod context_switch;
 mod create;
 mod handoff;
-mod helper;
 mod migrate;
 mod sleep;
 mod wake;

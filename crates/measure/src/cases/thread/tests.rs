@@ -3,26 +3,26 @@
 
 use std::time::{Duration, Instant};
 
+use kumiki_sys::affinity::{self, Bound};
 use kumiki_sys::clock::Clock;
 
 use super::*;
-use crate::affinity;
 use crate::case::{Level, Place, Workload};
 use crate::error::Error;
 use crate::meter::Meter;
 
-/// Two cpus if there are, and a thread bound to the first.
-fn place() -> Place {
-    let set = rustix::thread::sched_getaffinity(None).unwrap();
-    let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
+/// Two cpus if there are, and this thread bound to the first.
+fn place() -> (Place, Bound) {
+    let allowed = affinity::current().unwrap();
+    let mut cpus = allowed.iter();
     let cpu = cpus.next().unwrap();
-    affinity::bind(cpu).unwrap();
-    Place { cpu, partner: cpus.next(), scratch: std::env::temp_dir() }
+    let place = Place { cpu, partner: cpus.next(), scratch: std::env::temp_dir() };
+    (place, affinity::bind(cpu).unwrap())
 }
 
 #[test]
 fn every_case_runs_and_returns_the_thread() {
-    let place = place();
+    let (place, _bound) = place();
     let meter = Meter::new(Clock::calibrate(Duration::from_millis(5)));
     for case in cases(&Choice::default()) {
         let name = format!("{} {:?}", case.name, case.params);
@@ -41,7 +41,7 @@ fn every_case_runs_and_returns_the_thread() {
 
 #[test]
 fn a_broken_ring_is_an_error() {
-    let place = place();
+    let (place, _bound) = place();
     let meter = Meter::new(Clock::calibrate(Duration::from_millis(5)));
     // The member watched first, and one that is not.
     for victim in [0, 2] {
@@ -57,12 +57,13 @@ fn a_broken_ring_is_an_error() {
 
 #[test]
 fn a_sleep_is_no_shorter_than_asked() {
+    let (place, _bound) = place();
     let meter = Meter::new(Clock::calibrate(Duration::from_millis(50)));
     for case in sleep::cases() {
         let Some(crate::schema::Value::Number(asked)) = case.params.get("asked_ns").cloned() else {
             panic!("{:?}", case.params);
         };
-        let sample = (case.setup)(&place()).unwrap().sample(4, &meter).unwrap();
+        let sample = (case.setup)(&place).unwrap().sample(4, &meter).unwrap();
         // Half of it: the clock was calibrated on a machine that may be busy.
         assert!(sample.wall_ns > 2.0 * asked as f64, "{asked}: {sample:?}");
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rustix::thread::futex::Flags;
 
-use super::helper::{Helper, InProcess, Part};
 use crate::case::{Case, Level, Place, Workload};
-use crate::cases::ipc::peer::Caller;
+use crate::cases::ipc::caller::{Caller, InProcess};
 use crate::cases::ipc::token;
 use crate::cases::other_end::OtherEnd;
 use crate::error::{Error, Result};
+use crate::helper::{Helper, Part};
 use crate::meter::{Meter, Sample};
 use crate::schema::CpuTime;
 

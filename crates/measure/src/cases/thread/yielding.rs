@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rustix::thread::futex::Flags;
 use rustix::thread::sched_yield;
 
-use super::helper::{Helper, InProcess, Part};
 use crate::case::{Case, Each, Place, Workload};
+use crate::cases::ipc::caller::InProcess;
 use crate::cases::ipc::token;
 use crate::error::{Error, Result};
+use crate::helper::{Helper, Part};
 use crate::meter::{Meter, Sample};
 
 pub(super) fn cases() -> Vec<Case> {

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
-use rustix::io::{Errno, retry_on_intr};
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
 
-use crate::affinity;
-use crate::cases::ipc::peer::Caller;
 use crate::error::{Error, Result};
 
 /// What helper and measuring thread share, and how the helper does its part.
-pub(super) trait Part: Send + Sync + 'static {
+pub(crate) trait Part: Send + Sync + 'static {
     /// The helper's side: until told to stop.
     fn help(&self);
 
@@ -20,7 +19,8 @@ pub(super) trait Part: Send + Sync + 'static {
 }
 
 /// The helper thread, as its owner sees it. Stopped and joined on drop.
-pub(super) struct Helper<P: Part> {
+#[derive(Debug)]
+pub(crate) struct Helper<P: Part> {
     part: Arc<P>,
     thread: Option<JoinHandle<()>>,
 }
@@ -31,12 +31,12 @@ impl<P: Part> Helper<P> {
     ///
     /// # Errors
     /// No thread can be made, or not be bound to `cpu`.
-    pub(super) fn start(cpu: usize, part: P) -> Result<Self> {
+    pub(crate) fn start(cpu: usize, part: P) -> Result<Self> {
         let part = Arc::new(part);
         let (ready, bound) = sync_channel(1);
         let its = Arc::clone(&part);
         let run = move || {
-            let outcome = affinity::bind(cpu);
+            let outcome = affinity::set(&CpuSet::from_iter([cpu]));
             let go_on = outcome.is_ok();
             // The starter waits for it, so it is there.
             let _ = ready.send(outcome);
@@ -55,30 +55,28 @@ impl<P: Part> Helper<P> {
     }
 
     /// What is shared.
-    pub(super) fn part(&self) -> &P {
+    pub(crate) fn part(&self) -> &P {
         &self.part
     }
-}
 
-impl<P: Part> Drop for Helper<P> {
-    fn drop(&mut self) {
-        self.part.stop();
+    /// The thread, while it has not been joined.
+    #[cfg(test)]
+    pub(crate) fn thread(&self) -> Option<&JoinHandle<()>> {
+        self.thread.as_ref()
+    }
+
+    /// Stops the helper and waits for its end.
+    pub(crate) fn end(&mut self) {
         if let Some(thread) = self.thread.take() {
+            self.part.stop();
             // It has nothing to say; a panic there has been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// A caller in a process whose other end is a thread: it cannot die alone, so
-/// an interrupted call is just repeated.
-pub(super) struct InProcess;
-
-impl Caller for InProcess {
-    type Error = Error;
-
-    #[inline]
-    fn call<T>(&self, what: &'static str, op: impl FnMut() -> Result<T, Errno>) -> Result<T> {
-        retry_on_intr(op).map_err(|errno| Error::os(what, errno))
+impl<P: Part> Drop for Helper<P> {
+    fn drop(&mut self) {
+        self.end();
     }
 }
