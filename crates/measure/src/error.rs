@@ -32,7 +32,7 @@ pub enum Error {
     Invalid(String),
     /// The machine could not be read or used.
     #[error(transparent)]
-    Sys(#[from] kumiki_sys::Error),
+    Sys(kumiki_sys::Error),
     /// A file could not be used.
     #[error("{}: {source}", path.display())]
     File {
@@ -57,6 +57,18 @@ pub enum Error {
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<kumiki_sys::Error> for Error {
+    /// What the machine lacks stays that, so that the case is skipped by type.
+    fn from(error: kumiki_sys::Error) -> Self {
+        match error {
+            kumiki_sys::Error::Unsupported { feature, needs } => {
+                Error::Unsupported { feature, needs }
+            }
+            error => Error::Sys(error),
+        }
+    }
+}
 
 impl Error {
     /// Wraps the calling thread's `errno`.
