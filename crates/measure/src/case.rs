@@ -158,10 +158,3 @@ pub struct Choice {
     /// Sizes for the sweeps over bytes, instead of each case's own.
     pub sizes: Option<Vec<u64>>,
 }
-
-impl Choice {
-    /// The sizes to sweep: those chosen, or `own`.
-    pub fn sizes_or(&self, own: &[u64]) -> Vec<u64> {
-        self.sizes.clone().unwrap_or_else(|| own.to_vec())
-    }
-}

@@ -70,6 +70,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::case::Place;
 
     fn title(case: &Case) -> String {
         format!("{} {:?}", case.name, case.params)
@@ -105,6 +106,27 @@ mod tests {
             if let (true, Some(bytes)) = (swept, case.params.get("bytes")) {
                 assert_eq!(bytes, &12_288_u64.into(), "{}", title(&case));
             }
+        }
+    }
+
+    #[test]
+    fn without_a_second_cpu_what_needs_one_is_skipped_by_type() {
+        let place = Place { cpu: 0, partner: None, scratch: std::env::temp_dir() };
+        let choice = Choice { level: Some(Level::Full), ..Choice::default() };
+        let pairs: Vec<_> = catalogue(&choice).into_iter().filter(|case| case.two_cpus).collect();
+        for case in &pairs {
+            match (case.setup)(&place) {
+                Err(Error::Unsupported { feature, needs }) => {
+                    assert_eq!(feature, "a second cpu", "{}", title(case));
+                    assert!(needs.contains("at least two"), "{}: {needs}", title(case));
+                }
+                Err(error) => panic!("{}: {error}", title(case)),
+                Ok(_) => panic!("{} runs on one", title(case)),
+            }
+        }
+        // Every part that has a case of two ends.
+        for part in ["ipc.", "thread.", "signal."] {
+            assert!(pairs.iter().any(|case| case.name.starts_with(part)), "{part}");
         }
     }
 

@@ -24,14 +24,14 @@ const FILE_BYTES: u64 = 4 * MIB;
 /// The cases.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (bytes, level) in sweep::sizes(choice, &[4 * KIB, MIB], &[1, 512, 64 * KIB]) {
+    for (bytes, level) in sweep::sizes(choice, &sweep::own(&[4 * KIB, MIB], &[1, 512, 64 * KIB])) {
         cases.extend(by_position(bytes).map(|case| case.level(level)));
         cases.extend(by_offset(bytes).map(|case| case.level(level.max(Level::Default))));
     }
-    for (bytes, level) in sweep::sizes(choice, &[4 * KIB], &[1, MIB]) {
+    for (bytes, level) in sweep::sizes(choice, &sweep::own(&[4 * KIB], &[1, MIB])) {
         cases.extend(devices(bytes).map(|case| case.level(level)));
     }
-    for (bytes, level) in sweep::sizes(choice, &[MIB], &[4 * KIB, 64 * KIB]) {
+    for (bytes, level) in sweep::sizes(choice, &sweep::own(&[MIB], &[4 * KIB, 64 * KIB])) {
         cases.push(mapped_read(bytes).level(level));
     }
     cases

@@ -21,6 +21,7 @@ mod transport;
 mod watchdog;
 
 use super::other_end::OtherEnd;
+use super::sweep::nonzero;
 use event::{Eventfds, Futexes, Semaphores};
 use link::{Kind, Link};
 pub(super) use link::{read_all, write_all};
@@ -40,15 +41,6 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
         rings(choice, end, &mut cases);
     }
     cases
-}
-
-/// The sizes of a sweep and the level of each: those that a person chose are
-/// for every run. A message of no bytes is none.
-fn sweep(choice: &Choice, own: &[(u64, Level)]) -> Vec<(u64, Level)> {
-    let chosen = choice.sizes.as_ref().map(|sizes| {
-        sizes.iter().filter(|&&bytes| bytes > 0).map(|&bytes| (bytes, Level::Quick)).collect()
-    });
-    chosen.unwrap_or_else(|| own.to_vec())
 }
 
 /// What is swept of one link.
@@ -143,11 +135,11 @@ fn links(choice: &Choice, end: OtherEnd, cases: &mut Vec<Case>) {
             sizes.retain(|size| size.0 <= largest);
             sizes
         };
-        for (bytes, at) in sweep(choice, &own(&LATENCY)) {
+        for (bytes, at) in nonzero(choice, &own(&LATENCY)) {
             let case = latency(trip, end, bytes, move || Link::open(kind, bytes));
             cases.push(case.with("bytes", bytes).level(at.max(level.0)));
         }
-        for (bytes, at) in sweep(choice, &own(&BANDWIDTH)) {
+        for (bytes, at) in nonzero(choice, &own(&BANDWIDTH)) {
             let window = Link::window(kind, bytes);
             let case = bandwidth(transfer, end, bytes, window, move || Link::open(kind, bytes));
             cases.push(case.level(at.max(level.1)));
@@ -183,11 +175,11 @@ fn queues(choice: &Choice, end: OtherEnd, cases: &mut Vec<Case>) {
         "messages through a POSIX message queue, until the last is received",
     );
     // The default limit of a message is 8 KiB.
-    for (bytes, level) in sweep(choice, &LATENCY[..3]) {
+    for (bytes, level) in nonzero(choice, &LATENCY[..3]) {
         let case = latency(trip, end, bytes, move || Queues::open(bytes));
         cases.push(case.with("bytes", bytes).level(level));
     }
-    for (bytes, level) in sweep(choice, &BANDWIDTH[..2]) {
+    for (bytes, level) in nonzero(choice, &BANDWIDTH[..2]) {
         let open = move || Queues::open(bytes);
         cases.push(bandwidth(transfer, end, bytes, Window::Unlimited, open).level(level));
     }
@@ -212,11 +204,11 @@ fn rings(choice: &Choice, end: OtherEnd, cases: &mut Vec<Case>) {
             let asks = case.asks_bytes.saturating_add(Rings::memory(bytes));
             case.with("wait", wait.word()).asks(asks).level(level)
         };
-        for (bytes, level) in sweep(choice, &LATENCY) {
+        for (bytes, level) in nonzero(choice, &LATENCY) {
             let case = latency(trip, end, bytes, move || Rings::open(bytes, wait));
             cases.push(with(case.with("bytes", bytes), bytes, level));
         }
-        for (bytes, level) in sweep(choice, &BANDWIDTH) {
+        for (bytes, level) in nonzero(choice, &BANDWIDTH) {
             let open = move || Rings::open(bytes, wait);
             let case = bandwidth(transfer, end, bytes, Window::Unlimited, open);
             cases.push(with(case, bytes, level));

@@ -11,10 +11,11 @@ use crate::error::{Error, Result};
 /// The cases.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (bytes, level) in sweep::sizes(choice, &[4 * KIB, MIB], &[64 * KIB, 16 * MIB]) {
+    for (bytes, level) in sweep::sizes(choice, &sweep::own(&[4 * KIB, MIB], &[64 * KIB, 16 * MIB]))
+    {
         cases.push(protect(bytes).level(level));
     }
-    for (bytes, level) in sweep::sizes(choice, &[MIB], &[64 * KIB, 16 * MIB]) {
+    for (bytes, level) in sweep::sizes(choice, &sweep::own(&[MIB], &[64 * KIB, 16 * MIB])) {
         cases.extend(advise(bytes).map(|case| case.level(level)));
     }
     cases

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::case::{Case, Level, Workload};
 use crate::cases::file::warm_file;
@@ -110,8 +110,7 @@ struct HugeFaults;
 impl Workload for HugeFaults {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         let pages = iterations as usize;
-        let mapping = Mapping::aligned(pages * HUGE_PAGE_BYTES, HUGE_PAGE_BYTES)?;
-        mapping.advise(Advice::LinuxHugepage)?;
+        let mapping = Mapping::huge(pages * HUGE_PAGE_BYTES)?;
         let sample = meter.time(|| {
             mapping.touch(Touch::Write, HUGE_PAGE_BYTES);
             Ok(())

@@ -10,7 +10,8 @@ use crate::cases::sweep;
 /// The cases.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (bytes, level) in sweep::sizes(choice, &[4 * KIB, MIB], &[64 * KIB, 16 * MIB]) {
+    for (bytes, level) in sweep::sizes(choice, &sweep::own(&[4 * KIB, MIB], &[64 * KIB, 16 * MIB]))
+    {
         for touch in [Touch::None, Touch::Read, Touch::Write] {
             let rare = if touch == Touch::Read { Level::Default } else { Level::Quick };
             cases.push(mmap_munmap(bytes, touch).level(level.max(rare)));

@@ -22,7 +22,7 @@ const WARM_UP: u64 = 16;
 
 /// The cases.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
-    let sizes = sweep::sizes(choice, &[MIB], &[64 * KIB, 16 * MIB]);
+    let sizes = sweep::sizes(choice, &sweep::own(&[MIB], &[64 * KIB, 16 * MIB]));
     let rows = |(bytes, level)| {
         [
             resize("memory.brk", "grow the heap and shrink it, untouched (two calls)", bytes, brk),

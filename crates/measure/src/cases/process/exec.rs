@@ -25,6 +25,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::sweep::{self, K, M, Sizes};
 use crate::case::{Case, Choice, Level, Place, Workload};
 use crate::cases::mapping::Touch;
+use crate::cases::sweep::nonzero;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::program::{Code, Image, PAGE, Program, STAMP, StackLimit, memory_fits, memory_promised};
@@ -73,10 +74,10 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     for (bss_bytes, touch, level) in sweep::touched(choice, DATA) {
         cases.push(Exec { bss_bytes, touch, ..base }.case(level));
     }
-    for (args_bytes, level) in sweep::sizes(choice, ARGS) {
+    for (args_bytes, level) in nonzero(choice, ARGS) {
         cases.push(Exec { args_bytes, ..base }.case(level));
     }
-    for (env_bytes, level) in sweep::sizes(choice, ENV) {
+    for (env_bytes, level) in nonzero(choice, ENV) {
         cases.push(Exec { env_bytes, ..base }.case(level));
     }
     cases

@@ -20,6 +20,7 @@ use std::process::{Command, Stdio};
 use super::sweep::{self, K, M, Sizes};
 use crate::case::{Case, Choice, Level, Place, Workload};
 use crate::cases::mapping::{HUGE_PAGE_BYTES, Touch, huge_pages_allowed};
+use crate::cases::sweep::nonzero;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::program::{
@@ -85,10 +86,10 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
 pub(super) fn cow_cases(choice: &Choice) -> Vec<Case> {
     let base = Fork { touch: Touch::Write, child: Touch::Write, ..Fork::base() };
     let mut cases = vec![base.case(Level::Quick)];
-    for (anon_bytes, level) in sweep::sizes(choice, COW) {
+    for (anon_bytes, level) in nonzero(choice, COW) {
         cases.push(Fork { anon_bytes, ..base }.case(level));
     }
-    for (data_bytes, level) in sweep::sizes(choice, COW) {
+    for (data_bytes, level) in nonzero(choice, COW) {
         cases.push(Fork { data_bytes, ..base }.case(level.max(Level::Default)));
     }
     cases

@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use rustix::mm::MapFlags;
 
 use super::start::{self, Target};
-use super::sweep::{self, M, Sizes};
+use super::sweep::{M, Sizes};
 use crate::case::{Case, Choice, Level, Place, Workload};
 use crate::cases::mapping::{Mapping, PAGE_BYTES, Touch, mappable};
+use crate::cases::sweep::nonzero;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::program::{self, Code, Image};
@@ -39,7 +40,7 @@ const WAYS: [(&str, &str, Way); 7] = [
 /// `process.spawn.*`.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
     let mut sizes = vec![(0, Level::Quick)];
-    sizes.extend(sweep::sizes(choice, ANON));
+    sizes.extend(nonzero(choice, ANON));
     let mut cases = Vec::new();
     for (name, about, way) in WAYS {
         for (anon_bytes, level) in sizes.iter().copied() {

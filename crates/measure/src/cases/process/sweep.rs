@@ -2,6 +2,7 @@
 
 use crate::case::{Choice, Level};
 use crate::cases::mapping::Touch;
+use crate::cases::sweep::nonzero;
 
 /// One kibibyte.
 pub(super) const K: u64 = 1 << 10;
@@ -11,19 +12,6 @@ pub(super) const M: u64 = 1 << 20;
 /// Sizes other than zero, each with the shortest run that includes it.
 pub(super) type Sizes = &'static [(u64, Level)];
 
-/// The sizes to sweep: those that a person chose, in every run, or `own`.
-/// Zero is left out: it is the same row for every sweep.
-pub(super) fn sizes(choice: &Choice, own: Sizes) -> Vec<(u64, Level)> {
-    let mut sizes = match &choice.sizes {
-        Some(chosen) => chosen.iter().map(|size| (*size, Level::Quick)).collect(),
-        None => own.to_vec(),
-    };
-    sizes.retain(|(size, _)| *size > 0);
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
-}
-
 /// The ways to touch memory: untouched and written show the extremes, so that
 /// quick runs leave reading out.
 pub(super) const TOUCHES: [(Touch, Level); 3] =
@@ -31,7 +19,7 @@ pub(super) const TOUCHES: [(Touch, Level); 3] =
 
 /// Every size with every touch, and the level of the longer of the two.
 pub(super) fn touched(choice: &Choice, own: Sizes) -> Vec<(u64, Touch, Level)> {
-    let sizes = sizes(choice, own);
+    let sizes = nonzero(choice, own);
     TOUCHES
         .iter()
         .flat_map(|(touch, t)| sizes.iter().map(move |(size, s)| (*size, *touch, *s.max(t))))

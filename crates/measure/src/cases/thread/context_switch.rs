@@ -15,6 +15,7 @@ use crate::cases::child::time_with;
 use crate::cases::ipc::caller::Forked;
 use crate::cases::ipc::peer::Peer;
 use crate::cases::ipc::{read_all, write_all};
+use crate::cases::sweep;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::schema::CpuTime;
@@ -25,19 +26,18 @@ const LINE_WORDS: usize = 8;
 const PAGE_WORDS: usize = 512;
 
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
-    let sizes = choice.sizes_or(&[0, 16 << 10, 64 << 10, 256 << 10]);
+    let sizes = sweep::sizes(choice, &sweep::own(&[], &[0, 16 << 10, 64 << 10, 256 << 10]));
     let mut cases = Vec::new();
     for processes in [1, 2, 4, 8, 16] {
-        for &bytes in &sizes {
-            let quick =
-                choice.sizes.is_some() || matches!((processes, bytes), (2 | 8, 0) | (8, 65_536));
+        for &(bytes, level) in &sizes {
+            let quick = matches!((processes, bytes), (2 | 8, 0) | (8, 65_536));
             let case = Case::new(
                 "thread.context_switch",
                 "a step of a byte round a ring of processes on one cpu: switch, pipe write and read, working set (processes=1: no switch)",
                 move |place: &Place| Ring::start(place.cpu, processes, bytes),
             );
             let case = case.with("processes", processes as u64).with("working_set_bytes", bytes);
-            let level = if quick { Level::Quick } else { Level::Default };
+            let level = if quick { Level::Quick } else { level };
             cases.push(case.level(level).asks(bytes));
         }
     }
