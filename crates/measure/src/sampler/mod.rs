@@ -236,3 +236,6 @@ fn moved(visit: &Visit) -> Option<String> {
     let factor = before.max(after) / before.min(after).max(1.0);
     (factor > MOVED).then(|| "the cache-line round trip changed".to_owned())
 }
+
+#[cfg(test)]
+mod tests;
