@@ -36,6 +36,7 @@ impl Mapping {
     }
 
     /// The first byte. Valid for [`len`](Self::len) bytes until this is dropped.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
