@@ -63,11 +63,7 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Results> {
 
 /// An interrupted run, or one in which no case could run, is no success.
 pub(crate) fn verdict(results: &Results) -> Verdict {
-    if results.run.complete && !results.rows.is_empty() {
-        Verdict::Fine
-    } else {
-        Verdict::Negative
-    }
+    if results.run.complete && !results.rows.is_empty() { Verdict::Fine } else { Verdict::Negative }
 }
 
 /// The store of `--db`, or the person's own.

@@ -21,6 +21,8 @@ pub(crate) fn visit(visit: &Visit) -> Result<(), String> {
     let amounts = [
         ("round_trip_before_ns", visit.round_trip_before_ns),
         ("round_trip_after_ns", visit.round_trip_after_ns),
+        ("cycle_ns", visit.cycle_ns[0]),
+        ("cycle_ns", visit.cycle_ns[1]),
         ("activity.wall_ns", Some(visit.activity.wall_ns)),
     ];
     for (name, value) in amounts {

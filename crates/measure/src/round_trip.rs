@@ -22,9 +22,9 @@
 //!   every value before it, so an answer that comes late, after the caller gave
 //!   up, never equals the answer that a later measurement waits for: the worst
 //!   it does is to let that one end without a figure.
-//! - `state` has its own line: the helper reads it once in [`POLLS`] polls, so
+//! - `state` has its own line: the helper reads it once in `POLLS` polls, so
 //!   that the round trip is of one line and nothing else.
-//! - Both sides give up after [`PATIENCE`]: a caller whose helper is off its cpu
+//! - Both sides give up after `PATIENCE`: a caller whose helper is off its cpu
 //!   returns `None`, a helper whose caller is off its cpu goes to sleep.
 //!
 //! `line` is written with Release and read with Acquire, each the other side's

@@ -151,6 +151,10 @@ pub struct Visit {
     pub round_trip_before_ns: Option<f64>,
     /// The same after the visit.
     pub round_trip_after_ns: Option<f64>,
+    /// Time of one cycle of the measuring cpu's core just before and just after
+    /// the visit, nanoseconds: boost, heat and neighbours move it.
+    #[serde(default)]
+    pub cycle_ns: [Option<f64>; 2],
     /// What else went on.
     pub activity: Activity,
     /// Why this visit is not to be trusted: causes in fixed words, so that they
@@ -174,9 +178,14 @@ pub struct Row {
     pub median: f64,
     /// 99 % of the samples are at least as good as this.
     pub p99: f64,
-    /// 95 % confidence interval of the median: bootstrap over visits, then
-    /// over samples within a visit.
+    /// 95 % interval of the median: bootstrap over visits, then over samples
+    /// within a visit, widened on both sides by `wander`.
     pub ci: [f64; 2],
+    /// How far the core's clock wandered around the visits: half the range of
+    /// the middle 90 % of its cycle times over their median. It moves all rows
+    /// of a run together, more slowly than a run lasts, so that no resampling
+    /// of one run's visits shows it whole.
+    pub wander: f64,
     /// The smallest sample.
     pub min: f64,
     /// Median absolute deviation from the median, not scaled.

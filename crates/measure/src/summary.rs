@@ -24,6 +24,8 @@ impl Row {
         let p99 = describe::quantile(&samples, if unit.less_is_better() { 0.99 } else { 0.01 });
         let (disturbed, disturbances) = disturbances(&visits);
         let cpu = mean_cpu(&visits);
+        let wander = wander(&visits);
+        let [low, high] = bootstrap::median_ci(visits.iter().map(|v| v.samples.as_slice()));
         Row {
             case: case.to_owned(),
             params,
@@ -31,7 +33,8 @@ impl Row {
             n: samples.len(),
             median,
             p99,
-            ci: bootstrap::median_ci(visits.iter().map(|v| v.samples.as_slice())),
+            ci: [low / (1.0 + wander), high * (1.0 + wander)],
+            wander,
             min: samples.first().copied().unwrap_or(f64::NAN),
             mad,
             outliers: describe::outliers(&samples, median, mad),
@@ -84,6 +87,16 @@ fn disturbances(visits: &[Visit]) -> (bool, Vec<String>) {
     (disturbed, words.collect())
 }
 
+/// [`Row::wander`]; 0 where the cycle was not measured.
+fn wander(visits: &[Visit]) -> f64 {
+    let cycles = describe::sorted(visits.iter().flat_map(|v| v.cycle_ns).flatten());
+    if cycles.is_empty() {
+        return 0.0;
+    }
+    let [low, middle, high] = [0.05, 0.5, 0.95].map(|q| describe::quantile(&cycles, q));
+    (high - low) / 2.0 / middle
+}
+
 /// Median of what was measured before and after each visit.
 fn round_trip(visits: &[Visit]) -> Option<f64> {
     let both = |v: &Visit| [v.round_trip_before_ns, v.round_trip_after_ns];
@@ -134,6 +147,19 @@ mod tests {
         let row = Row::summarise("c", Params::new(), Unit::Nanoseconds, vec![1], visits);
         assert!(!row.disturbed);
         assert_eq!(row.disturbances, ["steal (1 of 5 visits)"]);
+    }
+
+    #[test]
+    fn a_wandering_clock_widens_the_interval() {
+        let at =
+            |cycle: f64| Visit { cycle_ns: [Some(cycle); 2], ..visit(&[100.0], 0.0, 45.0, &[]) };
+        let summary =
+            |visits| Row::summarise("c", Params::new(), Unit::Nanoseconds, vec![1], visits);
+        let steady = summary(vec![at(0.25); 8]);
+        assert_eq!((steady.wander, steady.ci), (0.0, [100.0, 100.0]));
+        let moving = summary(vec![at(0.24), at(0.25), at(0.25), at(0.26)]);
+        assert!((moving.wander - 0.04).abs() < 1e-9, "{}", moving.wander);
+        assert_eq!(moving.ci, [100.0 / (1.0 + moving.wander), 100.0 * (1.0 + moving.wander)]);
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub mod affinity;
 pub mod clock;
 pub mod cpu;
 pub mod cpuset;
+pub mod cycle;
 pub mod doctor;
 pub mod error;
 pub mod futex;

@@ -81,7 +81,8 @@ pub struct Compared {
     pub b: Side,
     /// Median of B over median of A, whether less is better or more.
     pub ratio: f64,
-    /// 95 % confidence interval of `ratio`, by bootstrap over both sides' visits.
+    /// 95 % confidence interval of `ratio`, by bootstrap over both sides' visits,
+    /// widened by how far the core's clock wandered on each side.
     pub ci: [f64; 2],
     /// Two-sided p of the Mann–Whitney test on the medians of the visits.
     pub p: f64,
@@ -175,9 +176,12 @@ fn compare_row(a: &Row, b: &Row, threshold: f64) -> Compared {
     let ratio = quotient(b.median, a.median);
     let [mut from_a, mut from_b] = [a, b].map(|row| Resampler::new(samples(row)));
     let independent = from_a.independent().min(from_b.independent());
-    let ci = bootstrap::interval(ratio, independent, |rng| {
+    let [low, high] = bootstrap::interval(ratio, independent, |rng| {
         quotient(from_b.median(rng), from_a.median(rng))
     });
+    // What the core's clock does to one side it does not do to the other.
+    let wander = (1.0 + a.wander) * (1.0 + b.wander);
+    let ci = [low / wander, high * wander];
     let p = mann_whitney::p_value(&visit_medians(a), &visit_medians(b));
     let (verdict, notes) = judge(a, b, ci, p, threshold);
     Compared {

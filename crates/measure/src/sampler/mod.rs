@@ -51,9 +51,9 @@ impl Settings {
     /// The settings of `--quick`, the default, and `--full`.
     pub fn of(level: Level) -> Self {
         let (budget, target, passes_at_least, passes_at_most, visit) = match level {
-            Level::Quick => (44, 0.02, 5, 12, 8),
-            Level::Default => (250, 0.01, 7, 30, 30),
-            Level::Full => (1_500, 0.005, 10, 100, 60),
+            Level::Quick => (42, 0.02, 12, 24, 8),
+            Level::Default => (250, 0.01, 10, 40, 20),
+            Level::Full => (1_500, 0.005, 20, 100, 50),
         };
         Settings {
             budget: Duration::from_secs(budget),

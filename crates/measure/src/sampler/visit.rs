@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use kumiki_sys::cycle::core_cycle_ns;
+
 use crate::activity::Probe;
 use crate::case::{Case, Place, Workload};
 use crate::error::Result;
@@ -34,6 +36,7 @@ pub(super) struct Visitor<'a> {
 impl Visitor<'_> {
     /// Visits `case`; the round trips are left to the caller.
     pub(super) fn visit(&self, case: &Case, place: &Place) -> Result<Visit> {
+        let cycle_before = core_cycle_ns(self.meter.clock());
         let before_setup = self.probe.read()?;
         let mut workload = (case.setup)(place)?;
         let batch = self.warm_up(workload.as_mut())?;
@@ -43,6 +46,7 @@ impl Visitor<'_> {
         let overhead_ns = self.overhead(workload.as_mut(), batch)?;
         drop(workload);
         let after_teardown = self.probe.read()?;
+        let cycle_after = core_cycle_ns(self.meter.clock());
 
         let per = batch as f64;
         let ns = |sample: &Sample| ((sample.wall_ns / per) - overhead_ns).max(0.0);
@@ -74,6 +78,7 @@ impl Visitor<'_> {
             },
             round_trip_before_ns: None,
             round_trip_after_ns: None,
+            cycle_ns: [Some(cycle_before), Some(cycle_after)],
             activity,
             disturbances,
         })

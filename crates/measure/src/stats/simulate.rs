@@ -70,6 +70,7 @@ fn visit() -> impl Strategy<Value = Visit> {
                 cpu,
                 round_trip_before_ns,
                 round_trip_after_ns,
+                cycle_ns: [None; 2],
                 activity,
                 disturbances,
             }

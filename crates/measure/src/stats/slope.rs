@@ -106,12 +106,15 @@ impl<'a> Line<'a> {
             return None;
         }
         let line = line::line(&points)?;
+        // The core's clock moves all points together: the line does not show it.
+        let wander = rows.iter().map(|row| row.wander).fold(0.0, f64::max);
+        let spread = wander * line.ns_per_page.abs();
         Some(Slope {
             case: self.case.to_owned(),
             param: self.param.to_owned(),
             params: self.fixed,
             ns_per_page: line.ns_per_page,
-            ci: line.ci,
+            ci: [line.ci[0] - spread, line.ci[1] + spread],
             base_ns: line.base_ns,
             r2: line.r2,
             knee_bytes: line.knee.map(|knee| (knee.pages * PAGE_BYTES).round() as u64),

@@ -31,6 +31,7 @@ pub fn row(case: &str, params: Params, median: f64) -> Row {
         cpu_ns: cpu.total_ns(),
         cpu,
         disturbed: false,
+        wander: 0.0,
         disturbances: vec![],
         round_trip_ns: Some(310.0),
         cpus: vec![0],

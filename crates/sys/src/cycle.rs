@@ -1,0 +1,67 @@
+//! The core's own clock, as it is at this moment.
+//!
+//! The time stamp counter runs at a constant rate; the core does not. Boost,
+//! heat, the neighbours of a virtual machine move it by some percent within
+//! seconds, and with it everything that is measured. No counter of cycles can
+//! be read from user mode everywhere, so a chain of operations is timed whose
+//! length in cycles is known: each multiplication needs the result of the one
+//! before, and takes three cycles on every x86-64 core since 2008 (Agner Fog,
+//! "Instruction tables", `IMUL r64, r64`; a chain of additions would not do,
+//! some cores fold those at renaming).
+
+use std::arch::asm;
+
+use crate::clock::Clock;
+
+/// Cycles from operand to result.
+const LATENCY: f64 = 3.0;
+/// Multiplications in one turn of the loop, so that the loop itself, which runs
+/// beside the chain, never decides.
+const UNROLLED: u64 = 16;
+/// Turns of a chain: some 48,000 cycles.
+const TURNS: u64 = 1000;
+/// Chains of which the median counts: an interrupt hits one of them.
+const CHAINS: usize = 5;
+
+/// Time of one core cycle now, nanoseconds. Takes about 60 µs.
+pub fn core_cycle_ns(clock: &Clock) -> f64 {
+    let mut taken = [0.0; CHAINS];
+    for ns in &mut taken {
+        let start = clock.start();
+        chain();
+        let end = clock.end();
+        *ns = clock.between(start, end);
+    }
+    taken.sort_by(f64::total_cmp);
+    let cycles = LATENCY * (UNROLLED * TURNS) as f64;
+    (taken[CHAINS / 2] - clock.read_cost_ns()).max(0.0) / cycles
+}
+
+fn chain() {
+    // SAFETY: only registers that are declared are changed, no memory.
+    unsafe {
+        asm!(
+            "2:",
+            ".rept 16",
+            "imul {x}, {x}",
+            ".endr",
+            "dec {turns}",
+            "jnz 2b",
+            x = inout(reg) 3_u64 => _,
+            turns = inout(reg) TURNS => _,
+            options(nomem, nostack),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_runs_at_some_gigahertz() {
+        let ns = core_cycle_ns(&Clock::new());
+        // Between 100 GHz and 10 MHz: the unit is right, whatever the machine.
+        assert!((0.01..100.0).contains(&ns), "{ns}");
+    }
+}
