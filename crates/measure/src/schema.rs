@@ -185,6 +185,7 @@ pub struct Row {
     /// the middle 90 % of its cycle times over their median. It moves all rows
     /// of a run together, more slowly than a run lasts, so that no resampling
     /// of one run's visits shows it whole.
+    #[serde(default)]
     pub wander: f64,
     /// The smallest sample.
     pub min: f64,
