@@ -1,1 +1,68 @@
-//! Two-phase wait: spin for a bounded time, then sleep by the best way this machine has.
+//! Waiting that is fast when the answer comes soon and cheap when it does not.
+//!
+//! A thread that waits for another one spins for a bounded time, in which the
+//! answer is seen within a cache line's way; then it sleeps by the best means
+//! of the machine. Whoever gives the answer makes a system call only if somebody
+//! sleeps. This is the two-phase wait of the Shadow Thread paper (Hori et al.,
+//! 2011, figure 7), with a threshold that adapts itself and a protocol for a
+//! sleep in the kernel.
+//!
+//! ```text
+//!   Waiter (one a thread)                       any other thread
+//!   ┌───────┬──────────────┬────────────┐
+//!   │ spin  │ doze         │ sleep      │       store the word (Release)
+//!   │ looks │ UMWAIT,      │ futex      │            │
+//!   │ at the│ MWAITX on    │ on the     │       Bell::ring
+//!   │ word  │ word's line  │ Bell       │◄── wakes, if ASLEEP ──┘
+//!   └───────┴──────────────┴────────────┘
+//!    ≤ 2 × what a     1 ms      until rung
+//!    sleep costs
+//! ```
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//! use std::thread;
+//!
+//! use kumiki_wait::{Bell, Policy, Waiter};
+//!
+//! static BELL: Bell = Bell::new();
+//! static ANSWER: AtomicU64 = AtomicU64::new(0);
+//!
+//! let answer = || match ANSWER.load(Ordering::Acquire) {
+//!     0 => None,
+//!     answer => Some(answer),
+//! };
+//! let mut waiter = Waiter::new(&Policy::default())?;
+//! thread::spawn(|| {
+//!     ANSWER.store(42, Ordering::Release);
+//!     BELL.ring();
+//! });
+//! assert_eq!(waiter.wait(&BELL, &ANSWER, answer), 42);
+//! println!("asleep by {}: {:?}", waiter.sleep(), waiter.counts());
+//! # Ok::<(), kumiki_wait::Error>(())
+//! ```
+//!
+//! The environment variable `KUMIKI_WAIT` (`auto`, `umwait`, `mwaitx`, `futex`)
+//! chooses the way to sleep for every waiter whose program leaves it open.
+//!
+//! The protocol between sleeper and waker is told and argued in `bell.rs`, and
+//! loom checks it (`cargo xtask loom`); the trade-offs are in
+//! `docs/design/wait.md`.
+
+mod adapt;
+pub mod barrier;
+mod bell;
+mod cost;
+mod doze;
+mod error;
+mod machine;
+mod policy;
+mod primitive;
+mod ticks;
+mod waiter;
+
+pub use bell::Bell;
+pub use cost::sleep_cost_ticks;
+pub use error::{Error, TimedOut};
+pub use policy::{Policy, Relax, Sleep, Threshold};
+pub use waiter::{Counts, Waiter};

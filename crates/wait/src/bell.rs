@@ -1,0 +1,277 @@
+//! The bell: how a thread that wants to sleep and those that would wake it come
+//! to an agreement without a system call in the ordinary case.
+//!
+//! # States
+//! One word, two states: `AWAKE` (0) and `ASLEEP` (1). `ASLEEP` says "whoever
+//! makes true what I wait for must wake me". It is set before the sleep and may
+//! outlast it; that costs one wasted wake, never a lost one.
+//!
+//! | transition | who | when |
+//! |---|---|---|
+//! | `AWAKE` → `ASLEEP` | the sleeper only | S1, before it looks a last time |
+//! | `ASLEEP` → `AWAKE` | the sleeper | S3, what it waits for has come |
+//! | `ASLEEP` → `AWAKE` | a waker, by swap | W4; whoever swaps out `ASLEEP` owes the wake |
+//!
+//! # Steps
+//! ```text
+//!   sleeper                                waker
+//!   S1 bell = ASLEEP                       W1 make `ready` true (store Release)
+//!   S2 heavy fence                         W2 light fence
+//!   S3 ready? bell = AWAKE, done           W3 bell == ASLEEP? else done
+//!   S4 futex: sleep while bell == ASLEEP   W4 swap(bell, AWAKE) == ASLEEP? else done
+//!      ready? done                         W5 futex: wake one
+//!      bell still ASLEEP? S3, else S1
+//! ```
+//!
+//! # Why no wake is lost
+//! The sleeper stores the bell and then reads what it waits for; the waker
+//! stores that and then reads the bell. Without fences each could read the
+//! other's old value (x86 lets a load overtake an earlier store of the same
+//! thread to another place), and the sleeper would sleep on a thing that has
+//! happened. The fences S2 and W2 exclude it: either W3 sees `ASLEEP`, or S3 sees
+//! what W1 has stored.
+//!
+//! - If S3 sees it, the sleeper does not sleep.
+//! - If W3 sees `ASLEEP`, some waker swaps it out. Should that happen before S4,
+//!   the kernel's comparison fails and there is no sleep; should it happen
+//!   later, the sleeper is in the kernel's queue and W5 finds it there (the
+//!   comparison and the queueing are one step for W5: the kernel's lock).
+//! - If another waker has swapped first, that one owes the wake and its W5 comes;
+//!   the sleeper finds `AWAKE` and starts over at S1, with a new fence and a new
+//!   look. The loser of the swap had stored before its own W2 and read `AWAKE`
+//!   or lost the swap, which in the order of the bell's values comes before the
+//!   new S1; so the new S3 sees its store.
+//! - A waker may be delayed between W3 and W5 for any time, while the sleeper
+//!   goes through further waits. Its late swap makes the sleeper start over, its
+//!   late wake is a spurious one: each makes S3 look once more and does no harm.
+//! - A spurious return of S4 with the bell still `ASLEEP` needs no new S1 and
+//!   S2: since that S1 nobody has taken the bell, so each waker either has not
+//!   come to W3 or stored before S2 was over.
+//!
+//! S1, S3 and W3 are Relaxed: the fences order them. W4 releases and the load
+//! after S4 acquires, so a sleeper that finds `AWAKE` sees what that waker did.
+//!
+//! # Who pays
+//! The light fence is free and the heavy one a system call (see
+//! [`barrier`](crate::barrier)): ringing at somebody who is awake costs a load
+//! of the mode and a load of the bell's line, which stays shared in the waker's
+//! cache as long as nobody falls asleep.
+//!
+//! If the heavy fence fails (a seccomp filter that came late), the order of W1
+//! and W3 is the processor's own affair, and the sleeper may miss a store that
+//! still lingers in the waker's store buffer. It then sleeps in steps and looks
+//! again after each: the wake is late, not lost. Store buffers drain within
+//! microseconds, so the first step is short and later ones are twice as long
+//! as the one before, up to a limit.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::barrier;
+use crate::error::TimedOut;
+use crate::primitive::{Scope, Word, fence};
+
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+
+/// First and longest step of a sleep that the heavy fence does not protect.
+const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
+
+/// Where one thread sleeps and any number of others wake it. A cache line of
+/// its own, so that ringing touches nothing that others write.
+///
+/// At most one thread at a time may [wait](crate::Waiter::wait) with a bell:
+/// of two, a wake may reach the wrong one, and the other sleeps on. A bell is
+/// valid when all its bytes are zero (as by [`new`](Self::new)).
+///
+/// # Lifetime
+/// As soon as a waker has made true what the sleeper waits for, the sleeper may
+/// return, even though the waker has not rung yet. The bell (and everything else
+/// that the waker touches) must outlive the waker's call of [`ring`](Self::ring),
+/// not only the wait: keep it in an `Arc` that the waker holds, in a static, or
+/// in a place that is freed only after the waker has been joined.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Bell {
+    state: Word,
+    /// 0: threads of one process; 1: processes that share the memory.
+    shared: AtomicU32,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Bell>() == 64 && align_of::<Bell>() == 64);
+
+impl Bell {
+    /// A bell for threads of one process. Its owner is awake.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(0) }
+    }
+
+    /// A bell for threads of one process. Its owner is awake.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(0) }
+    }
+
+    /// A bell for memory that several processes share, where the light fence
+    /// would not reach: ringing costs a full fence (some 10–40 ns), and the
+    /// kernel looks for the page behind the address.
+    #[cfg(not(loom))]
+    pub const fn shared() -> Self {
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1) }
+    }
+
+    /// Wakes the thread that sleeps, if one does; otherwise costs a load or two.
+    /// Call it after the store that the sleeper waits for.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// # use kumiki_wait::Bell;
+    ///
+    /// static BELL: Bell = Bell::new();
+    /// static WORD: AtomicU32 = AtomicU32::new(0);
+    ///
+    /// WORD.store(1, Ordering::Release);
+    /// BELL.ring();
+    /// ```
+    #[inline]
+    pub fn ring(&self) {
+        // W2; partner: S2.
+        if self.is_shared() {
+            fence(SeqCst);
+        } else {
+            barrier::light();
+        }
+        if self.is_asleep() {
+            self.wake();
+        }
+    }
+
+    /// Whether somebody sleeps or is about to: a hint, which may be out of date.
+    #[inline]
+    pub fn is_asleep(&self) -> bool {
+        self.state.load(Relaxed) == ASLEEP
+    }
+
+    #[inline]
+    fn is_shared(&self) -> bool {
+        self.shared.load(Relaxed) != 0
+    }
+
+    fn scope(&self) -> Scope {
+        if self.is_shared() { Scope::Shared } else { Scope::Private }
+    }
+
+    /// W4 and W5.
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        // Release: partner is the load after S4.
+        if self.state.swap(AWAKE, AcqRel) == ASLEEP {
+            self.state.wake(self.scope());
+        }
+    }
+
+    /// S1 to S4, until `ready` or until `deadline`.
+    ///
+    /// A `ready` that panics leaves the bell `ASLEEP`: the next ring makes one
+    /// wake in vain.
+    pub(crate) fn sleep<T>(
+        &self,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Option<T>,
+    ) -> Result<T, TimedOut> {
+        let [mut step, longest] = STEPS;
+        loop {
+            self.state.store(ASLEEP, Relaxed); // S1
+            // S2; partner: W2. A shared bell's wakers fence fully themselves,
+            // and for that the fence within is enough.
+            let certain = barrier::heavy() || self.is_shared();
+            loop {
+                // S3
+                if let Some(value) = ready() {
+                    self.state.store(AWAKE, Relaxed);
+                    return Ok(value);
+                }
+                let look = (!certain).then(|| Instant::now() + step);
+                let until = earlier(deadline, look);
+                // S4
+                let timed_out = self.state.wait(ASLEEP, self.scope(), until);
+                if timed_out && until == deadline {
+                    self.state.store(AWAKE, Relaxed);
+                    return ready().ok_or(TimedOut);
+                }
+                if timed_out {
+                    step = longest.min(step * 2);
+                }
+                // Acquire: partner is W4.
+                if self.state.load(Acquire) != ASLEEP {
+                    match ready() {
+                        Some(value) => return Ok(value),
+                        None => break,
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Default for Bell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The earlier of two moments, of which none is never.
+pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroed_memory_is_a_bell() {
+        // SAFETY: a bell is two atomic integers and padding.
+        let bell: Bell = unsafe { std::mem::zeroed() };
+        assert!(!bell.is_asleep());
+        assert_eq!(bell.scope(), Scope::Private);
+        assert_eq!(Bell::shared().scope(), Scope::Shared);
+    }
+
+    #[test]
+    fn ringing_at_one_who_is_gone_happens_once() {
+        let bell = Bell::new();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            bell.sleep(None, &mut || -> Option<()> { panic!("as a caller's closure may") })
+        }));
+        assert!(panicked.is_err());
+        assert!(bell.is_asleep());
+        bell.ring();
+        assert!(!bell.is_asleep());
+    }
+
+    #[test]
+    fn the_last_look_is_made_after_the_bell_is_set() {
+        let bell = Bell::new();
+        let seen = bell.sleep(None, &mut || Some(bell.is_asleep()));
+        assert_eq!(seen, Ok(true));
+        assert!(!bell.is_asleep());
+    }
+
+    #[test]
+    fn of_two_moments_the_earlier_counts() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        assert_eq!(earlier(Some(now), Some(later)), Some(now));
+        assert_eq!(earlier(None, Some(later)), Some(later));
+        assert_eq!(earlier(Some(now), None), Some(now));
+        assert_eq!(earlier(None, None), None);
+    }
+}

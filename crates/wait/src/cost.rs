@@ -1,0 +1,175 @@
+//! What sleeping and being woken costs on this machine: the one figure that a
+//! good threshold depends on. On bare metal it is some microseconds, on a
+//! virtual cpu that halts it can be a hundred.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_sys::futex::{self, Scope};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+use crate::machine::Machine;
+use crate::ticks::Ticks;
+
+/// Sleeps that are measured; the median counts.
+const ROUNDS: usize = 9;
+/// Long enough for the sleeper to fall asleep and its cpu to become idle.
+const SETTLE: Duration = Duration::from_micros(150);
+/// No round is begun after this.
+const PATIENCE: Duration = Duration::from_millis(4);
+/// What is believed, microseconds. Less than the first no sleep costs; more
+/// than the last says that the machine was busy with something else.
+const SANE_US: [u64; 2] = [1, 250];
+/// Assumed where no thread can be had, microseconds.
+const ASSUMED_US: u64 = 50;
+
+/// Ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// From the waker's last instruction before its call to the sleeper's
+    /// first after it.
+    pub(crate) sleep: u64,
+    pub(crate) microsecond: u64,
+}
+
+/// What sleeping and being woken costs here, in ticks of the time stamp counter
+/// (nanoseconds where that is not trustworthy): the time from a store and a
+/// futex wake until the sleeper runs on another cpu, the median of nine.
+///
+/// Measured at the first call in a process, with a thread that lives for it, in
+/// 2 to 5 ms; kept between 1 and 250 µs. The sleeper runs on another cpu that
+/// this thread may use, or, if this thread is bound to one, the process's first
+/// thread; so make the first call (or the first adaptive
+/// [`Waiter`](crate::Waiter)) before everything is bound.
+pub fn sleep_cost_ticks() -> u64 {
+    cost().sleep
+}
+
+/// As [`sleep_cost_ticks`]. Two threads that come first at the same time both
+/// measure, and one result is kept: a lock here could be left closed in the
+/// child of a fork(2).
+pub(crate) fn cost() -> Cost {
+    static SLEEP: AtomicU64 = AtomicU64::new(0);
+    static MICROSECOND: AtomicU64 = AtomicU64::new(0);
+    // Acquire and Release: partners of each other, so that both are seen.
+    let known = SLEEP.load(Acquire);
+    if known != 0 {
+        return Cost { sleep: known, microsecond: MICROSECOND.load(Relaxed) };
+    }
+    let measured = measure(Ticks::of(Machine::this()));
+    MICROSECOND.store(measured.microsecond, Relaxed);
+    SLEEP.store(measured.sleep, Release);
+    measured
+}
+
+fn measure(ticks: Ticks) -> Cost {
+    let (begin, first) = (Instant::now(), ticks.now());
+    let mut sleeps = wakes(ticks);
+    // Where nothing was measured this makes the span long enough for the rate.
+    thread::sleep(Duration::from_millis(1).saturating_sub(begin.elapsed()));
+    let (us, elapsed) = (begin.elapsed().as_micros() as u64, ticks.now().wrapping_sub(first));
+    judge(&mut sleeps, elapsed / us.max(1))
+}
+
+fn judge(sleeps: &mut [u64], microsecond: u64) -> Cost {
+    // A tick is never longer than a microsecond, whatever the clocks say.
+    let microsecond = microsecond.max(1);
+    sleeps.sort_unstable();
+    let median = sleeps.get(sleeps.len() / 2).copied();
+    let [least, most] = SANE_US.map(|us| us * microsecond);
+    let sleep = median.unwrap_or(ASSUMED_US * microsecond).clamp(least, most);
+    Cost { sleep, microsecond }
+}
+
+/// Puts a thread to sleep and wakes it, and says how long each wake took.
+fn wakes(ticks: Ticks) -> Vec<u64> {
+    let (round, woken, at) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
+    let partner = partner();
+    let sleeper = || {
+        if let Some(cpu) = partner {
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            // Refused: then where the kernel likes.
+            let _ = sched_setaffinity(None, &one);
+        }
+        for expected in 0..ROUNDS as u32 {
+            while round.load(Acquire) == expected {
+                if futex::wait(&round, expected, Scope::Private, None).is_err() {
+                    thread::yield_now();
+                }
+            }
+            at.store(ticks.now(), Relaxed);
+            woken.store(expected + 1, Release);
+        }
+    };
+    let mut taken = Vec::with_capacity(ROUNDS);
+    thread::scope(|threads| {
+        let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned());
+        if builder.spawn_scoped(threads, sleeper).is_err() {
+            return;
+        }
+        let begin = Instant::now();
+        for this in 1..=ROUNDS as u32 {
+            // Out of patience, the rest is run through so that the sleeper ends.
+            let counts = begin.elapsed() < PATIENCE;
+            if counts {
+                thread::sleep(SETTLE);
+            }
+            let start = ticks.now();
+            round.store(this, Release);
+            let slept = futex::wake(&round, 1, Scope::Private).is_ok_and(|woken| woken == 1);
+            while woken.load(Acquire) != this {
+                thread::yield_now();
+            }
+            if counts && slept {
+                taken.push(at.load(Relaxed).wrapping_sub(start));
+            }
+        }
+    });
+    taken
+}
+
+/// A cpu other than the caller's for the sleeper.
+fn partner() -> Option<usize> {
+    let own = sched_getaffinity(None).ok()?;
+    let cpus = match own.count() {
+        // A bound thread: the first thread knows more, unless it is bound too.
+        1 => sched_getaffinity(Some(rustix::process::getpid())).ok()?,
+        _ => own,
+    };
+    let here = sched_getcpu();
+    let others = (here + 1..CpuSet::MAX_CPU).chain(0..here);
+    others.into_iter().find(|cpu| cpus.is_set(*cpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_once_and_sane() {
+        let Cost { sleep, microsecond } = cost();
+        assert!((SANE_US[0] * microsecond..=SANE_US[1] * microsecond).contains(&sleep));
+        // Between 100 MHz and 10 GHz, or nanoseconds.
+        assert!((100..10_000).contains(&microsecond), "{microsecond}");
+        assert_eq!(sleep_cost_ticks(), sleep);
+    }
+
+    #[test]
+    fn sleeps_are_really_slept() {
+        let ticks = Ticks::of(Machine::this());
+        // The machine may be busy for one attempt, not for all.
+        assert!((0..20).any(|_| !wakes(ticks).is_empty()));
+    }
+
+    #[test]
+    fn the_median_counts_within_limits() {
+        let sleep = |mut sleeps: Vec<u64>| judge(&mut sleeps, 1000).sleep;
+        assert_eq!(sleep(vec![90_000, 5_000_000, 60_000]), 90_000);
+        assert_eq!(sleep(vec![5_000_000]), 250_000);
+        assert_eq!(sleep(vec![3]), 1_000);
+        assert_eq!(sleep(vec![]), 50_000);
+    }
+}

@@ -1,0 +1,77 @@
+//! What this machine's processor can do for a waiting thread, asked once.
+
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+
+use kumiki_sys::clock::tsc_verdict;
+use kumiki_sys::cpu::Features;
+use kumiki_sys::topology::Topology;
+
+/// The features that decide how to wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Machine {
+    /// UMONITOR and UMWAIT.
+    pub(crate) waitpkg: bool,
+    /// MONITORX and MWAITX.
+    pub(crate) monitorx: bool,
+    /// The time stamp counter can be trusted.
+    pub(crate) tsc: bool,
+    /// Some cores have several hardware threads.
+    pub(crate) smt: bool,
+}
+
+/// A set of bits rather than a `OnceLock`: a fork(2) while another thread asks
+/// must not leave the child with a lock that nobody will open.
+static KNOWN: AtomicU8 = AtomicU8::new(0);
+const ASKED: u8 = 1 << 7;
+
+impl Machine {
+    /// This machine. The first call takes some 100 µs.
+    pub(crate) fn this() -> Self {
+        match KNOWN.load(Relaxed) {
+            0 => {
+                let machine = Self::ask();
+                KNOWN.store(machine.bits(), Relaxed);
+                machine
+            }
+            bits => Self::from_bits(bits),
+        }
+    }
+
+    fn ask() -> Self {
+        let features = Features::detect();
+        // Unknown neighbours are treated kindly.
+        let smt = Topology::read().map_or(true, |topology| topology.threads_per_core() > 1);
+        Machine {
+            waitpkg: features.waitpkg,
+            monitorx: features.monitorx,
+            tsc: tsc_verdict().is_ok(),
+            smt,
+        }
+    }
+
+    fn bits(self) -> u8 {
+        let bit = |set, place| u8::from(set) << place;
+        ASKED | bit(self.waitpkg, 0) | bit(self.monitorx, 1) | bit(self.tsc, 2) | bit(self.smt, 3)
+    }
+
+    fn from_bits(bits: u8) -> Self {
+        let bit = |place: u8| bits & 1 << place != 0;
+        Machine { waitpkg: bit(0), monitorx: bit(1), tsc: bit(2), smt: bit(3) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_remembered() {
+        let machine = Machine::ask();
+        assert_eq!(Machine::this(), machine);
+        assert_eq!(Machine::this(), machine);
+        for bits in ASKED..ASKED + 16 {
+            assert_eq!(Machine::from_bits(bits).bits(), bits);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How to wait: for how long to spin, how to spin, how to sleep.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::doze::{Mwaitx, Umwait};
+use crate::error::Error;
+use crate::machine::Machine;
+
+/// The variable that chooses a way to sleep where the program leaves it open.
+const VARIABLE: &str = "KUMIKI_WAIT";
+
+/// How to wait. The default adapts itself and suits almost everybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// For how long to spin before sleeping.
+    pub threshold: Threshold,
+    /// How to sleep.
+    pub sleep: Sleep,
+    /// How to spin.
+    pub relax: Relax,
+}
+
+/// For how long to spin before sleeping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threshold {
+    /// Always so many ticks of the time stamp counter (nanoseconds where that
+    /// cannot be trusted); 0 sleeps at once.
+    Ticks(u64),
+    /// As long as it has been worth it of late: between about 2 µs and twice
+    /// [what a sleep costs here](crate::sleep_cost_ticks).
+    #[default]
+    Adaptive,
+    /// Never sleep.
+    Infinite,
+}
+
+/// How to sleep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sleep {
+    /// What the environment variable `KUMIKI_WAIT` says (`umwait`, `mwaitx`,
+    /// `futex`), which counts as chosen by the program. Without it, the best of
+    /// this machine: a monitor instruction for the first millisecond, where there
+    /// is one, then futex.
+    #[default]
+    Auto,
+    /// UMONITOR and UMWAIT of Intel's WAITPKG, without end: never a system call,
+    /// and a cpu that the kernel takes for busy.
+    Umwait,
+    /// MONITORX and MWAITX of AMD, without end, likewise.
+    Mwaitx,
+    /// futex(2): the kernel gives the cpu to others.
+    Futex,
+}
+
+/// What a spinning thread does between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Relax {
+    /// `Pause` where cores have several hardware threads, else `Tight`.
+    #[default]
+    Auto,
+    /// PAUSE after each look: leaves the core to its other hardware thread, at
+    /// the price of up to 140 cycles until the next look.
+    Pause,
+    /// Nothing for the first few microseconds, where the next look must not be
+    /// late; then `Pause`, where it no longer matters.
+    Tight,
+}
+
+impl Sleep {
+    const NAMES: [(Sleep, &str); 4] = [
+        (Sleep::Auto, "auto"),
+        (Sleep::Umwait, "umwait"),
+        (Sleep::Mwaitx, "mwaitx"),
+        (Sleep::Futex, "futex"),
+    ];
+}
+
+impl fmt::Display for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (_, name) = Self::NAMES.iter().find(|(sleep, _)| sleep == self).expect("all are named");
+        f.pad(name)
+    }
+}
+
+impl FromStr for Sleep {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Error::UnknownSleep`], which lists the names.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let named = Self::NAMES.iter().find(|(_, name)| *name == text);
+        let named = named.ok_or_else(|| Error::UnknownSleep { text: text.to_owned() });
+        named.map(|(sleep, _)| *sleep)
+    }
+}
+
+/// The processor's part of a sleep.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doze {
+    None,
+    Umwait(Umwait),
+    Mwaitx(Mwaitx),
+}
+
+/// A way to sleep that this machine has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) sleep: Sleep,
+    pub(crate) doze: Doze,
+    /// Whether the doze gives way to futex after a while.
+    pub(crate) futex: bool,
+}
+
+impl Way {
+    /// # Errors
+    /// [`Error::Unsupported`] if `machine` lacks what was chosen.
+    pub(crate) fn choose(sleep: Sleep, machine: Machine) -> Result<Self, Error> {
+        let variable = std::env::var(VARIABLE).ok();
+        Self::resolve(sleep, variable.as_deref(), machine)
+    }
+
+    fn resolve(sleep: Sleep, variable: Option<&str>, machine: Machine) -> Result<Self, Error> {
+        let variable = variable.filter(|text| sleep == Sleep::Auto && !text.is_empty());
+        let chosen = match variable {
+            None => sleep,
+            Some(text) => text
+                .parse()
+                .map_err(|_| Error::UnknownSleep { text: format!("{VARIABLE}={text}") })?,
+        };
+        let lacks = |instructions: &str, needs: &str| Error::Unsupported {
+            feature: match variable {
+                None => instructions.to_owned(),
+                Some(text) => format!("{instructions} ({VARIABLE}={text})"),
+            },
+            needs: format!(
+                "it takes {needs}, and a hypervisor that shows it; otherwise sleep by auto or futex"
+            ),
+        };
+        let (umwait, mwaitx) = (umwait(machine), mwaitx(machine));
+        match (chosen, umwait, mwaitx) {
+            (Sleep::Auto, Some(way), _) | (Sleep::Auto, None, Some(way)) => {
+                Ok(Way { futex: true, ..way })
+            }
+            (Sleep::Auto | Sleep::Futex, ..) => {
+                Ok(Way { sleep: Sleep::Futex, doze: Doze::None, futex: true })
+            }
+            (Sleep::Umwait, way, _) => way.ok_or_else(|| {
+                lacks("UMWAIT", "an Intel processor with WAITPKG (from Tremont, Alder Lake, Sapphire Rapids on)")
+            }),
+            (Sleep::Mwaitx, _, way) => way.ok_or_else(|| {
+                lacks("MWAITX", "an AMD processor with MONITORX (from Excavator, Zen on)")
+            }),
+        }
+    }
+}
+
+fn umwait(machine: Machine) -> Option<Way> {
+    // SAFETY: the processor says that it has WAITPKG.
+    let monitor = machine.waitpkg.then(|| unsafe { Umwait::new() })?;
+    Some(Way { sleep: Sleep::Umwait, doze: Doze::Umwait(monitor), futex: false })
+}
+
+fn mwaitx(machine: Machine) -> Option<Way> {
+    // SAFETY: the processor says that it has MONITORX.
+    let monitor = machine.monitorx.then(|| unsafe { Mwaitx::new() })?;
+    Some(Way { sleep: Sleep::Mwaitx, doze: Doze::Mwaitx(monitor), futex: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Machine = Machine { waitpkg: false, monitorx: false, tsc: true, smt: false };
+    const INTEL: Machine = Machine { waitpkg: true, ..PLAIN };
+    const AMD: Machine = Machine { monitorx: true, ..PLAIN };
+
+    fn way(sleep: Sleep, variable: Option<&str>, machine: Machine) -> Result<(Sleep, bool), Error> {
+        Way::resolve(sleep, variable, machine).map(|way| {
+            let agrees = match way.doze {
+                Doze::None => way.sleep == Sleep::Futex,
+                Doze::Umwait(_) => way.sleep == Sleep::Umwait,
+                Doze::Mwaitx(_) => way.sleep == Sleep::Mwaitx,
+            };
+            assert!(agrees, "{way:?}");
+            (way.sleep, way.futex)
+        })
+    }
+
+    #[test]
+    fn auto_takes_what_the_machine_has() {
+        assert_eq!(way(Sleep::Auto, None, PLAIN), Ok((Sleep::Futex, true)));
+        assert_eq!(way(Sleep::Auto, None, INTEL), Ok((Sleep::Umwait, true)));
+        assert_eq!(way(Sleep::Auto, None, AMD), Ok((Sleep::Mwaitx, true)));
+    }
+
+    #[test]
+    fn what_is_chosen_is_taken_and_nothing_beside_it() {
+        assert_eq!(way(Sleep::Futex, None, INTEL), Ok((Sleep::Futex, true)));
+        assert_eq!(way(Sleep::Umwait, None, INTEL), Ok((Sleep::Umwait, false)));
+        assert_eq!(way(Sleep::Mwaitx, None, AMD), Ok((Sleep::Mwaitx, false)));
+    }
+
+    #[test]
+    fn the_variable_counts_where_the_program_leaves_it_open() {
+        assert_eq!(way(Sleep::Auto, Some("futex"), INTEL), Ok((Sleep::Futex, true)));
+        assert_eq!(way(Sleep::Auto, Some("umwait"), INTEL), Ok((Sleep::Umwait, false)));
+        assert_eq!(way(Sleep::Auto, Some("auto"), INTEL), Ok((Sleep::Umwait, true)));
+        assert_eq!(way(Sleep::Auto, Some(""), INTEL), Ok((Sleep::Umwait, true)));
+        assert_eq!(way(Sleep::Futex, Some("umwait"), INTEL), Ok((Sleep::Futex, true)));
+        assert_eq!(way(Sleep::Futex, Some("nonsense"), PLAIN), Ok((Sleep::Futex, true)));
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_who_asked() {
+        for (sleep, machine) in [(Sleep::Umwait, AMD), (Sleep::Mwaitx, INTEL)] {
+            let error = way(sleep, None, machine).unwrap_err();
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            let asked = way(Sleep::Auto, Some(&sleep.to_string()), machine).unwrap_err();
+            assert!(asked.to_string().contains(&format!("(KUMIKI_WAIT={sleep})")), "{asked}");
+        }
+        let error = way(Sleep::Auto, Some("nap"), PLAIN).unwrap_err().to_string();
+        assert!(error.contains("KUMIKI_WAIT=nap") && error.contains("mwaitx"), "{error}");
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for (sleep, name) in Sleep::NAMES {
+            assert_eq!(sleep.to_string(), name);
+            assert_eq!(name.parse(), Ok(sleep));
+        }
+        assert!("Futex".parse::<Sleep>().is_err());
+    }
+}

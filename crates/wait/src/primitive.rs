@@ -1,0 +1,122 @@
+//! What the protocol is built from. Under `cfg(loom)` loom's doubles take the
+//! place of the real things, and the model checker runs the very same protocol.
+
+pub(crate) use imp::{Word, fence};
+
+/// Who may sleep on a [`Word`].
+pub(crate) use kumiki_sys::futex::Scope;
+
+#[cfg(not(loom))]
+mod imp {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use kumiki_sys::futex::{self, Deadline, Outcome, Scope};
+
+    pub(crate) use std::sync::atomic::fence;
+
+    /// A word that a thread can sleep on.
+    #[derive(Debug)]
+    #[repr(transparent)]
+    pub(crate) struct Word(AtomicU32);
+
+    impl Word {
+        pub(crate) const fn new(value: u32) -> Self {
+            Word(AtomicU32::new(value))
+        }
+
+        #[inline(always)]
+        pub(crate) fn load(&self, order: Ordering) -> u32 {
+            self.0.load(order)
+        }
+
+        pub(crate) fn store(&self, value: u32, order: Ordering) {
+            self.0.store(value, order);
+        }
+
+        pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
+            self.0.swap(value, order)
+        }
+
+        /// Sleeps while the word is `expected`, and says whether `until` has
+        /// come. May return for no reason.
+        pub(crate) fn wait(&self, expected: u32, scope: Scope, until: Option<Instant>) -> bool {
+            let span = until.map(|until| until.saturating_duration_since(Instant::now()));
+            // Later than `until` by the time since the line above, never earlier.
+            match futex::wait(&self.0, expected, scope, span.map(Deadline::after)) {
+                Ok(outcome) => outcome == Outcome::TimedOut,
+                Err(_) => {
+                    // A filter refuses the call: polling by the millisecond is
+                    // poor, spinning at full speed or giving up would be worse.
+                    thread::sleep(Duration::from_millis(1));
+                    until.is_some_and(|until| Instant::now() >= until)
+                }
+            }
+        }
+
+        /// Wakes one sleeper.
+        pub(crate) fn wake(&self, scope: Scope) {
+            // The only errors are a kernel without futex and a filter that
+            // forbids it; then nobody has fallen asleep either.
+            let _ = futex::wake(&self.0, 1, scope);
+        }
+    }
+}
+
+#[cfg(loom)]
+mod imp {
+    use std::time::Instant;
+
+    use kumiki_sys::futex::Scope;
+    use loom::sync::atomic::{AtomicU32, Ordering};
+    use loom::sync::{Condvar, Mutex};
+
+    pub(crate) use loom::sync::atomic::fence;
+
+    /// A futex as futex(2) promises it: comparing and falling asleep is one
+    /// step for everybody who wakes.
+    #[derive(Debug)]
+    pub(crate) struct Word {
+        value: AtomicU32,
+        queue: Mutex<()>,
+        bell: Condvar,
+    }
+
+    impl Word {
+        pub(crate) fn new(value: u32) -> Self {
+            Word { value: AtomicU32::new(value), queue: Mutex::new(()), bell: Condvar::new() }
+        }
+
+        pub(crate) fn load(&self, order: Ordering) -> u32 {
+            self.value.load(order)
+        }
+
+        pub(crate) fn store(&self, value: u32, order: Ordering) {
+            self.value.store(value, order);
+        }
+
+        pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
+            self.value.swap(value, order)
+        }
+
+        /// The timer goes off at once: whatever others do before a later one,
+        /// they also do before the sleeper gets here in another execution.
+        pub(crate) fn wait(&self, expected: u32, _: Scope, until: Option<Instant>) -> bool {
+            let queue = self.queue.lock().unwrap();
+            if self.value.load(Ordering::Relaxed) != expected {
+                return false;
+            }
+            if until.is_some() {
+                return true;
+            }
+            drop(self.bell.wait(queue).unwrap());
+            false
+        }
+
+        pub(crate) fn wake(&self, _: Scope) {
+            let _queue = self.queue.lock().unwrap();
+            self.bell.notify_one();
+        }
+    }
+}

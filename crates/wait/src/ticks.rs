@@ -1,0 +1,60 @@
+//! Time as a spin loop needs it: one instruction, no conversion.
+
+use std::arch::x86_64::_rdtsc;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::machine::Machine;
+
+/// Reads ticks: of the time stamp counter, or nanoseconds of the kernel's
+/// monotonic clock where that counter cannot be trusted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks {
+    tsc: bool,
+}
+
+impl Ticks {
+    pub(crate) fn of(machine: Machine) -> Self {
+        Ticks { tsc: machine.tsc }
+    }
+
+    /// Ticks now; they may be read a little earlier or later than the program
+    /// says. Take differences with `wrapping_sub`: a counter that was behind on
+    /// another cpu then ends a spin too early, which is harmless.
+    #[inline(always)]
+    pub(crate) fn now(self) -> u64 {
+        if self.tsc { tsc() } else { monotonic_ns() }
+    }
+}
+
+/// The time stamp counter, trusted or not.
+#[inline(always)]
+pub(crate) fn tsc() -> u64 {
+    // SAFETY: every x86-64 has RDTSC, and Linux leaves it to user mode unless
+    // a process has asked to be denied it (PR_SET_TSC).
+    unsafe { _rdtsc() }
+}
+
+#[cold]
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn both_sources_advance() {
+        for tsc in [false, true] {
+            let ticks = Ticks { tsc };
+            let before = ticks.now();
+            std::thread::sleep(Duration::from_millis(2));
+            // At 1 GHz, the least of both.
+            assert!(ticks.now() - before >= 1_000_000, "tsc: {tsc}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The waiting thread: spins, dozes, sleeps.
+//!
+//! ```text
+//!   ready? ── spin ───────────── doze ─────────────── sleep
+//!   nothing   threshold ticks    monitor instruction   the bell, futex
+//!   is done   no system call     if the machine has    (bell.rs)
+//!                                one: a millisecond
+//! ```
+
+use std::time::{Duration, Instant};
+
+use crate::adapt::Adapt;
+use crate::bell::{Bell, earlier};
+use crate::cost;
+use crate::doze::doze;
+use crate::error::{Error, TimedOut};
+use crate::machine::Machine;
+use crate::policy::{Doze, Policy, Relax, Sleep, Threshold, Way};
+use crate::ticks::Ticks;
+
+/// Looks between two readings of the clock. A look at a line in the cache takes
+/// a cycle or two, reading the counter some 30.
+const TIGHT_LOOKS: u32 = 64;
+/// The same where each look is followed by PAUSE, which takes 40 to 140 cycles.
+const PAUSED_LOOKS: u32 = 8;
+/// For how long `Relax::Tight` does without PAUSE: 2 to 5 µs.
+const TIGHT_TICKS: u64 = 10_000;
+/// How often a spin with a deadline asks the kernel's clock.
+const DEADLINE_TICKS: u64 = 4_000;
+/// The lowest adaptive threshold, microseconds.
+const FLOOR_US: u64 = 2;
+/// The longest doze before the kernel gets the cpu.
+const LONGEST_DOZE: Duration = Duration::from_millis(1);
+
+/// How the waits of one [`Waiter`] have ended. A wait whose answer was there at
+/// once is in none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// While spinning.
+    pub spun: u64,
+    /// By a monitor instruction.
+    pub dozed: u64,
+    /// In futex(2), or on the way there.
+    pub slept: u64,
+}
+
+/// A thread's way of waiting, and what it has learnt about its waits. Keep one
+/// for each kind of wait: the adaptive threshold follows the waits of one.
+#[derive(Clone, Debug)]
+pub struct Waiter {
+    ticks: Ticks,
+    adapt: Adapt,
+    /// For so long, ticks, no PAUSE.
+    tight: u64,
+    counts: Counts,
+    way: Way,
+}
+
+impl Waiter {
+    /// A waiter for the calling thread.
+    ///
+    /// The first in a process makes it asymmetric (see
+    /// [`barrier`](crate::barrier)), and the first adaptive one measures [what a
+    /// sleep costs](crate::sleep_cost_ticks): some milliseconds each.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the machine lacks the way to sleep that the
+    /// policy or `KUMIKI_WAIT` has chosen, [`Error::UnknownSleep`] for a
+    /// `KUMIKI_WAIT` that is no such way.
+    pub fn new(policy: &Policy) -> Result<Self, Error> {
+        let machine = Machine::this();
+        let way = Way::choose(policy.sleep, machine)?;
+        if way.futex && policy.threshold != Threshold::Infinite {
+            // Decides it before the first wake and the first sleep need it.
+            crate::barrier::is_asymmetric();
+        }
+        let adapt = match policy.threshold {
+            Threshold::Ticks(ticks) => Adapt::fixed(ticks),
+            Threshold::Infinite => Adapt::fixed(u64::MAX),
+            Threshold::Adaptive => {
+                let cost = cost::cost();
+                Adapt::between(FLOOR_US * cost.microsecond, cost.sleep)
+            }
+        };
+        let tight = match policy.relax {
+            Relax::Tight => TIGHT_TICKS,
+            Relax::Pause => 0,
+            Relax::Auto if machine.smt => 0,
+            Relax::Auto => TIGHT_TICKS,
+        };
+        Ok(Waiter { ticks: Ticks::of(machine), adapt, tight, counts: Counts::default(), way })
+    }
+
+    /// Waits until `ready` returns something, and returns that.
+    ///
+    /// `ready` loads what decides (with Acquire) and is called again and again;
+    /// whoever makes it true does so by a store (with Release), then
+    /// [rings](Bell::ring) `bell`. `word` is what that store goes to: only its
+    /// cache line is used, for the monitor instructions to watch. (Other stores
+    /// are noticed too, but by a dozing thread up to 50 µs later.)
+    ///
+    /// No other thread may wait with `bell` at the same time.
+    #[inline]
+    pub fn wait<W: Sync, T>(
+        &mut self,
+        bell: &Bell,
+        word: &W,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> T {
+        match self.wait_for(bell, word, None, &mut ready) {
+            Ok(value) => value,
+            Err(TimedOut) => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// As [`wait`](Self::wait), until `deadline`; a deadline that has passed
+    /// leaves one look.
+    ///
+    /// # Errors
+    /// [`TimedOut`], never before the deadline. `ready` has been false once more
+    /// before that; what becomes true later is for the next wait.
+    #[inline]
+    pub fn wait_until<W: Sync, T>(
+        &mut self,
+        bell: &Bell,
+        word: &W,
+        deadline: Instant,
+        mut ready: impl FnMut() -> Option<T>,
+    ) -> Result<T, TimedOut> {
+        self.wait_for(bell, word, Some(deadline), &mut ready)
+    }
+
+    /// How the waits have ended.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The way to sleep: never `Auto`, but what that has become here.
+    pub fn sleep(&self) -> Sleep {
+        self.way.sleep
+    }
+
+    #[inline(always)]
+    fn wait_for<W: Sync, T>(
+        &mut self,
+        bell: &Bell,
+        word: &W,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Option<T>,
+    ) -> Result<T, TimedOut> {
+        if let Some(value) = ready() {
+            return Ok(value);
+        }
+        let start = self.ticks.now();
+        if let Some(outcome) = self.spin(start, deadline, ready) {
+            return outcome;
+        }
+        self.rest(bell, (&raw const *word).cast(), start, deadline, ready)
+    }
+
+    /// Spins for the threshold. The path from a store of another core to the
+    /// return from here is that of a bare loop over `ready`.
+    #[inline(always)]
+    fn spin<T>(
+        &mut self,
+        start: u64,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Option<T>,
+    ) -> Option<Result<T, TimedOut>> {
+        let (mut spent, mut asked) = (0, 0);
+        while spent < self.adapt.threshold() {
+            if spent < self.tight {
+                for _ in 0..TIGHT_LOOKS {
+                    if let Some(value) = ready() {
+                        return Some(Ok(self.has_spun(spent, value)));
+                    }
+                }
+            } else {
+                for _ in 0..PAUSED_LOOKS {
+                    if let Some(value) = ready() {
+                        return Some(Ok(self.has_spun(spent, value)));
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+            spent = self.ticks.now().wrapping_sub(start);
+            if let Some(deadline) = deadline
+                && spent.wrapping_sub(asked) >= DEADLINE_TICKS
+            {
+                asked = spent;
+                if passed(deadline) {
+                    return Some(ready().ok_or(TimedOut));
+                }
+            }
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn has_spun<T>(&mut self, spent: u64, value: T) -> T {
+        self.counts.spun += 1;
+        self.adapt.spun(spent);
+        value
+    }
+
+    /// Dozes and sleeps.
+    #[cold]
+    #[inline(never)]
+    fn rest<T>(
+        &mut self,
+        bell: &Bell,
+        address: *const u8,
+        start: u64,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Option<T>,
+    ) -> Result<T, TimedOut> {
+        if let Some(value) = self.doze(address, deadline, ready) {
+            self.counts.dozed += 1;
+            self.adapt.slept(self.ticks.now().wrapping_sub(start));
+            return Ok(value);
+        }
+        // Spares a sleep that would end at once.
+        let slept = match deadline {
+            Some(deadline) if passed(deadline) => ready().ok_or(TimedOut),
+            _ => bell.sleep(deadline, ready),
+        };
+        let total = self.ticks.now().wrapping_sub(start);
+        if slept.is_ok() {
+            self.counts.slept += 1;
+            self.adapt.slept(total);
+        } else {
+            self.adapt.missed(total);
+        }
+        slept
+    }
+
+    fn doze<T>(
+        &self,
+        address: *const u8,
+        deadline: Option<Instant>,
+        ready: &mut impl FnMut() -> Option<T>,
+    ) -> Option<T> {
+        let until = || {
+            let give_way = self.way.futex.then(|| Instant::now() + LONGEST_DOZE);
+            earlier(deadline, give_way)
+        };
+        match self.way.doze {
+            Doze::None => None,
+            Doze::Umwait(monitor) => doze(&monitor, address, until(), ready),
+            Doze::Mwaitx(monitor) => doze(&monitor, address, until(), ready),
+        }
+    }
+}
+
+/// Whether `deadline` has passed. For loom no time passes: there a deadline
+/// comes in the futex.
+#[cold]
+fn passed(deadline: Instant) -> bool {
+    !cfg!(loom) && Instant::now() >= deadline
+}
