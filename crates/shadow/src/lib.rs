@@ -1,1 +1,54 @@
-//! Shadow threads: fork and join to a helper beside you in one cache line's round trip.
+//! Shadow threads: fork and join to a helper beside you in one cache line's
+//! round trip.
+//!
+//! Waking a thread takes tens of microseconds, too long for work of one. A
+//! *shadow thread* (Hori et al., "An Ultra-light Thread Library Using Hardware
+//! Synchronization") waits all the time on the hardware thread beside its main
+//! thread: on the same core where there is SMT, else on the core nearest by
+//! cache. A fork writes captures and function into one cache line, a join reads
+//! the result from the same line. When nothing is forked for a while, the
+//! helper sleeps and burns nothing.
+//!
+//! ```text
+//!  main thread (cpu a)        one cache line        helper (cpu b)
+//!  fork ── captures, REQUEST ────────────────────▶ spins, dozes or sleeps
+//!  own work                                        runs the closure
+//!  join ◀──────────────────── result, SUCCESS ──── spins again
+//! ```
+//!
+//! ```
+//! use kumiki_shadow::Shadow;
+//!
+//! // Without a second cpu, jobs run in this thread.
+//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+//! let numbers: Vec<u64> = (0..1000).collect();
+//! let (left, right) = numbers.split_at(500);
+//!
+//! let (a, b) = shadow.both(|| left.iter().sum::<u64>(), || right.iter().sum::<u64>());
+//! assert_eq!(a + b, 499_500);
+//!
+//! // A helper thread in the proper sense: it does something else for you.
+//! let sum = shadow.scope(|scope| {
+//!     let job = scope.fork(|| right.len());
+//!     let ours = left.len();
+//!     ours + job.join().unwrap()
+//! });
+//! assert_eq!(sum, 1000);
+//! ```
+
+mod channel;
+mod cpus;
+mod error;
+mod fork_safety;
+mod helper;
+mod job;
+mod primitive;
+mod scope;
+mod shadow;
+mod team;
+
+pub use error::{Error, Result};
+pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
+pub use scope::{Job, Scope};
+pub use shadow::{Builder, Info, Shadow};
+pub use team::{Barrier, Team};

@@ -31,8 +31,8 @@ pub struct CpuSet {
 
 impl CpuSet {
     /// The empty set.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        CpuSet { words: Vec::new() }
     }
 
     /// A set from the kernel's bit mask: bit `b` of word `w` is cpu `64·w + b`.

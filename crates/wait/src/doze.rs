@@ -238,7 +238,8 @@ mod tests {
         let past = Some(Instant::now());
         assert_eq!(scripted(usize::MAX, past, &|| {}), ["arm", "ready?", "time"]);
         let soon = Instant::now() + Duration::from_millis(2);
-        let log = scripted(usize::MAX, Some(soon), &|| std::thread::sleep(Duration::from_millis(1)));
+        let log =
+            scripted(usize::MAX, Some(soon), &|| std::thread::sleep(Duration::from_millis(1)));
         assert!(log.ends_with(&["rest", "ready?", "arm", "ready?", "time"]), "{log:?}");
         assert!(Instant::now() >= soon);
     }

@@ -1,0 +1,96 @@
+//! Every interleaving of the channel's protocol, as far as the checker goes:
+//! a request runs once, whoever runs it, and its data never has two owners.
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+use super::Channel;
+
+/// A channel and something that only the request's owner may touch.
+struct Scene {
+    channel: Channel,
+    data: UnsafeCell<Vec<u64>>,
+}
+
+// SAFETY: `data` is touched by the request's owner only; the checker reports
+// where that is not so.
+unsafe impl Sync for Scene {}
+// SAFETY: as above.
+unsafe impl Send for Scene {}
+
+impl Scene {
+    fn run(&self, n: u64) {
+        // SAFETY: the pointer is to live data; exclusiveness is what is checked.
+        self.data.with_mut(|data| unsafe { (*data).push(n) });
+    }
+}
+
+/// A helper that serves until the channel is closed.
+fn helper(scene: Arc<Scene>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        loop {
+            match scene.channel.pending() {
+                None => thread::yield_now(),
+                Some(Err(_)) => break,
+                Some(Ok(n)) => {
+                    if scene.channel.begin(n) {
+                        scene.run(n);
+                        scene.channel.complete(n, true);
+                    } else {
+                        thread::yield_now();
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Requests 1 to `requests`, of which those in `back` are wanted back.
+fn scene(requests: u64, back: &'static [u64]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound.get_or_insert(3);
+    model.check(move || {
+        let scene = Arc::new(Scene { channel: Channel::new(), data: UnsafeCell::new(Vec::new()) });
+        let helper = helper(Arc::clone(&scene));
+        for n in 1..=requests {
+            scene.channel.submit(n);
+            if back.contains(&n) && scene.channel.take_back(n) {
+                scene.run(n);
+                continue;
+            }
+            while scene.channel.done(n).is_none() {
+                thread::yield_now();
+            }
+            // The main thread reads the result.
+            scene.data.with(|_| ());
+        }
+        scene.channel.close(requests + 1);
+        helper.join().unwrap();
+        scene.data.with(|data| {
+            // SAFETY: the helper has ended.
+            let ran = unsafe { &*data };
+            assert!(ran.iter().copied().eq(1..=requests), "{ran:?}");
+        });
+    });
+}
+
+#[test]
+fn each_request_runs_once() {
+    scene(2, &[]);
+}
+
+#[test]
+fn a_request_taken_back_runs_once() {
+    scene(1, &[1]);
+}
+
+#[test]
+fn requests_after_one_taken_back_run_once() {
+    scene(2, &[1]);
+}
+
+#[test]
+fn a_late_helper_begins_no_request_of_two_taken_back() {
+    scene(2, &[1, 2]);
+}

@@ -1,0 +1,61 @@
+//! Everything that can go wrong with a shadow thread.
+
+use kumiki_sys::cpuset::CpuSet;
+
+/// An error of this crate. The text says what failed, on which thing, with
+/// which value and limit, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine or the choice of cpus.
+    #[error(transparent)]
+    Sys(#[from] kumiki_sys::Error),
+    /// A chosen way to wait is not there.
+    #[error(transparent)]
+    Wait(#[from] kumiki_wait::Error),
+    /// Every cpu that this process may use is taken.
+    #[error(
+        "no cpu is free for a helper: allowed {allowed}, taken by shadows {taken}; allow more \
+         cpus, end a shadow, or ask for a shared cpu (`Builder::share`) or none \
+         (`Shadow::inline`)"
+    )]
+    NoFreeCpu {
+        /// The cpus that this process may use.
+        allowed: CpuSet,
+        /// Those on which a shadow's main thread or helper runs.
+        taken: CpuSet,
+    },
+    /// The helper's cpu must be another one than the main thread's.
+    #[error(
+        "cpu {cpu} was chosen for the main thread and for the helper: choose two, or ask for a \
+         shared cpu (`Builder::share`)"
+    )]
+    SameCpu {
+        /// The cpu.
+        cpu: usize,
+    },
+    /// The kernel gave no thread.
+    #[error("no helper thread on cpu {cpu}: {source}; see RLIMIT_NPROC and the cgroup's pids.max")]
+    Thread {
+        /// Where it should have run.
+        cpu: usize,
+        /// The kernel's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Two ranges of a copy overlap.
+    #[error("{what}: {from:#x} and {to:#x} overlap within {bytes} bytes; use memmove")]
+    Overlap {
+        /// Which operation.
+        what: &'static str,
+        /// Start of the source.
+        from: usize,
+        /// Start of the destination.
+        to: usize,
+        /// Length.
+        bytes: usize,
+    },
+}
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

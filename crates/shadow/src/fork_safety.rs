@@ -1,0 +1,57 @@
+//! Notices fork(2): the child has the memory of a shadow but not its helper.
+//!
+//! A page that the kernel clears in every child (`MADV_WIPEONFORK`, madvise(2),
+//! Linux 4.14; raw system calls included) holds the process's id. Asking is a
+//! load from a cache line that nobody writes.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use kumiki_sys::shm::{Anon, Huge, Populate};
+use rustix::mm::{Advice, madvise};
+
+use crate::error::Result;
+
+/// Length of the cleared mapping: one page.
+const BYTES: usize = 4096;
+
+/// A process, as its own memory knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    word: &'static AtomicU32,
+    id: u32,
+}
+
+impl Process {
+    /// The calling process.
+    pub(crate) fn current() -> Result<Self> {
+        static WORD: Mutex<Option<&'static AtomicU32>> = Mutex::new(None);
+        let mut word = WORD.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let word = match *word {
+            Some(word) => word,
+            None => *word.insert(wiped_in_children()?),
+        };
+        let id = std::process::id();
+        // In a child that makes shadows of its own the word counts again, with
+        // another id than that of inherited shadows.
+        word.store(id, Ordering::Relaxed);
+        Ok(Process { word, id })
+    }
+
+    /// Whether the caller is in this process, and not in a child of it.
+    #[inline(always)]
+    pub(crate) fn is_current(&self) -> bool {
+        self.word.load(Ordering::Relaxed) == self.id
+    }
+}
+
+/// A word of a mapping that stays as long as the process.
+fn wiped_in_children() -> Result<&'static AtomicU32> {
+    let page: &'static Anon = Box::leak(Box::new(Anon::new(BYTES, Huge::Never, Populate::Now)?));
+    let start = page.as_ptr().cast();
+    // SAFETY: the mapping is private, anonymous, ours, and of that length; the
+    // advice changes nothing in this process.
+    unsafe { madvise(start, page.len(), Advice::LinuxWipeOnFork) }
+        .map_err(|e| kumiki_sys::Error::os("madvise(MADV_WIPEONFORK), Linux 4.14 or later", e))?;
+    Ok(page.atomic_u32(0))
+}

@@ -1,0 +1,13 @@
+//! What a model checker replaces.
+
+#[cfg(not(loom))]
+pub(crate) use std::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(loom)]
+pub(crate) use std::cell::UnsafeCell;

@@ -1,0 +1,97 @@
+//! Forking within a scope, and joining.
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::shadow::Shadow;
+
+/// Where jobs may borrow whatever lives for `'env`, that is longer than the
+/// scope; made by [`Shadow::scope`].
+pub struct Scope<'shadow, 'env> {
+    shadow: &'shadow mut Shadow,
+    /// Invariant: `'env` must not shrink to something inside the scope.
+    _env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+impl<'shadow, 'env> Scope<'shadow, 'env> {
+    #[inline(always)]
+    pub(crate) fn open(shadow: &'shadow mut Shadow) -> Self {
+        Scope { shadow, _env: PhantomData }
+    }
+
+    /// Hands `job` to the helper (the paper's `shadow_fork`) and returns at
+    /// once. There is one job at a time: its handle borrows the scope.
+    ///
+    /// What this thread wrote before is visible to the job; what the job wrote
+    /// is visible after its join. A helper that sleeps is woken, by a system
+    /// call; a helper that spins costs no call. In a child of fork(2), where
+    /// there is no helper, the job runs when it is joined.
+    #[inline(always)]
+    pub fn fork<F, R>(&mut self, job: F) -> Job<'_, R>
+    where
+        F: FnOnce() -> R + Send + 'env,
+        R: Send + 'env,
+    {
+        self.shadow.submit(job);
+        Job { shadow: self.shadow, _result: PhantomData }
+    }
+}
+
+impl Drop for Scope<'_, '_> {
+    /// A job whose handle was forgotten still borrows: waits for its end.
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.shadow.is_busy() {
+            self.shadow.settle();
+        }
+    }
+}
+
+/// A job that was forked. Dropping it waits for its end and drops the result.
+#[must_use = "dropping a job waits for it; `join` returns its result"]
+pub struct Job<'scope, R> {
+    shadow: &'scope mut Shadow,
+    _result: PhantomData<R>,
+}
+
+impl<'scope, R> Job<'scope, R> {
+    /// Waits for the job's end (the paper's `shadow_join`) and returns its
+    /// result, or what it panicked with. A job that the helper has not begun
+    /// after some microseconds is taken back and runs here.
+    #[inline(always)]
+    pub fn join(self) -> thread::Result<R> {
+        let mut job = ManuallyDrop::new(self);
+        // SAFETY: a job is made with its request outstanding, and with the type
+        // of its result; it ends here.
+        unsafe { job.shadow.finish() }
+    }
+
+    /// Waits for `timeout` at most, and returns the job itself if it has not
+    /// ended then. A job that the helper has not begun is taken back and runs
+    /// here, however long it takes.
+    pub fn join_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
+        let deadline = Instant::now() + timeout;
+        match self.shadow.wait_long(Some(deadline)) {
+            Ok(_) => Ok(self.join()),
+            Err(_) => Err(self),
+        }
+    }
+
+    /// Whether it has ended: a join would not wait.
+    pub fn is_finished(&self) -> bool {
+        self.shadow.is_done()
+    }
+}
+
+impl<R> Drop for Job<'_, R> {
+    fn drop(&mut self) {
+        if self.shadow.is_orphaned() {
+            // In a child of fork(2): nobody runs it and nothing waits for it.
+            return self.shadow.settle();
+        }
+        // SAFETY: as in `join`, which does not drop the job.
+        drop(unsafe { self.shadow.finish::<R>() });
+    }
+}

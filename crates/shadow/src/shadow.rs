@@ -1,0 +1,350 @@
+//! A shadow: this thread, bound to its cpu, and a helper beside it.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use kumiki_sys::affinity::{self, Bound};
+use kumiki_sys::topology::Relation;
+use kumiki_wait::{Policy, Sleep, TimedOut, Waiter, barrier};
+
+use crate::channel::Channel;
+use crate::cpus::Pair;
+use crate::error::Result;
+use crate::fork_safety::Process;
+use crate::helper;
+use crate::job;
+use crate::scope::Scope;
+
+/// Polls of the line before a join asks whether the helper has begun at all:
+/// some microseconds, several times what a request needs to the farthest cpu.
+const GRACE_POLLS: u32 = 4096;
+
+/// What a [`Shadow`] is to be like.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    main: Option<usize>,
+    helper: Option<usize>,
+    share: bool,
+    policy: Policy,
+}
+
+impl Builder {
+    /// Main thread where it runs now, helper on its hardware sibling or, without
+    /// SMT, on the cpu nearest by shared cache; adaptive wait.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds the main thread to this cpu.
+    pub fn main_cpu(mut self, cpu: usize) -> Self {
+        self.main = Some(cpu);
+        self
+    }
+
+    /// Binds the helper to this cpu.
+    pub fn helper_cpu(mut self, cpu: usize) -> Self {
+        self.helper = Some(cpu);
+        self
+    }
+
+    /// Allows a cpu on which another shadow of this process, or the main thread
+    /// itself, already sits.
+    pub fn share(mut self) -> Self {
+        self.share = true;
+        self
+    }
+
+    /// How both sides wait.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Binds the calling thread and starts the helper (the paper's
+    /// `shadow_create`). The former binding returns when the shadow is dropped.
+    ///
+    /// # Errors
+    /// A cpu that is offline, not allowed or taken; no thread to be had; a way
+    /// to wait that this machine lacks.
+    pub fn create(self) -> Result<Shadow> {
+        let pair = Pair::take(&affinity::current()?, self.main, self.helper, self.share)?;
+        let bound = affinity::bind(pair.main)?;
+        let mut shadow = Shadow::beside(pair, &self.policy)?;
+        shadow._bound = Some(bound);
+        Ok(shadow)
+    }
+}
+
+/// Where a shadow sits and how it waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Info {
+    /// The main thread's cpu.
+    pub main_cpu: usize,
+    /// The helper's cpu.
+    pub helper_cpu: usize,
+    /// What the two share: a core, a cache, a node, …
+    pub relation: Relation,
+    /// How a wait ends that spinning did not end.
+    pub sleep: Sleep,
+    /// Whether a fork is free of fences (private expedited membarrier allowed).
+    pub asymmetric: bool,
+}
+
+struct Helper {
+    thread: JoinHandle<()>,
+    process: Process,
+    pair: Pair,
+}
+
+/// This thread and its helper; see the [crate's documentation](crate).
+///
+/// Dropping it waits for a job that runs, ends the helper, and gives the
+/// calling thread its former cpus back.
+pub struct Shadow {
+    channel: Arc<Channel>,
+    helper: Option<Helper>,
+    waiter: Waiter,
+    /// Two hardware threads of one core: the one that spins leaves the other
+    /// its share.
+    relax: bool,
+    /// Number of the next request.
+    next: u64,
+    /// The request that was made and not joined.
+    outstanding: Option<Outstanding>,
+    /// The binding of the calling thread, unless a team has bound it.
+    _bound: Option<Bound>,
+    /// Bound to the thread that made it.
+    _thread: PhantomData<*mut ()>,
+}
+
+/// A request that was made and not joined.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    n: u64,
+    at: At,
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    /// Handed to the helper.
+    Helper,
+    /// In the line, to be run by this thread: there is no helper.
+    Here,
+    /// It has run, with this success; the result is in the line.
+    Ended(bool),
+}
+
+impl Shadow {
+    /// A shadow with all defaults: [`Builder::create`].
+    ///
+    /// # Errors
+    /// As [`Builder::create`].
+    pub fn create() -> Result<Shadow> {
+        Builder::new().create()
+    }
+
+    /// A shadow without a helper: every job runs in the calling thread, when it
+    /// is joined. For machines with one cpu, and to compare.
+    pub fn inline() -> Shadow {
+        let waiter = Waiter::new(&Policy::default()).expect("the default policy is always there");
+        Shadow::new(Arc::new(Channel::new()), None, waiter)
+    }
+
+    fn new(channel: Arc<Channel>, helper: Option<Helper>, waiter: Waiter) -> Shadow {
+        let relax = helper.as_ref().is_some_and(|h| h.pair.relation <= Relation::Sibling);
+        let outstanding = None;
+        let (_bound, _thread) = (None, PhantomData);
+        Shadow { channel, helper, waiter, relax, next: 1, outstanding, _bound, _thread }
+    }
+
+    /// A shadow on a pair of cpus; the caller sees to its own binding.
+    pub(crate) fn beside(pair: Pair, policy: &Policy) -> Result<Shadow> {
+        let process = Process::current()?;
+        let waiter = Waiter::new(policy)?;
+        let channel = Arc::new(Channel::new());
+        let thread = helper::start(pair.helper, policy, Arc::clone(&channel))?;
+        Ok(Shadow::new(channel, Some(Helper { thread, process, pair }), waiter))
+    }
+
+    /// Where it sits; `None` for a shadow without a helper.
+    pub fn info(&self) -> Option<Info> {
+        let helper = self.helper.as_ref()?;
+        Some(Info {
+            main_cpu: helper.pair.main,
+            helper_cpu: helper.pair.helper,
+            relation: helper.pair.relation,
+            sleep: self.waiter.sleep(),
+            asymmetric: barrier::is_asymmetric(),
+        })
+    }
+
+    /// Opens a scope in which jobs may borrow from outside of it. All of them
+    /// have ended when it returns, also if `body` panics.
+    #[inline]
+    pub fn scope<'env, T>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>) -> T) -> T {
+        let mut scope = Scope::open(self);
+        body(&mut scope)
+    }
+
+    /// Runs `theirs` on the helper while `ours` runs here; returns both results.
+    /// A panic of either side continues here, after both have ended.
+    #[inline]
+    pub fn both<A, B: Send>(
+        &mut self,
+        ours: impl FnOnce() -> A,
+        theirs: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        self.scope(|scope| {
+            let job = scope.fork(theirs);
+            let a = ours();
+            match job.join() {
+                Ok(b) => (a, b),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+}
+
+/// One request from beginning to end; `scope` gives it its types.
+impl Shadow {
+    /// Whether there is a helper, in this process.
+    #[inline(always)]
+    fn has_helper(&self) -> bool {
+        self.helper.as_ref().is_some_and(|helper| helper.process.is_current())
+    }
+
+    /// Hands `job` over.
+    #[inline(always)]
+    pub(crate) fn submit<F, R>(&mut self, job: F)
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        if self.outstanding.is_some() {
+            self.settle();
+        }
+        let n = self.next;
+        self.next += 1;
+        // SAFETY: no request is outstanding, so the line is this thread's.
+        unsafe { job::pack(self.channel.request(), job) };
+        let at = if self.has_helper() {
+            self.channel.submit(n);
+            At::Helper
+        } else {
+            At::Here
+        };
+        self.outstanding = Some(Outstanding { n, at });
+    }
+
+    /// Whether a request is outstanding.
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.outstanding.is_some()
+    }
+
+    /// Whether the outstanding request was handed to a helper that did not come
+    /// along through fork(2).
+    pub(crate) fn is_orphaned(&self) -> bool {
+        matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && !self.has_helper()
+    }
+
+    /// Whether the outstanding request has run.
+    pub(crate) fn is_done(&self) -> bool {
+        self.outstanding.is_some_and(|Outstanding { n, at }| match at {
+            At::Helper => self.channel.done(n).is_some(),
+            At::Here => false,
+            At::Ended(_) => true,
+        })
+    }
+
+    /// Waits for the outstanding request and moves its result out.
+    ///
+    /// # Safety
+    /// There is one, and its result is an `R`.
+    #[inline(always)]
+    pub(crate) unsafe fn finish<R>(&mut self) -> thread::Result<R> {
+        let success = self.wait();
+        self.outstanding = None;
+        // SAFETY: the caller names the type; `wait` says how it ended, and that
+        // the line is this thread's again; with `outstanding` gone the result
+        // is not taken twice.
+        unsafe { job::unpack(self.channel.request(), success) }
+    }
+
+    /// Waits for the outstanding request; `true` if it did not panic.
+    #[inline(always)]
+    fn wait(&mut self) -> bool {
+        if let Some(Outstanding { n, at: At::Helper }) = self.outstanding {
+            for _ in 0..GRACE_POLLS {
+                if let Some(success) = self.channel.done(n) {
+                    return success;
+                }
+                if self.relax {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+        self.wait_long(None).unwrap_or_else(|_| unreachable!("no deadline was given"))
+    }
+
+    /// Runs the request here if the helper has not begun it, else waits.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait_long(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> std::result::Result<bool, TimedOut> {
+        let Outstanding { n, at } = self.outstanding.expect("a request is outstanding");
+        assert!(
+            !self.is_orphaned(),
+            "a job that was forked before fork(2) cannot be joined in the child: its helper \
+             stayed in the parent"
+        );
+        let success = match at {
+            At::Ended(success) => success,
+            At::Helper if !self.channel.take_back(n) => {
+                let Self { channel, waiter, .. } = self;
+                let done = || channel.done(n);
+                match deadline {
+                    None => waiter.wait(&channel.main, channel.status(), done),
+                    Some(at) => waiter.wait_until(&channel.main, channel.status(), at, done)?,
+                }
+            }
+            // SAFETY: the request in the line was not begun and never will be
+            // by a helper: there is none, or it was taken back from it.
+            _ => unsafe { job::execute(self.channel.request()) },
+        };
+        self.outstanding = Some(Outstanding { n, at: At::Ended(success) });
+        Ok(success)
+    }
+
+    /// Ends the outstanding request, whose handle was forgotten. What it holds
+    /// stays undropped, as with anything forgotten.
+    #[cold]
+    pub(crate) fn settle(&mut self) {
+        if matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && self.has_helper()
+        {
+            self.wait();
+        }
+        self.outstanding = None;
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        self.settle();
+        let Some(helper) = self.helper.take() else { return };
+        if !helper.process.is_current() {
+            // The helper did not come along through fork(2): nothing to end.
+            // Its handle must not be joined either.
+            std::mem::forget(helper.thread);
+            return;
+        }
+        self.channel.close(self.next);
+        // It catches the panics of jobs, so it does not panic.
+        let _ = helper.thread.join();
+    }
+}

@@ -1,0 +1,215 @@
+//! What a shadow promises: results, borrows, panics, no hang.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use kumiki_shadow::{Builder, Error, Shadow, Team};
+
+/// A shadow with a helper if this machine lets us, sharing cpus with the
+/// shadows of other tests; without a second cpu, one without helper.
+fn shadow() -> Shadow {
+    Builder::new().share().create().unwrap_or_else(|_| Shadow::inline())
+}
+
+#[test]
+fn results_and_borrows_cross() {
+    let mut shadow = shadow();
+    let text = String::from("borrowed");
+    let mut ours = 0;
+    let (length, theirs) = shadow.both(
+        || {
+            ours += 1;
+            text.len()
+        },
+        || text.to_uppercase(),
+    );
+    assert_eq!((ours, length, theirs.as_str()), (1, 8, "BORROWED"));
+}
+
+#[test]
+fn many_jobs_each_run_once() {
+    let mut shadow = shadow();
+    let ran = AtomicUsize::new(0);
+    for i in 0..100_000_u64 {
+        let job = |x: u64| {
+            ran.fetch_add(1, Ordering::Relaxed);
+            x * 3
+        };
+        let got = shadow.scope(|scope| scope.fork(|| job(i)).join().unwrap());
+        assert_eq!(got, i * 3);
+    }
+    assert_eq!(ran.into_inner(), 100_000);
+}
+
+#[test]
+fn large_captures_and_results_travel_in_a_box() {
+    let mut shadow = shadow();
+    let large = [7_u8; 4096];
+    let back = shadow.scope(|scope| scope.fork(move || large).join().unwrap());
+    assert_eq!(back, large);
+    #[repr(align(64))]
+    struct Aligned(u8);
+    let aligned = shadow.scope(|scope| scope.fork(|| Aligned(3)).join().unwrap());
+    assert_eq!((aligned.0, &raw const aligned as usize % 64), (3, 0));
+}
+
+#[test]
+fn a_panic_crosses_the_join_and_the_helper_lives_on() {
+    let mut shadow = shadow();
+    for _ in 0..3 {
+        let panic = shadow.scope(|scope| scope.fork(|| -> u8 { panic!("in the job") }).join());
+        let panic = panic.expect_err("the job panicked");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the job"));
+        assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+    }
+    let ours = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        shadow.both(|| panic!("ours"), || std::thread::sleep(Duration::from_millis(20)));
+    }));
+    assert!(ours.is_err());
+    assert_eq!(shadow.both(|| 3, || 4), (3, 4));
+}
+
+#[test]
+fn a_dropped_job_has_ended_and_its_result_is_dropped() {
+    let mut shadow = shadow();
+    let token = std::sync::Arc::new(());
+    let theirs = token.clone();
+    shadow.scope(|scope| {
+        drop(scope.fork(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            theirs
+        }));
+        assert_eq!(std::sync::Arc::strong_count(&token), 1);
+    });
+}
+
+#[test]
+fn a_forgotten_job_has_ended_when_the_scope_has() {
+    let mut shadow = shadow();
+    let done = AtomicUsize::new(0);
+    shadow.scope(|scope| {
+        std::mem::forget(scope.fork(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            done.fetch_add(1, Ordering::Relaxed);
+        }));
+        // The next fork waits for the forgotten one first.
+        scope.fork(|| done.fetch_add(1, Ordering::Relaxed)).join().unwrap();
+        std::mem::forget(scope.fork(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            done.fetch_add(1, Ordering::Relaxed);
+        }));
+    });
+    let settled = done.load(Ordering::Relaxed);
+    // Without a helper a forgotten job does not run at all.
+    assert!(settled == 3 || (shadow.info().is_none() && settled == 1), "{settled}");
+}
+
+#[test]
+fn a_join_times_out_and_can_be_repeated() {
+    let mut shadow = shadow();
+    if shadow.info().is_none() {
+        println!("skipped: needs a second cpu");
+        return;
+    }
+    let (open, gate) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    shadow.scope(|scope| {
+        let job = scope.fork(|| {
+            open.store(1, Ordering::Release);
+            while gate.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            42
+        });
+        // Once it has begun it cannot be taken back.
+        while open.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(!job.is_finished());
+        let Err(job) = job.join_timeout(Duration::from_millis(5)) else {
+            panic!("the gate is closed");
+        };
+        gate.store(1, Ordering::Release);
+        assert_eq!(job.join().unwrap(), 42);
+    });
+}
+
+#[test]
+fn a_helper_that_slept_serves_again() {
+    let mut shadow = shadow();
+    for pause_ms in [0, 1, 30, 0, 30] {
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+    }
+}
+
+#[test]
+fn cpus_that_cannot_be_are_refused() {
+    assert!(matches!(Builder::new().main_cpu(99_999).create(), Err(Error::Sys(_))));
+    let here = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let same = Builder::new().main_cpu(here).helper_cpu(here).create();
+    assert!(matches!(same, Err(Error::SameCpu { cpu }) if cpu == here));
+    let text = same.err().unwrap().to_string();
+    assert!(text.contains("share"), "{text}");
+    assert!(Team::create(100_000).is_err());
+}
+
+#[test]
+fn a_shadow_gives_its_cpus_back() {
+    let before = kumiki_sys::affinity::current().unwrap();
+    for _ in 0..20 {
+        let mut shadow = shadow();
+        assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+    }
+    assert_eq!(kumiki_sys::affinity::current().unwrap(), before);
+}
+
+#[test]
+fn a_child_of_fork_runs_jobs_itself() {
+    let mut shadow = shadow();
+    assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+    // SAFETY: the child only runs jobs, which here need no lock and no memory
+    // of other threads, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let fine = shadow.both(|| 1, || 2) == (1, 2) && shadow.both(|| 3, || 4) == (3, 4);
+        // SAFETY: ends the child without running the parent's destructors.
+        unsafe { libc::_exit(i32::from(!fine)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!(shadow.both(|| 5, || 6), (5, 6));
+}
+
+#[test]
+fn a_team_covers_everything_once() {
+    let mut team = Team::create(2).unwrap_or_else(|_| Team::inline());
+    for n in [0, 1, 7, 1000, 4097, 100_000] {
+        let seen: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+        team.for_each(n, 16, |range| {
+            for i in range {
+                seen[i].fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{n}");
+        let sum = team.reduce(n, 16, |range| range.sum::<usize>(), |a, b| a + b);
+        assert_eq!(sum, (n > 0).then(|| n * (n - 1) / 2));
+    }
+    let members = AtomicUsize::new(0);
+    let barrier = team.barrier();
+    let size = team.size();
+    team.broadcast(|_| {
+        for round in 1..=100 {
+            members.fetch_add(1, Ordering::Relaxed);
+            barrier.wait();
+            assert_eq!(members.load(Ordering::Relaxed), round * size);
+            barrier.wait();
+        }
+    });
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        team.broadcast(|member| assert_eq!(member, 0, "all but the caller panic"));
+    }));
+    assert_eq!(panicked.is_err(), team.size() > 1);
+    team.broadcast(|_| ());
+}
