@@ -37,6 +37,7 @@
 //! ```
 
 mod channel;
+pub mod copy;
 mod cpus;
 mod error;
 mod fork_safety;

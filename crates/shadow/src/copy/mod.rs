@@ -1,0 +1,195 @@
+//! Copying memory with two threads.
+//!
+//! One core cannot fill the memory bus: it waits for the few cache lines that
+//! it may have under way at a time. A helper on another core brings its own.
+//!
+//! ```text
+//!            Prefetch                Block(b)                 Split, Auto
+//!  main    ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    ▓▓  ▓▓  ▓▓  ▓▓  ▓▓        ▓▓▓▓▓▓▓▓
+//!  helper  ░░░░░░░░░░░░░░░░      ▓▓  ▓▓  ▓▓  ▓▓  ▓▓              ▓▓▓▓▓▓▓▓
+//!          touches, ahead      every second block           the other half
+//! ```
+//!
+//! The methods are those of Hori et al., "A Ultra-light Thread Library Using
+//! Hardware Synchronization" (Fig. 9–12), and [`Method::Auto`].
+//!
+//! ```
+//! use kumiki_shadow::copy::{Method, Pair, copy};
+//!
+//! /// Stands for a shadow thread, which forks a thousand times faster.
+//! struct Spawn;
+//!
+//! impl Pair for Spawn {
+//!     fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+//!         std::thread::scope(|threads| {
+//!             threads.spawn(theirs);
+//!             ours();
+//!         });
+//!     }
+//! }
+//!
+//! let from = vec![7_u8; 1 << 20];
+//! let mut to = vec![0_u8; 1 << 20];
+//! copy(&mut Spawn, &mut to, &from, Method::Auto)?;
+//! assert_eq!(to, from);
+//! # Ok::<(), kumiki_shadow::copy::Error>(())
+//! ```
+
+mod auto;
+mod costs;
+mod line;
+mod prefetch;
+mod region;
+mod share;
+
+use region::Region;
+
+/// Two threads that work at the same time: the caller and its helper.
+pub trait Pair {
+    /// Runs `theirs` on the helper while `ours` runs here; returns when both
+    /// are done. A helper that has not begun when `ours` is done need not
+    /// begin: `theirs` may then run here.
+    fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send);
+
+    /// Ticks of the time stamp counter that would pass now before the helper
+    /// begins, beyond what a fork to a spinning helper takes: 0 while it spins,
+    /// the cost of a wake while it sleeps.
+    fn wake_ticks(&self) -> u64 {
+        0
+    }
+}
+
+/// How the two threads divide a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// The caller copies; the helper runs ahead and asks for the lines of both
+    /// sides. Pays where the two share a cache.
+    Prefetch,
+    /// Each copies every second block of so many bytes; the paper has 256,
+    /// 1024 and 4096.
+    Block(usize),
+    /// Each copies one half with the C library's `memcpy`, so that what fits
+    /// there is in the caches afterwards: for a destination that is read next.
+    Split,
+    /// Whatever is fastest: one thread for what is small or already in a
+    /// cache; both threads for the rest, and past the caches (non-temporal
+    /// stores) when it would not fit in the core's own anyway. A reader that
+    /// comes right after such a copy fetches it from memory.
+    Auto,
+}
+
+/// Why a copy was refused. Nothing was written then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The two sides differ in length.
+    #[error(
+        "copy of {from} bytes to a destination of {to} bytes: both must have the same length; \
+         take a part of the longer one"
+    )]
+    Length {
+        /// Of the destination, bytes.
+        to: usize,
+        /// Of the source, bytes.
+        from: usize,
+    },
+    /// The two sides have bytes in common.
+    #[error(
+        "copy of {len} bytes from {from:#x} to {to:#x}: the two overlap, and two threads keep \
+         no order between their bytes; use memmove"
+    )]
+    Overlap {
+        /// Address of the destination.
+        to: usize,
+        /// Address of the source.
+        from: usize,
+        /// Bytes asked for.
+        len: usize,
+    },
+    /// A null pointer with a length above 0.
+    #[error("copy of {len} bytes: the {side} is a null pointer")]
+    Null {
+        /// `destination` or `source`.
+        side: &'static str,
+        /// Bytes asked for.
+        len: usize,
+    },
+    /// More than an object can have, or past the end of the address space.
+    #[error("copy of {len} bytes at {start:#x}: no memory is that long; check the length")]
+    TooLong {
+        /// Address of the side that is too long.
+        start: usize,
+        /// Bytes asked for.
+        len: usize,
+    },
+    /// [`Method::Block`] with blocks of no bytes.
+    #[error("copy by blocks of 0 bytes never ends; use 256, 1024 or 4096")]
+    EmptyBlock,
+}
+
+/// Copies `from` to `to` with both threads of `pair`.
+///
+/// # Errors
+/// [`Error::Length`], [`Error::EmptyBlock`].
+pub fn copy<P: Pair>(
+    pair: &mut P,
+    to: &mut [u8],
+    from: &[u8],
+    method: Method,
+) -> Result<(), Error> {
+    run(pair, Region::new(to, from)?, method)
+}
+
+/// Copies `len` bytes as `memcpy` does, with both threads of `pair`. With
+/// `len` 0 the pointers are not looked at.
+///
+/// # Errors
+/// [`Error::Overlap`], where `memcpy` would be undefined; [`Error::Null`],
+/// [`Error::TooLong`], [`Error::EmptyBlock`].
+///
+/// # Safety
+/// If `len` is not 0: `len` bytes at `from` can be read and `len` bytes at
+/// `to` written, and nobody else writes the former or touches the latter until
+/// this returns.
+pub unsafe fn copy_raw<P: Pair>(
+    pair: &mut P,
+    to: *mut u8,
+    from: *const u8,
+    len: usize,
+    method: Method,
+) -> Result<(), Error> {
+    // SAFETY: the caller promises the same of the two pointers.
+    let region = unsafe { Region::from_raw(to, from, len) }?;
+    run(pair, region, method)
+}
+
+/// Copies `from` to `to` with this thread alone and non-temporal stores: the
+/// destination is in no cache afterwards. What [`Method::Auto`] is compared
+/// with; pays alone, too, for what is read much later or never.
+///
+/// # Errors
+/// [`Error::Length`].
+pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
+    Region::new(to, from)?.stream();
+    Ok(())
+}
+
+fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
+    match method {
+        Method::Auto => auto::copy(pair, region),
+        Method::Prefetch => {
+            let ahead = region.footprint();
+            pair.both(|| region.copy(), || ahead.prefetch());
+        }
+        Method::Block(0) => return Err(Error::EmptyBlock),
+        Method::Block(bytes) => {
+            let (ours, theirs) = region.interleave(bytes);
+            pair.both(|| ours.for_each(Region::copy), || theirs.for_each(Region::copy));
+        }
+        Method::Split => {
+            let half = region.len() / 2;
+            let (ours, theirs) = region.split_at(half);
+            pair.both(|| ours.copy(), || theirs.copy());
+        }
+    }
+    Ok(())
+}

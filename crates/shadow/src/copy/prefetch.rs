@@ -1,0 +1,36 @@
+//! Asking for lines before they are needed (the paper's Fig. 9).
+
+use std::arch::asm;
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::ptr;
+
+/// Bytes of a cache line on every x86-64 processor.
+const LINE: usize = 64;
+
+/// The addresses of a copy. A prefetch reads and writes nothing and cannot
+/// fault, so no right to the memory is needed.
+pub(super) struct Footprint {
+    pub(super) to: usize,
+    pub(super) from: usize,
+    pub(super) len: usize,
+}
+
+impl Footprint {
+    /// Asks for all lines of the source, to read, and of the destination, to
+    /// write. It does not wait for the copy, so in a large one it runs too far
+    /// ahead, as the paper found: what it fetched is evicted before its turn.
+    pub(super) fn prefetch(self) {
+        for at in (0..self.len).step_by(LINE) {
+            let from = ptr::without_provenance::<i8>(self.from.wrapping_add(at));
+            // SAFETY: SSE is part of x86-64, and a prefetch is a hint: any
+            // address is allowed.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from) };
+            let to = self.to.wrapping_add(at);
+            // SAFETY: as above; processors that do not know PREFETCHW take it
+            // for a NOP in 64-bit mode.
+            unsafe {
+                asm!("prefetchw [{to}]", to = in(reg) to, options(nostack, preserves_flags));
+            }
+        }
+    }
+}
