@@ -43,18 +43,6 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// Two ranges of a copy overlap.
-    #[error("{what}: {from:#x} and {to:#x} overlap within {bytes} bytes; use memmove")]
-    Overlap {
-        /// Which operation.
-        what: &'static str,
-        /// Start of the source.
-        from: usize,
-        /// Start of the destination.
-        to: usize,
-        /// Length.
-        bytes: usize,
-    },
 }
 
 /// This crate's result.

@@ -239,6 +239,16 @@ impl Shadow {
         self.outstanding = Some(Outstanding { n, at });
     }
 
+    /// Ticks of the time stamp counter until the helper would begin, beyond the
+    /// way of a cache line: nothing while it spins, a wake while it sleeps,
+    /// for ever without one.
+    pub(crate) fn wake_ticks(&self) -> u64 {
+        if !self.has_helper() {
+            return u64::MAX;
+        }
+        if self.channel.helper.is_asleep() { kumiki_wait::sleep_cost_ticks() } else { 0 }
+    }
+
     /// Whether a request is outstanding.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {

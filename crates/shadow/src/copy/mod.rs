@@ -14,23 +14,13 @@
 //! Hardware Synchronization" (Fig. 9–12), and [`Method::Auto`].
 //!
 //! ```
-//! use kumiki_shadow::copy::{Method, Pair, copy};
+//! use kumiki_shadow::Shadow;
+//! use kumiki_shadow::copy::{Method, copy};
 //!
-//! /// Stands for a shadow thread, which forks a thousand times faster.
-//! struct Spawn;
-//!
-//! impl Pair for Spawn {
-//!     fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-//!         std::thread::scope(|threads| {
-//!             threads.spawn(theirs);
-//!             ours();
-//!         });
-//!     }
-//! }
-//!
+//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
 //! let from = vec![7_u8; 1 << 20];
 //! let mut to = vec![0_u8; 1 << 20];
-//! copy(&mut Spawn, &mut to, &from, Method::Auto)?;
+//! copy(&mut shadow, &mut to, &from, Method::Auto)?;
 //! assert_eq!(to, from);
 //! # Ok::<(), kumiki_shadow::copy::Error>(())
 //! ```
@@ -43,6 +33,8 @@ mod region;
 mod share;
 
 use region::Region;
+
+use crate::Shadow;
 
 /// Two threads that work at the same time: the caller and its helper.
 pub trait Pair {
@@ -192,4 +184,14 @@ fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), 
         }
     }
     Ok(())
+}
+
+impl Pair for Shadow {
+    fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+        let ((), ()) = Shadow::both(self, ours, theirs);
+    }
+
+    fn wake_ticks(&self) -> u64 {
+        self.wake_ticks()
+    }
 }
