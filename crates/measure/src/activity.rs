@@ -66,10 +66,15 @@ impl Probe {
             Some(file) => schedstat_busy_ns(&whole(file, "/proc/schedstat")?, &self.cpus),
             None => stat.busy_ticks as f64 * self.tick_ns,
         };
+        // Before the thread's own figures: the kernel shows those as of its last
+        // look at the clock, and getrusage makes it look (`thread_group_cputime`,
+        // kernel/sched/cputime.c). Otherwise what the thread ran since it was last
+        // switched in would be missing from one of the two.
+        let own = usage(libc::RUSAGE_SELF);
         let (thread_run_ns, thread_wait_ns) = thread_schedstat();
         Ok(Snapshot {
             at: Instant::now(),
-            own: usage(libc::RUSAGE_SELF),
+            own,
             children: usage(libc::RUSAGE_CHILDREN),
             thread_run_ns,
             thread_wait_ns,
