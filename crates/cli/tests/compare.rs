@@ -4,7 +4,7 @@ mod common;
 
 use common::{Home, MEASURE};
 use predicates::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A copy of a result whose samples are multiplied.
 fn times(result: &Value, factor: f64) -> String {
@@ -19,8 +19,8 @@ fn times(result: &Value, factor: f64) -> String {
     copy.to_string()
 }
 
-/// The same result with samples that hardly differ, so that a verdict does not
-/// depend on how quiet the machine was.
+/// The same result with samples that hardly differ and a core whose clock stands
+/// still, so that a verdict does not depend on how quiet the machine was.
 fn steady(result: &Value) -> Value {
     let mut copy = result.clone();
     for row in copy["rows"].as_array_mut().unwrap() {
@@ -28,6 +28,7 @@ fn steady(result: &Value) -> Value {
             for (i, sample) in visit["samples"].as_array_mut().unwrap().iter_mut().enumerate() {
                 *sample = (100.0 + (i % 7) as f64 * 0.01).into();
             }
+            visit["cycle_ns"] = json!([0.25, 0.25]);
         }
     }
     copy
