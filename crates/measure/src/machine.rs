@@ -89,11 +89,6 @@ fn round_trip_ns(place: &Place, meter: &Meter) -> Result<Option<f64>> {
     Ok(RoundTrip::start(place.cpu, partner)?.measure(meter.clock()))
 }
 
-/// Memory that new programs can use without swapping, bytes.
-pub(crate) fn available_bytes() -> Option<u64> {
-    kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
-}
-
 fn kib(meminfo: &str, key: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(key))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)

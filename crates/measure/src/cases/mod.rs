@@ -40,7 +40,7 @@ pub fn catalogue(choice: &Choice) -> Vec<Case> {
 /// A size beyond half of the memory that is available (a case may need its
 /// size twice: itself and a copy), or a stack beyond the hard limit.
 pub fn check(cases: &[Case]) -> Result<()> {
-    let available = crate::machine::available_bytes().unwrap_or(u64::MAX);
+    let available = crate::program::available_memory().unwrap_or(u64::MAX);
     let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).maximum;
     for case in cases {
         for (name, value) in &case.params {

@@ -62,7 +62,7 @@ pub(crate) fn memory_promised(what: &str, bytes: u64) -> Result<()> {
 
 /// `MemAvailable`, or less if a version 2 control group allows less; `None` if
 /// there is no /proc.
-fn available_memory() -> Option<u64> {
+pub(crate) fn available_memory() -> Option<u64> {
     let machine = procfs::Meminfo::current().ok()?.mem_available?;
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

@@ -25,7 +25,7 @@ pub(crate) use code::Code;
 pub(crate) use image::Image;
 #[cfg(test)]
 pub(crate) use limits::hard_stack_limit_below;
-pub(crate) use limits::{StackLimit, memory_fits, memory_promised};
+pub(crate) use limits::{StackLimit, available_memory, memory_fits, memory_promised};
 pub(crate) use running::{Program, start};
 
 /// Size of an ordinary page, bytes.
