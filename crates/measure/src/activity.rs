@@ -16,7 +16,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::meter::usage;
@@ -56,6 +56,19 @@ impl Probe {
         let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
         let schedstat = File::open("/proc/schedstat").ok();
         Ok(Probe { stat, schedstat, cpus: cpus.to_vec(), tick_ns })
+    }
+
+    /// Reads every counter at an end of the outer window.
+    ///
+    /// `/proc/schedstat` counts a task's time when the task leaves the cpu
+    /// (`rq_sched_info_depart`, kernel/sched/stats.h), so the measuring thread
+    /// leaves it for a moment: otherwise what it ran before the window would count
+    /// as somebody else's work, and what it ran at the end would hide others'.
+    pub(crate) fn read_outer(&self) -> Result<Snapshot> {
+        if self.schedstat.is_some() {
+            std::thread::sleep(Duration::from_nanos(1));
+        }
+        self.read()
     }
 
     /// Reads every counter. Takes some tens of microseconds, more on machines

@@ -37,7 +37,7 @@ impl Visitor<'_> {
     /// Visits `case`; the round trips are left to the caller.
     pub(super) fn visit(&self, case: &Case, place: &Place) -> Result<Visit> {
         let cycle_before = core_cycle_ns(self.meter.clock());
-        let before_setup = self.probe.read()?;
+        let before_setup = self.probe.read_outer()?;
         let mut workload = (case.setup)(place)?;
         let batch = self.warm_up(workload.as_mut())?;
         let before = self.probe.read()?;
@@ -45,7 +45,7 @@ impl Visitor<'_> {
         let after = self.probe.read()?;
         let overhead_ns = self.overhead(workload.as_mut(), batch)?;
         drop(workload);
-        let after_teardown = self.probe.read()?;
+        let after_teardown = self.probe.read_outer()?;
         let cycle_after = core_cycle_ns(self.meter.clock());
 
         let per = batch as f64;
