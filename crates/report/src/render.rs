@@ -258,9 +258,10 @@ fn footer() -> Markup {
     html! {
         footer {
             p { "Medians over all samples; none was dropped. Confidence intervals are bootstrapped \
-                 over visits and samples. Time of a page is for 4 KiB. A row between two cpus is \
-                 also given as a multiple of the raw cache-line round trip measured beside it, \
-                 because on a virtual machine that round trip itself moves." }
+                 over visits and samples, and widened by how far the core’s clock moved. \
+                 Time of a page is for 4 KiB. A row between two cpus is also given as a multiple of \
+                 the raw cache-line round trip measured beside it, because on a virtual machine \
+                 that round trip itself moves." }
             p { "Made by Kumiki. Charts by plotly.js, © Plotly, Inc., MIT licence." }
         }
     }
