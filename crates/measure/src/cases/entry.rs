@@ -20,12 +20,16 @@ pub(super) fn cases(_choice: &Choice) -> Vec<Case> {
                 Ok(())
             }))
         }),
-        Case::new("entry.gettid", "another one, without a lock on the way", |_| {
-            Ok(Each(|| {
-                black_box(rustix::thread::gettid());
-                Ok(())
-            }))
-        })
+        Case::new(
+            "entry.gettid",
+            "a system call that does next to nothing, and takes no lock on the way",
+            |_| {
+                Ok(Each(|| {
+                    black_box(rustix::thread::gettid());
+                    Ok(())
+                }))
+            },
+        )
         .level(Level::Default),
         Case::new("entry.invalid", "a system call number that does not exist: entry alone", |_| {
             Ok(Each(|| {

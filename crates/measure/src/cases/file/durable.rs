@@ -14,9 +14,11 @@ const PAGE: [u8; 4096] = [0x5a; 4096];
 pub(super) fn cases() -> [Case; 2] {
     let data_only = "write 4 KiB over a file and wait until they are on disk (fdatasync)";
     [
-        sync("file.fsync", "the same with the file's times and size (fsync)", |file| {
-            rustix::fs::fsync(file)
-        }),
+        sync(
+            "file.fsync",
+            "write 4 KiB over a file and wait until they and its times are on disk (fsync)",
+            |file| rustix::fs::fsync(file),
+        ),
         sync("file.fdatasync", data_only, |file| rustix::fs::fdatasync(file)).level(Level::Default),
     ]
 }

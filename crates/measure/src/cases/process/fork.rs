@@ -125,7 +125,10 @@ impl Fork {
     fn case(self, level: Level) -> Case {
         let (name, about) = match self.child {
             Touch::None => ("process.fork", "fork, the child exits, the parent waits"),
-            _ => ("process.fork_cow", "the same, and the child writes every page before it exits"),
+            _ => (
+                "process.fork_cow",
+                "fork, the child writes every page and exits, the parent waits",
+            ),
         };
         Case::new(name, about, move |place| Forking::start(&self, place))
             .level(level)

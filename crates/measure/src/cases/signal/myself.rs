@@ -19,10 +19,14 @@ pub(super) fn cases() -> Vec<Case> {
             let me = Target::me();
             Caught::new(move || me.signal())
         }),
-        Case::new("signal.queue", "the same with a value (sigqueue)", |_| {
-            let me = Target::me();
-            Caught::new(move || me.queue())
-        })
+        Case::new(
+            "signal.queue",
+            "signal the own thread with a value (sigqueue) and run its handler",
+            |_| {
+                let me = Target::me();
+                Caught::new(move || me.queue())
+            },
+        )
         .level(Level::Default),
         Case::new("signal.ignore", "signal the own thread, which ignores it", |_| {
             let me = Target::me();
