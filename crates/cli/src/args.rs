@@ -92,7 +92,8 @@ pub(crate) struct How {
     /// [default: the last one allowed and the nearest to it]
     #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]", allow_negative_numbers = true)]
     pub(crate) cpus: Option<Vec<usize>>,
-    /// Stop after this many seconds instead of the mode's own time
+    /// Stop after this many seconds instead of the mode's own time; every case
+    /// is visited once, however long that takes
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
     /// Folder for files that cases make (decides the file system measured)

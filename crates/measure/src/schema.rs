@@ -179,7 +179,8 @@ pub struct Row {
     /// 99 % of the samples are at least as good as this.
     pub p99: f64,
     /// 95 % interval of the median: bootstrap over visits, then over samples
-    /// within a visit, widened on both sides by `wander`.
+    /// within a visit, widened by `wander` as an
+    /// independent error.
     pub ci: [f64; 2],
     /// How far the core's clock wandered around the visits: half the range of
     /// the middle 90 % of its cycle times over their median. It moves all rows

@@ -1,6 +1,7 @@
 //! Figures from facts.
 
 use crate::schema::{CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
+use crate::stats::widen::widen;
 use crate::stats::{bootstrap, describe, slope};
 
 /// Share of a row's visits that one cause must have struck before the row
@@ -25,7 +26,7 @@ impl Row {
         let (disturbed, disturbances) = disturbances(&visits);
         let cpu = mean_cpu(&visits);
         let wander = wander(&visits);
-        let [low, high] = bootstrap::median_ci(visits.iter().map(|v| v.samples.as_slice()));
+        let resampled = bootstrap::median_ci(visits.iter().map(|v| v.samples.as_slice()));
         Row {
             case: case.to_owned(),
             params,
@@ -33,7 +34,7 @@ impl Row {
             n: samples.len(),
             median,
             p99,
-            ci: [low / (1.0 + wander), high * (1.0 + wander)],
+            ci: widen(resampled, median, &[wander]),
             wander,
             min: samples.first().copied().unwrap_or(f64::NAN),
             mad,
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!((steady.wander, steady.ci), (0.0, [100.0, 100.0]));
         let moving = summary(vec![at(0.24), at(0.25), at(0.25), at(0.26)]);
         assert!((moving.wander - 0.04).abs() < 1e-9, "{}", moving.wander);
-        assert_eq!(moving.ci, [100.0 / (1.0 + moving.wander), 100.0 * (1.0 + moving.wander)]);
+        assert_eq!(moving.ci, widen([100.0, 100.0], 100.0, &[moving.wander]));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use serde::Serialize;
 use crate::check::identity;
 use crate::schema::{Machine, Params, Results, Row, Run, Unit};
 use crate::stats::bootstrap::{self, Resampler};
+use crate::stats::widen::widen;
 use crate::stats::{describe, false_discovery, mann_whitney};
 
 /// p below which ranks count as apart.
@@ -176,12 +177,11 @@ fn compare_row(a: &Row, b: &Row, threshold: f64) -> Compared {
     let ratio = quotient(b.median, a.median);
     let [mut from_a, mut from_b] = [a, b].map(|row| Resampler::new(samples(row)));
     let independent = from_a.independent().min(from_b.independent());
-    let [low, high] = bootstrap::interval(ratio, independent, |rng| {
+    let resampled = bootstrap::interval(ratio, independent, |rng| {
         quotient(from_b.median(rng), from_a.median(rng))
     });
     // What the core's clock does to one side it does not do to the other.
-    let wander = (1.0 + a.wander) * (1.0 + b.wander);
-    let ci = [low / wander, high * wander];
+    let ci = widen(resampled, ratio, &[a.wander, b.wander]);
     let p = mann_whitney::p_value(&visit_medians(a), &visit_medians(b));
     let (verdict, notes) = judge(a, b, ci, p, threshold);
     Compared {

@@ -8,6 +8,7 @@ pub mod false_discovery;
 pub mod line;
 pub mod mann_whitney;
 pub mod slope;
+pub mod widen;
 mod wls;
 
 #[cfg(test)]

@@ -108,19 +108,26 @@ impl<'a> Line<'a> {
         let line = line::line(&points)?;
         // The core's clock moves all points together: the line does not show it.
         let wander = rows.iter().map(|row| row.wander).fold(0.0, f64::max);
-        let spread = wander * line.ns_per_page.abs();
         Some(Slope {
             case: self.case.to_owned(),
             param: self.param.to_owned(),
             params: self.fixed,
             ns_per_page: line.ns_per_page,
-            ci: [line.ci[0] - spread, line.ci[1] + spread],
+            ci: widened(&line, wander),
             base_ns: line.base_ns,
             r2: line.r2,
             knee_bytes: line.knee.map(|knee| (knee.pages * PAGE_BYTES).round() as u64),
             ns_per_page_beyond: line.knee.map(|knee| knee.ns_per_page),
         })
     }
+}
+
+/// The slope's interval with a relative error that moves all points together.
+/// A slope may be zero or negative: squares add on a plain scale.
+fn widened(line: &line::Line, wander: f64) -> [f64; 2] {
+    let further = wander * line.ns_per_page;
+    let half = (line.ci[1] - line.ns_per_page).hypot(further);
+    [line.ns_per_page - half, line.ns_per_page + half]
 }
 
 fn point(row: &Row, param: &str) -> Option<Point> {
