@@ -13,38 +13,104 @@ use super::costs::{Costs, PIECE, ticks_of};
 use super::region::Region;
 use super::{Pair, share};
 
-/// Below this no fork pays anywhere: the paper's machine and the ones measured
-/// since break even at 16 KiB and above.
-const FLOOR: usize = 16 << 10;
-/// A longer piece costs less, a shorter one notices sooner that the cache ends.
-const LONGEST_PIECE: usize = 512 << 10;
-const GROWTH: usize = 16;
+/// Below this no fork pays on any machine seen so far, however cheap it is: the
+/// helper must fetch the addresses and its prefetchers must start, and one
+/// thread is done meanwhile.
+pub(super) const FLOOR: usize = 128 << 10;
+/// Pieces after the first: a longer one costs less, a shorter one notices
+/// sooner that the cache ends.
+const LATER_PIECE: usize = 256 << 10;
 
 /// Measured at the first copy of [`FLOOR`] bytes or more in this process.
 static COSTS: OnceLock<Costs> = OnceLock::new();
 
+/// Copies a region of [`FLOOR`] bytes or more.
 pub(super) fn copy<P: Pair>(pair: &mut P, region: Region<'_>) {
-    if region.len() < FLOOR {
+    let costs = COSTS.get_or_init(|| Costs::measure(pair));
+    copy_at(costs, pair, region);
+}
+
+fn copy_at<P: Pair>(costs: &Costs, pair: &mut P, region: Region<'_>) {
+    let share_from = costs.share_from(pair.wake_ticks()).max(FLOOR - PIECE);
+    if region.len() - PIECE < share_from.min(costs.stream_from) {
         return region.copy();
     }
-    let costs = COSTS.get_or_init(|| Costs::measure(pair));
-    let share_from = costs.share_from(pair.wake_ticks());
-    let worth = |len: usize| len >= share_from.min(costs.stream_from);
-
-    let (mut rest, mut piece) = (region, PIECE);
-    loop {
-        if !worth(rest.len()) || rest.len() <= piece {
-            return rest.copy();
+    let (first, mut rest) = region.split_at(PIECE);
+    if !costs.first_from_memory(ticks_of(|| first.copy())) {
+        loop {
+            if rest.len() <= LATER_PIECE {
+                return rest.copy();
+            }
+            let (piece, others) = rest.split_at(LATER_PIECE);
+            rest = others;
+            if costs.later_from_memory(LATER_PIECE, ticks_of(|| piece.copy())) {
+                break;
+            }
         }
-        let (head, tail) = rest.split_at(piece);
-        let ticks = ticks_of(|| head.copy());
-        rest = tail;
-        if costs.from_memory(piece, ticks) {
-            break;
-        }
-        piece = (piece * GROWTH).min(LONGEST_PIECE);
     }
     let past_caches = rest.len() >= costs.stream_from;
     let copy = if past_caches { Region::stream } else { Region::copy };
     if rest.len() >= share_from { share::copy(pair, rest, copy) } else { copy(rest) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A helper that is counted, and asleep or not.
+    struct Counted {
+        forks: u32,
+        wake_ticks: u64,
+    }
+
+    impl Pair for Counted {
+        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+            self.forks += 1;
+            theirs();
+            ours();
+        }
+
+        fn wake_ticks(&self) -> u64 {
+            self.wake_ticks
+        }
+    }
+
+    /// Copies `len` bytes, checks them, and counts the forks.
+    fn forks(costs: &Costs, len: usize, wake_ticks: u64) -> u32 {
+        let from: Vec<u8> = (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
+        let mut to = vec![0; len];
+        let mut pair = Counted { forks: 0, wake_ticks };
+        copy_at(costs, &mut pair, Region::new(&mut to, &from).unwrap());
+        assert!(to == from, "{len} bytes, {costs:?}");
+        pair.forks
+    }
+
+    /// No measured time is less than none, and none more than the most.
+    const MEMORY: Costs =
+        Costs { fork_ticks: 1000, first_ticks: 0, later_ticks: 1, stream_from: 1 << 19 };
+    const CACHE: Costs = Costs { first_ticks: u64::MAX, later_ticks: u64::MAX, ..MEMORY };
+    const CACHE_THEN_MEMORY: Costs = Costs { first_ticks: u64::MAX, ..MEMORY };
+
+    #[test]
+    fn what_comes_from_memory_is_shared() {
+        let costs = Costs { fork_ticks: 0, ..MEMORY };
+        assert_eq!(forks(&costs, FLOOR, 0), 1);
+        assert_eq!(forks(&costs, 3_000_001, 0), 1);
+        assert_eq!(forks(&Costs { fork_ticks: 0, ..CACHE_THEN_MEMORY }, 3_000_001, 0), 1);
+    }
+
+    #[test]
+    fn what_comes_from_a_cache_is_not() {
+        for len in [FLOOR, 1 << 19, 3_000_001] {
+            assert_eq!(forks(&CACHE, len, 0), 0);
+        }
+    }
+
+    #[test]
+    fn nothing_waits_for_a_helper_whose_wake_takes_longer() {
+        let costs = Costs { fork_ticks: 0, ..MEMORY };
+        for len in [FLOOR, 600_000, 3_000_001] {
+            assert_eq!(forks(&costs, len, u64::MAX), 0);
+        }
+    }
 }

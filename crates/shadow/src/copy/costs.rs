@@ -6,16 +6,14 @@ use std::hint::black_box;
 use kumiki_sys::topology::Topology;
 
 use super::Pair;
-use super::region::Region;
 
-/// Bytes copied to see where the rest comes from: long enough that reading the
-/// counter does not matter, short beside what is worth a fork.
+/// Bytes copied first, to see where the rest comes from: long enough that
+/// reading the counter does not matter, short beside what is worth a fork.
 pub(super) const PIECE: usize = 8 << 10;
 
-/// Pieces copied from memory to measure it, side by side as in a long copy.
-const PIECES: usize = 16;
-/// Forks measured; the first ones may wake the helper.
-const FORKS: usize = 32;
+/// Forks, and pieces copied from memory, of which the median counts: the first
+/// fork may have to wake the helper, and an interrupt hits one of them.
+const SAMPLES: usize = 16;
 /// Used where the kernel does not tell (no cache files in sysfs).
 const TYPICAL_CORE_CACHE: u64 = 1 << 20;
 
@@ -23,40 +21,51 @@ const TYPICAL_CORE_CACHE: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
     /// Fork and join of nothing.
-    fork_ticks: u64,
-    /// `memcpy` of a piece from memory to memory.
-    cold_ticks: u64,
+    pub(super) fork_ticks: u64,
+    /// `memcpy` of a piece from memory to memory, the first one at its place:
+    /// nobody has prefetched for it.
+    pub(super) first_ticks: u64,
+    /// The same in the middle of a long copy.
+    pub(super) later_ticks: u64,
     /// Copies of so many bytes go past the caches: source and destination
     /// together are more than the largest cache that a core has alone.
     pub(super) stream_from: usize,
 }
 
 impl Costs {
-    /// Takes some 50 µs, and once more as long when the topology is read.
+    /// Takes a fraction of a millisecond: forks and cold copies some 50 µs,
+    /// page faults and sysfs the rest.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        // The least: a fork has a floor, and whatever disturbs only adds.
-        let forks = (0..FORKS).map(|_| ticks_of(|| pair.both(|| (), || ())));
+        let forks = (0..SAMPLES).map(|_| ticks_of(|| pair.both(|| (), || ())));
+        let (first_ticks, later_ticks) = cold_pieces();
         Costs {
-            fork_ticks: forks.min().unwrap_or(0),
-            cold_ticks: cold_piece().max(1),
+            fork_ticks: median(forks.collect()),
+            first_ticks,
+            later_ticks,
             stream_from: (core_cache_bytes() / 2) as usize,
         }
     }
 
     /// Bytes from which two threads are faster than one: half of the time to
-    /// copy them is at least twice what it costs to fork.
+    /// copy them from memory is at least three times what a fork costs, so
+    /// that a fork that costs more this time does not lose.
     pub(super) fn share_from(&self, wake_ticks: u64) -> usize {
         let fork = self.fork_ticks.saturating_add(wake_ticks);
-        let bytes = u128::from(fork) * 4 * PIECE as u128 / u128::from(self.cold_ticks);
+        let bytes = u128::from(fork) * 6 * PIECE as u128 / u128::from(self.later_ticks);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Whether copying `len` bytes took so long that they came from memory.
-    /// Two threads gain at most a factor of about two and a half over one that
-    /// copies from memory, so whatever is twice as fast is left alone.
-    pub(super) fn from_memory(&self, len: usize, ticks: u64) -> bool {
-        let cold = u128::from(self.cold_ticks) * len as u128 / PIECE as u128;
-        u128::from(ticks) * 2 > cold
+    /// Whether the first piece of a copy took so long that it came from
+    /// memory. The bound lies between memory and a shared last-level cache,
+    /// which is two to three times as fast.
+    pub(super) fn first_from_memory(&self, ticks: u64) -> bool {
+        u128::from(ticks) * 3 > u128::from(self.first_ticks) * 2
+    }
+
+    /// The same of `len` bytes after the first.
+    pub(super) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
+        let cold = u128::from(self.later_ticks) * len as u128 / PIECE as u128;
+        u128::from(ticks) * 3 > cold * 2
     }
 }
 
@@ -71,19 +80,31 @@ pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
     unsafe { _rdtsc() }.saturating_sub(start)
 }
 
-/// Ticks to copy a piece that is in no cache; the median of some.
-fn cold_piece() -> u64 {
-    let (mut to, from) = (vec![1_u8; PIECE * PIECES], vec![2_u8; PIECE * PIECES]);
+/// Ticks to copy a piece that is in no cache: where nothing was copied before,
+/// and following another.
+fn cold_pieces() -> (u64, u64) {
+    // Places are apart and taken backwards, so no prefetcher has been there.
+    const APART: usize = 4 * PIECE;
+    let (mut to, from) = (vec![1_u8; APART * SAMPLES], vec![2_u8; APART * SAMPLES]);
     evict(black_box(&to));
     evict(black_box(&from));
-    let pieces = to.chunks_exact_mut(PIECE).zip(from.chunks_exact(PIECE));
-    let mut ticks: Vec<u64> = pieces
-        .filter_map(|(to, from)| Region::new(to, from).ok())
-        .map(|piece| ticks_of(|| piece.copy()))
-        .collect();
+    let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
+    let (first, later) = places
+        .rev()
+        .map(|(to, from)| {
+            let (to_first, to_later) = to[..3 * PIECE].split_at_mut(PIECE);
+            let (from_first, from_later) = from[..3 * PIECE].split_at(PIECE);
+            let first = ticks_of(|| to_first.copy_from_slice(from_first));
+            (first, ticks_of(|| to_later.copy_from_slice(from_later)) / 2)
+        })
+        .unzip();
     black_box(&to);
+    (median(first).max(1), median(later).max(1))
+}
+
+fn median(mut ticks: Vec<u64>) -> u64 {
     ticks.sort_unstable();
-    ticks[PIECES / 2]
+    ticks[SAMPLES / 2]
 }
 
 /// Removes `bytes` from all caches.
@@ -113,21 +134,36 @@ fn core_cache_bytes() -> u64 {
 mod tests {
     use super::*;
 
-    const COSTS: Costs = Costs { fork_ticks: 1000, cold_ticks: 800, stream_from: 1 << 19 };
+    const COSTS: Costs =
+        Costs { fork_ticks: 1000, first_ticks: 1200, later_ticks: 800, stream_from: 1 << 19 };
 
     #[test]
     fn a_dearer_fork_needs_a_longer_copy() {
-        assert_eq!(COSTS.share_from(0), 5 * PIECE);
-        assert_eq!(COSTS.share_from(1000), 10 * PIECE);
+        assert_eq!(COSTS.share_from(0), 60 * PIECE / 8);
+        assert_eq!(COSTS.share_from(1000), 15 * PIECE);
         assert!(COSTS.share_from(u64::MAX) > 1 << 60);
     }
 
     #[test]
-    fn twice_as_fast_as_memory_is_a_cache() {
-        assert!(COSTS.from_memory(PIECE, 800));
-        assert!(COSTS.from_memory(PIECE, 401));
-        assert!(!COSTS.from_memory(PIECE, 400));
-        assert!(COSTS.from_memory(16 * PIECE, 16 * 401));
-        assert!(!COSTS.from_memory(16 * PIECE, 16 * 400));
+    fn what_is_much_faster_than_memory_comes_from_a_cache() {
+        assert!(COSTS.first_from_memory(1200));
+        assert!(COSTS.first_from_memory(801));
+        assert!(!COSTS.first_from_memory(800));
+        assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
+        assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
+    }
+
+    #[test]
+    fn this_machine_has_costs() {
+        struct Alone;
+        impl Pair for Alone {
+            fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+                ours();
+                theirs();
+            }
+        }
+        let costs = Costs::measure(&mut Alone);
+        assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
+        assert!(costs.stream_from >= 1 << 14, "{costs:?}");
     }
 }

@@ -40,7 +40,8 @@ use crate::Shadow;
 pub trait Pair {
     /// Runs `theirs` on the helper while `ours` runs here; returns when both
     /// are done. A helper that has not begun when `ours` is done need not
-    /// begin: `theirs` may then run here.
+    /// begin: `theirs` may then run here. Neither closure may still run when
+    /// this unwinds.
     fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send);
 
     /// Ticks of the time stamp counter that would pass now before the helper
@@ -122,6 +123,7 @@ pub enum Error {
 ///
 /// # Errors
 /// [`Error::Length`], [`Error::EmptyBlock`].
+#[inline]
 pub fn copy<P: Pair>(
     pair: &mut P,
     to: &mut [u8],
@@ -142,6 +144,7 @@ pub fn copy<P: Pair>(
 /// If `len` is not 0: `len` bytes at `from` can be read and `len` bytes at
 /// `to` written, and nobody else writes the former or touches the latter until
 /// this returns.
+#[inline]
 pub unsafe fn copy_raw<P: Pair>(
     pair: &mut P,
     to: *mut u8,
@@ -165,7 +168,18 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
+#[inline]
 fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
+    // Before all else, in the caller: a small copy takes as long as the way to
+    // the code that would choose.
+    if method == Method::Auto && region.len() < auto::FLOOR {
+        region.copy();
+        return Ok(());
+    }
+    divide(pair, region, method)
+}
+
+fn divide<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
     match method {
         Method::Auto => auto::copy(pair, region),
         Method::Prefetch => {

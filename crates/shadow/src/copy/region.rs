@@ -23,6 +23,7 @@ unsafe impl Send for Region<'_> {}
 
 impl<'a> Region<'a> {
     /// Checks that both have the same length.
+    #[inline]
     pub(super) fn new(to: &'a mut [u8], from: &'a [u8]) -> Result<Self, Error> {
         if to.len() != from.len() {
             return Err(Error::Length { to: to.len(), from: from.len() });
@@ -55,6 +56,7 @@ impl<'a> Region<'a> {
     }
 
     /// Bytes on each side.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -93,6 +95,7 @@ impl<'a> Region<'a> {
     }
 
     /// Copies it with the C library's `memcpy`.
+    #[inline]
     pub(super) fn copy(self) {
         // SAFETY: a region is valid for its length on both sides, which have
         // no byte in common.
