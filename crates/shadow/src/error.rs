@@ -43,6 +43,18 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A fork while a job is outstanding.
+    #[error("a job was forked and not joined yet, and a shadow has one at a time: join it first")]
+    Busy,
+    /// A join of nothing.
+    #[error("there is no job to join: none was forked since the last join; fork one first")]
+    NotForked,
+    /// A join in a child of fork(2) of what the parent has forked.
+    #[error(
+        "a job that was forked before fork(2) cannot be joined in the child: its helper stayed \
+         in the parent, and runs it there; fork it again here"
+    )]
+    Orphaned,
 }
 
 /// This crate's result.

@@ -47,6 +47,7 @@ mod primitive;
 mod scope;
 mod shadow;
 mod team;
+mod unscoped;
 
 pub use error::{Error, Result};
 pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};

@@ -113,6 +113,8 @@ pub struct Shadow {
     next: u64,
     /// The request that was made and not joined.
     outstanding: Option<Outstanding>,
+    /// It was forked without a scope, by [`Shadow::fork`].
+    pub(crate) unscoped: bool,
     /// The binding of the calling thread, unless a team has bound it.
     _bound: Option<Bound>,
     /// Bound to the thread that made it.
@@ -155,9 +157,9 @@ impl Shadow {
 
     fn new(channel: Arc<Channel>, helper: Option<Helper>, waiter: Waiter) -> Shadow {
         let relax = helper.as_ref().is_some_and(|h| h.pair.relation <= Relation::Sibling);
-        let outstanding = None;
+        let (outstanding, unscoped) = (None, false);
         let (_bound, _thread) = (None, PhantomData);
-        Shadow { channel, helper, waiter, relax, next: 1, outstanding, _bound, _thread }
+        Shadow { channel, helper, waiter, relax, next: 1, outstanding, unscoped, _bound, _thread }
     }
 
     /// A shadow on a pair of cpus; the caller sees to its own binding.
@@ -332,9 +334,16 @@ impl Shadow {
     }
 
     /// Ends the outstanding request, whose handle was forgotten. What it holds
-    /// stays undropped, as with anything forgotten.
+    /// stays undropped, as with anything forgotten; without a scope there is no
+    /// handle, and it ends as if it were joined.
     #[cold]
     pub(crate) fn settle(&mut self) {
+        if std::mem::take(&mut self.unscoped) && !self.is_orphaned() {
+            // SAFETY: an unscoped job is outstanding, and such a job returns
+            // nothing.
+            drop(unsafe { self.finish::<()>() });
+            return;
+        }
         if matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && self.has_helper()
         {
             self.wait();

@@ -1,5 +1,6 @@
 //! What a shadow promises: results, borrows, panics, no hang.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -212,4 +213,107 @@ fn a_team_covers_everything_once() {
     }));
     assert_eq!(panicked.is_err(), team.size() > 1);
     team.broadcast(|_| ());
+}
+
+#[test]
+fn a_job_without_a_scope_is_joined_once() {
+    for mut shadow in [shadow(), Shadow::inline()] {
+        assert!(matches!(shadow.join(), Err(Error::NotForked)));
+        assert!(matches!(shadow.join_timeout(Duration::ZERO), Err(Error::NotForked)));
+        assert!(!shadow.is_finished());
+        let ran = Arc::new(AtomicUsize::new(0));
+        for _ in 0..1000 {
+            let theirs = ran.clone();
+            shadow.fork(move || _ = theirs.fetch_add(1, Ordering::Relaxed)).unwrap();
+            assert!(matches!(shadow.fork(|| unreachable!()), Err(Error::Busy)));
+            shadow.join().unwrap().unwrap();
+        }
+        assert_eq!(ran.load(Ordering::Relaxed), 1000);
+        assert!(matches!(shadow.join(), Err(Error::NotForked)));
+        assert_eq!(Arc::strong_count(&ran), 1, "captures are dropped");
+
+        shadow.fork(|| panic!("without a scope")).unwrap();
+        let panic = shadow.join().unwrap().expect_err("the job panicked");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"without a scope"));
+        // A time past the end of the clock.
+        shadow.fork(|| ()).unwrap();
+        assert!(matches!(shadow.join_timeout(Duration::MAX), Ok(Some(Ok(())))));
+    }
+}
+
+#[test]
+fn a_join_without_a_scope_times_out_and_can_be_repeated() {
+    let mut shadow = shadow();
+    if shadow.info().is_none() {
+        println!("skipped: needs a second cpu");
+        return;
+    }
+    let gates = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+    let theirs = gates.clone();
+    let job = move || {
+        theirs.0.store(1, Ordering::Release);
+        while theirs.1.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+    };
+    shadow.fork(job).unwrap();
+    while gates.0.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    assert!(!shadow.is_finished());
+    assert!(matches!(shadow.join_timeout(Duration::from_millis(5)), Ok(None)));
+    assert!(matches!(shadow.fork(|| ()), Err(Error::Busy)));
+    gates.1.store(1, Ordering::Release);
+    while !shadow.is_finished() {
+        std::thread::yield_now();
+    }
+    assert!(matches!(shadow.join_timeout(Duration::ZERO), Ok(Some(Ok(())))));
+}
+
+#[test]
+fn a_job_that_nobody_joins_ends_with_scope_or_shadow() {
+    for mut shadow in [shadow(), Shadow::inline()] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let job = |ran: &Arc<AtomicUsize>| {
+            let ran = ran.clone();
+            move || {
+                std::thread::sleep(Duration::from_millis(5));
+                ran.fetch_add(1, Ordering::Relaxed);
+                panic!("nobody sees this");
+            }
+        };
+        shadow.fork(job(&ran)).unwrap();
+        assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+        assert!(matches!(shadow.join(), Err(Error::NotForked)));
+        shadow.fork(job(&ran)).unwrap();
+        drop(shadow);
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+        assert_eq!(Arc::strong_count(&ran), 1);
+    }
+}
+
+#[test]
+fn a_child_of_fork_cannot_join_what_its_parent_forked() {
+    let mut shadow = shadow();
+    if shadow.info().is_none() {
+        println!("skipped: needs a second cpu");
+        return;
+    }
+    shadow.fork(|| ()).unwrap();
+    // SAFETY: as in `a_child_of_fork_runs_jobs_itself`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let fine = matches!(shadow.join(), Err(Error::Orphaned))
+            && matches!(shadow.join(), Err(Error::NotForked))
+            && shadow.fork(|| ()).is_ok()
+            && matches!(shadow.join(), Ok(Ok(())));
+        // SAFETY: ends the child without running the parent's destructors.
+        unsafe { libc::_exit(i32::from(!fine)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    shadow.join().unwrap().unwrap();
 }

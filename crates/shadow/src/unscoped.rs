@@ -1,0 +1,95 @@
+//! Forking without a scope, for jobs that borrow nothing and for callers that
+//! no scope can hold: another language, or a main thread that keeps its shadow
+//! in a struct.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::shadow::Shadow;
+
+impl Shadow {
+    /// Hands `job` to the helper and returns at once; [`Shadow::join`] waits for
+    /// its end. What holds for [`Scope::fork`](crate::Scope::fork) holds here.
+    ///
+    /// A job that nobody joins has ended, and its panic is lost, when the shadow
+    /// is dropped or the next scope has closed.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use kumiki_shadow::Shadow;
+    ///
+    /// let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+    /// let sum = Arc::new(AtomicU64::new(0));
+    /// let theirs = Arc::clone(&sum);
+    /// shadow.fork(move || theirs.store((1..=100).sum(), Ordering::Relaxed))?;
+    /// // … something else here …
+    /// shadow.join()?.expect("the job does not panic");
+    /// assert_eq!(sum.load(Ordering::Relaxed), 5050);
+    /// # Ok::<(), kumiki_shadow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if the job before was not joined.
+    #[inline]
+    pub fn fork<F: FnOnce() + Send + 'static>(&mut self, job: F) -> Result<()> {
+        if self.is_busy() {
+            return Err(Error::Busy);
+        }
+        self.submit(job);
+        self.unscoped = true;
+        Ok(())
+    }
+
+    /// Waits for the end of the job that [`Shadow::fork`] handed over; the inner
+    /// `Err` is what it panicked with. A job that the helper has not begun after
+    /// some microseconds is taken back and runs here.
+    ///
+    /// # Errors
+    /// [`Error::NotForked`] if there is none, [`Error::Orphaned`] in a child of
+    /// fork(2) if the parent had handed it over.
+    #[inline]
+    pub fn join(&mut self) -> Result<thread::Result<()>> {
+        self.joinable()?;
+        self.unscoped = false;
+        // SAFETY: an unscoped job is outstanding, and such a job returns nothing.
+        Ok(unsafe { self.finish() })
+    }
+
+    /// Waits for `timeout` at most; `None` if the job has not ended then, and it
+    /// may be joined again. A job that the helper has not begun is taken back
+    /// and runs here, however long it takes.
+    ///
+    /// # Errors
+    /// As [`Shadow::join`].
+    pub fn join_timeout(&mut self, timeout: Duration) -> Result<Option<thread::Result<()>>> {
+        self.joinable()?;
+        // A time past the end of the clock never comes.
+        let deadline = Instant::now().checked_add(timeout);
+        if self.wait_long(deadline).is_err() {
+            return Ok(None);
+        }
+        self.join().map(Some)
+    }
+
+    /// Whether the job of [`Shadow::fork`] has ended and a join would not wait;
+    /// `false` without one. A job that no helper runs, as without one or in a
+    /// child of fork(2), ends in its join and not before.
+    pub fn is_finished(&self) -> bool {
+        self.is_done()
+    }
+
+    #[inline(always)]
+    fn joinable(&mut self) -> Result<()> {
+        if !self.unscoped {
+            return Err(Error::NotForked);
+        }
+        if self.is_orphaned() {
+            self.settle();
+            return Err(Error::Orphaned);
+        }
+        Ok(())
+    }
+}
