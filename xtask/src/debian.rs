@@ -16,6 +16,10 @@ struct Package {
 const PACKAGES: &[Package] = &[
     Package { name: "chromium", reason: "the report's page is tested in a real browser" },
     Package { name: "fonts-liberation", reason: "glyphs for the pages that the browser draws" },
+    Package { name: "g++", reason: "the headers are for C++, too" },
+    Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
+    Package { name: "libc6-dev", reason: "the C library's headers, for the same" },
+    Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
 ];
 
 /// Installs what is missing: as root, or through a `sudo` that asks nothing.

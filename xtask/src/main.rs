@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod capi;
 mod debian;
 mod deny;
 mod layers;
@@ -38,6 +39,13 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Builds libkumiki for C and C++ and installs it with headers and
+    /// pkg-config file
+    Capi {
+        /// Installs below this folder, which is made if need be
+        #[arg(long, value_name = "DIR")]
+        prefix: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -45,6 +53,7 @@ fn main() -> ExitCode {
         Chore::Test => test::test(),
         Chore::Lint => lint::lint(),
         Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
+        Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,
     // and what failed here is another program.

@@ -251,9 +251,9 @@ impl Shadow {
         if self.channel.helper.is_asleep() { kumiki_wait::sleep_cost_ticks() } else { 0 }
     }
 
-    /// Whether a request is outstanding.
+    /// Whether a job was forked and not joined yet.
     #[inline(always)]
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.outstanding.is_some()
     }
 

@@ -1,0 +1,246 @@
+/*
+ * Shadow threads: fork and join to a helper beside you in one cache line's
+ * round trip, and copying memory with both threads.
+ *
+ *     struct shadow *shadow;
+ *     int error = shadow_create(&shadow, NULL);
+ *     if (error < 0)
+ *         return fprintf(stderr, "%s\n", shadow_last_error()), error;
+ *     shadow_fork(shadow, theirs, &argument);
+ *     ours();
+ *     shadow_join(shadow);
+ *     shadow_destroy(shadow);
+ *
+ * The calling thread becomes the main thread: it is bound to its cpu, and a
+ * helper thread waits on the hardware thread beside it, or without SMT on the
+ * cpu nearest by shared cache. A helper that gets nothing to do for a while
+ * sleeps. It is not for many small tasks but for one at a time, at once.
+ *
+ * RETURN VALUES. Every function returns 0 or a negative errno value, unless it
+ * says otherwise; shadow_last_error() has the sentence to it. Nothing has
+ * happened then, unless said otherwise. Every function may return
+ *
+ *     -EINVAL   a null pointer, or a value that is none of those named here
+ *     -EIO      a defect of the library, caught; destroy the shadow
+ *
+ * and every function that takes a shadow, except shadow_info(), may return
+ *
+ *     -EDEADLK  called by the function that was forked on this very shadow
+ *     -EPERM    called by another thread than the one that created the shadow
+ *
+ * THREADS. A shadow belongs to the thread that created it, and only that one
+ * may use it; any number of threads may have shadows of their own. No function
+ * may be called by a signal handler.
+ *
+ * ORDER. What the main thread wrote before shadow_fork() is visible to the
+ * forked function. What that wrote is visible to the main thread when
+ * shadow_join(), or shadow_join_timeout(), has returned 0, or
+ * shadow_is_finished() 1. Between fork and join neither sees the other's plain
+ * writes in any order: use atomics.
+ *
+ * FORK(2). The child has the memory of the shadow but not its helper. There
+ * functions forked on it run in shadow_join(). What the parent had forked
+ * cannot be joined (-ESRCH, once). The child may, and need not, destroy the
+ * shadow; that leaves the parent's alone.
+ *
+ * <shadow.h> of the C library is about passwords; this one is included as
+ * <kumiki/shadow.h>.
+ */
+#ifndef KUMIKI_SHADOW_H
+#define KUMIKI_SHADOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A main thread and its helper. */
+struct shadow;
+
+/*
+ * What a shadow is to be like. Start from SHADOW_OPTIONS_INIT, which is what a
+ * null pointer means, too.
+ */
+struct shadow_options {
+	/* The cpu to bind the calling thread to; -1: where it runs now. */
+	int32_t main_cpu;
+	/* The helper's cpu; -1: the nearest that no shadow uses. */
+	int32_t helper_cpu;
+	/* SHADOW_SHARE, SHADOW_INLINE; other bits are refused. */
+	uint32_t flags;
+	/* 0; anything else is refused. */
+	uint32_t reserved;
+	/*
+	 * For how long either side spins before it sleeps, in ticks of the time
+	 * stamp counter (nanoseconds where that cannot be trusted), 0 or more; or
+	 * SHADOW_ADAPTIVE, SHADOW_INFINITE.
+	 */
+	int64_t threshold_ticks;
+};
+
+/* Allows a cpu on which another shadow, or the main thread itself, sits. */
+#define SHADOW_SHARE UINT32_C(1)
+/*
+ * No helper: functions run in shadow_join(), in the calling thread, which is
+ * bound to nothing. For machines with one cpu, and to compare.
+ */
+#define SHADOW_INLINE UINT32_C(2)
+
+/* Spins for as long as has been worth it of late, some microseconds. */
+#define SHADOW_ADAPTIVE INT64_C(-1)
+/* Never sleeps. */
+#define SHADOW_INFINITE INT64_C(-2)
+
+#define SHADOW_OPTIONS_INIT { -1, -1, 0, 0, SHADOW_ADAPTIVE }
+
+/* What two cpus share; the smaller is the nearer. */
+enum shadow_relation {
+	SHADOW_SAME = 0,    /* they are one */
+	SHADOW_SIBLING = 1, /* hardware threads of one core */
+	SHADOW_CACHE = 2,   /* two cores with a common cache */
+	SHADOW_NODE = 3,    /* the NUMA node, no cache */
+	SHADOW_PACKAGE = 4, /* the package, not the node */
+	SHADOW_REMOTE = 5   /* nothing, or nothing is known */
+};
+
+/* How a wait ends that spinning did not end. */
+enum shadow_sleep {
+	SHADOW_SLEEP_AUTO = 0,   /* nothing chosen yet */
+	SHADOW_SLEEP_UMWAIT = 1, /* UMONITOR and UMWAIT, Intel */
+	SHADOW_SLEEP_MWAITX = 2, /* MONITORX and MWAITX, AMD */
+	SHADOW_SLEEP_FUTEX = 3   /* futex(2) */
+};
+
+/* Where a shadow sits and how it waits. */
+struct shadow_info {
+	/* The main thread's cpu; -1 with SHADOW_INLINE. */
+	int32_t main_cpu;
+	/* The helper's cpu; -1 with SHADOW_INLINE. */
+	int32_t helper_cpu;
+	/* What the two share, an enum shadow_relation. */
+	uint32_t relation;
+	/* The level of the common cache, with SHADOW_CACHE; else 0. */
+	uint32_t cache_level;
+	/* An enum shadow_sleep. */
+	uint32_t sleep;
+	/*
+	 * 1 if a fork needs no memory fence (private expedited membarrier(2) is
+	 * allowed), else 0.
+	 */
+	uint32_t asymmetric;
+};
+
+/*
+ * How the two threads divide a copy. Which is best when is in the paper (Hori
+ * et al., Fig. 9-12); SHADOW_COPY_AUTO finds out.
+ */
+enum shadow_copy_method {
+	/*
+	 * One thread for what is small or already in a cache, both for the rest,
+	 * and past the caches when it would not fit there anyway.
+	 */
+	SHADOW_COPY_AUTO = 0,
+	/* The main thread copies, the helper runs ahead and fetches the lines. */
+	SHADOW_COPY_PREFETCH = 1,
+	/* Each copies every second block of so many bytes. */
+	SHADOW_COPY_BLOCK_256 = 2,
+	SHADOW_COPY_BLOCK_1024 = 3,
+	SHADOW_COPY_BLOCK_4096 = 4,
+	/* Each copies one half. */
+	SHADOW_COPY_SPLIT = 5
+};
+
+/*
+ * Binds the calling thread to a cpu, starts a helper beside it, and stores the
+ * shadow in *shadow. A null pointer for options means SHADOW_OPTIONS_INIT.
+ * On failure *shadow is untouched and the thread's cpus are what they were.
+ *
+ *     -EINVAL  also: both cpus the same without SHADOW_SHARE, or main thread
+ *              and helper asked for with SHADOW_INLINE, or the environment
+ *              variable KUMIKI_WAIT is not auto, umwait, mwaitx or futex
+ *     -ENXIO   a cpu that was asked for is offline, or not among those that
+ *              this thread may use (taskset, the cgroup's cpuset)
+ *     -ENODEV  no cpu is free for a helper: this thread may use only one, or
+ *              other shadows have the rest; see SHADOW_SHARE, SHADOW_INLINE
+ *     -EAGAIN  the kernel gave no thread (RLIMIT_NPROC, the cgroup's pids.max)
+ *     -ENOTSUP this machine lacks the way to sleep that KUMIKI_WAIT names
+ *     other    what the kernel has answered to a call that
+ *              shadow_last_error() names
+ */
+int shadow_create(struct shadow **shadow, const struct shadow_options *options);
+
+/*
+ * Hands function(argument) to the helper and returns at once. Only a helper
+ * that sleeps costs a system call.
+ *
+ * The function runs once: in the helper, or, if the helper has not begun when
+ * it is joined, in the main thread. It must return: no longjmp(), no
+ * pthread_exit(), and an exception that leaves it ends the program.
+ *
+ *     -EBUSY   the function forked before was not joined
+ */
+int shadow_fork(struct shadow *shadow, void (*function)(void *argument), void *argument);
+
+/*
+ * Waits for the end of the forked function, without limit.
+ *
+ *     -ESRCH   there is nothing to join: nothing was forked since the last
+ *              join, or it was by the parent before fork(2)
+ *     -EIO     also: the function is a Rust one and has panicked; it is joined
+ */
+int shadow_join(struct shadow *shadow);
+
+/*
+ * The same, for timeout_ns nanoseconds at most. 0 does not wait. A function
+ * that the helper has not begun runs here now, however long it takes; to look
+ * and nothing else, use shadow_is_finished().
+ *
+ *     -ETIMEDOUT  it has not ended; join again, whenever
+ *     others      as shadow_join()
+ */
+int shadow_join_timeout(struct shadow *shadow, uint64_t timeout_ns);
+
+/*
+ * 1 if the forked function has ended and a join would not wait; 0 if it has
+ * not, or if there is none. Without a helper (SHADOW_INLINE, or in a child of
+ * fork(2)) a function ends in its join and not before.
+ */
+int shadow_is_finished(struct shadow *shadow);
+
+/*
+ * Ends the helper, gives the calling thread its former cpus back, and frees
+ * the shadow. Never waits for a forked function. A null pointer is fine.
+ *
+ *     -EBUSY   a forked function was not joined: join it first, with a time
+ *              limit if it may run for ever. The shadow stays as it was.
+ */
+int shadow_destroy(struct shadow *shadow);
+
+/* Stores in *info where the shadow sits. Any thread may ask. */
+int shadow_info(const struct shadow *shadow, struct shadow_info *info);
+
+/*
+ * Copies length bytes as memcpy() does, with both threads; returns when all
+ * are copied. With length 0 the pointers are not looked at.
+ *
+ *     -EINVAL  also: the two overlap, where memcpy() would be undefined; or
+ *              length is more than an address space holds
+ *     -EBUSY   a forked function was not joined: the helper is not free
+ */
+int shadow_copy(struct shadow *shadow, void *to, const void *from, size_t length,
+                enum shadow_copy_method method);
+
+/*
+ * What the last call of this thread that failed had to say, one line in
+ * English: what failed, on which thing, what to do. Never null, "" if nothing
+ * has failed. Valid until the next call of this thread that fails.
+ */
+const char *shadow_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KUMIKI_SHADOW_H */

@@ -1,0 +1,124 @@
+//! Errors as C knows them: a negative errno value, and the text of the last
+//! one beside it.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kumiki_shadow::{Error, copy};
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    errno: c_int,
+    text: String,
+}
+
+impl Failure {
+    pub(crate) fn new(errno: c_int, text: impl ToString) -> Self {
+        Failure { errno, text: text.to_string() }
+    }
+
+    /// A value that no call can work with.
+    pub(crate) fn invalid(text: impl ToString) -> Self {
+        Failure::new(libc::EINVAL, text)
+    }
+
+    /// A panic that would go on into C.
+    pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Failure::new(libc::EIO, format!("{what} panicked: {}", text.unwrap_or("without a text")))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        use kumiki_sys::Error as Sys;
+        use kumiki_wait::Error as Wait;
+
+        let of = |source: &std::io::Error| source.raw_os_error().unwrap_or(libc::EIO);
+        let errno = match &error {
+            Error::Busy => libc::EBUSY,
+            Error::NotForked | Error::Orphaned => libc::ESRCH,
+            Error::NoFreeCpu { .. } => libc::ENODEV,
+            Error::SameCpu { .. } => libc::EINVAL,
+            Error::Thread { .. } => libc::EAGAIN,
+            Error::Sys(Sys::CpuOffline { .. } | Sys::CpuNotAllowed { .. }) => libc::ENXIO,
+            Error::Sys(Sys::Os { source, .. } | Sys::File { source, .. }) => of(source),
+            Error::Sys(Sys::Unsupported { .. }) => libc::ENOTSUP,
+            Error::Wait(Wait::Unsupported { .. }) => libc::ENOTSUP,
+            Error::Wait(Wait::UnknownSleep { .. }) => libc::EINVAL,
+            // A text of the kernel that is not what it should be, and whatever
+            // else there may be one day.
+            _ => libc::EIO,
+        };
+        Failure::new(errno, error)
+    }
+}
+
+impl From<copy::Error> for Failure {
+    fn from(error: copy::Error) -> Self {
+        Failure::invalid(error)
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Runs what a function of the interface does, and turns its outcome into what
+/// C gets. No panic leaves it.
+pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    // What a panic leaves half done is behind the caller's pointer; the header
+    // says that only destroying it is safe to do.
+    let outcome = catch_unwind(AssertUnwindSafe(call))
+        .unwrap_or_else(|panic| Err(Failure::panicked("the library", &*panic)));
+    outcome.unwrap_or_else(|Failure { errno, mut text }| {
+        text.retain(|c| c != '\0');
+        let text = CString::new(text).unwrap_or_default();
+        // A thread that ends has no text any more; the value alone must do.
+        let _ = LAST.try_with(|last| last.replace(text));
+        -errno
+    })
+}
+
+/// The text of this thread's last failure; see the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn shadow_last_error() -> *const c_char {
+    // The buffer stays where it is until the next failure replaces it.
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"the thread ends".as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    fn last() -> String {
+        // SAFETY: the text ends with a zero and stays until this thread's next
+        // failure.
+        let text = unsafe { CStr::from_ptr(shadow_last_error()) };
+        text.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn failures_leave_errno_and_text() {
+        assert_eq!((answer(|| Ok(0)), last().as_str()), (0, ""));
+        assert_eq!(answer(|| Err(Failure::invalid("a\0b"))), -libc::EINVAL);
+        assert_eq!(last(), "ab");
+        assert_eq!(answer(|| Ok(1)), 1);
+        assert_eq!(last(), "ab", "only a failure replaces the text");
+        std::thread::spawn(|| assert_eq!(last(), "")).join().unwrap();
+    }
+
+    #[test]
+    fn panics_stay_here() {
+        assert_eq!(answer(|| panic!("number {}", 7)), -libc::EIO);
+        assert_eq!(last(), "the library panicked: number 7");
+        assert_eq!(answer(|| std::panic::panic_any(7)), -libc::EIO);
+        assert!(last().ends_with("without a text"), "{}", last());
+    }
+}

@@ -1,0 +1,62 @@
+//! Kumiki for C and C++.
+//!
+//! This crate is what `libkumiki.so` and `libkumiki.a` are made of; Rust
+//! programs use the crate `kumiki`. Each part has a header, which is also its
+//! reference: `include/kumiki/shadow.h` for shadow threads.
+//!
+//! ```text
+//!   C, C++ ── <kumiki/shadow.h> ── thin functions here ── kumiki-shadow
+//!                pointers,           check what C cannot:      safe Rust
+//!                errno values        thread, nesting, null
+//! ```
+//!
+//! # C
+//!
+//! `cargo xtask capi --prefix DIR` builds the libraries and installs them, the
+//! headers and `kumiki.pc` into DIR. With its `lib/pkgconfig` in
+//! `PKG_CONFIG_PATH`:
+//!
+//! ```text
+//! cc main.c $(pkg-config --cflags --libs kumiki)
+//! cc main.c $(pkg-config --cflags --libs --static kumiki | sed 's/-lkumiki/-l:libkumiki.a/')
+//! ```
+//!
+//! The first needs `libkumiki.so.0` where the dynamic linker looks, the second
+//! no file of Kumiki. A program:
+//!
+//! ```c
+//! #include <kumiki/shadow.h>
+//! #include <stdio.h>
+//!
+//! static void theirs(void *sum) { *(long *)sum = 42; }
+//!
+//! int main(void)
+//! {
+//!     struct shadow *shadow;
+//!     long sum = 0;
+//!     if (shadow_create(&shadow, NULL) < 0) {
+//!         fprintf(stderr, "%s\n", shadow_last_error());
+//!         return 1;
+//!     }
+//!     shadow_fork(shadow, theirs, &sum);
+//!     /* our half of the work */
+//!     shadow_join(shadow);
+//!     printf("%ld\n", sum);
+//!     shadow_destroy(shadow);
+//!     return 0;
+//! }
+//! ```
+//!
+//! Errors are negative errno values, with a sentence from `shadow_last_error`.
+//! No panic of this library goes into C: it becomes `-EIO`.
+
+pub mod abi;
+mod failure;
+mod identity;
+mod shadow;
+
+pub use failure::shadow_last_error;
+pub use shadow::{
+    Function, Shadow, shadow_copy, shadow_create, shadow_destroy, shadow_fork, shadow_info,
+    shadow_is_finished, shadow_join, shadow_join_timeout,
+};

@@ -1,0 +1,228 @@
+//! The functions of `kumiki/shadow.h`, which documents them.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::time::Duration;
+
+use kumiki_shadow::copy;
+
+use crate::abi::{Info, Options, method_of};
+use crate::failure::{Failure, answer};
+use crate::identity::{Thread, inside, is_inside};
+
+/// `struct shadow`: a shadow and what C's calls are checked against.
+pub struct Shadow {
+    owner: Thread,
+    info: Info,
+    /// The owner's, while none of its calls is under way.
+    shadow: UnsafeCell<kumiki_shadow::Shadow>,
+}
+
+impl Shadow {
+    fn create(options: &Options) -> Result<Shadow, Failure> {
+        let shadow = match options.builder()? {
+            Some(builder) => builder.create()?,
+            None => kumiki_shadow::Shadow::inline(),
+        };
+        let info = Info::of(shadow.info().as_ref());
+        Ok(Shadow { owner: Thread::current(), info, shadow: UnsafeCell::new(shadow) })
+    }
+}
+
+fn null(what: &str) -> Failure {
+    Failure::invalid(format!("the {what} is a null pointer"))
+}
+
+/// The Rust shadow behind a pointer, for one call.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed. The
+/// reference is gone before the call returns.
+unsafe fn open<'a>(shadow: *mut Shadow) -> Result<&'a mut kumiki_shadow::Shadow, Failure> {
+    // SAFETY: the caller's promise. Only `UnsafeCell`'s inside is ever written.
+    let this = unsafe { shadow.as_ref() }.ok_or_else(|| null("shadow"))?;
+    if is_inside(shadow.addr()) {
+        return Err(Failure::new(
+            libc::EDEADLK,
+            "a function that was forked on a shadow used that same shadow, which is busy with \
+             it: use it in the main thread, after the join",
+        ));
+    }
+    if this.owner != Thread::current() {
+        return Err(Failure::new(
+            libc::EPERM,
+            "a shadow was used by another thread than the one that created it: create one in \
+             this thread",
+        ));
+    }
+    // SAFETY: calls that pass are the owner's, so one at a time; and one that
+    // is under way runs nothing of the caller's that would pass: a forked
+    // function is stopped above.
+    Ok(unsafe { &mut *this.shadow.get() })
+}
+
+/// A pointer that C hands on to its own function in another thread.
+struct Argument(*mut c_void);
+
+// SAFETY: it is only handed on. What may be done with it there is for those to
+// know who wrote the function, as with pthread_create(3).
+unsafe impl Send for Argument {}
+
+/// What C may fork. A Rust function of this kind may panic.
+pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_create(shadow: *mut *mut Shadow, options: *const Options) -> c_int {
+    answer(|| {
+        if shadow.is_null() {
+            return Err(null("place for the shadow"));
+        }
+        // SAFETY: null or valid, the caller says.
+        let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+        let created = Box::into_raw(Box::new(Shadow::create(&options)?));
+        // SAFETY: not null, so valid, the caller says.
+        unsafe { shadow.write(created) };
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed. `function`
+/// may be called with `argument` once, in another thread, until it is joined.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_fork(
+    shadow: *mut Shadow,
+    function: Option<Function>,
+    argument: *mut c_void,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(shadow) }?;
+        let function = function.ok_or_else(|| null("function"))?;
+        let (address, argument) = (shadow.addr(), Argument(argument));
+        this.fork(move || {
+            let Argument(argument) = { argument };
+            // SAFETY: the caller of `shadow_fork` says so.
+            inside(address, || unsafe { function(argument) });
+        })?;
+        Ok(0)
+    })
+}
+
+/// What a join says of a function that has ended.
+fn ended(outcome: std::thread::Result<()>) -> Result<c_int, Failure> {
+    outcome.map(|()| 0).map_err(|panic| Failure::panicked("the forked function", &*panic))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_join(shadow: *mut Shadow) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| ended(unsafe { open(shadow) }?.join()?))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_join_timeout(shadow: *mut Shadow, timeout_ns: u64) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(shadow) }?;
+        match this.join_timeout(Duration::from_nanos(timeout_ns))? {
+            Some(outcome) => ended(outcome),
+            None => Err(Failure::new(
+                libc::ETIMEDOUT,
+                format!("the forked function has not ended within {timeout_ns} ns; join it again"),
+            )),
+        }
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_is_finished(shadow: *mut Shadow) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| Ok(unsafe { open(shadow) }?.is_finished().into()))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed. After a 0 it
+/// is destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_destroy(shadow: *mut Shadow) -> c_int {
+    answer(|| {
+        if shadow.is_null() {
+            return Ok(0);
+        }
+        // SAFETY: the caller's promise.
+        if unsafe { open(shadow) }?.is_busy() {
+            let text = "a shadow with a function that was not joined: join it, then destroy";
+            return Err(Failure::new(libc::EBUSY, text));
+        }
+        // SAFETY: `shadow_create` made it from a box, and this is the end of
+        // its last call.
+        drop(unsafe { Box::from_raw(shadow) });
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed; `info` is
+/// null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_info(shadow: *const Shadow, info: *mut Info) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise; what is read here never changes.
+        let this = unsafe { shadow.as_ref() }.ok_or_else(|| null("shadow"))?;
+        if info.is_null() {
+            return Err(null("place for the information"));
+        }
+        // SAFETY: not null, so valid, the caller says.
+        unsafe { info.write(this.info) };
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed. The memory is
+/// as for `memcpy`, except that null pointers and overlaps are noticed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_copy(
+    shadow: *mut Shadow,
+    to: *mut c_void,
+    from: *const c_void,
+    length: usize,
+    method: c_uint,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(shadow) }?;
+        let method = method_of(method)?;
+        if this.is_busy() {
+            return Err(kumiki_shadow::Error::Busy.into());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { copy::copy_raw(this, to.cast(), from.cast(), length, method) }?;
+        Ok(0)
+    })
+}
