@@ -1,4 +1,4 @@
-//! Debian packages that tests need, installed when they are missing.
+//! Debian packages that chores need, installed when they are missing.
 
 use std::process::Command;
 
@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use crate::run::{program, run, succeeds};
 
 /// A package and what would be missing without it.
-struct Package {
-    name: &'static str,
-    reason: &'static str,
+pub(crate) struct Package {
+    pub(crate) name: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 /// Every package that a test needs beside Rust itself.
-const PACKAGES: &[Package] = &[
+pub(crate) const TESTS: &[Package] = &[
     Package { name: "chromium", reason: "the report's page is tested in a real browser" },
     Package { name: "fonts-liberation", reason: "glyphs for the pages that the browser draws" },
     Package { name: "g++", reason: "the headers are for C++, too" },
@@ -24,13 +24,13 @@ const PACKAGES: &[Package] = &[
 
 /// Installs what is missing: as root, or through a `sudo` that asks nothing.
 /// Elsewhere than on Debian it says what it would have installed.
-pub(crate) fn install_missing() -> Result<()> {
+pub(crate) fn install(packages: &[Package]) -> Result<()> {
     if !succeeds(&mut program("dpkg-query", ["--version"])) {
-        eprintln!("not a Debian system; tests need these to be installed:");
-        PACKAGES.iter().for_each(|p| eprintln!("  {}: {}", p.name, p.reason));
+        eprintln!("not a Debian system; these need to be installed:");
+        packages.iter().for_each(|p| eprintln!("  {}: {}", p.name, p.reason));
         return Ok(());
     }
-    let missing: Vec<_> = PACKAGES.iter().filter(|package| !installed(package.name)).collect();
+    let missing: Vec<_> = packages.iter().filter(|package| !installed(package.name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -67,7 +67,7 @@ impl Apt {
             return Ok(Apt { sudo: true });
         }
         bail!(
-            "tests need Debian packages that are not installed, and neither root nor a sudo \
+            "Debian packages are needed that are not installed, and neither root nor a sudo \
              without a password is at hand; run: sudo {}",
             install_line(names).join(" ")
         )

@@ -35,7 +35,7 @@ enum Chore {
         /// Writes the rows to this file as JSON
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
-        /// Checks the long promises too (some minutes more)
+        /// Checks the promises; of `measure` the long ones too (some minutes more)
         #[arg(long)]
         check: bool,
     },

@@ -11,7 +11,7 @@ use crate::run::{announce, cargo, text};
 /// Installs what the tests need, runs them all, and prints a tally as the
 /// last line.
 pub(crate) fn test() -> Result<ExitCode> {
-    debian::install_missing()?;
+    debian::install(debian::TESTS)?;
 
     // Without --no-fail-fast a failure would hide the programs after it.
     let mut command = cargo("test --workspace --all-features --locked --no-fail-fast");

@@ -171,7 +171,7 @@ fn row(row: &schema::Row) -> Row {
         case: title(row),
         subject: "kumiki".to_owned(),
         n: row.n,
-        unit: row.unit,
+        unit: row.unit.as_str().to_owned(),
         median: row.median,
         p99: row.p99,
         ci: row.ci,

@@ -8,35 +8,42 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use kumiki_measure::schema::{Machine, SCHEMA, Unit};
-use serde::Serialize;
+use kumiki_measure::schema::{Machine, SCHEMA};
+use serde::{Deserialize, Serialize};
 
 mod measure;
+mod shadow;
 
 /// Every bench.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Name {
     /// `kumiki measure` and `kumiki report`: time, memory, repeatability
     Measure,
+    /// Fork and join, sums and copies beside their peers, and the promises
+    Shadow,
 }
 
 /// What a bench hands back.
+#[derive(Deserialize)]
 struct Outcome {
     machine: Machine,
     rows: Vec<Row>,
+    #[serde(skip)]
     musts: Vec<Must>,
 }
 
 /// One figure of one subject, in the shape that every bench writes.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// What was done, with its parameters.
     case: String,
     /// Who did it: `kumiki`, or a peer measured beside it.
     subject: String,
-    /// Samples.
+    /// The case's size (elements, bytes, nanoseconds of a gap); of a case
+    /// without one, samples.
     n: usize,
-    unit: Unit,
+    /// `ns`, `GB/s`, or `cpu`: processor seconds a second.
+    unit: String,
     median: f64,
     p99: f64,
     /// 95 % confidence interval of the median.
@@ -95,11 +102,15 @@ pub(crate) fn bench(name: Name, json: Option<&Path>, check: bool) -> Result<Exit
 
     let outcome = match name {
         Name::Measure => measure::measure(check)?,
+        Name::Shadow => shadow::shadow(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
     }
     print_musts(&mut std::io::stdout().lock(), &outcome.musts)?;
+    if outcome.musts.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let broken = outcome.musts.iter().filter(|must| !must.holds).count();
     println!("{} promises hold, {broken} fail", outcome.musts.len() - broken);
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -159,7 +170,7 @@ mod tests {
             case: "memory.fault".to_owned(),
             subject: "kumiki".to_owned(),
             n: 3,
-            unit: Unit::Nanoseconds,
+            unit: "ns".to_owned(),
             median: 2.0,
             p99: 3.0,
             ci: [1.0, 3.0],

@@ -1,0 +1,188 @@
+//! Subjects that copy memory.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use kumiki_sys::shm::{Huge, Shared};
+
+use crate::request::Request;
+use crate::stopwatch::Stopwatch;
+
+pub(crate) mod libc;
+pub(crate) mod nontemporal;
+
+/// A way to copy.
+pub(crate) trait Copy {
+    /// Copies `from` to `to`, which is as long.
+    fn copy(&mut self, from: &[u8], to: &mut [u8]);
+}
+
+/// Bytes of a half of the arena: two of the largest copies. What was copied
+/// last is then further away than any cache is large.
+const HALF: usize = 512 << 20;
+/// A copy before the first sample of a turn, so that a helper is awake.
+const WARM: usize = 256 << 10;
+const PAGE: usize = 4096;
+
+/// Memory that all subjects copy in, each where nobody has copied for long.
+/// The parent makes it and hands out the places; pages are of ordinary size.
+pub(crate) struct Arena {
+    memory: Shared,
+    next: usize,
+}
+
+impl Arena {
+    /// Makes the arena, its first half full of a pattern.
+    pub(crate) fn new() -> Result<Self> {
+        let mut arena = Arena { memory: Shared::new("bench", 2 * HALF, Huge::Never)?, next: 0 };
+        let (sources, destinations) = arena.halves();
+        destinations.fill(0);
+        for (i, word) in sources.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            *word = pattern(8 * i).to_le_bytes();
+        }
+        Ok(arena)
+    }
+
+    /// The arena behind this path, mapped and with every page in place.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.with_context(|| format!("opening the arena at {}", path.display()))?;
+        let memory = Shared::from_fd(file.into())?;
+        let advice = rustix::mm::Advice::LinuxPopulateWrite;
+        // SAFETY: our mapping; populating keeps its bytes.
+        unsafe { rustix::mm::madvise(memory.as_ptr().cast(), memory.len(), advice) }
+            .context("populating the arena (Linux 5.14 has MADV_POPULATE_WRITE)")?;
+        Ok(Arena { memory, next: 0 })
+    }
+
+    /// A path by which children can open it while we live.
+    pub(crate) fn path(&self) -> String {
+        use std::os::fd::AsRawFd;
+        format!("/proc/{}/fd/{}", std::process::id(), self.memory.fd().as_raw_fd())
+    }
+
+    /// A place for the copies of one turn.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Request {
+        let offset = place(&mut self.next, bytes);
+        Request::CopyCold { bytes, offset }
+    }
+
+    fn halves(&mut self) -> (&mut [u8], &mut [u8]) {
+        let start = self.memory.as_ptr();
+        // SAFETY: mapped, readable and writable, and of this length; other
+        // processes that know it are stopped while this one runs.
+        let all = unsafe { std::slice::from_raw_parts_mut(start, 2 * HALF) };
+        all.split_at_mut(HALF)
+    }
+}
+
+/// Takes the next place from the ring of places.
+fn place(next: &mut usize, bytes: usize) -> usize {
+    let span = span(bytes);
+    if *next + span > HALF {
+        *next = 0;
+    }
+    let offset = *next;
+    *next += span;
+    offset
+}
+
+/// Bytes that a turn goes through.
+fn span(bytes: usize) -> usize {
+    // The largest must fit into a half twice.
+    if warm(bytes) { WARM + copies(bytes) * stride(bytes) } else { bytes }
+}
+
+/// The largest copies take so long that a helper's waking does not count.
+fn warm(bytes: usize) -> bool {
+    bytes <= 64 << 20
+}
+
+/// From one copy to the next: a page between, which the processor's prefetch
+/// of the copy before does not cross.
+fn stride(bytes: usize) -> usize {
+    bytes.next_multiple_of(PAGE) + PAGE
+}
+
+fn copies(bytes: usize) -> usize {
+    ((4 << 20) / bytes.max(1)).clamp(1, 16)
+}
+
+/// The word at byte `at` of the sources.
+fn pattern(at: usize) -> u64 {
+    (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// A copying subject and its memory.
+pub(crate) struct Copier<S> {
+    subject: S,
+    arena: Arena,
+    watch: Stopwatch,
+}
+
+impl<S: Copy> Copier<S> {
+    /// Asks `subject` from now on.
+    pub(crate) fn new(subject: S, arena: Arena) -> Self {
+        Copier { subject, arena, watch: Stopwatch::new() }
+    }
+
+    /// Samples of one turn, GB/s; `None` if it is no copy that is asked for.
+    pub(crate) fn answer(&mut self, request: Request) -> Option<Vec<f64>> {
+        let Request::CopyCold { bytes, mut offset } = request else { return None };
+        let Copier { subject, arena, watch } = self;
+        let (sources, destinations) = arena.halves();
+        if warm(bytes) {
+            subject.copy(&sources[offset..][..WARM], &mut destinations[offset..][..WARM]);
+            offset += WARM;
+        }
+        let mut one = |offset: usize| {
+            let (from, to) = (&sources[offset..][..bytes], &mut destinations[offset..][..bytes]);
+            to[0] = !to[0];
+            let start = watch.clock().start();
+            subject.copy(from, to);
+            let ns = watch.ns(watch.clock().end().wrapping_sub(start));
+            for at in [0, bytes / 16 * 8, bytes - 8] {
+                let word = u64::from_le_bytes(to[at..][..8].try_into().expect("eight bytes"));
+                assert!(word == pattern(offset + at), "byte {at} of {bytes} was not copied");
+            }
+            bytes as f64 / ns.max(1.0)
+        };
+        Some((0..copies(bytes)).map(|i| one(offset + i * stride(bytes))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_lie_within_the_half_and_apart() {
+        for bytes in [4096, 65536, 1 << 20, 64 << 20, 256 << 20] {
+            let mut next = 0;
+            let first = place(&mut next, bytes);
+            let second = place(&mut next, bytes);
+            assert!(second >= first + span(bytes), "{bytes} bytes");
+            assert!(second + span(bytes) <= HALF, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn every_way_copies_everything() {
+        let ways: [Box<dyn FnMut(&[u8], &mut [u8])>; 2] = [
+            Box::new(|from, to| libc::Libc.copy(from, to)),
+            Box::new(|from, to| nontemporal::NonTemporal.copy(from, to)),
+        ];
+        let source: Vec<u8> = (0..10_000).map(|i| (i * 7 % 251) as u8).collect();
+        for mut way in ways {
+            for skew in 0..70 {
+                for n in [0, 1, 63, 64, 65, 129, 4096, 9001] {
+                    let mut to = vec![0xee; n + 2 * skew + 1];
+                    way(&source[skew / 2..][..n], &mut to[skew..][..n]);
+                    assert_eq!(to[skew..][..n], source[skew / 2..][..n], "{n} at {skew}");
+                    assert!(to[..skew].iter().chain(&to[skew + n..]).all(|&b| b == 0xee));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! One thread with stores that go past the caches.
+
+use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+
+use super::Copy;
+
+const LINE: usize = 64;
+const VECTOR: usize = size_of::<__m128i>();
+
+/// Streaming stores of whole lines of the destination; its ragged ends are
+/// copied as usual.
+pub(crate) struct NonTemporal;
+
+impl Copy for NonTemporal {
+    fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len());
+        let head = to.as_ptr().align_offset(LINE).min(to.len());
+        let (from_head, from) = from.split_at(head);
+        let (to_head, to) = to.split_at_mut(head);
+        to_head.copy_from_slice(from_head);
+        let (from_lines, from_tail) = from.as_chunks::<LINE>();
+        let (to_lines, to_tail) = to.as_chunks_mut::<LINE>();
+        for (from, to) in from_lines.iter().zip(to_lines) {
+            line(from, to);
+        }
+        to_tail.copy_from_slice(from_tail);
+        // SAFETY: SSE is part of x86-64. Orders the stream before what follows.
+        unsafe { _mm_sfence() };
+    }
+}
+
+/// `to` begins a cache line.
+#[inline(always)]
+fn line(from: &[u8; LINE], to: &mut [u8; LINE]) {
+    let (from, _) = from.as_chunks::<VECTOR>();
+    let (to, _) = to.as_chunks_mut::<VECTOR>();
+    let load = |i: usize| {
+        // SAFETY: sixteen readable bytes, in whatever alignment.
+        unsafe { _mm_loadu_si128(from[i].as_ptr().cast()) }
+    };
+    // All loads first: the line of stores stays together.
+    let vectors = [load(0), load(1), load(2), load(3)];
+    for (to, vector) in to.iter_mut().zip(vectors) {
+        // SAFETY: sixteen writable bytes, aligned as the line is.
+        unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), vector) };
+    }
+}

@@ -1,0 +1,57 @@
+//! The limit: one cache line to the other cpu and back, and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Result;
+
+use super::NULL;
+use crate::pair::Pair;
+use crate::request::Request;
+use crate::stopwatch::Stopwatch;
+
+/// One line, and the neighbour that the processor fetches with it. Odd values
+/// are requests, the next even one is the answer.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line(AtomicU64);
+
+/// A helper that answers for as long as the process lives. Both sides spin
+/// without PAUSE.
+pub(crate) struct Raw {
+    line: Arc<Line>,
+    watch: Stopwatch,
+}
+
+impl Raw {
+    /// Starts the helper.
+    pub(crate) fn new(pair: Pair) -> Result<Self> {
+        let line = Arc::new(Line::default());
+        let its = Arc::clone(&line);
+        pair.on_helper(move || std::thread::Builder::new().spawn(move || answer(&its.0)))??;
+        Ok(Raw { line, watch: Stopwatch::new() })
+    }
+
+    /// Samples of one turn: the raw round trip, whatever the others do.
+    pub(crate) fn answer(&mut self, request: Request) -> Option<Vec<f64>> {
+        matches!(request, Request::ForkJoinNull).then(|| {
+            let line = &self.line.0;
+            self.watch.each(NULL, || {
+                let request = line.load(Ordering::Relaxed) + 1;
+                // Release and Acquire, each the other side's partner: plain
+                // moves on x86-64.
+                line.store(request, Ordering::Release);
+                while line.load(Ordering::Acquire) == request {}
+            })
+        })
+    }
+}
+
+fn answer(line: &AtomicU64) -> ! {
+    loop {
+        let value = line.load(Ordering::Acquire);
+        if value % 2 == 1 {
+            line.store(value + 1, Ordering::Release);
+        }
+    }
+}

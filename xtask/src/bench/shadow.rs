@@ -1,0 +1,342 @@
+//! Shadow threads beside their peers, measured by `bench/`, and what they
+//! promise of it.
+
+use anyhow::{Context, Result};
+
+use super::{Must, Outcome, Row};
+use crate::debian::{self, Package};
+use crate::run::{cargo, program, read, run, target_folder};
+
+/// What the peers in C and C++ need to be built.
+const PACKAGES: &[Package] = &[
+    Package { name: "gcc", reason: "OpenMP is measured beside shadow threads" },
+    Package { name: "g++", reason: "oneTBB and fork_union are measured beside shadow threads" },
+    Package { name: "libtbb-dev", reason: "oneTBB is measured beside shadow threads" },
+];
+
+const KUMIKI: &str = "kumiki";
+
+/// Measures every subject; with `judge` says whether the promises hold.
+pub(super) fn shadow(judge: bool) -> Result<Outcome> {
+    debian::install(PACKAGES)?;
+    run(&mut cargo("build --release --locked --package kumiki-bench --features peers"))?;
+    let binary = target_folder()?.join("release/kumiki-bench");
+    let json = read(&mut program(&binary.to_string_lossy(), []))?;
+    let mut outcome: Outcome = serde_json::from_str(&json).context("result of `kumiki-bench`")?;
+    print_rows(&outcome.rows);
+    if judge {
+        outcome.musts = musts(&Figures(&outcome.rows));
+    }
+    Ok(outcome)
+}
+
+fn print_rows(rows: &[Row]) {
+    println!(
+        "{:15} {:>9}  {:18} {:>12} {:>12} {:>4}  {:>8} {:>10}",
+        "case", "n", "subject", "median", "p99", "unit", "÷ limit", "÷ base"
+    );
+    let ratio = |of: f64, to: Option<f64>| to.map_or(String::new(), |to| format!("{:.2}", of / to));
+    for row in rows {
+        let limit = row.limit.filter(|_| row.unit == "ns");
+        println!(
+            "{:15} {:>9}  {:18} {:>12.4} {:>12.4} {:>4}  {:>8} {:>10}",
+            row.case,
+            row.n,
+            row.subject,
+            row.median,
+            row.p99,
+            row.unit,
+            ratio(row.median, limit),
+            ratio(row.median, row.base),
+        );
+    }
+}
+
+/// The rows, to be asked.
+struct Figures<'a>(&'a [Row]);
+
+impl<'a> Figures<'a> {
+    /// Rows of a case, of one subject.
+    fn rows(&self, case: &str, subject: &str) -> impl Iterator<Item = &'a Row> {
+        self.0.iter().filter(move |row| row.case == case && row.subject == subject)
+    }
+
+    /// The only row of a case without sizes.
+    fn one(&self, case: &str, subject: &str) -> Option<&'a Row> {
+        self.rows(case, subject).next()
+    }
+
+    /// The row of a case at one size.
+    fn at(&self, case: &str, subject: &str, n: usize) -> Option<&'a Row> {
+        self.rows(case, subject).find(|row| row.n == n)
+    }
+
+    /// Median of Kumiki ÷ median of `other` at each size in `sizes` that either
+    /// has; `None` for one that lacks the other.
+    fn ratios(
+        &self,
+        case: &str,
+        other: &str,
+        sizes: impl Fn(usize) -> bool,
+    ) -> Vec<(usize, Option<f64>)> {
+        let both = [KUMIKI, other].into_iter().flat_map(|subject| self.rows(case, subject));
+        let mut all: Vec<usize> = both.map(|row| row.n).filter(|&n| sizes(n)).collect();
+        all.sort_unstable();
+        all.dedup();
+        let ratio = |n| Some(self.at(case, KUMIKI, n)?.median / self.at(case, other, n)?.median);
+        all.into_iter().map(|n| (n, ratio(n))).collect()
+    }
+}
+
+/// Peers with the factor by which a hot fork and join must be faster.
+const FASTER: [(&str, f64); 4] =
+    [("fork_union", 1.4), ("openmp_active", 3.0), ("rayon_join", 3.0), ("rayon_scope", 3.0)];
+
+/// Where a second thread must pay.
+const SUM_FASTER_FROM: usize = 16 << 10;
+/// The sizes of which the copy's factors are promised.
+const COPY_SIZES: std::ops::RangeInclusive<usize> = 1 << 20..=64 << 20;
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let null = |subject| figures.one("fork_join_null", subject);
+    let mut musts = vec![
+        of("hot null fork+join, median ÷ raw round trip", || {
+            let kumiki = null(KUMIKI)?;
+            Some((kumiki.median / kumiki.limit?, Bound::AtMost(1.05), "×"))
+        }),
+        of("hot null fork+join, p99 ÷ p99 of the raw round trip", || {
+            Some((null(KUMIKI)?.p99 / null("raw")?.p99, Bound::AtMost(2.0), "×"))
+        }),
+    ];
+    musts.extend(FASTER.map(|(peer, factor)| {
+        of(&format!("hot null fork+join, faster than {peer}"), || {
+            Some((null(peer)?.median / null(KUMIKI)?.median, Bound::AtLeast(factor), "×"))
+        })
+    }));
+    musts.push(of("fork call alone, helper spinning", || {
+        Some((figures.one("fork_call", KUMIKI)?.median, Bound::AtMost(30.0), "ns"))
+    }));
+    musts.push(of("helper asleep (1 ms gap), join ÷ std park/unpark", || {
+        let gap = |subject| figures.at("fork_join_gap", subject, 1_000_000);
+        Some((gap(KUMIKI)?.median / gap("park")?.median, Bound::AtMost(1.0), "×"))
+    }));
+    musts.push(of("idle helper burns after its threshold", || {
+        Some((figures.one("idle_burn", KUMIKI)?.median, Bound::Below(0.001), "cpu"))
+    }));
+    let sum = |sizes: fn(usize) -> bool| figures.ratios("sum_f32", "sequential", sizes);
+    musts.push(worst("f32 sum, any n, ÷ sequential", sum(|_| true), Bound::AtMost(1.02)));
+    let large = sum(|n| n >= SUM_FASTER_FROM);
+    musts.push(worst("f32 sum, from 16k elements, ÷ sequential", large, Bound::Below(1.0)));
+    for (peer, factor) in [("libc", 2.5), ("nontemporal_1t", 1.5)] {
+        let ratios = figures.ratios("copy_cold", peer, |n| COPY_SIZES.contains(&n));
+        musts.push(worst(&format!("cold copy, 1-64 MB, ÷ {peer}"), ratios, Bound::AtLeast(factor)));
+    }
+    musts
+}
+
+#[derive(Clone, Copy)]
+enum Bound {
+    AtMost(f64),
+    Below(f64),
+    AtLeast(f64),
+}
+
+impl Bound {
+    fn holds(self, figure: f64) -> bool {
+        match self {
+            Bound::AtMost(limit) => figure <= limit,
+            Bound::Below(limit) => figure < limit,
+            Bound::AtLeast(limit) => figure >= limit,
+        }
+    }
+
+    /// Whether `a` is harder to hold than `b`; what is no number is hardest.
+    fn worse(self, a: f64, b: f64) -> bool {
+        let further = match self {
+            Bound::AtMost(_) | Bound::Below(_) => a > b,
+            Bound::AtLeast(_) => a < b,
+        };
+        !b.is_nan() && (a.is_nan() || further)
+    }
+
+    fn text(self, unit: &str) -> String {
+        match self {
+            Bound::AtMost(limit) => format!("at most {limit} {unit}"),
+            Bound::Below(limit) => format!("below {limit} {unit}"),
+            Bound::AtLeast(limit) => format!("at least {limit} {unit}"),
+        }
+    }
+}
+
+/// A promise of one figure; without it, a subject was not measured.
+fn of(name: &str, figure: impl FnOnce() -> Option<(f64, Bound, &'static str)>) -> Must {
+    let Some((figure, bound, unit)) = figure() else {
+        return Must::unknown(name, "not measured");
+    };
+    Must {
+        name: name.to_owned(),
+        figure: format!("{} {unit}", digits(figure)),
+        limit: bound.text(unit),
+        holds: bound.holds(figure),
+    }
+}
+
+/// A promise of every size: the worst counts, and none may be missing.
+fn worst(name: &str, ratios: Vec<(usize, Option<f64>)>, bound: Bound) -> Must {
+    if let Some((n, _)) = ratios.iter().find(|(_, ratio)| ratio.is_none()) {
+        return Must::unknown(name, &format!("not measured at n = {n}"));
+    }
+    let known = ratios.into_iter().filter_map(|(n, ratio)| Some((n, ratio?)));
+    let worst = known.reduce(|a, b| if bound.worse(b.1, a.1) { b } else { a });
+    let Some((n, ratio)) = worst else { return Must::unknown(name, "not measured") };
+    let mut must = of(name, || Some((ratio, bound, "×")));
+    must.figure += &format!(" at n = {n}");
+    must
+}
+
+/// Enough digits to see on which side of a limit a figure is.
+fn digits(figure: f64) -> String {
+    if figure.abs() < 0.1 { format!("{figure:.5}") } else { format!("{figure:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
+        Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            n,
+            unit: "ns".to_owned(),
+            median,
+            p99: 2.0 * median,
+            ci: [median, median],
+            limit: Some(100.0),
+            base: None,
+        }
+    }
+
+    /// Rows by which every promise just holds.
+    fn good() -> Vec<Row> {
+        let mut rows = vec![
+            row("fork_join_null", "raw", 9, 100.0),
+            row("fork_join_null", "kumiki", 9, 100.0),
+            row("fork_join_null", "fork_union", 9, 140.0),
+            row("fork_join_null", "openmp_active", 9, 300.0),
+            row("fork_join_null", "rayon_join", 9, 300.0),
+            row("fork_join_null", "rayon_scope", 9, 300.0),
+            row("fork_call", "kumiki", 9, 30.0),
+            row("fork_join_gap", "kumiki", 1_000_000, 5000.0),
+            row("fork_join_gap", "park", 1_000_000, 5000.0),
+            row("fork_join_gap", "kumiki", 10_000, 9000.0),
+            row("fork_join_gap", "park", 10_000, 5000.0),
+            row("idle_burn", "kumiki", 4, 0.000_99),
+        ];
+        for (n, kumiki) in [(1024, 102.0), (16 << 10, 99.0), (1 << 20, 60.0)] {
+            rows.push(row("sum_f32", "kumiki", n, kumiki));
+            rows.push(row("sum_f32", "sequential", n, 100.0));
+        }
+        // Beyond both ends of the promise: slower, and nobody minds.
+        let copies = [(4096, 5.0), (1 << 20, 25.0), (64 << 20, 30.0), (256 << 20, 20.0)];
+        for (n, kumiki) in copies {
+            rows.push(row("copy_cold", "kumiki", n, kumiki));
+            rows.push(row("copy_cold", "libc", n, 10.0));
+            rows.push(row("copy_cold", "nontemporal_1t", n, 15.0));
+        }
+        rows
+    }
+
+    fn broken(rows: &[Row]) -> Vec<String> {
+        let all = musts(&Figures(rows)).into_iter();
+        all.filter(|must| !must.holds)
+            .map(|must| format!("{}: {}", must.name, must.figure))
+            .collect()
+    }
+
+    fn changed(case: &str, subject: &str, n: usize, median: f64) -> Vec<String> {
+        let mut rows = good();
+        let row = rows.iter_mut().find(|r| r.case == case && r.subject == subject && r.n == n);
+        row.unwrap().median = median;
+        broken(&rows)
+    }
+
+    #[test]
+    fn limits_themselves_hold() {
+        // 25 ÷ 15 and 30 ÷ 15, both beyond 1.5.
+        assert_eq!(broken(&good()), [] as [&str; 0]);
+        assert_eq!(musts(&Figures(&good())).len(), 13);
+    }
+
+    #[test]
+    fn each_promise_can_break() {
+        for (case, subject, n, median, expected) in [
+            ("fork_join_null", "fork_union", 9, 139.0, "faster than fork_union: 1.390 ×"),
+            ("fork_join_null", "openmp_active", 9, 299.0, "faster than openmp_active: 2.990 ×"),
+            ("fork_join_null", "rayon_join", 9, 299.0, "faster than rayon_join: 2.990 ×"),
+            ("fork_join_null", "rayon_scope", 9, 299.0, "faster than rayon_scope: 2.990 ×"),
+            ("fork_call", "kumiki", 9, 30.5, "helper spinning: 30.500 ns"),
+            ("fork_join_gap", "kumiki", 1_000_000, 5100.0, "park/unpark: 1.020 ×"),
+            ("idle_burn", "kumiki", 4, 0.001, "threshold: 0.00100 cpu"),
+            ("sum_f32", "kumiki", 1024, 103.0, "any n, ÷ sequential: 1.030 × at n = 1024"),
+            (
+                "sum_f32",
+                "kumiki",
+                16 << 10,
+                100.0,
+                "16k elements, ÷ sequential: 1.000 × at n = 16384",
+            ),
+            ("copy_cold", "libc", 64 << 20, 13.0, "÷ libc: 2.308 × at n = 67108864"),
+            (
+                "copy_cold",
+                "nontemporal_1t",
+                1 << 20,
+                17.0,
+                "÷ nontemporal_1t: 1.471 × at n = 1048576",
+            ),
+        ] {
+            let broken = changed(case, subject, n, median);
+            assert_eq!(broken.len(), 1, "{expected}: {broken:?}");
+            assert!(broken[0].ends_with(expected), "{expected}: {broken:?}");
+        }
+    }
+
+    #[test]
+    fn the_round_trip_of_the_same_turns_is_the_limit() {
+        let mut rows = good();
+        rows[1].limit = Some(95.0);
+        let broken_ones = broken(&rows);
+        assert_eq!(broken_ones, ["hot null fork+join, median ÷ raw round trip: 1.053 ×"]);
+        rows[1].limit = Some(100.0);
+        rows[1].p99 = 401.0;
+        assert_eq!(broken(&rows).len(), 1);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert_eq!(broken(&[]).len(), 13);
+        let without = |subject: &str| {
+            let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
+            broken(&rows)
+        };
+        assert_eq!(without("kumiki").len(), 13);
+        assert_eq!(without("fork_union").len(), 1);
+        assert_eq!(without("libc"), ["cold copy, 1-64 MB, ÷ libc: not measured at n = 1048576"]);
+    }
+
+    #[test]
+    fn what_is_no_number_does_not_hold() {
+        let broken = changed("sum_f32", "kumiki", 16 << 10, f64::NAN);
+        assert_eq!(broken.len(), 2, "{broken:?}");
+    }
+
+    #[test]
+    fn the_bench_s_json_is_read() {
+        let json = r#"{"schema": 1, "machine": {"cpus": 2}, "rows": [{"case": "idle_burn",
+            "subject": "park", "n": 4, "unit": "cpu", "median": 0.5, "p99": 0.5,
+            "ci": [0.5, 0.5], "limit": 50.0, "base": null}]}"#;
+        let outcome: Outcome = serde_json::from_str(json).unwrap();
+        assert_eq!((outcome.machine.cpus, outcome.rows[0].base), (2, None));
+        assert!(outcome.musts.is_empty());
+    }
+}
