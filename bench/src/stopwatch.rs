@@ -2,10 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use kumiki_measure::stats::describe;
 use kumiki_sys::clock::Clock;
 
-/// Samples of an empty operation, from which the clock's own cost is known.
-const EMPTY: usize = 1001;
+/// Empty intervals, from which the clock's own cost is known.
+const EMPTY: usize = 10_000;
+/// So many of them, the shortest, were not interrupted.
+const UNDISTURBED: usize = EMPTY / 10 * 9;
 
 /// How many samples a turn takes.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +24,34 @@ pub(crate) struct Amount {
 }
 
 /// A clock that knows what reading it costs.
+///
+/// The TSC of some processors advances in steps (10 ns on AMD's Zen 5), as long
+/// as a tenth of what is measured here. So a sample is spread evenly over its
+/// step: the median of many then lies where it would on a finer clock, and not
+/// on the next step.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopwatch {
     clock: Clock,
-    /// Median of an empty interval, ticks.
-    cost: u64,
+    /// Mean of an empty interval.
+    cost_ns: f64,
+    /// What every interval is a multiple of.
+    step_ns: f64,
 }
 
 impl Stopwatch {
     /// A stopwatch on the best clock of this machine.
     pub(crate) fn new() -> Self {
         let clock = Clock::new();
-        let mut empty: Vec<u64> = (0..EMPTY).map(|_| clock.start().abs_diff(clock.end())).collect();
-        empty.sort_unstable();
-        Stopwatch { cost: empty[EMPTY / 2], clock }
+        let empty: Vec<u64> = (0..EMPTY)
+            .map(|_| {
+                let start = clock.start();
+                clock.end().saturating_sub(start)
+            })
+            .collect();
+        let step = empty.iter().copied().fold(0, greatest_common_divisor);
+        let empty = describe::sorted(empty.into_iter().map(|ticks| clock.ns(ticks)));
+        let cost_ns = empty[..UNDISTURBED].iter().sum::<f64>() / UNDISTURBED as f64;
+        Stopwatch { cost_ns, step_ns: clock.ns(step), clock }
     }
 
     /// The clock.
@@ -42,11 +59,11 @@ impl Stopwatch {
         &self.clock
     }
 
-    /// Nanoseconds of an interval that this clock's `start` and `end` enclose,
-    /// without what reading it cost.
+    /// Nanoseconds from the clock's `start` to its `end`, without what reading
+    /// it cost; below 0 if that was more than usual.
     #[inline]
-    pub(crate) fn ns(&self, ticks: u64) -> f64 {
-        self.clock.ns(ticks.saturating_sub(self.cost))
+    pub(crate) fn ns(&self, start: u64, end: u64) -> f64 {
+        self.clock.between(start, end) - self.cost_ns
     }
 
     /// Times `operation`, nanoseconds each.
@@ -55,12 +72,11 @@ impl Stopwatch {
         self.samples(amount, |watch| {
             let start = watch.clock.start();
             operation();
-            let end = watch.clock.end();
-            watch.ns(end.wrapping_sub(start))
+            watch.ns(start, watch.clock.end())
         })
     }
 
-    /// Takes samples that `sample` times itself.
+    /// Takes samples, nanoseconds, that `sample` times itself.
     #[inline]
     pub(crate) fn samples(&self, amount: Amount, mut sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
         for _ in 0..amount.warm {
@@ -73,6 +89,7 @@ impl Stopwatch {
         {
             samples.push(sample(self));
         }
+        samples.iter_mut().for_each(|sample| *sample += self.step_ns * (fastrand::f64() - 0.5));
         samples
     }
 
@@ -84,6 +101,10 @@ impl Stopwatch {
             std::hint::spin_loop();
         }
     }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 #[cfg(test)]
@@ -103,6 +124,14 @@ mod tests {
     fn never_more_than_the_most() {
         let amount = Amount { span: Duration::from_secs(60), ..NO_TIME };
         assert_eq!(Stopwatch::new().each(amount, || ()).len(), 100);
+    }
+
+    #[test]
+    fn the_step_is_what_divides_every_interval() {
+        let step = |ticks: &[u64]| ticks.iter().copied().fold(0, greatest_common_divisor);
+        assert_eq!(step(&[52, 78, 52, 2808]), 26);
+        assert_eq!(step(&[52, 51]), 1);
+        assert_eq!(step(&[0, 0]), 0);
     }
 
     #[test]

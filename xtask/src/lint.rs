@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::run::{cargo, run};
+use crate::run::{EVERYTHING, cargo, run};
 use crate::{deny, layers};
 
 type Check = fn() -> Result<()>;
@@ -15,13 +15,15 @@ pub(crate) fn lint() -> Result<ExitCode> {
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("clippy", || {
-            run(&mut cargo(
-                "clippy --workspace --all-targets --all-features --locked -- -D warnings",
-            ))
+            EVERYTHING.iter().try_for_each(|what| {
+                run(&mut cargo(&format!("clippy {what} --all-targets --locked -- -D warnings")))
+            })
         }),
         ("documentation", || {
-            run(cargo("doc --workspace --all-features --locked --no-deps")
-                .env("RUSTDOCFLAGS", "-D warnings"))
+            EVERYTHING.iter().try_for_each(|what| {
+                run(cargo(&format!("doc {what} --locked --no-deps"))
+                    .env("RUSTDOCFLAGS", "-D warnings"))
+            })
         }),
         ("dependencies", deny::check),
     ];

@@ -43,6 +43,11 @@ pub(crate) fn announce(command: &Command) {
     eprintln!("$ {}", text(command));
 }
 
+/// What cargo is told to check or test: first the workspace with every feature,
+/// then the bench without its peers, which need libraries in C++.
+pub(crate) const EVERYTHING: [&str; 2] =
+    ["--workspace --all-features --exclude kumiki-bench", "--package kumiki-bench"];
+
 /// Runs to the end; a failure is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     announce(command);

@@ -1,27 +1,36 @@
 //! `cargo xtask test`: every test of the workspace.
 
 use std::io::{BufRead, BufReader};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 
 use crate::debian;
-use crate::run::{announce, cargo, text};
+use crate::run::{EVERYTHING, announce, cargo, text};
 
 /// Installs what the tests need, runs them all, and prints a tally as the
 /// last line.
 pub(crate) fn test() -> Result<ExitCode> {
     debian::install(debian::TESTS)?;
 
-    // Without --no-fail-fast a failure would hide the programs after it.
-    let mut command = cargo("test --workspace --all-features --locked --no-fail-fast");
+    let mut tally = Tally::default();
+    let mut failed = false;
+    for what in EVERYTHING {
+        // Without --no-fail-fast a failure would hide the programs after it.
+        failed |= !run_tests(cargo(&format!("test {what} --locked --no-fail-fast")), &mut tally)?;
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs some tests, adds their summaries to the tally, says whether all is well.
+fn run_tests(mut command: Command, tally: &mut Tally) -> Result<bool> {
     announce(&command);
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot run `{}`", text(&command)))?;
     let stdout = child.stdout.take().expect("stdout was asked for");
-    let mut tally = Tally::default();
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.context("output of the tests")?;
         let line = String::from_utf8_lossy(&line);
@@ -32,8 +41,7 @@ pub(crate) fn test() -> Result<ExitCode> {
     if !status.success() {
         eprintln!("error: `{}` failed: {status}", text(&command));
     }
-    println!("{} passed, {} failed", tally.passed, tally.failed);
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(status.success())
 }
 
 /// Sums the summaries of the test programs.

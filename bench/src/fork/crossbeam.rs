@@ -37,7 +37,7 @@ impl Fork for CrossbeamScope {
             let start = watch.clock().start();
             scope.spawn(|_| ());
             let end = watch.clock().end();
-            watch.ns(end.wrapping_sub(start))
+            watch.ns(start, end)
         });
         outcome.ok()
     }

@@ -47,6 +47,6 @@ impl Fork for ForkUnion {
         operation.broadcast();
         let end = watch.clock().end();
         operation.join();
-        Some(watch.ns(end.wrapping_sub(start)))
+        Some(watch.ns(start, end))
     }
 }

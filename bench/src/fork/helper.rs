@@ -125,7 +125,7 @@ impl<W: Sleep> Fork for Sleeper<W> {
                 self.shared.fork(job);
                 let end = watch.clock().end();
                 self.shared.join();
-                watch.ns(end.wrapping_sub(start))
+                watch.ns(start, end)
             },
         );
         Some(ns)

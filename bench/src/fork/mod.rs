@@ -108,7 +108,7 @@ impl<S: Fork> Forker<S> {
                 watch.busy_wait(ns);
                 let start = watch.clock().start();
                 subject.both(|| (), || ());
-                watch.ns(watch.clock().end().wrapping_sub(start))
+                watch.ns(start, watch.clock().end())
             })),
             Request::IdleBurn => {
                 subject.both(|| (), || ());

@@ -91,7 +91,7 @@ impl Fork for Pthread {
                 let thread = self.create(&job);
                 let end = watch.clock().end();
                 join(thread);
-                watch.ns(end.wrapping_sub(start))
+                watch.ns(start, end)
             },
         );
         Some(ns)

@@ -20,6 +20,8 @@ struct Line(AtomicU64);
 /// without PAUSE.
 pub(crate) struct Raw {
     line: Arc<Line>,
+    /// The last answer.
+    value: u64,
     watch: Stopwatch,
 }
 
@@ -29,19 +31,19 @@ impl Raw {
         let line = Arc::new(Line::default());
         let its = Arc::clone(&line);
         pair.on_helper(move || std::thread::Builder::new().spawn(move || answer(&its.0)))??;
-        Ok(Raw { line, watch: Stopwatch::new() })
+        Ok(Raw { line, value: 0, watch: Stopwatch::new() })
     }
 
     /// Samples of one turn: the raw round trip, whatever the others do.
     pub(crate) fn answer(&mut self, request: Request) -> Option<Vec<f64>> {
         matches!(request, Request::ForkJoinNull).then(|| {
-            let line = &self.line.0;
-            self.watch.each(NULL, || {
-                let request = line.load(Ordering::Relaxed) + 1;
+            let Raw { line, value, watch } = self;
+            watch.each(NULL, || {
                 // Release and Acquire, each the other side's partner: plain
                 // moves on x86-64.
-                line.store(request, Ordering::Release);
-                while line.load(Ordering::Acquire) == request {}
+                line.0.store(*value + 1, Ordering::Release);
+                *value += 2;
+                while line.0.load(Ordering::Acquire) != *value {}
             })
         })
     }

@@ -122,7 +122,7 @@ impl Fork for RayonScope {
             let start = watch.clock().start();
             scope.spawn(|_| ());
             let end = watch.clock().end();
-            watch.ns(end.wrapping_sub(start))
+            watch.ns(start, end)
         }))
     }
 }

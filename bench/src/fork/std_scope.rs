@@ -37,7 +37,7 @@ impl Fork for StdScope {
             let start = watch.clock().start();
             scope.spawn(|| ());
             let end = watch.clock().end();
-            Some(watch.ns(end.wrapping_sub(start)))
+            Some(watch.ns(start, end))
         })
     }
 }

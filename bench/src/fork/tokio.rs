@@ -45,6 +45,6 @@ impl Fork for Tokio {
         let task = self.runtime.spawn(async {});
         let end = watch.clock().end();
         self.runtime.block_on(task).expect("jobs do not panic");
-        Some(watch.ns(end.wrapping_sub(start)))
+        Some(watch.ns(start, end))
     }
 }
