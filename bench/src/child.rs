@@ -43,6 +43,7 @@ fn begin(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
             let mut raw = fork::raw::Raw::new(pair)?;
             turns(|request| raw.answer(request))
         }
+        "kumiki" => forker(fork::kumiki::Kumiki::new(pair)?, pair),
         "sequential" => forker(fork::sequential::Sequential, pair),
         "pthread" => forker(fork::pthread::Pthread::new(pair)?, pair),
         "std_scope" => forker(fork::std_scope::StdScope::new(pair)?, pair),
@@ -56,9 +57,16 @@ fn begin(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "fork_union" => forker(fork::fork_union::ForkUnion::new(pair)?, pair),
         #[cfg(feature = "peers")]
         "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
-        "libc" => copier(copy::libc::Libc, arena),
-        "nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
-        _ => bail!("there is no subject {subject:?} in this build"),
+        "copy:libc" => copier(copy::libc::Libc, arena),
+        "copy:nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
+        _ => {
+            let method = subject.strip_prefix("copy:").and_then(copy::kumiki::method);
+            let Some(method) = method else {
+                bail!("there is no subject {subject:?} in this build")
+            };
+            let shadow = fork::kumiki::shadow(pair)?;
+            copier(copy::kumiki::Kumiki { shadow, method }, arena)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::request::Request;
 
 /// Subjects that fork and join.
 const FORK: &[&str] = &[
+    "kumiki",
     "pthread",
     "std_scope",
     "rayon_join",
@@ -29,8 +30,22 @@ const NEW_THREAD_EACH: &[&str] = &["pthread", "std_scope", "crossbeam_scope", "s
 /// Alone.
 const SEQUENTIAL: &[&str] = &["sequential"];
 
-/// Subjects that copy.
-const COPY: &[&str] = &["libc", "nontemporal_1t"];
+/// Subjects that copy, marked because some fork too, in another process.
+const COPY: &[&str] = &[
+    "copy:libc",
+    "copy:nontemporal_1t",
+    "copy:kumiki",
+    "copy:kumiki/prefetch",
+    "copy:kumiki/block256",
+    "copy:kumiki/block1024",
+    "copy:kumiki/block4096",
+    "copy:kumiki/split",
+];
+
+/// A subject's name in the result.
+pub(crate) fn shown(subject: &'static str) -> &'static str {
+    subject.strip_prefix("copy:").unwrap_or(subject)
+}
 
 /// The limit of the others.
 pub(crate) const RAW: &str = "raw";
@@ -85,7 +100,7 @@ pub(crate) fn phases() -> Vec<Phase> {
     let copy = |bytes| Phase {
         request: Request::CopyCold { bytes, offset: 0 },
         rounds: if bytes < 64 * MI { 30 } else { 10 },
-        base: Some("libc"),
+        base: Some("copy:libc"),
     };
     let mut phases = vec![fork(Request::ForkJoinNull, 200), fork(Request::ForkCall, 60)];
     phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));

@@ -120,7 +120,7 @@ fn row(request: Request, subject: &'static str, turns: &Turns, base: Option<f64>
     let raw = pooled(&turns.raw);
     Row {
         case: request.case(),
-        subject,
+        subject: plan::shown(subject),
         n: request.size().unwrap_or(samples.len() as u64),
         unit: request.unit(),
         median: describe::median(&samples),
@@ -152,8 +152,9 @@ mod tests {
     #[test]
     fn the_slow_tail_of_a_bandwidth_is_the_small_one() {
         let request = Request::CopyCold { bytes: 4096, offset: 0 };
-        let row = row(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
+        let row = row(request, "copy:libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
         assert!(row.p99 < 5.1);
+        assert_eq!(row.subject, "libc");
         assert_eq!((row.unit, row.n, row.limit, row.base), ("GB/s", 4096, None, Some(6.0)));
     }
 

@@ -9,6 +9,7 @@ use kumiki_sys::shm::{Huge, Shared};
 use crate::request::Request;
 use crate::stopwatch::Stopwatch;
 
+pub(crate) mod kumiki;
 pub(crate) mod libc;
 pub(crate) mod nontemporal;
 

@@ -14,6 +14,7 @@ use crate::sum::sum;
 pub(crate) mod crossbeam;
 pub(crate) mod futex;
 pub(crate) mod helper;
+pub(crate) mod kumiki;
 pub(crate) mod park;
 pub(crate) mod pthread;
 pub(crate) mod raw;
@@ -42,6 +43,12 @@ pub(crate) trait Fork {
         main: impl FnOnce() -> A + Send,
         other: impl FnOnce() -> B + Send,
     ) -> (A, B);
+
+    /// The same with jobs that do nothing, one right after the other.
+    #[inline]
+    fn null(&mut self) {
+        self.both(|| (), || ());
+    }
 
     /// The same as its users write it: main may take `other` back.
     fn split<A: Send, B: Send>(
@@ -97,9 +104,7 @@ impl<S: Fork> Forker<S> {
     pub(crate) fn answer(&mut self, request: Request) -> Option<Vec<f64>> {
         let Forker { subject, watch, ones } = self;
         match request {
-            Request::ForkJoinNull => Some(watch.each(NULL, || {
-                subject.both(|| (), || ());
-            })),
+            Request::ForkJoinNull => Some(watch.each(NULL, || subject.null())),
             Request::ForkCall => {
                 subject.fork_call(watch)?;
                 Some(watch.samples(CALL, |watch| subject.fork_call(watch).unwrap_or(f64::NAN)))

@@ -30,7 +30,8 @@ fn works<S: Fork>(make: impl FnOnce(Pair) -> Result<S> + Send) {
 #[test]
 fn every_subject_forks_and_joins() {
     // In threads of their own: each binds itself, and rayon keeps its maker.
-    let subjects: [fn(); 9] = [
+    let subjects: [fn(); 10] = [
+        || works(kumiki::Kumiki::new),
         || works(|_| Ok(sequential::Sequential)),
         || works(pthread::Pthread::new),
         || works(std_scope::StdScope::new),

@@ -1,0 +1,31 @@
+//! Kumiki's parallel copy.
+
+use kumiki_shadow::Shadow;
+use kumiki_shadow::copy::{Method, copy};
+
+use super::Copy;
+
+/// Copies with a shadow thread by one method.
+pub(crate) struct Kumiki {
+    pub(crate) shadow: Shadow,
+    pub(crate) method: Method,
+}
+
+/// The method in a subject's name: `kumiki` leaves it to Kumiki.
+pub(crate) fn method(subject: &str) -> Option<Method> {
+    Some(match subject.strip_prefix("kumiki")? {
+        "" => Method::Auto,
+        "/prefetch" => Method::Prefetch,
+        "/block256" => Method::Block(256),
+        "/block1024" => Method::Block(1024),
+        "/block4096" => Method::Block(4096),
+        "/split" => Method::Split,
+        _ => return None,
+    })
+}
+
+impl Copy for Kumiki {
+    fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        copy(&mut self.shadow, to, from, self.method).expect("both are of one length");
+    }
+}

@@ -1,0 +1,83 @@
+//! Kumiki's shadow thread.
+
+use anyhow::Result;
+use kumiki_shadow::{Builder, Shadow};
+
+use super::Fork;
+use crate::pair::Pair;
+use crate::stopwatch::Stopwatch;
+use crate::sum::sum;
+
+/// Shorter sums are not worth a round trip.
+const INLINE_ELEMENTS: usize = 16 << 10;
+
+/// A shadow with the wait that it has by default: spin, then sleep.
+pub(crate) struct Kumiki {
+    shadow: Shadow,
+}
+
+/// A shadow on these two cpus.
+pub(crate) fn shadow(pair: Pair) -> Result<Shadow> {
+    // It takes cpus only from those that the caller may use.
+    pair.bind_both()?;
+    Ok(Builder::new().main_cpu(pair.main).helper_cpu(pair.helper).create()?)
+}
+
+impl Kumiki {
+    /// Starts the helper.
+    pub(crate) fn new(pair: Pair) -> Result<Self> {
+        Ok(Kumiki { shadow: shadow(pair)? })
+    }
+}
+
+impl Fork for Kumiki {
+    fn both<A: Send, B: Send>(
+        &mut self,
+        main: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        self.shadow.scope(|scope| {
+            let job = scope.fork(other);
+            let a = main();
+            // A join would take back the job of a helper that sleeps.
+            while !job.is_finished() {
+                std::hint::spin_loop();
+            }
+            (a, job.join().expect("jobs do not panic"))
+        })
+    }
+
+    fn null(&mut self) {
+        self.shadow.scope(|scope| {
+            let job = scope.fork(|| ());
+            job.join().expect("jobs do not panic");
+        });
+    }
+
+    fn split<A: Send, B: Send>(
+        &mut self,
+        main: impl FnOnce() -> A + Send,
+        other: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        self.shadow.both(main, other)
+    }
+
+    fn fork_call(&mut self, watch: &Stopwatch) -> Option<f64> {
+        self.shadow.scope(|scope| {
+            let start = watch.clock().start();
+            let job = scope.fork(|| ());
+            let end = watch.clock().end();
+            job.join().expect("jobs do not panic");
+            Some(watch.ns(start, end))
+        })
+    }
+
+    fn sum(&mut self, data: &[f32]) -> f32 {
+        if data.len() < INLINE_ELEMENTS {
+            return sum(data);
+        }
+        let (mine, others) = data.split_at(data.len() / 2);
+        let (a, b) = self.shadow.both(|| sum(mine), || sum(others));
+        a + b
+    }
+}
