@@ -15,6 +15,9 @@ const UNDISTURBED: usize = EMPTY / 10 * 9;
 pub(crate) struct Amount {
     /// Operations before the first sample.
     pub(crate) warm: usize,
+    /// And as many more as fit in this: what adapts itself to its use has seen
+    /// a stopped process before, and gets time to see that it is used again.
+    pub(crate) warm_span: Duration,
     /// At least so many samples, however long they take.
     pub(crate) least: usize,
     /// At most so many.
@@ -79,8 +82,11 @@ impl Stopwatch {
     /// Takes samples, nanoseconds, that `sample` times itself.
     #[inline]
     pub(crate) fn samples(&self, amount: Amount, mut sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
-        for _ in 0..amount.warm {
+        let start = Instant::now();
+        let mut warm = 0;
+        while warm < amount.warm || start.elapsed() < amount.warm_span {
             sample(self);
+            warm += 1;
         }
         let mut samples = Vec::with_capacity(amount.most);
         let start = Instant::now();
@@ -111,7 +117,8 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const NO_TIME: Amount = Amount { warm: 3, least: 5, most: 100, span: Duration::ZERO };
+    const NO_TIME: Amount =
+        Amount { warm: 3, warm_span: Duration::ZERO, least: 5, most: 100, span: Duration::ZERO };
 
     #[test]
     fn the_least_is_taken_and_the_warm_up_left_out() {

@@ -133,13 +133,24 @@ impl<S: Fork> Forker<S> {
     }
 }
 
-const NULL: Amount = Amount { warm: 50, least: 10, most: 200, span: Duration::from_millis(2) };
-const CALL: Amount = Amount { warm: 20, least: 10, most: 100, span: Duration::from_millis(2) };
-const SUM: Amount = Amount { warm: 10, least: 5, most: 50, span: Duration::from_millis(2) };
+/// Amounts of a hot case.
+const fn hot(most: usize) -> Amount {
+    Amount {
+        warm: 20,
+        warm_span: Duration::from_micros(500),
+        least: 10,
+        most,
+        span: Duration::from_millis(2),
+    }
+}
+
+const NULL: Amount = hot(200);
+const CALL: Amount = hot(100);
+const SUM: Amount = hot(50);
 
 fn gap(ns: u64) -> Amount {
     let most = (10_000_000 / ns.max(1)).clamp(5, 50) as usize;
-    Amount { warm: 1, least: 3, most, span: Duration::from_millis(10) }
+    Amount { warm: 1, warm_span: Duration::ZERO, least: 3, most, span: Duration::from_millis(10) }
 }
 
 /// Long after every threshold that a helper spins for.
