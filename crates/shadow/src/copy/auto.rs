@@ -17,9 +17,10 @@ use super::{Pair, share};
 /// helper must fetch the addresses and its prefetchers must start, and one
 /// thread is done meanwhile.
 pub(super) const FLOOR: usize = 128 << 10;
-/// Pieces after the first: a longer one costs less, a shorter one notices
-/// sooner that the cache ends.
-const LATER_PIECE: usize = 256 << 10;
+/// The piece after the first, and those after it: a longer one costs less, a
+/// shorter one notices sooner that the cache ends or was never there.
+const SECOND_PIECE: usize = 64 << 10;
+const LATER_PIECE: usize = 512 << 10;
 
 /// Measured at the first copy of [`FLOOR`] bytes or more in this process.
 static COSTS: OnceLock<Costs> = OnceLock::new();
@@ -37,15 +38,17 @@ fn copy_at<P: Pair>(costs: &Costs, pair: &mut P, region: Region<'_>) {
     }
     let (first, mut rest) = region.split_at(PIECE);
     if !costs.first_from_memory(ticks_of(|| first.copy())) {
+        let mut len = SECOND_PIECE;
         loop {
             if rest.len() <= LATER_PIECE {
                 return rest.copy();
             }
-            let (piece, others) = rest.split_at(LATER_PIECE);
+            let (piece, others) = rest.split_at(len);
             rest = others;
-            if costs.later_from_memory(LATER_PIECE, ticks_of(|| piece.copy())) {
+            if costs.later_from_memory(len, ticks_of(|| piece.copy())) {
                 break;
             }
+            len = LATER_PIECE;
         }
     }
     let past_caches = rest.len() >= costs.stream_from;

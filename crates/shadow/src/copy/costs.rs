@@ -9,11 +9,15 @@ use super::Pair;
 
 /// Bytes copied first, to see where the rest comes from: long enough that
 /// reading the counter does not matter, short beside what is worth a fork.
-pub(super) const PIECE: usize = 8 << 10;
+pub(super) const PIECE: usize = 4 << 10;
 
-/// Forks, and pieces copied from memory, of which the median counts: the first
-/// fork may have to wake the helper, and an interrupt hits one of them.
-const SAMPLES: usize = 16;
+/// Forks of which the median counts: the first may have to wake the helper.
+const FORKS: usize = 16;
+/// Places where copies from memory are timed; an interrupt hits one of them.
+const PLACES: usize = 8;
+/// Pieces at each place: a first one, then so many that prefetchers do as well
+/// as they ever do.
+const RUN: usize = 12;
 /// Used where the kernel does not tell (no cache files in sysfs).
 const TYPICAL_CORE_CACHE: u64 = 1 << 20;
 
@@ -33,10 +37,9 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// Takes a fraction of a millisecond: forks and cold copies some 50 µs,
-    /// page faults and sysfs the rest.
+    /// Takes about a millisecond, most of it page faults and reading sysfs.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        let forks = (0..SAMPLES).map(|_| ticks_of(|| pair.both(|| (), || ())));
+        let forks = (0..FORKS).map(|_| ticks_of(|| pair.both(|| (), || ())));
         let (first_ticks, later_ticks) = cold_pieces();
         Costs {
             fork_ticks: median(forks.collect()),
@@ -56,13 +59,14 @@ impl Costs {
     }
 
     /// Whether the first piece of a copy took so long that it came from
-    /// memory. The bound lies between memory and a shared last-level cache,
-    /// which is two to three times as fast.
+    /// memory. Such times vary by a third; a shared last-level cache is four
+    /// times as fast.
     pub(super) fn first_from_memory(&self, ticks: u64) -> bool {
-        u128::from(ticks) * 3 > u128::from(self.first_ticks) * 2
+        u128::from(ticks) * 2 > u128::from(self.first_ticks)
     }
 
-    /// The same of `len` bytes after the first.
+    /// The same of `len` bytes after the first, where a cache is two to three
+    /// times as fast as memory.
     pub(super) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
         let cold = u128::from(self.later_ticks) * len as u128 / PIECE as u128;
         u128::from(ticks) * 3 > cold * 2
@@ -84,18 +88,18 @@ pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
 /// and following another.
 fn cold_pieces() -> (u64, u64) {
     // Places are apart and taken backwards, so no prefetcher has been there.
-    const APART: usize = 4 * PIECE;
-    let (mut to, from) = (vec![1_u8; APART * SAMPLES], vec![2_u8; APART * SAMPLES]);
+    const APART: usize = (RUN + 4) * PIECE;
+    let (mut to, from) = (vec![1_u8; APART * PLACES], vec![2_u8; APART * PLACES]);
     evict(black_box(&to));
     evict(black_box(&from));
     let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
     let (first, later) = places
         .rev()
         .map(|(to, from)| {
-            let (to_first, to_later) = to[..3 * PIECE].split_at_mut(PIECE);
-            let (from_first, from_later) = from[..3 * PIECE].split_at(PIECE);
+            let (to_first, to_later) = to[..(1 + RUN) * PIECE].split_at_mut(PIECE);
+            let (from_first, from_later) = from[..(1 + RUN) * PIECE].split_at(PIECE);
             let first = ticks_of(|| to_first.copy_from_slice(from_first));
-            (first, ticks_of(|| to_later.copy_from_slice(from_later)) / 2)
+            (first, ticks_of(|| to_later.copy_from_slice(from_later)) / RUN as u64)
         })
         .unzip();
     black_box(&to);
@@ -104,7 +108,7 @@ fn cold_pieces() -> (u64, u64) {
 
 fn median(mut ticks: Vec<u64>) -> u64 {
     ticks.sort_unstable();
-    ticks[SAMPLES / 2]
+    ticks[ticks.len() / 2]
 }
 
 /// Removes `bytes` from all caches.
@@ -147,8 +151,8 @@ mod tests {
     #[test]
     fn what_is_much_faster_than_memory_comes_from_a_cache() {
         assert!(COSTS.first_from_memory(1200));
-        assert!(COSTS.first_from_memory(801));
-        assert!(!COSTS.first_from_memory(800));
+        assert!(COSTS.first_from_memory(601));
+        assert!(!COSTS.first_from_memory(600));
         assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
         assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
     }
