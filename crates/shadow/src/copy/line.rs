@@ -18,7 +18,7 @@ const STRIPES: usize = 4;
 /// Lines of one stripe in a row: a row of the memory chip is left less often.
 const GROUP: usize = 4;
 /// Bytes that a stripe is asked for in advance, for the hardware prefetcher
-/// starts late and stops at a page's end. More evicts what it fetched.
+/// starts late and stops at a page's end. Eight lines and more were slower.
 const AHEAD: usize = 6 * LINE;
 
 /// Copies `len` bytes past the caches.
