@@ -4,7 +4,7 @@
 //! Linux 4.14; raw system calls included) holds the process's id. Asking is a
 //! load from a cache line that nobody writes.
 
-use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use kumiki_sys::shm::{Anon, Huge, Populate};
@@ -25,12 +25,16 @@ pub(crate) struct Process {
 impl Process {
     /// The calling process.
     pub(crate) fn current() -> Result<Self> {
-        static WORD: Mutex<Option<&'static AtomicU32>> = Mutex::new(None);
-        let mut word = WORD.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let word = match *word {
-            Some(word) => word,
-            None => *word.insert(wiped_in_children()?),
+        static PAGE: OnceLock<Anon> = OnceLock::new();
+        let page = match PAGE.get() {
+            Some(page) => page,
+            // Of several threads that come here first, one page stays.
+            None => PAGE.get_or_init({
+                let page = wiped_in_children()?;
+                || page
+            }),
         };
+        let word = page.atomic_u32(0);
         let id = std::process::id();
         // In a child that makes shadows of its own the word counts again, with
         // another id than that of inherited shadows.
@@ -45,13 +49,13 @@ impl Process {
     }
 }
 
-/// A word of a mapping that stays as long as the process.
-fn wiped_in_children() -> Result<&'static AtomicU32> {
-    let page: &'static Anon = Box::leak(Box::new(Anon::new(BYTES, Huge::Never, Populate::Now)?));
+/// A page that the kernel clears in children.
+fn wiped_in_children() -> Result<Anon> {
+    let page = Anon::new(BYTES, Huge::Never, Populate::Now)?;
     let start = page.as_ptr().cast();
     // SAFETY: the mapping is private, anonymous, ours, and of that length; the
     // advice changes nothing in this process.
     unsafe { madvise(start, page.len(), Advice::LinuxWipeOnFork) }
         .map_err(|e| kumiki_sys::Error::os("madvise(MADV_WIPEONFORK), Linux 4.14 or later", e))?;
-    Ok(page.atomic_u32(0))
+    Ok(page)
 }
