@@ -183,15 +183,23 @@ impl Channel {
         self.helper.ring();
     }
 
-    /// Helper: the number of a request that waits, or `Err` to end; `None` if
-    /// there is nothing to do.
+    /// Helper: what has come since request `seen`, if anything.
+    ///
+    /// That a request was taken back is an event, too: the helper was woken for
+    /// it and the next one is likely near, so it spins again. If it were
+    /// nothing, a woken helper would go back to sleep at once, and each fork
+    /// after that would wake it in vain.
     #[inline(always)]
-    pub(crate) fn pending(&self) -> Option<Result<u64, Closed>> {
+    pub(crate) fn pending(&self, seen: u64) -> Option<Event> {
         let now = self.line.status.load(Ordering::Acquire);
+        let n = now >> STATE_BITS;
         if is(now, State::Request) {
-            return Some(Ok(now >> STATE_BITS));
+            return Some(Event::Request(n));
         }
-        is(now, State::Close).then_some(Err(Closed))
+        if is(now, State::Taken) && n > seen {
+            return Some(Event::Taken(n));
+        }
+        is(now, State::Close).then_some(Event::Close)
     }
 
     /// Helper: begins request `n`; `false` if the main thread has taken it back.
@@ -261,9 +269,16 @@ impl Channel {
     }
 }
 
-/// The main thread has closed the channel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Closed;
+/// What a helper is waiting for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A request to begin.
+    Request(u64),
+    /// A request that the main thread has taken back.
+    Taken(u64),
+    /// The end.
+    Close,
+}
 
 #[cfg(all(test, loom))]
 mod loom;

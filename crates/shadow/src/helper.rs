@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use kumiki_sys::affinity;
 use kumiki_wait::{Policy, Waiter};
 
-use crate::channel::Channel;
+use crate::channel::{Channel, Event};
 use crate::error::{Error, Result};
 use crate::job;
 
@@ -36,14 +36,21 @@ fn serve(cpu: usize, mut waiter: Waiter, channel: &Channel, ready: &SyncSender<R
             return;
         }
     };
-    while let Ok(n) = waiter.wait(&channel.helper, channel.status(), || channel.pending()) {
-        if !channel.begin(n) {
-            // Taken back: the main thread runs it, and hands over the next one.
-            continue;
+    let mut seen = 0;
+    loop {
+        match waiter.wait(&channel.helper, channel.status(), || channel.pending(seen)) {
+            Event::Request(n) => {
+                seen = n;
+                if channel.begin(n) {
+                    // SAFETY: `begin` made the request this thread's until
+                    // `complete`, and the Acquire load in `pending` makes its
+                    // contents visible.
+                    let success = unsafe { job::execute(channel.request()) };
+                    channel.complete(n, success);
+                }
+            }
+            Event::Taken(n) => seen = n,
+            Event::Close => return,
         }
-        // SAFETY: `begin` made the request this thread's until `complete`, and
-        // the Acquire load in `pending` makes its contents visible.
-        let success = unsafe { job::execute(channel.request()) };
-        channel.complete(n, success);
     }
 }

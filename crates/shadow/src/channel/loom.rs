@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::Channel;
+use super::{Channel, Event};
 
 /// A channel and something that only the request's owner may touch.
 struct Scene {
@@ -29,11 +29,14 @@ impl Scene {
 /// A helper that serves until the channel is closed.
 fn helper(scene: Arc<Scene>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
+        let mut seen = 0;
         loop {
-            match scene.channel.pending() {
+            match scene.channel.pending(seen) {
                 None => thread::yield_now(),
-                Some(Err(_)) => break,
-                Some(Ok(n)) => {
+                Some(Event::Close) => break,
+                Some(Event::Taken(n)) => seen = n,
+                Some(Event::Request(n)) => {
+                    seen = n;
                     if scene.channel.begin(n) {
                         scene.run(n);
                         scene.channel.complete(n, true);
