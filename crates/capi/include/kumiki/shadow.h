@@ -157,9 +157,9 @@ enum shadow_copy_method {
  * shadow in *shadow. A null pointer for options means SHADOW_OPTIONS_INIT.
  * On failure *shadow is untouched and the thread's cpus are what they were.
  *
- *     -EINVAL  also: both cpus the same without SHADOW_SHARE, or main thread
- *              and helper asked for with SHADOW_INLINE, or the environment
- *              variable KUMIKI_WAIT is not auto, umwait, mwaitx or futex
+ *     -EINVAL  also: both cpus the same without SHADOW_SHARE, or one named with
+ *              SHADOW_INLINE; or the environment variable KUMIKI_WAIT is not
+ *              auto, umwait, mwaitx or futex
  *     -ENXIO   a cpu that was asked for is offline, or not among those that
  *              this thread may use (taskset, the cgroup's cpuset)
  *     -ENODEV  no cpu is free for a helper: this thread may use only one, or

@@ -1,0 +1,87 @@
+//! The header and this crate say the same: a C compiler compares them.
+
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::Command;
+
+use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
+
+/// What C calls a type.
+fn c_type(rust: &str) -> &'static str {
+    match rust {
+        "i32" => "int32_t",
+        "u32" => "uint32_t",
+        "i64" => "int64_t",
+        _ => panic!("no field of the header has a type like {rust}"),
+    }
+}
+
+/// `_Static_assert`s that hold if the header agrees.
+fn asserts() -> String {
+    let mut asserts = String::new();
+    let mut same = |c: &str, rust: i128| {
+        asserts += &format!("_Static_assert({c} == {rust}, \"{c} is {rust} in Rust\");\n");
+    };
+    macro_rules! layout {
+        ($rust:ident = $c:literal: $($field:ident: $type:ident),*) => {
+            same(concat!("sizeof(", $c, ")"), size_of::<$rust>() as i128);
+            same(concat!("_Alignof(", $c, ")"), align_of::<$rust>() as i128);
+            $(
+                let field = stringify!($field);
+                same(&format!("offsetof({}, {field})", $c), offset_of!($rust, $field) as i128);
+                let its = c_type(stringify!($type));
+                same(&format!("_Generic((({} *)0)->{field}, {its}: 1, default: 0)", $c), 1);
+            )*
+            // Does not build if the list lacks a field or has another type.
+            let _ = |$rust { $($field),* }: $rust| { $(let _: $type = $field;)* };
+        };
+    }
+    macro_rules! values {
+        ($($module:ident: $($name:ident),*;)*) => {
+            $($(same(stringify!($name), $module::$name.into());)*)*
+        };
+    }
+    layout!(Options = "struct shadow_options": main_cpu: i32, helper_cpu: i32, flags: u32,
+        reserved: u32, threshold_ticks: i64);
+    layout!(Info = "struct shadow_info": main_cpu: i32, helper_cpu: i32, relation: u32,
+        cache_level: u32, sleep: u32, asymmetric: u32);
+    values! {
+        abi: SHADOW_SHARE, SHADOW_INLINE, SHADOW_ADAPTIVE, SHADOW_INFINITE;
+        relation: SHADOW_SAME, SHADOW_SIBLING, SHADOW_CACHE, SHADOW_NODE, SHADOW_PACKAGE,
+            SHADOW_REMOTE;
+        sleep: SHADOW_SLEEP_AUTO, SHADOW_SLEEP_UMWAIT, SHADOW_SLEEP_MWAITX, SHADOW_SLEEP_FUTEX;
+        method: SHADOW_COPY_AUTO, SHADOW_COPY_PREFETCH, SHADOW_COPY_BLOCK_256,
+            SHADOW_COPY_BLOCK_1024, SHADOW_COPY_BLOCK_4096, SHADOW_COPY_SPLIT;
+    }
+    // An enumeration crosses as the type that Rust takes it for.
+    same("sizeof(enum shadow_copy_method)", size_of::<std::ffi::c_uint>() as i128);
+    asserts
+}
+
+/// Whether a C compiler accepts the header followed by `text`.
+fn compiles(text: &str) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("header.c");
+    let source = format!("#include <kumiki/shadow.h>\n#include <kumiki/shadow.h>\n{text}");
+    std::fs::write(&file, source).unwrap();
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I"]);
+    let output = compiler.arg(include).arg(file).output().expect("a C compiler is installed");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(errors) }
+}
+
+#[test]
+fn layouts_and_values_are_those_of_the_header() {
+    let asserts = asserts();
+    assert!(asserts.lines().count() > 40, "{asserts}");
+    compiles(&asserts).unwrap();
+}
+
+#[test]
+fn a_difference_would_be_noticed() {
+    let wrong = asserts().replace("SHADOW_COPY_SPLIT == 5", "SHADOW_COPY_SPLIT == 6");
+    let errors = compiles(&wrong).unwrap_err();
+    assert!(errors.contains("SHADOW_COPY_SPLIT is 5 in Rust"), "{errors}");
+}
