@@ -185,7 +185,11 @@ impl Bell {
     ) -> Result<T, TimedOut> {
         let [mut step, longest] = STEPS;
         loop {
-            self.state.store(ASLEEP, Relaxed); // S1
+            // S1. A store would do. But that a waker's late swap cannot come
+            // between it and the one before follows from a rule that loom does
+            // not know (what a swap reads and what it writes are neighbours in
+            // the order of the bell's values), and a swap costs nothing here.
+            self.state.swap(ASLEEP, Relaxed);
             // S2; partner: W2. A shared bell's wakers fence fully themselves,
             // and for that the fence within is enough.
             let certain = barrier::heavy() || self.is_shared();

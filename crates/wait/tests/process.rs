@@ -1,0 +1,275 @@
+//! What processes and filters do to a wait. Each scene runs in a process of its
+//! own, in which nothing has been decided yet: this program once more, for one
+//! test.
+#![cfg(not(loom))]
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_wait::{Bell, Policy, Sleep, Threshold, Waiter, barrier};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+const SCENE: &str = "KUMIKI_WAIT_TEST_SCENE";
+/// Longer than any scene takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Plays `scene` in a fresh process, which is this test with a variable set.
+fn in_a_process_of_its_own(test: &str, scene: fn()) {
+    if std::env::var_os(SCENE).is_some() {
+        scene();
+        // Not through the harness: under a filter it might not come to its end.
+        exit(0);
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(SCENE, test).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("{test} hangs");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert!(status.success(), "{test}: {status}");
+}
+
+fn exit(code: i32) -> ! {
+    // SAFETY: ends this process and nothing else.
+    unsafe { libc::_exit(code) }
+}
+
+/// Bell and word of each of two players.
+#[derive(Default)]
+struct Table {
+    bells: [Bell; 2],
+    words: [AtomicU32; 2],
+}
+
+impl Table {
+    const fn shared() -> Self {
+        Table { bells: [const { Bell::shared() }; 2], words: [const { AtomicU32::new(0) }; 2] }
+    }
+
+    /// Hands a number to and fro; every wait sleeps if it can. Now and then one
+    /// stays away for long enough.
+    fn play(&self, side: usize, rounds: u32) {
+        let mut waiter = sleeper();
+        for round in 1..=rounds {
+            if side == 1 {
+                self.wait(&mut waiter, side, round);
+            }
+            if round % 8 == 0 {
+                thread::sleep(Duration::from_micros(100));
+            }
+            self.words[1 - side].store(round, Release);
+            self.bells[1 - side].ring();
+            if side == 0 {
+                self.wait(&mut waiter, side, round);
+            }
+        }
+    }
+
+    fn wait(&self, waiter: &mut Waiter, side: usize, round: u32) {
+        let word = &self.words[side];
+        let ready = || (word.load(Acquire) >= round).then_some(());
+        waiter.wait(&self.bells[side], word, ready);
+    }
+
+    fn play_both(&self, rounds: u32) {
+        thread::scope(|threads| {
+            threads.spawn(|| self.play(1, rounds));
+            self.play(0, rounds);
+        });
+    }
+}
+
+fn sleeper() -> Waiter {
+    let policy =
+        Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() };
+    Waiter::new(&policy).unwrap()
+}
+
+/// Forks; the child does `part` and ends well.
+fn fork(part: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child runs only what this test wrote, and ends by `_exit`; the
+    // C library makes its allocator usable there.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(part));
+            exit(if done.is_ok() { 0 } else { 101 })
+        }
+        child => child,
+    }
+}
+
+fn ends_well(child: libc::pid_t) -> bool {
+    let mut status = 0;
+    // SAFETY: a child of ours, and an integer of ours to write to.
+    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+    waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[test]
+fn threads_of_a_forked_child_wait_and_are_woken() {
+    in_a_process_of_its_own("threads_of_a_forked_child_wait_and_are_woken", || {
+        // The parent has decided and has slept, with several threads.
+        Table::default().play_both(50);
+        let asymmetric = barrier::is_asymmetric();
+        let child = fork(|| {
+            assert_eq!(barrier::is_asymmetric(), asymmetric);
+            assert!(barrier::heavy());
+            Table::default().play_both(500);
+            // And a grandchild.
+            assert!(ends_well(fork(|| Table::default().play_both(50))));
+        });
+        Table::default().play_both(500);
+        assert!(ends_well(child));
+    });
+}
+
+#[test]
+fn processes_wait_for_each_other_in_shared_memory() {
+    in_a_process_of_its_own("processes_wait_for_each_other_in_shared_memory", || {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let bytes = size_of::<Table>();
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let memory =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::SHARED) };
+        let table = memory.unwrap().cast::<Table>();
+        // SAFETY: freshly mapped for this, page-aligned, and nobody else's yet.
+        unsafe { table.write(Table::shared()) };
+        // SAFETY: written above, never unmapped; all its fields are atomic.
+        let table = unsafe { &*table };
+        let child = fork(|| table.play(1, 500));
+        table.play(0, 500);
+        assert!(ends_well(child));
+    });
+}
+
+/// From now on this thread, and those it starts, get `action` for system call
+/// `number`.
+fn filter(number: libc::c_long, action: u32) {
+    let op = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+    let nr = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let mut program = [
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, nr, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 0, 1),
+        op(libc::BPF_RET | libc::BPF_K, action, 0, 0),
+        op(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let length = program.len() as u16;
+    let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    // SAFETY: changes only what this process may do from now on.
+    let promised = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(promised, 0);
+    let mode = libc::SECCOMP_MODE_FILTER;
+    // SAFETY: the kernel copies the program, which is as long as it says.
+    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) };
+    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+}
+
+const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+#[test]
+fn where_membarrier_is_forbidden_from_the_start_both_sides_fence() {
+    in_a_process_of_its_own(
+        "where_membarrier_is_forbidden_from_the_start_both_sides_fence",
+        || {
+            filter(libc::SYS_membarrier, REFUSE);
+            assert!(!barrier::is_asymmetric());
+            assert!(barrier::heavy());
+            Table::default().play_both(2000);
+        },
+    );
+}
+
+#[test]
+fn where_membarrier_is_forbidden_later_no_wake_is_lost() {
+    in_a_process_of_its_own("where_membarrier_is_forbidden_later_no_wake_is_lost", || {
+        if !barrier::is_asymmetric() {
+            eprintln!("skipped: this kernel or a filter around us refuses membarrier");
+            return;
+        }
+        filter(libc::SYS_membarrier, REFUSE);
+        assert!(barrier::is_asymmetric(), "a thread may be in a light fence: no way back");
+        assert!(!barrier::heavy());
+        Table::default().play_both(2000);
+        // A sleep that is longer than several of its steps, and its deadline.
+        let (bell, word) = (Bell::new(), AtomicU32::new(0));
+        let (begin, span) = (Instant::now(), Duration::from_millis(20));
+        let never = || None::<()>;
+        assert!(sleeper().wait_until(&bell, &word, begin + span, never).is_err());
+        assert!(begin.elapsed() >= span);
+    });
+}
+
+#[test]
+fn ringing_and_spinning_make_no_futex_call() {
+    in_a_process_of_its_own("ringing_and_spinning_make_no_futex_call", || {
+        const ROUNDS: u32 = 1000;
+        let policy = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+        let mut waiter = Waiter::new(&policy).unwrap();
+        static TABLE: Table =
+            Table { bells: [const { Bell::new() }; 2], words: [const { AtomicU32::new(0) }; 2] };
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        thread::spawn(|| {
+            let policy = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+            let mut waiter = Waiter::new(&policy).unwrap();
+            filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+            STARTED.store(1, Release);
+            for round in 1..=ROUNDS {
+                TABLE.wait(&mut waiter, 1, round);
+                TABLE.words[0].store(round, Release);
+                TABLE.bells[0].ring();
+            }
+            // Leaving the thread would make one.
+            loop {
+                thread::sleep(Duration::from_secs(1));
+            }
+        });
+        while STARTED.load(Acquire) == 0 {
+            thread::yield_now();
+        }
+        // From here on a futex call of either thread is death.
+        filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+        for round in 1..=ROUNDS {
+            TABLE.words[1].store(round, Release);
+            TABLE.bells[1].ring();
+            TABLE.wait(&mut waiter, 0, round);
+        }
+        exit(0);
+    });
+}
+
+#[test]
+fn the_filter_of_the_test_above_does_kill() {
+    let scene = || {
+        filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+        let (bell, word) = (Bell::new(), AtomicU32::new(0));
+        let soon = Instant::now() + Duration::from_millis(1);
+        let _ = sleeper().wait_until(&bell, &word, soon, || None::<()>);
+    };
+    let child = fork(scene);
+    assert!(!ends_well(child));
+}
+
+#[test]
+fn the_variable_is_heeded() {
+    in_a_process_of_its_own("the_variable_is_heeded", || {
+        // SAFETY: no other thread of this process reads the environment now.
+        unsafe { std::env::set_var("KUMIKI_WAIT", "futex") };
+        assert_eq!(Waiter::new(&Policy::default()).unwrap().sleep(), Sleep::Futex);
+        // SAFETY: as above.
+        unsafe { std::env::set_var("KUMIKI_WAIT", "nap") };
+        let error = Waiter::new(&Policy::default()).unwrap_err().to_string();
+        assert!(error.contains("KUMIKI_WAIT=nap"), "{error}");
+    });
+}
