@@ -12,7 +12,9 @@ mod debian;
 mod deny;
 mod layers;
 mod lint;
+mod loom;
 mod run;
+mod stress;
 mod test;
 
 #[derive(Parser)]
@@ -28,6 +30,14 @@ enum Chore {
     Test,
     /// Checks format, clippy, layers, documentation, licences
     Lint,
+    /// Checks the protocols between threads under every interleaving
+    Loom,
+    /// Does one thing so often that what is rare happens
+    Stress {
+        /// What to do
+        #[command(subcommand)]
+        name: stress::Name,
+    },
     /// Measures a part as a user runs it and checks what it promises
     Bench {
         /// What to measure
@@ -52,6 +62,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Test => test::test(),
         Chore::Lint => lint::lint(),
+        Chore::Loom => loom::loom(),
+        Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };

@@ -1,35 +1,40 @@
-//! `cargo xtask test`: every test of the workspace.
+//! `cargo xtask test`: every test of the workspace, and the models of its
+//! protocols.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 
-use crate::debian;
 use crate::run::{EVERYTHING, announce, cargo, text};
+use crate::{debian, loom};
 
 /// Installs what the tests need, runs them all, and prints a tally as the
 /// last line.
 pub(crate) fn test() -> Result<ExitCode> {
     debian::install(debian::TESTS)?;
 
+    // Without --no-fail-fast a failure would hide the programs after it.
+    let everything = EVERYTHING.iter();
+    let mut commands: Vec<Command> =
+        everything.map(|what| cargo(&format!("test {what} --locked --no-fail-fast"))).collect();
+    commands.extend(loom::commands()?);
     let mut tally = Tally::default();
-    let mut failed = false;
-    for what in EVERYTHING {
-        // Without --no-fail-fast a failure would hide the programs after it.
-        failed |= !run_tests(cargo(&format!("test {what} --locked --no-fail-fast")), &mut tally)?;
+    let mut good = true;
+    for command in &mut commands {
+        good &= tallied(command, &mut tally)?;
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs some tests, adds their summaries to the tally, says whether all is well.
-fn run_tests(mut command: Command, tally: &mut Tally) -> Result<bool> {
-    announce(&command);
+/// Runs tests, adds their summaries, and says whether all went well.
+fn tallied(command: &mut Command, tally: &mut Tally) -> Result<bool> {
+    announce(command);
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot run `{}`", text(&command)))?;
+        .with_context(|| format!("cannot run `{}`", text(command)))?;
     let stdout = child.stdout.take().expect("stdout was asked for");
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.context("output of the tests")?;
@@ -39,7 +44,7 @@ fn run_tests(mut command: Command, tally: &mut Tally) -> Result<bool> {
     }
     let status = child.wait().context("waiting for the tests")?;
     if !status.success() {
-        eprintln!("error: `{}` failed: {status}", text(&command));
+        eprintln!("error: `{}` failed: {status}", text(command));
     }
     Ok(status.success())
 }

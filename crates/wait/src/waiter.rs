@@ -7,6 +7,7 @@
 //!                                one: a millisecond
 //! ```
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::adapt::Adapt;
@@ -169,14 +170,15 @@ impl Waiter {
     ) -> Option<Result<T, TimedOut>> {
         let (mut spent, mut asked) = (0, 0);
         while spent < self.adapt.threshold() {
+            // The black boxes keep the compiler from writing `ready` out 64 times.
             if spent < self.tight {
-                for _ in 0..TIGHT_LOOKS {
+                for _ in 0..black_box(TIGHT_LOOKS) {
                     if let Some(value) = ready() {
                         return Some(Ok(self.has_spun(spent, value)));
                     }
                 }
             } else {
-                for _ in 0..PAUSED_LOOKS {
+                for _ in 0..black_box(PAUSED_LOOKS) {
                     if let Some(value) = ready() {
                         return Some(Ok(self.has_spun(spent, value)));
                     }

@@ -1,0 +1,30 @@
+//! `cargo xtask stress NAME`: one thing so often that what is rare happens.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::run::{cargo, run};
+
+/// Everything that can be stressed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Name {
+    /// Two threads wake each other while falling asleep; is a wake-up lost?
+    Wait {
+        /// How often
+        #[arg(long, default_value_t = 100_000_000)]
+        handoffs: u64,
+    },
+}
+
+/// Runs it in release form; what goes wrong is on stderr.
+pub(crate) fn stress(name: Name) -> Result<ExitCode> {
+    let words = match name {
+        Name::Wait { handoffs } => {
+            format!("--package kumiki-wait --example handoffs -- {handoffs}")
+        }
+    };
+    run(&mut cargo(&format!("run --quiet --release --locked {words}")))?;
+    Ok(ExitCode::SUCCESS)
+}
