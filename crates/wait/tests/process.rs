@@ -254,8 +254,9 @@ fn the_filter_of_the_test_above_does_kill() {
     let scene = || {
         filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
         let (bell, word) = (Bell::new(), AtomicU32::new(0));
-        let soon = Instant::now() + Duration::from_millis(1);
-        let _ = sleeper().wait_until(&bell, &word, soon, || None::<()>);
+        // Far enough not to pass before the sleep, and reached if nothing kills.
+        let later = Instant::now() + Duration::from_secs(5);
+        let _ = sleeper().wait_until(&bell, &word, later, || None::<()>);
     };
     let child = fork(scene);
     assert!(!ends_well(child));
