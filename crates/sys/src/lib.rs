@@ -64,6 +64,7 @@ compile_error!(
 );
 
 pub mod affinity;
+pub mod cache;
 pub mod clock;
 pub mod cpu;
 pub mod cpuset;
