@@ -91,6 +91,8 @@ pub struct Case {
     pub level: Level,
     /// Whether it needs [`Place::partner`].
     pub two_cpus: bool,
+    /// The cpu and the partner that it is about, whatever the run's place is.
+    pub cpus: Option<[usize; 2]>,
     /// Memory that the case asks for in the measuring process, bytes: not
     /// counted as the tool's own.
     pub asks_bytes: u64,
@@ -113,6 +115,7 @@ impl Case {
             bytes: 0,
             level: Level::Quick,
             two_cpus: false,
+            cpus: None,
             asks_bytes: 0,
             setup: Box::new(move |place| Ok(Box::new(setup(place)?))),
         }
@@ -133,6 +136,18 @@ impl Case {
     /// Needs a second cpu.
     pub fn two_cpus(mut self) -> Self {
         self.two_cpus = true;
+        self
+    }
+
+    /// Is about these two cpus: its place has them as cpu and partner.
+    pub fn between(mut self, cpu: usize, partner: usize) -> Self {
+        self.cpus = Some([cpu, partner]);
+        self.two_cpus()
+    }
+
+    /// Reports another unit than nanoseconds.
+    pub fn unit(mut self, unit: Unit) -> Self {
+        self.unit = unit;
         self
     }
 

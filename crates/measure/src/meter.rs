@@ -14,6 +14,9 @@ pub struct Sample {
     pub wall_ns: f64,
     /// Processor time, nanoseconds.
     pub cpu: CpuTime,
+    /// Energy, joules; 0 unless the workload reads a counter, for
+    /// [`Unit::Watts`](crate::schema::Unit::Watts).
+    pub joules: f64,
 }
 
 /// The clocks. Wall time is read innermost, so that reading processor time
@@ -43,7 +46,7 @@ impl Meter {
         let end = self.clock.end();
         let cpu = processor_time() - cpu;
         outcome?;
-        Ok(Sample { wall_ns: self.clock.ns(end.saturating_sub(start)), cpu })
+        Ok(Sample { wall_ns: self.clock.ns(end.saturating_sub(start)), cpu, ..Sample::default() })
     }
 }
 

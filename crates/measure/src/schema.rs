@@ -69,6 +69,13 @@ pub enum Unit {
     /// 10⁹ bytes a second; more is better.
     #[serde(rename = "GB/s")]
     GigabytesPerSecond,
+    /// Seconds of processor time a second, of all threads; less is better.
+    #[serde(rename = "cpu")]
+    Cpus,
+    /// Joules a second, of what the machine's energy counters cover; less is
+    /// better.
+    #[serde(rename = "W")]
+    Watts,
 }
 
 impl Unit {
@@ -77,12 +84,14 @@ impl Unit {
         match self {
             Unit::Nanoseconds => "ns",
             Unit::GigabytesPerSecond => "GB/s",
+            Unit::Cpus => "cpu",
+            Unit::Watts => "W",
         }
     }
 
     /// Whether a larger figure is a worse one.
     pub fn less_is_better(self) -> bool {
-        self == Unit::Nanoseconds
+        self != Unit::GigabytesPerSecond
     }
 }
 

@@ -209,7 +209,8 @@ pub(super) fn sample_in_child(
             let [wall_ns, children_ns] =
                 [0, 1].map(|word: usize| f64::from_bits(report[word].load(Ordering::Relaxed)));
             // Seen from the measuring process it is a child's time.
-            Ok(Sample { wall_ns, cpu: CpuTime { children_ns, ..CpuTime::default() } })
+            let cpu = CpuTime { children_ns, ..CpuTime::default() };
+            Ok(Sample { wall_ns, cpu, ..Sample::default() })
         }
         Ending::Failed(errno) => Err(Error::os(what, errno)),
         ending => Err(Error::Program { program: what.to_owned(), what: ending.to_string() }),
@@ -234,7 +235,7 @@ mod tests {
         let sample = sample_in_child("test", &meter(), |_| {
             let elsewhere = getpid() != here;
             let cpu = CpuTime { user_ns: 1.0, system_ns: 2.0, children_ns: 4.0 };
-            Ok(Sample { wall_ns: if elsewhere { 42.0 } else { 0.0 }, cpu })
+            Ok(Sample { wall_ns: if elsewhere { 42.0 } else { 0.0 }, cpu, ..Sample::default() })
         });
         let sample = sample.unwrap();
         assert_eq!(sample.wall_ns, 42.0);

@@ -86,6 +86,7 @@ impl Answer {
                 system_ns: ns(|u| u.system_us, |s| &s.own),
                 children_ns: ns(|u| u.user_us + u.system_us, |s| &s.children),
             },
+            ..Sample::default()
         }
     }
 }

@@ -119,7 +119,8 @@ struct State {
 }
 
 impl Sampler<'_> {
-    /// Measures `cases`; the calling thread is bound to the place's cpu meanwhile.
+    /// Measures `cases`; the calling thread is bound to the place's cpu meanwhile,
+    /// or to the cpu that a case is about.
     ///
     /// A case that fails is reported as skipped, with its error's text, and
     /// the rest goes on.
@@ -151,12 +152,14 @@ impl Sampler<'_> {
                 let left = to_come.min(self.settings.budget.saturating_sub(elapsed));
                 observer.progress(Progress { next: cases[i].name, elapsed, left });
                 peak.begin();
-                let visited = self.visit(&cases[i], &mut machine);
+                let visited = self.visit_where_due(&cases[i], &mut machine);
                 peak.end(cases[i].asks_bytes);
                 visits += 1;
                 match visited {
                     Ok(visit) => {
-                        observer.visited(&cases[i], pass, machine.cpus(&cases[i]), &visit)?;
+                        let cpus = cases[i].cpus.as_ref().map(<[usize; 2]>::as_slice);
+                        let cpus = cpus.unwrap_or(machine.cpus(&cases[i]));
+                        observer.visited(&cases[i], pass, cpus, &visit)?;
                         states[i].add(visit.samples, self.settings);
                     }
                     // A visit that a person's Ctrl-C broke is no fault of the case.
@@ -175,12 +178,23 @@ impl Sampler<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// A visit at the run's place, or at the case's own.
+    fn visit_where_due(&self, case: &Case, machine: &mut Watch) -> Result<Visit> {
+        let Some([cpu, partner]) = case.cpus else {
+            return self.visit(case, self.place, machine);
+        };
+        let _bound = kumiki_sys::affinity::bind(cpu)?;
+        let scratch = self.place.scratch.clone();
+        let place = Place { cpu, partner: Some(partner), scratch };
+        self.visit(case, &place, &mut Watch::new(&place)?)
+    }
+
     /// One visit with the cache-line round trip around it.
-    fn visit(&self, case: &Case, machine: &mut Watch) -> Result<Visit> {
+    fn visit(&self, case: &Case, place: &Place, machine: &mut Watch) -> Result<Visit> {
         let before = machine.round_trip_ns(self.meter);
         let visitor =
             Visitor { meter: self.meter, probe: machine.probe(case), length: self.settings.visit };
-        let mut visit = visitor.visit(case, self.place)?;
+        let mut visit = visitor.visit(case, place)?;
         visit.round_trip_before_ns = before;
         visit.round_trip_after_ns = machine.round_trip_ns(self.meter);
         if case.two_cpus {

@@ -12,7 +12,7 @@ use super::*;
 use crate::case::{Choice, Workload};
 use crate::error::Error;
 use crate::meter::Sample;
-use crate::schema::CpuTime;
+use crate::schema::{CpuTime, Unit};
 
 /// Says that an operation takes `ns` and the harness's share of it `overhead_ns`.
 struct Made {
@@ -34,11 +34,11 @@ impl Workload for Made {
         self.asked.set(self.asked.get().max(iterations));
         let n = iterations as f64;
         let cpu = CpuTime { user_ns: n, system_ns: 2.0 * n, children_ns: 3.0 * n };
-        Ok(Sample { wall_ns: self.ns * n, cpu })
+        Ok(Sample { wall_ns: self.ns * n, cpu, joules: 5e-9 * n })
     }
 
     fn overhead(&mut self, iterations: u64, _: &Meter) -> Result<Sample> {
-        Ok(Sample { wall_ns: self.overhead_ns * iterations as f64, cpu: CpuTime::default() })
+        Ok(Sample { wall_ns: self.overhead_ns * iterations as f64, ..Sample::default() })
     }
 
     fn max_batch(&self) -> Option<u64> {
@@ -435,4 +435,35 @@ proptest! {
             prop_assert!((sample - ns).abs() <= 1e-9 * ns, "{} for {}", sample, ns);
         }
     }
+}
+
+#[test]
+fn shares_of_time_need_no_subtraction() {
+    let made = || Made { overhead_ns: 9.0, ..Made::of(10.0) };
+    // 6 ns of processor time in 10 ns; 5 nJ in 10 ns.
+    for (unit, expected) in [(Unit::Cpus, 0.6), (Unit::Watts, 0.5)] {
+        let visit = visit_of(|case| case.unit(unit), made);
+        assert!(visit.samples.iter().all(|v| (v - expected).abs() < 1e-9), "{:?}", visit.samples);
+    }
+}
+
+#[test]
+fn a_case_about_two_cpus_is_measured_there() {
+    let allowed = affinity::current().unwrap();
+    let mut cpus = allowed.iter();
+    let (Some(a), Some(b)) = (cpus.next(), cpus.next()) else {
+        return eprintln!("skipped: this machine lends one cpu only");
+    };
+    let on = |place: &Place| {
+        assert_eq!(affinity::current().unwrap().to_string(), place.cpu.to_string());
+        Ok(Made::of((place.cpu * 1000 + place.partner.unwrap()) as f64))
+    };
+    let cases = [[a, b], [b, a]].map(|[x, y]| Case::new("made", "made up", on).between(x, y));
+    let (_, log) = run(&cases, &Settings { passes_at_most: 1, ..settings() });
+    for ((cpus, (.., visit)), [x, y]) in log.cpus.iter().zip(&log.visits).zip([[a, b], [b, a]]) {
+        assert_eq!(cpus, &[x, y]);
+        let expected = (x * 1000 + y) as f64;
+        assert!(visit.samples.iter().all(|ns| (ns - expected).abs() < 1e-6), "{:?}", visit.samples);
+    }
+    assert_eq!((log.visits.len(), log.skips.len()), (2, 0), "{:?}", log.skips);
 }

@@ -55,6 +55,9 @@ impl Visitor<'_> {
             .map(|sample| match case.unit {
                 Unit::Nanoseconds => ns(sample),
                 Unit::GigabytesPerSecond => case.bytes as f64 / ns(sample).max(SHORTEST_NS),
+                // Shares of the same time: there is nothing to subtract.
+                Unit::Cpus => (sample.cpu.total_ns() / sample.wall_ns.max(SHORTEST_NS)).max(0.0),
+                Unit::Watts => (sample.joules * 1e9 / sample.wall_ns.max(SHORTEST_NS)).max(0.0),
             })
             .collect();
         let operations = per * taken.len() as f64;

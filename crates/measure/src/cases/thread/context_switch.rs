@@ -122,7 +122,7 @@ impl Workload for Ring {
         let steps = self.pipes.len() as u64;
         let laps = iterations.div_ceil(steps);
         self.lap()?;
-        let Sample { wall_ns, cpu } =
+        let Sample { wall_ns, cpu, .. } =
             time_with(&self.peers, meter, || (0..laps).try_for_each(|_| self.lap()))?;
         // Whole laps only: more steps than asked for, so their share of it.
         let share = iterations as f64 / (laps * steps).max(1) as f64;
@@ -131,6 +131,6 @@ impl Workload for Ring {
             system_ns: cpu.system_ns * share,
             children_ns: cpu.children_ns * share,
         };
-        Ok(Sample { wall_ns: wall_ns * share, cpu })
+        Ok(Sample { wall_ns: wall_ns * share, cpu, ..Sample::default() })
     }
 }

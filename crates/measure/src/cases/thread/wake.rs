@@ -151,7 +151,8 @@ impl Workload for Calls {
             }
         }
         // The call does not block: it computes from its begin to its end.
-        Ok(Sample { wall_ns, cpu: CpuTime { system_ns: wall_ns, ..CpuTime::default() } })
+        let cpu = CpuTime { system_ns: wall_ns, ..CpuTime::default() };
+        Ok(Sample { wall_ns, cpu, ..Sample::default() })
     }
 
     fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
@@ -161,7 +162,7 @@ impl Workload for Calls {
             let end = clock.end();
             clock.ns(end.saturating_sub(start))
         };
-        Ok(Sample { wall_ns: (0..iterations).map(pair).sum(), cpu: CpuTime::default() })
+        Ok(Sample { wall_ns: (0..iterations).map(pair).sum(), ..Sample::default() })
     }
 
     fn max_batch(&self) -> Option<u64> {
