@@ -1,10 +1,10 @@
-//! Which cases a person asked for.
+//! Which cases a person asked for, of all that there are.
 
 use std::collections::HashSet;
 
 use anyhow::{Result, bail};
 use kumiki_measure::case::{Case, Choice, Level};
-use kumiki_measure::cases::{catalogue, check};
+use kumiki_measure::cases::check;
 
 use crate::args::Select;
 
@@ -23,6 +23,13 @@ pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
         check(&cases)?;
     }
     Ok(cases)
+}
+
+/// The operating system's own cases, then the papers' experiments.
+fn catalogue(choice: &Choice) -> Vec<Case> {
+    let mut cases = kumiki_measure::cases::catalogue(choice);
+    cases.extend(kumiki_experiments::catalogue(choice));
+    cases
 }
 
 fn filter(mut cases: Vec<Case>, filters: &[String]) -> Result<Vec<Case>> {

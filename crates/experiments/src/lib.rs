@@ -1,0 +1,94 @@
+//! The papers' experiments on the machine at hand: cases for
+//! [`kumiki_measure::sampler`] that use the higher parts of Kumiki.
+//!
+//! ```text
+//! kumiki measure shadow          kumiki_measure::sampler
+//!        │                               ▲
+//!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
+//!                                           .idle, .idle_power, .copy
+//! ```
+//!
+//! ```
+//! use kumiki_measure::case::{Choice, Level};
+//!
+//! let choice = Choice { level: Some(Level::Quick), sizes: None };
+//! let cases = kumiki_experiments::catalogue(&choice);
+//! assert!(cases.iter().any(|case| case.name == "shadow.null"));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod shadow;
+
+use kumiki_measure::case::{Case, Choice, Level};
+
+/// Every case that `choice` includes. The pairs of cpus, and whether energy is
+/// measured, depend on the machine and on what this process may use of it.
+pub fn catalogue(choice: &Choice) -> Vec<Case> {
+    let level = choice.level.unwrap_or(Level::Full);
+    shadow::cases(choice).into_iter().filter(|case| case.level <= level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use kumiki_measure::Error;
+    use kumiki_measure::case::Place;
+
+    use super::*;
+
+    fn at(level: Level) -> Vec<Case> {
+        catalogue(&Choice { level: Some(level), ..Choice::default() })
+    }
+
+    fn title(case: &Case) -> String {
+        format!("{} {:?}", case.name, case.params)
+    }
+
+    #[test]
+    fn a_name_and_its_parameters_are_one_row() {
+        let mut seen = HashSet::new();
+        for case in at(Level::Full) {
+            assert!(seen.insert(title(&case)), "twice: {}", title(&case));
+            assert!(!case.about.is_empty() && !case.about.contains('\n'), "{}", title(&case));
+        }
+    }
+
+    #[test]
+    fn a_shorter_run_is_part_of_a_longer_one() {
+        let rows = |level| -> Vec<String> { at(level).iter().map(title).collect() };
+        let (quick, default, full) = (rows(Level::Quick), rows(Level::Default), rows(Level::Full));
+        assert!(quick.len() < default.len() && default.len() < full.len());
+        assert!(quick.iter().all(|row| default.contains(row)));
+        assert!(default.iter().all(|row| full.contains(row)));
+    }
+
+    #[test]
+    fn chosen_sizes_replace_the_sweeps_own() {
+        let sizes = Some(vec![12_288, 0, 12_288]);
+        let cases = catalogue(&Choice { level: Some(Level::Default), sizes });
+        let copies: Vec<_> = cases.iter().filter(|case| case.name == "shadow.copy").collect();
+        assert!(copies.iter().all(|case| case.params["bytes"] == 12_288_u64.into()));
+        assert_eq!(copies.len(), 7);
+    }
+
+    #[test]
+    fn without_a_second_cpu_what_needs_one_is_skipped_by_type() {
+        let place = Place { cpu: 0, partner: None, scratch: std::env::temp_dir() };
+        let mut seen = HashSet::new();
+        for case in at(Level::Full).iter().filter(|case| case.two_cpus) {
+            match (case.setup)(&place) {
+                Err(Error::Unsupported { feature, .. }) => {
+                    assert_eq!(feature, "a second cpu", "{}", title(case));
+                }
+                Err(error) => panic!("{}: {error}", title(case)),
+                Ok(_) => panic!("{} runs on one", title(case)),
+            }
+            seen.insert(case.name);
+        }
+        for name in ["shadow.null", "shadow.threshold", "shadow.idle", "shadow.copy"] {
+            assert!(seen.contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The figures of Hori et al., "An Ultra-light Thread Library Using Hardware
+//! Synchronization" (2011): Table 1, Table 2, Figures 5, 6, 8 and 13.
+
+mod copy;
+mod energy;
+mod idle;
+mod null;
+mod pair;
+mod threshold;
+
+use kumiki_measure::case::{Case, Choice, Place, Workload};
+use kumiki_measure::meter::{Meter, Sample};
+use kumiki_measure::{Error, Result};
+use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+
+/// Polls without PAUSE before a hand-over that takes long polls kindly.
+const TIGHT_POLLS: u32 = 4096;
+/// Forks before a sample.
+const AWAKE: u32 = 4;
+
+pub(crate) fn cases(choice: &Choice) -> Vec<Case> {
+    let mut cases = null::cases();
+    cases.extend(threshold::cases());
+    cases.extend(pair::cases());
+    cases.extend(idle::cases());
+    cases.extend(copy::cases(choice));
+    cases
+}
+
+/// The calling thread with a helper on the place's other cpu.
+struct Helped {
+    shadow: Shadow,
+    // After the shadow, which gives the thread the cpus back that it found.
+    _cpus: Widened,
+}
+
+impl Helped {
+    fn new(place: &Place, policy: Policy) -> Result<Self> {
+        let partner = partner(place)?;
+        let cpus = Widened::to([place.cpu, partner])?;
+        let builder = Builder::new().main_cpu(place.cpu).helper_cpu(partner).share();
+        let shadow = builder.policy(policy).create().map_err(refused)?;
+        Ok(Helped { shadow, _cpus: cpus })
+    }
+
+    /// As a program does it: the join takes back what the helper is slow to
+    /// begin.
+    #[inline(always)]
+    fn fork_join(&mut self) {
+        // Nothing does not panic.
+        let _ = self.shadow.scope(|scope| scope.fork(|| ()).join());
+    }
+
+    /// Fork and join where only the helper may run the job, however long it
+    /// takes to come.
+    #[inline(always)]
+    fn hand_over(&mut self) {
+        self.shadow.scope(|scope| {
+            let job = scope.fork(|| ());
+            let mut polls = 0;
+            while !job.is_finished() {
+                polls += 1;
+                if polls > TIGHT_POLLS {
+                    std::hint::spin_loop();
+                }
+            }
+            let _ = job.join();
+        });
+    }
+}
+
+/// An operation again and again, with the helper awake when the clock starts.
+struct Hot<F>(Helped, F);
+
+impl<F: FnMut(&mut Helped)> Workload for Hot<F> {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        let Hot(helped, operation) = self;
+        // The first one may wake it, at many times the price.
+        (0..AWAKE).for_each(|_| operation(helped));
+        meter.time(|| {
+            (0..iterations).for_each(|_| operation(helped));
+            Ok(())
+        })
+    }
+}
+
+/// The place's other cpu.
+fn partner(place: &Place) -> Result<usize> {
+    let needs = "allow at least two cpus (taskset, cgroup cpuset)";
+    place.partner.ok_or_else(|| Error::unsupported("a second cpu", needs))
+}
+
+/// The sampler binds the thread to one cpu; a shadow chooses among those that
+/// its maker may use. Gives the former cpus back on drop.
+struct Widened(CpuSet);
+
+impl Widened {
+    fn to(cpus: [usize; 2]) -> Result<Self> {
+        let former = affinity::current()?;
+        affinity::set(&CpuSet::from_iter(cpus))?;
+        Ok(Widened(former))
+    }
+}
+
+impl Drop for Widened {
+    fn drop(&mut self) {
+        // What it had a moment ago; there is nothing to do about a refusal.
+        let _ = affinity::set(&self.0);
+    }
+}
+
+/// What the machine lacks stays that, so that the case is skipped by type.
+fn refused(error: kumiki_shadow::Error) -> Error {
+    match error {
+        kumiki_shadow::Error::Sys(error) => error.into(),
+        error => Error::Invalid(format!("no shadow thread: {error}")),
+    }
+}
+
+/// A policy that differs from the default in its threshold.
+fn waiting(threshold: Threshold) -> Policy {
+    Policy { threshold, ..Policy::default() }
+}

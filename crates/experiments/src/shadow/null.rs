@@ -1,0 +1,116 @@
+//! Table 1: a thread that does nothing, from its start to its end.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::thread::{self, JoinHandle};
+
+use kumiki_measure::case::{Case, Each, Place};
+use kumiki_measure::{Error, Result};
+use kumiki_shadow::{Policy, Threshold};
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+
+use super::{Helped, Hot, partner, waiting};
+
+const ABOUT: &str = "a thread on the other cpu that does nothing, from start to end: a shadow \
+                     that spins, one that may sleep (two_phase), a parked thread, a new thread";
+
+pub(super) fn cases() -> Vec<Case> {
+    let shadow = |way, policy| {
+        let setup = move |place: &Place| Ok(Hot(Helped::new(place, policy)?, Helped::fork_join));
+        Case::new("shadow.null", ABOUT, setup).with("way", way).two_cpus()
+    };
+    let parked = Case::new("shadow.null", ABOUT, |place| {
+        let parked = Parked::start(partner(place)?)?;
+        Ok(Each(move || parked.run()))
+    });
+    let std_thread = Case::new("shadow.null", ABOUT, |place| {
+        let cpu = partner(place)?;
+        Ok(Each(move || create_and_join(cpu)))
+    });
+    vec![
+        shadow("spin", waiting(Threshold::Infinite)),
+        shadow("two_phase", Policy::default()),
+        parked.with("way", "park").two_cpus(),
+        std_thread.with("way", "std_thread").two_cpus(),
+    ]
+}
+
+fn create_and_join(cpu: usize) -> Result<()> {
+    // The bare call: checking what came of it would be in the figure.
+    let work = move || affinity::request(None, &CpuSet::from_iter([cpu]));
+    let thread = thread::Builder::new().spawn(work);
+    let thread = thread.map_err(|error| Error::os("start a thread", error))?;
+    let bound = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    bound.map_err(|error| Error::os(format!("bind a thread to cpu {cpu}"), error))
+}
+
+const IDLE: u32 = 0;
+const REQUEST: u32 = 1;
+const QUIT: u32 = 2;
+
+/// A thread that sleeps by [`thread::park`] between requests.
+struct Parked {
+    state: Arc<AtomicU32>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Parked {
+    fn start(cpu: usize) -> Result<Self> {
+        let state = Arc::new(AtomicU32::new(REQUEST));
+        let (its, main) = (Arc::clone(&state), thread::current());
+        let serve = move || {
+            // Where it is refused the figure is that of a thread beside its
+            // maker; the sampler has tried both cpus before.
+            let _bound = affinity::bind(cpu);
+            loop {
+                match its.load(Acquire) {
+                    QUIT => return,
+                    REQUEST => {
+                        // Release: partner is the load in `answered`.
+                        its.store(IDLE, Release);
+                        main.unpark();
+                    }
+                    _ => thread::park(),
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("parked".into()).spawn(serve);
+        let thread = thread.map_err(|error| Error::os("start a thread", error))?;
+        let parked = Parked { state, thread: Some(thread) };
+        // It answers its first request when it is bound.
+        parked.answered();
+        Ok(parked)
+    }
+
+    fn run(&self) -> Result<()> {
+        self.tell(REQUEST);
+        self.answered();
+        Ok(())
+    }
+
+    fn tell(&self, state: u32) {
+        // Release: partner is the helper's load.
+        self.state.store(state, Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    fn answered(&self) {
+        while self.state.load(Acquire) != IDLE {
+            thread::park();
+        }
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        self.tell(QUIT);
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that could panic.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Figures 5 and 6: fork and join for every pair of cpus, with a helper that
+//! spins and with one that sleeps. The paper's sleep is monitor/mwait; here it
+//! is the best that a program may use (UMWAIT, MWAITX, else futex).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kumiki_measure::Result;
+use kumiki_measure::case::{Case, Level, Place, Workload};
+use kumiki_measure::meter::{Meter, Sample};
+use kumiki_shadow::Threshold;
+use kumiki_shadow::copy::Pair as _;
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::topology::{Relation, Topology};
+
+use super::{Helped, Hot, waiting};
+
+const ABOUT: &str = "fork and join of nothing on every pair of cpus (of many cpus some of each \
+                     relation), with a helper that spins and with one that sleeps at once";
+
+/// Cpus up to which a run of a level has every pair; 64 would have 4032.
+const ALL_UP_TO: [(Level, usize); 3] = [(Level::Quick, 2), (Level::Default, 8), (Level::Full, 16)];
+/// Pairs of each relation that it has beyond that.
+const SOME: [(Level, usize); 3] = [(Level::Quick, 1), (Level::Default, 8), (Level::Full, 32)];
+
+/// Until the helper sleeps, at most; a sleep in the processor does not show.
+const ASLEEP_WITHIN: Duration = Duration::from_micros(100);
+/// From there until it is within the kernel.
+const SETTLE: Duration = Duration::from_micros(20);
+
+pub(super) fn cases() -> Vec<Case> {
+    let (Ok(topology), Ok(allowed)) = (Topology::read(), affinity::current()) else {
+        return Vec::new();
+    };
+    let pairs = pairs(&topology, &allowed);
+    pairs.into_iter().flat_map(|(pair, level)| [spin(pair, level), sleep(pair, level)]).collect()
+}
+
+/// Pairs of main thread's and helper's cpu with the shortest run that has them.
+fn pairs(topology: &Topology, allowed: &CpuSet) -> Vec<([usize; 2], Level)> {
+    let cpus = allowed.intersection(topology.online());
+    let mut by_relation: BTreeMap<Relation, Vec<[usize; 2]>> = BTreeMap::new();
+    for main in cpus.iter() {
+        for helper in cpus.iter().filter(|&helper| helper != main) {
+            by_relation.entry(topology.relation(main, helper)).or_default().push([main, helper]);
+        }
+    }
+    let mut pairs = Vec::new();
+    for group in by_relation.values() {
+        for (i, &pair) in group.iter().enumerate() {
+            let levels = ALL_UP_TO.iter().zip(SOME);
+            let first = levels.filter(|((_, all), (_, some))| {
+                cpus.len() <= *all || is_among(i, group.len(), *some)
+            });
+            pairs.extend(first.map(|((level, _), _)| (pair, *level)).next());
+        }
+    }
+    pairs.sort();
+    pairs
+}
+
+/// Whether the `i`-th of `len` is among `some` of them, evenly apart.
+fn is_among(i: usize, len: usize, some: usize) -> bool {
+    let at = |i: usize| i * some.min(len) / len;
+    i == 0 || at(i) != at(i - 1)
+}
+
+fn case<W: Workload + 'static>(
+    [main, helper]: [usize; 2],
+    level: Level,
+    wait: &str,
+    setup: impl Fn(&Place) -> Result<W> + 'static,
+) -> Case {
+    let case = Case::new("shadow.pair", ABOUT, setup).between(main, helper).level(level);
+    case.with("main_cpu", main).with("helper_cpu", helper).with("wait", wait)
+}
+
+fn spin(pair: [usize; 2], level: Level) -> Case {
+    case(pair, level, "spin", |place| {
+        Ok(Hot(Helped::new(place, waiting(Threshold::Infinite))?, Helped::fork_join))
+    })
+}
+
+fn sleep(pair: [usize; 2], level: Level) -> Case {
+    case(pair, level, "sleep", |place| {
+        Ok(Asleep(Helped::new(place, waiting(Threshold::Ticks(0)))?))
+    })
+}
+
+/// A helper that sleeps before each request.
+struct Asleep(Helped);
+
+impl Asleep {
+    fn fall_asleep(&self) {
+        let give_up = Instant::now() + ASLEEP_WITHIN;
+        while self.0.shadow.wake_ticks() == 0 && Instant::now() < give_up {
+            std::hint::spin_loop();
+        }
+        let settled = Instant::now() + SETTLE;
+        while Instant::now() < settled {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Workload for Asleep {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        one_by_one(iterations, || {
+            self.fall_asleep();
+            meter.time(|| {
+                self.0.hand_over();
+                Ok(())
+            })
+        })
+    }
+
+    fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        one_by_one(iterations, || meter.time(|| Ok(())))
+    }
+}
+
+/// Adds up what is timed one by one.
+fn one_by_one(iterations: u64, mut one: impl FnMut() -> Result<Sample>) -> Result<Sample> {
+    let mut sum = Sample::default();
+    for _ in 0..iterations {
+        let sample = one()?;
+        sum.wall_ns += sample.wall_ns;
+        sum.cpu.user_ns += sample.cpu.user_ns;
+        sum.cpu.system_ns += sample.cpu.system_ns;
+        sum.cpu.children_ns += sample.cpu.children_ns;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A machine of packages of so many cores with two hardware threads each, a
+    /// node and a level-3 cache a package, in sysfs' formats.
+    fn machine(packages: usize, cores: usize) -> (Topology, CpuSet) {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: String, content: String| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content + "\n").unwrap();
+        };
+        let half = packages * cores;
+        for name in ["online", "possible", "present"] {
+            put(format!("cpu/{name}"), format!("0-{}", 2 * half - 1));
+        }
+        for package in 0..packages {
+            let (a, b) = (package * cores, package * cores + cores - 1);
+            let cpus = format!("{a}-{b},{}-{}", a + half, b + half);
+            put(format!("node/node{package}/cpulist"), cpus.clone());
+            for core in a..=b {
+                for cpu in [core, core + half] {
+                    let cpu = format!("cpu/cpu{cpu}");
+                    put(format!("{cpu}/topology/physical_package_id"), package.to_string());
+                    put(format!("{cpu}/topology/core_id"), core.to_string());
+                    let siblings = format!("{core},{}", core + half);
+                    put(format!("{cpu}/topology/core_cpus_list"), siblings);
+                    let cache = format!("{cpu}/cache/index3");
+                    put(format!("{cache}/level"), "3".into());
+                    put(format!("{cache}/type"), "Unified".into());
+                    put(format!("{cache}/shared_cpu_list"), cpus.clone());
+                }
+            }
+        }
+        let topology = Topology::read_from(root.path()).unwrap();
+        let online = topology.online().clone();
+        assert_eq!(online.len(), 2 * half);
+        (topology, online)
+    }
+
+    fn until(pairs: &[([usize; 2], Level)], level: Level) -> Vec<[usize; 2]> {
+        pairs.iter().filter(|(_, first)| *first <= level).map(|(pair, _)| *pair).collect()
+    }
+
+    #[test]
+    fn a_small_machine_has_every_pair_both_ways() {
+        let (topology, cpus) = machine(1, 1);
+        assert_eq!(pairs(&topology, &cpus), [([0, 1], Level::Quick), ([1, 0], Level::Quick)]);
+        let (topology, cpus) = machine(2, 2);
+        let pairs = pairs(&topology, &cpus);
+        assert_eq!(pairs.len(), 8 * 7);
+        assert_eq!(until(&pairs, Level::Default).len(), 8 * 7);
+        // A sibling, a cache's other core, another package.
+        assert_eq!(until(&pairs, Level::Quick).len(), 3);
+    }
+
+    #[test]
+    fn of_a_large_machine_each_relation_has_some() {
+        let (topology, cpus) = machine(2, 64);
+        let pairs = pairs(&topology, &cpus);
+        for (level, some) in [(Level::Quick, 1), (Level::Default, 8), (Level::Full, 32)] {
+            let taken = until(&pairs, level);
+            for relation in [Relation::Sibling, Relation::Cache { level: 3 }, Relation::Remote] {
+                let related = |pair: &&[usize; 2]| topology.relation(pair[0], pair[1]) == relation;
+                let count = taken.iter().filter(related).count();
+                assert!(count >= some, "{level:?} {relation:?}: {count}");
+            }
+            assert!(taken.len() <= 3 * 2 * some, "{level:?}: {}", taken.len());
+        }
+        // Spread over the machine, not the first cpus alone.
+        let mains: std::collections::BTreeSet<_> =
+            until(&pairs, Level::Default).into_iter().map(|[main, _]| main).collect();
+        assert!(mains.len() > 4 && mains.iter().any(|main| *main > 128), "{mains:?}");
+    }
+
+    #[test]
+    fn cpus_that_are_not_allowed_are_in_no_pair() {
+        let (topology, _) = machine(1, 4);
+        let pairs = pairs(&topology, &"2,5".parse().unwrap());
+        assert_eq!(until(&pairs, Level::Full), [[2, 5], [5, 2]]);
+        assert!(pairs.len() == 2 && pairs_of_one(&topology).is_empty());
+    }
+
+    fn pairs_of_one(topology: &Topology) -> Vec<([usize; 2], Level)> {
+        pairs(topology, &"3".parse().unwrap())
+    }
+}
