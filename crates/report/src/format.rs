@@ -60,6 +60,9 @@ fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
             -3..0 => (1e3, "MB/s"),
             _ => (1e6, "kB/s"),
         },
+        Unit::Cpus => (1.0, "cpu"),
+        Unit::Watts if value != 0.0 && exponent(value) < 0 => (1e3, "mW"),
+        Unit::Watts => (1.0, "W"),
         Unit::Nanoseconds if value == 0.0 || !value.is_finite() => (1.0, "ns"),
         Unit::Nanoseconds => match exponent(value) {
             ..3 => (1.0, "ns"),
@@ -132,6 +135,7 @@ pub fn param(name: &str, value: &Value) -> String {
             other => format!("touch {other}"),
         },
         ("cpu", Value::Word(word)) => format!("{word} cpu"),
+        ("way", Value::Word(word)) => word.replace('_', " "),
         ("huge", Value::Flag(true)) => "huge pages".to_owned(),
         ("huge", Value::Flag(false)) => "ordinary pages".to_owned(),
         ("bytes", Value::Number(n)) => bytes(*n),
@@ -141,6 +145,7 @@ pub fn param(name: &str, value: &Value) -> String {
             let text = match name.rsplit_once('_') {
                 Some((_, "bytes")) => bytes(*n),
                 Some((_, "ns")) => time(*n as f64),
+                Some((_, "ticks")) => format!("{}{THIN}ticks", count(*n)),
                 _ => count(*n),
             };
             format!("{} {text}", words(name))
@@ -175,7 +180,8 @@ fn said(params: &Params, without_zeros: bool) -> String {
 
 /// A parameter's name as words, without the unit that its values carry.
 pub fn words(name: &str) -> String {
-    name.trim_end_matches("_bytes").trim_end_matches("_ns").replace('_', " ")
+    let name = name.trim_end_matches("_bytes").trim_end_matches("_ns");
+    name.trim_end_matches("_ticks").replace('_', " ")
 }
 
 #[cfg(test)]
@@ -226,6 +232,10 @@ mod tests {
         assert_eq!(plain(&interval([980.0, 1020.0], Unit::Nanoseconds)), "[0.980, 1.02] µs");
         assert_eq!(plain(&interval([7.7, 7.9], Unit::GigabytesPerSecond)), "[7.70, 7.90] GB/s");
         assert_eq!(plain(&quantity(0.0125, Unit::GigabytesPerSecond)), "12.5 MB/s");
+        assert_eq!(plain(&quantity(0.00412, Unit::Cpus)), "0.00412 cpu");
+        assert_eq!(plain(&interval([0.5, 1.0], Unit::Cpus)), "[0.500, 1.00] cpu");
+        assert_eq!(plain(&quantity(0.25, Unit::Watts)), "250 mW");
+        assert_eq!(plain(&quantity(0.0, Unit::Watts)), "0 W");
         assert_eq!(plain(&quantity(5.05e-5, Unit::GigabytesPerSecond)), "50.5 kB/s");
     }
 
@@ -250,6 +260,9 @@ mod tests {
         assert_eq!(param("huge", &Value::from(false)), "ordinary pages");
         assert_eq!(param("working_set", &Value::from("hot")), "working set hot");
         assert_eq!(plain(&param("processes", &Value::Number(20_000))), "processes 20 000");
+        assert_eq!(plain(&param("threshold_ticks", &100u64.into())), "threshold 100 ticks");
+        assert_eq!(param("threshold_ticks", &"infinite".into()), "threshold infinite");
+        assert_eq!(param("way", &"block_256".into()), "block 256");
         assert_eq!(plain(&param("asked_ns", &Value::Number(50_000))), "asked 50.0 µs");
     }
 

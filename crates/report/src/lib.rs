@@ -31,6 +31,7 @@ pub mod format;
 mod machine;
 mod render;
 mod rows;
+mod shadow;
 mod tables;
 pub mod verdict;
 

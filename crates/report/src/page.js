@@ -33,6 +33,10 @@
   const size = (bytes) => scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
   const time = (seconds) => scaled(seconds * 1e9, 1000, ["ns", "µs", "ms", "s"]);
   const rate = (value) => scaled(value * 1e6, 1000, ["kB/s", "MB/s", "GB/s"]);
+  const texts = {
+    ns: time, "GB/s": rate, cpu: (value) => scaled(value, Infinity, ["cpu"]),
+    W: (value) => scaled(value * 1e3, 1000, ["mW", "W"]),
+  };
 
   // Multiples of a power of two; on a logarithmic axis powers of two.
   const sizes = ({ type, range: [low, high] }, most) => {
@@ -75,7 +79,7 @@
   });
   const retick = (chart) => {
     const { xaxis, yaxis } = chart._fullLayout;
-    const value = chart.dataset.unit === "ns" ? time : rate;
+    const value = texts[chart.dataset.unit];
     const room = (axis, pixels) => Math.max(2, Math.floor(axis._length / pixels));
     const change = {};
     const setValues = (name, axis, pixels) => {

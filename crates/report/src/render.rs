@@ -6,7 +6,7 @@ use plotly::Plot;
 
 use crate::figures::{self, Figure, Group, Line};
 use crate::format::{bytes, interval, number, time};
-use crate::{machine, rows, tables, verdict};
+use crate::{machine, rows, shadow, tables, verdict};
 
 /// Lets the page load nothing, not even if a text in it tried to.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
@@ -93,11 +93,16 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
     for (group, id, title) in [
         (Group::Paper, "figures", "The paper’s six figures"),
         (Group::Beyond, "more-figures", "Beyond the paper"),
+        (Group::Shadow, "shadow", "Shadow threads (Hori et al.)"),
         (Group::Other, "other-figures", "More sizes"),
     ] {
         let own: Vec<_> = figures.iter().filter(|f| f.group == group).collect();
-        if !own.is_empty() {
-            add(id, title, figure_group(group, &own));
+        let tables = match group {
+            Group::Shadow => each(&shadow::tables),
+            _ => html! {},
+        };
+        if !own.is_empty() || !tables.0.is_empty() {
+            add(id, title, html! { (tables) (figure_group(group, &own)) });
         }
     }
     if many {
@@ -195,7 +200,9 @@ fn figure_group(group: Group, figures: &[&Figure]) -> Markup {
                  here. Bars are 95 % confidence intervals, hollow points were disturbed. Drag to \
                  zoom, double-click to go back, click a name to hide its line." }
         }
-        noscript { p.warning { "The charts need JavaScript. The tables hold every figure they show." } }
+        @if !figures.is_empty() {
+            noscript { p.warning { "The charts need JavaScript. The tables hold every figure they show." } }
+        }
         div.figures { @for figure in figures { (one_figure(figure)) } }
     }
 }

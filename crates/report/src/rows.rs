@@ -3,7 +3,7 @@
 use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 /// Parts in the order of the page: a case's first word, and its heading.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("process", "Processes"),
     ("memory", "Memory"),
     ("signal", "Signals"),
@@ -11,6 +11,7 @@ const PARTS: [(&str, &str); 7] = [
     ("ipc", "Communication between processes"),
     ("thread", "Threads and scheduling"),
     ("entry", "Entering the kernel"),
+    ("shadow", "Shadow threads"),
 ];
 
 /// The rows of one part, case by case.

@@ -38,7 +38,7 @@ impl Sentence {
 
 /// Every sentence that the result can say, the most general first.
 pub fn sentences(results: &Results) -> Vec<Sentence> {
-    let say: [fn(&Results) -> Option<Sentence>; 14] = [
+    let say: [fn(&Results) -> Option<Sentence>; 17] = [
         system_call,
         clock,
         page_fault,
@@ -53,6 +53,9 @@ pub fn sentences(results: &Results) -> Vec<Sentence> {
         thread,
         signal,
         file,
+        shadow,
+        idle_helper,
+        shadow_copy,
     ];
     say.iter().filter_map(|sentence| sentence(results)).collect()
 }
@@ -208,4 +211,50 @@ fn file(r: &Results) -> Option<Sentence> {
     let depth = |row: &&Row| rows::number(&row.params, "depth");
     let row = find(r, "file.open_close", &[]).min_by_key(depth)?;
     Some(Sentence::of_row(row, "A file is opened and closed in ", "."))
+}
+
+/// Fork and join to a helper, awake and asleep.
+fn shadow(r: &Results) -> Option<Sentence> {
+    let row = ["two_phase", "spin"]
+        .iter()
+        .find_map(|way| row(r, "shadow.null", &[("way", (*way).into())]))?;
+    let mut after = String::new();
+    if let (Some(ratio), Some(ns)) = (rows::round_trips(row), row.round_trip_ns) {
+        after += &format!(", {} the raw cache-line round trip of {}", times(ratio), time(ns));
+    }
+    let asleep = [("wait", "sleep".into())];
+    if let Some(asleep) = find(r, "shadow.pair", &asleep).find(|pair| pair.cpus == row.cpus) {
+        after += &format!("; with a helper that must be woken first {}", time(asleep.median));
+    }
+    if let Some(thread) = self::row(r, "shadow.null", &[("way", "std_thread".into())]) {
+        after += &format!("; a new thread takes {}", time(thread.median));
+    }
+    let before = "Fork and join to a shadow thread on the nearest cpu take ";
+    Some(Sentence::of_row(row, before, after + "."))
+}
+
+fn idle_helper(r: &Results) -> Option<Sentence> {
+    let wait = |word: &str| row(r, "shadow.idle", &[("threshold_ticks", word.into())]);
+    let row = wait("adaptive")?;
+    let after = match wait("infinite") {
+        Some(spins) => {
+            format!(" while it waits, one that only spins {}.", quantity(spins.median, spins.unit))
+        }
+        None => " while it waits.".to_owned(),
+    };
+    Some(Sentence::of_row(row, "A shadow thread takes ", after))
+}
+
+fn shadow_copy(r: &Results) -> Option<Sentence> {
+    let copies = |way: &str| {
+        find(r, "shadow.copy", &[("way", way.into())]).max_by_key(|row| rows::size(row))
+    };
+    let (auto, libc) = (copies("auto")?, copies("libc")?);
+    let bytes = bytes(rows::size(auto));
+    if rows::size(libc) != rows::size(auto) {
+        return None;
+    }
+    let after = format!(", by the C library alone at {}.", quantity(libc.median, libc.unit));
+    let before = format!("With a shadow thread {bytes} that are in no cache are copied at ");
+    Some(Sentence::of_row(auto, before, after))
 }

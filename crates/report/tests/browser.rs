@@ -263,6 +263,8 @@ fn it_fits_and_is_readable(page: &Open, name: &str) {
                 "#fork-data .xtick text",
                 "#fork-data button.line",
                 "#fork-data .ytitle, #fork-data .xtitle",
+                ".compact .quiet",
+                "#shadow-idle .xtick text",
             ] {
                 let contrast = page.number(&format!("({CONTRAST})({text:?})"));
                 assert!(contrast >= 4.5, "{text} in {theme}: contrast {contrast:.2}");

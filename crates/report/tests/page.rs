@@ -96,6 +96,47 @@ fn every_figure_of_the_paper_is_there_and_captioned() {
 }
 
 #[test]
+fn the_shadow_papers_tables_and_figures_are_there() {
+    let mut r = full("host", 1.0);
+    let html = page(&[r.clone()]).replace('\u{202f}', " ");
+    let figure = |html: &str, id: &str| -> String {
+        // Tables are there once for each result: they have no anchor.
+        let names = ["id", "data-figure"].map(|name| format!("<figure {name}=\"{id}\">"));
+        let at = names.iter().find_map(|name| html.find(name)).unwrap_or_else(|| panic!("no {id}"));
+        html[at..at + html[at..].find("</figure>").expect("it ends")].to_owned()
+    };
+    for (id, texts) in [
+        // Kumiki's figure, as a multiple of the round trip, and the paper's.
+        ("shadow-null", ["Table 1", "<b>323 ns</b>", "1.04 ×", "23.6 µs"]),
+        ("shadow-threshold", ["Table 2", "threshold 10 000 ticks", "infinite", "1.03 µs"]),
+        ("shadow-pair-spin", ["Figure 5", "318 ns", "668 ns", "2.15 ×"]),
+        ("shadow-pair-sleep", ["Figure 6", "41.0 µs", "cpu 3", "132 ×"]),
+        ("shadow-idle", ["Figure 8", "processor time a second", "no energy counter", "\"cpu\""]),
+        ("shadow-copy", ["Figure 13", "block 256", "libc", "auto"]),
+    ] {
+        let figure = figure(&html, id);
+        for text in texts {
+            assert!(figure.contains(text), "{id}: no {text:?} in {figure}");
+        }
+    }
+    assert!(!html.contains("some pairs of each relation"));
+    // Where energy was counted, it is shown, and said.
+    for i in 0..r.rows.len() {
+        if r.rows[i].case == "shadow.idle" {
+            let mut power = r.rows[i].clone();
+            power.case = "shadow.idle_power".to_owned();
+            power.unit = kumiki_measure::schema::Unit::Watts;
+            r.rows.push(power);
+        }
+    }
+    r.rows.retain(|row| row.params.get("helper_cpu") != Some(&3u64.into()));
+    let html = page(&[r]);
+    let idle = figure(&html, "shadow-idle");
+    assert!(idle.contains("energy counters tell") && idle.contains("data-unit=\"W\""), "{idle}");
+    assert!(html.contains("some pairs of each relation"));
+}
+
+#[test]
 fn lines_that_differ_in_touch_begin_at_the_row_of_size_zero() {
     let html = page(&[full("host", 1.0)]);
     let at = html.find("<figure id=\"fork-data\">").expect("the figure");

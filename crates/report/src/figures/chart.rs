@@ -102,11 +102,11 @@ fn plain(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Values for an axis: seconds or GB/s.
+/// Values for an axis: seconds, or the unit itself.
 fn on_axis(value: f64, unit: Unit) -> f64 {
     match unit {
         Unit::Nanoseconds => value * 1e-9,
-        Unit::GigabytesPerSecond => value,
+        Unit::GigabytesPerSecond | Unit::Cpus | Unit::Watts => value,
     }
 }
 
@@ -203,6 +203,7 @@ pub(super) fn lines(axes: &Axes, series: &[Series]) -> String {
 }
 
 /// Values of ways, one below the other; `ways` names each place from the top.
+/// Times are far apart: their axis is logarithmic.
 pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
     let ways: Vec<String> = ways.iter().map(|way| plain(way)).collect();
     let mut plot = Plot::new();
@@ -228,5 +229,5 @@ pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
         .auto_margin(true);
     let height = 60 + 26 * ways.len();
     let layout = layout().height(height);
-    finish(plot, layout.x_axis(axis(true)).y_axis(places))
+    finish(plot, layout.x_axis(axis(unit == Unit::Nanoseconds)).y_axis(places))
 }

@@ -63,7 +63,7 @@ const COMMON: Known = Known {
 const PAPER: Known = Known { group: Group::Paper, ..COMMON };
 
 /// All of them.
-pub(super) const KNOWN: [Known; 15] = [
+pub(super) const KNOWN: [Known; 16] = [
     Known {
         id: "fork-data",
         title: "fork against initialised data",
@@ -205,6 +205,18 @@ pub(super) const KNOWN: [Known; 15] = [
         axis: "message",
         unit: Unit::GigabytesPerSecond,
         caption: "Messages in a row, one way, to another cpu.",
+        log: [true, true],
+        ..COMMON
+    },
+    Known {
+        id: "shadow-copy",
+        title: "copying with a shadow thread",
+        cases: |case| case == "shadow.copy",
+        axis: "bytes copied",
+        unit: Unit::GigabytesPerSecond,
+        group: Group::Shadow,
+        caption: "Figure 13 of Hori et al., and auto. Source and destination are in no cache, \
+                  their pages are mapped, and the helper spins; libc is one cpu alone.",
         log: [true, true],
         ..COMMON
     },

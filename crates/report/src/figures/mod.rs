@@ -4,6 +4,7 @@
 mod chart;
 mod dots;
 mod known;
+mod shadow;
 mod sweep;
 
 use kumiki_measure::schema::{Results, Slope, Unit};
@@ -17,6 +18,8 @@ pub(crate) enum Group {
     Paper,
     /// What the paper had no room for, chosen by us.
     Beyond,
+    /// Of Hori et al.'s paper on shadow threads.
+    Shadow,
     /// Every other case that was measured at several sizes.
     Other,
 }
@@ -64,6 +67,7 @@ impl Line {
 pub(crate) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
     let mut figures = sweep::figures(results, names);
     figures.extend(dots::figures(results, names));
+    figures.extend(shadow::idle(results, names));
     figures.sort_by_key(|figure| figure.group as u8);
     figures
 }

@@ -144,6 +144,7 @@ pub fn full(host: &str, factor: f64) -> Results {
     communication(&mut r);
     threads(&mut r);
     rest(&mut r);
+    shadows(&mut r);
     for row in &mut r.rows {
         row.ci = row.ci.map(|end| end * factor);
         for value in [&mut row.median, &mut row.p99, &mut row.min] {
@@ -245,6 +246,55 @@ fn threads(r: &mut Results) {
         }
     }
     r.rows.push(row("thread.nanosleep", params([("asked_ns", 1000u64.into())]), 61e3));
+}
+
+fn shadows(r: &mut Results) {
+    let mut add = |case: &str, all: Params, median: f64| {
+        r.rows.push(crossing(row(&format!("shadow.{case}"), all, median)));
+        r.rows.len() - 1
+    };
+    for (way, ns) in [("spin", 318.0), ("two_phase", 323.0), ("park", 62e3), ("std_thread", 83e3)] {
+        add("null", params([("way", way.into())]), ns);
+    }
+    let thresholds = [0, 100, 10_000, 1_000_000, 100_000_000].map(Value::Number);
+    let thresholds = thresholds.into_iter().chain(["adaptive".into(), "infinite".into()]);
+    let costs = [(61e3, 0.0004), (58e3, 0.0004), (325.0, 0.0005), (324.0, 0.004), (323.0, 0.38)];
+    let costs = costs.into_iter().chain([(322.0, 0.0006), (319.0, 1.0)]);
+    let mut idle = Vec::new();
+    for (threshold, (ns, cpu)) in thresholds.zip(costs) {
+        add("threshold", params([("threshold_ticks", threshold.clone())]), ns);
+        idle.push(add("idle", params([("threshold_ticks", threshold)]), cpu));
+    }
+    let cpus = 4u64;
+    for (main, helper) in (0..cpus * cpus).map(|i| (i / cpus, i % cpus)).filter(|(a, b)| a != b) {
+        let near = if main / 2 == helper / 2 { 1.0 } else { 2.1 };
+        for (wait, ns) in [("spin", 318.0), ("sleep", 41e3)] {
+            let cpu = [("main_cpu", main.into()), ("helper_cpu", helper.into())];
+            let mut all = params(cpu);
+            all.insert("wait".to_owned(), wait.into());
+            add("pair", all, ns * near);
+        }
+    }
+    let mut copies = Vec::new();
+    let ways = ["libc", "prefetch", "block_256", "block_1024", "block_4096", "split", "auto"];
+    for (way, rate) in ways.into_iter().zip([7.0, 8.0, 7.1, 8.2, 12.0, 13.0, 17.0]) {
+        for bytes in [4 * KIB, 64 * KIB, MIB, 16 * MIB] {
+            let half_rate_at = if way == "libc" { 2e3 } else { 4e4 };
+            let rate = rate * bytes as f64 / (bytes as f64 + half_rate_at);
+            let all = params([("way", way.into()), ("bytes", bytes.into())]);
+            copies.push(add("copy", all, rate));
+        }
+    }
+    idle.into_iter().for_each(|i| r.rows[i].unit = Unit::Cpus);
+    copies.into_iter().for_each(|i| r.rows[i].unit = Unit::GigabytesPerSecond);
+    let pairs = r.rows.iter_mut().filter(|row| row.case == "shadow.pair");
+    for row in pairs {
+        let cpu = |name: &str| match row.params[name] {
+            Value::Number(cpu) => cpu as usize,
+            _ => unreachable!("made just now"),
+        };
+        row.cpus = vec![cpu("main_cpu"), cpu("helper_cpu")];
+    }
 }
 
 fn rest(r: &mut Results) {
