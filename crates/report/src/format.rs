@@ -154,6 +154,12 @@ pub fn param(name: &str, value: &Value) -> String {
     }
 }
 
+/// One parameter's value in words, for a column that names the parameter.
+pub fn value(name: &str, value: &Value) -> String {
+    let whole = param(name, value);
+    whole.strip_prefix(&format!("{} ", words(name))).map(str::to_owned).unwrap_or(whole)
+}
+
 /// Parameters in words, apart by middle dots. Where a case has several sizes,
 /// those of zero go without saying, and so do ordinary pages.
 pub fn params(params: &Params) -> String {
@@ -262,6 +268,9 @@ mod tests {
         assert_eq!(plain(&param("processes", &Value::Number(20_000))), "processes 20 000");
         assert_eq!(plain(&param("threshold_ticks", &100u64.into())), "threshold 100 ticks");
         assert_eq!(param("threshold_ticks", &"infinite".into()), "threshold infinite");
+        assert_eq!(value("threshold_ticks", &"infinite".into()), "infinite");
+        assert_eq!(plain(&value("threshold_ticks", &100u64.into())), "100 ticks");
+        assert_eq!(value("way", &"two_phase".into()), "two phase");
         assert_eq!(param("way", &"block_256".into()), "block 256");
         assert_eq!(plain(&param("asked_ns", &Value::Number(50_000))), "asked 50.0 µs");
     }

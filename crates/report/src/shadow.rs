@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use kumiki_measure::schema::{Results, Row, Value};
+use kumiki_measure::schema::{Results, Row};
 use maud::{Markup, html};
 
 use crate::format::{self, interval, quantity, time, times};
@@ -76,10 +76,8 @@ fn table(
     }
     let raw = raw(&rows);
     let scale = Scale::of(&rows, raw);
-    let name = |row: &Row| match row.params.get(param) {
-        Some(value @ Value::Number(_)) => format::param(param, value),
-        Some(value) => value.to_string().replace('_', " "),
-        None => String::new(),
+    let name = |row: &Row| {
+        row.params.get(param).map(|value| format::value(param, value)).unwrap_or_default()
     };
     let published = |row: &Row| {
         let value = row.params.get(param)?.to_string();

@@ -47,14 +47,14 @@ pub(super) fn idle(results: &[Results], names: &[String]) -> Option<Figure> {
             }
         }
     }
-    let ways: Vec<String> = thresholds.iter().map(|t| format::param(THRESHOLD, t)).collect();
+    let ways: Vec<String> = thresholds.iter().map(|t| format::value(THRESHOLD, t)).collect();
     Some(Figure {
         id: "shadow-idle".to_owned(),
         group: Group::Shadow,
         title: "what waiting costs".to_owned(),
         caption: format!(
             "Figure 8 of Hori et al., who took the cores' temperature. A helper is left alone for \
-             100 ms at a time: it spins until its threshold, then it sleeps. {measure}."
+             100 ms at a time: it spins until its threshold (at the left), then it sleeps. {measure}."
         ),
         kind: "ways",
         unit,
