@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use kumiki_sys::affinity::{self, Bound};
 use kumiki_sys::topology::Relation;
-use kumiki_wait::{Policy, Sleep, TimedOut, Waiter, barrier};
+use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
 use crate::channel::Channel;
 use crate::cpus::Pair;
@@ -70,10 +70,19 @@ impl Builder {
     /// to wait that this machine lacks.
     pub fn create(self) -> Result<Shadow> {
         let pair = Pair::take(&affinity::current()?, self.main, self.helper, self.share)?;
+        measure_sleep(&self.policy);
         let bound = affinity::bind(pair.main)?;
         let mut shadow = Shadow::beside(pair, &self.policy)?;
         shadow._bound = Some(bound);
         Ok(shadow)
+    }
+}
+
+/// Has the cost of a sleep measured, once in a process, while this thread may
+/// still use several cpus: on one alone a wake is much cheaper than across.
+pub(crate) fn measure_sleep(policy: &Policy) {
+    if policy.threshold == Threshold::Adaptive {
+        kumiki_wait::sleep_cost_ticks();
     }
 }
 

@@ -9,7 +9,7 @@ use kumiki_wait::Policy;
 
 use crate::cpus::Pair;
 use crate::error::Result;
-use crate::shadow::Shadow;
+use crate::shadow::{Shadow, measure_sleep};
 
 /// Chunks for each member: enough that a member that lost its cpu for a while
 /// does not hold up the rest, few enough that taking one costs nothing.
@@ -52,6 +52,7 @@ impl Team {
     /// # Errors
     /// As [`Team::create`].
     pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
+        measure_sleep(policy);
         let allowed = affinity::current()?;
         let mut main = None;
         let mut shadows = Vec::new();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use kumiki_sys::futex::{self, Scope};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
+use crate::barrier;
 use crate::machine::Machine;
 use crate::ticks::Ticks;
 
@@ -20,6 +21,10 @@ const ROUNDS: usize = 9;
 const SETTLE: Duration = Duration::from_micros(150);
 /// No round is begun after this.
 const PATIENCE: Duration = Duration::from_millis(4);
+/// Heavy fences that are measured; the least counts.
+const FENCES: usize = 3;
+/// Tells the measured thread to end.
+const OVER: u32 = u32::MAX;
 /// What is believed, microseconds. Less than the first no sleep costs; more
 /// than the last says that the machine was busy with something else.
 const SANE_US: [u64; 2] = [1, 250];
@@ -30,14 +35,15 @@ const ASSUMED_US: u64 = 50;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// From the waker's last instruction before its call to the sleeper's
-    /// first after it.
+    /// first after it, and the heavy fence before the sleep.
     pub(crate) sleep: u64,
     pub(crate) microsecond: u64,
 }
 
 /// What sleeping and being woken costs here, in ticks of the time stamp counter
 /// (nanoseconds where that is not trustworthy): the time from a store and a
-/// futex wake until the sleeper runs on another cpu, the lower quartile of nine.
+/// futex wake until the sleeper runs on another cpu, the lower quartile of nine,
+/// and the heavy fence that precedes a sleep, which interrupts that cpu.
 ///
 /// Measured at the first call in a process, with a thread that lives for it, in
 /// 2 to 5 ms; kept between 1 and 250 µs. The sleeper runs on another cpu that
@@ -67,25 +73,27 @@ pub(crate) fn cost() -> Cost {
 
 fn measure(ticks: Ticks) -> Cost {
     let (begin, first) = (Instant::now(), ticks.now());
-    let mut sleeps = wakes(ticks);
+    let (mut sleeps, fence) = wakes(ticks);
     // Where nothing was measured this makes the span long enough for the rate.
     thread::sleep(Duration::from_millis(1).saturating_sub(begin.elapsed()));
     let (us, elapsed) = (begin.elapsed().as_micros() as u64, ticks.now().wrapping_sub(first));
-    judge(&mut sleeps, elapsed / us.max(1))
+    judge(&mut sleeps, fence, elapsed / us.max(1))
 }
 
-fn judge(sleeps: &mut [u64], microsecond: u64) -> Cost {
+fn judge(sleeps: &mut [u64], fence: u64, microsecond: u64) -> Cost {
     // A tick is never longer than a microsecond, whatever the clocks say.
     let microsecond = microsecond.max(1);
     sleeps.sort_unstable();
     let quartile = sleeps.get(sleeps.len() / 4).copied();
     let [least, most] = SANE_US.map(|us| us * microsecond);
-    let sleep = quartile.unwrap_or(ASSUMED_US * microsecond).clamp(least, most);
+    let sleep = quartile.unwrap_or(ASSUMED_US * microsecond).saturating_add(fence);
+    let sleep = sleep.clamp(least, most);
     Cost { sleep, microsecond }
 }
 
-/// Puts a thread to sleep and wakes it, and says how long each wake took.
-fn wakes(ticks: Ticks) -> Vec<u64> {
+/// Puts a thread to sleep and wakes it, and says how long each wake took, and a
+/// heavy fence while that thread runs.
+fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
     let (round, woken, at) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
     let partner = partner();
     let sleeper = || {
@@ -104,7 +112,12 @@ fn wakes(ticks: Ticks) -> Vec<u64> {
             at.store(ticks.now(), Relaxed);
             woken.store(expected + 1, Release);
         }
+        // Awake while the fences are measured.
+        while round.load(Acquire) != OVER {
+            std::hint::spin_loop();
+        }
     };
+    let mut fence = u64::MAX;
     let mut taken = Vec::with_capacity(ROUNDS);
     thread::scope(|threads| {
         let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned());
@@ -128,8 +141,14 @@ fn wakes(ticks: Ticks) -> Vec<u64> {
                 taken.push(at.load(Relaxed).wrapping_sub(start));
             }
         }
+        for _ in 0..FENCES {
+            let start = ticks.now();
+            barrier::heavy();
+            fence = fence.min(ticks.now().wrapping_sub(start));
+        }
+        round.store(OVER, Release);
     });
-    taken
+    (taken, if fence == u64::MAX { 0 } else { fence })
 }
 
 /// A cpu other than the caller's for the sleeper.
@@ -162,15 +181,16 @@ mod tests {
     fn sleeps_are_really_slept() {
         let ticks = Ticks::of(Machine::this());
         // The machine may be busy for one attempt, not for all.
-        assert!((0..20).any(|_| !wakes(ticks).is_empty()));
+        assert!((0..20).any(|_| !wakes(ticks).0.is_empty()));
     }
 
     #[test]
     fn the_lower_quartile_counts_within_limits() {
-        let sleep = |mut sleeps: Vec<u64>| judge(&mut sleeps, 1000).sleep;
+        let sleep = |mut sleeps: Vec<u64>| judge(&mut sleeps, 0, 1000).sleep;
         assert_eq!(sleep(vec![90_000, 5_000_000, 60_000, 70_000]), 70_000);
         assert_eq!(sleep(vec![5_000_000]), 250_000);
         assert_eq!(sleep(vec![3]), 1_000);
         assert_eq!(sleep(vec![]), 50_000);
+        assert_eq!(judge(&mut [60_000], 8_000, 1000).sleep, 68_000, "the fence is part of it");
     }
 }
