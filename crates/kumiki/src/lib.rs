@@ -1,12 +1,13 @@
 //! Takes the operating system off the critical path of a many-core Linux
 //! machine. Each part works alone and is a feature of this crate; a program
-//! links only the parts it names. Today that is [`measure`], which says what
-//! the operating system costs here, and [`sys`], the ground all parts stand on.
+//! links only the parts it names:
 //!
 //! ```text
 //!   kumiki ── measure   sampler, statistics, the operating system's own cases
 //!     │          │      feature "measure" (default); feature "store" adds an
 //!     │          │      embedded database of results
+//!     ├── shadow ┤      a helper thread beside you; feature "shadow"
+//!     ├── wait ──┤      spin, then sleep; feature "wait"
 //!     └── sys ◄──┘      cpus, clocks, futex, shared memory
 //! ```
 //!
@@ -29,4 +30,8 @@
 
 #[cfg(feature = "measure")]
 pub use kumiki_measure as measure;
+#[cfg(feature = "shadow")]
+pub use kumiki_shadow as shadow;
 pub use kumiki_sys as sys;
+#[cfg(feature = "wait")]
+pub use kumiki_wait as wait;
