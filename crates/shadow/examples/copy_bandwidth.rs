@@ -16,7 +16,6 @@
 //! again, five times at most. The helper spins; one empty fork comes before
 //! each copy, and its time is the last line.
 
-use std::arch::x86_64::{_mm_clflush, _mm_mfence};
 use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -25,6 +24,7 @@ use std::{env, hint, thread};
 
 use kumiki_shadow::copy::{Method, Pair, copy, stream};
 use kumiki_sys::affinity;
+use kumiki_sys::cache::evict;
 use kumiki_sys::shm::{Anon, Huge, Populate};
 use kumiki_sys::topology::Topology;
 
@@ -215,15 +215,6 @@ impl Pools {
         let from = unsafe { std::slice::from_raw_parts(self.from.as_ptr().wrapping_add(at), size) };
         (to, from)
     }
-}
-
-fn evict(bytes: &[u8]) {
-    for line in bytes.chunks(64) {
-        // SAFETY: SSE2 is part of x86-64, and the address is readable.
-        unsafe { _mm_clflush(line.as_ptr()) };
-    }
-    // SAFETY: as above.
-    unsafe { _mm_mfence() };
 }
 
 fn ns_of(work: impl FnOnce()) -> f64 {

@@ -1,8 +1,9 @@
 //! What decides between the ways to copy, measured on this machine.
 
-use std::arch::x86_64::{_mm_clflush, _mm_lfence, _mm_mfence, _rdtsc};
+use std::arch::x86_64::{_mm_lfence, _rdtsc};
 use std::hint::black_box;
 
+use kumiki_sys::cache::evict;
 use kumiki_sys::topology::Topology;
 
 use super::Pair;
@@ -109,18 +110,6 @@ fn cold_pieces() -> (u64, u64) {
 fn median(mut ticks: Vec<u64>) -> u64 {
     ticks.sort_unstable();
     ticks[ticks.len() / 2]
-}
-
-/// Removes `bytes` from all caches.
-fn evict(bytes: &[u8]) {
-    const LINE: usize = 64;
-    for line in bytes.chunks(LINE) {
-        // SAFETY: SSE2 is part of x86-64, and the address is that of readable
-        // memory.
-        unsafe { _mm_clflush(line.as_ptr()) };
-    }
-    // SAFETY: as above. Orders the evictions before the loads that follow.
-    unsafe { _mm_mfence() };
 }
 
 /// Bytes of the largest data cache that the cpus of one core have to
