@@ -3,9 +3,10 @@
 //!
 //! The main thread follows a chain of records scattered over memory and works on
 //! each; the helper follows the same chain ahead of it, so that the records are
-//! in a cache that both share when the main thread comes. It pays where the two
-//! share a core or a cache, and where the work hides the way to memory only in
-//! part.
+//! in a cache near the main thread when it comes. It pays where the two share a
+//! core (SMT). Between two cores of which each has a second-level cache of its
+//! own a line must still travel: on the one machine of that kind where this was
+//! run, that took as long as coming from memory, and nothing was gained.
 
 use std::hint::black_box;
 use std::time::Instant;
