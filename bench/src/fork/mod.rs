@@ -1,5 +1,6 @@
 //! Subjects that fork a job to a helper and join it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -72,6 +73,31 @@ pub(crate) trait Fork {
         let (a, b) = self.split(|| sum(mine), || sum(others));
         a + b
     }
+}
+
+/// [`Fork::both`] of a subject whose main takes jobs back that have not begun:
+/// main stays away until the other has run.
+#[inline]
+pub(crate) fn forced<S: Fork, A: Send, B: Send>(
+    subject: &mut S,
+    main: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    let done = AtomicBool::new(false);
+    subject.split(
+        || {
+            let a = main();
+            while !done.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            a
+        },
+        || {
+            let b = other();
+            done.store(true, Ordering::Release);
+            b
+        },
+    )
 }
 
 /// Asked for again and again before a subject counts as ready.

@@ -1,9 +1,8 @@
 //! oneTBB: `parallel_invoke` within an arena of two threads.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Fork;
+use super::{Fork, forced};
 use crate::job::lend;
 use crate::pair::Pair;
 
@@ -33,22 +32,7 @@ impl Fork for OneTbb {
         main: impl FnOnce() -> A + Send,
         other: impl FnOnce() -> B + Send,
     ) -> (A, B) {
-        let done = AtomicBool::new(false);
-        self.split(
-            || {
-                let a = main();
-                // Else main would take `other` back at once.
-                while !done.load(Ordering::Acquire) {
-                    std::hint::spin_loop();
-                }
-                a
-            },
-            || {
-                let b = other();
-                done.store(true, Ordering::Release);
-                b
-            },
-        )
+        forced(self, main, other)
     }
 
     fn split<A: Send, B: Send>(

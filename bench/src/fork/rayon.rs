@@ -1,11 +1,9 @@
 //! rayon, with main as one of the two workers of its pool.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use anyhow::Result;
 use rayon::ThreadPool;
 
-use super::Fork;
+use super::{Fork, forced};
 use crate::pair::Pair;
 use crate::stopwatch::Stopwatch;
 
@@ -18,14 +16,6 @@ fn pool(pair: Pair) -> Result<ThreadPool> {
     };
     let builder = rayon::ThreadPoolBuilder::new().num_threads(2).use_current_thread();
     Ok(builder.start_handler(bind).build()?)
-}
-
-/// Waits for what is not on this thread any more.
-#[inline]
-fn until(done: &AtomicBool) {
-    while !done.load(Ordering::Acquire) {
-        std::hint::spin_loop();
-    }
 }
 
 /// `rayon::join`.
@@ -46,20 +36,7 @@ impl Fork for RayonJoin {
         main: impl FnOnce() -> A + Send,
         other: impl FnOnce() -> B + Send,
     ) -> (A, B) {
-        let done = AtomicBool::new(false);
-        rayon::join(
-            || {
-                let a = main();
-                // Else main would take `other` back at once.
-                until(&done);
-                a
-            },
-            || {
-                let b = other();
-                done.store(true, Ordering::Release);
-                b
-            },
-        )
+        forced(self, main, other)
     }
 
     fn split<A: Send, B: Send>(
@@ -89,19 +66,7 @@ impl Fork for RayonScope {
         main: impl FnOnce() -> A + Send,
         other: impl FnOnce() -> B + Send,
     ) -> (A, B) {
-        let done = AtomicBool::new(false);
-        self.split(
-            || {
-                let a = main();
-                until(&done);
-                a
-            },
-            || {
-                let b = other();
-                done.store(true, Ordering::Release);
-                b
-            },
-        )
+        forced(self, main, other)
     }
 
     fn split<A: Send, B: Send>(

@@ -160,7 +160,11 @@ impl Shadow {
     /// A shadow without a helper: every job runs in the calling thread, when it
     /// is joined. For machines with one cpu, and to compare.
     pub fn inline() -> Shadow {
-        let waiter = Waiter::new(&Policy::default()).expect("the default policy is always there");
+        // It never waits: nothing to choose, to read from the environment or to
+        // measure.
+        let never =
+            Policy { threshold: Threshold::Infinite, sleep: Sleep::Futex, ..Policy::default() };
+        let waiter = Waiter::new(&never).expect("every machine has futexes");
         Shadow::new(Arc::new(Channel::new()), None, waiter)
     }
 

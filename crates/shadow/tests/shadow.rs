@@ -155,6 +155,19 @@ fn cpus_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn without_a_helper_the_environment_does_not_matter() {
+    const CHILD: &str = "KUMIKI_TEST_INLINE";
+    if std::env::var_os(CHILD).is_some() {
+        assert_eq!(Shadow::inline().both(|| 1, || 2), (1, 2));
+        return;
+    }
+    let name = "without_a_helper_the_environment_does_not_matter";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", name]).env(CHILD, "1").env("KUMIKI_WAIT", "no such way");
+    assert!(child.status().unwrap().success());
+}
+
+#[test]
 fn a_shadow_gives_its_cpus_back() {
     let before = kumiki_sys::affinity::current().unwrap();
     for _ in 0..20 {
