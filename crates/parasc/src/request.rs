@@ -1,0 +1,47 @@
+//! One system call as data.
+
+use kumiki_sys::syscall::MAX_ARGS;
+
+/// What a call contends on in the kernel: two calls on one place wait for each
+/// other there (reads through one open file description for its position,
+/// changes in one directory for its lock), and running them side by side makes
+/// them slower, not faster.
+///
+/// Any number that differs between places; equal numbers are taken for one
+/// place. It decides speed only, never what is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Place(pub u64);
+
+impl Place {
+    /// Nothing is known.
+    pub const NONE: Place = Place(0);
+}
+
+/// One system call: its number, its arguments, what it contends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Number of the system call, of x86-64's table.
+    pub sysnum: u16,
+    /// How many arguments count, 0 to 6.
+    pub args_num: u16,
+    /// The arguments; those from `args_num` on are not looked at.
+    pub args: [u64; MAX_ARGS],
+    /// What the call contends on.
+    pub place: Place,
+}
+
+impl Request {
+    /// Call `sysnum` with `args`; more than six do not compile.
+    pub fn new<const N: usize>(sysnum: libc::c_long, args: [u64; N]) -> Self {
+        const { assert!(N <= MAX_ARGS, "a system call takes at most six arguments") };
+        let mut all = [0; MAX_ARGS];
+        all[..N].copy_from_slice(&args);
+        Request { sysnum: sysnum as u16, args_num: N as u16, args: all, place: Place::NONE }
+    }
+
+    /// The same call, said to contend on `place`.
+    #[must_use]
+    pub fn at(self, place: Place) -> Self {
+        Request { place, ..self }
+    }
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR Apache-2.0 OR MIT */
+/*
+ * Parallel system calls: the memory that requesting and processing threads share.
+ *
+ *   area                                    lane
+ *   +----------------------------+          +----------------------------+
+ *   | parasc_area, 128 bytes     |          | parasc_lane, 64 bytes      |
+ *   | first word: termination    |          | what has been published    |
+ *   +----------------------------+          +----------------------------+
+ *   | lane 0: open to any thread |          | slot 0, 64 bytes           |
+ *   | lane 1 ...                 |          | slot 1 ...                 |
+ *   +----------------------------+          +----------------------------+
+ *
+ * Source: Nakamura, "Parallelising system calls by shared memory", 2018,
+ * section 3.2 and table 1. All words are in the machine's byte order, all
+ * places are multiples of 64 bytes from the area's start, and the area starts
+ * at a multiple of 64 bytes.
+ *
+ * A slot changes its owner by its status, and by nothing else:
+ *
+ *   from        to          by                                  order
+ *   FREE        REQUESTING  a requesting thread, compare and swap  acquire
+ *   REQUESTING  REQUEST     the same thread, the slot is filled    release
+ *   REQUESTING  SUCCESS/ERROR  the same thread makes the call itself  release
+ *   REQUEST     PROCESSING  who executes it, compare and swap      acquire
+ *   PROCESSING  SUCCESS/ERROR  who has executed it                 release
+ *   REQUEST     ERROR       who ends the area (-ECANCELED)         release
+ *   SUCCESS/ERROR  FREE or REQUESTING  a requesting thread, result taken  release
+ *
+ * Who wins the swap from REQUEST to PROCESSING executes the call, once.
+ */
+#ifndef KUMIKI_UAPI_PARASC_H
+#define KUMIKI_UAPI_PARASC_H
+
+#include <linux/types.h>
+
+#define PARASC_MAGIC 0x63617270u /* "prac" */
+#define PARASC_VERSION 1
+
+#define PARASC_MAX_ARGS 6
+#define PARASC_MAX_LANES 64
+#define PARASC_MAX_LANE_SLOTS 4096
+
+enum parasc_status {
+	PARASC_FREE = 0,
+	PARASC_REQUESTING = 1,
+	PARASC_REQUEST = 2,
+	PARASC_PROCESSING = 3,
+	PARASC_SUCCESS = 4,
+	PARASC_ERROR = 5,
+};
+
+/* One system call. */
+struct parasc_slot {
+	__u32 status; /* enum parasc_status */
+	__u16 sysnum; /* number of the system call, of this machine's table */
+	__u16 args_num; /* 0..PARASC_MAX_ARGS; more is answered with -EINVAL */
+	__u64 args[PARASC_MAX_ARGS];
+	__s64 ret_val; /* what the call returned: a result or -errno */
+};
+
+/* The first two lines of the area. */
+struct parasc_area {
+	__u32 terminate; /* not 0: processing threads return */
+	__u32 magic;
+	__u32 version;
+	__u32 lanes; /* 1..PARASC_MAX_LANES */
+	__u32 lane_slots; /* slots of each lane, 1..PARASC_MAX_LANE_SLOTS */
+	__u32 reserved0[11];
+	__u64 open_lanes; /* bit i: lane i may hold requests */
+	__u32 posted; /* grows with each wake-up: look at all slots of lane 0 */
+	__u32 reserved1[13];
+};
+
+/*
+ * What the requesting thread says about its lane. Only where to look: slots
+ * below `published` may be in REQUEST, from `claimed` upward nobody has said yet
+ * that he will look. Packed into one word, so that both change together.
+ */
+struct parasc_lane {
+	__u64 claim; /* claimed in the low half, published in the high one */
+	__u64 reserved[7];
+};
+
+#endif /* KUMIKI_UAPI_PARASC_H */
