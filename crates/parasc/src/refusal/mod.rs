@@ -1,0 +1,202 @@
+//! Calls that a processing thread must not make for another thread.
+//!
+//! A processing thread shares nearly everything with the thread that asks:
+//! memory, descriptors, working directory, signal handlers, limits. What a
+//! thread has for itself is another one there: its id, signals, credentials,
+//! schedule, registers, stack. A call on those would silently hit the wrong
+//! thread, or end the processing thread; each such call is refused, with the
+//! reason ([`refusal_of`]). The requesting thread can make them itself.
+//!
+//! ```text
+//!   sysnum ──► one bit a number ──0──► allowed (nearly every request ends here)
+//!                    │1
+//!                    ▼
+//!              rules of the number ── one holds ──► refused: which call, when, why
+//!                                  └─ none ───────► allowed with these arguments
+//! ```
+//!
+//! What numbers and arguments cannot show is up to whoever makes the request:
+//! - names and files that mean the calling thread: `/proc/thread-self`, a `0`
+//!   written to `cgroup.threads`, `tasks` or `set_ftrace_pid`;
+//! - a read of a signalfd takes the signals of the reading thread;
+//! - memory under a protection key: the rights are the thread's (pkeys(7)), and
+//!   the processing thread may lack them (`EFAULT`);
+//! - `SIGPIPE`, `SIGXFSZ` and other signals that a call brings upon its caller
+//!   come to the processing thread, which has them blocked: the error (`EPIPE`,
+//!   `EFBIG`) is still returned;
+//! - an ioctl may mean the thread that makes it (KVM wants those on a virtual cpu
+//!   from one thread);
+//! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up;
+//! - credentials, namespaces or a seccomp filter that a thread has changed for
+//!   itself alone after the processing threads were started;
+//! - `chdir`, `chroot`, `umask` and the like hold for the whole process, and so
+//!   for the other requests of the batch, which has no order.
+//!
+//! Sources: pthreads(7), credentials(7), clone(2) and the manual page of each
+//! call; where these say process and mean thread, the kernel's source, named
+//! beside the rule.
+
+mod table;
+
+use std::fmt;
+
+use kumiki_sys::syscall::MAX_ARGS;
+
+use crate::callset::{CallSet, NUMBERS};
+use table::{RULES, Rule};
+
+/// Why a call is not made for another thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The call, as in the kernel's table.
+    pub name: &'static str,
+    /// What it would do.
+    pub kind: RefusalKind,
+    /// The arguments with which it would; `None`: with any.
+    pub when: Option<&'static str>,
+    /// What it would do, in a sentence's second half: "… is refused: it …".
+    pub reason: &'static str,
+}
+
+/// What a refused call would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum RefusalKind {
+    /// Ends the processing thread or the process, or puts another program in
+    /// its place.
+    EndsOrReplacesThread,
+    /// Makes a thread or process that goes on as a copy of the processing
+    /// thread, in its loop.
+    CopiesThread,
+    /// Works on the caller's registers or stack.
+    NeedsRegistersOrStack,
+    /// Changes which signals the processing thread gets, or on which stack.
+    ChangesSignalsOfThread,
+    /// Waits for signals that the processing thread does not get.
+    WaitsForSignalsOfThread,
+    /// Changes the credentials (ids, capabilities, keyrings, security label)
+    /// of the processing thread alone.
+    ChangesCredentialsOfThread,
+    /// Changes something else of the processing thread alone.
+    ActsOnCallingThread,
+    /// Changes nothing, but answers for the processing thread. The only kind
+    /// that a measurement may permit itself: the answer is wrong, and no harm
+    /// is done.
+    AnswersForWrongThread,
+}
+
+impl fmt::Display for RefusalKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RefusalKind::EndsOrReplacesThread => "ends or replaces the thread",
+            RefusalKind::CopiesThread => "copies the thread",
+            RefusalKind::NeedsRegistersOrStack => "needs the caller's registers or stack",
+            RefusalKind::ChangesSignalsOfThread => "changes the thread's signals",
+            RefusalKind::WaitsForSignalsOfThread => "waits for the thread's signals",
+            RefusalKind::ChangesCredentialsOfThread => "changes the thread's credentials",
+            RefusalKind::ActsOnCallingThread => "acts on the calling thread",
+            RefusalKind::AnswersForWrongThread => "answers for the wrong thread",
+        })
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refusal { name, when, reason, .. } = self;
+        f.write_str(name)?;
+        if let Some(when) = when {
+            write!(f, " with {when}")?;
+        }
+        write!(f, " is not made for another thread: it {reason}")
+    }
+}
+
+/// Numbers that have a rule.
+static SUSPECTS: CallSet = {
+    let mut set = CallSet::EMPTY;
+    let mut i = 0;
+    while i < RULES.len() {
+        set = set.with(RULES[i].sysnum());
+        i += 1;
+    }
+    set
+};
+
+/// Where each number's rules begin in the table, in which they stand together.
+static FIRST_RULE: [u8; NUMBERS] = {
+    assert!(RULES.len() < NO_RULE as usize);
+    let mut first = [NO_RULE; NUMBERS];
+    let mut i = RULES.len();
+    while i > 0 {
+        i -= 1;
+        first[RULES[i].sysnum() as usize] = i as u8;
+    }
+    first
+};
+
+const NO_RULE: u8 = u8::MAX;
+
+/// Why call `sysnum` is refused whatever its arguments are; `None` for a call
+/// that is allowed, allowed with some arguments ([`refusal_of`]), or unknown
+/// here: an unknown one the kernel answers itself, with `ENOSYS` as a rule.
+#[inline]
+pub fn refusal(sysnum: u16) -> Option<&'static Refusal> {
+    if suspect(sysnum) { refused_always(sysnum) } else { None }
+}
+
+/// Why the call `sysnum` with these arguments is refused; `None`: it may be
+/// made. For nearly every call this is one load and one test.
+///
+/// Arguments from `args_num` on count as 0, and are to be passed so.
+///
+/// ```
+/// use kumiki_parasc::{RefusalKind, refusal_of};
+///
+/// let first = [1, 0, 0, 0, 0, 0];
+/// // The affinity of thread 1, whoever asks for it: yes. Of the caller: no.
+/// assert_eq!(refusal_of(libc::SYS_sched_setaffinity as u16, 3, &first), None);
+/// let refusal = refusal_of(libc::SYS_sched_setaffinity as u16, 3, &[0; 6]).unwrap();
+/// assert_eq!(refusal.kind, RefusalKind::ActsOnCallingThread);
+/// assert_eq!(refusal.name, "sched_setaffinity");
+/// println!("{refusal}");
+/// ```
+#[inline]
+pub fn refusal_of(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<&'static Refusal> {
+    if suspect(sysnum) { refused_with(sysnum, args_num, args) } else { None }
+}
+
+/// Every refusal, in the order of the table: by what the calls would do.
+/// Several for a call that is refused with several kinds of arguments.
+pub fn refusals() -> impl Iterator<Item = &'static Refusal> {
+    RULES.iter().map(|rule| &rule.refusal)
+}
+
+#[inline]
+fn suspect(sysnum: u16) -> bool {
+    matches!(SUSPECTS.get(sysnum), Some(true))
+}
+
+#[cold]
+fn refused_always(sysnum: u16) -> Option<&'static Refusal> {
+    rules_of(sysnum).find(|rule| rule.applies.is_none()).map(|rule| &rule.refusal)
+}
+
+#[cold]
+fn refused_with(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<&'static Refusal> {
+    let mut counted = [0; MAX_ARGS];
+    let len = usize::from(args_num).min(MAX_ARGS);
+    counted[..len].copy_from_slice(&args[..len]);
+    rules_of(sysnum)
+        .find(|rule| rule.applies.is_none_or(|applies| applies(&counted)))
+        .map(|rule| &rule.refusal)
+}
+
+fn rules_of(sysnum: u16) -> impl Iterator<Item = &'static Rule> {
+    let first = FIRST_RULE.get(usize::from(sysnum)).copied().unwrap_or(NO_RULE);
+    let rest = RULES.get(usize::from(first)..).unwrap_or_default();
+    rest.iter().take_while(move |rule| rule.sysnum() == sysnum)
+}
+
+#[cfg(test)]
+mod tests;
