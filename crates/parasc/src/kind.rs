@@ -1,0 +1,134 @@
+//! What can be known about a call before it has ever been measured.
+//!
+//! The cost model learns from the calls themselves; what stands here decides
+//! where it starts, and which calls it learns apart. None of it decides whether
+//! a call is made, or how it ends.
+
+mod table;
+
+use kumiki_sys::syscall::MAX_ARGS;
+use syscalls::Sysno;
+
+use crate::request::{Place, Request};
+
+/// What is known about a call from its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kind {
+    /// What two such calls wait for each other on, in the kernel.
+    pub contends: Contends,
+    /// Whether it commonly waits for a device, a time or another thread; with
+    /// the arguments known, see [`may_sleep`].
+    pub sleeps: bool,
+}
+
+/// What calls made side by side wait for each other on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Contends {
+    /// The memory map of the process, which all threads share: its lock, and
+    /// an interrupt to every cpu that must forget a mapping. Other cpus only
+    /// make such calls slower.
+    AddressSpace,
+    /// The open file behind the descriptor in this argument: its position, its
+    /// lock, the inode's lock, or at least its reference count.
+    Descriptor(u8),
+    /// The directory in which a name is made or taken away: its lock. The
+    /// argument with the descriptor from which the path starts, if there is
+    /// one; the path itself is memory of the caller, and not looked at.
+    Directory(Option<u8>),
+    /// Nothing that is known.
+    Nothing,
+}
+
+/// What is known about call `sysnum`; of an unknown number nothing is.
+#[inline]
+pub fn kind(sysnum: u16) -> Kind {
+    table::KINDS.get(usize::from(sysnum)).copied().unwrap_or(Kind::UNKNOWN)
+}
+
+/// The place of a request whose maker has named none, as far as descriptors
+/// tell it: one number for each descriptor, [`Place::NONE`] for a call on a
+/// path alone or relative to the working directory.
+///
+/// Two descriptors may stand for one open file (dup(2)), and a path may lead
+/// far from where it starts: who knows better names the place himself
+/// ([`Request::at`]).
+///
+/// ```
+/// use kumiki_parasc::{Place, Request, default_place};
+///
+/// let read = Request::new(libc::SYS_read, [7, 0x1000, 4096]);
+/// let write = Request::new(libc::SYS_write, [7, 0x1000, 4096]);
+/// assert_eq!(default_place(&read), default_place(&write));
+/// assert_eq!(default_place(&Request::new(libc::SYS_getppid, [])), Place::NONE);
+/// ```
+#[inline]
+pub fn default_place(request: &Request) -> Place {
+    let after = table::PLACE.get(usize::from(request.sysnum)).copied().unwrap_or(0);
+    match after.checked_sub(1) {
+        None => Place::NONE,
+        Some(table::OPENAT) if argument(request, 2) as i32 & libc::O_CREAT == 0 => Place::NONE,
+        Some(table::OPENAT) => descriptor(request, 0),
+        Some(arg) => descriptor(request, arg),
+    }
+}
+
+/// Whether this request commonly waits for a device, a time or another thread,
+/// so that more threads than cpus are worth having. A guess to start from.
+pub fn may_sleep(request: &Request) -> bool {
+    let Some(call) = Sysno::new(usize::from(request.sysnum)) else { return false };
+    let arg = |i: usize| argument(request, i as u8);
+    let int = |i: usize| arg(i) as i32;
+    let prior = kind(request.sysnum).sleeps;
+    match call {
+        Sysno::fcntl => matches!(int(1), libc::F_SETLKW | libc::F_OFD_SETLKW),
+        Sysno::flock => int(1) & libc::LOCK_NB == 0 && int(1) & libc::LOCK_UN == 0,
+        Sysno::futex => {
+            matches!(int(1) & libc::FUTEX_CMD_MASK, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
+        }
+        Sysno::wait4 => int(2) & libc::WNOHANG == 0,
+        Sysno::waitid => int(3) & libc::WNOHANG == 0,
+        // Milliseconds, an int; 0 only looks.
+        Sysno::poll => int(2) != 0,
+        Sysno::epoll_wait | Sysno::epoll_pwait => int(3) != 0,
+        // How many completions to wait for.
+        Sysno::io_getevents | Sysno::io_pgetevents => arg(1) as i64 > 0,
+        Sysno::io_uring_enter => int(2) != 0,
+        Sysno::recvfrom | Sysno::recvmmsg => int(3) & libc::MSG_DONTWAIT == 0,
+        Sysno::recvmsg => int(2) & libc::MSG_DONTWAIT == 0,
+        Sysno::msgrcv => int(4) & libc::IPC_NOWAIT == 0,
+        Sysno::msync => int(2) & libc::MS_SYNC != 0,
+        _ => prior,
+    }
+}
+
+/// An argument that counts, or 0.
+fn argument(request: &Request, index: u8) -> u64 {
+    if u16::from(index) < request.args_num {
+        request.args.get(usize::from(index)).copied().unwrap_or(0)
+    } else {
+        0
+    }
+}
+
+/// The place of the descriptor in argument `index`, if that is one: the working
+/// directory and an argument that was not given are none.
+#[inline]
+fn descriptor(request: &Request, index: u8) -> Place {
+    if u16::from(index) >= request.args_num || usize::from(index) >= MAX_ARGS {
+        return Place::NONE;
+    }
+    // The kernel looks at the lower half, as an int.
+    match u64::try_from(request.args[usize::from(index)] as i32) {
+        Ok(fd) => Place(fd + 1),
+        Err(_) => Place::NONE,
+    }
+}
+
+impl Kind {
+    const UNKNOWN: Kind = Kind { contends: Contends::Nothing, sleeps: false };
+}
+
+#[cfg(test)]
+mod tests;
