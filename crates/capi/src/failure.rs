@@ -44,6 +44,7 @@ impl From<Error> for Failure {
             Error::NotForked | Error::Orphaned => libc::ESRCH,
             Error::NoFreeCpu { .. } => libc::ENODEV,
             Error::SameCpu { .. } => libc::EINVAL,
+            Error::TimedOut { .. } => libc::ETIMEDOUT,
             Error::Thread { .. } => libc::EAGAIN,
             Error::Sys(Sys::CpuOffline { .. } | Sys::CpuNotAllowed { .. }) => libc::ENXIO,
             Error::Sys(Sys::Os { source, .. } | Sys::File { source, .. }) => of(source),

@@ -1,5 +1,7 @@
 //! Everything that can go wrong with a shadow thread.
 
+use std::time::Duration;
+
 use kumiki_sys::cpuset::CpuSet;
 
 /// An error of this crate. The text says what failed, on which thing, with
@@ -55,6 +57,27 @@ pub enum Error {
          in the parent, and runs it there; fork it again here"
     )]
     Orphaned,
+    /// A time limit was over before all had begun. What had begun has ended.
+    #[error(
+        "{done} of {of} {what} when the time limit of {timeout:?} was over: allow more, or try \
+         again"
+    )]
+    TimedOut {
+        /// What was counted: elements, members, jobs.
+        what: &'static str,
+        /// So many were in time.
+        done: usize,
+        /// Of so many.
+        of: usize,
+        /// The limit.
+        timeout: Duration,
+    },
+    /// A barrier at which somebody will be missing.
+    #[error(
+        "a member of the team will not come to the barrier: it has panicked, or stayed in the \
+         parent of fork(2); create a team here, and see what it panicked with"
+    )]
+    Deserted,
 }
 
 /// This crate's result.

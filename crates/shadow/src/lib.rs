@@ -36,6 +36,7 @@
 //! assert_eq!(sum, 1000);
 //! ```
 
+mod barrier;
 mod channel;
 pub mod copy;
 mod cpus;
@@ -47,10 +48,12 @@ mod primitive;
 mod scope;
 mod shadow;
 mod team;
+mod timed;
 mod unscoped;
 
+pub use barrier::Barrier;
 pub use error::{Error, Result};
 pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
 pub use scope::{Job, Scope};
 pub use shadow::{Builder, Info, Shadow};
-pub use team::{Barrier, Team};
+pub use team::Team;

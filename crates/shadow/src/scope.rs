@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::shadow::Shadow;
+use crate::timed::Deadline;
 
 /// Where jobs may borrow whatever lives for `'env`, that is longer than the
 /// scope; made by [`Shadow::scope`].
@@ -72,8 +73,7 @@ impl<'scope, R> Job<'scope, R> {
     /// ended then. A job that the helper has not begun is taken back and runs
     /// here, however long it takes.
     pub fn join_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
-        let deadline = Instant::now() + timeout;
-        match self.shadow.wait_long(Some(deadline)) {
+        match self.shadow.wait_long(Deadline::after(timeout).at()) {
             Ok(_) => Ok(self.join()),
             Err(_) => Err(self),
         }

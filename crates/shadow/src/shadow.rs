@@ -110,7 +110,8 @@ struct Helper {
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
 /// Dropping it waits for a job that runs, ends the helper, and gives the
-/// calling thread its former cpus back.
+/// calling thread its former cpus back; [`Shadow::destroy_timeout`] waits no
+/// longer than it is told.
 pub struct Shadow {
     channel: Arc<Channel>,
     helper: Option<Helper>,
@@ -196,6 +197,11 @@ impl Shadow {
         })
     }
 
+    /// The process in which its helper is; `None` without one.
+    pub(crate) fn home(&self) -> Option<Process> {
+        self.helper.as_ref().map(|helper| helper.process)
+    }
+
     /// Opens a scope in which jobs may borrow from outside of it. All of them
     /// have ended when it returns, also if `body` panics.
     #[inline]
@@ -205,7 +211,8 @@ impl Shadow {
     }
 
     /// Runs `theirs` on the helper while `ours` runs here; returns both results.
-    /// A panic of either side continues here, after both have ended.
+    /// A panic of either side continues here, after both have ended. With a time
+    /// limit: [`Shadow::both_timeout`].
     #[inline]
     pub fn both<A, B: Send>(
         &mut self,

@@ -2,14 +2,17 @@
 
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use kumiki_sys::affinity::{self, Bound};
 use kumiki_wait::Policy;
 
+use crate::barrier::Barrier;
 use crate::cpus::Pair;
 use crate::error::Result;
 use crate::shadow::{Shadow, measure_sleep};
+use crate::timed::Deadline;
 
 /// Chunks for each member: enough that a member that lost its cpu for a while
 /// does not hold up the rest, few enough that taking one costs nothing.
@@ -33,6 +36,9 @@ const CHUNKS_EACH: usize = 4;
 /// ```
 pub struct Team {
     shadows: Vec<Shadow>,
+    /// A member has panicked since the last broadcast began: it will not come
+    /// to a barrier.
+    deserted: Arc<AtomicBool>,
     _bound: Option<Bound>,
 }
 
@@ -62,12 +68,16 @@ impl Team {
             shadows.push(Shadow::beside(pair, policy)?);
         }
         let bound = main.map(affinity::bind).transpose()?;
-        Ok(Team { shadows, _bound: bound })
+        Ok(Team::of(shadows, bound))
     }
 
     /// A team of the calling thread alone.
     pub fn inline() -> Team {
-        Team { shadows: Vec::new(), _bound: None }
+        Team::of(Vec::new(), None)
+    }
+
+    fn of(shadows: Vec<Shadow>, bound: Option<Bound>) -> Team {
+        Team { shadows, deserted: Arc::default(), _bound: bound }
     }
 
     /// Threads, the caller included.
@@ -78,12 +88,20 @@ impl Team {
     /// Runs `f(i)` once on each member `i`, on the caller as member 0; returns
     /// when all have ended. A panic of any member continues here then.
     pub fn broadcast<F: Fn(usize) + Sync>(&mut self, f: F) {
+        // Relaxed, as it only says that waiting is in vain.
+        self.deserted.store(false, Ordering::Relaxed);
+        let deserted = &*self.deserted;
+        let member = |i| {
+            let deserts = Deserts(deserted);
+            f(i);
+            std::mem::forget(deserts);
+        };
         let all = All(&mut self.shadows);
         for (i, shadow) in all.0.iter_mut().enumerate() {
-            let f = &f;
-            shadow.submit(move || f(i + 1));
+            let member = &member;
+            shadow.submit(move || member(i + 1));
         }
-        f(0);
+        member(0);
         let mut panic = None;
         for shadow in all.0.iter_mut() {
             // SAFETY: each shadow was handed a job that returns nothing.
@@ -105,12 +123,8 @@ impl Team {
             }
             return;
         }
-        let next = AtomicUsize::new(0);
-        self.broadcast(|_| {
-            while let Some(range) = claim(&next, n, chunk) {
-                f(range);
-            }
-        });
+        let ranges = Ranges::new(n, chunk);
+        self.broadcast(|_| ranges.iter().for_each(&f));
     }
 
     /// Maps ranges that cover `0..n` as [`Team::for_each`] does, and folds what
@@ -125,12 +139,16 @@ impl Team {
         if chunk >= n {
             return (n > 0).then(|| map(0..n));
         }
-        let next = AtomicUsize::new(0);
-        let (map, fold, next) = (&map, &fold, &next);
-        let share = move || {
-            let ranges = std::iter::from_fn(|| claim(next, n, chunk));
-            ranges.map(map).reduce(fold)
-        };
+        self.reduce_ranges(&Ranges::new(n, chunk), &map, &fold)
+    }
+
+    pub(crate) fn reduce_ranges<T, M, F>(&mut self, ranges: &Ranges, map: &M, fold: &F) -> Option<T>
+    where
+        T: Send,
+        M: Fn(Range<usize>) -> T + Sync,
+        F: Fn(T, T) -> T + Sync,
+    {
+        let share = move || ranges.iter().map(map).reduce(fold);
         let all = All(&mut self.shadows);
         for shadow in all.0.iter_mut() {
             shadow.submit(share);
@@ -148,7 +166,8 @@ impl Team {
 
     /// A meeting point for all members, for use within [`Team::broadcast`].
     pub fn barrier(&self) -> Barrier {
-        Barrier { size: self.size(), arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+        let home = self.shadows.first().and_then(Shadow::home);
+        Barrier::new(self.size(), home, Arc::clone(&self.deserted))
     }
 
     fn chunk(&self, n: usize, grain: usize) -> usize {
@@ -160,11 +179,62 @@ impl Team {
     }
 }
 
-/// The next range of `chunk` out of `0..n`.
-fn claim(next: &AtomicUsize, n: usize, chunk: usize) -> Option<Range<usize>> {
-    // Relaxed: the counter only hands out numbers; fork and join order the data.
-    let start = next.fetch_add(chunk, Ordering::Relaxed);
-    (start < n).then(|| start..n.min(start.saturating_add(chunk)))
+/// `0..n` in ranges, each for whoever asks next.
+pub(crate) struct Ranges {
+    next: AtomicUsize,
+    n: usize,
+    chunk: usize,
+    deadline: Deadline,
+}
+
+impl Ranges {
+    fn new(n: usize, chunk: usize) -> Self {
+        Ranges::until(Deadline::NEVER, n, chunk)
+    }
+
+    /// Ranges that are not handed out any more after `deadline`.
+    pub(crate) fn until(deadline: Deadline, n: usize, chunk: usize) -> Self {
+        Ranges { next: AtomicUsize::new(0), n, chunk, deadline }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<usize>> {
+        std::iter::from_fn(|| self.claim())
+    }
+
+    fn claim(&self) -> Option<Range<usize>> {
+        if self.deadline.passed() {
+            return None;
+        }
+        // Relaxed: the counter only hands out numbers; fork and join order the data.
+        let start = self.next.fetch_add(self.chunk, Ordering::Relaxed);
+        (start < self.n).then(|| start..self.n.min(start.saturating_add(self.chunk)))
+    }
+
+    pub(crate) fn are_one(&self) -> bool {
+        self.n <= self.chunk
+    }
+
+    /// How much of `0..n` was handed out, from the beginning.
+    pub(crate) fn handed_out(&self) -> usize {
+        self.n.min(self.next.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.n
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+}
+
+/// Dropped by a member that unwinds.
+struct Deserts<'a>(&'a AtomicBool);
+
+impl Drop for Deserts<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Jobs borrow from the caller: none may be left when it unwinds.
@@ -174,33 +244,6 @@ impl Drop for All<'_> {
     fn drop(&mut self) {
         for shadow in self.0.iter_mut().filter(|shadow| shadow.is_busy()) {
             shadow.settle();
-        }
-    }
-}
-
-/// Lets members wait for one another, again and again. Members spin: what lies
-/// between two barriers should be short, and every member must come.
-#[derive(Debug)]
-pub struct Barrier {
-    size: usize,
-    arrived: AtomicUsize,
-    round: AtomicUsize,
-}
-
-impl Barrier {
-    /// Waits until every member has called this; what each wrote before is
-    /// visible to all after.
-    pub fn wait(&self) {
-        let round = self.round.load(Ordering::Relaxed);
-        // AcqRel: the last to arrive has seen what all others wrote.
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size {
-            self.arrived.store(0, Ordering::Relaxed);
-            // Release: partner of the Acquire below.
-            self.round.store(round.wrapping_add(1), Ordering::Release);
-            return;
-        }
-        while self.round.load(Ordering::Acquire) == round {
-            std::hint::spin_loop();
         }
     }
 }

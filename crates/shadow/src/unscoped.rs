@@ -3,10 +3,11 @@
 //! in a struct.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
+use crate::timed::Deadline;
 
 impl Shadow {
     /// Hands `job` to the helper and returns at once; [`Shadow::join`] waits for
@@ -66,9 +67,7 @@ impl Shadow {
     /// As [`Shadow::join`].
     pub fn join_timeout(&mut self, timeout: Duration) -> Result<Option<thread::Result<()>>> {
         self.joinable()?;
-        // A time past the end of the clock never comes.
-        let deadline = Instant::now().checked_add(timeout);
-        if self.wait_long(deadline).is_err() {
+        if self.wait_long(Deadline::after(timeout).at()).is_err() {
             return Ok(None);
         }
         self.join().map(Some)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kumiki_shadow::{Builder, Error, Shadow, Team};
+use kumiki_shadow::{Builder, Error, Shadow};
 
 /// A shadow with a helper if this machine lets us, sharing cpus with the
 /// shadows of other tests; without a second cpu, one without helper.
@@ -151,7 +151,6 @@ fn cpus_that_cannot_be_are_refused() {
     assert!(matches!(same, Err(Error::SameCpu { cpu }) if cpu == here));
     let text = same.err().unwrap().to_string();
     assert!(text.contains("share"), "{text}");
-    assert!(Team::create(100_000).is_err());
 }
 
 #[test]
@@ -194,38 +193,6 @@ fn a_child_of_fork_runs_jobs_itself() {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
     assert_eq!(shadow.both(|| 5, || 6), (5, 6));
-}
-
-#[test]
-fn a_team_covers_everything_once() {
-    let mut team = Team::create(2).unwrap_or_else(|_| Team::inline());
-    for n in [0, 1, 7, 1000, 4097, 100_000] {
-        let seen: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
-        team.for_each(n, 16, |range| {
-            for i in range {
-                seen[i].fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{n}");
-        let sum = team.reduce(n, 16, |range| range.sum::<usize>(), |a, b| a + b);
-        assert_eq!(sum, (n > 0).then(|| n * (n - 1) / 2));
-    }
-    let members = AtomicUsize::new(0);
-    let barrier = team.barrier();
-    let size = team.size();
-    team.broadcast(|_| {
-        for round in 1..=100 {
-            members.fetch_add(1, Ordering::Relaxed);
-            barrier.wait();
-            assert_eq!(members.load(Ordering::Relaxed), round * size);
-            barrier.wait();
-        }
-    });
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        team.broadcast(|member| assert_eq!(member, 0, "all but the caller panic"));
-    }));
-    assert_eq!(panicked.is_err(), team.size() > 1);
-    team.broadcast(|_| ());
 }
 
 #[test]

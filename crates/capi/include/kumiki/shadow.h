@@ -32,6 +32,11 @@
  * may use it; any number of threads may have shadows of their own. No function
  * may be called by a signal handler.
  *
+ * WAITING. Only shadow_join() waits without limit; shadow_join_timeout() has
+ * one. shadow_copy() takes as long as its bytes take, shadow_create() until the
+ * new thread is on its cpu, shadow_destroy() until the idle helper has ended.
+ * Nothing else waits.
+ *
  * ORDER. What the main thread wrote before shadow_fork() is visible to the
  * forked function. What that wrote is visible to the main thread when
  * shadow_join(), or shadow_join_timeout(), has returned 0, or

@@ -1,0 +1,252 @@
+//! A meeting point of a team's members.
+//!
+//! # Protocol
+//!
+//! One word holds the number of the round (upper half) and how many members
+//! have come (lower half):
+//!
+//! ```text
+//!               arrive                arrive, the last one
+//! (r, 0) ─────────▶ (r, 1) … (r, size-1) ─────────▶ (r+1, 0)
+//!               ◀─────────
+//!                withdraw, only while the round is still r
+//! ```
+//!
+//! Every step is one compare-and-swap, so a member that gives up either takes
+//! its own arrival back, or sees that the round has ended meanwhile and has met
+//! the others. There is nothing between the two: after a time-out the barrier
+//! is as if that member had not come.
+//!
+//! A member is never a whole turn of the counter (2^32 rounds) behind, because
+//! no round ends without it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::fork_safety::Process;
+use crate::primitive::{AtomicU64, Ordering};
+use crate::timed::Deadline;
+
+/// Looks before a waiting member asks whether to go on waiting, and lets
+/// others have its cpu: some ten microseconds.
+const LOOKS: u32 = 512;
+
+/// Lets members wait for one another, again and again; made by
+/// [`Team::barrier`](crate::Team::barrier). Members spin: what lies between two
+/// barriers should be short, and every member must come.
+#[derive(Debug)]
+pub struct Barrier {
+    meeting: Meeting,
+    /// Where the helpers are; `None` if the team has none.
+    home: Option<Process>,
+    /// A member has panicked since the team's last broadcast began.
+    deserted: Arc<AtomicBool>,
+}
+
+impl Barrier {
+    pub(crate) fn new(size: usize, home: Option<Process>, deserted: Arc<AtomicBool>) -> Self {
+        Barrier { meeting: Meeting::of(size), home, deserted }
+    }
+
+    /// Waits until every member has called this; what each wrote before is
+    /// visible to all after.
+    ///
+    /// # Panics
+    /// If a member will never come: it has panicked in the same broadcast, or
+    /// this is a child of fork(2) and the helpers stayed in the parent.
+    pub fn wait(&self) {
+        if let Err(error) = self.meet(Deadline::NEVER) {
+            panic!("{error}");
+        }
+    }
+
+    /// The same, for `timeout` at most. After an error this member has not
+    /// come: the others go on waiting for it, and it may come again.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] if the others have not all come then;
+    /// [`Error::Deserted`], at once, where [`Barrier::wait`] panics.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.meet(Deadline::after(timeout))
+    }
+
+    fn meet(&self, deadline: Deadline) -> Result<()> {
+        let Some(round) = self.meeting.arrive() else { return Ok(()) };
+        loop {
+            for _ in 0..LOOKS {
+                if self.meeting.is_over(round) {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            if let Some(error) = self.in_vain(deadline) {
+                return if self.meeting.withdraw(round) { Err(error) } else { Ok(()) };
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Why a member that waits should give up.
+    fn in_vain(&self, deadline: Deadline) -> Option<Error> {
+        // Relaxed: whoever sees it later waits a little longer.
+        let deserted = self.deserted.load(Ordering::Relaxed)
+            || self.home.is_some_and(|home| !home.is_current());
+        if deserted {
+            return Some(Error::Deserted);
+        }
+        let (came, of) = (self.meeting.came(), self.meeting.size());
+        deadline.passed().then(|| deadline.error("members had come to the barrier", came, of))
+    }
+}
+
+/// The word of the protocol.
+#[derive(Debug)]
+struct Meeting {
+    word: AtomicU64,
+    size: u64,
+}
+
+const ROUND: u32 = 32;
+const CAME: u64 = (1 << ROUND) - 1;
+
+impl Meeting {
+    fn of(size: usize) -> Self {
+        let size = size as u64;
+        assert!(size <= CAME, "more members than any machine has cpus");
+        Meeting { word: AtomicU64::new(0), size }
+    }
+
+    /// Comes; the round to wait for, or `None` if all have come now.
+    fn arrive(&self) -> Option<u64> {
+        let mut now = self.word.load(Ordering::Relaxed);
+        loop {
+            let (round, last) = (now >> ROUND, (now & CAME) + 1 == self.size);
+            let next = if last { round.wrapping_add(1) << ROUND } else { now + 1 };
+            // Release, partner of `is_over` and of the last one's Acquire: what
+            // this member wrote. Acquire: the last one has all that the others
+            // wrote, and hands it on by its own Release. The swaps between, also
+            // those that withdraw, keep what was released before.
+            let swap =
+                self.word.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Relaxed);
+            match swap {
+                Ok(_) => return (!last).then_some(round),
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    fn is_over(&self, round: u64) -> bool {
+        self.word.load(Ordering::Acquire) >> ROUND != round
+    }
+
+    /// Takes an arrival back; `false` if the round has ended, with it.
+    fn withdraw(&self, round: u64) -> bool {
+        // Acquire: if the round has ended, this is what `is_over` would see.
+        let mut now = self.word.load(Ordering::Acquire);
+        while now >> ROUND == round {
+            let swap =
+                self.word.compare_exchange_weak(now, now - 1, Ordering::Relaxed, Ordering::Acquire);
+            match swap {
+                Ok(_) => return true,
+                Err(other) => now = other,
+            }
+        }
+        false
+    }
+
+    fn came(&self) -> usize {
+        (self.word.load(Ordering::Relaxed) & CAME) as usize
+    }
+
+    fn size(&self) -> usize {
+        self.size as usize
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use super::*;
+
+    fn barrier(size: usize) -> Barrier {
+        Barrier::new(size, None, Arc::default())
+    }
+
+    #[test]
+    fn after_a_time_out_it_is_as_if_nobody_had_come() {
+        let barrier = barrier(2);
+        for timeout in [Duration::ZERO, Duration::from_millis(2)] {
+            let error = barrier.wait_timeout(timeout).unwrap_err();
+            assert!(matches!(error, Error::TimedOut { done: 1, of: 2, .. }), "{error}");
+            assert!(error.to_string().starts_with("1 of 2 members had come"), "{error}");
+        }
+        // If an arrival had stayed, one of these would pass alone.
+        let came = AtomicUsize::new(0);
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    came.fetch_add(1, Ordering::Relaxed);
+                    barrier.wait_timeout(Duration::MAX).unwrap();
+                    assert_eq!(came.load(Ordering::Relaxed), 2);
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn members_that_give_up_at_random_meet_in_every_round() {
+        const MEMBERS: usize = 3;
+        const ROUNDS: usize = 300;
+        let barrier = barrier(MEMBERS);
+        let came = AtomicUsize::new(0);
+        thread::scope(|threads| {
+            for member in 0..MEMBERS as u64 {
+                let (barrier, came) = (&barrier, &came);
+                threads.spawn(move || {
+                    let mut rng = fastrand::Rng::with_seed(member);
+                    for round in 1..=ROUNDS {
+                        came.fetch_add(1, Ordering::Relaxed);
+                        let limit = |rng: &mut fastrand::Rng| Duration::from_micros(rng.u64(0..40));
+                        while barrier.wait_timeout(limit(&mut rng)).is_err() {}
+                        assert_eq!(came.load(Ordering::Relaxed), round * MEMBERS);
+                        barrier.wait();
+                    }
+                });
+            }
+        });
+        assert_eq!(barrier.meeting.came(), 0);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_member_that_has_panicked() {
+        let barrier = barrier(3);
+        thread::scope(|threads| {
+            let waits = threads.spawn(|| barrier.wait_timeout(Duration::MAX));
+            let panics = threads.spawn(|| barrier.wait());
+            while barrier.meeting.came() < 2 {
+                thread::yield_now();
+            }
+            barrier.deserted.store(true, Ordering::Relaxed);
+            assert!(matches!(waits.join().unwrap(), Err(Error::Deserted)));
+            let panic = panics.join().unwrap_err();
+            let text = panic.downcast_ref::<String>().unwrap();
+            assert!(text.contains("will not come to the barrier"), "{text}");
+        });
+        assert!(matches!(barrier.wait_timeout(Duration::MAX), Err(Error::Deserted)));
+        assert_eq!(barrier.meeting.came(), 0);
+    }
+
+    #[test]
+    fn one_member_meets_itself() {
+        let barrier = barrier(1);
+        barrier.wait();
+        barrier.wait_timeout(Duration::ZERO).unwrap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom;

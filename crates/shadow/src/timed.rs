@@ -1,0 +1,196 @@
+//! Time limits for calls that run closures with borrows.
+//!
+//! Such a closure must have ended when the call returns, and nothing can end it
+//! from outside. So the rule of all forms here: **what has not begun at the
+//! deadline does not begin; what has begun is waited for.** The call takes the
+//! limit and one closure's own run time at most. Work that may run for ever
+//! belongs to [`Shadow::fork`], which borrows nothing, and whose
+//! [`Shadow::join_timeout`] returns while it runs.
+//!
+//! Each closure looks at the clock itself when it begins, on whatever thread
+//! that is, so no protocol between the threads is needed for it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::shadow::Shadow;
+use crate::team::{Ranges, Team};
+
+/// When a limit is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    /// `None`: past the end of the clock.
+    at: Option<Instant>,
+    timeout: Duration,
+}
+
+impl Deadline {
+    pub(crate) const NEVER: Deadline = Deadline { at: None, timeout: Duration::MAX };
+
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Deadline { at: Instant::now().checked_add(timeout), timeout }
+    }
+
+    pub(crate) fn at(self) -> Option<Instant> {
+        self.at
+    }
+
+    #[inline]
+    pub(crate) fn passed(self) -> bool {
+        self.at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// The error if not all was `done`; `what` says of what.
+    pub(crate) fn error(self, what: &'static str, done: usize, of: usize) -> Error {
+        Error::TimedOut { what, done, of, timeout: self.timeout }
+    }
+
+    fn check(self, what: &'static str, done: usize, of: usize) -> Result<()> {
+        if done == of { Ok(()) } else { Err(self.error(what, done, of)) }
+    }
+}
+
+impl Shadow {
+    /// As [`Shadow::both`], but `theirs` does not begin after `timeout`. `ours`
+    /// begins at once, and each that has begun is waited for: this takes the
+    /// limit and the run time of both at most.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kumiki_shadow::{Error, Shadow};
+    ///
+    /// let mut shadow = Shadow::inline();
+    /// let (ours, theirs) = shadow.both_timeout(Duration::ZERO, || 1, || 2);
+    /// assert_eq!(ours, 1);
+    /// assert!(matches!(theirs, Err(Error::TimedOut { done: 1, of: 2, .. })));
+    /// ```
+    ///
+    /// # Errors
+    /// Beside the result of `ours`: [`Error::TimedOut`] if `theirs` was dropped
+    /// without having run.
+    pub fn both_timeout<A, B: Send>(
+        &mut self,
+        timeout: Duration,
+        ours: impl FnOnce() -> A,
+        theirs: impl FnOnce() -> B + Send,
+    ) -> (A, Result<B>) {
+        let deadline = Deadline::after(timeout);
+        let theirs = move || (!deadline.passed()).then(theirs);
+        let (a, b) = self.both(ours, theirs);
+        (a, b.ok_or_else(|| deadline.error("jobs had begun", 1, 2)))
+    }
+
+    /// Ends the shadow as a drop does (the paper's `shadow_destroy`), but waits
+    /// for a job that was forked and not joined for `timeout` at most. A job
+    /// that the helper has not begun runs here, however long it takes.
+    ///
+    /// # Errors
+    /// The shadow itself, with the job outstanding.
+    #[allow(clippy::result_large_err, reason = "it is what the caller gave")]
+    pub fn destroy_timeout(mut self, timeout: Duration) -> std::result::Result<(), Shadow> {
+        let waits = self.is_busy() && !self.is_orphaned();
+        if waits && self.wait_long(Deadline::after(timeout).at()).is_err() {
+            return Err(self);
+        }
+        Ok(())
+    }
+}
+
+impl Team {
+    /// As [`Team::broadcast`], but no member begins after `timeout`. Those that
+    /// have begun are waited for.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] with the number of members that have run.
+    pub fn broadcast_timeout<F: Fn(usize) + Sync>(
+        &mut self,
+        timeout: Duration,
+        f: F,
+    ) -> Result<()> {
+        let deadline = Deadline::after(timeout);
+        let begun = AtomicUsize::new(0);
+        self.broadcast(|member| {
+            if !deadline.passed() {
+                // Relaxed: the join orders it before the count is read.
+                begun.fetch_add(1, Ordering::Relaxed);
+                f(member);
+            }
+        });
+        deadline.check("members had begun", begun.into_inner(), self.size())
+    }
+
+    /// As [`Team::for_each`], but with ranges of `grain` (the last is what is
+    /// left), none of which begins after `timeout`. Those that have begun are
+    /// waited for: one a member at most.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kumiki_shadow::{Error, Team};
+    ///
+    /// let mut team = Team::create(2).unwrap_or_else(|_| Team::inline());
+    /// let slow = |_| std::thread::sleep(Duration::from_millis(1));
+    /// match team.for_each_timeout(1_000_000, 10, Duration::from_millis(5), slow) {
+    ///     // Elements 0..done were given to `slow`, no other.
+    ///     Err(Error::TimedOut { done, of, .. }) => assert!(done < of),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], whose `done` elements are the first ones: to go on,
+    /// continue there.
+    pub fn for_each_timeout<F: Fn(Range<usize>) + Sync>(
+        &mut self,
+        n: usize,
+        grain: usize,
+        timeout: Duration,
+        f: F,
+    ) -> Result<()> {
+        let ranges = Ranges::until(Deadline::after(timeout), n, grain.max(1));
+        if ranges.are_one() {
+            ranges.iter().for_each(f);
+        } else {
+            self.broadcast(|_| ranges.iter().for_each(&f));
+        }
+        ranges.ended()
+    }
+
+    /// As [`Team::reduce`], with the ranges and the limit of
+    /// [`Team::for_each_timeout`]. What a part of the ranges has given is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`].
+    pub fn reduce_timeout<T, M, F>(
+        &mut self,
+        n: usize,
+        grain: usize,
+        timeout: Duration,
+        map: M,
+        fold: F,
+    ) -> Result<Option<T>>
+    where
+        T: Send,
+        M: Fn(Range<usize>) -> T + Sync,
+        F: Fn(T, T) -> T + Sync,
+    {
+        let ranges = Ranges::until(Deadline::after(timeout), n, grain.max(1));
+        let total = if ranges.are_one() {
+            ranges.iter().map(map).reduce(fold)
+        } else {
+            self.reduce_ranges(&ranges, &map, &fold)
+        };
+        ranges.ended().map(|()| total)
+    }
+}
+
+impl Ranges {
+    /// Whether all ranges were handed out.
+    fn ended(&self) -> Result<()> {
+        self.deadline().check("elements were done", self.handed_out(), self.len())
+    }
+}

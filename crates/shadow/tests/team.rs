@@ -1,0 +1,187 @@
+//! What a team promises: everything once, barriers, panics, no hang.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kumiki_shadow::{Error, Team};
+
+/// A team of two if this machine has the cpus; one test at a time, for a team
+/// shares no cpu.
+fn team() -> (MutexGuard<'static, ()>, Team) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let team = Team::create(2).unwrap_or_else(|error| {
+        println!("a team of one: {error}");
+        Team::inline()
+    });
+    (turn, team)
+}
+
+fn counters(n: usize) -> Vec<AtomicUsize> {
+    (0..n).map(|_| AtomicUsize::new(0)).collect()
+}
+
+fn counts(counters: &[AtomicUsize]) -> Vec<usize> {
+    counters.iter().map(|counter| counter.load(Ordering::Relaxed)).collect()
+}
+
+#[test]
+fn it_covers_everything_once() {
+    let (_turn, mut team) = team();
+    for n in [0, 1, 7, 1000, 4097, 100_000] {
+        let seen = counters(n);
+        let see = |range: std::ops::Range<usize>| {
+            for i in range {
+                seen[i].fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        team.for_each(n, 16, see);
+        assert!(counts(&seen).iter().all(|&count| count == 1), "{n}");
+        team.for_each_timeout(n, 16, Duration::MAX, see).unwrap();
+        assert!(counts(&seen).iter().all(|&count| count == 2), "{n}");
+        let expected = (n > 0).then(|| n * (n - 1) / 2);
+        let sum = |range: std::ops::Range<usize>| range.sum::<usize>();
+        assert_eq!(team.reduce(n, 16, sum, |a, b| a + b), expected);
+        let timed = team.reduce_timeout(n, 16, Duration::MAX, sum, |a, b| a + b);
+        assert_eq!(timed.unwrap(), expected);
+    }
+}
+
+#[test]
+fn members_meet_at_a_barrier() {
+    let (_turn, mut team) = team();
+    let members = AtomicUsize::new(0);
+    let (barrier, size) = (team.barrier(), team.size());
+    team.broadcast(|_| {
+        for round in 1..=100 {
+            members.fetch_add(1, Ordering::Relaxed);
+            barrier.wait();
+            assert_eq!(members.load(Ordering::Relaxed), round * size);
+            barrier.wait_timeout(Duration::MAX).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_panic_of_any_member_crosses() {
+    let (_turn, mut team) = team();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        team.broadcast(|member| assert_eq!(member, 0, "all but the caller panic"));
+    }));
+    assert_eq!(panicked.is_err(), team.size() > 1);
+    team.broadcast(|_| ());
+}
+
+#[test]
+fn a_panic_leaves_nobody_at_the_barrier() {
+    let (_turn, mut team) = team();
+    let barrier = team.barrier();
+    for panics in 0..team.size() {
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            team.broadcast(|member| {
+                assert_ne!(member, panics, "does not come");
+                barrier.wait();
+            });
+        }));
+        assert!(panicked.is_err());
+        // It serves the next broadcast.
+        team.broadcast(|_| barrier.wait());
+    }
+}
+
+#[test]
+fn what_has_not_begun_in_time_does_not_begin() {
+    let (_turn, mut team) = team();
+    let none = Duration::ZERO;
+    let ran = AtomicUsize::new(0);
+    let run = || _ = ran.fetch_add(1, Ordering::Relaxed);
+    let size = team.size();
+    for error in [
+        team.for_each_timeout(100, 10, none, |_| run()).unwrap_err(),
+        team.for_each_timeout(1, 10, none, |_| run()).unwrap_err(),
+        team.reduce_timeout(100, 10, none, |_| run(), |(), ()| ()).unwrap_err(),
+        team.reduce_timeout(1, 10, none, |_| run(), |(), ()| ()).unwrap_err(),
+        team.broadcast_timeout(none, |_| run()).unwrap_err(),
+    ] {
+        let Error::TimedOut { done: 0, of, timeout, .. } = error else { panic!("{error}") };
+        assert!([1, 100, size].contains(&of) && timeout == none, "{error}");
+    }
+    assert_eq!(ran.into_inner(), 0);
+    // Nothing to do is always done in time.
+    team.for_each_timeout(0, 10, none, |_| unreachable!()).unwrap();
+    team.broadcast_timeout(Duration::MAX, |_| ()).unwrap();
+}
+
+#[test]
+fn a_time_out_leaves_the_first_elements_done() {
+    let (_turn, mut team) = team();
+    const N: usize = 1_000_000;
+    let seen = counters(N);
+    // All of it would take 50 seconds on two cpus.
+    let slow = |range: std::ops::Range<usize>| {
+        for i in range {
+            seen[i].fetch_add(1, Ordering::Relaxed);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let error = team.for_each_timeout(N, 10, Duration::from_millis(20), slow).unwrap_err();
+    let Error::TimedOut { what, done, of: N, .. } = error else { panic!("{error}") };
+    assert_eq!((what, done % 10), ("elements were done", 0));
+    assert!(counts(&seen).iter().enumerate().all(|(i, &count)| count == usize::from(i < done)));
+    // The team serves on.
+    assert_eq!(team.reduce(10, 1, |range| range.len(), |a, b| a + b), Some(10));
+}
+
+#[test]
+fn a_member_that_has_begun_is_waited_for() {
+    let (_turn, mut team) = team();
+    let ended = AtomicUsize::new(0);
+    let late = team.broadcast_timeout(Duration::from_millis(5), |_| {
+        std::thread::sleep(Duration::from_millis(20));
+        ended.fetch_add(1, Ordering::Relaxed);
+    });
+    let ended = ended.into_inner();
+    match late {
+        Ok(()) => assert_eq!(ended, team.size()),
+        Err(Error::TimedOut { done, .. }) => assert_eq!(ended, done),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
+    let (_turn, mut team) = team();
+    if team.size() < 2 {
+        println!("skipped: needs a second cpu");
+        return;
+    }
+    let barrier = team.barrier();
+    // SAFETY: the child runs jobs and spins, which here need no lock and no
+    // memory of other threads, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let (runs, deserted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        team.broadcast(|_| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            if matches!(barrier.wait_timeout(Duration::MAX), Err(Error::Deserted)) {
+                deserted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let fine = (runs.into_inner(), deserted.into_inner()) == (2, 2);
+        // SAFETY: ends the child without running the parent's destructors.
+        unsafe { libc::_exit(i32::from(!fine)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    team.broadcast(|_| barrier.wait());
+}
+
+#[test]
+fn more_members_than_cpus_are_refused() {
+    let error = Team::create(100_000).err().expect("no machine has so many cpus");
+    assert!(error.to_string().contains("allowed"), "{error}");
+}

@@ -1,0 +1,133 @@
+//! Every wait for a job has a form that ends in time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::yield_now;
+use std::time::Duration;
+
+use kumiki_shadow::{Builder, Error, Shadow};
+
+const NONE: Duration = Duration::ZERO;
+
+/// A shadow with a helper, on a shared cpu where there is only one.
+fn shadow() -> Shadow {
+    Builder::new().share().create().expect("one cpu is enough for a shared one")
+}
+
+/// A job that says that it has begun, and waits until it may end.
+#[derive(Default)]
+struct Gate {
+    begun: AtomicUsize,
+    open: AtomicUsize,
+}
+
+impl Gate {
+    fn pass(&self) {
+        self.begun.store(1, Ordering::Release);
+        while self.open.load(Ordering::Acquire) == 0 {
+            yield_now();
+        }
+    }
+
+    /// Once it has begun in the helper, nobody takes it back.
+    fn wait_begun(&self) {
+        while self.begun.load(Ordering::Acquire) == 0 {
+            yield_now();
+        }
+    }
+
+    fn open(&self) {
+        self.open.store(1, Ordering::Release);
+    }
+}
+
+#[test]
+fn theirs_runs_in_time_or_not_at_all() {
+    for mut shadow in [shadow(), Shadow::inline()] {
+        let token = Arc::new(AtomicUsize::new(0));
+        for (timeout, runs) in [(NONE, 0), (Duration::MAX, 1)] {
+            let theirs = Arc::clone(&token);
+            let job = move || theirs.fetch_add(1, Ordering::Relaxed);
+            let (ours, theirs) = shadow.both_timeout(timeout, || 7, job);
+            assert_eq!((ours, token.load(Ordering::Relaxed)), (7, runs));
+            match theirs {
+                Ok(before) => assert_eq!((before, runs), (0, 1)),
+                Err(Error::TimedOut { done: 1, of: 2, timeout: NONE, .. }) => assert_eq!(runs, 0),
+                Err(other) => panic!("{other}"),
+            }
+            assert_eq!(Arc::strong_count(&token), 1, "captures are dropped");
+        }
+    }
+}
+
+#[test]
+fn theirs_is_waited_for_once_it_has_begun() {
+    let mut shadow = shadow();
+    let gate = Gate::default();
+    let mut borrowed = 0;
+    let limit = Duration::from_millis(200);
+    let ours = || {
+        // Without a cpu of its own the helper may come too late: then it will
+        // not begin.
+        let start = std::time::Instant::now();
+        while gate.begun.load(Ordering::Acquire) == 0 && start.elapsed() < 2 * limit {
+            yield_now();
+        }
+        std::thread::sleep(limit);
+        gate.open();
+    };
+    let theirs = || {
+        gate.pass();
+        borrowed = 1;
+    };
+    let ((), theirs) = shadow.both_timeout(limit, ours, theirs);
+    assert_eq!(theirs.is_ok(), borrowed == 1);
+    assert_eq!(theirs.is_ok(), gate.begun.into_inner() == 1);
+}
+
+#[test]
+fn a_panic_crosses_a_limit() {
+    let mut shadow = shadow();
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        shadow.both_timeout(Duration::MAX, || (), || panic!("theirs"))
+    }));
+    assert_eq!(panic.err().unwrap().downcast_ref::<&str>(), Some(&"theirs"));
+    assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+}
+
+#[test]
+fn a_limit_may_lie_past_the_end_of_the_clock() {
+    let mut shadow = shadow();
+    let got = shadow.scope(|scope| scope.fork(|| 3).join_timeout(Duration::MAX).ok());
+    assert_eq!(got.unwrap().unwrap(), 3);
+}
+
+#[test]
+fn a_shadow_whose_job_runs_is_handed_back() {
+    let (mut shadow, gate) = (shadow(), Arc::new(Gate::default()));
+    let theirs = Arc::clone(&gate);
+    shadow.fork(move || theirs.pass()).unwrap();
+    gate.wait_begun();
+    for timeout in [NONE, Duration::from_millis(5)] {
+        let Err(back) = shadow.destroy_timeout(timeout) else { panic!("the gate is closed") };
+        shadow = back;
+        assert!(shadow.is_busy() && !shadow.is_finished());
+        assert!(matches!(shadow.fork(|| ()), Err(Error::Busy)));
+    }
+    gate.open();
+    assert!(shadow.destroy_timeout(Duration::MAX).is_ok());
+    assert_eq!(Arc::strong_count(&gate), 1, "the job has ended");
+}
+
+#[test]
+fn a_shadow_without_a_job_is_destroyed_at_once() {
+    for shadow in [shadow(), Shadow::inline()] {
+        assert!(shadow.destroy_timeout(NONE).is_ok());
+    }
+    // Where there is no helper, what was forked runs here, as in a join.
+    let (mut shadow, ran) = (Shadow::inline(), Arc::new(AtomicUsize::new(0)));
+    let theirs = Arc::clone(&ran);
+    shadow.fork(move || theirs.store(1, Ordering::Relaxed)).unwrap();
+    assert!(shadow.destroy_timeout(NONE).is_ok());
+    assert_eq!(ran.load(Ordering::Relaxed), 1);
+}
