@@ -43,7 +43,7 @@ impl From<Error> for Failure {
             Error::Busy => libc::EBUSY,
             Error::NotForked | Error::Orphaned => libc::ESRCH,
             Error::NoFreeCpu { .. } => libc::ENODEV,
-            Error::SameCpu { .. } => libc::EINVAL,
+            Error::SameCpu { .. } | Error::Copy(_) => libc::EINVAL,
             Error::TimedOut { .. } => libc::ETIMEDOUT,
             Error::Thread { .. } => libc::EAGAIN,
             Error::Sys(Sys::CpuOffline { .. } | Sys::CpuNotAllowed { .. }) => libc::ENXIO,
@@ -61,7 +61,7 @@ impl From<Error> for Failure {
 
 impl From<copy::Error> for Failure {
     fn from(error: copy::Error) -> Self {
-        Failure::invalid(error)
+        Error::from(error).into()
     }
 }
 

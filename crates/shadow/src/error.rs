@@ -15,6 +15,10 @@ pub enum Error {
     /// A chosen way to wait is not there.
     #[error(transparent)]
     Wait(#[from] kumiki_wait::Error),
+    /// A copy was refused. The functions in [`copy`](crate::copy) return just
+    /// this, since nothing else can happen to them.
+    #[error(transparent)]
+    Copy(#[from] crate::copy::Error),
     /// Every cpu that this process may use is taken.
     #[error(
         "no cpu is free for a helper: allowed {allowed}, taken by shadows {taken}; allow more \

@@ -22,7 +22,7 @@
 //! let mut to = vec![0_u8; 1 << 20];
 //! copy(&mut shadow, &mut to, &from, Method::Auto)?;
 //! assert_eq!(to, from);
-//! # Ok::<(), kumiki_shadow::copy::Error>(())
+//! # Ok::<(), kumiki_shadow::Error>(())
 //! ```
 
 mod auto;
@@ -71,7 +71,8 @@ pub enum Method {
     Auto,
 }
 
-/// Why a copy was refused. Nothing was written then.
+/// Why a copy was refused: a kind of the crate's [`Error`](crate::Error), apart
+/// because it is all that can happen here. Nothing was written then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The two sides differ in length.
