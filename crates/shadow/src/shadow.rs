@@ -112,6 +112,34 @@ struct Helper {
 /// Dropping it waits for a job that runs, ends the helper, and gives the
 /// calling thread its former cpus back; [`Shadow::destroy_timeout`] waits no
 /// longer than it is told.
+///
+/// What would be errors at run time in another language are refused by the
+/// compiler. A job cannot use the shadow that it was forked on:
+///
+/// ```compile_fail,E0277
+/// let mut shadow = kumiki_shadow::Shadow::inline();
+/// shadow.fork(move || _ = shadow.fork(|| ())); // stays in its thread
+/// ```
+///
+/// ```compile_fail,E0499
+/// let mut shadow = kumiki_shadow::Shadow::inline();
+/// shadow.scope(|scope| {
+///     let job = scope.fork(|| ());
+///     let second = scope.fork(|| ()); // one at a time
+///     job.join();
+/// });
+/// ```
+///
+/// A shadow cannot be destroyed while a job that borrows runs:
+///
+/// ```compile_fail,E0505
+/// let mut shadow = kumiki_shadow::Shadow::inline();
+/// shadow.scope(|scope| {
+///     let job = scope.fork(|| ());
+///     drop(shadow);
+///     job.join();
+/// });
+/// ```
 pub struct Shadow {
     channel: Arc<Channel>,
     helper: Option<Helper>,

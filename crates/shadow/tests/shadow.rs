@@ -144,16 +144,6 @@ fn a_helper_that_slept_serves_again() {
 }
 
 #[test]
-fn cpus_that_cannot_be_are_refused() {
-    assert!(matches!(Builder::new().main_cpu(99_999).create(), Err(Error::Sys(_))));
-    let here = kumiki_sys::affinity::current().unwrap().first().unwrap();
-    let same = Builder::new().main_cpu(here).helper_cpu(here).create();
-    assert!(matches!(same, Err(Error::SameCpu { cpu }) if cpu == here));
-    let text = same.err().unwrap().to_string();
-    assert!(text.contains("share"), "{text}");
-}
-
-#[test]
 fn without_a_helper_the_environment_does_not_matter() {
     const CHILD: &str = "KUMIKI_TEST_INLINE";
     if std::env::var_os(CHILD).is_some() {
