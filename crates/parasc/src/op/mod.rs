@@ -1,4 +1,50 @@
 //! Operations: system calls with typed arguments and results.
+//!
+//! One set serves both ways of use. An operation that borrows its descriptor,
+//! name and buffer fits a batch that blocks until it is done; one that owns them
+//! is `Send + 'static` and can be waited for as a future, outliving the function
+//! that made it.
+//!
+//! ```text
+//!   new(descriptor, name, buffer, …)      moved freely
+//!        │ request()                      pointers are taken: stay where you are
+//!   Request ──► some thread makes the call
+//!        │ complete(ret_val)              result; moved freely again
+//!   Output, and what arrived in the operation: filled(), attributes(), entries()
+//! ```
+//!
+//! - *Descriptors* are anything with [`AsFd`](std::os::fd::AsFd): `&File`,
+//!   `BorrowedFd`, `Arc<OwnedFd>`, and [`CWD`] where a call takes a directory.
+//! - *Names* are anything with `AsRef<CStr>`: `c"etc"`, `&CStr`, `CString`;
+//!   [`path::terminated`] makes one of a [`Path`](std::path::Path).
+//! - *Buffers* that a call reads are anything with `AsRef<[u8]>`; those that it
+//!   fills are a [`BufferMut`].
+//! - *Results* are the kernel's, unchanged: no call is repeated after `EINTR` or
+//!   `EAGAIN`, and fewer bytes than asked for are a result.
+//!
+//! An operation may be requested again after it is complete: same call, same
+//! buffers.
+
+#[macro_use]
+mod define;
+
+pub mod buffer;
+pub mod path;
+pub mod place;
+
+mod attr;
+mod dir;
+mod file;
+mod output;
+mod sync;
+
+pub use attr::{Attributes, Statx};
+pub use buffer::BufferMut;
+pub use dir::{Entries, Entry, Getdents64};
+pub use file::{Close, Openat, Pread, Pwrite, Read, Write};
+pub use rustix::fs::CWD;
+pub use rustix::io::Errno;
+pub use sync::Fsync;
 
 use crate::request::Request;
 

@@ -1,0 +1,172 @@
+//! What most operations are: some fields, the request made of them, and the
+//! kernel's result in a type.
+
+/// An operation that fills no memory.
+///
+/// The request may point only to what its fields own or borrow, and only for
+/// reading. `-> T` is an `output::FromReturn`. With `unsafe` the operation's
+/// constructor is unsafe, for the reason in the comment before.
+macro_rules! operation {
+    (
+        $(#[$doc:meta])*
+        pub struct $name:ident $(<$($param:ident: $bound:path),+>)? {
+            $($field:ident: $type:ty),* $(,)?
+        }
+        |$op:ident| $request:expr => $output:ty;
+        $(#[$danger:meta])* unsafe
+    ) => {
+        operation! {
+            @parts $(#[$doc])* $name ($(<$($param: $bound),+>)?) ($(<$($param),+>)?)
+            { $($field: $type,)* } |$op| $request => $output
+        }
+
+        impl $(<$($param: $bound),+>)? $name $(<$($param),+>)? {
+            /// The call with these arguments, to be made.
+            ///
+            $(#[$danger])*
+            #[inline]
+            pub const unsafe fn new($($field: $type),*) -> Self {
+                $name { $($field),* }
+            }
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        pub struct $name:ident $(<$($param:ident: $bound:path),+>)? {
+            $($field:ident: $type:ty),* $(,)?
+        }
+        |$op:ident| $request:expr => $output:ty
+    ) => {
+        operation! {
+            @parts $(#[$doc])* $name ($(<$($param: $bound),+>)?) ($(<$($param),+>)?)
+            { $($field: $type,)* } |$op| $request => $output
+        }
+
+        impl $(<$($param: $bound),+>)? $name $(<$($param),+>)? {
+            /// The call with these arguments, to be made.
+            #[inline]
+            pub const fn new($($field: $type),*) -> Self {
+                $name { $($field),* }
+            }
+        }
+    };
+    (
+        @parts $(#[$doc:meta])* $name:ident ($($bounded:tt)*) ($($params:tt)*)
+        { $($field:ident: $type:ty,)* } |$op:ident| $request:expr => $output:ty
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name $($params)* {
+            $($field: $type,)*
+        }
+
+        impl $($bounded)* $name $($params)* {
+            /// What was given to `new`, in the same order.
+            #[inline]
+            #[allow(clippy::unused_unit, clippy::double_parens, unused_parens)]
+            pub fn into_parts(self) -> ($($type),*) {
+                ($(self.$field),*)
+            }
+        }
+
+        // SAFETY: pointers lead to what the fields own or borrow, for reading
+        // only; a call that could do harm has an unsafe constructor.
+        unsafe impl $($bounded)* $crate::op::Operation for $name $($params)* {
+            type Output = Result<$output, rustix::io::Errno>;
+
+            #[inline]
+            fn request(&mut self) -> $crate::request::Request {
+                let $op = self;
+                $request
+            }
+
+            #[inline]
+            fn complete(&mut self, ret_val: i64) -> Self::Output {
+                // SAFETY: the engine hands over what the kernel returned for
+                // this call, once.
+                unsafe { $crate::op::output::typed(ret_val) }
+            }
+        }
+    };
+}
+
+/// An operation that fills its field `buffer`, the last, and gives the number
+/// of bytes.
+///
+/// The request gets where to write and how many bytes at most.
+macro_rules! filling {
+    (
+        $(#[$doc:meta])*
+        pub struct $name:ident <$($param:ident: $bound:path),*> {
+            $($field:ident: $type:ty),* $(,)?
+        }
+        |$op:ident, $pointer:ident, $room:ident| $request:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<$($param,)* B> {
+            $($field: $type,)*
+            buffer: B,
+            filled: usize,
+        }
+
+        impl<$($param: $bound,)* B: $crate::op::BufferMut> $name<$($param,)* B> {
+            /// The call with these arguments, to be made.
+            #[inline]
+            pub const fn new($($field: $type,)* buffer: B) -> Self {
+                $name { $($field,)* buffer, filled: 0 }
+            }
+
+            /// What the last call wrote.
+            #[inline]
+            pub fn filled(&self) -> &[u8] {
+                // SAFETY: `complete` told of that many, and the buffer is not
+                // handed out but by value.
+                unsafe { self.buffer.filled(self.filled) }
+            }
+
+            /// The buffer.
+            #[inline]
+            pub fn into_buffer(self) -> B {
+                self.buffer
+            }
+
+            /// What was given to `new`, in the same order.
+            #[inline]
+            pub fn into_parts(self) -> ($($type,)* B) {
+                ($(self.$field,)* self.buffer)
+            }
+        }
+
+        // SAFETY: the call writes to the buffer's own memory, no more than it
+        // has; other pointers lead to what the fields own or borrow, for reading.
+        unsafe impl<$($param: $bound,)* B: $crate::op::BufferMut> $crate::op::Operation
+            for $name<$($param,)* B>
+        {
+            type Output = Result<usize, rustix::io::Errno>;
+
+            #[inline]
+            fn request(&mut self) -> $crate::request::Request {
+                let $op = self;
+                $op.filled = 0;
+                let ($pointer, $room) = $op.buffer.spare();
+                let ($pointer, $room) = ($pointer as u64, $room as u64);
+                $request
+            }
+
+            #[inline]
+            fn complete(&mut self, ret_val: i64) -> Self::Output {
+                // SAFETY: any number is a count.
+                let count: usize = unsafe { $crate::op::output::typed(ret_val) }?;
+                // Some calls tell how much there would have been (recv with
+                // MSG_TRUNC) or what is needed (getxattr with no room).
+                let (_, room) = self.buffer.spare();
+                self.filled = count.min(room);
+                // SAFETY: the kernel wrote so many bytes, as many as there is
+                // room for.
+                unsafe { self.buffer.advance(self.filled) };
+                Ok(count)
+            }
+        }
+    };
+}
