@@ -4,7 +4,7 @@
  *
  *   area                                    lane
  *   +----------------------------+          +----------------------------+
- *   | parasc_area, 128 bytes     |          | parasc_lane, 64 bytes      |
+ *   | parasc_area, 128 bytes     |          | parasc_lane, 128 bytes     |
  *   | first word: termination    |          | what has been published    |
  *   +----------------------------+          +----------------------------+
  *   | lane 0: open to any thread |          | slot 0, 64 bytes           |
@@ -73,13 +73,17 @@ struct parasc_area {
 };
 
 /*
- * What the requesting thread says about its lane. Only where to look: slots
- * below `published` may be in REQUEST, from `claimed` upward nobody has said yet
- * that he will look. Packed into one word, so that both change together.
+ * Where to look in a lane, two lines. Slots below `published` may be in REQUEST;
+ * `next` is the first that no processing thread has claimed. Both hold the
+ * batch's number in the high half, and one of an earlier batch counts as 0.
+ * The requesting thread alone writes `published`, processing threads alone
+ * write `next`, by compare and swap. A batch of one slot touches neither.
  */
 struct parasc_lane {
-	__u64 claim; /* claimed in the low half, published in the high one */
-	__u64 reserved[7];
+	__u64 published;
+	__u64 reserved0[7];
+	__u64 next;
+	__u64 reserved1[7];
 };
 
 #endif /* KUMIKI_UAPI_PARASC_H */

@@ -1,14 +1,30 @@
 //! Any system call in parallel, on a stock kernel.
 
 mod allow;
+mod area;
 mod callset;
+mod config;
+mod core;
+mod cost;
+mod engine;
+mod error;
+mod execute;
 mod kind;
+mod lane;
 pub mod op;
+mod primitive;
 mod refusal;
 mod request;
+mod requester;
+mod slot;
+mod threads;
 
 pub use allow::{AllowError, AllowList};
+pub use config::Config;
+pub use engine::Engine;
+pub use error::{Error, Result};
 pub use kind::{Contends, Kind, default_place, kind, may_sleep};
 pub use op::Operation;
 pub use refusal::{Refusal, RefusalKind, refusal, refusal_of, refusals};
 pub use request::{Place, Request};
+pub use requester::Requester;

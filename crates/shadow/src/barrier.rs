@@ -25,9 +25,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::fork_safety::Process;
 use crate::primitive::{AtomicU64, Ordering};
 use crate::timed::Deadline;
+use kumiki_sys::fork::Process;
 
 /// Looks before a waiting member asks whether to go on waiting, and lets
 /// others have its cpu: some ten microseconds.

@@ -41,7 +41,6 @@ mod channel;
 pub mod copy;
 mod cpus;
 mod error;
-mod fork_safety;
 mod helper;
 mod job;
 mod primitive;

@@ -6,13 +6,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use kumiki_sys::affinity::{self, Bound};
+use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Relation;
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
 use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::Result;
-use crate::fork_safety::Process;
 use crate::helper;
 use crate::job;
 use crate::scope::Scope;

@@ -15,13 +15,26 @@ use crate::syscall;
 /// # Errors
 /// [`Error::Os`] if the kernel refuses, e.g. under a seccomp filter.
 pub fn current() -> Result<CpuSet> {
+    allowed(0)
+}
+
+/// The cpus that the process's first thread may run on: what a program was
+/// started with, unless that thread has been bound since.
+///
+/// # Errors
+/// As for [`current`].
+pub fn of_process() -> Result<CpuSet> {
+    allowed(u64::from(std::process::id()))
+}
+
+fn allowed(thread: u64) -> Result<CpuSet> {
     // The kernel answers EINVAL to a mask shorter than its own, whose length
     // it does not tell (sched_getaffinity(2), "Handling systems with more
     // than 1024 CPUs").
     let mut words = vec![0u64; 16];
     loop {
         let bytes = words.len() as u64 * 8;
-        let args = [0, bytes, words.as_mut_ptr() as u64, 0, 0, 0];
+        let args = [thread, bytes, words.as_mut_ptr() as u64, 0, 0, 0];
         // SAFETY: the kernel writes at most `bytes` bytes into `words`, which
         // is that long and borrowed by nobody else.
         match unsafe { syscall::call(libc::SYS_sched_getaffinity as usize, args) } {

@@ -71,6 +71,7 @@ pub mod cpuset;
 pub mod cycle;
 pub mod doctor;
 pub mod error;
+pub mod fork;
 pub mod futex;
 pub mod shm;
 pub mod syscall;

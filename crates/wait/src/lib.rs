@@ -65,4 +65,5 @@ pub use bell::Bell;
 pub use cost::sleep_cost_ticks;
 pub use error::{Error, TimedOut};
 pub use policy::{Policy, Relax, Sleep, Threshold};
+pub use ticks::Ticks;
 pub use waiter::{Counts, Waiter};

@@ -9,11 +9,22 @@ use crate::machine::Machine;
 /// Reads ticks: of the time stamp counter, or nanoseconds of the kernel's
 /// monotonic clock where that counter cannot be trusted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ticks {
+pub struct Ticks {
     tsc: bool,
 }
 
+impl Default for Ticks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Ticks {
+    /// The ticks of this machine; the first call takes some 100 µs.
+    pub fn new() -> Self {
+        Self::of(Machine::this())
+    }
+
     pub(crate) fn of(machine: Machine) -> Self {
         Ticks { tsc: machine.tsc }
     }
@@ -22,7 +33,7 @@ impl Ticks {
     /// says. Take differences with `wrapping_sub`: a counter that was behind on
     /// another cpu then ends a spin too early, which is harmless.
     #[inline(always)]
-    pub(crate) fn now(self) -> u64 {
+    pub fn now(self) -> u64 {
         if self.tsc { tsc() } else { monotonic_ns() }
     }
 }

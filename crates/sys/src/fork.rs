@@ -1,4 +1,4 @@
-//! Notices fork(2): the child has the memory of a shadow but not its helper.
+//! Notices fork(2): the child has its parent's memory but not its threads.
 //!
 //! A page that the kernel clears in every child (`MADV_WIPEONFORK`, madvise(2),
 //! Linux 4.14; raw system calls included) holds the process's id. Asking is a
@@ -7,24 +7,27 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use kumiki_sys::shm::{Anon, Huge, Populate};
 use rustix::mm::{Advice, madvise};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::shm::{Anon, Huge, Populate};
 
 /// Length of the cleared mapping: one page.
 const BYTES: usize = 4096;
 
 /// A process, as its own memory knows it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Process {
+pub struct Process {
     word: &'static AtomicU32,
     id: u32,
 }
 
 impl Process {
     /// The calling process.
-    pub(crate) fn current() -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Os`] if memory is exhausted or the kernel older than 4.14.
+    pub fn current() -> Result<Self> {
         static PAGE: OnceLock<Anon> = OnceLock::new();
         let page = match PAGE.get() {
             Some(page) => page,
@@ -36,15 +39,15 @@ impl Process {
         };
         let word = page.atomic_u32(0);
         let id = std::process::id();
-        // In a child that makes shadows of its own the word counts again, with
-        // another id than that of inherited shadows.
+        // In a child that starts threads of its own the word counts again, with
+        // another id than that of what it has inherited.
         word.store(id, Ordering::Relaxed);
         Ok(Process { word, id })
     }
 
     /// Whether the caller is in this process, and not in a child of it.
     #[inline(always)]
-    pub(crate) fn is_current(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         self.word.load(Ordering::Relaxed) == self.id
     }
 }
@@ -56,6 +59,6 @@ fn wiped_in_children() -> Result<Anon> {
     // SAFETY: the mapping is private, anonymous, ours, and of that length; the
     // advice changes nothing in this process.
     unsafe { madvise(start, page.len(), Advice::LinuxWipeOnFork) }
-        .map_err(|e| kumiki_sys::Error::os("madvise(MADV_WIPEONFORK), Linux 4.14 or later", e))?;
+        .map_err(|e| Error::os("madvise(MADV_WIPEONFORK), Linux 4.14 or later", e))?;
     Ok(page)
 }

@@ -1,0 +1,94 @@
+//! How an engine is set up.
+
+use std::time::Duration;
+
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+use kumiki_wait::Policy;
+
+use crate::allow::AllowList;
+use crate::area::{MAX_LANE_SLOTS, MAX_LANES};
+use crate::error::{Error, Result};
+
+/// Processing threads for calls that sleep, at most.
+pub(crate) const MAX_THREADS: usize = 64;
+
+/// How an [`Engine`](crate::Engine) is set up. The default suits almost everybody.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Cpus for processing threads, one on each; a requesting thread's own is
+    /// left out while it is there. `None`: those that the calling thread may use,
+    /// or if it is bound to one, those of the process's first thread. With one
+    /// cpu in all, cheap calls are made by the caller itself.
+    pub cpus: Option<CpuSet>,
+    /// Requesting threads with a lane of their own at the same time, 1 to 62.
+    pub requesters: usize,
+    /// Slots of each lane, 2 to 4096: requests that can be outstanding in it. A
+    /// longer batch is run in parts.
+    pub slots: usize,
+    /// Processing threads for calls that sleep, at most; 0 to 64.
+    pub threads: usize,
+    /// After how long without work a processing thread ends.
+    pub retire: Duration,
+    /// How processing threads wait for requests.
+    pub policy: Policy,
+    /// The only calls that may be made, if not all that are not
+    /// [refused](crate::refusals) anyway.
+    pub allow: Option<AllowList>,
+    /// Also make calls whose answer depends on the thread, and change nothing:
+    /// gettid(2) then answers for whichever thread makes it.
+    pub wrong_thread_answers: bool,
+    /// Whether a requesting thread that waits for a batch makes calls of it
+    /// itself. Without, a batch is left to processing threads altogether, which
+    /// is slower, but keeps the calls' traces out of the caller's caches.
+    pub help: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            cpus: None,
+            requesters: 16,
+            slots: 512,
+            threads: MAX_THREADS,
+            retire: Duration::from_secs(10),
+            policy: Policy::default(),
+            allow: None,
+            wrong_thread_answers: false,
+            help: true,
+        }
+    }
+}
+
+impl Config {
+    /// # Errors
+    /// [`Error::Config`] for the first value out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        let most = MAX_LANES - crate::core::OPEN_LANES;
+        range("a number of requesters", self.requesters, 1, most)?;
+        range("a number of slots", self.slots, 2, MAX_LANE_SLOTS)?;
+        range("a number of threads", self.threads, 0, MAX_THREADS)
+    }
+
+    /// The cpus for processing threads, in rising order.
+    ///
+    /// # Errors
+    /// A chosen cpu is offline or not allowed.
+    pub(crate) fn cpus(&self) -> Result<Vec<usize>> {
+        if let Some(cpus) = &self.cpus {
+            // A thread bound to one cpu may choose others for its helpers: the
+            // kernel knows what is allowed, and `bind` asks it.
+            return Ok(cpus.iter().collect());
+        }
+        let own = affinity::current()?;
+        let cpus = if own.len() > 1 { own } else { affinity::of_process()? };
+        Ok(cpus.iter().collect())
+    }
+}
+
+fn range(what: &'static str, value: usize, least: usize, most: usize) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Config { what, value, least, most })
+}

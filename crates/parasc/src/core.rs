@@ -1,0 +1,70 @@
+//! What the threads of one engine share.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kumiki_sys::fork::Process;
+use kumiki_wait::{Bell, Policy};
+
+use crate::area::Area;
+use crate::config::Config;
+use crate::error::Result;
+use crate::execute::Rules;
+use crate::threads::{Pool, Seat};
+
+/// Lanes in which any thread may place requests: the first for calls that are
+/// soon over, the second for those that sleep.
+pub(crate) const OPEN_LANES: usize = 2;
+/// The lane for calls that sleep, which only the pool's threads serve.
+pub(crate) const SLEEPING_LANE: usize = 1;
+
+/// What belongs to a lane in this process alone.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Side {
+    /// Where the lane's requesting thread sleeps.
+    pub(crate) bell: Bell,
+    pub(crate) leased: AtomicBool,
+}
+
+/// One engine.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) area: Area,
+    pub(crate) sides: Vec<Side>,
+    pub(crate) rules: Rules,
+    /// A processing thread for each cpu, in rising order of cpus.
+    pub(crate) seats: Vec<Seat>,
+    /// Processing threads for calls that sleep.
+    pub(crate) pool: Pool,
+    pub(crate) process: Process,
+    pub(crate) policy: Policy,
+    pub(crate) retire: Duration,
+    pub(crate) help: bool,
+    /// Threads that have started and not ended.
+    pub(crate) alive: Mutex<usize>,
+    pub(crate) ended: std::sync::Condvar,
+}
+
+impl Core {
+    pub(crate) fn new(config: &Config) -> Result<Self> {
+        config.check()?;
+        let lanes = OPEN_LANES + config.requesters;
+        let rules =
+            Rules { allow: config.allow, wrong_thread_answers: config.wrong_thread_answers };
+        Ok(Core {
+            area: Area::new(lanes, config.slots)?,
+            sides: (0..lanes).map(|_| Side::default()).collect(),
+            rules,
+            seats: config.cpus()?.into_iter().map(Seat::new).collect(),
+            pool: Pool::new(config.threads),
+            process: Process::current()?,
+            policy: config.policy,
+            retire: config.retire,
+            help: config.help,
+            alive: Mutex::new(0),
+            ended: std::sync::Condvar::new(),
+        })
+    }
+}

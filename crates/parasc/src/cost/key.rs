@@ -1,0 +1,65 @@
+//! What batches have in common whose cost is alike.
+
+use crate::kind::{Contends, default_place, kind, may_sleep};
+use crate::request::{Place, Request};
+
+/// What is known of a call before it has been measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Prior {
+    /// Calls of this kind don't wait for each other in the kernel.
+    #[default]
+    Scales,
+    /// They do, on the place they all share.
+    Contends,
+    /// They do, whatever their arguments: they change the address space.
+    Serial,
+    /// They mostly sleep.
+    Sleeps,
+}
+
+/// Batches that cost alike per call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// The call, or [`MIXED`].
+    sysnum: u16,
+    /// All on one known place.
+    one_place: bool,
+    /// Binary logarithm of the number of calls.
+    size: u8,
+}
+
+/// Stands for batches of several different calls.
+const MIXED: u16 = u16::MAX;
+
+/// The key of a batch, and what to expect of it. `requests` has one at least.
+#[inline]
+pub(crate) fn survey(requests: &[Request]) -> (Key, Prior) {
+    let first = &requests[0];
+    let first_place = place(first);
+    let (mut other_call, mut other_place) = (0, 0);
+    for request in requests {
+        other_call |= request.sysnum ^ first.sysnum;
+        other_place |= place(request).0 ^ first_place.0;
+    }
+    let one_place = other_place == 0 && first_place != Place::NONE;
+    let sysnum = if other_call == 0 { first.sysnum } else { MIXED };
+    let key = Key { sysnum, one_place, size: requests.len().ilog2() as u8 };
+    (key, prior(first, other_call != 0, one_place))
+}
+
+#[inline(always)]
+fn place(request: &Request) -> Place {
+    if request.place == Place::NONE { default_place(request) } else { request.place }
+}
+
+fn prior(request: &Request, mixed: bool, one_place: bool) -> Prior {
+    if mixed {
+        return Prior::Scales;
+    }
+    match kind(request.sysnum).contends {
+        Contends::AddressSpace => Prior::Serial,
+        _ if may_sleep(request) => Prior::Sleeps,
+        Contends::Descriptor(_) | Contends::Directory(_) if one_place => Prior::Contends,
+        _ => Prior::Scales,
+    }
+}

@@ -1,0 +1,81 @@
+//! Which way to run a batch: learnt from what the ways have cost.
+//!
+//! For each *key* (call, contended or not, size of the batch) the mean time per
+//! call of every way is kept. The way with the least is taken; others are tried
+//! now and then, the less often the worse they were. What cannot help is never
+//! tried: calls on the address space run one after the other in the kernel.
+//!
+//! A way that has not been tried yet is guessed from that of plain calls, so
+//! that what is likely to help is tried soon and the rest rarely.
+
+mod entry;
+mod key;
+
+use std::collections::HashMap;
+
+pub(crate) use entry::Entry;
+pub(crate) use key::{Key, Prior, survey};
+
+/// How a batch is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The calls one after the other, by the caller.
+    Inline,
+    /// The caller and the processing threads that spin on other cpus.
+    Shared,
+    /// So many threads of the pool besides, for calls that sleep.
+    Many(u16),
+    /// io_uring.
+    Ring,
+}
+
+/// All ways, in the order in which an [`Entry`] counts them.
+const WAYS: [Way; 6] =
+    [Way::Inline, Way::Shared, Way::Many(8), Way::Many(16), Way::Many(64), Way::Ring];
+
+/// What is there at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Means {
+    /// There are other cpus for processing threads.
+    pub(crate) others: bool,
+    /// A processing thread spins already.
+    pub(crate) hot: bool,
+    /// The pool may have threads.
+    pub(crate) pool: bool,
+    /// io_uring can make these calls.
+    pub(crate) ring: bool,
+    /// What waking a processing thread costs, ticks.
+    pub(crate) wake: f32,
+    /// Calls of this duration may be worth a thread that sleeps, ticks.
+    pub(crate) long: f32,
+}
+
+/// What a requesting thread has learnt.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    index: HashMap<Key, usize>,
+    entries: Vec<Entry>,
+    last: Option<(Key, usize)>,
+}
+
+impl Costs {
+    /// What is known about batches of this key.
+    #[inline]
+    pub(crate) fn entry(&mut self, key: Key) -> &mut Entry {
+        let at = match self.last {
+            Some((last, at)) if last == key => at,
+            _ => self.find(key),
+        };
+        self.last = Some((key, at));
+        &mut self.entries[at]
+    }
+
+    #[cold]
+    fn find(&mut self, key: Key) -> usize {
+        let entries = &mut self.entries;
+        *self.index.entry(key).or_insert_with(|| {
+            entries.push(Entry::default());
+            entries.len() - 1
+        })
+    }
+}

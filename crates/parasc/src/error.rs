@@ -1,0 +1,92 @@
+//! Everything that can go wrong with parallel system calls, apart from what the
+//! calls themselves answer.
+
+use crate::refusal::Refusal;
+
+/// An error of this crate. The text says what failed, on which thing, with
+/// which value and limit, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine or its memory.
+    #[error(transparent)]
+    Sys(#[from] kumiki_sys::Error),
+    /// A chosen way to wait is not there.
+    #[error(transparent)]
+    Wait(#[from] kumiki_wait::Error),
+    /// A value of the configuration is out of range.
+    #[error("{what} of {value} is out of range: choose {least} to {most}")]
+    Config {
+        /// Which value.
+        what: &'static str,
+        /// What was chosen.
+        value: usize,
+        /// The least that works.
+        least: usize,
+        /// The most that works.
+        most: usize,
+    },
+    /// Every lane of the area is leased.
+    #[error(
+        "all {lanes} lanes for requesting threads are leased: drop a Requester, or configure \
+         more with Config::requesters (at most {most})"
+    )]
+    NoLane {
+        /// Lanes of the area.
+        lanes: usize,
+        /// Lanes that an area can have.
+        most: usize,
+    },
+    /// The kernel gave no thread.
+    #[error("no processing thread: {source}; see RLIMIT_NPROC and the cgroup's pids.max")]
+    Thread {
+        /// The kernel's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A call that must not be made by another thread; nothing of the batch was
+    /// executed.
+    #[error("request {index}: {refusal}; nothing of the batch was executed")]
+    Refused {
+        /// Which request of the batch.
+        index: usize,
+        /// The call and the reason.
+        refusal: &'static Refusal,
+    },
+    /// A call that this engine's allow-list does not have; nothing of the batch
+    /// was executed.
+    #[error(
+        "request {index}: system call {name} ({sysnum}) is not on the engine's allow-list \
+         (Config::allow); nothing of the batch was executed"
+    )]
+    NotAllowed {
+        /// Which request of the batch.
+        index: usize,
+        /// The call's number.
+        sysnum: u16,
+        /// The call's name, "unknown" if it has none here.
+        name: &'static str,
+    },
+    /// More arguments than a system call has; nothing of the batch was executed.
+    #[error(
+        "request {index}: {count} arguments, and a system call takes at most 6; nothing of the \
+         batch was executed"
+    )]
+    TooManyArguments {
+        /// Which request of the batch.
+        index: usize,
+        /// Its `args_num`.
+        count: u16,
+    },
+    /// Room for results that does not fit the requests.
+    #[error("{requests} requests but room for {results} results: both must be the same")]
+    Lengths {
+        /// How many requests.
+        requests: usize,
+        /// Room for how many results.
+        results: usize,
+    },
+}
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,84 @@
+//! Making the call that a slot asks for.
+
+use kumiki_sys::syscall::{self, MAX_ARGS};
+
+use crate::allow::AllowList;
+use crate::refusal::{Refusal, RefusalKind, refusal_of};
+use crate::request::Request;
+use crate::slot::Slot;
+
+/// Which calls may be made at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    pub(crate) allow: Option<AllowList>,
+    pub(crate) wrong_thread_answers: bool,
+}
+
+/// Why a call may not be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Denied {
+    Refused(&'static Refusal),
+    NotAllowed,
+    TooManyArguments,
+}
+
+impl Denied {
+    /// What a slot with such a call is answered.
+    fn errno(self) -> i32 {
+        match self {
+            Denied::Refused(_) | Denied::NotAllowed => libc::EPERM,
+            Denied::TooManyArguments => libc::EINVAL,
+        }
+    }
+}
+
+impl Rules {
+    /// Whether the call may be made.
+    #[inline(always)]
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Denied> {
+        if usize::from(request.args_num) > MAX_ARGS {
+            return Err(Denied::TooManyArguments);
+        }
+        if let Some(refusal) = refusal_of(request.sysnum, request.args_num, &request.args)
+            && !(self.wrong_thread_answers && refusal.kind == RefusalKind::AnswersForWrongThread)
+        {
+            return Err(Denied::Refused(refusal));
+        }
+        match &self.allow {
+            Some(list) if !list.contains(request.sysnum) => Err(Denied::NotAllowed),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Makes the call of `slot`, which the caller has taken, and gives its result.
+///
+/// The rules are checked on what has been read from the slot, not on the slot:
+/// nobody changes it in between.
+///
+/// # Safety
+/// Who published the request vouches for the call: see
+/// [`kumiki_sys::syscall::raw`].
+#[inline(always)]
+pub(crate) unsafe fn execute(slot: &Slot, rules: &Rules) {
+    let request = slot.taken();
+    let ret_val = match rules.check(&request) {
+        // SAFETY: the caller passes on the promise of who published it.
+        Ok(()) => unsafe { call(&request) },
+        Err(denied) => -i64::from(denied.errno()),
+    };
+    slot.finish(ret_val);
+}
+
+/// Makes the call and returns its result or `-errno`. Arguments that don't
+/// count are passed as 0, as the rules have taken them.
+///
+/// # Safety
+/// As for [`kumiki_sys::syscall::raw`].
+#[inline(always)]
+pub(crate) unsafe fn call(request: &Request) -> i64 {
+    let count = usize::from(request.args_num);
+    let args = std::array::from_fn(|at| if at < count { request.args[at] } else { 0 });
+    // SAFETY: the caller vouches for this very call.
+    unsafe { syscall::raw(usize::from(request.sysnum), args) }
+}

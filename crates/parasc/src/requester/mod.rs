@@ -1,0 +1,185 @@
+//! A requesting thread.
+
+mod run;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Release};
+
+use kumiki_sys::topology::Topology;
+use kumiki_wait::{Policy, Ticks, Waiter};
+
+use crate::area::MAX_LANES;
+use crate::core::{Core, OPEN_LANES};
+use crate::cost::{Costs, Means};
+use crate::error::{Error, Result};
+use crate::execute::{Denied, call};
+use crate::op::Operation;
+use crate::request::Request;
+
+/// A thread's lane in an area, and what it has learnt about its calls.
+///
+/// Batches block until all calls have been made; their order is open. Small
+/// batches of cheap calls are made by the caller itself, larger ones together
+/// with processing threads, whichever has proved faster.
+///
+/// It may move between threads; each thread that makes requests has its own.
+#[derive(Debug)]
+pub struct Requester {
+    core: Arc<Core>,
+    lane: usize,
+    /// Number of the batch, as the lane's control words have it.
+    batch: u32,
+    waiter: Waiter,
+    ticks: Ticks,
+    costs: Costs,
+    means: Means,
+    /// Where this thread ran when `near` was made.
+    cpu: usize,
+    /// Seats on other cpus, the nearest first.
+    near: Vec<usize>,
+    /// Slots whose results are still awaited.
+    pending: Vec<usize>,
+    requests: Vec<Request>,
+    results: Vec<i64>,
+}
+
+impl Requester {
+    pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
+        let waiter = Waiter::new(&Policy::default())?;
+        let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
+        let lane = (OPEN_LANES..core.area.lanes()).find(free).ok_or(Error::NoLane {
+            lanes: core.area.lanes() - OPEN_LANES,
+            most: MAX_LANES - OPEN_LANES,
+        })?;
+        core.area.header().open_lane(lane);
+        let sleep = kumiki_wait::sleep_cost_ticks() as f32;
+        let means = Means {
+            pool: core.pool.threads() > 0,
+            // What the caller pays of it; the rest passes while he goes on.
+            wake: sleep / 2.0,
+            long: sleep,
+            ..Means::default()
+        };
+        // Goes on from the last batch of the lane's former owner, which stale
+        // control words may still name.
+        let batch = core.area.lane(lane).batch();
+        let mut requester = Requester {
+            core,
+            lane,
+            batch,
+            waiter,
+            ticks: Ticks::new(),
+            costs: Costs::default(),
+            means,
+            cpu: usize::MAX,
+            near: Vec::new(),
+            pending: Vec::new(),
+            requests: Vec::new(),
+            results: Vec::new(),
+        };
+        requester.settle();
+        Ok(requester)
+    }
+
+    /// Makes the calls of `operations`, and returns what each has given, in
+    /// their order. The calls themselves have none.
+    ///
+    /// # Errors
+    /// [`Error::NotAllowed`] if the engine's allow-list lacks one; then nothing
+    /// has been executed. What the kernel answers is in the outputs.
+    pub fn run<O: Operation>(&mut self, operations: &mut [O]) -> Result<Vec<O::Output>> {
+        let mut requests = std::mem::take(&mut self.requests);
+        let mut results = std::mem::take(&mut self.results);
+        requests.clear();
+        requests.extend(operations.iter_mut().map(Operation::request));
+        results.resize(requests.len(), 0);
+        // SAFETY: an operation vouches for its call, its pointers stay valid
+        // while it is borrowed here, and the batch is over before that ends.
+        let ran = unsafe { self.run_raw(&requests, &mut results) };
+        let complete = |(operation, result): (&mut O, &i64)| operation.complete(*result);
+        let outputs = ran.map(|()| operations.iter_mut().zip(&results).map(complete).collect());
+        (self.requests, self.results) = (requests, results);
+        outputs
+    }
+
+    /// Makes one call, by this very thread: no other is as fast.
+    ///
+    /// # Errors
+    /// [`Error::NotAllowed`] if the engine's allow-list lacks it.
+    #[inline]
+    pub fn call<O: Operation>(&mut self, operation: &mut O) -> Result<O::Output> {
+        let request = operation.request();
+        self.check(0, &request)?;
+        // SAFETY: the operation vouches for its call, and is borrowed for it.
+        let result = unsafe { call(&request) };
+        Ok(operation.complete(result))
+    }
+
+    /// Makes the calls of `requests`; `results` gets what each returned, a
+    /// result or `-errno`, unchanged.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], [`Error::NotAllowed`] or [`Error::TooManyArguments`]
+    /// for the first request that may not be made, [`Error::Lengths`] if there is
+    /// not a result for each. Nothing has been executed then.
+    ///
+    /// # Safety
+    /// As for [`kumiki_sys::syscall::raw`], for each request; the calls may be
+    /// made at the same time, in any order, by any threads of the process.
+    #[inline]
+    pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
+        if let ([request], [result]) = (requests, &mut *results)
+            && self.core.help
+        {
+            self.check(0, request)?;
+            // SAFETY: the caller vouches for the call.
+            *result = unsafe { call(request) };
+            return Ok(());
+        }
+        // SAFETY: as above, for all of them.
+        unsafe { self.run_batch(requests, results) }
+    }
+
+    #[inline(always)]
+    fn check(&self, index: usize, request: &Request) -> Result<()> {
+        self.core.rules.check(request).map_err(|denied| why(denied, index, request))
+    }
+
+    /// Looks where this thread runs, and which seats are near.
+    fn settle(&mut self) {
+        let cpu = rustix::thread::sched_getcpu();
+        if cpu == self.cpu {
+            return;
+        }
+        self.cpu = cpu;
+        let seats = &self.core.seats;
+        self.near = (0..seats.len()).filter(|at| seats[*at].cpu != cpu).collect();
+        if self.near.len() > 1
+            && let Ok(topology) = Topology::read()
+        {
+            self.near.sort_by_key(|at| topology.relation(cpu, seats[*at].cpu));
+        }
+        self.means.others = !self.near.is_empty();
+    }
+}
+
+#[cold]
+fn why(denied: Denied, index: usize, request: &Request) -> Error {
+    let sysnum = request.sysnum;
+    match denied {
+        Denied::Refused(refusal) => Error::Refused { index, refusal },
+        Denied::TooManyArguments => Error::TooManyArguments { index, count: request.args_num },
+        Denied::NotAllowed => {
+            let name = kumiki_sys::syscall::name(usize::from(sysnum)).unwrap_or("unknown");
+            Error::NotAllowed { index, sysnum, name }
+        }
+    }
+}
+
+impl Drop for Requester {
+    fn drop(&mut self) {
+        self.core.area.header().close_lane(self.lane);
+        // Release: partner is the swap in `new`.
+        self.core.sides[self.lane].leased.store(false, Release);
+    }
+}

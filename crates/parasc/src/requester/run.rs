@@ -1,0 +1,205 @@
+//! Running a batch, the ways there are.
+
+use std::time::Instant;
+
+use super::Requester;
+use crate::cost::{Way, survey};
+use crate::error::{Error, Result};
+use crate::execute::call;
+use crate::request::Request;
+use crate::threads::{Pool, Seat};
+
+/// Slots that are filled before processing threads are told of them. A line
+/// written more often would be fought for, less often they would come late.
+const PUBLISH: usize = 16;
+/// The part of its own share that the caller never offers to others: these
+/// calls need no slot.
+const PRIVATE: (usize, usize) = (3, 4);
+/// Batches between two looks at where this thread runs: the way there is short,
+/// but not beside a batch of ten cheap calls.
+const SETTLE: u32 = 8;
+
+impl Requester {
+    /// Chooses how to run a batch, and learns from how it went.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    #[inline(never)]
+    pub(super) unsafe fn run_batch(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+    ) -> Result<()> {
+        if requests.len() != results.len() {
+            return Err(Error::Lengths { requests: requests.len(), results: results.len() });
+        }
+        for (index, request) in requests.iter().enumerate() {
+            self.check(index, request)?;
+        }
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let most = self.core.area.lane_slots();
+        for (requests, results) in requests.chunks(most).zip(results.chunks_mut(most)) {
+            // SAFETY: the caller vouches for all requests.
+            unsafe { self.run_part(requests, results) };
+        }
+        Ok(())
+    }
+
+    unsafe fn run_part(&mut self, requests: &[Request], results: &mut [i64]) {
+        if self.core.area.header().is_terminated() || !self.core.process.is_current() {
+            // SAFETY: the caller vouches for all requests.
+            return unsafe { plain(requests, results) };
+        }
+        self.batch = self.batch.wrapping_add(1);
+        if self.batch.is_multiple_of(SETTLE) {
+            self.settle();
+        }
+        if !self.core.help {
+            // SAFETY: as above.
+            return unsafe { self.unhelped(requests, results) };
+        }
+        let (key, prior) = survey(requests);
+        self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
+        let means = self.means;
+        let choice = self.costs.entry(key).choose(requests.len(), prior, means);
+        let asks = choice.way == Way::Inline && self.costs.entry(key).asks_whether_sleeps(means);
+        let asked = asks.then(|| (cpu_ns(), Instant::now()));
+        let start = if choice.measure { self.ticks.now() } else { 0 };
+        // SAFETY: as above.
+        match choice.way {
+            Way::Inline => unsafe { plain(requests, results) },
+            Way::Shared => unsafe { self.shared(requests, results, choice.wake) },
+            Way::Many(threads) => unsafe { self.many(requests, results, usize::from(threads)) },
+            Way::Ring => unsafe { plain(requests, results) },
+        }
+        if !choice.measure {
+            return;
+        }
+        let ticks = self.ticks.now().wrapping_sub(start);
+        let entry = self.costs.entry(key);
+        entry.record(choice.way, requests.len(), ticks);
+        if let Some((before, wall)) = asked {
+            let elapsed = wall.elapsed().as_nanos() as f32;
+            entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
+        }
+    }
+
+    /// Together with the processing threads that spin: they from the first slot
+    /// upward, this thread its own part and then from the last slot downward.
+    unsafe fn shared(&mut self, requests: &[Request], results: &mut [i64], wake: bool) {
+        let count = requests.len();
+        let own = count / 2 * PRIVATE.0 / PRIVATE.1;
+        let offered = count - own;
+        let lane = self.core.area.lane(self.lane);
+        let mut at = 0;
+        while at < offered {
+            let end = (at + PUBLISH).min(offered);
+            for (slot, request) in lane.slots[at..end].iter().zip(&requests[at..end]) {
+                slot.publish(request);
+            }
+            // A batch of one is seen in its slot.
+            if offered > 1 {
+                lane.publish(self.batch, end);
+            }
+            at = end;
+        }
+        if wake {
+            let wanted = self.near.len().min(count);
+            self.near[..wanted].iter().for_each(|at| drop(Seat::wake(&self.core, *at)));
+        }
+        // SAFETY: the caller vouches for all requests.
+        unsafe { plain(&requests[offered..], &mut results[offered..]) };
+        // SAFETY: as above.
+        unsafe { self.help(&requests[..offered], &mut results[..offered]) };
+    }
+
+    /// Together with threads of the pool.
+    unsafe fn many(&mut self, requests: &[Request], results: &mut [i64], threads: usize) {
+        let lane = self.core.area.lane(self.lane);
+        self.core.pool.take_lane(self.lane);
+        for (slot, request) in lane.slots.iter().zip(requests) {
+            slot.publish(request);
+        }
+        lane.publish(self.batch, requests.len());
+        Pool::summon(&self.core, threads.min(requests.len()) - 1);
+        // SAFETY: the caller vouches for all requests.
+        unsafe { self.help(requests, results) };
+        self.core.pool.leave_lane(self.lane);
+    }
+
+    /// Left to processing threads altogether.
+    unsafe fn unhelped(&mut self, requests: &[Request], results: &mut [i64]) {
+        let lane = self.core.area.lane(self.lane);
+        for (slot, request) in lane.slots.iter().zip(requests) {
+            slot.publish(request);
+        }
+        if requests.len() > 1 {
+            lane.publish(self.batch, requests.len());
+        }
+        let seat = self.near.first().copied();
+        if seat.is_none_or(|seat| !Seat::wake(&self.core, seat)) {
+            // SAFETY: the caller vouches for all requests.
+            return unsafe { self.help(requests, results) };
+        }
+        self.pending.clear();
+        self.pending.extend((0..requests.len()).rev());
+        self.collect(results);
+    }
+
+    /// Makes what is left of the published calls, from the last one downward,
+    /// and collects what others have made.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`]; `requests` are those in the lane's slots.
+    unsafe fn help(&mut self, requests: &[Request], results: &mut [i64]) {
+        let lane = self.core.area.lane(self.lane);
+        self.pending.clear();
+        for (at, request) in requests.iter().enumerate().rev() {
+            let slot = &lane.slots[at];
+            if slot.is_requested() && slot.take() {
+                // SAFETY: the caller vouches for the call.
+                results[at] = unsafe { call(request) };
+                slot.finish(results[at]);
+            } else if let Some(result) = slot.result() {
+                results[at] = result;
+            } else {
+                self.pending.push(at);
+            }
+        }
+        self.collect(results);
+    }
+
+    /// Waits for what others are at.
+    fn collect(&mut self, results: &mut [i64]) {
+        let lane = self.core.area.lane(self.lane);
+        let bell = &self.core.sides[self.lane].bell;
+        for at in &self.pending {
+            let slot = &lane.slots[*at];
+            results[*at] = self.waiter.wait(bell, slot.status(), || slot.result());
+        }
+        // Nothing is left to look at in this batch.
+        if results.len() > 1 {
+            lane.publish(self.batch, 0);
+        }
+    }
+}
+
+/// One after the other.
+///
+/// # Safety
+/// As for [`Requester::run_raw`].
+#[inline(always)]
+unsafe fn plain(requests: &[Request], results: &mut [i64]) {
+    for (request, result) in requests.iter().zip(results) {
+        // SAFETY: the caller vouches for the call.
+        *result = unsafe { call(request) };
+    }
+}
+
+/// This thread's time on a cpu so far.
+fn cpu_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

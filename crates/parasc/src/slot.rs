@@ -1,0 +1,146 @@
+//! One request: a cache line that changes its owner by its status.
+//!
+//! # States
+//! | from | to | who | order |
+//! |---|---|---|---|
+//! | `FREE` | `REQUESTING` | any requesting thread (open lane), by swap | Acquire |
+//! | any but `REQUEST`, `PROCESSING` | `REQUEST` | the thread that leases the lane | Release |
+//! | `REQUESTING` | `REQUEST` | the thread that has taken the slot | Release |
+//! | `REQUEST` | `PROCESSING` | whoever is to execute it, by swap | Acquire |
+//! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
+//! | `SUCCESS`, `ERROR` | `FREE` | the requesting thread, result taken | Release |
+//!
+//! # Why a request is executed once
+//! Only the winner of the swap from `REQUEST` to `PROCESSING` executes the call,
+//! and nobody but the slot's requesting thread puts it back to `REQUEST`, which
+//! it does only after it has seen `SUCCESS` or `ERROR`. Every other word in the
+//! area says no more than where to look: a stale one costs a look, or a swap
+//! that fails.
+//!
+//! The swap acquires what the release store of `REQUEST` published (number and
+//! arguments, and whatever the requesting thread wrote to its buffers before);
+//! the load that sees `SUCCESS` or `ERROR` acquires the result and what the
+//! call wrote to those buffers.
+//!
+//! All fields are atomic: the area is shared with code that no compiler of ours
+//! has seen (C programs, the kernel module), and whatever it writes there must
+//! be a wrong value at worst, never undefined behaviour.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use kumiki_sys::syscall::MAX_ARGS;
+
+use crate::primitive::{AtomicI64, AtomicU32, AtomicU64};
+use crate::request::Request;
+
+pub(crate) const FREE: u32 = 0;
+pub(crate) const REQUESTING: u32 = 1;
+pub(crate) const REQUEST: u32 = 2;
+pub(crate) const PROCESSING: u32 = 3;
+pub(crate) const SUCCESS: u32 = 4;
+pub(crate) const ERROR: u32 = 5;
+
+/// One system call in shared memory (`struct parasc_slot`, kernel/uapi/parasc.h).
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    status: AtomicU32,
+    /// Number of the call in the low half, of its arguments in the high half.
+    call: AtomicU32,
+    args: [AtomicU64; MAX_ARGS],
+    ret_val: AtomicI64,
+}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Slot>() == 64 && align_of::<Slot>() == 64);
+    assert!(std::mem::offset_of!(Slot, call) == 4);
+    assert!(std::mem::offset_of!(Slot, args) == 8);
+    assert!(std::mem::offset_of!(Slot, ret_val) == 56);
+};
+
+impl Slot {
+    /// Writes the request and hands it to whoever comes first.
+    ///
+    /// The slot must be the caller's: leased and not outstanding, or taken by
+    /// [`reserve`](Self::reserve).
+    #[inline(always)]
+    pub(crate) fn publish(&self, request: &Request) {
+        let call = u32::from(request.sysnum) | u32::from(request.args_num) << 16;
+        self.call.store(call, Relaxed);
+        for (to, from) in self.args.iter().zip(&request.args) {
+            to.store(*from, Relaxed);
+        }
+        // Release: partner is the swap in `take`.
+        self.status.store(REQUEST, Release);
+    }
+
+    /// Takes a free slot for a request to be written.
+    pub(crate) fn reserve(&self) -> bool {
+        self.status.load(Relaxed) == FREE
+            // Acquire: partner is `release`; the last result has been read.
+            && self.status.compare_exchange(FREE, REQUESTING, Acquire, Relaxed).is_ok()
+    }
+
+    /// Takes the request to execute it. `true` for one caller only.
+    #[inline(always)]
+    pub(crate) fn take(&self) -> bool {
+        // Acquire: partner is `publish`.
+        self.status.compare_exchange(REQUEST, PROCESSING, Acquire, Relaxed).is_ok()
+    }
+
+    /// Whether a request waits here: a hint for those who want to take it.
+    #[inline(always)]
+    pub(crate) fn is_requested(&self) -> bool {
+        self.status.load(Relaxed) == REQUEST
+    }
+
+    /// What was taken: number, count and arguments as they stand there.
+    #[inline(always)]
+    pub(crate) fn taken(&self) -> Request {
+        let call = self.call.load(Relaxed);
+        Request {
+            sysnum: call as u16,
+            args_num: (call >> 16) as u16,
+            args: std::array::from_fn(|at| self.args[at].load(Relaxed)),
+            ..Request::default()
+        }
+    }
+
+    /// Gives the result of what was taken.
+    #[inline(always)]
+    pub(crate) fn finish(&self, ret_val: i64) {
+        self.ret_val.store(ret_val, Relaxed);
+        let error = (-4095..0).contains(&ret_val);
+        // Release: partner is `result`.
+        self.status.store(if error { ERROR } else { SUCCESS }, Release);
+    }
+
+    /// The result, once there is one.
+    #[inline(always)]
+    pub(crate) fn result(&self) -> Option<i64> {
+        // Acquire: partner is `finish`.
+        let done = self.status.load(Acquire) >= SUCCESS;
+        done.then(|| self.ret_val.load(Relaxed))
+    }
+
+    /// Gives a slot whose result has been read back to everybody.
+    pub(crate) fn release(&self) {
+        // Release: partner is `reserve`.
+        self.status.store(FREE, Release);
+    }
+
+    /// Answers a status that is none, left by a foreign hand, with an error.
+    pub(crate) fn reject_garbage(&self) {
+        let status = self.status.load(Relaxed);
+        if status > ERROR
+            && self.status.compare_exchange(status, PROCESSING, AcqRel, Relaxed).is_ok()
+        {
+            self.finish(-i64::from(libc::EINVAL));
+        }
+    }
+
+    pub(crate) fn status(&self) -> &AtomicU32 {
+        &self.status
+    }
+}

@@ -1,0 +1,64 @@
+//! Processing threads: one that spins on each other cpu, for calls that are
+//! soon over, and a pool of sleeping ones for calls that sleep. They start when
+//! they are wanted and end by themselves.
+
+mod pool;
+mod processor;
+mod seat;
+
+use std::sync::Arc;
+use std::thread::Builder;
+
+pub(crate) use pool::Pool;
+pub(crate) use seat::Seat;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+
+/// Starts a thread of the engine. All signals are blocked in it: they are for
+/// the program's own threads, and a handler's `EINTR` for the caller's own call.
+///
+/// # Errors
+/// [`Error::Thread`] if the kernel gives none.
+fn start(
+    core: &Arc<Core>,
+    name: String,
+    run: impl FnOnce(&Arc<Core>) + Send + 'static,
+) -> Result<()> {
+    let shared = Arc::clone(core);
+    *lock(&core.alive) += 1;
+    let body = move || {
+        run(&shared);
+        *lock(&shared.alive) -= 1;
+        shared.ended.notify_all();
+    };
+    let spawned = with_signals_blocked(|| Builder::new().name(name).spawn(body));
+    // The handle is let go: a thread may be inside a call that never returns,
+    // and whoever ends the engine must not wait for that.
+    spawned.map(drop).map_err(|source| {
+        *lock(&core.alive) -= 1;
+        Error::Thread { source }
+    })
+}
+
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Runs `spawn` with all signals blocked in this thread; a new thread begins
+/// with its starter's mask.
+fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
+    let mut former = std::mem::MaybeUninit::uninit();
+    let mut all = std::mem::MaybeUninit::uninit();
+    // SAFETY: fills the set it is given.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: both are valid; the former mask is written to the second. It
+    // fails only for a wrong first argument.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), former.as_mut_ptr()) };
+    let result = spawn();
+    // SAFETY: the mask that was in force before.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, former.as_ptr(), std::ptr::null_mut());
+    }
+    result
+}

@@ -1,0 +1,185 @@
+//! Processing threads for calls that sleep: many, none of them spinning.
+//!
+//! Who has requests for the pool publishes them, then *summons* threads: idle
+//! ones are woken, others started. Each one summoned is told how many more to
+//! summon itself, so waking many takes the time of waking a few.
+//!
+//! A thread without work says that it is idle, then looks once more; who
+//! publishes looks for idle ones afterwards. Both under the pool's lock, which
+//! orders the two: either the thread sees the request or it is summoned.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use kumiki_wait::{Bell, Policy, Threshold, Waiter};
+
+use super::processor::{bits, serve_lane};
+use super::{lock, start};
+use crate::core::Core;
+
+/// Ticks that an idle thread spins: none, there are more of them than cpus.
+const POLICY: Threshold = Threshold::Ticks(0);
+
+/// A thread's place in the pool.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Place {
+    bell: Bell,
+    /// 1 + how many more to summon; 0: nobody has called.
+    call: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    /// Started, and waiting to be summoned.
+    idle: Vec<usize>,
+    /// Not started.
+    vacant: Vec<usize>,
+}
+
+/// The pool of one engine.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    places: Vec<Place>,
+    members: Mutex<Members>,
+    /// Lanes whose requests are for the pool, a bit each.
+    lanes: AtomicU64,
+}
+
+impl Pool {
+    pub(crate) fn new(threads: usize) -> Self {
+        let members = Members { idle: Vec::with_capacity(threads), vacant: (0..threads).collect() };
+        Pool {
+            places: (0..threads).map(|_| Place::default()).collect(),
+            members: Mutex::new(members),
+            lanes: AtomicU64::new(0),
+        }
+    }
+
+    /// How many threads there can be.
+    pub(crate) fn threads(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Lanes whose requests are for the pool.
+    #[inline(always)]
+    pub(crate) fn lanes(&self) -> u64 {
+        self.lanes.load(Acquire)
+    }
+
+    /// Says that a lane's requests are for the pool from now on.
+    pub(crate) fn take_lane(&self, lane: usize) {
+        self.lanes.fetch_or(1 << lane, AcqRel);
+    }
+
+    /// Says that they are not any more.
+    pub(crate) fn leave_lane(&self, lane: usize) {
+        self.lanes.fetch_and(!(1 << lane), AcqRel);
+    }
+
+    /// Wakes or starts up to `threads` threads to look through the pool's
+    /// lanes. `false` if not even one could be had and none is at work.
+    pub(crate) fn summon(core: &Arc<Core>, threads: usize) -> bool {
+        // Two, each of which summons half of the rest.
+        let mut parts = [threads.div_ceil(2), threads / 2].into_iter().filter(|part| *part > 0);
+        let first = parts.next().is_some_and(|part| summon_one(core, part - 1));
+        if first {
+            parts.for_each(|part| drop(summon_one(core, part - 1)));
+        }
+        first || lock(&core.pool.members).at_work(core.pool.threads()) > 0
+    }
+
+    /// Wakes all, to see the termination flag.
+    pub(crate) fn wake_all(&self) {
+        let idle = std::mem::take(&mut lock(&self.members).idle);
+        idle.into_iter().for_each(|at| self.call(at, 0));
+    }
+
+    fn call(&self, at: usize, more: usize) {
+        // Release: partner is the load in `idle`.
+        self.places[at].call.store(1 + more as u32, Release);
+        self.places[at].bell.ring();
+    }
+}
+
+impl Members {
+    fn at_work(&self, threads: usize) -> usize {
+        threads - self.idle.len() - self.vacant.len()
+    }
+}
+
+/// Wakes or starts one thread that is to summon `more`.
+fn summon_one(core: &Arc<Core>, more: usize) -> bool {
+    let mut members = lock(&core.pool.members);
+    if let Some(at) = members.idle.pop() {
+        drop(members);
+        core.pool.call(at, more);
+        return true;
+    }
+    let Some(at) = members.vacant.pop() else { return false };
+    drop(members);
+    let started = start(core, format!("parasc-pool-{at}"), move |core| serve(core, at, more));
+    if started.is_err() {
+        lock(&core.pool.members).vacant.push(at);
+    }
+    started.is_ok()
+}
+
+/// A thread of the pool.
+fn serve(core: &Arc<Core>, at: usize, more: usize) {
+    let policy = Policy { threshold: POLICY, ..core.policy };
+    // Refused only if a way to sleep was chosen that is not there, and then the
+    // engine has not been made.
+    let Ok(mut waiter) = Waiter::new(&policy) else { return };
+    let mut more = more;
+    loop {
+        if more > 0 {
+            Pool::summon(core, more);
+        }
+        while has_work(core) {
+            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, 1));
+        }
+        match idle(core, at, &mut waiter) {
+            Some(called) => more = called,
+            None => return,
+        }
+    }
+}
+
+fn has_work(core: &Core) -> bool {
+    bits(core.pool.lanes()).any(|lane| core.area.lane(lane).has_work())
+}
+
+/// Waits to be summoned; returns how many more to summon, `None` to end.
+fn idle(core: &Core, at: usize, waiter: &mut Waiter) -> Option<usize> {
+    let pool = &core.pool;
+    let place = &pool.places[at];
+    let header = core.area.header();
+    lock(&pool.members).idle.push(at);
+    if (has_work(core) || header.is_terminated()) && leave(pool, at, false) {
+        return (!header.is_terminated()).then_some(0);
+    }
+    let called = || (place.call.load(Acquire) != 0).then(|| place.call.swap(0, AcqRel));
+    let retire = Instant::now() + core.retire;
+    let call = match waiter.wait_until(&place.bell, &place.call, retire, called) {
+        Ok(call) => call,
+        Err(_) if leave(pool, at, true) => return None,
+        // Somebody has just taken it off the list: the call is on its way.
+        Err(_) => waiter.wait(&place.bell, &place.call, called),
+    };
+    (!header.is_terminated()).then_some(call as usize - 1)
+}
+
+/// Takes this thread off the list of idle ones, to work or to retire. `false`
+/// if somebody else has, who calls it.
+fn leave(pool: &Pool, at: usize, retire: bool) -> bool {
+    let mut members = lock(&pool.members);
+    let Some(place) = members.idle.iter().position(|other| *other == at) else { return false };
+    members.idle.swap_remove(place);
+    if retire {
+        members.vacant.push(at);
+    }
+    true
+}

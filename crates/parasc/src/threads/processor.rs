@@ -1,0 +1,111 @@
+//! What a processing thread does: looks for requests, makes the calls, sleeps
+//! when none come.
+
+use std::time::Instant;
+
+use kumiki_wait::{Bell, Waiter};
+
+use crate::core::Core;
+use crate::execute::execute;
+use crate::lane::Lane;
+
+/// Slots that a processing thread claims at once, at most. More would leave the
+/// others (and the helping requesting thread) less to choose from.
+const MOST: usize = 16;
+/// How far ahead it asks for the lines of slots.
+const AHEAD: usize = 3;
+
+/// What ends a processing thread's wait.
+enum Event {
+    Terminated,
+    Work(u64),
+}
+
+/// Serves requests for calls that are soon over, until the termination flag is
+/// set or there was nothing to do for long.
+pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
+    let header = core.area.header();
+    let word = core.area.lane(0).slots[0].status();
+    // Moved on when it has come, not after each request: reading the kernel's
+    // clock takes longer than finding the next one.
+    let mut retire = Instant::now() + core.retire;
+    let mut worked = false;
+    loop {
+        let ready = || {
+            if header.is_terminated() {
+                return Some(Event::Terminated);
+            }
+            let lanes = quick_lanes(core);
+            bits(lanes).any(|lane| core.area.lane(lane).has_work()).then_some(Event::Work(lanes))
+        };
+        match waiter.wait_until(bell, word, retire, ready) {
+            Ok(Event::Work(lanes)) => {
+                bits(lanes).for_each(|lane| serve_lane(core, lane, MOST));
+                worked = true;
+            }
+            Ok(Event::Terminated) => return,
+            Err(_) if !worked => return,
+            Err(_) => {
+                worked = false;
+                retire = Instant::now() + core.retire;
+            }
+        }
+    }
+}
+
+/// Whether a request waits that [`serve`] would look at.
+pub(crate) fn has_work(core: &Core) -> bool {
+    bits(quick_lanes(core)).any(|lane| core.area.lane(lane).has_work())
+}
+
+/// Lanes with calls that are soon over.
+#[inline(always)]
+fn quick_lanes(core: &Core) -> u64 {
+    core.area.header().open_lanes() & !core.pool.lanes()
+}
+
+/// The bits that are set, as numbers.
+#[inline(always)]
+pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = left.trailing_zeros() as usize;
+        left &= left.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
+}
+
+/// Executes what waits in a lane, `most` slots at a time.
+pub(super) fn serve_lane(core: &Core, index: usize, most: usize) {
+    let lane = core.area.lane(index);
+    let bell = &core.sides[index].bell;
+    // Alone in its batch, or the first: without a look at the control words.
+    try_execute(core, lane, 0, bell);
+    while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
+        let end = chunk.end;
+        for at in chunk {
+            prefetch(lane, (at + AHEAD).min(end - 1));
+            try_execute(core, lane, at, bell);
+        }
+    }
+}
+
+#[inline(always)]
+fn try_execute(core: &Core, lane: Lane<'_>, at: usize, bell: &Bell) {
+    let slot = &lane.slots[at];
+    if slot.is_requested() && slot.take() {
+        // SAFETY: a request is published only by who vouches for the call
+        // (`Requester::run_raw`).
+        unsafe { execute(slot, &core.rules) };
+        bell.ring();
+    }
+}
+
+/// Asks for a line to be written to.
+#[inline(always)]
+fn prefetch(lane: Lane<'_>, at: usize) {
+    use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+    let line = (&raw const lane.slots[at]).cast();
+    // SAFETY: a prefetch reads and writes nothing that a program can see.
+    unsafe { _mm_prefetch::<_MM_HINT_ET0>(line) };
+}
