@@ -1,5 +1,6 @@
 //! A requesting thread.
 
+mod hand_over;
 mod run;
 
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub struct Requester {
     cpu: usize,
     /// Seats on other cpus, the nearest first.
     near: Vec<usize>,
+    /// How long one call handed over takes, and not to disturb it, ticks.
+    quiet: u64,
     /// Slots whose results are still awaited.
     pending: Vec<usize>,
     requests: Vec<Request>,
@@ -73,6 +76,7 @@ impl Requester {
             means,
             cpu: usize::MAX,
             near: Vec::new(),
+            quiet: 0,
             pending: Vec::new(),
             requests: Vec::new(),
             results: Vec::new(),
@@ -128,12 +132,11 @@ impl Requester {
     /// made at the same time, in any order, by any threads of the process.
     #[inline]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
-        if let ([request], [result]) = (requests, &mut *results)
-            && self.core.help
-        {
+        if let ([request], [result]) = (requests, &mut *results) {
             self.check(0, request)?;
             // SAFETY: the caller vouches for the call.
-            *result = unsafe { call(request) };
+            *result =
+                unsafe { if self.core.help { call(request) } else { self.hand_over(request) } };
             return Ok(());
         }
         // SAFETY: as above, for all of them.

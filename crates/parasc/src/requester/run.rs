@@ -48,7 +48,7 @@ impl Requester {
     }
 
     unsafe fn run_part(&mut self, requests: &[Request], results: &mut [i64]) {
-        if self.core.area.header().is_terminated() || !self.core.process.is_current() {
+        if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
             return unsafe { plain(requests, results) };
         }

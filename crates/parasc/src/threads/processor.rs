@@ -18,7 +18,8 @@ const AHEAD: usize = 3;
 /// What ends a processing thread's wait.
 enum Event {
     Terminated,
-    Work(u64),
+    /// In this lane.
+    Work(usize),
 }
 
 /// Serves requests for calls that are soon over, until the termination flag is
@@ -35,12 +36,11 @@ pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
             if header.is_terminated() {
                 return Some(Event::Terminated);
             }
-            let lanes = quick_lanes(core);
-            bits(lanes).any(|lane| core.area.lane(lane).has_work()).then_some(Event::Work(lanes))
+            lane_with_work(core).map(Event::Work)
         };
         match waiter.wait_until(bell, word, retire, ready) {
-            Ok(Event::Work(lanes)) => {
-                bits(lanes).for_each(|lane| serve_lane(core, lane, MOST));
+            Ok(Event::Work(lane)) => {
+                serve_lane(core, lane, MOST);
                 worked = true;
             }
             Ok(Event::Terminated) => return,
@@ -55,13 +55,14 @@ pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
 
 /// Whether a request waits that [`serve`] would look at.
 pub(crate) fn has_work(core: &Core) -> bool {
-    bits(quick_lanes(core)).any(|lane| core.area.lane(lane).has_work())
+    lane_with_work(core).is_some()
 }
 
-/// Lanes with calls that are soon over.
+/// The first lane with a request for a call that is soon over.
 #[inline(always)]
-fn quick_lanes(core: &Core) -> u64 {
-    core.area.header().open_lanes() & !core.pool.lanes()
+fn lane_with_work(core: &Core) -> Option<usize> {
+    let lanes = core.area.header().open_lanes() & !core.pool.lanes();
+    bits(lanes).find(|lane| core.area.lane(*lane).has_work())
 }
 
 /// The bits that are set, as numbers.

@@ -1,0 +1,55 @@
+//! One call, made by a processing thread while the caller waits.
+//!
+//! Request and result travel in one cache line, and each change of its owner
+//! costs a line's way. A caller that looks at the slot while the call is being
+//! made takes the line away from the processing thread, which then must fetch
+//! it back to give the result: a third way. So the caller first stays away from
+//! it for as long as such calls have taken of late.
+
+use super::Requester;
+use crate::execute::call;
+use crate::request::Request;
+use crate::threads::Seat;
+
+/// Ticks beyond which a look too many costs nothing that matters.
+const LONGEST_QUIET: u64 = 4_000;
+
+impl Requester {
+    /// Whether others can make calls for this thread.
+    #[inline(always)]
+    pub(super) fn has_help(&self) -> bool {
+        !self.core.area.header().is_terminated() && self.core.process.is_current()
+    }
+
+    /// Has `request` made by a processing thread, or makes it if there is none.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    pub(super) unsafe fn hand_over(&mut self, request: &Request) -> i64 {
+        if !self.has_help() {
+            // SAFETY: the caller vouches for the call.
+            return unsafe { call(request) };
+        }
+        let slot = &self.core.area.lane(self.lane).slots[0];
+        slot.publish(request);
+        let start = self.ticks.now();
+        let seat = self.near.first().copied();
+        let served =
+            seat.is_some_and(|at| self.core.seats[at].is_hot() || Seat::wake(&self.core, at));
+        if !served && slot.take() {
+            // SAFETY: the caller vouches for the call.
+            slot.finish(unsafe { call(request) });
+        }
+        while self.ticks.now().wrapping_sub(start) < self.quiet {}
+        if let Some(result) = slot.result() {
+            // Too late, perhaps by much.
+            self.quiet -= self.quiet / 32;
+            return result;
+        }
+        let bell = &self.core.sides[self.lane].bell;
+        let result = self.waiter.wait(bell, slot.status(), || slot.result());
+        let longer = self.quiet + 4;
+        self.quiet = if longer < LONGEST_QUIET { longer } else { 0 };
+        result
+    }
+}
