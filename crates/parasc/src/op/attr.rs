@@ -1,254 +1,153 @@
-//! What is known of a file beside its content.
+//! Attributes of a file, changed and asked for; of its file system, asked for.
 
 use std::ffi::CStr;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::time::{Duration, SystemTime};
 
 use kumiki_sys::syscall;
-use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::fs::{Access, AtFlags, Mode, Timespec};
 use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 
 use super::Operation;
 use super::output::{descriptor, name};
 use crate::request::Request;
 
-/// statx(2): the attributes of `path`, relative to `dir`; with
-/// [`AtFlags::EMPTY_PATH`] and an empty path, those of `dir` itself.
-///
-/// The kernel writes them into the operation, where [`attributes`](Self::attributes)
-/// finds them.
-pub struct Statx<F, P> {
-    dir: F,
-    path: P,
-    flags: AtFlags,
-    mask: StatxFlags,
-    filled: bool,
-    attributes: MaybeUninit<Attributes>,
+operation! {
+    /// fchmodat(2): changes the permissions; of what a symbolic link leads to.
+    pub struct Fchmodat<F: AsFd, P: AsRef<CStr>> { dir: F, path: P, mode: Mode }
+    |op| Request::new(
+        libc::SYS_fchmodat,
+        [descriptor(&op.dir), name(&op.path), op.mode.as_raw_mode() as u64],
+    ) => ()
 }
 
-impl<F: AsFd, P: AsRef<CStr>> Statx<F, P> {
-    /// The call with these arguments, to be made.
-    #[inline]
-    pub const fn new(dir: F, path: P, flags: AtFlags, mask: StatxFlags) -> Self {
-        Statx { dir, path, flags, mask, filled: false, attributes: MaybeUninit::uninit() }
-    }
+operation! {
+    /// fchmod(2): changes the permissions of an open file.
+    pub struct Fchmod<F: AsFd> { file: F, mode: Mode }
+    |op| Request::new(
+        libc::SYS_fchmod,
+        [descriptor(&op.file), op.mode.as_raw_mode() as u64],
+    ) => ()
+}
 
-    /// The same question about another file, in the same memory.
-    #[inline]
-    pub fn retarget(&mut self, dir: F, path: P) {
-        self.dir = dir;
-        self.path = path;
-        self.filled = false;
+operation! {
+    /// fchownat(2): changes owner and group; `None` leaves one as it is. With
+    /// [`AtFlags::EMPTY_PATH`] and an empty path, of `dir` itself.
+    pub struct Fchownat<F: AsFd, P: AsRef<CStr>> {
+        dir: F,
+        path: P,
+        owner: Option<Uid>,
+        group: Option<Gid>,
+        flags: AtFlags,
     }
+    |op| Request::new(
+        libc::SYS_fchownat,
+        [
+            descriptor(&op.dir),
+            name(&op.path),
+            op.owner.map_or(u64::from(u32::MAX), |owner| owner.as_raw().into()),
+            op.group.map_or(u64::from(u32::MAX), |group| group.as_raw().into()),
+            op.flags.bits() as u64,
+        ],
+    ) => ()
+}
 
-    /// What the last call found; `None` if it failed or was not made.
-    #[inline]
-    pub fn attributes(&self) -> Option<&Attributes> {
-        match self.filled {
-            // SAFETY: the kernel wrote all of it.
-            true => Some(unsafe { self.attributes.assume_init_ref() }),
-            false => None,
+operation! {
+    /// utimensat(2): sets the times of last access and last change, in this
+    /// order. Nanoseconds may be [`UTIME_NOW`](rustix::fs::UTIME_NOW) or
+    /// [`UTIME_OMIT`](rustix::fs::UTIME_OMIT).
+    pub struct Utimensat<F: AsFd, P: AsRef<CStr>> {
+        dir: F,
+        path: P,
+        times: [Timespec; 2],
+        flags: AtFlags,
+    }
+    |op| Request::new(
+        libc::SYS_utimensat,
+        [
+            descriptor(&op.dir),
+            name(&op.path),
+            op.times.as_ptr() as u64,
+            op.flags.bits() as u64,
+        ],
+    ) => ()
+}
+
+operation! {
+    /// futimens(3): as [`Utimensat`], of an open file.
+    pub struct Futimens<F: AsFd> { file: F, times: [Timespec; 2] }
+    |op| Request::new(
+        libc::SYS_utimensat,
+        [descriptor(&op.file), 0, op.times.as_ptr() as u64, 0],
+    ) => ()
+}
+
+operation! {
+    /// faccessat2(2), since Linux 5.8: may the process do this with the file? An
+    /// error, `EACCES` mostly, is the answer no.
+    pub struct Faccessat2<F: AsFd, P: AsRef<CStr>> {
+        dir: F,
+        path: P,
+        access: Access,
+        flags: AtFlags,
+    }
+    |op| Request::new(
+        libc::SYS_faccessat2,
+        [descriptor(&op.dir), name(&op.path), op.access.bits() as u64, op.flags.bits() as u64],
+    ) => ()
+}
+
+/// Calls that fill one `struct statfs`.
+macro_rules! statfs {
+    ($(#[$doc:meta])* $name:ident <$param:ident: $bound:path>: $sysnum:path, $what:ident) => {
+        $(#[$doc])*
+        pub struct $name<$param> {
+            of: $param,
+            answer: MaybeUninit<libc::statfs>,
         }
-    }
 
-    /// The directory and the path.
-    #[inline]
-    pub fn into_parts(self) -> (F, P) {
-        (self.dir, self.path)
-    }
-}
+        impl<$param: $bound> $name<$param> {
+            /// The call with this argument, to be made.
+            #[inline]
+            pub const fn new(of: $param) -> Self {
+                $name { of, answer: MaybeUninit::uninit() }
+            }
+        }
 
-// SAFETY: the kernel writes one struct statx, to the field of that size; the
-// path is owned or borrowed, for reading.
-unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Statx<F, P> {
-    type Output = Result<(), Errno>;
+        // SAFETY: the kernel writes one struct statfs, to the field of that type.
+        unsafe impl<$param: $bound> Operation for $name<$param> {
+            type Output = Result<libc::statfs, Errno>;
 
-    #[inline]
-    fn request(&mut self) -> Request {
-        self.filled = false;
-        Request::new(
-            libc::SYS_statx,
-            [
-                descriptor(&self.dir),
-                name(&self.path),
-                self.flags.bits() as u64,
-                self.mask.bits() as u64,
-                self.attributes.as_mut_ptr() as u64,
-            ],
-        )
-    }
+            #[inline]
+            fn request(&mut self) -> Request {
+                Request::new($sysnum, [$what(&self.of), self.answer.as_mut_ptr() as u64])
+            }
 
-    #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
-        let result = syscall::result(ret_val);
-        self.filled = result.is_ok();
-        result.map(drop)
-    }
-}
+            #[inline]
+            fn complete(&mut self, ret_val: i64) -> Self::Output {
+                syscall::result(ret_val)?;
+                // SAFETY: the kernel wrote all of it.
+                Ok(unsafe { self.answer.assume_init() })
+            }
+        }
 
-impl<F: fmt::Debug, P: fmt::Debug> fmt::Debug for Statx<F, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Statx")
-            .field("dir", &self.dir)
-            .field("path", &self.path)
-            .field("flags", &self.flags)
-            .field("mask", &self.mask)
-            .finish_non_exhaustive()
-    }
-}
-
-/// `struct statx` of include/uapi/linux/stat.h. What was not asked for, or what
-/// the file system does not have, is zero or made up: [`mask`](Self::mask)
-/// says what is real.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Attributes(libc::statx);
-
-impl Attributes {
-    /// Which of the attributes are real.
-    #[inline]
-    pub const fn mask(&self) -> StatxFlags {
-        StatxFlags::from_bits_retain(self.0.stx_mask)
-    }
-
-    /// What the file is.
-    #[inline]
-    pub const fn file_type(&self) -> FileType {
-        FileType::from_raw_mode(self.0.stx_mode as u32)
-    }
-
-    /// Type and permissions, as in `st_mode`.
-    #[inline]
-    pub const fn mode(&self) -> u16 {
-        self.0.stx_mode
-    }
-
-    /// Length in bytes.
-    #[inline]
-    pub const fn size(&self) -> u64 {
-        self.0.stx_size
-    }
-
-    /// Space taken on the disk, in units of 512 bytes.
-    #[inline]
-    pub const fn blocks(&self) -> u64 {
-        self.0.stx_blocks
-    }
-
-    /// Best size for reads and writes, in bytes.
-    #[inline]
-    pub const fn block_size(&self) -> u32 {
-        self.0.stx_blksize
-    }
-
-    /// Number of names (hard links).
-    #[inline]
-    pub const fn nlink(&self) -> u32 {
-        self.0.stx_nlink
-    }
-
-    /// Number of the file within its file system.
-    #[inline]
-    pub const fn ino(&self) -> u64 {
-        self.0.stx_ino
-    }
-
-    /// The device that the file system is on, as in `st_dev`.
-    #[inline]
-    pub const fn dev(&self) -> u64 {
-        libc::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
-    }
-
-    /// The device that the file is, if it is one, as in `st_rdev`.
-    #[inline]
-    pub const fn rdev(&self) -> u64 {
-        libc::makedev(self.0.stx_rdev_major, self.0.stx_rdev_minor)
-    }
-
-    /// Owner.
-    #[inline]
-    pub const fn uid(&self) -> u32 {
-        self.0.stx_uid
-    }
-
-    /// Group.
-    #[inline]
-    pub const fn gid(&self) -> u32 {
-        self.0.stx_gid
-    }
-
-    /// Number of the mount, since Linux 5.8.
-    #[inline]
-    pub const fn mount_id(&self) -> u64 {
-        self.0.stx_mnt_id
-    }
-
-    /// Last read.
-    #[inline]
-    pub fn accessed(&self) -> SystemTime {
-        time(self.0.stx_atime)
-    }
-
-    /// Last change of the content.
-    #[inline]
-    pub fn modified(&self) -> SystemTime {
-        time(self.0.stx_mtime)
-    }
-
-    /// Last change of content or attributes.
-    #[inline]
-    pub fn changed(&self) -> SystemTime {
-        time(self.0.stx_ctime)
-    }
-
-    /// Birth, if the file system knows it.
-    #[inline]
-    pub fn created(&self) -> Option<SystemTime> {
-        self.mask().contains(StatxFlags::BTIME).then(|| time(self.0.stx_btime))
-    }
-
-    /// All that the kernel told.
-    #[inline]
-    pub const fn as_raw(&self) -> &libc::statx {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Attributes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attributes")
-            .field("file_type", &self.file_type())
-            .field("mode", &format_args!("{:o}", self.mode()))
-            .field("size", &self.size())
-            .field("blocks", &self.blocks())
-            .field("nlink", &self.nlink())
-            .field("ino", &self.ino())
-            .field("dev", &self.dev())
-            .finish_non_exhaustive()
-    }
-}
-
-fn time(stamp: libc::statx_timestamp) -> SystemTime {
-    // Seconds may be before 1970; nanoseconds always count upwards.
-    let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
-    let second = match stamp.tv_sec {
-        0.. => SystemTime::UNIX_EPOCH + seconds,
-        _ => SystemTime::UNIX_EPOCH - seconds,
+        impl<$param: fmt::Debug> fmt::Debug for $name<$param> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("of", &self.of).finish_non_exhaustive()
+            }
+        }
     };
-    second + Duration::from_nanos(stamp.tv_nsec.into())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+statfs! {
+    /// statfs(2): the file system that the path is on: kind, size, space left, in
+    /// blocks of `f_bsize` bytes.
+    Statfs<P: AsRef<CStr>>: libc::SYS_statfs, name
+}
 
-    #[test]
-    fn times_before_1970_count_upwards_too() {
-        // SAFETY: whole numbers, any bits will do.
-        let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
-        (stamp.tv_sec, stamp.tv_nsec) = (-2, 250_000_000);
-        assert_eq!(time(stamp) + Duration::from_millis(1750), SystemTime::UNIX_EPOCH);
-    }
+statfs! {
+    /// fstatfs(2): the file system that an open file is on; see [`Statfs`].
+    Fstatfs<F: AsFd>: libc::SYS_fstatfs, descriptor
 }

@@ -3,9 +3,10 @@
 
 /// An operation that fills no memory.
 ///
-/// The request may point only to what its fields own or borrow, and only for
-/// reading. `-> T` is an `output::FromReturn`. With `unsafe` the operation's
-/// constructor is unsafe, for the reason in the comment before.
+/// The request may point only to its fields, to what they own, and for reading
+/// to what they borrow. The type behind `=>` is an `output::FromReturn`. With
+/// `unsafe` at the end the constructor is unsafe, for the reason that its comment
+/// gives.
 macro_rules! operation {
     (
         $(#[$doc:meta])*
@@ -45,6 +46,7 @@ macro_rules! operation {
         impl $(<$($param: $bound),+>)? $name $(<$($param),+>)? {
             /// The call with these arguments, to be made.
             #[inline]
+            #[allow(clippy::new_without_default)]
             pub const fn new($($field: $type),*) -> Self {
                 $name { $($field),* }
             }
@@ -69,8 +71,8 @@ macro_rules! operation {
             }
         }
 
-        // SAFETY: pointers lead to what the fields own or borrow, for reading
-        // only; a call that could do harm has an unsafe constructor.
+        // SAFETY: pointers lead to the fields and what they own, or for reading to
+        // what they borrow; a call that could do harm has an unsafe constructor.
         unsafe impl $($bounded)* $crate::op::Operation for $name $($params)* {
             type Output = Result<$output, rustix::io::Errno>;
 

@@ -1,14 +1,14 @@
-//! Files: open, read, write.
+//! Files: open and close, position, length.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 
 use kumiki_sys::syscall;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::Operation;
-use super::output::{descriptor, name};
+use super::output::{descriptor, name, typed};
 use super::place;
 use crate::request::{Place, Request};
 
@@ -26,6 +26,62 @@ operation! {
         true => place::directory(&op.dir, op.path.as_ref().to_bytes()),
         false => Place::NONE,
     }) => OwnedFd
+}
+
+/// openat2(2), since Linux 5.6: opens `path`, relative to `dir`, with a say in
+/// how it is resolved. Flags that the kernel does not know are an error.
+#[derive(Debug)]
+pub struct Openat2<F, P> {
+    dir: F,
+    path: P,
+    how: OpenHow,
+}
+
+/// `struct open_how`, include/uapi/linux/openat2.h.
+#[derive(Debug)]
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+impl<F: AsFd, P: AsRef<CStr>> Openat2<F, P> {
+    /// The call with these arguments, to be made. A mode goes with flags that
+    /// make a file, and with no others.
+    #[inline]
+    pub const fn new(dir: F, path: P, flags: OFlags, mode: Mode, resolve: ResolveFlags) -> Self {
+        let how = OpenHow {
+            flags: flags.bits() as u64,
+            mode: mode.as_raw_mode() as u64,
+            resolve: resolve.bits(),
+        };
+        Openat2 { dir, path, how }
+    }
+}
+
+// SAFETY: the kernel reads the path and one struct open_how, which the operation
+// owns or borrows; what it gives is a new descriptor.
+unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
+    type Output = Result<OwnedFd, Errno>;
+
+    #[inline]
+    fn request(&mut self) -> Request {
+        let how = &raw const self.how as u64;
+        let args = [descriptor(&self.dir), name(&self.path), how, size_of::<OpenHow>() as u64];
+        let create = self.how.flags & u64::from(OFlags::CREATE.bits()) != 0;
+        Request::new(libc::SYS_openat2, args).at(match create {
+            true => place::directory(&self.dir, self.path.as_ref().to_bytes()),
+            false => Place::NONE,
+        })
+    }
+
+    #[inline]
+    fn complete(&mut self, ret_val: i64) -> Self::Output {
+        // SAFETY: the engine hands over what the kernel returned for this call,
+        // once.
+        unsafe { typed(ret_val) }
+    }
 }
 
 /// close(2): closes the descriptor.
@@ -69,42 +125,47 @@ unsafe impl Operation for Close {
     }
 }
 
-filling! {
-    /// read(2): reads at the open file's position, and moves it.
-    pub struct Read<F: AsFd> { file: F }
-    |op, pointer, room| Request::new(libc::SYS_read, [descriptor(&op.file), pointer, room])
-        .at(place::open_file(&op.file))
-}
-
-filling! {
-    /// pread(2): reads at `offset` bytes from the start.
-    pub struct Pread<F: AsFd> { file: F, offset: u64 }
-    |op, pointer, room|
-        Request::new(libc::SYS_pread64, [descriptor(&op.file), pointer, room, op.offset])
+operation! {
+    /// lseek(2): moves the open file's position and tells it, in bytes from the
+    /// start.
+    pub struct Lseek<F: AsFd> { file: F, to: SeekFrom }
+    |op| {
+        let (offset, whence) = match op.to {
+            SeekFrom::Start(offset) => (offset, libc::SEEK_SET),
+            SeekFrom::Current(offset) => (offset as u64, libc::SEEK_CUR),
+            SeekFrom::End(offset) => (offset as u64, libc::SEEK_END),
+            SeekFrom::Data(offset) => (offset, libc::SEEK_DATA),
+            SeekFrom::Hole(offset) => (offset, libc::SEEK_HOLE),
+        };
+        Request::new(libc::SYS_lseek, [descriptor(&op.file), offset, whence as u64])
+            .at(place::open_file(&op.file))
+    } => u64
 }
 
 operation! {
-    /// write(2): writes at the open file's position, and moves it.
-    pub struct Write<F: AsFd, B: AsRef<[u8]>> { file: F, data: B }
-    |op| {
-        let data = op.data.as_ref();
-        Request::new(
-            libc::SYS_write,
-            [descriptor(&op.file), data.as_ptr() as u64, data.len() as u64],
-        )
-        .at(place::open_file(&op.file))
-    } => usize
+    /// ftruncate(2): makes the file `length` bytes long.
+    pub struct Ftruncate<F: AsFd> { file: F, length: u64 }
+    |op| Request::new(libc::SYS_ftruncate, [descriptor(&op.file), op.length])
+        .at(place::open_file(&op.file)) => ()
 }
 
 operation! {
-    /// pwrite(2): writes at `offset` bytes from the start, or at the end of a
-    /// file opened with [`OFlags::APPEND`].
-    pub struct Pwrite<F: AsFd, B: AsRef<[u8]>> { file: F, data: B, offset: u64 }
-    |op| {
-        let data = op.data.as_ref();
-        Request::new(
-            libc::SYS_pwrite64,
-            [descriptor(&op.file), data.as_ptr() as u64, data.len() as u64, op.offset],
-        )
-    } => usize
+    /// fallocate(2): reserves, frees, zeroes, inserts or removes `length` bytes
+    /// at `offset`, by `flags`.
+    pub struct Fallocate<F: AsFd> { file: F, flags: FallocateFlags, offset: u64, length: u64 }
+    |op| Request::new(
+        libc::SYS_fallocate,
+        [descriptor(&op.file), op.flags.bits() as u64, op.offset, op.length],
+    )
+    .at(place::open_file(&op.file)) => ()
+}
+
+operation! {
+    /// posix_fadvise(2): says how `length` bytes at `offset` will be used; a
+    /// length of 0 is to the end.
+    pub struct Fadvise<F: AsFd> { file: F, offset: u64, length: u64, advice: Advice }
+    |op| Request::new(
+        libc::SYS_fadvise64,
+        [descriptor(&op.file), op.offset, op.length, op.advice as u64],
+    ) => ()
 }

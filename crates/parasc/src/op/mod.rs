@@ -33,18 +33,50 @@ pub mod path;
 pub mod place;
 
 mod attr;
+mod copy;
 mod dir;
+mod event;
 mod file;
+mod getdents;
+mod io;
+mod lock;
+mod memory;
+mod misc;
 mod output;
+mod process;
+mod raw;
+mod socket;
+mod sockopt;
+mod statx;
 mod sync;
+mod time;
+mod xattr;
 
-pub use attr::{Attributes, Statx};
+pub use attr::{Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Utimensat};
 pub use buffer::BufferMut;
-pub use dir::{Entries, Entry, Getdents64};
-pub use file::{Close, Openat, Pread, Pwrite, Read, Write};
+pub use copy::{CopyFileRange, Sendfile, Splice};
+pub use dir::{Linkat, Mkdirat, Readlinkat, Renameat2, Symlinkat, Unlinkat};
+pub use event::{InotifyAddWatch, InotifyInit1, InotifyRmWatch, Poll};
+pub use file::{Close, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2};
+pub use getdents::{Entries, Entry, Getdents64};
+pub use io::{Pread, Pwrite, Read, Write};
+pub use lock::{Flock, LockKind, OfdGetlk, OfdSetlk, RangeLock};
+pub use memory::{Madvise, MemfdCreate, Mmap, Mprotect, Mremap, Msync, Munmap};
+pub use misc::{Getrandom, Ioctl};
+pub use process::{Getppid, ProcessVmReadv, ProcessVmWritev};
+pub use raw::{Raw, raw};
 pub use rustix::fs::CWD;
 pub use rustix::io::Errno;
-pub use sync::Fsync;
+pub use socket::{
+    Accept4, Bind, Connect, Listen, Recv, Recvfrom, Send, Sendto, ShutdownSocket, Socket,
+};
+pub use sockopt::{Getsockopt, Setsockopt};
+pub use statx::{Attributes, Statx};
+pub use sync::{Fdatasync, Fsync, SyncFileRange, Syncfs};
+pub use time::{ClockNanosleep, Nanosleep};
+pub use xattr::{
+    Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Listxattr, Removexattr, Setxattr,
+};
 
 use crate::request::Request;
 

@@ -1,9 +1,11 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use kumiki_parasc::op::{CWD, Errno, Statx};
-use rustix::fs::{AtFlags, FileType, StatxFlags};
+use kumiki_parasc::op::{
+    CWD, Errno, Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Statx, Utimensat,
+};
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, StatxFlags, Timespec, UTIME_OMIT, Uid};
 use tempfile::TempDir;
 
 use crate::{execute, name};
@@ -56,4 +58,87 @@ fn a_failed_statx_has_no_attributes() {
     statx.retarget(&dir, c"missing");
     assert_eq!(execute(&mut statx), Err(Errno::NOENT));
     assert!(statx.attributes().is_none());
+}
+
+#[test]
+fn permissions_and_owners_change() {
+    let folder = TempDir::new().unwrap();
+    let dir = fs::File::open(folder.path()).unwrap();
+    let path = folder.path().join("file");
+    let file = fs::File::create(&path).unwrap();
+    let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
+
+    assert_eq!(execute(&mut Fchmodat::new(&dir, c"file", Mode::RUSR)), Ok(()));
+    assert_eq!(mode(), 0o400);
+    assert_eq!(execute(&mut Fchmodat::new(&dir, c"no", Mode::RUSR)), Err(Errno::NOENT));
+    assert_eq!(execute(&mut Fchmod::new(&file, Mode::RWXU)), Ok(()));
+    assert_eq!(mode(), 0o700);
+    assert_eq!(execute(&mut Fchmod::new(CWD, Mode::RWXU)), Err(Errno::BADF));
+
+    // To oneself, which everybody may.
+    let theirs = file.metadata().unwrap();
+    let owner = (Some(Uid::from_raw(theirs.uid())), Some(Gid::from_raw(theirs.gid())));
+    let none = AtFlags::empty();
+    assert_eq!(execute(&mut Fchownat::new(&dir, c"file", owner.0, owner.1, none)), Ok(()));
+    let empty = AtFlags::EMPTY_PATH;
+    assert_eq!(execute(&mut Fchownat::new(&file, c"", None, None, empty)), Ok(()));
+    assert_eq!(file.metadata().unwrap().uid(), theirs.uid());
+    assert_eq!(execute(&mut Fchownat::new(&dir, c"no", None, None, none)), Err(Errno::NOENT));
+}
+
+#[test]
+fn times_are_set() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    let file = fs::File::create(&path).unwrap();
+    let dir = fs::File::open(folder.path()).unwrap();
+    let second = |tv_sec| Timespec { tv_sec, tv_nsec: 500_000_000 };
+    let times = || {
+        let data = fs::metadata(&path).unwrap();
+        [data.accessed().unwrap(), data.modified().unwrap()]
+            .map(|time| time.duration_since(SystemTime::UNIX_EPOCH).unwrap())
+    };
+    let set = |path, times| execute(&mut Utimensat::new(&dir, path, times, AtFlags::empty()));
+    assert_eq!(set(c"file", [second(10), second(20)]), Ok(()));
+    assert_eq!(times(), [10_500, 20_500].map(Duration::from_millis));
+    assert_eq!(set(c"no", [second(10), second(20)]), Err(Errno::NOENT));
+
+    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    assert_eq!(execute(&mut Futimens::new(&file, [omit, second(30)])), Ok(()));
+    assert_eq!(times(), [10_500, 30_500].map(Duration::from_millis));
+    let wrong = Timespec { tv_sec: 0, tv_nsec: -1 };
+    assert_eq!(execute(&mut Futimens::new(&file, [wrong, wrong])), Err(Errno::INVAL));
+}
+
+#[test]
+fn access_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let dir = fs::File::open(folder.path()).unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    fs::set_permissions(
+        folder.path().join("file"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o600),
+    )
+    .unwrap();
+    let may = |path, access| execute(&mut Faccessat2::new(&dir, path, access, AtFlags::empty()));
+    if may(c"file", Access::EXISTS) == Err(Errno::NOSYS) {
+        return eprintln!("passed over: this machine has no faccessat2");
+    }
+    assert_eq!(may(c"file", Access::READ_OK | Access::WRITE_OK), Ok(()));
+    // Nobody may execute it, not even root.
+    assert_eq!(may(c"file", Access::EXEC_OK), Err(Errno::ACCESS));
+    assert_eq!(may(c"no", Access::EXISTS), Err(Errno::NOENT));
+}
+
+#[test]
+fn file_systems_are_told() {
+    let proc = fs::File::open("/proc").unwrap();
+    assert_eq!(execute(&mut Fstatfs::new(&proc)).unwrap().f_type, libc::PROC_SUPER_MAGIC);
+    assert_eq!(execute(&mut Statfs::new(c"/proc")).unwrap().f_type, libc::PROC_SUPER_MAGIC);
+    let folder = TempDir::new().unwrap();
+    let ours = execute(&mut Statfs::new(name(&folder, ""))).unwrap();
+    let theirs = rustix::fs::statfs(folder.path()).unwrap();
+    assert_eq!((ours.f_blocks, ours.f_bsize as u64), (theirs.f_blocks, theirs.f_bsize as u64));
+    assert_eq!(execute(&mut Statfs::new(name(&folder, "no"))).unwrap_err(), Errno::NOENT);
+    assert_eq!(execute(&mut Fstatfs::new(CWD)).unwrap_err(), Errno::BADF);
 }

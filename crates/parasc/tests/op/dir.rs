@@ -5,8 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, symlink};
 use std::path::Path;
 
-use kumiki_parasc::op::{Errno, Getdents64};
-use rustix::fs::FileType;
+use kumiki_parasc::Operation;
+use kumiki_parasc::op::{
+    CWD, Errno, Getdents64, Linkat, Mkdirat, Readlinkat, Renameat2, Symlinkat, Unlinkat,
+};
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use tempfile::TempDir;
 
 use crate::execute;
@@ -66,4 +69,60 @@ fn a_file_has_no_entries_and_a_small_buffer_no_room() {
     assert_eq!(execute(&mut Getdents64::new(&file, [0; 512])), Err(Errno::NOTDIR));
     let dir = File::open("/").unwrap();
     assert_eq!(execute(&mut Getdents64::new(&dir, [0; 8])), Err(Errno::INVAL));
+}
+
+#[test]
+fn names_are_made_changed_and_removed() {
+    let folder = TempDir::new().unwrap();
+    let dir = File::open(folder.path()).unwrap();
+    let exists = |name: &str| folder.path().join(name).symlink_metadata().is_ok();
+    let (none, mode) = (AtFlags::empty(), Mode::RWXU);
+
+    assert_eq!(execute(&mut Mkdirat::new(&dir, c"sub", mode)), Ok(()));
+    assert_eq!(execute(&mut Mkdirat::new(&dir, c"sub", mode)), Err(Errno::EXIST));
+    File::create(folder.path().join("sub/a")).unwrap();
+
+    assert_eq!(execute(&mut Linkat::new(&dir, c"sub/a", &dir, c"b", none)), Ok(()));
+    assert_eq!(execute(&mut Linkat::new(&dir, c"no", &dir, c"c", none)), Err(Errno::NOENT));
+    assert!(exists("b") && exists("sub/a"));
+
+    let keep = RenameFlags::NOREPLACE;
+    let rename = |from, to| execute(&mut Renameat2::new(&dir, from, CWD, to, keep));
+    let target = crate::name(&folder, "sub/c");
+    assert_eq!(rename(c"b", target.as_c_str()), Ok(()));
+    assert!(!exists("b") && exists("sub/c"));
+    let taken = crate::name(&folder, "sub/a");
+    assert_eq!(rename(c"sub/c", taken.as_c_str()), Err(Errno::EXIST));
+
+    assert_eq!(execute(&mut Symlinkat::new(c"sub/c", &dir, c"link")), Ok(()));
+    assert_eq!(execute(&mut Symlinkat::new(c"x", &dir, c"link")), Err(Errno::EXIST));
+    let mut readlink = Readlinkat::new(&dir, c"link", [0; 100]);
+    assert_eq!(execute(&mut readlink), Ok(5));
+    assert_eq!(readlink.filled(), b"sub/c");
+    assert_eq!(execute(&mut Readlinkat::new(&dir, c"link", [0; 2])), Ok(2));
+    assert_eq!(execute(&mut Readlinkat::new(&dir, c"sub", [0; 9])), Err(Errno::INVAL));
+
+    let unlink = |path, flags| execute(&mut Unlinkat::new(&dir, path, flags));
+    assert_eq!(unlink(c"sub", AtFlags::REMOVEDIR), Err(Errno::NOTEMPTY));
+    assert_eq!(unlink(c"sub/a", none), Ok(()));
+    assert_eq!(unlink(c"sub/c", none), Ok(()));
+    assert_eq!(unlink(c"sub", AtFlags::REMOVEDIR), Ok(()));
+    assert_eq!(unlink(c"sub", none), Err(Errno::NOENT));
+    assert!(exists("link") && !exists("sub"));
+}
+
+#[test]
+fn changes_in_one_directory_have_one_place() {
+    let none = AtFlags::empty();
+    let place = Unlinkat::new(CWD, c"sub/a", none).request().place;
+    assert_ne!(place.0, 0);
+    for other in [
+        Mkdirat::new(CWD, c"sub/b", Mode::empty()).request(),
+        Linkat::new(CWD, c"elsewhere/a", CWD, c"sub/b", none).request(),
+        Symlinkat::new(c"elsewhere/a", CWD, c"sub/b").request(),
+        Renameat2::new(CWD, c"sub/b", CWD, c"elsewhere/b", RenameFlags::empty()).request(),
+    ] {
+        assert_eq!(other.place, place, "{other:?}");
+    }
+    assert_ne!(Unlinkat::new(CWD, c"bus/a", none).request().place, place);
 }

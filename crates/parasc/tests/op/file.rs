@@ -4,8 +4,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use kumiki_parasc::op::{CWD, Close, Errno, Openat, Operation, Pread, Pwrite, Read, Write};
-use rustix::fs::{Mode, OFlags};
+use kumiki_parasc::Operation;
+use kumiki_parasc::op::{
+    CWD, Close, Errno, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2, Pread, Pwrite, Read,
+    Write,
+};
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom};
 use tempfile::TempDir;
 
 use crate::{execute, name};
@@ -123,4 +127,70 @@ fn close_requested_in_vain_can_be_requested_again() {
     assert_eq!(execute(&mut Write::new(&writer, "x")), Ok(1));
     assert_eq!(execute(&mut close), Ok(()));
     assert_eq!(execute(&mut Write::new(&writer, "x")), Err(Errno::PIPE));
+}
+
+#[test]
+fn openat2_resolves_as_told() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("file"), "x").unwrap();
+    let dir = File::open(folder.path()).unwrap();
+    let open = |path, flags, mode| {
+        execute(&mut Openat2::new(&dir, path, flags, mode, ResolveFlags::BENEATH))
+    };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    match open(c"file", flags, Mode::empty()) {
+        Err(Errno::NOSYS) => return eprintln!("passed over: this machine has no openat2"),
+        file => assert_eq!(execute(&mut Read::new(file.unwrap(), [0; 8])), Ok(1)),
+    }
+    assert_eq!(open(c"../file", flags, Mode::empty()).unwrap_err(), Errno::XDEV);
+    assert_eq!(open(c"file", flags, Mode::RUSR).unwrap_err(), Errno::INVAL);
+    let made = open(c"made", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR);
+    assert!(made.is_ok() && folder.path().join("made").exists());
+    let place = |flags| {
+        Openat2::new(&dir, c"a", flags, Mode::empty(), ResolveFlags::empty()).request().place.0
+    };
+    assert_eq!(place(OFlags::RDONLY), 0);
+    assert_ne!(place(OFlags::CREATE), 0);
+}
+
+#[test]
+fn position_and_length() {
+    let file = tempfile::tempfile().unwrap();
+    let length = || file.metadata().unwrap().len();
+    assert_eq!(execute(&mut Ftruncate::new(&file, 10_000)), Ok(()));
+    assert_eq!(length(), 10_000);
+    assert_eq!(execute(&mut Ftruncate::new(&file, u64::MAX)), Err(Errno::INVAL));
+
+    let seek = |to| execute(&mut Lseek::new(&file, to));
+    assert_eq!(seek(SeekFrom::End(-1)), Ok(9_999));
+    assert_eq!(seek(SeekFrom::Current(-9)), Ok(9_990));
+    assert_eq!(seek(SeekFrom::Start(5)), Ok(5));
+    assert_eq!(seek(SeekFrom::Hole(10_000)), Err(Errno::NXIO));
+    assert_eq!(seek(SeekFrom::Data(10_000)), Err(Errno::NXIO));
+    assert_eq!(seek(SeekFrom::Current(-6)), Err(Errno::INVAL));
+
+    let none = FallocateFlags::empty();
+    match execute(&mut Fallocate::new(&file, none, 0, 20_000)) {
+        Err(Errno::OPNOTSUPP) => eprintln!("passed over: this file system has no fallocate"),
+        result => assert_eq!((result, length()), (Ok(()), 20_000)),
+    }
+    assert_eq!(execute(&mut Fallocate::new(&file, none, 0, 0)), Err(Errno::INVAL));
+
+    assert_eq!(execute(&mut Fadvise::new(&file, 0, 0, Advice::Sequential)), Ok(()));
+    let (pipe, _writer) = io::pipe().unwrap();
+    assert_eq!(execute(&mut Lseek::new(&pipe, SeekFrom::Start(0))), Err(Errno::SPIPE));
+    assert_eq!(execute(&mut Fadvise::new(&pipe, 0, 0, Advice::Normal)), Err(Errno::SPIPE));
+}
+
+#[test]
+fn what_was_given_comes_back() {
+    let file = tempfile::tempfile().unwrap();
+    let mut write = Pwrite::new(file, vec![7; 3], 9);
+    assert_eq!(execute(&mut write), Ok(3));
+    let (file, data, offset) = write.into_parts();
+    assert_eq!((data, offset), (vec![7; 3], 9));
+    let mut read = Pread::new(file, 9, Vec::with_capacity(8));
+    assert_eq!(execute(&mut read), Ok(3));
+    let (_, _, buffer) = read.into_parts();
+    assert_eq!(buffer, [7; 3]);
 }

@@ -1,9 +1,16 @@
 //! Every operation, made for real: one success at least and one error.
 
 mod attr;
+mod copy;
 mod dir;
+mod event;
 mod file;
+mod lock;
+mod memory;
+mod process;
+mod socket;
 mod sync;
+mod xattr;
 
 use kumiki_parasc::Operation;
 use kumiki_sys::syscall;
@@ -22,4 +29,33 @@ fn execute<O: Operation>(op: &mut O) -> O::Output {
 /// The name of a file in a folder, for the kernel.
 fn name(folder: &tempfile::TempDir, file: &str) -> std::ffi::CString {
     kumiki_parasc::op::path::terminated(folder.path().join(file)).unwrap()
+}
+
+/// What a future needs: it outlives its maker and goes from thread to thread.
+#[test]
+fn operations_that_own_all_they_need_are_independent() {
+    use kumiki_parasc::op::*;
+    use std::ffi::CString;
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+
+    fn independent<O: Operation + std::marker::Send + 'static>() {}
+    independent::<Openat<Arc<OwnedFd>, CString>>();
+    independent::<Openat2<Arc<OwnedFd>, CString>>();
+    independent::<Close>();
+    independent::<Pread<Arc<OwnedFd>, Vec<u8>>>();
+    independent::<Write<Arc<OwnedFd>, Box<[u8]>>>();
+    independent::<CopyFileRange<OwnedFd, OwnedFd>>();
+    independent::<Getdents64<OwnedFd, Box<[u8]>>>();
+    independent::<Statx<OwnedFd, CString>>();
+    independent::<Statfs<CString>>();
+    independent::<OfdGetlk<OwnedFd>>();
+    independent::<Accept4<OwnedFd>>();
+    independent::<Sendto<OwnedFd, Vec<u8>>>();
+    independent::<Recvfrom<OwnedFd, Vec<u8>>>();
+    independent::<Getsockopt<OwnedFd, Vec<u8>>>();
+    independent::<Mmap<OwnedFd>>();
+    independent::<Poll<OwnedFd>>();
+    independent::<ProcessVmReadv<Vec<u8>>>();
+    independent::<Raw>();
 }

@@ -1,0 +1,303 @@
+//! Sockets.
+//!
+//! Sending to a peer that has gone raises `SIGPIPE`, on whichever thread makes
+//! the call; Rust programs ignore it, others give
+//! [`SendFlags::NOSIGNAL`](rustix::net::SendFlags::NOSIGNAL).
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::addr::{SocketAddrArg, SocketAddrStorage};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType,
+};
+
+use super::output::{descriptor, typed};
+use super::{BufferMut, Operation};
+use crate::request::Request;
+
+operation! {
+    /// socket(2): a new socket.
+    pub struct Socket {
+        family: AddressFamily,
+        kind: SocketType,
+        flags: SocketFlags,
+        protocol: Option<Protocol>,
+    }
+    |op| Request::new(
+        libc::SYS_socket,
+        [
+            op.family.as_raw() as u64,
+            u64::from(op.kind.as_raw() | op.flags.bits()),
+            op.protocol.map_or(0, |protocol| protocol.as_raw().get().into()),
+        ],
+    ) => OwnedFd
+}
+
+/// The calls that give the kernel an address.
+macro_rules! addressed {
+    ($(#[$doc:meta])* $name:ident: $sysnum:path) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<F> {
+            socket: F,
+            address: SocketAddrAny,
+        }
+
+        impl<F: AsFd> $name<F> {
+            /// The call with these arguments, to be made.
+            #[inline]
+            pub fn new(socket: F, address: &impl SocketAddrArg) -> Self {
+                $name { socket, address: address.as_any() }
+            }
+        }
+
+        // SAFETY: the kernel reads the address, which the operation owns.
+        unsafe impl<F: AsFd> Operation for $name<F> {
+            type Output = Result<(), Errno>;
+
+            #[inline]
+            fn request(&mut self) -> Request {
+                let (address, length) = given(&self.address);
+                Request::new($sysnum, [descriptor(&self.socket), address, length])
+            }
+
+            #[inline]
+            fn complete(&mut self, ret_val: i64) -> Self::Output {
+                // SAFETY: nothing is made of the value.
+                unsafe { typed(ret_val) }
+            }
+        }
+    };
+}
+
+addressed! {
+    /// bind(2): gives the socket an address of its own.
+    Bind: libc::SYS_bind
+}
+
+addressed! {
+    /// connect(2): connects the socket to an address, or names its peer.
+    Connect: libc::SYS_connect
+}
+
+operation! {
+    /// listen(2): takes connections, up to `backlog` that nobody has accepted.
+    pub struct Listen<F: AsFd> { socket: F, backlog: i32 }
+    |op| Request::new(libc::SYS_listen, [descriptor(&op.socket), op.backlog as u64]) => ()
+}
+
+operation! {
+    /// shutdown(2): ends sending, receiving or both.
+    pub struct ShutdownSocket<F: AsFd> { socket: F, how: Shutdown }
+    |op| Request::new(libc::SYS_shutdown, [descriptor(&op.socket), op.how as u64]) => ()
+}
+
+/// accept4(2): waits for a connection and takes it.
+#[derive(Debug)]
+pub struct Accept4<F> {
+    socket: F,
+    flags: SocketFlags,
+    peer: Told,
+}
+
+impl<F: AsFd> Accept4<F> {
+    /// The call with these arguments, to be made.
+    #[inline]
+    pub const fn new(socket: F, flags: SocketFlags) -> Self {
+        Accept4 { socket, flags, peer: Told::new() }
+    }
+
+    /// Address of the peer that the last call accepted.
+    #[inline]
+    pub fn peer(&self) -> Option<SocketAddrAny> {
+        self.peer.address()
+    }
+}
+
+// SAFETY: the kernel writes an address and its length to the fields for that;
+// what it gives is a new descriptor.
+unsafe impl<F: AsFd> Operation for Accept4<F> {
+    type Output = Result<OwnedFd, Errno>;
+
+    #[inline]
+    fn request(&mut self) -> Request {
+        let (address, length) = self.peer.room();
+        let flags = self.flags.bits() as u64;
+        Request::new(libc::SYS_accept4, [descriptor(&self.socket), address, length, flags])
+    }
+
+    #[inline]
+    fn complete(&mut self, ret_val: i64) -> Self::Output {
+        // SAFETY: the engine hands over what the kernel returned for this call,
+        // once.
+        let accepted = unsafe { typed(ret_val) };
+        self.peer.written = accepted.is_ok();
+        accepted
+    }
+}
+
+operation! {
+    /// send(2): sends to the peer that the socket is connected to.
+    pub struct Send<F: AsFd, B: AsRef<[u8]>> { socket: F, data: B, flags: SendFlags }
+    |op| {
+        let data = op.data.as_ref();
+        let (data, length) = (data.as_ptr() as u64, data.len() as u64);
+        let flags = op.flags.bits() as u64;
+        Request::new(libc::SYS_sendto, [descriptor(&op.socket), data, length, flags, 0, 0])
+    } => usize
+}
+
+/// sendto(2): sends to an address.
+#[derive(Debug)]
+pub struct Sendto<F, B> {
+    socket: F,
+    data: B,
+    flags: SendFlags,
+    address: SocketAddrAny,
+}
+
+impl<F: AsFd, B: AsRef<[u8]>> Sendto<F, B> {
+    /// The call with these arguments, to be made.
+    #[inline]
+    pub fn new(socket: F, data: B, flags: SendFlags, address: &impl SocketAddrArg) -> Self {
+        Sendto { socket, data, flags, address: address.as_any() }
+    }
+
+    /// The socket and the data.
+    #[inline]
+    pub fn into_parts(self) -> (F, B) {
+        (self.socket, self.data)
+    }
+}
+
+// SAFETY: the kernel reads the data and the address, which the operation owns or
+// borrows.
+unsafe impl<F: AsFd, B: AsRef<[u8]>> Operation for Sendto<F, B> {
+    type Output = Result<usize, Errno>;
+
+    #[inline]
+    fn request(&mut self) -> Request {
+        let data = self.data.as_ref();
+        let (data, length) = (data.as_ptr() as u64, data.len() as u64);
+        let (address, address_length) = given(&self.address);
+        let flags = self.flags.bits() as u64;
+        Request::new(
+            libc::SYS_sendto,
+            [descriptor(&self.socket), data, length, flags, address, address_length],
+        )
+    }
+
+    #[inline]
+    fn complete(&mut self, ret_val: i64) -> Self::Output {
+        // SAFETY: any number is a count.
+        unsafe { typed(ret_val) }
+    }
+}
+
+filling! {
+    /// recv(2): receives; 0 where the peer has ended sending. With
+    /// [`RecvFlags::TRUNC`] the result may be more than the buffer holds.
+    pub struct Recv<F: AsFd> { socket: F, flags: RecvFlags }
+    |op, pointer, room| Request::new(
+        libc::SYS_recvfrom,
+        [descriptor(&op.socket), pointer, room, op.flags.bits() as u64, 0, 0],
+    )
+}
+
+/// recvfrom(2): as [`Recv`], and who sent it.
+#[derive(Debug)]
+pub struct Recvfrom<F, B> {
+    recv: Recv<F, B>,
+    sender: Told,
+}
+
+impl<F: AsFd, B: BufferMut> Recvfrom<F, B> {
+    /// The call with these arguments, to be made.
+    #[inline]
+    pub const fn new(socket: F, flags: RecvFlags, buffer: B) -> Self {
+        Recvfrom { recv: Recv::new(socket, flags, buffer), sender: Told::new() }
+    }
+
+    /// What the last call received.
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        self.recv.filled()
+    }
+
+    /// Who sent what the last call received; `None` on a connection.
+    #[inline]
+    pub fn sender(&self) -> Option<SocketAddrAny> {
+        self.sender.address()
+    }
+
+    /// The buffer.
+    #[inline]
+    pub fn into_buffer(self) -> B {
+        self.recv.into_buffer()
+    }
+}
+
+// SAFETY: as `Recv`; the address and its length go to the fields for that.
+unsafe impl<F: AsFd, B: BufferMut> Operation for Recvfrom<F, B> {
+    type Output = Result<usize, Errno>;
+
+    #[inline]
+    fn request(&mut self) -> Request {
+        let mut request = self.recv.request();
+        (request.args[4], request.args[5]) = self.sender.room();
+        request
+    }
+
+    #[inline]
+    fn complete(&mut self, ret_val: i64) -> Self::Output {
+        let received = self.recv.complete(ret_val);
+        self.sender.written = received.is_ok();
+        received
+    }
+}
+
+/// Room for an address that the kernel tells.
+struct Told {
+    storage: MaybeUninit<SocketAddrStorage>,
+    length: u32,
+    written: bool,
+}
+
+impl Told {
+    const fn new() -> Told {
+        Told { storage: MaybeUninit::uninit(), length: 0, written: false }
+    }
+
+    /// Pointers to the address and to its length.
+    #[inline]
+    fn room(&mut self) -> (u64, u64) {
+        self.written = false;
+        self.length = size_of::<SocketAddrStorage>() as u32;
+        (self.storage.as_mut_ptr() as u64, &raw mut self.length as u64)
+    }
+
+    fn address(&self) -> Option<SocketAddrAny> {
+        // Stream sockets tell nothing when they receive: no length.
+        let family = size_of::<libc::sa_family_t>();
+        let length = (self.length as usize).min(size_of::<SocketAddrStorage>());
+        (self.written && length >= family).then(|| {
+            // SAFETY: the kernel wrote an address of this length.
+            unsafe { SocketAddrAny::new(self.storage, length as u32) }
+        })
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address().fmt(f)
+    }
+}
+
+/// An address and its length as arguments.
+#[inline]
+fn given(address: &SocketAddrAny) -> (u64, u64) {
+    (address.as_ptr() as u64, address.addr_len().into())
+}

@@ -1,0 +1,254 @@
+//! What is known of a file beside its content, in one call.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::time::{Duration, SystemTime};
+
+use kumiki_sys::syscall;
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::io::Errno;
+
+use super::Operation;
+use super::output::{descriptor, name};
+use crate::request::Request;
+
+/// statx(2): the attributes of `path`, relative to `dir`; with
+/// [`AtFlags::EMPTY_PATH`] and an empty path, those of `dir` itself.
+///
+/// The kernel writes them into the operation, where [`attributes`](Self::attributes)
+/// finds them.
+pub struct Statx<F, P> {
+    dir: F,
+    path: P,
+    flags: AtFlags,
+    mask: StatxFlags,
+    filled: bool,
+    attributes: MaybeUninit<Attributes>,
+}
+
+impl<F: AsFd, P: AsRef<CStr>> Statx<F, P> {
+    /// The call with these arguments, to be made.
+    #[inline]
+    pub const fn new(dir: F, path: P, flags: AtFlags, mask: StatxFlags) -> Self {
+        Statx { dir, path, flags, mask, filled: false, attributes: MaybeUninit::uninit() }
+    }
+
+    /// The same question about another file, in the same memory.
+    #[inline]
+    pub fn retarget(&mut self, dir: F, path: P) {
+        self.dir = dir;
+        self.path = path;
+        self.filled = false;
+    }
+
+    /// What the last call found; `None` if it failed or was not made.
+    #[inline]
+    pub fn attributes(&self) -> Option<&Attributes> {
+        match self.filled {
+            // SAFETY: the kernel wrote all of it.
+            true => Some(unsafe { self.attributes.assume_init_ref() }),
+            false => None,
+        }
+    }
+
+    /// The directory and the path.
+    #[inline]
+    pub fn into_parts(self) -> (F, P) {
+        (self.dir, self.path)
+    }
+}
+
+// SAFETY: the kernel writes one struct statx, to the field of that size; the
+// path is owned or borrowed, for reading.
+unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Statx<F, P> {
+    type Output = Result<(), Errno>;
+
+    #[inline]
+    fn request(&mut self) -> Request {
+        self.filled = false;
+        Request::new(
+            libc::SYS_statx,
+            [
+                descriptor(&self.dir),
+                name(&self.path),
+                self.flags.bits() as u64,
+                self.mask.bits() as u64,
+                self.attributes.as_mut_ptr() as u64,
+            ],
+        )
+    }
+
+    #[inline]
+    fn complete(&mut self, ret_val: i64) -> Self::Output {
+        let result = syscall::result(ret_val);
+        self.filled = result.is_ok();
+        result.map(drop)
+    }
+}
+
+impl<F: fmt::Debug, P: fmt::Debug> fmt::Debug for Statx<F, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Statx")
+            .field("dir", &self.dir)
+            .field("path", &self.path)
+            .field("flags", &self.flags)
+            .field("mask", &self.mask)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `struct statx` of include/uapi/linux/stat.h. What was not asked for, or what
+/// the file system does not have, is zero or made up: [`mask`](Self::mask)
+/// says what is real.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Attributes(libc::statx);
+
+impl Attributes {
+    /// Which of the attributes are real.
+    #[inline]
+    pub const fn mask(&self) -> StatxFlags {
+        StatxFlags::from_bits_retain(self.0.stx_mask)
+    }
+
+    /// What the file is.
+    #[inline]
+    pub const fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.0.stx_mode as u32)
+    }
+
+    /// Type and permissions, as in `st_mode`.
+    #[inline]
+    pub const fn mode(&self) -> u16 {
+        self.0.stx_mode
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn size(&self) -> u64 {
+        self.0.stx_size
+    }
+
+    /// Space taken on the disk, in units of 512 bytes.
+    #[inline]
+    pub const fn blocks(&self) -> u64 {
+        self.0.stx_blocks
+    }
+
+    /// Best size for reads and writes, in bytes.
+    #[inline]
+    pub const fn block_size(&self) -> u32 {
+        self.0.stx_blksize
+    }
+
+    /// Number of names (hard links).
+    #[inline]
+    pub const fn nlink(&self) -> u32 {
+        self.0.stx_nlink
+    }
+
+    /// Number of the file within its file system.
+    #[inline]
+    pub const fn ino(&self) -> u64 {
+        self.0.stx_ino
+    }
+
+    /// The device that the file system is on, as in `st_dev`.
+    #[inline]
+    pub const fn dev(&self) -> u64 {
+        libc::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
+    }
+
+    /// The device that the file is, if it is one, as in `st_rdev`.
+    #[inline]
+    pub const fn rdev(&self) -> u64 {
+        libc::makedev(self.0.stx_rdev_major, self.0.stx_rdev_minor)
+    }
+
+    /// Owner.
+    #[inline]
+    pub const fn uid(&self) -> u32 {
+        self.0.stx_uid
+    }
+
+    /// Group.
+    #[inline]
+    pub const fn gid(&self) -> u32 {
+        self.0.stx_gid
+    }
+
+    /// Number of the mount, since Linux 5.8.
+    #[inline]
+    pub const fn mount_id(&self) -> u64 {
+        self.0.stx_mnt_id
+    }
+
+    /// Last read.
+    #[inline]
+    pub fn accessed(&self) -> SystemTime {
+        time(self.0.stx_atime)
+    }
+
+    /// Last change of the content.
+    #[inline]
+    pub fn modified(&self) -> SystemTime {
+        time(self.0.stx_mtime)
+    }
+
+    /// Last change of content or attributes.
+    #[inline]
+    pub fn changed(&self) -> SystemTime {
+        time(self.0.stx_ctime)
+    }
+
+    /// Birth, if the file system knows it.
+    #[inline]
+    pub fn created(&self) -> Option<SystemTime> {
+        self.mask().contains(StatxFlags::BTIME).then(|| time(self.0.stx_btime))
+    }
+
+    /// All that the kernel told.
+    #[inline]
+    pub const fn as_raw(&self) -> &libc::statx {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Attributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attributes")
+            .field("file_type", &self.file_type())
+            .field("mode", &format_args!("{:o}", self.mode()))
+            .field("size", &self.size())
+            .field("blocks", &self.blocks())
+            .field("nlink", &self.nlink())
+            .field("ino", &self.ino())
+            .field("dev", &self.dev())
+            .finish_non_exhaustive()
+    }
+}
+
+fn time(stamp: libc::statx_timestamp) -> SystemTime {
+    // Seconds may be before 1970; nanoseconds always count upwards.
+    let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
+    let second = match stamp.tv_sec {
+        0.. => SystemTime::UNIX_EPOCH + seconds,
+        _ => SystemTime::UNIX_EPOCH - seconds,
+    };
+    second + Duration::from_nanos(stamp.tv_nsec.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_count_upwards_too() {
+        // SAFETY: whole numbers, any bits will do.
+        let mut stamp: libc::statx_timestamp = unsafe { std::mem::zeroed() };
+        (stamp.tv_sec, stamp.tv_nsec) = (-2, 250_000_000);
+        assert_eq!(time(stamp) + Duration::from_millis(1750), SystemTime::UNIX_EPOCH);
+    }
+}
