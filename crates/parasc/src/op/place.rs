@@ -1,6 +1,6 @@
 //! What the calls contend on: see [`Place`].
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use crate::request::Place;
 
@@ -16,7 +16,7 @@ const DIRECTORY: u64 = 1 << 63;
 /// Known by descriptor only: duplicates of one are taken for different places.
 #[inline]
 pub fn open_file(file: impl AsFd) -> Place {
-    Place(file.as_fd().as_raw_fd() as u32 as u64 + 1)
+    Place(u64::from(file.as_fd().as_raw_fd() as u32) + 1)
 }
 
 /// The directory in which `path`, relative to `dir`, stands: a change in it
@@ -25,10 +25,16 @@ pub fn open_file(file: impl AsFd) -> Place {
 /// Goes by the text: two names of one directory are taken for two places.
 #[inline]
 pub fn directory(dir: impl AsFd, path: &[u8]) -> Place {
+    directory_of(dir.as_fd().as_raw_fd(), path)
+}
+
+/// Not inline, so that an open that makes no file has no part of it.
+#[inline(never)]
+fn directory_of(dir: RawFd, path: &[u8]) -> Place {
     // The kernel does not look at `dir` if the path starts at the root.
     let start = match path.first() {
         Some(b'/') => DIRECTORY,
-        _ => dir.as_fd().as_raw_fd() as u32 as u64,
+        _ => u64::from(dir as u32),
     };
     Place(fold(start, parent(path)) | DIRECTORY)
 }
