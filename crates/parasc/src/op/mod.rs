@@ -22,8 +22,9 @@
 //! - *Results* are the kernel's, unchanged: no call is repeated after `EINTR` or
 //!   `EAGAIN`, and fewer bytes than asked for are a result.
 //!
-//! An operation may be requested again after it is complete: same call, same
-//! buffers.
+//! Between request and completion an operation must not be moved, since the
+//! request may point into it: whoever executes operations keeps them borrowed or
+//! boxed meanwhile. Afterwards it may be requested again: same call, same buffers.
 
 #[macro_use]
 mod define;
