@@ -126,7 +126,7 @@ macro_rules! statfs {
             }
 
             #[inline]
-            fn complete(&mut self, ret_val: i64) -> Self::Output {
+            unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
                 syscall::result(ret_val)?;
                 // SAFETY: the kernel wrote all of it.
                 Ok(unsafe { self.answer.assume_init() })

@@ -83,8 +83,8 @@ macro_rules! operation {
             }
 
             #[inline]
-            fn complete(&mut self, ret_val: i64) -> Self::Output {
-                // SAFETY: the engine hands over what the kernel returned for
+            unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
+                // SAFETY: the caller hands over what the kernel returned for
                 // this call, once.
                 unsafe { $crate::op::output::typed(ret_val) }
             }
@@ -157,7 +157,7 @@ macro_rules! filling {
             }
 
             #[inline]
-            fn complete(&mut self, ret_val: i64) -> Self::Output {
+            unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
                 // SAFETY: any number is a count.
                 let count: usize = unsafe { $crate::op::output::typed(ret_val) }?;
                 // Some calls tell how much there would have been (recv with

@@ -55,7 +55,7 @@ unsafe impl<F: AsFd> Operation for Poll<F> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is a count.
         unsafe { typed(ret_val) }
     }

@@ -77,7 +77,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: the engine hands over what the kernel returned for this call,
         // once.
         unsafe { typed(ret_val) }
@@ -118,7 +118,7 @@ unsafe impl Operation for Close {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // The number may be somebody else's by now.
         self.number = -1;
         syscall::result(ret_val).map(drop)

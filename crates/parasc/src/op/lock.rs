@@ -101,7 +101,7 @@ unsafe impl<F: AsFd> Operation for OfdSetlk<F> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         syscall::result(ret_val).map(drop)
     }
 }
@@ -135,7 +135,7 @@ unsafe impl<F: AsFd> Operation for OfdGetlk<F> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         syscall::result(ret_val).map(|_| RangeLock::from_raw(&self.found))
     }
 }

@@ -96,7 +96,7 @@ unsafe impl<F: AsFd> Operation for Mmap<F> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is an address.
         unsafe { typed(ret_val) }
     }

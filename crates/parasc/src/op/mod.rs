@@ -98,6 +98,11 @@ pub unsafe trait Operation {
     fn request(&mut self) -> Request;
 
     /// Turns what the kernel returned (a result or `-errno`) into the output.
-    /// Called at most once after each [`request`](Self::request).
-    fn complete(&mut self, ret_val: i64) -> Self::Output;
+    ///
+    /// # Safety
+    /// The kernel returned it for the last [`request`](Self::request), made with
+    /// the operation where it still is, and this is the only call with it.
+    /// Otherwise memory that nobody wrote would be read, or a descriptor that is
+    /// somebody else's be owned.
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output;
 }

@@ -77,7 +77,7 @@ unsafe impl<B: BufferMut> Operation for ProcessVmReadv<B> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is a count.
         let count: usize = unsafe { typed(ret_val) }?;
         let (_, room) = self.buffer.spare();
@@ -124,7 +124,7 @@ unsafe impl<B: AsRef<[u8]>> Operation for ProcessVmWritev<B> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is a count.
         unsafe { typed(ret_val) }
     }

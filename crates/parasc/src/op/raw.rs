@@ -49,7 +49,7 @@ unsafe impl Operation for Raw {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> i64 {
+    unsafe fn complete(&mut self, ret_val: i64) -> i64 {
         ret_val
     }
 }

@@ -65,7 +65,7 @@ macro_rules! addressed {
             }
 
             #[inline]
-            fn complete(&mut self, ret_val: i64) -> Self::Output {
+            unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
                 // SAFETY: nothing is made of the value.
                 unsafe { typed(ret_val) }
             }
@@ -130,7 +130,7 @@ unsafe impl<F: AsFd> Operation for Accept4<F> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: the engine hands over what the kernel returned for this call,
         // once.
         let accepted = unsafe { typed(ret_val) };
@@ -191,7 +191,7 @@ unsafe impl<F: AsFd, B: AsRef<[u8]>> Operation for Sendto<F, B> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is a count.
         unsafe { typed(ret_val) }
     }
@@ -252,8 +252,9 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Recvfrom<F, B> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
-        let received = self.recv.complete(ret_val);
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
+        // SAFETY: the caller vouches for it.
+        let received = unsafe { self.recv.complete(ret_val) };
         self.sender.written = received.is_ok();
         received
     }

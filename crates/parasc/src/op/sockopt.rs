@@ -99,7 +99,7 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Getsockopt<F, B> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         syscall::result(ret_val)?;
         let (_, room) = self.buffer.spare();
         self.filled = room.min(self.length as usize);

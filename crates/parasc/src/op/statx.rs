@@ -81,7 +81,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Statx<F, P> {
     }
 
     #[inline]
-    fn complete(&mut self, ret_val: i64) -> Self::Output {
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         let result = syscall::result(ret_val);
         self.filled = result.is_ok();
         result.map(drop)

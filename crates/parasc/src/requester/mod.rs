@@ -100,7 +100,8 @@ impl Requester {
         // SAFETY: an operation vouches for its call, its pointers stay valid
         // while it is borrowed here, and the batch is over before that ends.
         let ran = unsafe { self.run_raw(&requests, &mut results) };
-        let complete = |(operation, result): (&mut O, &i64)| operation.complete(*result);
+        // SAFETY: of an operation of this batch, with the result of its own call.
+        let complete = |(operation, result): (&mut O, &i64)| unsafe { operation.complete(*result) };
         let outputs = ran.map(|()| operations.iter_mut().zip(&results).map(complete).collect());
         (self.requests, self.results) = (requests, results);
         outputs
@@ -116,7 +117,8 @@ impl Requester {
         self.check(0, &request)?;
         // SAFETY: the operation vouches for its call, and is borrowed for it.
         let result = unsafe { call(&request) };
-        Ok(operation.complete(result))
+        // SAFETY: the result of this operation's call, made just now.
+        Ok(unsafe { operation.complete(result) })
     }
 
     /// Makes the calls of `requests`; `results` gets what each returned, a
