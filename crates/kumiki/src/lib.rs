@@ -6,6 +6,7 @@
 //!   kumiki ── measure   sampler, statistics, the operating system's own cases
 //!     │          │      feature "measure" (default); feature "store" adds an
 //!     │          │      embedded database of results
+//!     ├── parasc ┤      any system call in parallel; feature "parasc"
 //!     ├── shadow ┤      a helper thread beside you; feature "shadow"
 //!     ├── wait ──┤      spin, then sleep; feature "wait"
 //!     └── sys ◄──┘      cpus, clocks, futex, shared memory
@@ -30,6 +31,8 @@
 
 #[cfg(feature = "measure")]
 pub use kumiki_measure as measure;
+#[cfg(feature = "parasc")]
+pub use kumiki_parasc as parasc;
 #[cfg(feature = "shadow")]
 pub use kumiki_shadow as shadow;
 pub use kumiki_sys as sys;

@@ -43,5 +43,6 @@ operation! {
             libc::SYS_pwrite64,
             [descriptor(&op.file), data.as_ptr() as u64, data.len() as u64, op.offset],
         )
+        .at(place::open_file(&op.file))
     } => usize
 }
