@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kumiki_sys::affinity;
+
 use crate::config::Config;
 use crate::core::Core;
 use crate::error::Result;
@@ -33,6 +35,7 @@ impl Engine {
     /// machine lacks.
     pub fn new(config: &Config) -> Result<Self> {
         let core = Arc::new(Core::new(config)?);
+        learn_cost_of_sleep(&core);
         // Tells now whether the policy works here.
         kumiki_wait::Waiter::new(&config.policy)?;
         Ok(Engine { core })
@@ -76,6 +79,22 @@ impl Engine {
     pub fn threads(&self) -> usize {
         *lock(&self.core.alive)
     }
+}
+
+/// Has it measured what a sleep costs by a thread that may run on the engine's
+/// cpus: it is known once a process, and measured by a thread that is bound to
+/// one cpu, as a requesting thread often is, it would be that of a wake there.
+fn learn_cost_of_sleep(core: &Core) {
+    let cpus = core.seats.iter().map(|seat| seat.cpu).collect();
+    std::thread::scope(|threads| {
+        let measure = || {
+            // Refused: then as far as this thread may go.
+            let _ = affinity::set(&cpus);
+            kumiki_wait::sleep_cost_ticks();
+        };
+        // No thread: whoever waits first measures it.
+        let _ = std::thread::Builder::new().spawn_scoped(threads, measure);
+    });
 }
 
 impl Drop for Engine {

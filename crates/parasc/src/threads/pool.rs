@@ -86,7 +86,7 @@ impl Pool {
         let mut parts = [threads.div_ceil(2), threads / 2].into_iter().filter(|part| *part > 0);
         let first = parts.next().is_some_and(|part| summon_one(core, part - 1));
         if first {
-            parts.for_each(|part| drop(summon_one(core, part - 1)));
+            let _ = parts.all(|part| summon_one(core, part - 1));
         }
         first || lock(&core.pool.members).at_work(core.pool.threads()) > 0
     }
