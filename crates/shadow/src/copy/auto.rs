@@ -3,7 +3,7 @@
 //! Nobody says whether the bytes are in a cache, and it decides everything:
 //! here one thread copies 130 GB/s within its own caches, two threads 30,
 //! because half of the lines must travel to the helper first; from memory it
-//! is one thread's 21 against 55. So the copy begins as `memcpy`, by a piece
+//! is one thread's 21 against 55. So a large copy begins as `memcpy`, by a piece
 //! whose time tells. While pieces come from a cache, it goes on so, with larger
 //! ones; at the first that comes from memory, the rest is shared.
 
@@ -13,10 +13,11 @@ use super::costs::{Costs, PIECE, ticks_of};
 use super::region::Region;
 use super::{Pair, share};
 
-/// Below this no fork pays on any machine seen so far, however cheap it is: the
-/// helper must fetch the addresses and its prefetchers must start, and one
-/// thread is done meanwhile.
-pub(super) const FLOOR: usize = 128 << 10;
+/// Below this it is `memcpy` and nothing else. From memory two threads would be
+/// faster from an eighth of it on, where they are two cores. But in a cache a
+/// copy so short takes so little that looking at the clock shows, and a mistake
+/// about where it is doubles its time.
+pub(super) const FLOOR: usize = 1 << 20;
 /// The piece after the first, and those after it: a longer one costs less, a
 /// shorter one notices sooner that the cache ends or was never there.
 const SECOND_PIECE: usize = 64 << 10;
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_comes_from_a_cache_is_not() {
-        for len in [FLOOR, 1 << 19, 3_000_001] {
+        for len in [FLOOR, FLOOR + 1, 3_000_001] {
             assert_eq!(forks(&CACHE, len, 0), 0);
         }
     }
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn nothing_waits_for_a_helper_whose_wake_takes_longer() {
         let costs = Costs { fork_ticks: 0, ..MEMORY };
-        for len in [FLOOR, 600_000, 3_000_001] {
+        for len in [FLOOR, 1_600_000, 3_000_001] {
             assert_eq!(forks(&costs, len, u64::MAX), 0);
         }
     }

@@ -8,12 +8,17 @@ use kumiki_sys::topology::Topology;
 
 use super::Pair;
 
-/// Bytes copied first, to see where the rest comes from: long enough that
-/// reading the counter does not matter, short beside what is worth a fork.
-pub(super) const PIECE: usize = 4 << 10;
+/// Bytes copied first, to see where the rest comes from: short beside what is
+/// worth a fork, and so long that one slow line does not count. Of pieces of
+/// half the length one in twenty from the last-level cache took as long as the
+/// fastest from memory.
+pub(super) const PIECE: usize = 8 << 10;
 
-/// Forks of which the median counts: the first may have to wake the helper.
+/// Forks of which the median counts.
 const FORKS: usize = 16;
+/// Forks before, until the helper that they wake is there: longer than a wake
+/// takes.
+const WAKING: usize = 1000;
 /// Places where copies from memory are timed; an interrupt hits one of them.
 const PLACES: usize = 8;
 /// Pieces at each place: a first one, then so many that prefetchers do as well
@@ -38,8 +43,15 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// Takes about a millisecond, most of it page faults and reading sysfs.
+    /// Takes about two milliseconds, most of it page faults, evictions and
+    /// reading sysfs.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
+        for _ in 0..WAKING {
+            if pair.wake_ticks() == 0 {
+                break;
+            }
+            pair.both(|| (), || ());
+        }
         let forks = (0..FORKS).map(|_| ticks_of(|| pair.both(|| (), || ())));
         let (first_ticks, later_ticks) = cold_pieces();
         Costs {
@@ -60,10 +72,10 @@ impl Costs {
     }
 
     /// Whether the first piece of a copy took so long that it came from
-    /// memory. Such times vary by a third; a shared last-level cache is four
-    /// times as fast.
+    /// memory. Such times vary by a fifth; a shared last-level cache is most
+    /// often five times as fast, and twice in the worst case of twenty.
     pub(super) fn first_from_memory(&self, ticks: u64) -> bool {
-        u128::from(ticks) * 2 > u128::from(self.first_ticks)
+        u128::from(ticks) * 5 > u128::from(self.first_ticks) * 3
     }
 
     /// The same of `len` bytes after the first, where a cache is two to three
@@ -140,8 +152,8 @@ mod tests {
     #[test]
     fn what_is_much_faster_than_memory_comes_from_a_cache() {
         assert!(COSTS.first_from_memory(1200));
-        assert!(COSTS.first_from_memory(601));
-        assert!(!COSTS.first_from_memory(600));
+        assert!(COSTS.first_from_memory(721));
+        assert!(!COSTS.first_from_memory(720));
         assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
         assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
     }

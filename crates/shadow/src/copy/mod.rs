@@ -64,8 +64,8 @@ pub enum Method {
     /// Each copies one half with the C library's `memcpy`, so that what fits
     /// there is in the caches afterwards: for a destination that is read next.
     Split,
-    /// Whatever is fastest: one thread for what is small or already in a
-    /// cache; both threads for the rest, and past the caches (non-temporal
+    /// Whatever is fastest, never slower than `memcpy`: that itself below
+    /// 1 MiB; one thread for what is already in a cache; both threads for the rest, and past the caches (non-temporal
     /// stores) when it would not fit in the core's own anyway. A reader that
     /// comes right after such a copy fetches it from memory.
     Auto,

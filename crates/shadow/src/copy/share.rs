@@ -14,6 +14,9 @@ use super::region::Region;
 /// 0.6 µs, which should be nothing beside copying the part (20 µs and more).
 const PART: usize = 1 << 20;
 
+/// In one line, which the helper fetches once the request has come: a second
+/// line would be a second way between the cores.
+#[repr(align(64))]
 struct Shares<'a> {
     region: Region<'a>,
     parts: usize,
@@ -31,15 +34,16 @@ impl<'a> Shares<'a> {
         Shares { region, parts, next: AtomicUsize::new(0) }
     }
 
-    /// A part that nobody else has.
-    fn claim(&self) -> Option<Region<'a>> {
+    /// A part that nobody else has, and whether it is the last one.
+    fn claim(&self) -> Option<(Region<'a>, bool)> {
         // Relaxed: only the count is agreed upon; the bytes are handed over by
         // the fork and the join.
         let part = self.next.fetch_add(1, Ordering::Relaxed);
         let (start, end) = (self.bound(part)?, self.bound(part + 1)?);
         // SAFETY: the counter gives each number once (two threads cannot make
         // it wrap), and parts of different numbers have no byte in common.
-        Some(unsafe { self.region.part(start, end - start) })
+        let region = unsafe { self.region.part(start, end - start) };
+        Some((region, part + 1 == self.parts))
     }
 
     /// Where a part begins: on a page, so that no line and no page is divided.
@@ -54,8 +58,12 @@ impl<'a> Shares<'a> {
     }
 
     fn copy_all(&self, copy: fn(Region<'a>)) {
-        while let Some(part) = self.claim() {
+        while let Some((part, last)) = self.claim() {
             copy(part);
+            if last {
+                // Asking once more would fetch the line for nothing.
+                break;
+            }
         }
     }
 }
@@ -76,7 +84,7 @@ mod tests {
             let (mut to, from) = (vec![0_u8; len], vec![3_u8; len]);
             let shares = Shares::new(Region::new(&mut to, &from).unwrap());
             let parts: Vec<usize> =
-                std::iter::from_fn(|| shares.claim()).map(|part| part.len()).collect();
+                std::iter::from_fn(|| shares.claim()).map(|(part, _)| part.len()).collect();
             assert_eq!(parts.iter().sum::<usize>(), len);
             assert_eq!(parts.len() % 2, 0, "{len}: {parts:?}");
             assert!(parts.iter().all(|&part| part < 2 * PART), "{len}: {parts:?}");
