@@ -1,13 +1,13 @@
-//! Kumiki's shadow threads beside their peers, all in one interleaved run.
+//! Kumiki's parts beside their peers, all in one interleaved run.
 //!
 //! ```text
-//! kumiki-bench                 starts a process for each subject, all stopped
+//! kumiki-bench shadow          starts a process for each subject, all stopped
 //!   round 1   raw · rayon_join · raw · futex · raw · kumiki · raw …
 //!   round 2   raw · kumiki · raw · rayon_join · raw · …          (new order)
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow`. Prints the result as JSON.
+//! Run it by `cargo xtask bench shadow` or `parasc`. Prints the result as JSON.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,18 +15,17 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::pair::Pair;
+use crate::raw::RAW;
+use crate::shadow::Shadow;
 
+mod case;
 mod child;
-mod copy;
-mod fork;
-mod job;
 mod pair;
-mod plan;
-mod request;
+mod raw;
 mod run;
+mod shadow;
 mod stopwatch;
 mod subject;
-mod sum;
 
 fn main() -> ExitCode {
     match bench() {
@@ -42,12 +41,24 @@ fn bench() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        [] => println!("{}", serde_json::to_string(&run::run()?)?),
-        ["subject", name, main, helper, arena] => {
+        ["shadow"] => print(&run::document(|pair| run::run(&mut Shadow::new()?, pair))?),
+        ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
-            child::serve(name, pair, Path::new(arena))?;
+            child::serve(|| subject(bench, name, pair, Path::new(argument)))
         }
-        _ => bail!("{words:?}: takes no arguments; run it by `cargo xtask bench shadow`"),
+        _ => bail!("{words:?}: takes the name of a bench; run it by `cargo xtask bench NAME`"),
     }
+}
+
+fn print(document: &run::Document) -> Result<()> {
+    println!("{}", serde_json::to_string(document)?);
     Ok(())
+}
+
+fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
+    match bench {
+        _ if name == RAW => child::raw(pair),
+        "shadow" => shadow::serve(name, pair, argument),
+        _ => bail!("there is no bench {bench:?}"),
+    }
 }

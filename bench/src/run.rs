@@ -11,10 +11,9 @@ use kumiki_measure::stats::{bootstrap, describe};
 use kumiki_sys::clock::Clock;
 use serde::Serialize;
 
-use crate::copy::Arena;
+use crate::case::Case;
 use crate::pair::Pair;
-use crate::plan::{self, Phase, RAW};
-use crate::request::Request;
+use crate::raw::{RAW, RoundTrip};
 use crate::subject::Subject;
 
 /// The result, in the shape that every bench writes.
@@ -38,62 +37,124 @@ pub(crate) struct Row {
     ci: [f64; 2],
     limit: Option<f64>,
     base: Option<f64>,
+    /// Median of each instance of the subject, where it is made anew at times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    instances: Vec<f64>,
 }
 
-/// Samples of one subject in one phase, and of the raw round trip just before
-/// and after its turns.
+/// One case at one size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Phase<C> {
+    /// What is asked for.
+    pub(crate) case: C,
+    /// Turns of each subject.
+    pub(crate) rounds: usize,
+    /// The subject whose figure is the plain way.
+    pub(crate) base: Option<&'static str>,
+}
+
+/// Who is asked for what, and how often.
+pub(crate) trait Plan {
+    /// What is asked for.
+    type Case: Case;
+
+    /// The bench's name.
+    const NAME: &'static str;
+
+    /// So many turns has each instance of a subject before it is made anew:
+    /// their samples go together. `None`: one instance has them all, and the
+    /// samples of each turn go together.
+    const TURNS_OF_INSTANCE: Option<usize> = None;
+
+    /// Every subject of this build, without the raw round trip.
+    fn subjects(&self) -> Vec<&'static str>;
+
+    /// What all subjects get when they start.
+    fn argument(&self) -> String;
+
+    /// What tunes a subject from outside of its program.
+    fn environment(&self, subject: &str, pair: Pair) -> Vec<(&'static str, String)> {
+        let _ = (subject, pair);
+        Vec::new()
+    }
+
+    /// Everything, in the order in which it is measured.
+    fn phases(&self) -> Vec<Phase<Self::Case>>;
+
+    /// Whether `subject` takes part in `case`.
+    fn asks(&self, case: Self::Case, subject: &str) -> bool;
+
+    /// The request for the next turn of a case, in this round of it.
+    fn next(&mut self, case: Self::Case, round: usize) -> Self::Case;
+
+    /// A subject's name in the result.
+    fn shown(subject: &'static str) -> &'static str {
+        subject
+    }
+}
+
+/// Samples of one subject in one phase, in groups that depend on each other,
+/// and of the raw round trip just before and after its turns.
 #[derive(Debug, Default)]
 struct Turns {
     samples: Vec<Vec<f64>>,
     raw: Vec<Vec<f64>>,
 }
 
-/// Runs everything.
+/// This machine and what `rows` measured on its two cpus.
 ///
 /// # Errors
-/// There are no two cpus, or a subject fails.
-pub(crate) fn run() -> Result<Document> {
-    let begin = Instant::now();
+/// There are no two cpus, or `rows` fails.
+pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Document> {
     let (pair, place) = Pair::choose()?;
     let machine = machine::describe(&place, &Meter::new(Clock::new()))?;
-    let mut arena = Arena::new()?;
-    let path = arena.path();
-    let mut raw = Subject::start(RAW, pair, &path)?;
-    let started = plan::subjects().map(|name| Subject::start(name, pair, &path));
-    let mut subjects = started.collect::<Result<Vec<_>>>()?;
-    let mut rng = fastrand::Rng::new();
-    let mut rows = Vec::new();
-    for phase in plan::phases() {
-        let size = phase.request.size().map_or(String::new(), |n| format!(" {n}"));
-        eprintln!("{:4} s  {}{size}", begin.elapsed().as_secs(), phase.request.case());
-        rng.shuffle(&mut subjects);
-        rows.extend(measure(phase, &mut raw, &mut subjects, &mut arena, &mut rng)?);
-    }
-    eprintln!("{:4} s  done", begin.elapsed().as_secs());
-    Ok(Document { schema: SCHEMA, machine, rows })
+    Ok(Document { schema: SCHEMA, machine, rows: rows(pair)? })
 }
 
-fn measure(
-    phase: Phase,
+/// Runs everything in the plan.
+///
+/// # Errors
+/// A subject fails.
+pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair) -> Result<Vec<Row>> {
+    let begin = Instant::now();
+    let argument = plan.argument();
+    let start = |name| Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair));
+    let mut raw = start(RAW)?;
+    let mut subjects = plan.subjects().into_iter().map(start).collect::<Result<Vec<_>>>()?;
+    let mut rng = fastrand::Rng::new();
+    let mut rows = Vec::new();
+    for phase in plan.phases() {
+        let size = phase.case.size().map_or(String::new(), |n| format!(" {n}"));
+        eprintln!("{:4} s  {}{size}", begin.elapsed().as_secs(), phase.case.name());
+        rng.shuffle(&mut subjects);
+        rows.extend(measure(plan, phase, &mut raw, &mut subjects, &mut rng)?);
+    }
+    eprintln!("{:4} s  done", begin.elapsed().as_secs());
+    Ok(rows)
+}
+
+fn measure<P: Plan>(
+    plan: &mut P,
+    phase: Phase<P::Case>,
     raw: &mut Subject,
     subjects: &mut [Subject],
-    arena: &mut Arena,
     rng: &mut fastrand::Rng,
 ) -> Result<Vec<Row>> {
-    let mut order: Vec<_> = subjects.iter_mut().filter(|s| phase.asks(s.name())).collect();
+    let case = phase.case;
+    let mut order: Vec<_> = subjects.iter_mut().filter(|s| plan.asks(case, s.name())).collect();
     let mut turns: Vec<(&'static str, Turns)> =
         order.iter().map(|s| (s.name(), Turns::default())).collect();
-    let mut limit = || Ok::<_, anyhow::Error>(raw.turn(Request::ForkJoinNull)?.unwrap_or_default());
+    let mut limit = || Ok::<_, anyhow::Error>(raw.turn(&RoundTrip)?.unwrap_or_default());
     let mut all_raw = Turns::default();
-    for _ in 0..phase.rounds {
+    for round in 0..phase.rounds {
         rng.shuffle(&mut order);
         let mut before = limit()?;
         for subject in &mut order {
-            let Some(samples) = subject.turn(phase.next(arena))? else { continue };
+            let Some(samples) = subject.turn(&plan.next(case, round))? else { continue };
             let after = limit()?;
             let name = subject.name();
             let (_, its) = turns.iter_mut().find(|(other, _)| *other == name).expect("asked");
-            its.samples.push(samples);
+            its.add(samples, P::TURNS_OF_INSTANCE.is_some_and(|turns| round % turns != 0));
             its.raw.extend([before, after.clone()]);
             before = after;
             all_raw.samples.push(before.clone());
@@ -101,39 +162,63 @@ fn measure(
     }
     turns.retain(|(_, its)| !its.samples.is_empty());
     turns.sort_by_key(|(name, _)| *name);
-    if phase.request == Request::ForkJoinNull {
-        // Itself a row: its slow tail is a limit too.
-        turns.insert(0, (RAW, all_raw));
-    }
     let base = turns.iter().find(|(name, _)| Some(*name) == phase.base);
     let base = base.map(|(_, its)| describe::median(&pooled(&its.samples)));
-    Ok(turns.iter().map(|(name, its)| row(phase.request, name, its, base)).collect())
+    let row = |(name, its): &(&'static str, Turns)| {
+        let mut row = row(case, P::shown(name), its, base);
+        if P::TURNS_OF_INSTANCE.is_some() {
+            row.instances = its.samples.iter().map(|group| median(group)).collect();
+        }
+        row
+    };
+    let mut rows: Vec<Row> = turns.iter().map(row).collect();
+    if case.shows_raw() {
+        // Its slow tail is a limit too.
+        rows.insert(0, self::row(case, RAW, &all_raw, base));
+    }
+    Ok(rows)
 }
 
-fn pooled(visits: &[Vec<f64>]) -> Vec<f64> {
-    describe::sorted(visits.iter().flatten().copied())
+impl Turns {
+    /// Adds a turn's samples, to those of the turn before if `same` instance.
+    fn add(&mut self, samples: Vec<f64>, same: bool) {
+        match self.samples.last_mut() {
+            Some(group) if same => group.extend(samples),
+            _ => self.samples.push(samples),
+        }
+    }
 }
 
-fn row(request: Request, subject: &'static str, turns: &Turns, base: Option<f64>) -> Row {
+fn pooled(groups: &[Vec<f64>]) -> Vec<f64> {
+    describe::sorted(groups.iter().flatten().copied())
+}
+
+fn median(samples: &[f64]) -> f64 {
+    describe::median(&describe::sorted(samples.iter().copied()))
+}
+
+fn row(case: impl Case, subject: &'static str, turns: &Turns, base: Option<f64>) -> Row {
     let samples = pooled(&turns.samples);
-    let slow = if request.less_is_better() { 0.99 } else { 0.01 };
+    let slow = if case.less_is_better() { 0.99 } else { 0.01 };
     let raw = pooled(&turns.raw);
     Row {
-        case: request.case(),
-        subject: plan::shown(subject),
-        n: request.size().unwrap_or(samples.len() as u64),
-        unit: request.unit(),
+        case: case.name(),
+        subject,
+        n: case.size().unwrap_or(samples.len() as u64),
+        unit: case.unit(),
         median: describe::median(&samples),
         p99: describe::quantile(&samples, slow),
         ci: bootstrap::median_ci(turns.samples.iter().map(Vec::as_slice)),
         limit: (!raw.is_empty()).then(|| describe::median(&raw)),
         base,
+        instances: Vec::new(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shadow::request::Request;
 
     fn turns(samples: &[&[f64]], raw: &[&[f64]]) -> Turns {
         let own = |visits: &[&[f64]]| visits.iter().map(|visit| visit.to_vec()).collect();
@@ -152,9 +237,8 @@ mod tests {
     #[test]
     fn the_slow_tail_of_a_bandwidth_is_the_small_one() {
         let request = Request::CopyCold { bytes: 4096, offset: 0 };
-        let row = row(request, "copy:libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
+        let row = row(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
         assert!(row.p99 < 5.1);
-        assert_eq!(row.subject, "libc");
         assert_eq!((row.unit, row.n, row.limit, row.base), ("GB/s", 4096, None, Some(6.0)));
     }
 
@@ -162,6 +246,15 @@ mod tests {
     fn a_case_without_a_size_counts_its_samples() {
         let row = row(Request::ForkJoinNull, "raw", &turns(&[&[5.0, 6.0], &[7.0]], &[]), None);
         assert_eq!(row.n, 3);
+    }
+
+    #[test]
+    fn samples_of_one_instance_go_together() {
+        let mut its = Turns::default();
+        for (round, sample) in [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().enumerate() {
+            its.add(vec![sample], round % 2 != 0);
+        }
+        assert_eq!(its.samples, [vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0]]);
     }
 
     #[test]

@@ -26,6 +26,19 @@ pub(crate) struct Amount {
     pub(crate) span: Duration,
 }
 
+impl Amount {
+    /// Of a hot case.
+    pub(crate) const fn hot(most: usize) -> Self {
+        Amount {
+            warm: 20,
+            warm_span: Duration::from_micros(500),
+            least: 10,
+            most,
+            span: Duration::from_millis(2),
+        }
+    }
+}
+
 /// A clock that knows what reading it costs.
 ///
 /// The TSC of some processors advances in steps (10 ns on AMD's Zen 5), as long

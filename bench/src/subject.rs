@@ -1,5 +1,6 @@
 //! A subject's process, as the parent sees it: stopped, but for its turns.
 
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use serde::Serialize;
 
 use crate::child::Reply;
 use crate::pair::Pair;
-use crate::request::Request;
 
 /// Longer than any turn takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,13 +26,20 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts this program again as `name`, waits until it is ready, stops it.
-    pub(crate) fn start(name: &'static str, pair: Pair, arena: &str) -> Result<Self> {
+    /// Starts this program again as `name` of a bench, waits until it is ready,
+    /// stops it. `argument` is what the bench's subjects share; `environment`
+    /// is what tunes a subject from outside of its program.
+    pub(crate) fn start(
+        bench: &str,
+        name: &'static str,
+        pair: Pair,
+        argument: &str,
+        environment: Vec<(&'static str, String)>,
+    ) -> Result<Self> {
         let program = std::env::current_exe().context("finding our own program")?;
         let mut command = Command::new(program);
         let cpus = [pair.main, pair.helper].map(|cpu| cpu.to_string());
-        command.arg("subject").arg(name).args(cpus).arg(arena);
-        command.envs(environment(name, pair));
+        command.args(["subject", bench, name]).args(cpus).arg(argument).envs(environment);
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,8 +60,8 @@ impl Subject {
     }
 
     /// Lets it have one turn. Samples, or `None` if it has nothing of the kind.
-    pub(crate) fn turn(&mut self, request: Request) -> Result<Option<Vec<f64>>> {
-        let mut line = serde_json::to_string(&request)?;
+    pub(crate) fn turn(&mut self, request: &(impl Serialize + Debug)) -> Result<Option<Vec<f64>>> {
+        let mut line = serde_json::to_string(request)?;
         line.push('\n');
         let asked = self.requests.write_all(line.as_bytes());
         asked.with_context(|| format!("asking {}", self.name))?;
@@ -92,16 +100,4 @@ impl Drop for Subject {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
-}
-
-/// What tunes a subject from outside of its program.
-fn environment(name: &str, pair: Pair) -> Vec<(&'static str, String)> {
-    #[cfg(feature = "peers")]
-    match name {
-        "openmp_active" => return crate::fork::openmp::environment(pair, "active"),
-        "openmp_passive" => return crate::fork::openmp::environment(pair, "passive"),
-        _ => {}
-    }
-    let _ = (name, pair);
-    Vec::new()
 }

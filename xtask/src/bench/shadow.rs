@@ -21,7 +21,7 @@ pub(super) fn shadow(judge: bool) -> Result<Outcome> {
     debian::install(PACKAGES)?;
     run(&mut cargo("build --release --locked --package kumiki-bench --features peers"))?;
     let binary = target_folder()?.join("release/kumiki-bench");
-    let json = read(&mut program(&binary.to_string_lossy(), []))?;
+    let json = read(&mut program(&binary.to_string_lossy(), ["shadow"]))?;
     let mut outcome: Outcome = serde_json::from_str(&json).context("result of `kumiki-bench`")?;
     print_rows(&outcome.rows);
     if judge {

@@ -4,8 +4,8 @@ use anyhow::Result;
 use tokio::runtime::{Builder, Runtime};
 
 use super::Fork;
-use crate::job::lend;
 use crate::pair::Pair;
+use crate::shadow::job::lend;
 use crate::stopwatch::Stopwatch;
 
 /// Main is outside of the runtime and blocks on the task, as a program does

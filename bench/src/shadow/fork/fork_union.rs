@@ -6,8 +6,8 @@ use anyhow::{Result, anyhow};
 use fork_union::{CallerExclusivity, ThreadPool};
 
 use super::Fork;
-use crate::job::lend;
 use crate::pair::Pair;
+use crate::shadow::job::lend;
 use crate::stopwatch::Stopwatch;
 
 /// A pool of one worker.

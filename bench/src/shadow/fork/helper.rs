@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::Result;
 
 use super::Fork;
-use crate::job::{Job, lend};
 use crate::pair::Pair;
+use crate::shadow::job::{Job, lend};
 use crate::stopwatch::Stopwatch;
 
 /// How one side sleeps until a word changes, and the other wakes it.

@@ -8,9 +8,9 @@ use rustix::thread::sched_getcpu;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::pair::Pair;
-use crate::request::Request;
+use crate::shadow::request::Request;
+use crate::shadow::sum::sum;
 use crate::stopwatch::{Amount, Stopwatch};
-use crate::sum::sum;
 
 pub(crate) mod crossbeam;
 pub(crate) mod futex;
@@ -18,7 +18,6 @@ pub(crate) mod helper;
 pub(crate) mod kumiki;
 pub(crate) mod park;
 pub(crate) mod pthread;
-pub(crate) mod raw;
 pub(crate) mod rayon;
 pub(crate) mod sequential;
 pub(crate) mod std_scope;
@@ -159,20 +158,9 @@ impl<S: Fork> Forker<S> {
     }
 }
 
-/// Amounts of a hot case.
-const fn hot(most: usize) -> Amount {
-    Amount {
-        warm: 20,
-        warm_span: Duration::from_micros(500),
-        least: 10,
-        most,
-        span: Duration::from_millis(2),
-    }
-}
-
-const NULL: Amount = hot(200);
-const CALL: Amount = hot(100);
-const SUM: Amount = hot(50);
+const NULL: Amount = Amount::hot(200);
+const CALL: Amount = Amount::hot(100);
+const SUM: Amount = Amount::hot(50);
 
 fn gap(ns: u64) -> Amount {
     let most = (10_000_000 / ns.max(1)).clamp(5, 50) as usize;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use kumiki_sys::shm::{Huge, Shared};
 
-use crate::request::Request;
+use crate::shadow::request::Request;
 use crate::stopwatch::Stopwatch;
 
 pub(crate) mod kumiki;

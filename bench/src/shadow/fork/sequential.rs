@@ -1,7 +1,7 @@
 //! No helper at all: what every fork has to beat.
 
 use super::Fork;
-use crate::sum::sum;
+use crate::shadow::sum::sum;
 
 /// Main alone.
 pub(crate) struct Sequential;

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 
 use super::{Fork, forced};
-use crate::job::lend;
 use crate::pair::Pair;
+use crate::shadow::job::lend;
 
 type Work = unsafe extern "C" fn(*mut c_void);
 

@@ -7,8 +7,8 @@ use std::ptr::{null, null_mut};
 use anyhow::Result;
 
 use super::Fork;
-use crate::job::{Job, lend};
 use crate::pair::Pair;
+use crate::shadow::job::{Job, lend};
 use crate::stopwatch::Stopwatch;
 
 /// Attributes that bind each new thread to the helper's cpu.

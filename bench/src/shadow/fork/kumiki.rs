@@ -5,8 +5,8 @@ use kumiki_shadow::{Builder, Shadow};
 
 use super::Fork;
 use crate::pair::Pair;
+use crate::shadow::sum::sum;
 use crate::stopwatch::Stopwatch;
-use crate::sum::sum;
 
 /// Shorter sums are not worth a round trip.
 const INLINE_ELEMENTS: usize = 16 << 10;

@@ -3,6 +3,8 @@
 use kumiki_measure::schema::Unit;
 use serde::{Deserialize, Serialize};
 
+use crate::case::Case;
+
 /// A case with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "case")]
@@ -33,9 +35,8 @@ pub(crate) enum Request {
     },
 }
 
-impl Request {
-    /// The case's name in the result.
-    pub(crate) fn case(self) -> &'static str {
+impl Case for Request {
+    fn name(self) -> &'static str {
         match self {
             Request::ForkJoinNull => "fork_join_null",
             Request::ForkCall => "fork_call",
@@ -46,8 +47,7 @@ impl Request {
         }
     }
 
-    /// The case's size, if it has one.
-    pub(crate) fn size(self) -> Option<u64> {
+    fn size(self) -> Option<u64> {
         match self {
             Request::ForkJoinNull | Request::ForkCall | Request::IdleBurn => None,
             Request::ForkJoinGap { ns } => Some(ns),
@@ -56,8 +56,7 @@ impl Request {
         }
     }
 
-    /// Unit of the samples.
-    pub(crate) fn unit(self) -> &'static str {
+    fn unit(self) -> &'static str {
         match self {
             Request::IdleBurn => "cpu",
             Request::CopyCold { .. } => Unit::GigabytesPerSecond.as_str(),
@@ -65,8 +64,11 @@ impl Request {
         }
     }
 
-    /// Whether a larger sample is a worse one.
-    pub(crate) fn less_is_better(self) -> bool {
+    fn less_is_better(self) -> bool {
         !matches!(self, Request::CopyCold { .. })
+    }
+
+    fn shows_raw(self) -> bool {
+        self == Request::ForkJoinNull
     }
 }

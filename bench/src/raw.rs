@@ -5,10 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 
-use super::NULL;
+use serde::{Deserialize, Serialize};
+
 use crate::pair::Pair;
-use crate::request::Request;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{Amount, Stopwatch};
+
+/// The subject's name, in every bench.
+pub(crate) const RAW: &str = "raw";
+
+/// A turn of round trips: all that this subject is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RoundTrip;
 
 /// One line, and the neighbour that the processor fetches with it. Odd values
 /// are requests, the next even one is the answer.
@@ -34,17 +41,15 @@ impl Raw {
         Ok(Raw { line, value: 0, watch: Stopwatch::new() })
     }
 
-    /// Samples of one turn: the raw round trip, whatever the others do.
-    pub(crate) fn answer(&mut self, request: Request) -> Option<Vec<f64>> {
-        matches!(request, Request::ForkJoinNull).then(|| {
-            let Raw { line, value, watch } = self;
-            watch.each(NULL, || {
-                // Release and Acquire, each the other side's partner: plain
-                // moves on x86-64.
-                line.0.store(*value + 1, Ordering::Release);
-                *value += 2;
-                while line.0.load(Ordering::Acquire) != *value {}
-            })
+    /// Samples of one turn, nanoseconds.
+    pub(crate) fn turn(&mut self) -> Vec<f64> {
+        let Raw { line, value, watch } = self;
+        watch.each(Amount::hot(200), || {
+            // Release and Acquire, each the other side's partner: plain
+            // moves on x86-64.
+            line.0.store(*value + 1, Ordering::Release);
+            *value += 2;
+            while line.0.load(Ordering::Acquire) != *value {}
         })
     }
 }

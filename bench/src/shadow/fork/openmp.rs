@@ -4,8 +4,8 @@
 use std::ffi::c_void;
 
 use super::Fork;
-use crate::job::lend;
 use crate::pair::Pair;
+use crate::shadow::job::lend;
 
 type Work = unsafe extern "C" fn(*mut c_void);
 

@@ -1,0 +1,68 @@
+//! Shadow threads beside other ways to fork, join, and copy.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::child::turns;
+use crate::pair::Pair;
+
+use self::copy::{Arena, Copier};
+use self::fork::{Fork, Forker};
+
+mod copy;
+mod fork;
+mod job;
+mod plan;
+pub(crate) mod request;
+mod sum;
+
+pub(crate) use self::plan::Shadow;
+
+/// Serves as `subject`, which copies in the arena at this path.
+pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
+    if subject.starts_with("openmp") {
+        // Its runtime binds the threads, and had to see both cpus to do so.
+        #[cfg(feature = "peers")]
+        return forker(fork::openmp::OpenMp, pair);
+    } else {
+        pair.bind_main()?;
+    }
+    match subject {
+        "kumiki" => forker(fork::kumiki::Kumiki::new(pair)?, pair),
+        "sequential" => forker(fork::sequential::Sequential, pair),
+        "pthread" => forker(fork::pthread::Pthread::new(pair)?, pair),
+        "std_scope" => forker(fork::std_scope::StdScope::new(pair)?, pair),
+        "crossbeam_scope" => forker(fork::crossbeam::CrossbeamScope::new(pair)?, pair),
+        "rayon_join" => forker(fork::rayon::RayonJoin::new(pair)?, pair),
+        "rayon_scope" => forker(fork::rayon::RayonScope::new(pair)?, pair),
+        "tokio" => forker(fork::tokio::Tokio::new(pair)?, pair),
+        "futex" => forker(fork::futex::Futex::new(pair)?, pair),
+        "park" => forker(fork::park::Park::new(pair)?, pair),
+        #[cfg(feature = "peers")]
+        "fork_union" => forker(fork::fork_union::ForkUnion::new(pair)?, pair),
+        #[cfg(feature = "peers")]
+        "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
+        "copy:libc" => copier(copy::libc::Libc, arena),
+        "copy:nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
+        _ => {
+            let method = subject.strip_prefix("copy:").and_then(copy::kumiki::method);
+            let Some(method) = method else {
+                bail!("there is no subject {subject:?} in this build")
+            };
+            let shadow = fork::kumiki::shadow(pair)?;
+            copier(copy::kumiki::Kumiki { shadow, method }, arena)
+        }
+    }
+}
+
+fn forker<S: Fork>(mut subject: S, pair: Pair) -> Result<()> {
+    fork::check(&mut subject, pair)?;
+    let mut forker = Forker::new(subject);
+    turns(|request| Ok(forker.answer(request)))
+}
+
+fn copier<S: copy::Copy>(subject: S, arena: &Path) -> Result<()> {
+    let mut copier = Copier::new(subject, Arena::open(arena)?);
+    turns(|request| Ok(copier.answer(request)))
+}
