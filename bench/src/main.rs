@@ -15,12 +15,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::pair::Pair;
+use crate::parasc::Parasc;
 use crate::raw::RAW;
 use crate::shadow::Shadow;
 
 mod case;
 mod child;
 mod pair;
+mod parasc;
 mod raw;
 mod run;
 mod shadow;
@@ -42,6 +44,7 @@ fn bench() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
         ["shadow"] => print(&run::document(|pair| run::run(&mut Shadow::new()?, pair))?),
+        ["parasc"] => print(&run::document(|pair| run::run(&mut Parasc::new()?, pair))?),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
             child::serve(|| subject(bench, name, pair, Path::new(argument)))
@@ -59,6 +62,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
     match bench {
         _ if name == RAW => child::raw(pair),
         "shadow" => shadow::serve(name, pair, argument),
+        "parasc" => parasc::serve(name, pair, argument),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

@@ -51,6 +51,10 @@ pub(crate) struct Phase<C> {
     pub(crate) rounds: usize,
     /// The subject whose figure is the plain way.
     pub(crate) base: Option<&'static str>,
+    /// So many turns has each instance of a subject before it is made anew:
+    /// their samples go together. `None`: one instance has them all, and the
+    /// samples of each turn go together.
+    pub(crate) turns_of_instance: Option<usize>,
 }
 
 /// Who is asked for what, and how often.
@@ -60,11 +64,6 @@ pub(crate) trait Plan {
 
     /// The bench's name.
     const NAME: &'static str;
-
-    /// So many turns has each instance of a subject before it is made anew:
-    /// their samples go together. `None`: one instance has them all, and the
-    /// samples of each turn go together.
-    const TURNS_OF_INSTANCE: Option<usize> = None;
 
     /// Every subject of this build, without the raw round trip.
     fn subjects(&self) -> Vec<&'static str>;
@@ -84,8 +83,8 @@ pub(crate) trait Plan {
     /// Whether `subject` takes part in `case`.
     fn asks(&self, case: Self::Case, subject: &str) -> bool;
 
-    /// The request for the next turn of a case, in this round of it.
-    fn next(&mut self, case: Self::Case, round: usize) -> Self::Case;
+    /// The request for the next turn of a phase, in this round of it.
+    fn next(&mut self, phase: &Phase<Self::Case>, round: usize) -> Self::Case;
 
     /// A subject's name in the result.
     fn shown(subject: &'static str) -> &'static str {
@@ -96,8 +95,8 @@ pub(crate) trait Plan {
 /// Samples of one subject in one phase, in groups that depend on each other,
 /// and of the raw round trip just before and after its turns.
 #[derive(Debug, Default)]
-struct Turns {
-    samples: Vec<Vec<f64>>,
+pub(crate) struct Turns {
+    pub(crate) samples: Vec<Vec<f64>>,
     raw: Vec<Vec<f64>>,
 }
 
@@ -150,11 +149,11 @@ fn measure<P: Plan>(
         rng.shuffle(&mut order);
         let mut before = limit()?;
         for subject in &mut order {
-            let Some(samples) = subject.turn(&plan.next(case, round))? else { continue };
+            let Some(samples) = subject.turn(&plan.next(&phase, round))? else { continue };
             let after = limit()?;
             let name = subject.name();
             let (_, its) = turns.iter_mut().find(|(other, _)| *other == name).expect("asked");
-            its.add(samples, P::TURNS_OF_INSTANCE.is_some_and(|turns| round % turns != 0));
+            its.add(samples, phase.turns_of_instance.is_some_and(|turns| round % turns != 0));
             its.raw.extend([before, after.clone()]);
             before = after;
             all_raw.samples.push(before.clone());
@@ -163,10 +162,10 @@ fn measure<P: Plan>(
     turns.retain(|(_, its)| !its.samples.is_empty());
     turns.sort_by_key(|(name, _)| *name);
     let base = turns.iter().find(|(name, _)| Some(*name) == phase.base);
-    let base = base.map(|(_, its)| describe::median(&pooled(&its.samples)));
+    let base = base.map(|(_, its)| its.median());
     let row = |(name, its): &(&'static str, Turns)| {
-        let mut row = row(case, P::shown(name), its, base);
-        if P::TURNS_OF_INSTANCE.is_some() {
+        let mut row = Row::new(case, P::shown(name), its, base);
+        if phase.turns_of_instance.is_some() {
             row.instances = its.samples.iter().map(|group| median(group)).collect();
         }
         row
@@ -174,12 +173,17 @@ fn measure<P: Plan>(
     let mut rows: Vec<Row> = turns.iter().map(row).collect();
     if case.shows_raw() {
         // Its slow tail is a limit too.
-        rows.insert(0, self::row(case, RAW, &all_raw, base));
+        rows.insert(0, Row::new(case, RAW, &all_raw, base));
     }
     Ok(rows)
 }
 
 impl Turns {
+    /// Median of all samples.
+    pub(crate) fn median(&self) -> f64 {
+        describe::median(&pooled(&self.samples))
+    }
+
     /// Adds a turn's samples, to those of the turn before if `same` instance.
     fn add(&mut self, samples: Vec<f64>, same: bool) {
         match self.samples.last_mut() {
@@ -197,21 +201,29 @@ fn median(samples: &[f64]) -> f64 {
     describe::median(&describe::sorted(samples.iter().copied()))
 }
 
-fn row(case: impl Case, subject: &'static str, turns: &Turns, base: Option<f64>) -> Row {
-    let samples = pooled(&turns.samples);
-    let slow = if case.less_is_better() { 0.99 } else { 0.01 };
-    let raw = pooled(&turns.raw);
-    Row {
-        case: case.name(),
-        subject,
-        n: case.size().unwrap_or(samples.len() as u64),
-        unit: case.unit(),
-        median: describe::median(&samples),
-        p99: describe::quantile(&samples, slow),
-        ci: bootstrap::median_ci(turns.samples.iter().map(Vec::as_slice)),
-        limit: (!raw.is_empty()).then(|| describe::median(&raw)),
-        base,
-        instances: Vec::new(),
+impl Row {
+    /// The row of a subject; `base` is the median of the plain way.
+    pub(crate) fn new(
+        case: impl Case,
+        subject: &'static str,
+        turns: &Turns,
+        base: Option<f64>,
+    ) -> Self {
+        let samples = pooled(&turns.samples);
+        let slow = if case.less_is_better() { 0.99 } else { 0.01 };
+        let raw = pooled(&turns.raw);
+        Row {
+            case: case.name(),
+            subject,
+            n: case.size().unwrap_or(samples.len() as u64),
+            unit: case.unit(),
+            median: describe::median(&samples),
+            p99: describe::quantile(&samples, slow),
+            ci: bootstrap::median_ci(turns.samples.iter().map(Vec::as_slice)),
+            limit: (!raw.is_empty()).then(|| describe::median(&raw)),
+            base,
+            instances: Vec::new(),
+        }
     }
 }
 
@@ -228,7 +240,7 @@ mod tests {
     #[test]
     fn a_row_has_the_medians_of_its_own_turns_and_of_the_raw_ones_beside_them() {
         let its = turns(&[&[1.0, 2.0], &[3.0]], &[&[0.5], &[0.7, 0.9]]);
-        let row = row(Request::ForkJoinGap { ns: 10_000 }, "futex", &its, None);
+        let row = Row::new(Request::ForkJoinGap { ns: 10_000 }, "futex", &its, None);
         assert_eq!((row.median, row.limit, row.base), (2.0, Some(0.7), None));
         assert_eq!((row.case, row.n, row.unit), ("fork_join_gap", 10_000, "ns"));
         assert!(row.p99 > 2.9 && row.ci[0] <= 2.0 && row.ci[1] >= 2.0);
@@ -237,14 +249,14 @@ mod tests {
     #[test]
     fn the_slow_tail_of_a_bandwidth_is_the_small_one() {
         let request = Request::CopyCold { bytes: 4096, offset: 0 };
-        let row = row(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
+        let row = Row::new(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
         assert!(row.p99 < 5.1);
         assert_eq!((row.unit, row.n, row.limit, row.base), ("GB/s", 4096, None, Some(6.0)));
     }
 
     #[test]
     fn a_case_without_a_size_counts_its_samples() {
-        let row = row(Request::ForkJoinNull, "raw", &turns(&[&[5.0, 6.0], &[7.0]], &[]), None);
+        let row = Row::new(Request::ForkJoinNull, "raw", &turns(&[&[5.0, 6.0], &[7.0]], &[]), None);
         assert_eq!(row.n, 3);
     }
 
@@ -259,7 +271,7 @@ mod tests {
 
     #[test]
     fn json_has_the_common_shape() {
-        let row = row(Request::IdleBurn, "park", &turns(&[&[0.5]], &[&[50.0]]), None);
+        let row = Row::new(Request::IdleBurn, "park", &turns(&[&[0.5]], &[&[50.0]]), None);
         let document = Document { schema: SCHEMA, machine: Machine::default(), rows: vec![row] };
         let value = serde_json::to_value(document).unwrap();
         assert_eq!(value["schema"], 1);

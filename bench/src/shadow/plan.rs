@@ -87,16 +87,18 @@ impl Plan for Shadow {
     }
 
     fn phases(&self) -> Vec<Phase<Request>> {
-        let fork = |case, rounds| Phase { case, rounds, base: None };
+        let fork = |case, rounds| Phase { case, rounds, base: None, turns_of_instance: None };
         let sum = |elements| Phase {
             case: Request::SumF32 { elements },
             rounds: 40,
             base: Some("sequential"),
+            turns_of_instance: None,
         };
         let copy = |bytes| Phase {
             case: Request::CopyCold { bytes, offset: 0 },
             rounds: if bytes < 64 * MI { 30 } else { 10 },
             base: Some("copy:libc"),
+            turns_of_instance: None,
         };
         let mut phases = vec![fork(Request::ForkJoinNull, 200), fork(Request::ForkCall, 60)];
         phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));
@@ -117,8 +119,8 @@ impl Plan for Shadow {
         }
     }
 
-    fn next(&mut self, case: Request, _round: usize) -> Request {
-        match case {
+    fn next(&mut self, phase: &Phase<Request>, _round: usize) -> Request {
+        match phase.case {
             // Elsewhere than the last.
             Request::CopyCold { bytes, .. } => self.arena.reserve(bytes),
             case => case,

@@ -1,0 +1,140 @@
+//! Parallel system calls beside other ways to make many.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use kumiki_parasc::Request;
+
+use crate::child::turns;
+use crate::pair::Pair;
+use crate::stopwatch::{Amount, Stopwatch};
+
+use self::request::{Batch, Kind};
+use self::scratch::Scratch;
+use self::work::Work;
+
+mod plain;
+mod plan;
+mod rayon;
+mod request;
+mod scratch;
+mod share;
+mod tokio;
+mod work;
+
+#[cfg(feature = "peers")]
+mod crossbeam;
+#[cfg(feature = "peers")]
+mod ring;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::plan::Parasc;
+
+/// A way to make many system calls, ready on its two cpus.
+pub(crate) trait Execute {
+    /// What its getppid returns, if it has none and does something else.
+    const PARENT: Option<i64> = None;
+
+    /// Makes every call, in any order, and returns when all are done:
+    /// `results` has what the kernel returned for each, a result or `-errno`.
+    ///
+    /// # Safety
+    /// As for [`kumiki_sys::syscall::raw`], on whatever thread.
+    unsafe fn execute(&mut self, requests: &[Request], results: &mut [i64]);
+
+    /// Called before the first batch of some work.
+    fn expect(&mut self, work: &Work) -> Result<()> {
+        let _ = work;
+        Ok(())
+    }
+}
+
+/// Serves as `subject`, which works in the folder at this path.
+pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
+    let scratch = Scratch::new(folder);
+    match subject {
+        "loop" => instances(|| Ok(plain::Loop), pair, scratch),
+        "tokio" => instances(|| tokio::Tokio::new(pair), pair, scratch),
+        "rayon" => instances(rayon::Rayon::new, pair, scratch),
+        #[cfg(feature = "peers")]
+        "crossbeam" => instances(crossbeam::Crossbeam::new, pair, scratch),
+        #[cfg(feature = "peers")]
+        "io_uring" => instances(|| ring::Ring::new(ring::Flavour::Default), pair, scratch),
+        #[cfg(feature = "peers")]
+        "io_uring_defer" => instances(|| ring::Ring::new(ring::Flavour::Defer), pair, scratch),
+        #[cfg(feature = "peers")]
+        "io_uring_registered" => {
+            instances(|| ring::Ring::new(ring::Flavour::Registered), pair, scratch)
+        }
+        #[cfg(feature = "peers")]
+        "io_uring_sqpoll" => {
+            instances(|| ring::Ring::new(ring::Flavour::Sqpoll(pair.helper)), pair, scratch)
+        }
+        _ => bail!("there is no subject {subject:?} in this build"),
+    }
+}
+
+/// Answers every turn by the instance that it asks for, each made by `make`.
+fn instances<S: Execute>(
+    mut make: impl FnMut() -> Result<S>,
+    pair: Pair,
+    scratch: Scratch,
+) -> Result<()> {
+    let watch = Stopwatch::new();
+    let mut current: Option<(Batch, S, Work)> = None;
+    turns(|batch: Batch| {
+        let fresh = current.as_ref().is_none_or(|(last, ..)| *last != batch);
+        if fresh {
+            // The last one has ended before the next begins.
+            drop(current.take());
+            // Its threads inherit both cpus, whatever main is bound to.
+            pair.bind_both()?;
+            let mut subject = make()?;
+            pair.bind_main()?;
+            let work = Work::new(batch, &scratch)?;
+            subject.expect(&work)?;
+            current = Some((batch, subject, work));
+        }
+        let (_, subject, work) = current.as_mut().expect("made above");
+        turn(subject, work, &watch, fresh).map(Some)
+    })
+}
+
+/// Samples of one turn, nanoseconds for each batch.
+fn turn<S: Execute>(
+    subject: &mut S,
+    work: &mut Work,
+    watch: &Stopwatch,
+    fresh: bool,
+) -> Result<Vec<f64>> {
+    let mut outcome = Ok(());
+    let samples = watch.samples(amount(work.kind(), fresh), |watch| {
+        if outcome.is_err() {
+            return f64::NAN;
+        }
+        outcome = work.before();
+        let start = watch.clock().start();
+        work.run(subject);
+        let ns = watch.ns(start, watch.clock().end());
+        outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| work.check(S::PARENT));
+        ns
+    });
+    outcome.map(|()| samples)
+}
+
+/// A new instance has more time to learn what it adapts to.
+fn amount(kind: Kind, fresh: bool) -> Amount {
+    let ms = Duration::from_millis;
+    let of = |warm, warm_span, least, most, span| Amount { warm, warm_span, least, most, span };
+    match (kind, fresh) {
+        (Kind::UnlinkMany | Kind::UnlinkOne, true) => of(4, ms(0), 2, 20, ms(2)),
+        (Kind::UnlinkMany | Kind::UnlinkOne, false) => of(0, ms(0), 2, 20, ms(2)),
+        (Kind::FsyncDirty | Kind::Nanosleep, true) => of(6, ms(5), 2, 20, ms(5)),
+        (Kind::FsyncDirty | Kind::Nanosleep, false) => of(1, ms(0), 2, 20, ms(5)),
+        (_, true) => of(50, ms(8), 5, 100, ms(2)),
+        (_, false) => of(5, Duration::from_micros(500), 5, 100, ms(2)),
+    }
+}

@@ -1,0 +1,145 @@
+//! Who is asked for what, and how often.
+
+use anyhow::Result;
+use tempfile::TempDir;
+
+use super::request::{Batch, Kind};
+use super::scratch;
+use crate::run::{Phase, Plan};
+
+/// The plain way.
+const LOOP: &str = "loop";
+
+/// Subjects that need nothing of the machine.
+const ANYWHERE: &[&str] = &[
+    LOOP,
+    "tokio",
+    "rayon",
+    #[cfg(feature = "peers")]
+    "crossbeam",
+];
+
+#[cfg(feature = "peers")]
+const RINGS: &[&str] = &["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
+
+const SIZES: &[usize] = &[1, 5, 10, 50, 100, 300];
+/// Of calls that take long, or that must be prepared one by one.
+const FEW_SIZES: &[usize] = &[1, 10, 50, 300];
+
+/// The plan, with the folder in which all subjects work.
+pub(crate) struct Parasc {
+    folder: TempDir,
+}
+
+impl Parasc {
+    /// Makes the folder.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Parasc { folder: scratch::make()? })
+    }
+}
+
+impl Plan for Parasc {
+    type Case = Batch;
+
+    const NAME: &'static str = "parasc";
+
+    fn subjects(&self) -> Vec<&'static str> {
+        let mut subjects = ANYWHERE.to_vec();
+        #[cfg(feature = "peers")]
+        match io_uring::IoUring::new(1) {
+            Ok(_) => subjects.extend(RINGS),
+            Err(error) => eprintln!("io_uring is left out, as it is refused here: {error}"),
+        }
+        subjects
+    }
+
+    fn argument(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    fn phases(&self) -> Vec<Phase<Batch>> {
+        let sizes = |kind, sizes: &'static [usize]| sizes.iter().map(move |&n| (kind, n));
+        let cheap = [
+            Kind::Getppid,
+            Kind::ReadZeroOwn,
+            Kind::ReadZeroOne,
+            Kind::PreadOwn,
+            Kind::PreadOne,
+            Kind::Statx,
+            Kind::OpenClose,
+            Kind::Mmap,
+        ];
+        let slow = [Kind::Nanosleep, Kind::UnlinkMany, Kind::UnlinkOne, Kind::FsyncDirty];
+        let batches = [(Kind::Handoff, 1)].into_iter();
+        let batches = batches.chain(cheap.into_iter().flat_map(|kind| sizes(kind, SIZES)));
+        let batches = batches.chain(slow.into_iter().flat_map(|kind| sizes(kind, FEW_SIZES)));
+        let phase = |(i, (kind, n))| {
+            let (rounds, turns) = if slow.contains(&kind) { (9, 3) } else { (24, 4) };
+            Phase {
+                // More than a phase has.
+                case: Batch { kind, n, instance: i * 100 },
+                rounds,
+                base: Some(LOOP),
+                turns_of_instance: Some(turns),
+            }
+        };
+        batches.enumerate().map(phase).collect()
+    }
+
+    fn asks(&self, batch: Batch, subject: &str) -> bool {
+        match batch.kind {
+            Kind::Handoff => subject == "kumiki",
+            // It has none.
+            Kind::Mmap => !subject.starts_with("io_uring"),
+            _ => true,
+        }
+    }
+
+    fn next(&mut self, phase: &Phase<Batch>, round: usize) -> Batch {
+        let instances = round / phase.turns_of_instance.unwrap_or(usize::MAX);
+        Batch { instance: phase.case.instance + instances, ..phase.case }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::case::Case;
+
+    #[test]
+    fn every_instance_of_a_phase_has_a_number_of_its_own() {
+        let mut plan = Parasc::new().unwrap();
+        let mut seen = HashSet::new();
+        for phase in plan.phases() {
+            let turns = phase.turns_of_instance.unwrap();
+            for round in 0..phase.rounds {
+                let batch = plan.next(&phase, round);
+                assert_eq!((batch.kind, batch.n), (phase.case.kind, phase.case.n));
+                assert_eq!(seen.insert(batch.instance), round % turns == 0);
+            }
+            assert!(phase.rounds / turns >= 3, "too few instances of {:?}", phase.case);
+        }
+    }
+
+    #[test]
+    fn every_promised_size_is_measured() {
+        let phases = Parasc::new().unwrap().phases();
+        for kind in ["getppid", "read_zero_own", "statx", "fsync_dirty", "unlink_one", "mmap"] {
+            for n in [1, 10, 50, 300] {
+                let is = |p: &&Phase<Batch>| p.case.name() == kind && p.case.size() == Some(n);
+                assert_eq!(phases.iter().filter(is).count(), 1, "{kind} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_ring_has_no_mmap() {
+        let plan = Parasc::new().unwrap();
+        let batch = |kind| Batch { kind, n: 1, instance: 0 };
+        assert!(!plan.asks(batch(Kind::Mmap), "io_uring_defer"));
+        assert!(plan.asks(batch(Kind::Mmap), "tokio"));
+        assert!(!plan.asks(batch(Kind::Handoff), "tokio"));
+    }
+}

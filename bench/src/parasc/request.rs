@@ -1,0 +1,79 @@
+//! What a subject is asked for: batches of one kind of system call.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+
+/// A batch of `n` calls, again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    /// Which calls.
+    pub(crate) kind: Kind,
+    /// How many.
+    pub(crate) n: usize,
+    /// Which instance of the subject does it: a new number, a new instance.
+    pub(crate) instance: usize,
+}
+
+/// What the calls of a batch are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// The cheapest call.
+    Getppid,
+    /// 4096 bytes of /dev/zero, each by an open file of its own.
+    ReadZeroOwn,
+    /// The same, all by one open file.
+    ReadZeroOne,
+    /// 4096 bytes of a file in the page cache, each of a file of its own.
+    PreadOwn,
+    /// The same, all by one open file, at offsets of their own.
+    PreadOne,
+    /// Attributes of files by their full names.
+    Statx,
+    /// All files opened, then all closed.
+    OpenClose,
+    /// Files with some new bytes each.
+    FsyncDirty,
+    /// A file in each of many directories.
+    UnlinkMany,
+    /// Files of one directory.
+    UnlinkOne,
+    /// All mapped, then all unmapped: 64 KiB that nobody touches.
+    Mmap,
+    /// 100 µs each.
+    Nanosleep,
+    /// One getppid made by another thread that is awake.
+    Handoff,
+}
+
+impl Kind {
+    /// Whether the calls sleep in the kernel rather than work there.
+    pub(crate) fn sleeps(self) -> bool {
+        matches!(self, Kind::FsyncDirty | Kind::Nanosleep)
+    }
+}
+
+impl Case for Batch {
+    fn name(self) -> &'static str {
+        match self.kind {
+            Kind::Getppid => "getppid",
+            Kind::ReadZeroOwn => "read_zero_own",
+            Kind::ReadZeroOne => "read_zero_one",
+            Kind::PreadOwn => "pread_own",
+            Kind::PreadOne => "pread_one",
+            Kind::Statx => "statx",
+            Kind::OpenClose => "open_close",
+            Kind::FsyncDirty => "fsync_dirty",
+            Kind::UnlinkMany => "unlink_many",
+            Kind::UnlinkOne => "unlink_one",
+            Kind::Mmap => "mmap",
+            Kind::Nanosleep => "nanosleep",
+            Kind::Handoff => "handoff",
+        }
+    }
+
+    fn size(self) -> Option<u64> {
+        Some(self.n as u64)
+    }
+}

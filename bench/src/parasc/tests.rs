@@ -1,0 +1,84 @@
+use super::*;
+
+/// Every kind that `subject` is asked for comes out right, in every size.
+fn works<S: Execute>(name: &str, make: impl Fn() -> Result<S>) {
+    use crate::run::Plan;
+
+    let plan = Parasc::new().unwrap();
+    let scratch = Scratch::new(Path::new(&plan.argument()));
+    for phase in plan.phases() {
+        let batch = phase.case;
+        if batch.kind == Kind::Handoff || batch.n > 50 || !plan.asks(batch, name) {
+            continue;
+        }
+        let mut subject = make().unwrap();
+        let mut work = Work::new(batch, &scratch).unwrap();
+        subject.expect(&work).unwrap();
+        for round in 0..3 {
+            work.before().unwrap();
+            work.run(&mut subject);
+            let outcome = work.check(S::PARENT);
+            outcome.unwrap_or_else(|error| panic!("{name}: {batch:?}, {round}: {error:#}"));
+        }
+    }
+}
+
+fn pair() -> Pair {
+    // Only names the cpus that threads may use, which can be the same.
+    Pair::choose().map_or(Pair { main: 0, helper: 0 }, |(pair, _)| pair)
+}
+
+#[test]
+fn a_loop_makes_every_call() {
+    works("loop", || Ok(plain::Loop));
+}
+
+#[test]
+fn tokio_makes_every_call() {
+    works("tokio", || tokio::Tokio::new(pair()));
+}
+
+#[test]
+fn rayon_makes_every_call() {
+    works("rayon", rayon::Rayon::new);
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn crossbeam_makes_every_call() {
+    works("crossbeam", crossbeam::Crossbeam::new);
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn every_ring_makes_every_call() {
+    use ring::{Flavour, Ring};
+
+    if let Err(error) = io_uring::IoUring::new(1) {
+        eprintln!("skipped: io_uring is refused here: {error}");
+        return;
+    }
+    let helper = pair().helper;
+    for flavour in [Flavour::Default, Flavour::Defer, Flavour::Registered, Flavour::Sqpoll(helper)]
+    {
+        works("io_uring", || Ring::new(flavour));
+    }
+}
+
+/// Does nothing and says that all went well.
+struct Liar;
+
+impl Execute for Liar {
+    unsafe fn execute(&mut self, _: &[Request], _: &mut [i64]) {}
+}
+
+#[test]
+fn a_subject_that_does_nothing_is_noticed() {
+    let plan = Parasc::new().unwrap();
+    let scratch = Scratch::new(Path::new(&crate::run::Plan::argument(&plan)));
+    let mut work = Work::new(Batch { kind: Kind::Statx, n: 3, instance: 0 }, &scratch).unwrap();
+    work.run(&mut plain::Loop);
+    work.check(None).unwrap();
+    work.run(&mut Liar);
+    assert!(work.check(None).is_err());
+}

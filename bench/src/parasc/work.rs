@@ -1,0 +1,274 @@
+//! The calls of a batch, what they need, and what must come of them.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use kumiki_parasc::{Place, Request};
+use kumiki_sys::syscall;
+use rustix::process::getppid;
+
+use super::Execute;
+use super::request::{Batch, Kind};
+use super::scratch::{BLOCK, Scratch, c_path};
+
+/// Bytes of a mapping.
+const MAPPED: u64 = 64 << 10;
+const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+/// Directories for the files of one, each used in its turn.
+const DIRECTORIES: usize = 64;
+
+/// What call `i` of a batch must return.
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    /// The parent's id, or what stands for it.
+    Parent,
+    /// Exactly this.
+    Exactly(i64),
+    /// A descriptor or an address.
+    Something,
+}
+
+/// A batch that is ready to run again and again.
+pub(crate) struct Work {
+    kind: Kind,
+    calls: Vec<Request>,
+    results: Vec<i64>,
+    expected: Expected,
+    /// Calls that undo the first ones, each with its result as the first
+    /// argument.
+    undo: Vec<Request>,
+    undone: Vec<i64>,
+    /// Files to make dirty, or to make, before a batch.
+    before: Vec<PathBuf>,
+    /// Batches begun.
+    begun: u64,
+    /// Everything that the calls point to.
+    memory: Memory,
+}
+
+/// What requests point to, at addresses that stay.
+#[derive(Default)]
+struct Memory {
+    files: Vec<File>,
+    paths: Vec<CString>,
+    blocks: Vec<[u8; BLOCK]>,
+    attributes: Vec<libc::statx>,
+    sleep: Box<Option<libc::timespec>>,
+}
+
+impl Work {
+    /// Opens the files and makes the requests of `batch`.
+    pub(crate) fn new(batch: Batch, scratch: &Scratch) -> Result<Self> {
+        let Batch { kind, n, instance } = batch;
+        let mut memory = Memory::default();
+        let mut before = Vec::new();
+        let mut undo = Vec::new();
+        let mut expected = Expected::Exactly(0);
+        let all = 0..n;
+        let calls: Vec<Request> = match kind {
+            Kind::Getppid | Kind::Handoff => {
+                expected = Expected::Parent;
+                vec![Request::new(libc::SYS_getppid, []); n]
+            }
+            Kind::ReadZeroOwn | Kind::ReadZeroOne => {
+                expected = Expected::Exactly(BLOCK as i64);
+                memory.blocks = vec![[1; BLOCK]; n];
+                let files = if kind == Kind::ReadZeroOne { 1 } else { n };
+                memory.open(std::iter::repeat_n(PathBuf::from("/dev/zero"), files))?;
+                let read = |i: usize| {
+                    let fd = memory.files[i % files].as_raw_fd();
+                    let block = &raw const memory.blocks[i];
+                    Request::new(libc::SYS_read, [fd as u64, block as u64, BLOCK as u64])
+                        .at(open_file(fd))
+                };
+                all.map(read).collect()
+            }
+            Kind::PreadOwn | Kind::PreadOne => {
+                expected = Expected::Exactly(BLOCK as i64);
+                memory.blocks = vec![[0; BLOCK]; n];
+                let one = kind == Kind::PreadOne;
+                if one {
+                    memory.open([scratch.whole()])?;
+                } else {
+                    memory.open(all.clone().map(|i| scratch.file(i)))?;
+                }
+                let pread = |i: usize| {
+                    let (file, offset) = if one { (0, i * BLOCK) } else { (i, 0) };
+                    let fd = memory.files[file].as_raw_fd();
+                    let block = &raw const memory.blocks[i];
+                    let args = [fd as u64, block as u64, BLOCK as u64, offset as u64];
+                    Request::new(libc::SYS_pread64, args).at(open_file(fd))
+                };
+                all.map(pread).collect()
+            }
+            Kind::Statx => {
+                memory.name(all.clone().map(|i| scratch.file(i)))?;
+                // SAFETY: plain numbers, of which zero is one.
+                memory.attributes = vec![unsafe { std::mem::zeroed() }; n];
+                let statx = |i: usize| {
+                    let path = memory.paths[i].as_ptr() as u64;
+                    let to = &raw const memory.attributes[i];
+                    let mask = u64::from(libc::STATX_BASIC_STATS);
+                    Request::new(libc::SYS_statx, [HERE, path, 0, mask, to as u64])
+                };
+                all.map(statx).collect()
+            }
+            Kind::OpenClose => {
+                expected = Expected::Something;
+                undo = vec![Request::new(libc::SYS_close, [0]); n];
+                memory.name(all.clone().map(|i| scratch.file(i)))?;
+                let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
+                let open = |path: &CString| {
+                    Request::new(libc::SYS_openat, [HERE, path.as_ptr() as u64, flags, 0])
+                };
+                memory.paths.iter().map(open).collect()
+            }
+            Kind::FsyncDirty => {
+                before = all.map(|i| scratch.file(i)).collect();
+                memory.open(before.iter().cloned())?;
+                let fsync = |file: &File| {
+                    let fd = file.as_raw_fd();
+                    Request::new(libc::SYS_fsync, [fd as u64]).at(open_file(fd))
+                };
+                memory.files.iter().map(fsync).collect()
+            }
+            Kind::UnlinkMany | Kind::UnlinkOne => {
+                let one = scratch.directory(&format!("one{}", instance % DIRECTORIES))?;
+                let path = |i: usize| match kind {
+                    Kind::UnlinkOne => Ok(one.join(format!("{i:03}"))),
+                    _ => Ok(scratch.directory(&format!("many{i:03}"))?.join("file")),
+                };
+                before = all.map(path).collect::<Result<_>>()?;
+                memory.name(before.iter().cloned())?;
+                let unlink = |(i, path): (usize, &CString)| {
+                    let directory = if kind == Kind::UnlinkOne { 1 } else { 1 + i as u64 };
+                    Request::new(libc::SYS_unlinkat, [HERE, path.as_ptr() as u64, 0])
+                        .at(Place(directory))
+                };
+                memory.paths.iter().enumerate().map(unlink).collect()
+            }
+            Kind::Mmap => {
+                expected = Expected::Something;
+                undo = vec![Request::new(libc::SYS_munmap, [0, MAPPED]); n];
+                let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+                let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+                let args = [0, MAPPED, access, flags, u64::MAX, 0];
+                vec![Request::new(libc::SYS_mmap, args); n]
+            }
+            Kind::Nanosleep => {
+                let sleep: *const libc::timespec = memory.sleep.insert(SLEEP);
+                vec![Request::new(libc::SYS_nanosleep, [sleep as u64, 0]); n]
+            }
+        };
+        let results = vec![0; n];
+        let undone = vec![0; undo.len()];
+        Ok(Work { kind, calls, results, expected, undo, undone, before, begun: 0, memory })
+    }
+
+    /// What the calls are.
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Every descriptor that the calls use.
+    #[cfg(feature = "peers")]
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+        self.memory.files.iter().map(File::as_raw_fd).collect()
+    }
+
+    /// The memory that the calls read into.
+    #[cfg(feature = "peers")]
+    pub(crate) fn blocks(&self) -> &[[u8; BLOCK]] {
+        &self.memory.blocks
+    }
+
+    /// What is not timed: makes the files that the batch needs, or dirty.
+    pub(crate) fn before(&mut self) -> Result<()> {
+        self.begun += 1;
+        for (i, path) in self.before.iter().enumerate() {
+            if self.kind == Kind::FsyncDirty {
+                let written = self.memory.files[i].write_at(&self.begun.to_le_bytes(), 0);
+                written.with_context(|| format!("writing to {}", path.display()))?;
+            } else {
+                let made = File::create_new(path);
+                made.with_context(|| format!("making {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is timed: the whole batch.
+    #[inline]
+    pub(crate) fn run(&mut self, subject: &mut impl Execute) {
+        // SAFETY: `memory` has what the requests point to, of which nobody else
+        // makes use; their effects are on files of this bench, and on mappings
+        // that the batch itself makes.
+        unsafe { subject.execute(&self.calls, &mut self.results) };
+        if self.undo.is_empty() {
+            return;
+        }
+        for (undo, &result) in self.undo.iter_mut().zip(&self.results) {
+            undo.args[0] = result as u64;
+        }
+        // SAFETY: as above; what is closed or unmapped was opened or mapped by
+        // the calls before, or is -errno, which the kernel refuses.
+        unsafe { subject.execute(&self.undo, &mut self.undone) };
+    }
+
+    /// Whether every call did what it should; `parent` is what the subject's
+    /// getppid returns, if that is not the parent's id. Forgets the results.
+    pub(crate) fn check(&mut self, parent: Option<i64>) -> Result<()> {
+        let real = || getppid().map_or(0, |pid| i64::from(pid.as_raw_pid()));
+        let expected = match self.expected {
+            Expected::Parent => Some(parent.unwrap_or_else(real)),
+            Expected::Exactly(value) => Some(value),
+            Expected::Something => None,
+        };
+        let calls = self.calls.iter().zip(self.results.iter_mut().map(|r| (r, expected)));
+        let undo = self.undo.iter().zip(self.undone.iter_mut().map(|r| (r, Some(0))));
+        for (i, (request, (result, expected))) in calls.chain(undo).enumerate() {
+            let got = std::mem::replace(result, NOT_RUN);
+            let right = expected.map_or(got >= 0, |expected| got == expected);
+            let name = syscall::name(request.sysnum.into()).unwrap_or("?");
+            ensure!(right, "call {i}, {name}, returned {got}, not {expected:?}");
+        }
+        Ok(())
+    }
+}
+
+/// No call returns it: what is found instead of a result was never written.
+const NOT_RUN: i64 = i64::MIN;
+
+/// AT_FDCWD as an argument: a path is full.
+const HERE: u64 = libc::AT_FDCWD as u64;
+
+/// Two descriptors of a process are never the same open file here.
+fn open_file(fd: RawFd) -> Place {
+    Place(1 + fd as u64)
+}
+
+impl Memory {
+    fn open(&mut self, paths: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+        for path in paths {
+            let mut options = File::options();
+            options.read(true).write(path.is_file());
+            let file = options.open(&path);
+            self.files.push(file.with_context(|| format!("opening {}", path.display()))?);
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, paths: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+        self.paths = paths.into_iter().map(|path| c_path(&path)).collect::<Result<_>>()?;
+        Ok(())
+    }
+}
