@@ -45,6 +45,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
         "copy:libc" => copier(copy::libc::Libc, arena),
         "copy:nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
+        "copy:nontemporal_2t" => copier(copy::nontemporal::TwoThreads::new(pair)?, arena),
         _ => {
             let method = subject.strip_prefix("copy:").and_then(copy::kumiki::method);
             let Some(method) = method else {

@@ -41,6 +41,7 @@ const SEQUENTIAL: &[&str] = &["sequential"];
 const COPY: &[&str] = &[
     "copy:libc",
     "copy:nontemporal_1t",
+    "copy:nontemporal_2t",
     "copy:kumiki",
     "copy:kumiki/prefetch",
     "copy:kumiki/block256",

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use kumiki_sys::cache::evict;
 use kumiki_sys::shm::{Huge, Shared};
 
 use crate::shadow::request::Request;
@@ -17,13 +18,20 @@ pub(crate) mod nontemporal;
 pub(crate) trait Copy {
     /// Copies `from` to `to`, which is as long.
     fn copy(&mut self, from: &[u8], to: &mut [u8]);
+
+    /// Before each copy: a helper is awake after it.
+    fn wake(&mut self) {}
 }
 
 /// Bytes of a half of the arena: two of the largest copies. What was copied
 /// last is then further away than any cache is large.
 const HALF: usize = 512 << 20;
-/// A copy before the first sample of a turn, so that a helper is awake.
+/// A copy before the first sample of a turn: code and pages of the stack are
+/// there then, and what a subject measures once is measured.
 const WARM: usize = 256 << 10;
+/// Larger sources and destinations were pushed out of every cache by
+/// themselves, and evicting them would take longer than copying.
+const EVICTED: usize = 64 << 20;
 const PAGE: usize = 4096;
 
 /// Memory that all subjects copy in, each where nobody has copied for long.
@@ -139,9 +147,18 @@ impl<S: Copy> Copier<S> {
         }
         let mut one = |offset: usize| {
             let (from, to) = (&sources[offset..][..bytes], &mut destinations[offset..][..bytes]);
+            if bytes <= EVICTED {
+                evict(from);
+                evict(to);
+            }
+            subject.wake();
             let start = watch.clock().start();
             subject.copy(from, to);
             let ns = watch.ns(start, watch.clock().end());
+            // What ordinary stores left in the caches would be written back at
+            // the cost of whoever copies next. It is charged to nobody, in
+            // favour of those that use them.
+            evict(&to[bytes - bytes.min(EVICTED)..]);
             for at in [0, bytes / 16 * 8, bytes - 8] {
                 let word: &mut [u8; 8] = to[at..].first_chunk_mut().expect("eight bytes");
                 let copied = u64::from_le_bytes(std::mem::take(word)) == pattern(offset + at);
@@ -171,9 +188,16 @@ mod tests {
     #[test]
     fn every_way_copies_everything() {
         type Way = fn(&[u8], &mut [u8]);
-        let ways: [Way; 2] = [
+        let ways: [Way; 3] = [
             |from, to| libc::Libc.copy(from, to),
             |from, to| nontemporal::NonTemporal.copy(from, to),
+            |from, to| {
+                std::thread::scope(|threads| {
+                    let (ours, theirs) = nontemporal::halves(from, to);
+                    threads.spawn(|| theirs.copy());
+                    ours.copy();
+                });
+            },
         ];
         let source: Vec<u8> = (0..10_000).map(|i| (i * 7 % 251) as u8).collect();
         for way in ways {
