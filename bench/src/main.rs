@@ -43,13 +43,19 @@ fn bench() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["shadow"] => print(&run::document(|pair| run::run(&mut Shadow::new()?, pair))?),
-        ["parasc"] => print(&run::document(|pair| run::run(&mut Parasc::new()?, pair))?),
+        ["shadow", ref only @ ..] => {
+            print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
+        }
+        ["parasc", ref only @ ..] => {
+            print(&run::document(|pair| run::run(&mut Parasc::new()?, pair, only))?)
+        }
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
             child::serve(|| subject(bench, name, pair, Path::new(argument)))
         }
-        _ => bail!("{words:?}: takes the name of a bench; run it by `cargo xtask bench NAME`"),
+        _ => bail!(
+            "{words:?}: takes the name of a bench and of cases, if not all; run it by `cargo xtask bench NAME`"
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use kumiki_measure::machine;
 use kumiki_measure::meter::Meter;
 use kumiki_measure::schema::{Machine, SCHEMA};
@@ -110,11 +110,14 @@ pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Do
     Ok(Document { schema: SCHEMA, machine, rows: rows(pair)? })
 }
 
-/// Runs everything in the plan.
+/// Runs everything in the plan, or the cases in `only` if it names some.
 ///
 /// # Errors
-/// A subject fails.
-pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair) -> Result<Vec<Row>> {
+/// A subject fails, or nothing has such a name.
+pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
+    let mut phases = plan.phases();
+    phases.retain(|phase| only.is_empty() || only.contains(&phase.case.name()));
+    ensure!(!phases.is_empty(), "the bench {} has no case {only:?}", P::NAME);
     let begin = Instant::now();
     let argument = plan.argument();
     let start = |name| Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair));
@@ -122,7 +125,7 @@ pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair) -> Result<Vec<Row>> {
     let mut subjects = plan.subjects().into_iter().map(start).collect::<Result<Vec<_>>>()?;
     let mut rng = fastrand::Rng::new();
     let mut rows = Vec::new();
-    for phase in plan.phases() {
+    for phase in phases {
         let size = phase.case.size().map_or(String::new(), |n| format!(" {n}"));
         eprintln!("{:4} s  {}{size}", begin.elapsed().as_secs(), phase.case.name());
         rng.shuffle(&mut subjects);

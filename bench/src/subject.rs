@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +15,9 @@ use crate::pair::Pair;
 
 /// Longer than any turn takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// From one look at a process that stops to the next.
+const STOPPING: Duration = Duration::from_micros(50);
 
 /// A running subject. Killed on drop.
 pub(crate) struct Subject {
@@ -74,9 +77,16 @@ impl Subject {
     /// Stops every thread of it and waits until they stand still.
     fn stop(&mut self) -> Result<()> {
         kill_process(self.pid, Signal::STOP)?;
-        let state = waitpid(Some(self.pid), WaitOptions::UNTRACED)?;
-        let stopped = state.is_some_and(|(_, status)| status.stopped());
-        ensure!(stopped, "{} ended between its turns", self.name);
+        let start = Instant::now();
+        let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        let state = loop {
+            if let Some((_, status)) = waitpid(Some(self.pid), options)? {
+                break status;
+            }
+            ensure!(start.elapsed() < PATIENCE, "{} does not stop", self.name);
+            std::thread::sleep(STOPPING);
+        };
+        ensure!(state.stopped(), "{} ended between its turns", self.name);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use self::request::{Batch, Kind};
 use self::scratch::Scratch;
 use self::work::Work;
 
+mod kumiki;
 mod plain;
 mod plan;
 mod rayon;
@@ -56,22 +57,23 @@ pub(crate) trait Execute {
 pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
     let scratch = Scratch::new(folder);
     match subject {
-        "loop" => instances(|| Ok(plain::Loop), pair, scratch),
-        "tokio" => instances(|| tokio::Tokio::new(pair), pair, scratch),
-        "rayon" => instances(rayon::Rayon::new, pair, scratch),
+        "kumiki" => instances(|batch| kumiki::Kumiki::new(batch.kind), pair, scratch),
+        "loop" => instances(|_| Ok(plain::Loop), pair, scratch),
+        "tokio" => instances(|_| tokio::Tokio::new(pair), pair, scratch),
+        "rayon" => instances(|_| rayon::Rayon::new(), pair, scratch),
         #[cfg(feature = "peers")]
-        "crossbeam" => instances(crossbeam::Crossbeam::new, pair, scratch),
+        "crossbeam" => instances(|_| crossbeam::Crossbeam::new(), pair, scratch),
         #[cfg(feature = "peers")]
-        "io_uring" => instances(|| ring::Ring::new(ring::Flavour::Default), pair, scratch),
+        "io_uring" => instances(|_| ring::Ring::new(ring::Flavour::Default), pair, scratch),
         #[cfg(feature = "peers")]
-        "io_uring_defer" => instances(|| ring::Ring::new(ring::Flavour::Defer), pair, scratch),
+        "io_uring_defer" => instances(|_| ring::Ring::new(ring::Flavour::Defer), pair, scratch),
         #[cfg(feature = "peers")]
         "io_uring_registered" => {
-            instances(|| ring::Ring::new(ring::Flavour::Registered), pair, scratch)
+            instances(|_| ring::Ring::new(ring::Flavour::Registered), pair, scratch)
         }
         #[cfg(feature = "peers")]
         "io_uring_sqpoll" => {
-            instances(|| ring::Ring::new(ring::Flavour::Sqpoll(pair.helper)), pair, scratch)
+            instances(|_| ring::Ring::new(ring::Flavour::Sqpoll(pair.helper)), pair, scratch)
         }
         _ => bail!("there is no subject {subject:?} in this build"),
     }
@@ -79,7 +81,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
 
 /// Answers every turn by the instance that it asks for, each made by `make`.
 fn instances<S: Execute>(
-    mut make: impl FnMut() -> Result<S>,
+    mut make: impl FnMut(Batch) -> Result<S>,
     pair: Pair,
     scratch: Scratch,
 ) -> Result<()> {
@@ -92,7 +94,7 @@ fn instances<S: Execute>(
             drop(current.take());
             // Its threads inherit both cpus, whatever main is bound to.
             pair.bind_both()?;
-            let mut subject = make()?;
+            let mut subject = make(batch)?;
             pair.bind_main()?;
             let work = Work::new(batch, &scratch)?;
             subject.expect(&work)?;

@@ -12,6 +12,7 @@ const LOOP: &str = "loop";
 
 /// Subjects that need nothing of the machine.
 const ANYWHERE: &[&str] = &[
+    "kumiki",
     LOOP,
     "tokio",
     "rayon",

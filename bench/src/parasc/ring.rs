@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
+use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 use io_uring::types::{Fd, Fixed, Timespec, statx};
@@ -18,6 +20,8 @@ use super::work::Work;
 const ENTRIES: u32 = 512;
 /// Milliseconds that the kernel's thread looks at the queue before it sleeps.
 const IDLE_MS: u32 = 100;
+/// The kernel ends its thread within a few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a ring is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,36 @@ pub(crate) struct Ring {
     blocks: bool,
     /// Index of the registered ring.
     index: Option<u32>,
+    /// After the ring, as fields are dropped in this order.
+    _poller: Poller,
+}
+
+/// The kernel's thread of a ring, if it has one: gone when this is dropped.
+///
+/// It ends some time after the ring is closed, and waits for its workers then.
+/// A SIGSTOP in between stops the workers but not the wait, and the process
+/// would never stand still.
+struct Poller;
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE && polls().unwrap_or(false) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+/// Whether a thread of this process looks at a submission queue.
+fn polls() -> io::Result<bool> {
+    for thread in fs::read_dir("/proc/self/task")? {
+        // A thread that is gone by now has no name any more.
+        let name = fs::read_to_string(thread?.path().join("comm")).unwrap_or_default();
+        if name.starts_with("iou-sqp") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 impl Ring {
@@ -58,7 +92,8 @@ impl Ring {
             }
         }
         let ring = builder.build(ENTRIES).with_context(|| format!("setting up {flavour:?}"))?;
-        let mut ring = Ring { ring, flavour, files: Vec::new(), blocks: false, index: None };
+        let (files, _poller) = (Vec::new(), Poller);
+        let mut ring = Ring { ring, flavour, files, blocks: false, index: None, _poller };
         if flavour == Flavour::Registered {
             ring.register_ring()?;
         }
