@@ -177,6 +177,7 @@ fn row(row: &schema::Row) -> Row {
         ci: row.ci,
         limit: row.round_trip_ns.filter(|_| crosses),
         base: None,
+        instances: Vec::new(),
     }
 }
 

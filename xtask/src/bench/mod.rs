@@ -11,7 +11,9 @@ use clap::ValueEnum;
 use kumiki_measure::schema::{Machine, SCHEMA};
 use serde::{Deserialize, Serialize};
 
+mod judge;
 mod measure;
+mod parasc;
 mod shadow;
 
 /// Every bench.
@@ -21,6 +23,8 @@ pub(crate) enum Name {
     Measure,
     /// Fork and join, sums and copies beside their peers, and the promises
     Shadow,
+    /// System calls in batches, and `du`, beside their peers, and the promises
+    Parasc,
 }
 
 /// What a bench hands back.
@@ -42,7 +46,7 @@ struct Row {
     /// The case's size (elements, bytes, nanoseconds of a gap); of a case
     /// without one, samples.
     n: usize,
-    /// `ns`, `GB/s`, or `cpu`: processor seconds a second.
+    /// `ns`, `ms`, `GB/s`, or `cpu`: processor seconds a second.
     unit: String,
     median: f64,
     p99: f64,
@@ -53,6 +57,9 @@ struct Row {
     limit: Option<f64>,
     /// The plain way to do the same, of the same run.
     base: Option<f64>,
+    /// Median of each instance of the subject, where it was made anew at times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    instances: Vec<f64>,
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -103,6 +110,7 @@ pub(crate) fn bench(name: Name, json: Option<&Path>, check: bool) -> Result<Exit
     let outcome = match name {
         Name::Measure => measure::measure(check)?,
         Name::Shadow => shadow::shadow(check)?,
+        Name::Parasc => parasc::parasc(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
@@ -176,6 +184,7 @@ mod tests {
             ci: [1.0, 3.0],
             limit: None,
             base: Some(4.0),
+            instances: Vec::new(),
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
         let mut out = Vec::new();

@@ -1,11 +1,11 @@
 //! Shadow threads beside their peers, measured by `bench/`, and what they
 //! promise of it.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::{Must, Outcome, Row};
+use super::judge::{Bound, COPY_LIMIT, Figures, KUMIKI, digits, measured, of, worst, worst_at};
+use super::{Must, Outcome};
 use crate::debian::{self, Package};
-use crate::run::{cargo, program, read, run, target_folder};
 
 /// What the peers in C and C++ need to be built.
 const PACKAGES: &[Package] = &[
@@ -14,81 +14,14 @@ const PACKAGES: &[Package] = &[
     Package { name: "libtbb-dev", reason: "oneTBB is measured beside shadow threads" },
 ];
 
-const KUMIKI: &str = "kumiki";
-
 /// Measures every subject; with `judge` says whether the promises hold.
 pub(super) fn shadow(judge: bool) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    run(&mut cargo("build --release --locked --package kumiki-bench --features peers"))?;
-    let binary = target_folder()?.join("release/kumiki-bench");
-    let json = read(&mut program(&binary.to_string_lossy(), ["shadow"]))?;
-    let mut outcome: Outcome = serde_json::from_str(&json).context("result of `kumiki-bench`")?;
-    print_rows(&outcome.rows);
+    let mut outcome = measured("shadow", "--package kumiki-bench")?;
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));
     }
     Ok(outcome)
-}
-
-fn print_rows(rows: &[Row]) {
-    println!(
-        "{:15} {:>9}  {:18} {:>12} {:>12} {:>4}  {:>8} {:>10}",
-        "case", "n", "subject", "median", "p99", "unit", "÷ limit", "÷ base"
-    );
-    let ratio = |of: f64, to: Option<f64>| to.map_or(String::new(), |to| format!("{:.2}", of / to));
-    for row in rows {
-        let limit = match row.unit.as_str() {
-            "ns" => row.limit,
-            _ => Figures(rows).at(&row.case, COPY_LIMIT, row.n).map(|limit| limit.median),
-        };
-        println!(
-            "{:15} {:>9}  {:18} {:>12.4} {:>12.4} {:>4}  {:>8} {:>10}",
-            row.case,
-            row.n,
-            row.subject,
-            row.median,
-            row.p99,
-            row.unit,
-            ratio(row.median, limit),
-            ratio(row.median, row.base),
-        );
-    }
-}
-
-/// The rows, to be asked.
-struct Figures<'a>(&'a [Row]);
-
-impl<'a> Figures<'a> {
-    /// Rows of a case, of one subject.
-    fn rows(&self, case: &str, subject: &str) -> impl Iterator<Item = &'a Row> {
-        self.0.iter().filter(move |row| row.case == case && row.subject == subject)
-    }
-
-    /// The only row of a case without sizes.
-    fn one(&self, case: &str, subject: &str) -> Option<&'a Row> {
-        self.rows(case, subject).next()
-    }
-
-    /// The row of a case at one size.
-    fn at(&self, case: &str, subject: &str, n: usize) -> Option<&'a Row> {
-        self.rows(case, subject).find(|row| row.n == n)
-    }
-
-    /// Median of Kumiki ÷ median of `other` at each size in `sizes` that either
-    /// has; `None` for one that lacks the other.
-    fn ratios(
-        &self,
-        case: &str,
-        other: &str,
-        sizes: impl Fn(usize) -> bool,
-    ) -> Vec<(usize, Option<f64>)> {
-        let both = [KUMIKI, other].into_iter().flat_map(|subject| self.rows(case, subject));
-        let mut all: Vec<usize> = both.map(|row| row.n).filter(|&n| sizes(n)).collect();
-        all.sort_unstable();
-        all.dedup();
-        let ratio = |n| Some(self.at(case, KUMIKI, n)?.median / self.at(case, other, n)?.median);
-        all.into_iter().map(|n| (n, ratio(n))).collect()
-    }
 }
 
 /// Peers with the factor by which a hot fork and join must be faster.
@@ -97,8 +30,6 @@ const FASTER: [(&str, f64); 4] =
 
 /// Where a second thread must pay.
 const SUM_FASTER_FROM: usize = 16 << 10;
-/// Two threads that do nothing but copy their halves.
-const COPY_LIMIT: &str = "nontemporal_2t";
 /// The sizes of which the copy's factors are promised.
 const COPY_SIZES: std::ops::RangeInclusive<usize> = 1 << 20..=64 << 20;
 
@@ -155,79 +86,10 @@ fn copy_limit(figures: &Figures, peer: &str, n: usize) -> Option<String> {
     Some(format!("; limit of two threads here: {ratio} × {peer}, {reached} of it reached{raw}"))
 }
 
-#[derive(Clone, Copy)]
-enum Bound {
-    AtMost(f64),
-    Below(f64),
-    AtLeast(f64),
-}
-
-impl Bound {
-    fn holds(self, figure: f64) -> bool {
-        match self {
-            Bound::AtMost(limit) => figure <= limit,
-            Bound::Below(limit) => figure < limit,
-            Bound::AtLeast(limit) => figure >= limit,
-        }
-    }
-
-    /// Whether `a` is harder to hold than `b`; what is no number is hardest.
-    fn worse(self, a: f64, b: f64) -> bool {
-        let further = match self {
-            Bound::AtMost(_) | Bound::Below(_) => a > b,
-            Bound::AtLeast(_) => a < b,
-        };
-        !b.is_nan() && (a.is_nan() || further)
-    }
-
-    fn text(self, unit: &str) -> String {
-        match self {
-            Bound::AtMost(limit) => format!("at most {limit} {unit}"),
-            Bound::Below(limit) => format!("below {limit} {unit}"),
-            Bound::AtLeast(limit) => format!("at least {limit} {unit}"),
-        }
-    }
-}
-
-/// A promise of one figure; without it, a subject was not measured.
-fn of(name: &str, figure: impl FnOnce() -> Option<(f64, Bound, &'static str)>) -> Must {
-    let Some((figure, bound, unit)) = figure() else {
-        return Must::unknown(name, "not measured");
-    };
-    Must {
-        name: name.to_owned(),
-        figure: format!("{} {unit}", digits(figure)),
-        limit: bound.text(unit),
-        holds: bound.holds(figure),
-    }
-}
-
-/// A promise of every size: the worst counts, and none may be missing.
-fn worst(name: &str, ratios: Vec<(usize, Option<f64>)>, bound: Bound) -> Must {
-    worst_at(name, ratios, bound).0
-}
-
-/// The same, with the size that was worst.
-fn worst_at(name: &str, ratios: Vec<(usize, Option<f64>)>, bound: Bound) -> (Must, Option<usize>) {
-    if let Some((n, _)) = ratios.iter().find(|(_, ratio)| ratio.is_none()) {
-        return (Must::unknown(name, &format!("not measured at n = {n}")), None);
-    }
-    let known = ratios.into_iter().filter_map(|(n, ratio)| Some((n, ratio?)));
-    let worst = known.reduce(|a, b| if bound.worse(b.1, a.1) { b } else { a });
-    let Some((n, ratio)) = worst else { return (Must::unknown(name, "not measured"), None) };
-    let mut must = of(name, || Some((ratio, bound, "×")));
-    must.figure += &format!(" at n = {n}");
-    (must, Some(n))
-}
-
-/// Enough digits to see on which side of a limit a figure is.
-fn digits(figure: f64) -> String {
-    if figure.abs() < 0.1 { format!("{figure:.5}") } else { format!("{figure:.3}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Row;
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
         Row {
@@ -240,6 +102,7 @@ mod tests {
             ci: [median, median],
             limit: Some(100.0),
             base: None,
+            instances: Vec::new(),
         }
     }
 

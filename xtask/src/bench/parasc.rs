@@ -1,0 +1,230 @@
+//! Parallel system calls beside their peers, measured by `bench/`, and what
+//! they promise of it.
+
+use anyhow::Result;
+
+use super::judge::{Bound, Figures, KUMIKI, digits, measured, of};
+use super::{Must, Outcome, Row};
+use crate::debian::{self, Package};
+
+/// What the peers need to be built, and who walks as everybody does.
+const PACKAGES: &[Package] = &[
+    Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" },
+    Package { name: "gcc", reason: "the bench has peers in C" },
+    Package { name: "g++", reason: "the bench has peers in C++" },
+    Package { name: "libtbb-dev", reason: "the bench has oneTBB among them" },
+];
+
+/// The plain way.
+const LOOP: &str = "loop";
+const RINGS: [&str; 4] = ["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
+const RUST_WALKERS: [&str; 3] = ["jwalk", "ignore", "dua"];
+
+/// Measures every subject; with `judge` says whether the promises hold.
+pub(super) fn parasc(judge: bool) -> Result<Outcome> {
+    debian::install(PACKAGES)?;
+    let mut outcome = measured("parasc", "--package kumiki-bench")?;
+    println!(
+        "getppid: the paper has gettid, which answers for the wrong thread when it is offloaded"
+    );
+    println!("getppid of io_uring: a NOP, as a ring has no such call");
+    println!("dua: the walker of dua-cli (dua-core) in a program of the bench");
+    if judge {
+        outcome.musts = musts(&Figures(&outcome.rows));
+    }
+    Ok(outcome)
+}
+
+/// What is promised of a case.
+struct Promise {
+    case: &'static str,
+    /// Median ÷ that of a plain loop, for each batch size of [`SIZES`].
+    of_loop: [f64; 4],
+    /// Median ÷ that of the fastest ring at the largest size.
+    of_ring: Option<f64>,
+}
+
+const SIZES: [usize; 4] = [1, 10, 50, 300];
+
+const fn faster(case: &'static str, of_loop: [f64; 4], of_ring: f64) -> Promise {
+    Promise { case, of_loop, of_ring: Some(of_ring) }
+}
+
+/// These contend in the kernel: they must only not become slower.
+const fn not_slower(case: &'static str) -> Promise {
+    Promise { case, of_loop: [1.02, 1.05, 1.05, 1.05], of_ring: None }
+}
+
+const PROMISES: [Promise; 10] = [
+    faster("getppid", [1.02, 1.1, 0.70, 0.60], 1.0),
+    faster("read_zero_own", [1.02, 0.9, 0.65, 0.53], 0.65),
+    faster("pread_own", [1.02, 0.9, 0.65, 0.50], 0.6),
+    faster("statx", [1.02, 0.7, 0.55, 0.48], 0.3),
+    faster("open_close", [1.02, 0.95, 0.75, 0.66], 0.8),
+    faster("fsync_dirty", [1.05, 0.3, 0.2, 0.12], 0.7),
+    not_slower("mmap"),
+    not_slower("unlink_one"),
+    not_slower("read_zero_one"),
+    not_slower("pread_one"),
+];
+
+/// Of a handoff over the raw round trip and the call itself.
+const HANDOFF: f64 = 1.1;
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let mut musts: Vec<Must> =
+        PROMISES.iter().flat_map(|promise| calls(figures, promise)).collect();
+    musts.push(of("handoff of one getppid ÷ (raw round trip + call)", || {
+        let handoff = figures.at("handoff", KUMIKI, 1)?;
+        let call = figures.at("getppid", LOOP, 1)?.median;
+        Some((handoff.median / (handoff.limit? + call), Bound::AtMost(HANDOFF), "×"))
+    }));
+    let du = |name: &str, others: &[&str], limit| {
+        of(&format!("du of /usr, warm, ÷ {name}"), || {
+            let kumiki = figures.one("du_usr", KUMIKI)?.median;
+            let others = others.iter().map(|other| Some(figures.one("du_usr", other)?.median));
+            let best = others.collect::<Option<Vec<f64>>>()?.into_iter().fold(f64::NAN, f64::min);
+            Some((kumiki / best, Bound::AtMost(limit), "×"))
+        })
+    };
+    musts.push(du("GNU du", &["gnu_du"], 0.55));
+    musts.push(du("the best of jwalk, ignore, dua", &RUST_WALKERS, 0.75));
+    musts.push(du("io_uring", &["io_uring"], 0.42));
+    musts
+}
+
+/// The promises of one case.
+fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
+    let Promise { case, of_loop, of_ring } = *promise;
+    let at = |subject, n| figures.at(case, subject, n);
+    let plain = SIZES.into_iter().zip(of_loop).map(|(n, limit)| {
+        let mut must = of(&format!("{case} × {n} ÷ loop"), || {
+            let (kumiki, plain) = (at(KUMIKI, n)?, at(LOOP, n)?);
+            Some((kumiki.median / plain.median, Bound::AtMost(limit), "×"))
+        });
+        if let (Some(kumiki), Some(plain)) = (at(KUMIKI, n), at(LOOP, n)) {
+            must.figure += &instances(kumiki, plain.median);
+        }
+        must
+    });
+    let largest = SIZES[SIZES.len() - 1];
+    let ring = of_ring.map(|limit| {
+        let best = RINGS.into_iter().filter_map(|ring| at(ring, largest));
+        let best = best.min_by(|a, b| a.median.total_cmp(&b.median));
+        let name = best.map_or("io_uring's best", |best| &best.subject);
+        of(&format!("{case} × {largest} ÷ {name}"), || {
+            Some((at(KUMIKI, largest)?.median / best?.median, Bound::AtMost(limit), "×"))
+        })
+    });
+    plain.chain(ring).collect()
+}
+
+/// From the best to the worst instance: a slow mode of one shows here.
+fn instances(row: &Row, base: f64) -> String {
+    let each = || row.instances.iter().map(|median| median / base);
+    match (each().reduce(f64::min), each().reduce(f64::max)) {
+        (Some(best), Some(worst)) => {
+            format!(", instances {} to {}", digits(best), digits(worst))
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
+        Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            n,
+            unit: "ns".to_owned(),
+            median,
+            p99: 2.0 * median,
+            ci: [median, median],
+            limit: Some(100.0),
+            base: None,
+            instances: vec![0.9 * median, 1.2 * median],
+        }
+    }
+
+    /// Rows by which every promise just holds.
+    fn good() -> Vec<Row> {
+        let mut rows = Vec::new();
+        for Promise { case, of_loop, of_ring } in PROMISES {
+            for (n, ratio) in SIZES.into_iter().zip(of_loop) {
+                rows.push(row(case, LOOP, n, 1000.0));
+                rows.push(row(case, KUMIKI, n, 1000.0 * ratio));
+            }
+            if let Some(ratio) = of_ring {
+                let best = 1000.0 * of_loop[3] / ratio;
+                rows.push(row(case, "io_uring_defer", 300, best));
+                rows.push(row(case, "io_uring_sqpoll", 300, 2.0 * best));
+            }
+        }
+        rows.push(row("handoff", KUMIKI, 1, 1210.0));
+        let du = [(KUMIKI, 55.0), ("gnu_du", 100.0), ("io_uring", 131.0), ("jwalk", 80.0)];
+        let du = du.into_iter().chain([("ignore", 73.4), ("dua", 75.0)]);
+        rows.extend(du.map(|(subject, ms)| row("du_usr", subject, 175_000, ms)));
+        rows
+    }
+
+    fn broken(rows: &[Row]) -> Vec<String> {
+        let all = musts(&Figures(rows)).into_iter();
+        all.filter(|must| !must.holds)
+            .map(|must| format!("{}: {}", must.name, must.figure))
+            .collect()
+    }
+
+    #[test]
+    fn limits_themselves_hold() {
+        assert_eq!(broken(&good()), [] as [&str; 0]);
+        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3);
+    }
+
+    #[test]
+    fn each_promise_can_break() {
+        let count = good().iter().filter(|row| row.subject == KUMIKI).count();
+        for i in 0..count {
+            let mut rows = good();
+            let slower = rows.iter_mut().filter(|row| row.subject == KUMIKI).nth(i).unwrap();
+            slower.median *= 1.02;
+            let (case, n) = (slower.case.clone(), slower.n);
+            let broken = broken(&rows);
+            assert!(!broken.is_empty(), "{case} × {n}");
+            let expected = if case == "du_usr" { "du of /usr".to_owned() } else { case };
+            assert!(broken.iter().all(|text| text.starts_with(&expected)), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn the_fastest_ring_counts_and_is_named() {
+        let mut rows = good();
+        let ring = rows.iter_mut().find(|r| r.case == "statx" && r.subject == "io_uring_sqpoll");
+        ring.unwrap().median = 800.0;
+        assert_eq!(broken(&rows), ["statx × 300 ÷ io_uring_sqpoll: 0.600 ×"]);
+    }
+
+    #[test]
+    fn the_best_walker_counts_and_none_may_be_missing() {
+        let mut rows = good();
+        rows.iter_mut().find(|row| row.subject == "dua").unwrap().median = 60.0;
+        assert_eq!(broken(&rows), ["du of /usr, warm, ÷ the best of jwalk, ignore, dua: 0.917 ×"]);
+        rows.retain(|row| row.subject != "dua");
+        assert_eq!(broken(&rows).len(), 1);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert_eq!(broken(&[]).len(), 50);
+        let rows: Vec<Row> = good().into_iter().filter(|row| row.subject != LOOP).collect();
+        assert_eq!(broken(&rows).len(), 41);
+    }
+
+    #[test]
+    fn the_worst_instance_is_shown() {
+        let all = musts(&Figures(&good()));
+        assert_eq!(all[3].figure, "0.600 ×, instances 0.540 to 0.720");
+    }
+}
