@@ -15,7 +15,6 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::pair::Pair;
-use crate::parasc::Parasc;
 use crate::raw::RAW;
 use crate::shadow::Shadow;
 
@@ -46,9 +45,8 @@ fn bench() -> Result<()> {
         ["shadow", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
-        ["parasc", ref only @ ..] => {
-            print(&run::document(|pair| run::run(&mut Parasc::new()?, pair, only))?)
-        }
+        ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
             child::serve(|| subject(bench, name, pair, Path::new(argument)))

@@ -8,12 +8,14 @@ use kumiki_parasc::Request;
 
 use crate::child::turns;
 use crate::pair::Pair;
+use crate::run::{self, Row};
 use crate::stopwatch::{Amount, Stopwatch};
 
 use self::request::{Batch, Kind};
 use self::scratch::Scratch;
 use self::work::Work;
 
+mod du;
 mod kumiki;
 mod plain;
 mod plan;
@@ -32,7 +34,22 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::plan::Parasc;
+pub(crate) use self::du::walk;
+use self::plan::Parasc;
+
+/// Measures everything, or the cases in `only` if it names some.
+pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
+    let asked = |name| only.is_empty() || only.contains(&name);
+    let mut rows = Vec::new();
+    if only != [du::NAME] {
+        let others: Vec<&str> = only.iter().copied().filter(|name| *name != du::NAME).collect();
+        rows = run::run(&mut Parasc::new()?, pair, &others)?;
+    }
+    if asked(du::NAME) {
+        rows.extend(du::rows()?);
+    }
+    Ok(rows)
+}
 
 /// A way to make many system calls, ready on its two cpus.
 pub(crate) trait Execute {

@@ -6,6 +6,7 @@ use anyhow::Result;
 use super::judge::{Bound, Figures, KUMIKI, digits, measured, of};
 use super::{Must, Outcome, Row};
 use crate::debian::{self, Package};
+use crate::run::metadata;
 
 /// What the peers need to be built, and who walks as everybody does.
 const PACKAGES: &[Package] = &[
@@ -23,7 +24,12 @@ const RUST_WALKERS: [&str; 3] = ["jwalk", "ignore", "dua"];
 /// Measures every subject; with `judge` says whether the promises hold.
 pub(super) fn parasc(judge: bool) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    let mut outcome = measured("parasc", "--package kumiki-bench")?;
+    let mut packages = String::from("--package kumiki-bench");
+    // An application, which the bench looks for beside itself.
+    if metadata()?.packages.iter().any(|package| *package.name == "kumiki-du") {
+        packages += " --package kumiki-du";
+    }
+    let mut outcome = measured("parasc", &packages)?;
     println!(
         "getppid: the paper has gettid, which answers for the wrong thread when it is offloaded"
     );
