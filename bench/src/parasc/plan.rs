@@ -20,6 +20,16 @@ const ANYWHERE: &[&str] = &[
     "crossbeam",
 ];
 
+/// Those that this machine allows.
+fn rings() -> &'static [&'static str] {
+    #[cfg(feature = "peers")]
+    match io_uring::IoUring::new(1) {
+        Ok(_) => return RINGS,
+        Err(error) => eprintln!("io_uring is left out, as it is refused here: {error}"),
+    }
+    &[]
+}
+
 #[cfg(feature = "peers")]
 const RINGS: &[&str] = &["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
 
@@ -45,13 +55,7 @@ impl Plan for Parasc {
     const NAME: &'static str = "parasc";
 
     fn subjects(&self) -> Vec<&'static str> {
-        let mut subjects = ANYWHERE.to_vec();
-        #[cfg(feature = "peers")]
-        match io_uring::IoUring::new(1) {
-            Ok(_) => subjects.extend(RINGS),
-            Err(error) => eprintln!("io_uring is left out, as it is refused here: {error}"),
-        }
-        subjects
+        [ANYWHERE, rings()].concat()
     }
 
     fn argument(&self) -> String {

@@ -175,6 +175,7 @@ impl Work {
     }
 
     /// How many there are.
+    #[cfg(feature = "peers")]
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }
