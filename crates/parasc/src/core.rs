@@ -67,4 +67,10 @@ impl Core {
             ended: std::sync::Condvar::new(),
         })
     }
+
+    /// Makes requesting threads look again at who serves them: after the
+    /// termination flag, or where a processing thread has not come about.
+    pub(crate) fn alert_requesters(&self) {
+        self.sides.iter().for_each(|side| side.bell.ring());
+    }
 }

@@ -60,6 +60,7 @@ impl Engine {
         }
         core.seats.iter().for_each(|seat| seat.bell.ring());
         core.pool.wake_all();
+        core.alert_requesters();
         let deadline = Instant::now() + patience;
         let mut alive = lock(&core.alive);
         while *alive > 0 {

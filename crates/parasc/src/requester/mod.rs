@@ -188,3 +188,6 @@ impl Drop for Requester {
         self.core.sides[self.lane].leased.store(false, Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

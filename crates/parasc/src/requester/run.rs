@@ -132,7 +132,10 @@ impl Requester {
         self.core.pool.leave_lane(self.lane);
     }
 
-    /// Left to processing threads altogether.
+    /// Left to processing threads altogether, as long as there are any.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
     unsafe fn unhelped(&mut self, requests: &[Request], results: &mut [i64]) {
         let lane = self.core.area.lane(self.lane);
         for (slot, request) in lane.slots.iter().zip(requests) {
@@ -142,13 +145,29 @@ impl Requester {
             lane.publish(self.batch, requests.len());
         }
         let seat = self.near.first().copied();
-        if seat.is_none_or(|seat| !Seat::wake(&self.core, seat)) {
+        let served =
+            seat.is_some_and(|at| Seat::wake(&self.core, at) && self.collect_served(at, results));
+        if !served {
             // SAFETY: the caller vouches for all requests.
-            return unsafe { self.help(requests, results) };
+            unsafe { self.help(requests, results) };
         }
-        self.pending.clear();
-        self.pending.extend((0..requests.len()).rev());
-        self.collect(results);
+    }
+
+    /// Waits for all results of a batch that is left to the thread of `seat`.
+    /// `false` if that thread has gone: then somebody must help.
+    fn collect_served(&mut self, seat: usize, results: &mut [i64]) -> bool {
+        let core = &*self.core;
+        let (lane, bell) = (core.area.lane(self.lane), &core.sides[self.lane].bell);
+        let gone = || core.area.header().is_terminated() || !core.seats[seat].is_running();
+        for (slot, result) in lane.slots.iter().zip(results.iter_mut()) {
+            let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
+            match self.waiter.wait(bell, slot.status(), answered) {
+                Some(answer) => *result = answer,
+                None => return false,
+            }
+        }
+        self.close_batch(results.len());
+        true
     }
 
     /// Makes what is left of the published calls, from the last one downward,
@@ -182,9 +201,13 @@ impl Requester {
             let slot = &lane.slots[*at];
             results[*at] = self.waiter.wait(bell, slot.status(), || slot.result());
         }
-        // Nothing is left to look at in this batch.
-        if results.len() > 1 {
-            lane.publish(self.batch, 0);
+        self.close_batch(results.len());
+    }
+
+    /// Nothing is left to look at in this batch.
+    fn close_batch(&self, len: usize) {
+        if len > 1 {
+            self.core.area.lane(self.lane).publish(self.batch, 0);
         }
     }
 }

@@ -8,6 +8,10 @@
 //! | `EMPTY` | `RUNNING` | the thread, which has found work after all |
 //! | any | `CLOSED` | the thread, which may not run on this cpu |
 //!
+//! A requesting thread that leaves its batch to the thread of a seat waits for
+//! the results, or for the seat to be anything but `RUNNING`: then it makes the
+//! calls itself. Who ends `RUNNING` for want of a thread rings for it.
+//!
 //! Between its last look and `EMPTY` a thread may miss a request. So it looks
 //! again after `EMPTY`, with a heavy fence in between; who publishes a request
 //! looks at the state after a light one. One of the two sees the other.
@@ -47,9 +51,10 @@ impl Seat {
         self.state.load(Relaxed) == RUNNING && !self.bell.is_asleep()
     }
 
-    /// Whether a thread may run here.
-    pub(crate) fn is_open(&self) -> bool {
-        self.state.load(Relaxed) != CLOSED
+    /// Whether a thread is here or on its way.
+    pub(crate) fn is_running(&self) -> bool {
+        // Acquire: partner is the store that ended it.
+        self.state.load(Acquire) == RUNNING
     }
 
     /// Makes sure that a thread sees what has been published before: wakes the
@@ -65,7 +70,7 @@ impl Seat {
                 });
                 if started.is_err() {
                     // The next one who wants it tries again.
-                    seat.state.store(EMPTY, Release);
+                    seat.leave(core, EMPTY);
                 }
                 started.is_ok()
             }
@@ -76,17 +81,22 @@ impl Seat {
             Err(_) => false,
         }
     }
+
+    /// There is no thread here after all.
+    fn leave(&self, core: &Core, state: u32) {
+        // Release: partner is `is_running`.
+        self.state.store(state, Release);
+        core.alert_requesters();
+    }
 }
 
 /// The thread of a seat.
 fn serve(core: &Core, seat: &Seat) {
     let Ok(_bound) = affinity::bind(seat.cpu) else {
-        seat.state.store(CLOSED, Release);
-        return;
+        return seat.leave(core, CLOSED);
     };
     let Ok(mut waiter) = Waiter::new(&core.policy) else {
-        seat.state.store(CLOSED, Release);
-        return;
+        return seat.leave(core, CLOSED);
     };
     loop {
         processor::serve(core, &seat.bell, &mut waiter);

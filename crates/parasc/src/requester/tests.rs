@@ -1,0 +1,74 @@
+//! Requesting threads whose processing threads fail them.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::config::Config;
+use crate::threads::Seat;
+
+/// Nothing for so long is a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs `work` in a thread of its own and fails if that hangs.
+fn ends(work: impl FnOnce() + Send + 'static) {
+    let (tell, told) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        work();
+        let _ = tell.send(());
+    });
+    match told.recv_timeout(PATIENCE) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs"),
+        // Also where it has panicked.
+        _ => thread.join().unwrap(),
+    }
+}
+
+fn parents(requester: &mut Requester, count: usize) -> Vec<i64> {
+    let requests = vec![Request::new(libc::SYS_getppid, []); count];
+    let mut results = vec![0; count];
+    // SAFETY: getppid takes nothing and changes nothing.
+    unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
+    results
+}
+
+#[test]
+fn a_seat_that_no_thread_can_take_leaves_the_calls_to_the_caller() {
+    ends(|| {
+        let mut core = Core::new(&Config { help: false, ..Config::default() }).unwrap();
+        // Linux has no cpu of that number (CONFIG_NR_CPUS is at most 8192).
+        core.seats = vec![Seat::new(100_000)];
+        let mut requester = Requester::new(Arc::new(core)).unwrap();
+        let parent = i64::from(std::os::unix::process::parent_id());
+        for count in [1, 2, 100, 600] {
+            assert_eq!(parents(&mut requester, count), vec![parent; count]);
+        }
+        assert!(!requester.core.seats[0].is_running());
+    });
+}
+
+#[test]
+fn an_engine_that_ends_leaves_the_calls_to_the_caller() {
+    ends(|| {
+        for round in 0..50 {
+            let config = Config { help: round % 5 == 0, ..Config::default() };
+            let engine = crate::Engine::new(&config).unwrap();
+            let mut requester = engine.requester().unwrap();
+            let (tell, told) = mpsc::channel();
+            let worker = thread::spawn(move || {
+                let parent = i64::from(std::os::unix::process::parent_id());
+                for batch in 0..60 {
+                    if batch == 20 {
+                        tell.send(()).unwrap();
+                    }
+                    assert_eq!(parents(&mut requester, 500), vec![parent; 500]);
+                }
+            });
+            told.recv().unwrap();
+            assert!(engine.shut_down(PATIENCE));
+            drop(engine);
+            worker.join().unwrap();
+        }
+    });
+}
