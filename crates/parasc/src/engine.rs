@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::core::Core;
 use crate::error::Result;
 use crate::requester::Requester;
-use crate::threads::lock;
+use crate::threads::{after, lock};
 
 /// How long a dropped engine waits for its threads to end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -61,7 +61,7 @@ impl Engine {
         core.seats.iter().for_each(|seat| seat.bell.ring());
         core.pool.wake_all();
         core.alert_requesters();
-        let deadline = Instant::now() + patience;
+        let deadline = after(patience);
         let mut alive = lock(&core.alive);
         while *alive > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -76,8 +76,13 @@ impl Engine {
         true
     }
 
-    /// How many threads the engine has at the moment.
+    /// How many threads the engine has at the moment: none in a child of
+    /// fork(2).
     pub fn threads(&self) -> usize {
+        if !self.core.process.is_current() {
+            // Nor is the lock the child's: it may have been held at the fork.
+            return 0;
+        }
         *lock(&self.core.alive)
     }
 }

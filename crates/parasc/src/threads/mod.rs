@@ -8,6 +8,7 @@ mod seat;
 
 use std::sync::Arc;
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 pub(crate) use pool::Pool;
 pub(crate) use seat::Seat;
@@ -28,17 +29,34 @@ fn start(
     let shared = Arc::clone(core);
     *lock(&core.alive) += 1;
     let body = move || {
+        // Also when something in it panics.
+        let _counted = Counted(&shared);
         run(&shared);
-        *lock(&shared.alive) -= 1;
-        shared.ended.notify_all();
     };
     let spawned = with_signals_blocked(|| Builder::new().name(name).spawn(body));
     // The handle is let go: a thread may be inside a call that never returns,
     // and whoever ends the engine must not wait for that.
     spawned.map(drop).map_err(|source| {
-        *lock(&core.alive) -= 1;
+        drop(Counted(core));
         Error::Thread { source }
     })
+}
+
+/// One of [`Core::alive`].
+struct Counted<'a>(&'a Core);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.alive) -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+/// A moment that far from now; one beyond what the clock can tell is never.
+pub(crate) fn after(duration: Duration) -> Instant {
+    /// Ten years.
+    const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    Instant::now() + duration.min(NEVER)
 }
 
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

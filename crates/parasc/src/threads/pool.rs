@@ -11,12 +11,11 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
 use super::processor::{bits, serve_lane};
-use super::{lock, start};
+use super::{after, lock, start};
 use crate::core::Core;
 
 /// Ticks that an idle thread spins: none, there are more of them than cpus.
@@ -162,7 +161,7 @@ fn idle(core: &Core, at: usize, waiter: &mut Waiter) -> Option<usize> {
         return (!header.is_terminated()).then_some(0);
     }
     let called = || (place.call.load(Acquire) != 0).then(|| place.call.swap(0, AcqRel));
-    let retire = Instant::now() + core.retire;
+    let retire = after(core.retire);
     let call = match waiter.wait_until(&place.bell, &place.call, retire, called) {
         Ok(call) => call,
         Err(_) if leave(pool, at, true) => return None,

@@ -1,10 +1,9 @@
 //! What a processing thread does: looks for requests, makes the calls, sleeps
 //! when none come.
 
-use std::time::Instant;
-
 use kumiki_wait::{Bell, Waiter};
 
+use super::after;
 use crate::core::Core;
 use crate::execute::execute;
 use crate::lane::Lane;
@@ -29,7 +28,7 @@ pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
     let word = core.area.lane(0).slots[0].status();
     // Moved on when it has come, not after each request: reading the kernel's
     // clock takes longer than finding the next one.
-    let mut retire = Instant::now() + core.retire;
+    let mut retire = after(core.retire);
     let mut worked = false;
     loop {
         let ready = || {
@@ -47,7 +46,7 @@ pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
             Err(_) if !worked => return,
             Err(_) => {
                 worked = false;
-                retire = Instant::now() + core.retire;
+                retire = after(core.retire);
             }
         }
     }

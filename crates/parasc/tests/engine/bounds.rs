@@ -1,0 +1,126 @@
+//! What is refused: with an error that says why, and nothing executed.
+
+use std::os::fd::AsRawFd;
+
+use kumiki_parasc::{AllowList, Config, Engine, Error, Request};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::{engine, getppid, parents};
+
+/// Runs a batch that must fail, whose every other call adds to a counter.
+/// Nothing must have been added.
+fn fails(config: Config, bad: Request, at: usize, count: usize) -> Error {
+    let engine = engine(config);
+    let mut requester = engine.requester().unwrap();
+    let counter = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+    let one = 1u64;
+    let args = [counter.as_raw_fd() as u64, &raw const one as u64, 8];
+    let mut requests = vec![Request::new(libc::SYS_write, args); count];
+    requests[at] = bad;
+    let mut results = vec![-1; count];
+    // SAFETY: one number is read from a local.
+    let error = unsafe { requester.run_raw(&requests, &mut results) }.unwrap_err();
+    assert_eq!(results, vec![-1; count]);
+    // Empty: a counter of 0 is not read.
+    let read = rustix::io::read(&counter, &mut [0; 8]);
+    assert_eq!(read, Err(rustix::io::Errno::AGAIN));
+    // The lane goes on.
+    if engine_allows_getppid(&error) {
+        parents(&mut requester, 10);
+    }
+    error
+}
+
+fn engine_allows_getppid(error: &Error) -> bool {
+    !matches!(error, Error::NotAllowed { .. })
+}
+
+#[test]
+fn refused_calls() {
+    for (at, count) in [(0, 1), (0, 2), (1, 2), (299, 300), (513, 1200)] {
+        let bad = Request::new(libc::SYS_exit_group, [3]);
+        let error = fails(Config::default(), bad, at, count);
+        assert!(matches!(error, Error::Refused { index, .. } if index == at), "{error}");
+        assert!(error.to_string().contains("exit_group"), "{error}");
+        assert!(error.to_string().contains("nothing of the batch was executed"), "{error}");
+    }
+}
+
+#[test]
+fn calls_that_are_not_allowed() {
+    for (at, count) in [(0, 1), (3, 4), (700, 1200)] {
+        let allow = Some(AllowList::none().allow("write").unwrap());
+        let error = fails(Config { allow, ..Config::default() }, getppid(), at, count);
+        assert!(matches!(error, Error::NotAllowed { index, .. } if index == at), "{error}");
+        assert!(error.to_string().contains("getppid"), "{error}");
+    }
+}
+
+#[test]
+fn too_many_arguments() {
+    for (at, count) in [(0, 1), (3, 4), (700, 1200)] {
+        let bad = Request { args_num: 7, ..getppid() };
+        let error = fails(Config::default(), bad, at, count);
+        assert!(
+            matches!(error, Error::TooManyArguments { index, count: 7 } if index == at),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_number_that_is_no_call_is_the_kernels_to_refuse() {
+    let engine = engine(Config::default());
+    let mut requester = engine.requester().unwrap();
+    let unknown = Request::new(40_000, []);
+    let refused = -i64::from(libc::ENOSYS);
+    assert_eq!(super::run(&mut requester, &[unknown; 20]), [refused; 20]);
+}
+
+#[test]
+fn lengths_that_differ() {
+    let engine = engine(Config::default());
+    let mut requester = engine.requester().unwrap();
+    for (requests, room) in [(0, 1), (1, 0), (1, 2), (2, 1), (600, 599)] {
+        let mut results = vec![-1; room];
+        // SAFETY: getppid takes nothing and changes nothing.
+        let ran = unsafe { requester.run_raw(&vec![getppid(); requests], &mut results) };
+        let error = ran.unwrap_err();
+        assert!(
+            matches!(error, Error::Lengths { requests: r, results: l } if r == requests && l == room),
+            "{error}"
+        );
+        assert_eq!(results, vec![-1; room]);
+    }
+}
+
+#[test]
+fn lanes_are_exhausted_and_come_back() {
+    for count in [1, 62] {
+        let engine = engine(Config { requesters: count, ..Config::default() });
+        let mut requesters: Vec<_> = (0..count).map(|_| engine.requester().unwrap()).collect();
+        let error = engine.requester().unwrap_err();
+        assert!(matches!(error, Error::NoLane { lanes, most: 62 } if lanes == count), "{error}");
+        requesters.swap_remove(count / 2);
+        let mut again = engine.requester().unwrap();
+        parents(&mut again, 100);
+        engine.requester().unwrap_err();
+    }
+}
+
+#[test]
+fn a_configuration_out_of_range() {
+    let default = Config::default;
+    for (config, what) in [
+        (Config { requesters: 0, ..default() }, "requesters of 0 is out of range: choose 1 to 62"),
+        (Config { requesters: 63, ..default() }, "requesters of 63"),
+        (Config { slots: 1, ..default() }, "slots of 1 is out of range: choose 2 to 4096"),
+        (Config { slots: 4097, ..default() }, "slots of 4097"),
+        (Config { slots: usize::MAX, ..default() }, "out of range"),
+        (Config { threads: 65, ..default() }, "threads of 65 is out of range: choose 0 to 64"),
+    ] {
+        let error = Engine::new(&config).unwrap_err();
+        assert!(matches!(error, Error::Config { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}

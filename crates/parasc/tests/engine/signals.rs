@@ -1,0 +1,104 @@
+//! Signals that rain on requesting threads.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use kumiki_parasc::{Config, Request};
+use kumiki_sys::cpuset::CpuSet;
+
+use super::{ends, engine, parents, run, until};
+
+const SIGNAL: i32 = libc::SIGALRM;
+
+extern "C" fn nothing(_: i32) {}
+
+/// Calls that the signal comes into return early: no SA_RESTART.
+fn interrupt() {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: zeros are an action without flags and with an empty mask.
+    let action = unsafe { action.assume_init_mut() };
+    action.sa_sigaction = nothing as extern "C" fn(i32) as usize;
+    // SAFETY: a handler that does nothing may run at any time.
+    let set = unsafe { libc::sigaction(SIGNAL, action, std::ptr::null_mut()) };
+    assert_eq!(set, 0);
+}
+
+/// Runs `work` in a thread on which signals rain.
+fn in_the_rain(work: impl FnOnce() + Send + 'static) {
+    interrupt();
+    let (over, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (tells_over, tells_begun) = (Arc::clone(&over), Arc::clone(&begun));
+    let worker = thread::spawn(move || {
+        tells_begun.store(true, Relaxed);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        tells_over.store(true, Relaxed);
+        // Not gone before the last signal.
+        thread::park();
+        outcome
+    });
+    until("the worker has begun", || begun.load(Relaxed));
+    let target = std::os::unix::thread::JoinHandleExt::as_pthread_t(&worker);
+    while !over.load(Relaxed) {
+        // SAFETY: the thread has not ended: it is parked at the end.
+        unsafe { libc::pthread_kill(target, SIGNAL) };
+        thread::sleep(Duration::from_micros(50));
+    }
+    worker.thread().unpark();
+    worker.join().unwrap().unwrap();
+}
+
+#[test]
+fn batches_in_the_rain_are_right() {
+    for help in [true, false] {
+        ends(move || {
+            let engine = engine(Config { help, ..Config::default() });
+            let mut requester = engine.requester().unwrap();
+            in_the_rain(move || {
+                for batch in 0..2000 {
+                    parents(&mut requester, [1, 2, 30, 300][batch % 4]);
+                }
+            });
+        });
+    }
+}
+
+#[test]
+fn interrupted_calls_say_so_and_are_not_repeated() {
+    ends(|| {
+        // No threads: the caller makes all calls itself.
+        let config = Config { cpus: Some(CpuSet::new()), threads: 0, ..Config::default() };
+        let engine = engine(config);
+        let mut requester = engine.requester().unwrap();
+        in_the_rain(move || {
+            let time = libc::timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            let sleep = Request::new(libc::SYS_nanosleep, [&raw const time as u64, 0]);
+            let results = run(&mut requester, &[sleep; 40]);
+            let interrupted = -i64::from(libc::EINTR);
+            assert!(results.iter().all(|result| [0, interrupted].contains(result)), "{results:?}");
+            // 20 ms each, a signal all 100 µs or so.
+            assert!(results.contains(&interrupted), "{results:?}");
+        });
+    });
+}
+
+#[test]
+fn threads_of_the_engine_are_not_interrupted() {
+    ends(|| {
+        let engine = engine(Config { threads: 30, ..Config::default() });
+        let mut requester = engine.requester().unwrap();
+        in_the_rain(move || {
+            let time = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+            let sleep = Request::new(libc::SYS_nanosleep, [&raw const time as u64, 0]);
+            for _ in 0..10 {
+                let results = run(&mut requester, &[sleep; 30]);
+                // The caller helps, and its own calls may be interrupted.
+                let allowed = [0, -i64::from(libc::EINTR)];
+                assert!(results.iter().all(|result| allowed.contains(result)), "{results:?}");
+                assert!(results.contains(&0), "{results:?}");
+            }
+        });
+    });
+}
