@@ -84,6 +84,13 @@ impl Area {
         self.lane_slots
     }
 
+    /// Lanes that may hold requests, a bit each. Bits of lanes that are not
+    /// there, which only a foreign hand can have set, don't count.
+    #[inline(always)]
+    pub(crate) fn open_lanes(&self) -> u64 {
+        self.header().open_lanes() & (u64::MAX >> (MAX_LANES - self.lanes))
+    }
+
     /// Where the area begins, for the kernel module and for C.
     pub(crate) fn start(&self) -> *mut u8 {
         self.memory.as_ptr()
@@ -113,6 +120,12 @@ const fn lane_bytes(slots: usize) -> usize {
 }
 
 impl Header {
+    /// Opens lanes as a foreign hand might.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn fill(&self, open_lanes: u64) {
+        self.open_lanes.store(open_lanes, Relaxed);
+    }
+
     /// Tells all processing threads to return. They must be woken after it.
     pub(crate) fn terminate(&self) {
         self.terminate.store(1, Release);
@@ -123,9 +136,8 @@ impl Header {
         self.terminate.load(Acquire) != 0
     }
 
-    /// Lanes that may hold requests, a bit each.
     #[inline(always)]
-    pub(crate) fn open_lanes(&self) -> u64 {
+    fn open_lanes(&self) -> u64 {
         self.open_lanes.load(Acquire)
     }
 

@@ -9,6 +9,8 @@ mod cost;
 mod engine;
 mod error;
 mod execute;
+#[cfg(any(test, fuzzing))]
+mod garbage;
 mod kind;
 mod lane;
 pub mod op;
@@ -23,6 +25,8 @@ pub use allow::{AllowError, AllowList};
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result};
+#[cfg(fuzzing)]
+pub use garbage::serve_garbage;
 pub use kind::{Contends, Kind, default_place, kind, may_sleep};
 pub use op::Operation;
 pub use refusal::{Refusal, RefusalKind, refusal, refusal_of, refusals};

@@ -140,6 +140,13 @@ impl Slot {
         }
     }
 
+    /// A slot as a foreign hand might leave it.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn fill(&self, status: u32, request: &Request) {
+        self.publish(request);
+        self.status.store(status, Relaxed);
+    }
+
     pub(crate) fn status(&self) -> &AtomicU32 {
         &self.status
     }

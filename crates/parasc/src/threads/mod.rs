@@ -11,6 +11,8 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 pub(crate) use pool::Pool;
+#[cfg(any(test, fuzzing))]
+pub(crate) use processor::{has_work as processor_has_work, serve_quick_lanes};
 pub(crate) use seat::Seat;
 
 use crate::core::Core;

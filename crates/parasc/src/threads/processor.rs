@@ -60,8 +60,15 @@ pub(crate) fn has_work(core: &Core) -> bool {
 /// The first lane with a request for a call that is soon over.
 #[inline(always)]
 fn lane_with_work(core: &Core) -> Option<usize> {
-    let lanes = core.area.header().open_lanes() & !core.pool.lanes();
+    let lanes = core.area.open_lanes() & !core.pool.lanes();
     bits(lanes).find(|lane| core.area.lane(*lane).has_work())
+}
+
+/// One round of [`serve`].
+#[cfg(any(test, fuzzing))]
+pub(crate) fn serve_quick_lanes(core: &Core) {
+    let lanes = core.area.open_lanes() & !core.pool.lanes();
+    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST));
 }
 
 /// The bits that are set, as numbers.

@@ -1,0 +1,170 @@
+//! What a foreign hand may leave in the area, and that a processing thread
+//! answers it or leaves it alone: one body for the property test and for the
+//! fuzzer (`fuzz/`).
+
+use libc::{EINVAL, EPERM};
+use syscalls::Sysno;
+
+use crate::allow::AllowList;
+use crate::config::Config;
+use crate::core::{Core, OPEN_LANES};
+use crate::execute::call;
+use crate::refusal::refusal_of;
+use crate::request::Request;
+use crate::slot::{ERROR, PROCESSING, REQUEST, SUCCESS, Slot};
+use crate::threads::{processor_has_work, serve_quick_lanes};
+
+/// Calls with any arguments that change nothing, read no memory, and answer
+/// the same every time.
+const HARMLESS: [Sysno; 6] =
+    [Sysno::getpid, Sysno::getppid, Sysno::getuid, Sysno::getegid, Sysno::getpgid, Sysno::getsid];
+/// Of the refused ones, which are never made, and of those that the kernel
+/// does not have.
+const OTHERS: [u16; 6] = [
+    Sysno::exit_group as u16,
+    Sysno::execve as u16,
+    Sysno::rt_sigreturn as u16,
+    // Neither harmless nor refused, but not on the list.
+    Sysno::close as u16,
+    9_999,
+    u16::MAX,
+];
+
+/// Slots of each lane.
+const SLOTS: usize = 8;
+/// Lanes that can be leased.
+const LANES: usize = 2;
+
+/// Takes numbers off the front of `bytes`; 0 when they are used up.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn number<const N: usize>(&mut self) -> u64 {
+        let (taken, rest) = self.0.split_at(self.0.len().min(N));
+        self.0 = rest;
+        taken.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
+    /// A number that is often small.
+    fn small(&mut self, below: u64) -> u64 {
+        match self.number::<1>() {
+            255 => self.number::<8>(),
+            byte => u64::from(byte as u8) % below,
+        }
+    }
+
+    fn request(&mut self) -> Request {
+        let sysnum = match self.number::<1>() as usize {
+            at if at < 128 => HARMLESS[at % HARMLESS.len()] as u16,
+            at => OTHERS[at % OTHERS.len()],
+        };
+        let args_num = self.small(9) as u16;
+        Request { sysnum, args_num, args: [self.number::<8>(); 6], ..Request::default() }
+    }
+}
+
+/// Fills an area with garbage made of `bytes`, lets a processing thread's loop
+/// look at it, and checks every slot.
+///
+/// # Panics
+/// If it does not come to an end, or if a slot holds what it must not.
+pub fn serve_garbage(bytes: &[u8]) {
+    let names = HARMLESS.iter().map(Sysno::name);
+    let allow = AllowList::none().allow_each(names).expect("calls that exist").allow_beyond();
+    let config = Config {
+        requesters: LANES,
+        slots: SLOTS,
+        threads: 0,
+        allow: Some(allow),
+        ..Config::default()
+    };
+    let core = Core::new(&config).expect("an area");
+    let mut bytes = Bytes(bytes);
+    let open = bytes.number::<8>();
+    core.area.header().fill(open);
+    let lanes = 0..OPEN_LANES + LANES;
+    let filled: Vec<_> = lanes
+        .clone()
+        .map(|index| {
+            let lane = core.area.lane(index);
+            let words = [0; 2].map(|_| bytes.small(3) << 32 | bytes.small(SLOTS as u64 + 2));
+            lane.fill(words);
+            let fill = |slot: &Slot| {
+                let (status, request) = (bytes.small(7) as u32, bytes.request());
+                slot.fill(status, &request);
+                (status, request)
+            };
+            let slots: Vec<(u32, Request)> = lane.slots.iter().map(fill).collect();
+            (words, slots)
+        })
+        .collect();
+
+    // Every slot of every lane can be claimed once, and each look finds one.
+    let mut looks = 0;
+    while processor_has_work(&core) {
+        serve_quick_lanes(&core);
+        looks += 1;
+        assert!(looks <= SLOTS * lanes.len(), "there is always more to do");
+    }
+
+    for (index, ([published, next], slots)) in lanes.zip(filled) {
+        let lane = core.area.lane(index);
+        let claimed = if published >> 32 == next >> 32 { next as u32 } else { 0 };
+        let told = |at: usize| at == 0 || (claimed..published as u32).contains(&(at as u32));
+        for (at, (before, request)) in slots.into_iter().enumerate() {
+            let slot = &lane.slots[at];
+            let after = slot.status().load(std::sync::atomic::Ordering::Relaxed);
+            let text = || format!("lane {index}: {before} became {after}: {request:?}");
+            assert_eq!(slot.taken(), request, "{}", text());
+            let is_seen = open & 1 << index != 0 && told(at);
+            if before != REQUEST || !is_seen {
+                assert_eq!(after, before, "{}", text());
+                continue;
+            }
+            let expected = answer(&request);
+            assert_ne!(after, PROCESSING, "{}", text());
+            assert_eq!(slot.result(), Some(expected), "{}", text());
+            let state = if (-4095..0).contains(&expected) { ERROR } else { SUCCESS };
+            assert_eq!(after, state, "{}", text());
+        }
+    }
+}
+
+/// What the request must be answered.
+fn answer(request: &Request) -> i64 {
+    let Request { sysnum, args_num, ref args, .. } = *request;
+    let beyond = usize::from(sysnum) >= crate::callset::NUMBERS;
+    let allowed = beyond || HARMLESS.iter().any(|call| *call as u16 == sysnum);
+    match () {
+        () if args_num > 6 => -i64::from(EINVAL),
+        () if refusal_of(sysnum, args_num, args).is_some() || !allowed => -i64::from(EPERM),
+        // SAFETY: a harmless call, or one that the kernel does not have.
+        () => unsafe { call(request) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn garbage_is_answered_or_left_alone(
+            bytes in prop::collection::vec(any::<u8>(), 0..1024),
+        ) {
+            serve_garbage(&bytes);
+        }
+    }
+
+    #[test]
+    fn control_words_beyond_the_lane() {
+        // Lane 2 open, its words say all and more.
+        let mut bytes = vec![4, 0, 0, 0, 0, 0, 0, 0];
+        bytes.resize(2000, 255);
+        serve_garbage(&bytes);
+        serve_garbage(&[255; 2000]);
+        serve_garbage(&[]);
+    }
+}
