@@ -69,6 +69,7 @@ pub mod clock;
 pub mod cpu;
 pub mod cpuset;
 pub mod cycle;
+pub mod directory;
 pub mod doctor;
 pub mod error;
 pub mod fork;
