@@ -1,0 +1,265 @@
+//! The command line: du's options.
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
+
+use crate::exclude::Exclude;
+use crate::format::Format;
+use crate::lines::Style;
+use crate::walk::Rules;
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki-du -sh /usr                 how much /usr takes, in a unit that fits
+  kumiki-du -h -d 1 ~                the same for each directory in the home
+  kumiki-du -xsc /var /opt           two totals and their sum, mounts left out
+  kumiki-du -a --exclude='*.o' .     every file but object files
+  kumiki-du -0 . | sort -zn          names with line feeds survive
+
+The lines are those of GNU du of coreutils 9.1, directories after what is in
+them. They are printed when an operand has been gone through, not before. Which
+name of a file with several hard links counts can differ in a directory of more
+than 10,000 entries, which GNU du reorders.
+
+Sizes are rounded up. Without an option they are in the block size of
+DU_BLOCK_SIZE, BLOCK_SIZE or BLOCKSIZE, or else 1024 bytes (512 if
+POSIXLY_CORRECT is set).
+
+Exit status: 0 if everything was counted, 1 if something could not be read,
+which is said on stderr, 2 if the command line is wrong or the output cannot be
+written.";
+
+/// Disk usage of files and, recursively, of directories: what du says, with the
+/// system calls made in parallel
+#[derive(Debug, Parser)]
+#[command(name = "kumiki-du", version, after_help = EXAMPLES, args_override_self = true)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct Cli {
+    /// What to count; the working directory if nothing is given
+    #[arg(value_name = "FILE")]
+    files: Vec<OsString>,
+
+    /// End each line with a NUL, not a line feed
+    #[arg(short = '0', long)]
+    null: bool,
+    /// A line for every file, not just for directories
+    #[arg(short, long)]
+    all: bool,
+    /// How long files are, not what they take on the disk
+    #[arg(long)]
+    apparent_size: bool,
+    /// Units of SIZE bytes: 512, K, 4K, MiB, MB, …
+    #[arg(short = 'B', long, value_name = "SIZE", value_parser = Format::parse)]
+    block_size: Option<Format>,
+    /// The same as --apparent-size --block-size=1
+    #[arg(short, long)]
+    bytes: bool,
+    /// A grand total at the end
+    #[arg(short = 'c', long)]
+    total: bool,
+    /// Follow symbolic links that are operands
+    #[arg(short = 'D', short_alias = 'H', long, overrides_with_all = ["dereference", "no_dereference"])]
+    dereference_args: bool,
+    /// Lines only down to N levels below an operand
+    #[arg(short = 'd', long, value_name = "N")]
+    max_depth: Option<u32>,
+    /// Sizes with a letter, powers of 1024: 1.1K 234M 2.0G
+    #[arg(short = 'h', long)]
+    human_readable: bool,
+    /// Sizes with a letter, powers of 1000
+    #[arg(long)]
+    si: bool,
+    /// The same as --block-size=1K
+    #[arg(short)]
+    k: bool,
+    /// Follow all symbolic links
+    #[arg(short = 'L', long, overrides_with_all = ["dereference_args", "no_dereference"])]
+    dereference: bool,
+    /// Count a file as often as it has names here
+    #[arg(short = 'l', long)]
+    count_links: bool,
+    /// The same as --block-size=1M
+    #[arg(short)]
+    m: bool,
+    /// Follow no symbolic links (the default)
+    #[arg(short = 'P', long, overrides_with_all = ["dereference", "dereference_args"])]
+    no_dereference: bool,
+    /// Directories without their subdirectories
+    #[arg(short = 'S', long)]
+    separate_dirs: bool,
+    /// Only one line for each operand
+    #[arg(short, long)]
+    summarize: bool,
+    /// Leave out what is on other file systems
+    #[arg(short = 'x', long)]
+    one_file_system: bool,
+    /// Leave out what matches a shell pattern
+    #[arg(long, value_name = "PATTERN", action = ArgAction::Append)]
+    exclude: Vec<OsString>,
+    /// Leave out what matches a pattern in FILE, one a line
+    #[arg(short = 'X', long, value_name = "FILE", action = ArgAction::Append)]
+    exclude_from: Vec<PathBuf>,
+
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+    /// Print version
+    #[arg(long, action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+/// What to do.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) operands: Vec<CString>,
+    pub(crate) rules: Rules,
+    pub(crate) style: Style,
+    pub(crate) grand_total: bool,
+}
+
+/// Reads the command line; ends the program if that is wrong, or asks for help.
+pub(crate) fn task() -> Result<Task> {
+    let mut command = Cli::command();
+    let matches = command.get_matches_mut();
+    let cli =
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
+    let conflict = |text: &str| Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
+    if cli.summarize && cli.all {
+        conflict(
+            "--summarize prints one line for each operand, --all one for each file: give one of them",
+        );
+    }
+    if cli.summarize && cli.max_depth.is_some_and(|deepest| deepest > 0) {
+        conflict("--summarize means --max-depth=0: leave one of them out");
+    }
+    cli.task(&matches)
+}
+
+impl Cli {
+    fn task(self, matches: &ArgMatches) -> Result<Task> {
+        let format = self.format(matches);
+        let deepest = if self.summarize { 0 } else { self.max_depth.unwrap_or(u32::MAX) };
+        let patterns = self.patterns()?;
+        let rules = Rules {
+            apparent: self.apparent_size || self.bytes,
+            count_links: self.count_links,
+            once: self.files.len() > 1 || self.dereference,
+            one_file_system: self.one_file_system,
+            follow: self.dereference,
+            follow_operands: self.dereference_args,
+            exclude: Exclude::new(&patterns, utf8_locale())?,
+            files_to_depth: self.all.then_some(deepest),
+        };
+        let end = if self.null { 0 } else { b'\n' };
+        let style = Style { format, deepest, separate: self.separate_dirs, end };
+        let files = if self.files.is_empty() { vec![".".into()] } else { self.files };
+        Ok(Task {
+            operands: files.into_iter().map(operand).collect::<Result<_>>()?,
+            rules,
+            style,
+            grand_total: self.total,
+        })
+    }
+
+    /// The last option that says how to print sizes, or what the environment
+    /// says.
+    fn format(&self, matches: &ArgMatches) -> Format {
+        let given = |id: &str, format: Option<Format>| {
+            let typed = matches.value_source(id) == Some(ValueSource::CommandLine);
+            let last = matches.indices_of(id).filter(|_| typed).and_then(Iterator::last);
+            last.zip(format)
+        };
+        let candidates = [
+            given("block_size", self.block_size.clone()),
+            given("bytes", Some(Format::blocks(1))),
+            given("human_readable", Some(Format::Human { base: 1024 })),
+            given("si", Some(Format::Human { base: 1000 })),
+            given("k", Some(Format::blocks(1024))),
+            given("m", Some(Format::blocks(1024 * 1024))),
+        ];
+        let last = candidates.into_iter().flatten().max_by_key(|&(index, _)| index);
+        last.map_or_else(environment, |(_, format)| format)
+    }
+
+    fn patterns(&self) -> Result<Vec<Vec<u8>>> {
+        let mut patterns: Vec<_> = self.exclude.iter().map(|p| p.as_bytes().to_vec()).collect();
+        for file in &self.exclude_from {
+            let text = std::fs::read(file)
+                .with_context(|| format!("reading patterns to exclude from {}", file.display()))?;
+            let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+            let lines = lines.filter(|line| !line.is_empty());
+            patterns.extend(lines.map(<[u8]>::to_vec));
+        }
+        Ok(patterns)
+    }
+}
+
+/// The block size of the environment; what cannot be read there is passed over.
+fn environment() -> Format {
+    let named = ["DU_BLOCK_SIZE", "BLOCK_SIZE", "BLOCKSIZE"].into_iter().find_map(std::env::var_os);
+    let parsed = named.and_then(|text| Format::parse(text.to_str()?).ok());
+    parsed.unwrap_or_else(|| {
+        Format::blocks(if std::env::var_os("POSIXLY_CORRECT").is_some() { 512 } else { 1024 })
+    })
+}
+
+/// Whether this locale's characters are UTF-8, by the variables that set it.
+fn utf8_locale() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_string_lossy().to_ascii_lowercase();
+    locale.ends_with("utf-8") || locale.ends_with("utf8")
+}
+
+/// An operand as it is opened and printed: of several slashes at the end one
+/// is kept.
+fn operand(file: OsString) -> Result<CString> {
+    let mut bytes = file.into_vec();
+    if bytes.len() > 2 {
+        while bytes.ends_with(b"//") {
+            bytes.pop();
+        }
+    }
+    // Arguments cannot hold a NUL.
+    CString::new(bytes).context("a name with a NUL in it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Task {
+        let matches = Cli::command().get_matches_from(line.split(' '));
+        Cli::from_arg_matches(&matches).unwrap().task(&matches).unwrap()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_last_format_wins_and_bytes_stay_apparent() {
+        assert_eq!(parse("du -k -h -h").style.format, Format::Human { base: 1024 });
+        assert_eq!(parse("du -h -B 1M -k").style.format, Format::blocks(1024));
+        let task = parse("du -b -h");
+        assert_eq!(task.style.format, Format::Human { base: 1024 });
+        assert!(task.rules.apparent);
+        assert!(parse("du -L -P a").rules.files_to_depth.is_none());
+        assert!(!parse("du -L -P a").rules.follow);
+        assert!(parse("du -P -L a").rules.once);
+    }
+
+    #[test]
+    fn slashes_at_the_end() {
+        for (given, kept) in [("a", "a"), ("a/", "a/"), ("a//", "a/"), ("//", "//"), ("///", "/")] {
+            assert_eq!(operand(given.into()).unwrap().to_str().unwrap(), kept, "{given}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The system calls of a walk, in batches of one kind.
+//!
+//! Calls of one batch are independent of each other and may be made in any
+//! order; results come in the batch's order.
+
+use std::ffi::CStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use kumiki_sys::directory::getdents64;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxAttributes, StatxFlags, makedev};
+use rustix::io::Errno;
+
+/// Asks for what is known of a name.
+#[derive(Clone, Copy)]
+pub(crate) struct Stat<'a> {
+    pub(crate) directory: BorrowedFd<'a>,
+    pub(crate) name: &'a CStr,
+    /// Of what a symbolic link leads to, instead of the link.
+    pub(crate) follow: bool,
+}
+
+/// Asks for a directory to read.
+#[derive(Clone, Copy)]
+pub(crate) struct Open<'a> {
+    pub(crate) directory: BorrowedFd<'a>,
+    pub(crate) name: &'a CStr,
+    /// Through a symbolic link, too.
+    pub(crate) follow: bool,
+}
+
+/// Asks for the next entries of a directory.
+pub(crate) struct Read<'a> {
+    pub(crate) directory: BorrowedFd<'a>,
+    pub(crate) buffer: &'a mut [u8],
+}
+
+/// What is known of a file of any kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub(crate) kind: FileType,
+    pub(crate) links: u32,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// Units of 512 bytes.
+    pub(crate) blocks: u64,
+    pub(crate) size_bytes: u64,
+    /// Something is mounted here.
+    pub(crate) mount: bool,
+}
+
+/// Who makes the calls.
+pub(crate) trait Calls {
+    /// statx(2).
+    fn stat<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Stat<'a>>,
+        results: &mut Vec<Result<Meta, Errno>>,
+    );
+
+    /// openat(2).
+    fn open<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Open<'a>>,
+        results: &mut Vec<Result<OwnedFd, Errno>>,
+    );
+
+    /// getdents64(2); a result is the number of bytes filled, 0 at the end.
+    fn read<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Read<'a>>,
+        results: &mut Vec<Result<usize, Errno>>,
+    );
+
+    /// close(2) of all.
+    fn close(&mut self, batch: &mut Vec<OwnedFd>);
+}
+
+/// What a walk wants to know of a file.
+pub(crate) const WANTED: StatxFlags = StatxFlags::TYPE
+    .union(StatxFlags::NLINK)
+    .union(StatxFlags::INO)
+    .union(StatxFlags::BLOCKS)
+    .union(StatxFlags::SIZE);
+
+/// Like fstatat(2), looking at a name mounts nothing.
+pub(crate) fn stat_flags(follow: bool) -> AtFlags {
+    let nofollow = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    AtFlags::NO_AUTOMOUNT | nofollow
+}
+
+pub(crate) fn open_flags(follow: bool) -> OFlags {
+    let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOCTTY | nofollow
+}
+
+/// The calling thread makes one call after the other.
+pub(crate) struct Plain;
+
+impl Calls for Plain {
+    fn stat<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Stat<'a>>,
+        results: &mut Vec<Result<Meta, Errno>>,
+    ) {
+        results.extend(batch.map(|stat| {
+            let flags = stat_flags(stat.follow);
+            rustix::fs::statx(stat.directory, stat.name, flags, WANTED).map(|found| Meta {
+                kind: FileType::from_raw_mode(found.stx_mode.into()),
+                links: found.stx_nlink,
+                device: makedev(found.stx_dev_major, found.stx_dev_minor),
+                inode: found.stx_ino,
+                blocks: found.stx_blocks,
+                size_bytes: found.stx_size,
+                mount: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+            })
+        }));
+    }
+
+    fn open<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Open<'a>>,
+        results: &mut Vec<Result<OwnedFd, Errno>>,
+    ) {
+        results.extend(batch.map(|open| {
+            let flags = open_flags(open.follow);
+            rustix::fs::openat(open.directory, open.name, flags, Mode::empty())
+        }));
+    }
+
+    fn read<'a>(
+        &mut self,
+        batch: impl Iterator<Item = Read<'a>>,
+        results: &mut Vec<Result<usize, Errno>>,
+    ) {
+        results.extend(batch.map(|read| getdents64(read.directory, read.buffer)));
+    }
+
+    fn close(&mut self, batch: &mut Vec<OwnedFd>) {
+        batch.clear();
+    }
+}

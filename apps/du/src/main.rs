@@ -1,0 +1,71 @@
+//! Disk usage as du counts it, with the system calls made in parallel.
+//!
+//! A real program on top of `kumiki-parasc`: a walk over a directory tree is
+//! almost nothing but system calls, and most of them do not wait for each other.
+//! The walk gathers them in batches of one kind; who makes a batch's calls is
+//! behind one trait ([`calls`]).
+#![forbid(unsafe_code)]
+
+mod args;
+mod calls;
+mod descriptors;
+mod exclude;
+mod format;
+mod lines;
+mod links;
+mod talk;
+mod tree;
+mod walk;
+
+use std::ffi::CStr;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use args::Task;
+use calls::{Calls, Plain};
+use talk::{NAME, Talk};
+use walk::Walk;
+
+fn main() -> ExitCode {
+    let outcome = args::task().and_then(|task| run(&task, Plain));
+    match outcome {
+        Ok(faulty) => ExitCode::from(u8::from(faulty)),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{NAME}: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints what `task` asks for; returns whether anything could not be read.
+fn run(task: &Task, calls: impl Calls) -> Result<bool> {
+    let talk = Talk::new();
+    match print(task, calls, &talk) {
+        // Whoever read our output has had enough: `kumiki-du / | head`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        outcome => outcome.context("writing the output")?,
+    }
+    Ok(talk.faulty())
+}
+
+fn print(task: &Task, calls: impl Calls, talk: &Talk) -> io::Result<()> {
+    let mut walk = Walk::new(calls, &task.rules, talk);
+    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let mut total = 0u64;
+    for operand in &task.operands {
+        if let Some(tree) = walk.operand(operand) {
+            let bytes = talk.aside(|| {
+                let bytes = lines::print(&tree, &task.style, &mut out)?;
+                out.flush().map(|()| bytes)
+            })?;
+            total = total.saturating_add(bytes);
+        }
+    }
+    if task.grand_total {
+        let name: &CStr = c"total";
+        talk.aside(|| task.style.line(&mut out, total, name.to_bytes()))?;
+    }
+    talk.aside(|| out.flush())
+}

@@ -1,0 +1,89 @@
+//! What is said on stderr: faults, and how far the walk is.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use os_display::Quotable;
+use rustix::io::Errno;
+
+/// A walk that takes less time has nothing to tell.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the program's messages begin with.
+pub(crate) const NAME: &str = "kumiki-du";
+
+/// The voice of one run.
+#[derive(Debug)]
+pub(crate) struct Talk {
+    bar: ProgressBar,
+    started: std::time::Instant,
+    entries: Cell<u64>,
+    bytes: Cell<u64>,
+    faulty: Cell<bool>,
+}
+
+impl Talk {
+    /// Shows how far it is if stderr is a terminal.
+    pub(crate) fn new() -> Self {
+        // Draws to stderr, and nothing where that is no terminal.
+        let bar = ProgressBar::new_spinner();
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+            bar.set_style(style);
+        }
+        Talk {
+            bar,
+            started: std::time::Instant::now(),
+            entries: Cell::new(0),
+            bytes: Cell::new(0),
+            faulty: Cell::new(false),
+        }
+    }
+
+    /// Says that something could not be done with `path`.
+    pub(crate) fn cannot(&self, verb: &str, path: &[u8], error: Errno) {
+        self.faulty.set(true);
+        let path = OsStr::from_bytes(path).quote();
+        let reason = std::io::Error::from(error).to_string();
+        let reason = reason.split(" (os error").next().unwrap_or_default();
+        // Where nobody listens the walk goes on.
+        self.bar.suspend(|| {
+            let _ = writeln!(std::io::stderr(), "{NAME}: cannot {verb} {path}: {reason}");
+        });
+    }
+
+    /// Whether anything could not be done.
+    pub(crate) fn faulty(&self) -> bool {
+        self.faulty.get()
+    }
+
+    /// Another entry has been counted.
+    #[inline]
+    pub(crate) fn count(&self, bytes: u64) {
+        self.entries.set(self.entries.get() + 1);
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
+    }
+
+    /// Shows how far it is; cheap enough for once a batch.
+    pub(crate) fn progress(&self) {
+        if !self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
+            let (entries, bytes) = (HumanCount(self.entries.get()), HumanBytes(self.bytes.get()));
+            self.bar.set_message(format!("{entries} entries, {bytes}"));
+            self.bar.tick();
+        }
+    }
+
+    /// Lets something else be written to the terminal.
+    pub(crate) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+        self.bar.suspend(write)
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,255 @@
+//! What a walk keeps of one operand: its directories, and files that get a line.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
+
+/// Number of the operand's own directory.
+pub(crate) const ROOT: u32 = 0;
+
+/// A directory. Parents have lower numbers than their children.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// Itself for the root.
+    pub(crate) parent: u32,
+    /// Which entry of its parent it is, as the kernel gives them.
+    pub(crate) position: u32,
+    /// 0 for the root.
+    pub(crate) depth: u32,
+    name: Name,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// Something is mounted on it.
+    pub(crate) mount: bool,
+    /// Its name may be a symbolic link.
+    pub(crate) follow: bool,
+    /// Not counted after all: seen before, or its own ancestor.
+    pub(crate) dropped: bool,
+    /// What the directory itself takes.
+    pub(crate) own_bytes: u64,
+    /// What its entries take that are not directories.
+    pub(crate) files_bytes: u64,
+    /// Entries seen so far.
+    pub(crate) entries: u32,
+    /// Subdirectories that have still to be opened, through this descriptor.
+    pub(crate) waiting: u32,
+    pub(crate) descriptor: Option<OwnedFd>,
+}
+
+/// A file, or anything but a directory, that gets a line of its own.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) directory: u32,
+    pub(crate) position: u32,
+    name: Name,
+    pub(crate) bytes: u64,
+    /// Counted at another of its names.
+    pub(crate) dropped: bool,
+}
+
+/// Where a name stands among the names.
+#[derive(Clone, Copy, Debug)]
+struct Name {
+    start: usize,
+    /// With the NUL.
+    length: u32,
+}
+
+/// One operand.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The operand as it is printed.
+    pub(crate) operand: CString,
+    /// By number; empty if the operand is no directory.
+    pub(crate) directories: Vec<Directory>,
+    /// In the order in which they were found.
+    pub(crate) files: Vec<File>,
+    /// Directories to open, the next one last.
+    pub(crate) pending: Vec<u32>,
+    /// Every name, with its NUL.
+    names: Vec<u8>,
+    /// What the operand takes if it is no directory.
+    pub(crate) alone_bytes: u64,
+}
+
+impl Tree {
+    pub(crate) fn new(operand: &CStr) -> Self {
+        Tree {
+            operand: operand.to_owned(),
+            directories: Vec::new(),
+            files: Vec::new(),
+            pending: Vec::new(),
+            names: Vec::new(),
+            alone_bytes: 0,
+        }
+    }
+
+    fn keep(&mut self, name: &CStr) -> Name {
+        let bytes = name.to_bytes_with_nul();
+        let start = self.names.len();
+        self.names.extend_from_slice(bytes);
+        Name { start, length: bytes.len() as u32 }
+    }
+
+    fn kept(&self, name: Name) -> &CStr {
+        let bytes = &self.names[name.start..name.start + name.length as usize];
+        CStr::from_bytes_with_nul(bytes).unwrap_or_default()
+    }
+
+    /// Adds a directory that waits to be opened: the next entry of `parent`,
+    /// or the root.
+    pub(crate) fn add(&mut self, parent: Option<u32>, name: &CStr, meta: &Found) {
+        let number = self.directories.len() as u32;
+        let name = self.keep(name);
+        let depth = match parent {
+            None => 0,
+            Some(parent) => {
+                let parent = &mut self.directories[parent as usize];
+                parent.waiting += 1;
+                parent.depth + 1
+            }
+        };
+        self.directories.push(Directory {
+            parent: parent.unwrap_or(number),
+            position: meta.position,
+            depth,
+            name,
+            device: meta.device,
+            inode: meta.inode,
+            mount: meta.mount,
+            follow: meta.follow,
+            dropped: false,
+            own_bytes: meta.bytes,
+            files_bytes: 0,
+            entries: 0,
+            waiting: 0,
+            descriptor: None,
+        });
+        self.pending.push(number);
+    }
+
+    /// Adds a line for a file.
+    pub(crate) fn add_file(&mut self, directory: u32, position: u32, name: &CStr, bytes: u64) {
+        let name = self.keep(name);
+        self.files.push(File { directory, position, name, bytes, dropped: false });
+    }
+
+    pub(crate) fn directory(&self, number: u32) -> &Directory {
+        &self.directories[number as usize]
+    }
+
+    pub(crate) fn directory_mut(&mut self, number: u32) -> &mut Directory {
+        &mut self.directories[number as usize]
+    }
+
+    /// The name to open directory `number` by, relative to its parent.
+    pub(crate) fn name(&self, number: u32) -> &CStr {
+        self.kept(self.directory(number).name)
+    }
+
+    pub(crate) fn file_name(&self, file: &File) -> &CStr {
+        self.kept(file.name)
+    }
+
+    /// The ancestors of directory `number`, its parent first.
+    pub(crate) fn ancestors(&self, number: u32) -> impl Iterator<Item = u32> {
+        let parent = |of: u32| (of != ROOT).then(|| self.directory(of).parent);
+        std::iter::successors(parent(number), move |&above| parent(above))
+    }
+
+    /// The path of directory `number`, as it is printed.
+    pub(crate) fn path(&self, number: u32) -> Vec<u8> {
+        let mut line: Vec<_> = self.ancestors(number).collect();
+        line.reverse();
+        line.push(number);
+        let mut path = Vec::new();
+        line.into_iter().for_each(|number| join(&mut path, self.name(number).to_bytes()));
+        path
+    }
+
+    /// The path of an entry of directory `number`.
+    pub(crate) fn path_of_entry(&self, number: u32, name: &CStr) -> Vec<u8> {
+        let mut path = self.path(number);
+        join(&mut path, name.to_bytes());
+        path
+    }
+
+    /// Whether an entry comes before another one if every directory is gone
+    /// through where its parent names it, as `du` goes. Each is a directory and
+    /// a position in it.
+    pub(crate) fn before(&self, a: (u32, u32), b: (u32, u32)) -> bool {
+        let up = |(directory, _)| {
+            let above: &Directory = self.directory(directory);
+            (above.parent, above.position)
+        };
+        let (mut a, mut b) = (a, b);
+        while a.0 != b.0 {
+            let (a_depth, b_depth) = (self.directory(a.0).depth, self.directory(b.0).depth);
+            if a_depth >= b_depth {
+                a = up(a);
+            }
+            if b_depth >= a_depth {
+                b = up(b);
+            }
+        }
+        a.1 < b.1
+    }
+}
+
+/// What a walk found of a directory before opening it.
+pub(crate) struct Found {
+    pub(crate) position: u32,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) mount: bool,
+    pub(crate) follow: bool,
+    pub(crate) bytes: u64,
+}
+
+/// Appends a component to a path.
+pub(crate) fn join(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(position: u32) -> Found {
+        Found { position, device: 1, inode: 1, mount: false, follow: false, bytes: 0 }
+    }
+
+    /// `r/` with `a/` at 0 and `b/` at 2, `r/a/c/` at 5.
+    fn tree() -> Tree {
+        let mut tree = Tree::new(c"r");
+        tree.add(None, c"r", &found(0));
+        tree.add(Some(0), c"a", &found(0));
+        tree.add(Some(0), c"b", &found(2));
+        tree.add(Some(1), c"c", &found(5));
+        tree
+    }
+
+    #[test]
+    fn paths() {
+        let tree = tree();
+        assert_eq!(tree.path(ROOT), b"r");
+        assert_eq!(tree.path(3), b"r/a/c");
+        assert_eq!(tree.path_of_entry(2, c"x"), b"r/b/x");
+        let mut slash = Tree::new(c"/");
+        slash.add(None, c"/", &found(0));
+        assert_eq!(slash.path_of_entry(ROOT, c"x"), b"/x");
+    }
+
+    #[test]
+    fn order_of_entries() {
+        let tree = tree();
+        let sorted = [(1, 3), (3, 0), (3, 1), (1, 6), (0, 1), (2, 0), (0, 3)];
+        for (i, &a) in sorted.iter().enumerate() {
+            for (j, &b) in sorted.iter().enumerate() {
+                assert_eq!(tree.before(a, b), i < j, "{a:?} {b:?}");
+            }
+        }
+    }
+}

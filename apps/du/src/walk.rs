@@ -1,0 +1,415 @@
+//! The walk: what an operand and everything below it takes.
+//!
+//! ```text
+//! pending ── open a batch ──> active ── read until each buffer is full or done
+//!    ^                          ^                        |
+//!    |                          └── not at the end ──────┤
+//!    └── directories found <── stat every name read <────┘
+//! ```
+//!
+//! The directories found last are opened first, as many at once as descriptors
+//! allow: wide enough for large batches, and still no more descriptors open than
+//! a walk in depth has, times the batch.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use kumiki_parasc::op::Entries;
+use rustix::fs::CWD;
+use rustix::io::Errno;
+
+use crate::calls::{Calls, Meta, Open, Read, Stat};
+use crate::descriptors::{Descriptors, above};
+use crate::exclude::Exclude;
+use crate::links::{Claim, Links};
+use crate::talk::Talk;
+use crate::tree::{Found, ROOT, Tree, join};
+
+/// Bytes of records read from a directory before its entries are looked at.
+const BUFFER_BYTES: usize = 32 * 1024;
+
+/// The longest record of getdents64(2): a name of 255 bytes.
+const LONGEST: usize = 280;
+
+/// Names looked at in one batch: their results stay in the nearer caches.
+const STATS: usize = 512;
+
+/// What to count.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    /// The file's length, not what it takes on the disk.
+    pub(crate) apparent: bool,
+    /// A file of several names each time.
+    pub(crate) count_links: bool,
+    /// Any file once only, also one with a single name: several operands or
+    /// symbolic links may lead to it.
+    pub(crate) once: bool,
+    pub(crate) one_file_system: bool,
+    /// Follow every symbolic link.
+    pub(crate) follow: bool,
+    /// Follow symbolic links that are operands.
+    pub(crate) follow_operands: bool,
+    pub(crate) exclude: Exclude,
+    /// Keep files down to this depth for lines of their own.
+    pub(crate) files_to_depth: Option<u32>,
+}
+
+/// A directory being read.
+struct Active {
+    directory: u32,
+    descriptor: OwnedFd,
+    buffer: Box<[u8]>,
+    filled: usize,
+    /// Everything has been read.
+    done: bool,
+}
+
+impl Active {
+    /// Whether the buffer takes another record, whatever its name.
+    fn has_room(&self) -> bool {
+        !self.done && self.buffer.len() - self.filled >= LONGEST
+    }
+}
+
+/// Walks operands, one after the other.
+pub(crate) struct Walk<'a, C> {
+    calls: C,
+    rules: &'a Rules,
+    talk: &'a Talk,
+    links: Links,
+    descriptors: Descriptors,
+    operand: usize,
+    buffers: Vec<Box<[u8]>>,
+}
+
+impl<'a, C: Calls> Walk<'a, C> {
+    pub(crate) fn new(calls: C, rules: &'a Rules, talk: &'a Talk) -> Self {
+        let descriptors = Descriptors::new();
+        Walk {
+            calls,
+            rules,
+            talk,
+            links: Links::default(),
+            descriptors,
+            operand: 0,
+            buffers: Vec::new(),
+        }
+    }
+
+    /// What `operand` takes; `None` if it does not count: excluded, seen in an
+    /// earlier operand, or not to be found, which is said.
+    pub(crate) fn operand(&mut self, operand: &CStr) -> Option<Tree> {
+        if self.rules.exclude.matches(operand.to_bytes()) {
+            return None;
+        }
+        self.operand += 1;
+        let follow = self.rules.follow || self.rules.follow_operands;
+        let mut results = Vec::new();
+        self.calls.stat([Stat { directory: CWD, name: operand, follow }].into_iter(), &mut results);
+        let meta = match results.pop()? {
+            Ok(meta) => meta,
+            Err(error) => {
+                self.talk.cannot("access", operand.to_bytes(), error);
+                return None;
+            }
+        };
+        let mut tree = Tree::new(operand);
+        if meta.kind.is_dir() {
+            tree.add(None, operand, &Found { follow, ..self.found(&meta, 0) });
+            self.descend(&mut tree);
+            return (!tree.directory(ROOT).dropped).then_some(tree);
+        }
+        tree.alone_bytes = self.bytes(&meta);
+        let claim =
+            Claim { operand: self.operand, directory: ROOT, position: 0, line: None, bytes: 0 };
+        let seen =
+            self.may_recur(&meta) && self.links.claim(meta.device, meta.inode, claim).is_some();
+        (!seen).then_some(tree)
+    }
+
+    fn descend(&mut self, tree: &mut Tree) {
+        while !tree.pending.is_empty() {
+            let mut active = self.open_batch(tree);
+            let before = tree.pending.len();
+            while !active.is_empty() {
+                self.fill(tree, &mut active);
+                self.examine(tree, &active);
+                active = self.put_away(tree, active);
+                self.talk.progress();
+            }
+            // The first one found is the next one.
+            tree.pending[before..].reverse();
+        }
+        self.descriptors.make_room(tree, usize::MAX);
+    }
+
+    /// Opens the next directories.
+    fn open_batch(&mut self, tree: &mut Tree) -> Vec<Active> {
+        // Through symbolic links a directory can be met in several places, and
+        // the first one in order counts: so one after the other.
+        let most = if self.rules.follow { 1 } else { self.descriptors.batch() };
+        let mut batch = Vec::new();
+        while batch.len() < most
+            && let Some(number) = tree.pending.pop()
+        {
+            if self.admit(tree, number) {
+                batch.push(number);
+            } else {
+                tree.directory_mut(number).dropped = true;
+                self.opened_one(tree, number);
+            }
+        }
+        self.descriptors.make_room(tree, batch.len());
+        let mut postponed = Vec::new();
+        batch.retain(|&number| match self.descriptors.open_parent(tree, number) {
+            Ok(()) => true,
+            Err(error) if is_short(error) && self.descriptors.shrink() => {
+                postponed.push(number);
+                false
+            }
+            Err(error) => {
+                self.cannot_read(tree, number, error);
+                self.opened_one(tree, number);
+                false
+            }
+        });
+
+        let mut results = Vec::with_capacity(batch.len());
+        self.calls.open(
+            batch.iter().map(|&number| Open {
+                directory: above(tree, number),
+                name: tree.name(number),
+                follow: tree.directory(number).follow,
+            }),
+            &mut results,
+        );
+        // Some were opened, or fewer at once may be: the others get a second try.
+        let short = results.iter().any(|result| result.as_ref().is_err_and(|&e| is_short(e)));
+        let again = short && (self.descriptors.shrink() || results.iter().any(Result::is_ok));
+
+        let mut active = Vec::with_capacity(batch.len());
+        for (number, result) in batch.into_iter().zip(results) {
+            match result {
+                Ok(descriptor) => {
+                    let buffer = self.buffers.pop();
+                    let buffer = buffer.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
+                    let directory = number;
+                    active.push(Active { directory, descriptor, buffer, filled: 0, done: false });
+                }
+                Err(error) if again && is_short(error) => {
+                    postponed.push(number);
+                    continue;
+                }
+                Err(error) => self.cannot_read(tree, number, error),
+            }
+            self.opened_one(tree, number);
+        }
+        tree.pending.extend(postponed.into_iter().rev());
+        active
+    }
+
+    /// Whether a directory counts: not seen before, nor its own ancestor.
+    fn admit(&mut self, tree: &Tree, number: u32) -> bool {
+        let found = tree.directory(number);
+        let (device, inode) = (found.device, found.inode);
+        let same = |above| {
+            let above = tree.directory(above);
+            (above.device, above.inode) == (device, inode)
+        };
+        // A postponed one is admitted twice.
+        let claim = Claim {
+            operand: self.operand,
+            directory: number,
+            position: 0,
+            line: None,
+            bytes: found.own_bytes,
+        };
+        if self.rules.once
+            && !self.rules.count_links
+            && let Some(held) = self.links.claim(device, inode, claim)
+            && (held.operand, held.directory) != (self.operand, number)
+        {
+            return false;
+        }
+        // Only a mount or a symbolic link leads into an ancestor.
+        let may_loop = found.mount || self.rules.follow;
+        !(may_loop && tree.ancestors(number).any(same))
+    }
+
+    fn cannot_read(&self, tree: &Tree, number: u32, error: Errno) {
+        self.talk.cannot("read directory", &tree.path(number), error);
+    }
+
+    /// Directory `number` needs its parent no longer.
+    fn opened_one(&mut self, tree: &mut Tree, number: u32) {
+        if number != ROOT {
+            let parent = tree.directory(number).parent;
+            let above = tree.directory_mut(parent);
+            above.waiting -= 1;
+            if above.waiting == 0 {
+                // Dropping closes it.
+                self.descriptors.release(tree, parent);
+            }
+        }
+    }
+
+    /// Reads until each directory's buffer is full or the directory at its end.
+    fn fill(&mut self, tree: &Tree, active: &mut [Active]) {
+        active.iter_mut().for_each(|reading| reading.filled = 0);
+        let mut results = Vec::with_capacity(active.len());
+        while active.iter().any(Active::has_room) {
+            let wanting = active.iter_mut().filter(|reading| reading.has_room());
+            self.calls.read(
+                wanting.map(|reading| Read {
+                    directory: reading.descriptor.as_fd(),
+                    buffer: &mut reading.buffer[reading.filled..],
+                }),
+                &mut results,
+            );
+            let wanting = active.iter_mut().filter(|reading| reading.has_room());
+            for (reading, result) in wanting.zip(results.drain(..)) {
+                match result {
+                    Ok(filled) => {
+                        reading.filled += filled;
+                        reading.done = filled == 0;
+                    }
+                    Err(error) => {
+                        reading.done = true;
+                        // A directory that has been removed is at its end.
+                        if error != Errno::NOENT {
+                            self.cannot_read(tree, reading.directory, error);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks at every name that has been read.
+    fn examine(&mut self, tree: &mut Tree, active: &[Active]) {
+        let rules = self.rules;
+        let read = active
+            .iter()
+            .map(|reading| (reading, rules.exclude.prefix(|| tree.path(reading.directory))));
+        let read: Vec<_> = read.collect();
+        let mut entries = read.iter().flat_map(|(reading, prefix)| {
+            let names = Entries::new(&reading.buffer[..reading.filled]).map(|entry| entry.name);
+            let names = names.filter(|name| !matches!(name.to_bytes(), b"." | b".."));
+            let excluded = move |name: &CStr| {
+                prefix.as_ref().is_some_and(|prefix| {
+                    let mut path = prefix.clone();
+                    join(&mut path, name.to_bytes());
+                    rules.exclude.matches(&path)
+                })
+            };
+            names.filter(move |name| !excluded(name)).map(move |name| (*reading, name))
+        });
+        let mut chunk = Vec::with_capacity(STATS);
+        let mut results = Vec::with_capacity(STATS);
+        loop {
+            chunk.clear();
+            chunk.extend(entries.by_ref().take(STATS));
+            if chunk.is_empty() {
+                break;
+            }
+            self.calls.stat(
+                chunk.iter().map(|&(reading, name)| Stat {
+                    directory: reading.descriptor.as_fd(),
+                    name,
+                    follow: rules.follow,
+                }),
+                &mut results,
+            );
+            for (&(Active { directory, .. }, name), result) in chunk.iter().zip(results.drain(..)) {
+                let directory = *directory;
+                match result {
+                    Ok(meta) => self.account(tree, directory, name, &meta),
+                    Err(error) => {
+                        self.talk.cannot("access", &tree.path_of_entry(directory, name), error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts one entry.
+    fn account(&mut self, tree: &mut Tree, directory: u32, name: &CStr, meta: &Meta) {
+        let device = tree.directory(ROOT).device;
+        if self.rules.one_file_system && meta.device != device {
+            return;
+        }
+        let bytes = self.bytes(meta);
+        let holder = tree.directory_mut(directory);
+        let position = holder.entries;
+        holder.entries += 1;
+        self.talk.count(bytes);
+        if meta.kind.is_dir() {
+            tree.add(Some(directory), name, &self.found(meta, position));
+            return;
+        }
+        let depth = holder.depth + 1;
+        let listed = self.rules.files_to_depth.is_some_and(|deepest| depth <= deepest);
+        let line = listed.then_some(tree.files.len() as u32);
+        let claim = Claim { operand: self.operand, directory, position, line, bytes };
+        if self.may_recur(meta) && !self.claim(tree, claim, meta) {
+            return;
+        }
+        tree.directory_mut(directory).files_bytes += bytes;
+        if listed {
+            tree.add_file(directory, position, name, bytes);
+        }
+    }
+
+    /// Claims a file that may be found again; `false` if it counts elsewhere.
+    /// What was counted where a later name stands is taken back.
+    fn claim(&mut self, tree: &mut Tree, claim: Claim, meta: &Meta) -> bool {
+        let Some(held) = self.links.claim(meta.device, meta.inode, claim) else { return true };
+        let earlier = held.operand == claim.operand
+            && tree.before((claim.directory, claim.position), (held.directory, held.position));
+        if earlier {
+            tree.directory_mut(held.directory).files_bytes -= held.bytes;
+            if let Some(line) = held.line {
+                tree.files[line as usize].dropped = true;
+            }
+            *held = claim;
+        }
+        earlier
+    }
+
+    /// Closes directories that have been read and have nothing below; returns
+    /// those that have not been read to the end.
+    fn put_away(&mut self, tree: &mut Tree, active: Vec<Active>) -> Vec<Active> {
+        let (done, unread): (Vec<_>, Vec<_>) = active.into_iter().partition(|reading| reading.done);
+        let mut finished = Vec::with_capacity(done.len());
+        for Active { directory, descriptor, buffer, .. } in done {
+            if tree.directory(directory).waiting == 0 {
+                finished.push(descriptor);
+            } else {
+                self.descriptors.keep(tree, directory, descriptor);
+            }
+            self.buffers.push(buffer);
+        }
+        self.calls.close(&mut finished);
+        unread
+    }
+
+    /// Whether a file could be met a second time.
+    fn may_recur(&self, meta: &Meta) -> bool {
+        !self.rules.count_links && (self.rules.once || meta.links > 1)
+    }
+
+    fn bytes(&self, meta: &Meta) -> u64 {
+        if self.rules.apparent { meta.size_bytes } else { meta.blocks.saturating_mul(512) }
+    }
+
+    fn found(&self, meta: &Meta, position: u32) -> Found {
+        let Meta { device, inode, mount, .. } = *meta;
+        let follow = self.rules.follow;
+        Found { position, device, inode, mount, follow, bytes: self.bytes(meta) }
+    }
+}
+
+/// Whether there are too few descriptors, here or in the whole system.
+fn is_short(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE)
+}

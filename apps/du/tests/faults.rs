@@ -1,0 +1,237 @@
+//! What can go wrong on the way.
+
+mod common;
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{OURS, Scene, gnu_du, said};
+use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+/// A user without rights.
+const NOBODY: u32 = 65534;
+
+/// Makes `depth` directories one in the other below `name`, each beside a file
+/// and an empty directory. Only names of one component are given to the kernel.
+fn deep(scene: &Scene, name: &str, depth: usize, component: &str) {
+    scene.folder(name);
+    let open = |at: &OwnedFd, name: &str| {
+        openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()
+    };
+    let mut at = openat(CWD, scene.path(name), OFlags::RDONLY, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        mkdirat(&at, "beside", Mode::RWXU).unwrap();
+        mkdirat(&at, component, Mode::RWXU).unwrap();
+        let file = OFlags::CREATE | OFlags::WRONLY;
+        let file = openat(&at, "file", file, Mode::RUSR | Mode::WUSR).unwrap();
+        rustix::io::write(&file, &[b'x'; 100]).unwrap();
+        at = open(&at, component);
+    }
+}
+
+/// A command that may have so many descriptors.
+fn limited(scene: &Scene, descriptors: u32, program: &str) -> Command {
+    let mut command = scene.command("sh");
+    command.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), program]);
+    command
+}
+
+#[test]
+fn deeper_than_a_path_may_be_long() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = Scene::new();
+    let component = "c".repeat(100);
+    deep(&scene, "deep", 120, &component);
+    scene.same(&["deep"]);
+    scene.same(&["-a", "deep"]);
+    scene.same(&["-sc", "deep", "."]);
+    // GNU du gives up on long paths with -L. Here is neither link nor loop.
+    let lines = |options| scene.command(OURS).args([options, "deep"]).output().unwrap();
+    let (physical, logical) = (lines("-a"), lines("-aL"));
+    assert_eq!(said(&logical), "");
+    assert!(physical.stdout == logical.stdout);
+}
+
+#[test]
+fn few_descriptors_are_enough() {
+    let scene = Scene::new();
+    deep(&scene, "deep", 200, "d");
+    for wide in 0..60 {
+        scene.folder(format!("wide/{wide}/x/y")).folder(format!("wide/{wide}/z"));
+        scene.file(format!("wide/{wide}/x/file"), 10);
+    }
+    let expected = scene.command(OURS).args(["-a", "."]).output().unwrap();
+    assert!(expected.status.success());
+    for descriptors in [6, 7, 10, 20, 40, 100] {
+        let output = limited(&scene, descriptors, OURS).args(["-a", "."]).output().unwrap();
+        assert_eq!(said(&output), "", "{descriptors}");
+        assert!(output.status.success());
+        assert!(output.stdout == expected.stdout, "{descriptors} descriptors, other lines");
+    }
+}
+
+#[test]
+fn descriptors_taken_by_others() {
+    let scene = Scene::new();
+    deep(&scene, "deep", 50, "d");
+    let expected = scene.command(OURS).args(["-a", "."]).output().unwrap();
+    // The program inherits forty that it knows nothing of.
+    let opens: String = (10..50).map(|n| format!("exec {n}</dev/null; ")).collect();
+    let output = scene
+        .command("bash")
+        .args(["-c", &format!("{opens} ulimit -n 55 && exec \"$0\" -a ."), OURS])
+        .output()
+        .unwrap();
+    assert_eq!(said(&output), "");
+    assert!(output.status.success() && output.stdout == expected.stdout);
+}
+
+#[test]
+fn unreadable_directories_count_themselves() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.folder("open/shut/inside").folder("open/unlisted/inside").folder("open/unentered/inside");
+    scene.file("open/file", 5000).file("open/shut/file", 5000).file("open/unentered/file", 5000);
+    // Somebody else must be able to run it wherever it was built.
+    fs::copy(OURS, scene.path("ours")).unwrap();
+    for (name, mode) in [("shut", 0o0), ("unlisted", 0o311), ("unentered", 0o644)] {
+        let path = scene.path("open").join(name);
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    let root = rustix::process::geteuid().is_root();
+    let run = |program: &str, args: &[&str]| {
+        let mut command = scene.command(program);
+        if root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.args(args).output()
+    };
+    let ours = scene.path("ours");
+    let ours = ours.to_str().unwrap();
+    if let Err(error) = run(ours, &["--version"]) {
+        eprintln!("skipped: no program can be run without rights: {error}");
+        return;
+    }
+    for args in [&["open"][..], &["-a", "open"], &["-s", "open"], &["-sc", "open/shut", "open"]] {
+        let (theirs, ours) = (run("du", args).unwrap(), run(ours, args).unwrap());
+        assert_eq!(ours.status.code(), Some(1));
+        let sorted = |text: &[u8]| {
+            let mut lines: Vec<_> = String::from_utf8_lossy(text)
+                .lines()
+                .map(|l| l.replace("kumiki-du", "du"))
+                .collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(&ours.stdout), sorted(&theirs.stdout), "{args:?}");
+        assert_eq!(sorted(&ours.stderr), sorted(&theirs.stderr), "{args:?}");
+        assert!(said(&ours).contains("cannot read directory 'open/shut': Permission denied"));
+    }
+    for name in ["shut", "unlisted", "unentered"] {
+        let path = scene.path("open").join(name);
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn a_missing_operand_does_not_end_it() {
+    let scene = Scene::new();
+    scene.folder("a").file("b\nc", 10);
+    let output = scene.command(OURS).args(["missing", "a", "no\nname"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.ends_with(b"\ta\n"));
+    // A control character reaches no terminal.
+    assert_eq!(
+        said(&output),
+        "kumiki-du: cannot access 'missing': No such file or directory\n\
+         kumiki-du: cannot access $'no\\nname': No such file or directory\n"
+    );
+}
+
+#[test]
+fn files_come_and_go_meanwhile() {
+    let scene = Scene::new();
+    for number in 0..40 {
+        scene.folder(format!("stays/{number}")).file(format!("stays/{number}/f"), 100);
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for number in 0..40 {
+                    let folder = scene.path(format!("stays/{number}/goes/deeper"));
+                    let _ = fs::create_dir_all(&folder);
+                    let _ = fs::write(folder.join("file"), "x");
+                }
+                for number in 0..40 {
+                    let _ = fs::remove_dir_all(scene.path(format!("stays/{number}/goes")));
+                }
+            }
+        });
+        for _ in 0..30 {
+            let output = scene.command(OURS).args(["-a", "stays"]).output().unwrap();
+            let text = String::from_utf8(output.stdout.clone()).unwrap();
+            assert!((0..40).all(|n| text.contains(&format!("\tstays/{n}/f\n"))), "{text}");
+            for line in said(&output).lines() {
+                assert!(
+                    line.contains("/goes") && line.ends_with(": No such file or directory"),
+                    "{line}"
+                );
+            }
+            assert_eq!(output.status.code(), Some(i32::from(!output.stderr.is_empty())));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let scene = Scene::new();
+    // More lines than a pipe holds.
+    deep(&scene, "deep", 120, &"c".repeat(100));
+    let mut child = scene
+        .command(OURS)
+        .args(["-a", "deep"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(first.contains("\tdeep"), "{first}");
+    assert_eq!(said(&output), "");
+    assert!(output.status.success());
+}
+
+#[test]
+fn nobody_listens_to_the_errors() {
+    let scene = Scene::new();
+    scene.folder("a");
+    let (_, closed) = std::io::pipe().unwrap();
+    let output = scene.command(OURS).args(["missing", "a"]).stderr(closed).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.ends_with(b"\ta\n"));
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let scene = Scene::new();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = scene.command(OURS).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        said(&output).contains("writing the output: No space left on device"),
+        "{}",
+        said(&output)
+    );
+}

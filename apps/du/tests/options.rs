@@ -1,0 +1,154 @@
+//! Every option, against GNU du.
+
+mod common;
+
+use common::{OURS, Scene, counts_lengths_of_directories, gnu_du, said};
+
+/// A tree with a bit of everything.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.folder("a/b/c").folder("a/d").folder("e");
+    scene.file("a/one", 1).file("a/b/large", 300_000).file("a/b/c/mid", 5000).file("e/f", 70_000);
+    scene.hard_link("a/b/large", "a/d/again").hard_link("a/b/large", "e/more");
+    scene.hard_link("a/b/large", "a/0");
+    scene
+        .link("b", "a/link")
+        .link("../e/f", "a/file-link")
+        .link("a", "top")
+        .link("none", "dangling");
+    scene.file("a/.hidden", 10).file("-dash", 10).file("a/name.o", 9000);
+    scene
+}
+
+#[test]
+fn one_option_at_a_time() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = scene();
+    let each = "-a -s -c -ac -h -ah -k -m -l -al -S -aS -sS -x -ax -d0 -d1 -ad1 -ad2 --max-depth=3 -0 \
+                -a0 --si -ak -am -B1 -aB512 -BM -aBkB -aBKiB --block-size=4K \
+                --block-size=human-readable -P -aP -D -cSl -hk -kh --total --all";
+    scene.same::<&str>(&[]);
+    for option in each.split_whitespace() {
+        scene.same(&[option]);
+        scene.same(&["-B1", option, "a", "e", "a/b"]);
+        scene.same(&[option, "./-dash"]);
+        scene.same(&[option, "--", "-dash"]);
+    }
+}
+
+#[test]
+fn lengths_instead_of_blocks() {
+    if !gnu_du() || !counts_lengths_of_directories() {
+        return;
+    }
+    let scene = scene();
+    for options in ["-b", "-ab", "--apparent-size", "-abh", "-bcS", "-abl", "-bk", "--si -b"] {
+        scene.same(&options.split(' ').collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn operands() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = scene();
+    let each = "a; a/; a///; ./a; a/one; a a; a a/b; a/b a; a/b/large a/d/again; a/d e a; top; top/; \
+                dangling; missing a; a/link a; a/.. a; .; a/one a/one/";
+    for operands in each.split("; ") {
+        let operands: Vec<_> = operands.split(' ').collect();
+        for options in ["-a", "-ac", "-al", "-aD"] {
+            scene.same(&[&[options], &operands[..]].concat());
+        }
+    }
+    // The root's children have one slash.
+    scene.same(&["-xd1", "/dev/"]);
+}
+
+#[test]
+fn other_file_systems() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = Scene::new();
+    // Where others are mounted on every machine.
+    scene.same(&["-ax", "/dev"]);
+    scene.same(&["-a", "/dev"]);
+}
+
+#[test]
+fn patterns_from_files() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = scene();
+    std::fs::write(scene.path("patterns"), "*.o \n\n  \none\nb/c").unwrap();
+    std::fs::write(scene.path("more"), "e\n").unwrap();
+    scene.same(&["-a", "-X", "patterns", "--exclude-from=more", "--exclude", "link"]);
+}
+
+#[test]
+fn symbolic_links_followed() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.folder("a/b").folder("z").file("a/b/f", 9000).file("z/g", 20_000);
+    scene.link("..", "a/b/up").link("../z", "a/z").link("../z/g", "a/g").link("b", "a/c");
+    for options in ["-L", "-aL", "-aLl", "-aLc", "-aLS"] {
+        scene.same(&[options]);
+        scene.same(&[options, "a", "z"]);
+        scene.same(&[options, "a/c", "a"]);
+    }
+    scene.same(&["-aLP"]);
+    scene.same(&["-aPL"]);
+    // GNU du says the same without the reason.
+    scene.link("nowhere", "a/b/dangling").link("loop", "a/loop");
+    scene.same(&["-aL"]);
+}
+
+#[test]
+fn environment() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = scene();
+    for (variable, value) in [
+        ("DU_BLOCK_SIZE", "512"),
+        ("BLOCK_SIZE", "human-readable"),
+        ("BLOCKSIZE", "2K"),
+        ("DU_BLOCK_SIZE", "nonsense"),
+        ("POSIXLY_CORRECT", "1"),
+    ] {
+        scene.same_by(&["-a"], |command| {
+            command.env(variable, value);
+        });
+    }
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let scene = scene();
+    for (args, expected) in [
+        (&["-s", "-a"][..], "--summarize"),
+        (&["-s", "-d1"], "--max-depth"),
+        (&["-B", "nonsense"], "\"nonsense\""),
+        (&["-B0"], "above 0"),
+        (&["-d", "-1"], "-1"),
+        (&["-X", "missing"], "missing"),
+    ] {
+        let output = scene.command(OURS).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(said(&output).contains(expected), "{}", said(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let output = Scene::new().command(OURS).arg("--help").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("kumiki-du -sh /usr"), "{text}");
+}
