@@ -105,6 +105,9 @@ pub(crate) struct Cli {
     /// Leave out what matches a pattern in FILE, one a line
     #[arg(short = 'X', long, value_name = "FILE", action = ArgAction::Append)]
     exclude_from: Vec<PathBuf>,
+    /// Make one system call after the other, without other threads
+    #[arg(long)]
+    plain: bool,
 
     /// Print help
     #[arg(long, action = ArgAction::Help)]
@@ -121,6 +124,7 @@ pub(crate) struct Task {
     pub(crate) rules: Rules,
     pub(crate) style: Style,
     pub(crate) grand_total: bool,
+    pub(crate) plain: bool,
 }
 
 /// Reads the command line; ends the program if that is wrong, or asks for help.
@@ -164,6 +168,7 @@ impl Cli {
             rules,
             style,
             grand_total: self.total,
+            plain: self.plain,
         })
     }
 

@@ -3,12 +3,17 @@
 //! Calls of one batch are independent of each other and may be made in any
 //! order; results come in the batch's order.
 
+mod parallel;
+mod plain;
+
 use std::ffi::CStr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use kumiki_sys::directory::getdents64;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxAttributes, StatxFlags, makedev};
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags};
 use rustix::io::Errno;
+
+pub(crate) use parallel::Parallel;
+pub(crate) use plain::Plain;
 
 /// Asks for what is known of a name.
 #[derive(Clone, Copy)]
@@ -76,66 +81,19 @@ pub(crate) trait Calls {
 }
 
 /// What a walk wants to know of a file.
-pub(crate) const WANTED: StatxFlags = StatxFlags::TYPE
+const WANTED: StatxFlags = StatxFlags::TYPE
     .union(StatxFlags::NLINK)
     .union(StatxFlags::INO)
     .union(StatxFlags::BLOCKS)
     .union(StatxFlags::SIZE);
 
 /// Like fstatat(2), looking at a name mounts nothing.
-pub(crate) fn stat_flags(follow: bool) -> AtFlags {
+fn stat_flags(follow: bool) -> AtFlags {
     let nofollow = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     AtFlags::NO_AUTOMOUNT | nofollow
 }
 
-pub(crate) fn open_flags(follow: bool) -> OFlags {
+fn open_flags(follow: bool) -> OFlags {
     let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOCTTY | nofollow
-}
-
-/// The calling thread makes one call after the other.
-pub(crate) struct Plain;
-
-impl Calls for Plain {
-    fn stat<'a>(
-        &mut self,
-        batch: impl Iterator<Item = Stat<'a>>,
-        results: &mut Vec<Result<Meta, Errno>>,
-    ) {
-        results.extend(batch.map(|stat| {
-            let flags = stat_flags(stat.follow);
-            rustix::fs::statx(stat.directory, stat.name, flags, WANTED).map(|found| Meta {
-                kind: FileType::from_raw_mode(found.stx_mode.into()),
-                links: found.stx_nlink,
-                device: makedev(found.stx_dev_major, found.stx_dev_minor),
-                inode: found.stx_ino,
-                blocks: found.stx_blocks,
-                size_bytes: found.stx_size,
-                mount: found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
-            })
-        }));
-    }
-
-    fn open<'a>(
-        &mut self,
-        batch: impl Iterator<Item = Open<'a>>,
-        results: &mut Vec<Result<OwnedFd, Errno>>,
-    ) {
-        results.extend(batch.map(|open| {
-            let flags = open_flags(open.follow);
-            rustix::fs::openat(open.directory, open.name, flags, Mode::empty())
-        }));
-    }
-
-    fn read<'a>(
-        &mut self,
-        batch: impl Iterator<Item = Read<'a>>,
-        results: &mut Vec<Result<usize, Errno>>,
-    ) {
-        results.extend(batch.map(|read| getdents64(read.directory, read.buffer)));
-    }
-
-    fn close(&mut self, batch: &mut Vec<OwnedFd>) {
-        batch.clear();
-    }
 }
