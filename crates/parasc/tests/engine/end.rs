@@ -83,7 +83,7 @@ unsafe impl Operation for Fails {
         getppid()
     }
 
-    fn complete(&mut self, ret_val: i64) -> i64 {
+    unsafe fn complete(&mut self, ret_val: i64) -> i64 {
         assert!(!self.after, "as a caller's code may");
         ret_val
     }
