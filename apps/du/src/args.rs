@@ -106,8 +106,12 @@ pub(crate) struct Cli {
     #[arg(short = 'X', long, value_name = "FILE", action = ArgAction::Append)]
     exclude_from: Vec<PathBuf>,
     /// Make one system call after the other, without other threads
-    #[arg(long)]
+    #[arg(long, overrides_with = "parallel")]
     plain: bool,
+    /// Make system calls in parallel from the first one on, not only where many
+    /// directories are found
+    #[arg(long, overrides_with = "plain")]
+    parallel: bool,
 
     /// Print help
     #[arg(long, action = ArgAction::Help)]
@@ -117,6 +121,17 @@ pub(crate) struct Cli {
     version: Option<bool>,
 }
 
+/// Who makes the system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// The calling thread.
+    Plain,
+    /// Whoever is free.
+    Parallel,
+    /// First the one, then the other.
+    Either,
+}
+
 /// What to do.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -124,7 +139,7 @@ pub(crate) struct Task {
     pub(crate) rules: Rules,
     pub(crate) style: Style,
     pub(crate) grand_total: bool,
-    pub(crate) plain: bool,
+    pub(crate) who: Who,
 }
 
 /// Reads the command line; ends the program if that is wrong, or asks for help.
@@ -168,7 +183,11 @@ impl Cli {
             rules,
             style,
             grand_total: self.total,
-            plain: self.plain,
+            who: match (self.plain, self.parallel) {
+                (true, _) => Who::Plain,
+                (_, true) => Who::Parallel,
+                _ => Who::Either,
+            },
         })
     }
 

@@ -3,6 +3,7 @@
 //! Calls of one batch are independent of each other and may be made in any
 //! order; results come in the batch's order.
 
+mod batched;
 mod parallel;
 mod plain;
 
@@ -12,6 +13,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags};
 use rustix::io::Errno;
 
+pub(crate) use batched::Batched;
 pub(crate) use parallel::Parallel;
 pub(crate) use plain::Plain;
 

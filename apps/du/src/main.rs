@@ -23,19 +23,16 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use args::Task;
-use calls::{Calls, Parallel, Plain};
+use args::{Task, Who};
+use calls::{Batched, Calls, Parallel, Plain};
 use talk::{NAME, Talk};
 use walk::Walk;
 
 fn main() -> ExitCode {
-    let outcome = args::task().and_then(|task| match task.plain {
-        true => run(&task, Plain),
-        false => match Parallel::new() {
-            Ok(parallel) => run(&task, parallel),
-            // Slower, but the same lines.
-            Err(_) => run(&task, Plain),
-        },
+    let outcome = args::task().and_then(|task| match task.who {
+        Who::Plain => run(&task, Plain),
+        Who::Parallel => run(&task, Batched::new()?),
+        Who::Either => run(&task, Parallel::default()),
     });
     match outcome {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),

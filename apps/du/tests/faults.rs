@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{OURS, Scene, gnu_du, said};
+use common::{OURS, Scene, gnu_du, said, sorted};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 /// A user without rights.
@@ -70,10 +70,13 @@ fn few_descriptors_are_enough() {
     let expected = scene.command(OURS).args(["-a", "."]).output().unwrap();
     assert!(expected.status.success());
     for descriptors in [6, 7, 10, 20, 40, 100] {
-        let output = limited(&scene, descriptors, OURS).args(["-a", "."]).output().unwrap();
-        assert_eq!(said(&output), "", "{descriptors}");
-        assert!(output.status.success());
-        assert!(output.stdout == expected.stdout, "{descriptors} descriptors, other lines");
+        for who in ["--plain", "--parallel"] {
+            let output =
+                limited(&scene, descriptors, OURS).args([who, "-a", "."]).output().unwrap();
+            assert_eq!(said(&output), "", "{descriptors}");
+            assert!(output.status.success());
+            assert!(output.stdout == expected.stdout, "{descriptors} descriptors, other lines");
+        }
     }
 }
 
@@ -124,7 +127,7 @@ fn unreadable_directories_count_themselves() {
     for args in [&["open"][..], &["-a", "open"], &["-s", "open"], &["-sc", "open/shut", "open"]] {
         let (theirs, ours) = (run("du", args).unwrap(), run(ours, args).unwrap());
         assert_eq!(ours.status.code(), Some(1));
-        let sorted = |text: &[u8]| {
+        let messages = |text: &[u8]| {
             let mut lines: Vec<_> = String::from_utf8_lossy(text)
                 .lines()
                 .map(|l| l.replace("kumiki-du", "du"))
@@ -132,8 +135,8 @@ fn unreadable_directories_count_themselves() {
             lines.sort();
             lines
         };
-        assert_eq!(sorted(&ours.stdout), sorted(&theirs.stdout), "{args:?}");
-        assert_eq!(sorted(&ours.stderr), sorted(&theirs.stderr), "{args:?}");
+        assert_eq!(sorted(&ours.stdout, b'\n'), sorted(&theirs.stdout, b'\n'), "{args:?}");
+        assert_eq!(messages(&ours.stderr), messages(&theirs.stderr), "{args:?}");
         assert!(said(&ours).contains("cannot read directory 'open/shut': Permission denied"));
     }
     for name in ["shut", "unlisted", "unentered"] {
@@ -158,6 +161,25 @@ fn a_missing_operand_does_not_end_it() {
 }
 
 #[test]
+fn a_walk_that_becomes_long() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = Scene::new();
+    for wide in 0..300 {
+        scene.folder(format!("wide/{wide}/a")).folder(format!("wide/{wide}/b"));
+        (0..5).for_each(|n| _ = scene.file(format!("wide/{wide}/b/{n}"), 10));
+    }
+    let expected = scene.command("du").args(["-a", "."]).output().unwrap();
+    for _ in 0..10 {
+        // By either way, from one to the other in between.
+        let output = scene.command(OURS).args(["-a", "."]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(sorted(&output.stdout, b'\n') == sorted(&expected.stdout, b'\n'));
+    }
+}
+
+#[test]
 fn files_come_and_go_meanwhile() {
     let scene = Scene::new();
     for number in 0..40 {
@@ -177,8 +199,9 @@ fn files_come_and_go_meanwhile() {
                 }
             }
         });
-        for _ in 0..30 {
-            let output = scene.command(OURS).args(["-a", "stays"]).output().unwrap();
+        for round in 0..30 {
+            let who = if round % 2 == 0 { "--plain" } else { "--parallel" };
+            let output = scene.command(OURS).args([who, "-a", "stays"]).output().unwrap();
             let text = String::from_utf8(output.stdout.clone()).unwrap();
             assert!((0..40).all(|n| text.contains(&format!("\tstays/{n}/f\n"))), "{text}");
             for line in said(&output).lines() {

@@ -1,112 +1,111 @@
-//! A batch's calls made in parallel, by `kumiki-parasc`.
+//! The calling thread alone at first, others as soon as that is worth it.
 
-use std::ffi::CStr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
 
-use kumiki_parasc::op::{Close, Getdents64, Openat, Statx};
-use kumiki_parasc::{Config, Engine, Operation, Requester, Result};
-use rustix::fs::{Mode, StatxAttributes};
 use rustix::io::Errno;
 
-use super::{Calls, Meta, Open, Read, Stat, WANTED, open_flags, stat_flags};
+use super::batched::Batched;
+use super::{Calls, Meta, Open, Plain, Read, Stat};
 
-/// A requesting thread, with the operations' memory kept from batch to batch.
-pub(crate) struct Parallel {
-    requester: Requester,
-    stats: Vec<Statx<BorrowedFd<'static>, &'static CStr>>,
-    opens: Vec<Openat<BorrowedFd<'static>, &'static CStr>>,
-    reads: Vec<Getdents64<BorrowedFd<'static>, &'static mut [u8]>>,
-    closes: Vec<Close>,
-    /// Its threads live as long as it does.
-    _engine: Engine,
+/// Calls in a batch from which on a walk may be a long one. A short one is over
+/// before an engine is there.
+const LONG: usize = 64;
+
+/// Calls in parallel. The engine is made by another thread, so that the walk
+/// need not wait until it has measured what it must know of the machine.
+#[derive(Default)]
+pub(crate) struct Parallel(State);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Alone,
+    /// Something is being made ready.
+    Starting(Receiver<Batched>),
+    Ready(Box<Batched>),
+    /// There will be no help: the lines are the same, only later.
+    Refused,
 }
 
 impl Parallel {
-    /// Threads start with the first batch that is worth it.
-    ///
-    /// # Errors
-    /// Those of [`Engine::new`] and [`Engine::requester`].
-    pub(crate) fn new() -> Result<Self> {
-        let engine = Engine::new(&Config::default())?;
-        let requester = engine.requester()?;
-        Ok(Parallel {
-            requester,
-            stats: Vec::new(),
-            opens: Vec::new(),
-            reads: Vec::new(),
-            closes: Vec::new(),
-            _engine: engine,
-        })
+    /// Who makes the calls of a batch of so many, if not this thread.
+    fn helped(&mut self, calls: usize) -> Option<&mut Batched> {
+        match &self.0 {
+            State::Alone if calls >= LONG => self.0 = start(),
+            State::Starting(engine) => match engine.try_recv() {
+                Ok(batched) => self.0 = State::Ready(Box::new(batched)),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => self.0 = State::Refused,
+            },
+            State::Alone | State::Ready(_) | State::Refused => {}
+        }
+        match &mut self.0 {
+            State::Ready(batched) => Some(batched),
+            _ => None,
+        }
     }
 }
 
-/// Makes the calls of `operations`.
-fn run<O: Operation>(requester: &mut Requester, operations: &mut [O]) -> Vec<O::Output> {
-    requester.run(operations).expect("an engine without an allow-list makes these calls")
+fn start() -> State {
+    let (sender, engine) = channel();
+    let make = move || {
+        if let Ok(batched) = Batched::new() {
+            // Nobody waits any more if the walk is over.
+            let _ = sender.send(batched);
+        }
+    };
+    match thread::Builder::new().spawn(make) {
+        Ok(_) => State::Starting(engine),
+        Err(_) => State::Refused,
+    }
 }
 
-/// The same memory for elements of the same size, which borrow something else.
-fn recycle<A, B>(mut memory: Vec<A>) -> Vec<B> {
-    memory.clear();
-    // The standard library collects in place.
-    memory.into_iter().map(|_| unreachable!("it is empty")).collect()
+/// How many calls a batch has at most.
+fn most(batch: &impl Iterator) -> usize {
+    let (least, most) = batch.size_hint();
+    most.unwrap_or(least)
 }
 
 impl Calls for Parallel {
     fn stat<'a>(
         &mut self,
         batch: impl Iterator<Item = Stat<'a>>,
-        results: &mut Vec<std::result::Result<Meta, Errno>>,
+        results: &mut Vec<Result<Meta, Errno>>,
     ) {
-        let mut stats = recycle(std::mem::take(&mut self.stats));
-        stats
-            .extend(batch.map(|stat| {
-                Statx::new(stat.directory, stat.name, stat_flags(stat.follow), WANTED)
-            }));
-        let outputs = run(&mut self.requester, &mut stats);
-        results.extend(outputs.iter().zip(&stats).map(|(output, stat)| {
-            let found = output.and_then(|()| stat.attributes().ok_or(Errno::NODATA))?;
-            Ok(Meta {
-                kind: found.file_type(),
-                links: found.nlink(),
-                device: found.dev(),
-                inode: found.ino(),
-                blocks: found.blocks(),
-                size_bytes: found.size(),
-                mount: found.as_raw().stx_attributes & StatxAttributes::MOUNT_ROOT.bits() != 0,
-            })
-        }));
-        self.stats = recycle(stats);
+        match self.helped(most(&batch)) {
+            Some(batched) => batched.stat(batch, results),
+            None => Plain.stat(batch, results),
+        }
     }
 
     fn open<'a>(
         &mut self,
         batch: impl Iterator<Item = Open<'a>>,
-        results: &mut Vec<std::result::Result<OwnedFd, Errno>>,
+        results: &mut Vec<Result<OwnedFd, Errno>>,
     ) {
-        let mut opens = recycle(std::mem::take(&mut self.opens));
-        opens.extend(batch.map(|open| {
-            Openat::new(open.directory, open.name, open_flags(open.follow), Mode::empty())
-        }));
-        results.extend(run(&mut self.requester, &mut opens));
-        self.opens = recycle(opens);
+        match self.helped(most(&batch)) {
+            Some(batched) => batched.open(batch, results),
+            None => Plain.open(batch, results),
+        }
     }
 
     fn read<'a>(
         &mut self,
         batch: impl Iterator<Item = Read<'a>>,
-        results: &mut Vec<std::result::Result<usize, Errno>>,
+        results: &mut Vec<Result<usize, Errno>>,
     ) {
-        let mut reads = recycle(std::mem::take(&mut self.reads));
-        reads.extend(batch.map(|read| Getdents64::new(read.directory, read.buffer)));
-        results.extend(run(&mut self.requester, &mut reads));
-        self.reads = recycle(reads);
+        match self.helped(most(&batch)) {
+            Some(batched) => batched.read(batch, results),
+            None => Plain.read(batch, results),
+        }
     }
 
     fn close(&mut self, batch: &mut Vec<OwnedFd>) {
-        self.closes.extend(batch.drain(..).map(Close::new));
-        // An error of close(2) tells of lost writes, and there were none.
-        run(&mut self.requester, &mut self.closes);
-        self.closes.clear();
+        match self.helped(batch.len()) {
+            Some(batched) => batched.close(batch),
+            None => Plain.close(batch),
+        }
     }
 }

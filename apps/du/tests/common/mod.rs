@@ -80,7 +80,7 @@ impl Scene {
         // A file system may still be moving blocks about, and /dev changes.
         for _ in 0..5 {
             let before = run("du", &[]);
-            let ours = [run(OURS, &[]), run(OURS, &["--plain"])];
+            let ours = [run(OURS, &["--plain"]), run(OURS, &["--parallel"])];
             if before == run("du", &[]) {
                 ours.iter().for_each(|ours| compare(ours, &before, end, &format!("{shown:?}")));
                 return;
@@ -114,7 +114,8 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn sorted(bytes: &[u8], end: u8) -> Vec<String> {
+/// The lines of an output, in a fixed order.
+pub(crate) fn sorted(bytes: &[u8], end: u8) -> Vec<String> {
     let lines = bytes.split_inclusive(|&byte| byte == end);
     let mut lines: Vec<_> = lines.map(|line| line.escape_ascii().to_string()).collect();
     lines.sort_unstable();
