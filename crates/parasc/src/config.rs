@@ -19,7 +19,8 @@ pub struct Config {
     /// Cpus for processing threads, one on each; a requesting thread's own is
     /// left out while it is there. `None`: those that the calling thread may use,
     /// or if it is bound to one, those of the process's first thread. With one
-    /// cpu in all, cheap calls are made by the caller itself.
+    /// cpu in all, cheap calls are made by the caller itself. One that is offline
+    /// is an error; one that the kernel does not allow is left out.
     pub cpus: Option<CpuSet>,
     /// Requesting threads with a lane of their own at the same time, 1 to 62.
     pub requesters: usize,
@@ -73,11 +74,12 @@ impl Config {
     /// The cpus for processing threads, in rising order.
     ///
     /// # Errors
-    /// A chosen cpu is offline or not allowed.
+    /// A chosen cpu is offline.
     pub(crate) fn cpus(&self) -> Result<Vec<usize>> {
         if let Some(cpus) = &self.cpus {
-            // A thread bound to one cpu may choose others for its helpers: the
-            // kernel knows what is allowed, and `bind` asks it.
+            // A thread bound to one cpu may choose others for its helpers: what is
+            // allowed the kernel knows, and each processing thread asks it.
+            cpus.iter().try_for_each(|cpu| affinity::require(cpu, cpus))?;
             return Ok(cpus.iter().collect());
         }
         let own = affinity::current()?;

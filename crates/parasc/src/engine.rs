@@ -30,7 +30,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for a value out of range;
-    /// [`Error::Sys`](crate::Error::Sys) if memory is exhausted;
+    /// [`Error::Sys`](crate::Error::Sys) for a chosen cpu that is offline, or if
+    /// memory is exhausted;
     /// [`Error::Wait`](crate::Error::Wait) if a way to wait was chosen that this
     /// machine lacks.
     pub fn new(config: &Config) -> Result<Self> {

@@ -3,6 +3,7 @@
 use std::os::fd::AsRawFd;
 
 use kumiki_parasc::{AllowList, Config, Engine, Error, Request};
+use kumiki_sys::cpuset::CpuSet;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::{engine, getppid, parents};
@@ -106,6 +107,14 @@ fn lanes_are_exhausted_and_come_back() {
         parents(&mut again, 100);
         engine.requester().unwrap_err();
     }
+}
+
+#[test]
+fn a_cpu_that_is_not_there() {
+    // Linux has no cpu of that number (CONFIG_NR_CPUS is at most 8192).
+    let cpus = Some(CpuSet::from_iter([0, 100_000]));
+    let error = Engine::new(&Config { cpus, ..Config::default() }).unwrap_err();
+    assert!(error.to_string().contains("cpu 100000 is not online"), "{error}");
 }
 
 #[test]
