@@ -1,10 +1,11 @@
 //! What the threads of one engine share.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use kumiki_sys::fork::Process;
+use kumiki_sys::topology::Topology;
 use kumiki_wait::{Bell, Policy};
 
 use crate::area::Area;
@@ -45,6 +46,7 @@ pub(crate) struct Core {
     /// Threads that have started and not ended.
     pub(crate) alive: Mutex<usize>,
     pub(crate) ended: std::sync::Condvar,
+    topology: OnceLock<Option<Topology>>,
 }
 
 impl Core {
@@ -65,7 +67,17 @@ impl Core {
             help: config.help,
             alive: Mutex::new(0),
             ended: std::sync::Condvar::new(),
+            topology: OnceLock::new(),
         })
+    }
+
+    /// How the cpus are related, if that is known. Read once: a requesting
+    /// thread asks each time it finds itself on another cpu, and sysfs takes
+    /// milliseconds.
+    pub(crate) fn topology(&self) -> Option<&Topology> {
+        // Another thread may have been at it at a fork(2).
+        let usable = self.process.is_current();
+        usable.then(|| self.topology.get_or_init(|| Topology::read().ok()).as_ref())?
     }
 
     /// Makes requesting threads look again at who serves them: after the

@@ -6,7 +6,6 @@ mod run;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 
-use kumiki_sys::topology::Topology;
 use kumiki_wait::{Policy, Ticks, Waiter};
 
 use crate::area::MAX_LANES;
@@ -153,14 +152,17 @@ impl Requester {
     /// Looks where this thread runs, and which seats are near.
     fn settle(&mut self) {
         let cpu = rustix::thread::sched_getcpu();
-        if cpu == self.cpu {
+        let seats = &self.core.seats;
+        // The nearest seat decides for all; the others are asked when woken.
+        let is_lost = self.near.first().is_some_and(|at| seats[*at].is_closed());
+        if cpu == self.cpu && !is_lost {
             return;
         }
         self.cpu = cpu;
-        let seats = &self.core.seats;
-        self.near = (0..seats.len()).filter(|at| seats[*at].cpu != cpu).collect();
+        let usable = |at: &usize| seats[*at].cpu != cpu && !seats[*at].is_closed();
+        self.near = (0..seats.len()).filter(usable).collect();
         if self.near.len() > 1
-            && let Ok(topology) = Topology::read()
+            && let Some(topology) = self.core.topology()
         {
             self.near.sort_by_key(|at| topology.relation(cpu, seats[*at].cpu));
         }

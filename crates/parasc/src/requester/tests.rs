@@ -49,6 +49,24 @@ fn a_seat_that_no_thread_can_take_leaves_the_calls_to_the_caller() {
 }
 
 #[test]
+fn seats_that_are_closed_are_not_near() {
+    ends(|| {
+        let mut core = Core::new(&Config::default()).unwrap();
+        core.seats = vec![Seat::new(100_000), Seat::new(100_001)];
+        let mut requester = Requester::new(Arc::new(core)).unwrap();
+        assert_eq!(requester.near.len(), 2);
+        for _ in 0..20_000 {
+            parents(&mut requester, 300);
+            if requester.near.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(requester.near, []);
+        assert!(!requester.means.others);
+    });
+}
+
+#[test]
 fn an_engine_that_ends_leaves_the_calls_to_the_caller() {
     ends(|| {
         for round in 0..50 {

@@ -51,6 +51,12 @@ impl Seat {
         self.state.load(Relaxed) == RUNNING && !self.bell.is_asleep()
     }
 
+    /// Whether no thread may run here.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Relaxed) == CLOSED
+    }
+
     /// Whether a thread is here or on its way.
     pub(crate) fn is_running(&self) -> bool {
         // Acquire: partner is the store that ended it.
