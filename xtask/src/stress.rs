@@ -16,6 +16,13 @@ pub(crate) enum Name {
         #[arg(long, default_value_t = 100_000_000)]
         handoffs: u64,
     },
+    /// Parallel system calls of random kinds, sizes and threads; is one lost,
+    /// made twice, or answered wrongly?
+    Parasc {
+        /// How many
+        #[arg(default_value_t = 100_000_000)]
+        requests: u64,
+    },
 }
 
 /// Runs it in release form; what goes wrong is on stderr.
@@ -23,6 +30,9 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
     let words = match name {
         Name::Wait { handoffs } => {
             format!("--package kumiki-wait --example handoffs -- {handoffs}")
+        }
+        Name::Parasc { requests } => {
+            format!("--package kumiki-parasc --example stress -- {requests}")
         }
     };
     run(&mut cargo(&format!("run --quiet --release --locked {words}")))?;

@@ -1,0 +1,63 @@
+//! Kinds of requests.
+
+use fastrand::Rng;
+
+/// What a request does, and how its trace is told from others'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A known answer.
+    Getppid,
+    /// An error that the kernel gives.
+    BadDescriptor,
+    /// A word whose content tells its place.
+    Pread,
+    /// A byte, to a place of its own: lost, it is missing.
+    Pwrite,
+    /// A number added to a counter: lost or made twice, the sum is wrong.
+    Add,
+    /// Sleeps.
+    Nanosleep,
+    /// Takes one of as many messages, by a call that is taken for one that
+    /// sleeps: lost, one is left over; made twice, it finds none.
+    Receive,
+}
+
+pub(crate) const KINDS: [Kind; 7] = [
+    Kind::Getppid,
+    Kind::BadDescriptor,
+    Kind::Pread,
+    Kind::Pwrite,
+    Kind::Add,
+    Kind::Nanosleep,
+    Kind::Receive,
+];
+/// Those that are soon over.
+const QUICK: &[Kind] = KINDS.split_at(5).0;
+/// Those for which there are many threads.
+const SLEEPING: &[Kind] = KINDS.split_at(5).1;
+
+/// Requests of one batch, at most.
+pub(crate) const MOST: usize = 700;
+/// The same if they sleep.
+const MOST_SLEEPING: usize = 50;
+/// One batch in so many sleeps.
+const SLEEPS_ONE_IN: u32 = 200;
+
+/// The kinds of a batch.
+pub(crate) fn batch(random: &mut Rng) -> Vec<Kind> {
+    if random.u32(..SLEEPS_ONE_IN) == 0 {
+        let kind = SLEEPING[random.usize(..SLEEPING.len())];
+        return vec![kind; random.usize(..MOST_SLEEPING)];
+    }
+    let count = match random.u32(..8) {
+        0 => random.usize(..3),
+        1..4 => random.usize(..40),
+        _ => random.usize(..MOST),
+    };
+    let any = |random: &mut Rng| QUICK[random.usize(..QUICK.len())];
+    // Mostly one kind: what is mixed is learnt as one more kind.
+    match random.u32(..4) {
+        0 => (0..count).map(|_| any(random)).collect(),
+        _ => vec![any(random); count],
+    }
+}

@@ -1,0 +1,246 @@
+//! One requesting thread: its batches, and what must have come of them.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use kumiki_parasc::{Engine, Place, Request, Requester};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::kind::{self, Kind, MOST};
+use super::{Scene, WORDS, word};
+
+/// Bytes that are written before they are looked at.
+const WRITTEN: usize = 1 << 14;
+/// One request on its way takes less; after that there is no message for it.
+const RECEIVE: Duration = Duration::from_secs(10);
+
+/// One requesting thread.
+pub(crate) struct Player<'a> {
+    scene: &'a Scene,
+    random: Rng,
+    engine: Arc<Engine>,
+    requester: Requester,
+    parent: i64,
+    /// What was to be written to `file`; never moves.
+    bytes: Vec<u8>,
+    file: File,
+    counter: OwnedFd,
+    /// How many numbers were added, and their sum.
+    added: [u64; 2],
+    /// Messages so far.
+    messages: u64,
+    sender: UnixStream,
+    receiver: UnixStream,
+    time: libc::timespec,
+}
+
+impl<'a> Player<'a> {
+    pub(crate) fn new(scene: &'a Scene, number: usize) -> Result<Self, String> {
+        let engine = scene.engine();
+        let requester = engine.requester().map_err(|error| error.to_string())?;
+        let (sender, receiver) = UnixStream::pair().map_err(|error| error.to_string())?;
+        receiver.set_read_timeout(Some(RECEIVE)).map_err(|error| error.to_string())?;
+        Ok(Player {
+            scene,
+            random: Rng::with_seed(scene.seed.wrapping_add(number as u64)),
+            engine,
+            requester,
+            parent: i64::from(std::os::unix::process::parent_id()),
+            bytes: Vec::with_capacity(WRITTEN),
+            file: tempfile::tempfile().map_err(|error| error.to_string())?,
+            counter: eventfd(0, EventfdFlags::NONBLOCK).map_err(|error| error.to_string())?,
+            added: [0; 2],
+            messages: 0,
+            sender,
+            receiver,
+            time: libc::timespec { tv_sec: 0, tv_nsec: 1000 },
+        })
+    }
+
+    pub(crate) fn play(mut self) -> Result<(), String> {
+        while !self.scene.is_over() {
+            self.change_hands()?;
+            self.batch()?;
+            if self.bytes.len() + MOST > WRITTEN {
+                self.look()?;
+            }
+            self.stay_away();
+        }
+        self.look()
+    }
+
+    /// Goes to the next engine if there is one, or to another lane. Not at once:
+    /// the old engine ends while it is in use.
+    fn change_hands(&mut self) -> Result<(), String> {
+        if self.random.u32(..256) != 0 {
+            return Ok(());
+        }
+        self.engine = self.scene.engine();
+        self.requester = self.engine.requester().map_err(|error| error.to_string())?;
+        self.scene.counts.lanes.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Runs one batch and checks its answers.
+    fn batch(&mut self) -> Result<(), String> {
+        let kinds = kind::batch(&mut self.random);
+        let mut words: Vec<u64> = kinds.iter().map(|kind| self.argument(*kind)).collect();
+        let sent = words.clone();
+        let addresses = words.iter_mut().map(|word| &raw mut *word as u64);
+        let at_a_place = self.random.u32(..4) == 0;
+        let mut requests = Vec::with_capacity(kinds.len());
+        for (kind, address) in kinds.iter().zip(addresses) {
+            let request = self.request(*kind, address, sent[requests.len()]);
+            let place = Place(if at_a_place { self.random.u64(..4) } else { 0 });
+            requests.push(request.at(place));
+        }
+        let mut results = vec![i64::MIN; kinds.len()];
+        // SAFETY: each call reads or writes its own word in `words`, a byte of
+        // `bytes` (which never moves) or the time, all of which outlive it.
+        unsafe { self.requester.run_raw(&requests, &mut results) }.map_err(|e| e.to_string())?;
+
+        for (at, kind) in kinds.iter().enumerate() {
+            let expected = match kind {
+                Kind::Getppid => self.parent,
+                Kind::BadDescriptor => -i64::from(libc::EBADF),
+                Kind::Pread | Kind::Add | Kind::Receive => 8,
+                Kind::Pwrite => 1,
+                Kind::Nanosleep => 0,
+            };
+            let result = results[at];
+            let is_right = match kind {
+                Kind::Pread => words[at] == word(sent[at]),
+                Kind::Receive => true,
+                _ => words[at] == sent[at],
+            };
+            if result != expected || !is_right {
+                return Err(format!(
+                    "request {at} of {}, {kind:?}: answer {result} for {expected}, {} became {}",
+                    kinds.len(),
+                    sent[at],
+                    words[at],
+                ));
+            }
+            self.scene.counts.kinds[*kind as usize].fetch_add(1, Relaxed);
+        }
+        self.messages_are_all_there(&kinds, &sent, words)?;
+        self.scene.counts.requests.fetch_add(kinds.len() as u64, Relaxed);
+        self.scene.counts.batches.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// The number that goes with a request.
+    fn argument(&mut self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Pread => self.random.u64(..WORDS),
+            Kind::Pwrite => {
+                self.bytes.push(self.random.u8(1..));
+                self.bytes.len() as u64 - 1
+            }
+            Kind::Add => {
+                let number = self.random.u64(1..100);
+                self.added[0] += 1;
+                self.added[1] += number;
+                number
+            }
+            Kind::Receive => {
+                self.messages += 1;
+                let sent = self.sender.write_all(&self.messages.to_ne_bytes());
+                sent.expect("so few bytes always fit");
+                self.messages
+            }
+            _ => self.random.u64(..),
+        }
+    }
+
+    fn request(&self, kind: Kind, address: u64, number: u64) -> Request {
+        let descriptor = |fd: &dyn AsRawFd| fd.as_raw_fd() as u64;
+        match kind {
+            Kind::Getppid => Request::new(libc::SYS_getppid, []),
+            // Negative as an int.
+            Kind::BadDescriptor => Request::new(libc::SYS_close, [number | 1 << 31]),
+            Kind::Pread => {
+                let known = descriptor(&self.scene.known);
+                Request::new(libc::SYS_pread64, [known, address, 8, number * 8])
+            }
+            Kind::Pwrite => {
+                let byte = &raw const self.bytes[number as usize] as u64;
+                Request::new(libc::SYS_pwrite64, [descriptor(&self.file), byte, 1, number])
+            }
+            Kind::Add => Request::new(libc::SYS_write, [descriptor(&self.counter), address, 8]),
+            Kind::Nanosleep => Request::new(libc::SYS_nanosleep, [&raw const self.time as u64, 0]),
+            Kind::Receive => {
+                let receiver = descriptor(&self.receiver);
+                Request::new(libc::SYS_recvfrom, [receiver, address, 8, 0, 0, 0])
+            }
+        }
+    }
+
+    /// Whether the messages that have come are those that were sent, in
+    /// whatever order.
+    fn messages_are_all_there(
+        &mut self,
+        kinds: &[Kind],
+        sent: &[u64],
+        mut received: Vec<u64>,
+    ) -> Result<(), String> {
+        if kinds.first() != Some(&Kind::Receive) {
+            return Ok(());
+        }
+        received.sort_unstable();
+        if received != sent {
+            return Err(format!("messages {sent:?} were sent and {received:?} received"));
+        }
+        self.scene.counts.effects.fetch_add(sent.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Checks what the requests so far have left behind.
+    fn look(&mut self) -> Result<(), String> {
+        let mut there = Vec::new();
+        let mut from_start = &self.file;
+        let read = std::io::Seek::rewind(&mut from_start);
+        read.and_then(|()| from_start.read_to_end(&mut there)).map_err(|e| e.to_string())?;
+        if let Some(at) = (0..self.bytes.len()).find(|at| there.get(*at) != Some(&self.bytes[*at]))
+        {
+            let (found, wrote) = (there.get(at), self.bytes[at]);
+            return Err(format!("byte {at} is {found:?}, {wrote} was written"));
+        }
+        let mut sum = [0; 8];
+        let sum = match rustix::io::read(&self.counter, &mut sum) {
+            Ok(_) => u64::from_ne_bytes(sum),
+            // It is 0.
+            Err(rustix::io::Errno::AGAIN) => 0,
+            Err(error) => return Err(error.to_string()),
+        };
+        let [count, added] = self.added;
+        if sum != added {
+            return Err(format!("the sum is {sum}, and {added} was added in {count} numbers"));
+        }
+        self.scene.counts.effects.fetch_add(count + self.bytes.len() as u64, Relaxed);
+        self.added = [0; 2];
+        self.bytes.clear();
+        // Zeros are no bytes that are ever written.
+        self.file.set_len(0).map_err(|error| error.to_string())
+    }
+
+    /// Sometimes long enough for the engine's threads to fall asleep or to end.
+    fn stay_away(&mut self) {
+        match self.random.u32(..256) {
+            0 => thread::sleep(Duration::from_micros(self.random.u64(..2000))),
+            1..16 => {
+                let away = Duration::from_nanos(self.random.u64(..150_000));
+                let begin = Instant::now();
+                while begin.elapsed() < away {}
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! No request is lost, made twice or answered wrongly, over some hundred
+//! thousand; `cargo xtask stress parasc` goes through a hundred million.
+
+#[path = "../examples/stress/main.rs"]
+mod stress;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+#[test]
+fn each_request_is_made_once() {
+    const REQUESTS: u64 = 500_000;
+    let seed = fastrand::u64(..);
+    let counts = stress::run(REQUESTS, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    assert!(counts.requests.load(Relaxed) >= REQUESTS);
+    for (kind, count) in stress::KINDS.iter().zip(&counts.kinds) {
+        assert!(count.load(Relaxed) > 0, "no {kind:?}: seed {seed}");
+    }
+    assert!(counts.effects.load(Relaxed) > 0 && counts.engines.load(Relaxed) > 0, "{counts:?}");
+}
