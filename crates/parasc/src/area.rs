@@ -12,7 +12,7 @@ use crate::slot::Slot;
 
 /// "prac" in memory.
 const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// Lanes that an area can have: the bits of [`Header::open_lanes`].
 pub(crate) const MAX_LANES: usize = 64;
@@ -94,6 +94,11 @@ impl Area {
     /// Where the area begins, for the kernel module and for C.
     pub(crate) fn start(&self) -> *mut u8 {
         self.memory.as_ptr()
+    }
+
+    /// How long the area is, bytes.
+    pub(crate) fn length(&self) -> usize {
+        size_of::<Header>() + self.lanes * lane_bytes(self.lane_slots)
     }
 
     /// Lane `index`.

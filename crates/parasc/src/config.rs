@@ -8,6 +8,7 @@ use kumiki_wait::Policy;
 
 use crate::allow::AllowList;
 use crate::area::{MAX_LANE_SLOTS, MAX_LANES};
+use crate::backend::Backend;
 use crate::error::{Error, Result};
 
 /// Processing threads for calls that sleep, at most.
@@ -39,6 +40,8 @@ pub struct Config {
     /// Also make calls whose answer depends on the thread, and change nothing:
     /// gettid(2) then answers for whichever thread makes it.
     pub wrong_thread_answers: bool,
+    /// Who makes the calls beside the requesting thread.
+    pub backend: Backend,
     /// Whether a requesting thread that waits for a batch makes calls of it
     /// itself. Without, a batch is left to processing threads altogether, which
     /// is slower, but keeps the calls' traces out of the caller's caches.
@@ -56,6 +59,7 @@ impl Default for Config {
             policy: Policy::default(),
             allow: None,
             wrong_thread_answers: false,
+            backend: Backend::Auto,
             help: true,
         }
     }

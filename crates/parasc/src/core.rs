@@ -9,6 +9,7 @@ use kumiki_sys::topology::Topology;
 use kumiki_wait::{Bell, Policy};
 
 use crate::area::Area;
+use crate::backend::{Backend, Device, OwnRing};
 use crate::config::Config;
 use crate::error::Result;
 use crate::execute::Rules;
@@ -43,6 +44,9 @@ pub(crate) struct Core {
     pub(crate) policy: Policy,
     pub(crate) retire: Duration,
     pub(crate) help: bool,
+    pub(crate) backend: Backend,
+    /// The kernel module, if it was chosen.
+    pub(crate) kernel: Option<Device>,
     /// Threads that have started and not ended.
     pub(crate) alive: Mutex<usize>,
     pub(crate) ended: std::sync::Condvar,
@@ -52,6 +56,12 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         config.check()?;
+        let backend = config.backend;
+        OwnRing::check(backend, config.slots, config.help)?;
+        let kernel = match backend {
+            Backend::Kernel => Some(Device::open().map_err(|lack| lack.error(backend))?),
+            _ => None,
+        };
         let lanes = OPEN_LANES + config.requesters;
         let rules =
             Rules { allow: config.allow, wrong_thread_answers: config.wrong_thread_answers };
@@ -65,6 +75,8 @@ impl Core {
             policy: config.policy,
             retire: config.retire,
             help: config.help,
+            backend: config.backend,
+            kernel,
             alive: Mutex::new(0),
             ended: std::sync::Condvar::new(),
             topology: OnceLock::new(),

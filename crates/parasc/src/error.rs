@@ -1,6 +1,7 @@
 //! Everything that can go wrong with parallel system calls, apart from what the
 //! calls themselves answer.
 
+use crate::backend::Backend;
 use crate::refusal::Refusal;
 
 /// An error of this crate. The text says what failed, on which thing, with
@@ -77,6 +78,16 @@ pub enum Error {
         index: usize,
         /// Its `args_num`.
         count: u16,
+    },
+    /// The chosen backend is not to be had here.
+    #[error("backend {backend} is not available: {reason}; {remedy}")]
+    Backend {
+        /// Which one.
+        backend: Backend,
+        /// What stands against it.
+        reason: String,
+        /// What to do.
+        remedy: String,
     },
     /// Room for results that does not fit the requests.
     #[error("{requests} requests but room for {results} results: both must be the same")]

@@ -82,3 +82,15 @@ pub(crate) unsafe fn call(request: &Request) -> i64 {
     // SAFETY: the caller vouches for this very call.
     unsafe { syscall::raw(usize::from(request.sysnum), args) }
 }
+
+/// Makes the calls, one after the other.
+///
+/// # Safety
+/// As for [`Requester::run_raw`](crate::Requester::run_raw).
+#[inline(always)]
+pub(crate) unsafe fn plain(requests: &[Request], results: &mut [i64]) {
+    for (request, result) in requests.iter().zip(results) {
+        // SAFETY: the caller vouches for the call.
+        *result = unsafe { call(request) };
+    }
+}

@@ -2,6 +2,7 @@
 
 mod allow;
 mod area;
+pub mod backend;
 mod callset;
 mod config;
 mod core;
@@ -22,6 +23,7 @@ mod slot;
 mod threads;
 
 pub use allow::{AllowError, AllowList};
+pub use backend::Backend;
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result};

@@ -19,6 +19,7 @@ mod privilege;
 use std::fmt;
 
 use host::Host;
+pub use kernel::{io_uring, is_filtered};
 
 /// One thing that was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

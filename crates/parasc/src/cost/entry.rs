@@ -67,7 +67,7 @@ impl Entry {
     /// How to run a batch of `calls`.
     #[inline]
     pub(crate) fn choose(&mut self, calls: usize, prior: Prior, means: Means) -> Choice {
-        if prior == Prior::Serial || !(means.others || means.pool || means.ring) {
+        if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
             return Choice::PLAIN;
         }
         self.batches = self.batches.wrapping_add(1);
@@ -102,10 +102,10 @@ impl Entry {
 
     /// The way that promises least, and what.
     fn best(&self, prior: Prior, sleeps: bool, means: Means) -> (Way, f32) {
-        let mut best = (Way::Inline, self.estimate(0, prior) * MARGIN);
+        let mut best = (Way::Inline, self.estimate(0, prior, means) * MARGIN);
         for (at, way) in WAYS.iter().enumerate().skip(1) {
             if is_open(*way, sleeps, means) {
-                let estimate = self.estimate(at, prior);
+                let estimate = self.estimate(at, prior, means);
                 if estimate < best.1 {
                     best = (*way, estimate);
                 }
@@ -115,7 +115,7 @@ impl Entry {
     }
 
     /// Ticks per call: measured, or guessed from plain calls.
-    fn estimate(&self, at: usize, prior: Prior) -> f32 {
+    fn estimate(&self, at: usize, prior: Prior, means: Means) -> f32 {
         let (mean, plain) = (self.means[at], self.means[0].ticks);
         match WAYS[at] {
             _ if mean.samples > 0 => mean.ticks,
@@ -125,7 +125,8 @@ impl Entry {
             // Nothing has been measured: any number, so that it is tried.
             Way::Many(threads) if plain == 0.0 => 1.0 / f32::from(threads),
             Way::Many(threads) => plain / f32::from(threads),
-            Way::Ring => plain * 0.8,
+            Way::Ring if plain == 0.0 => 1.0,
+            Way::Ring => plain * means.ring.unwrap_or(BAD),
         }
     }
 
@@ -145,7 +146,8 @@ impl Entry {
         // A sleeping processing thread would only be seen to be late.
         let open = |way: Way| is_open(way, sleeps, means) && (way != Way::Shared || means.hot);
         let others = WAYS.iter().enumerate().filter(|(_, way)| **way != best && open(**way));
-        let worth = others.filter(|(at, _)| rare || self.estimate(*at, prior) < estimate * BAD);
+        let worth =
+            others.filter(|(at, _)| rare || self.estimate(*at, prior, means) < estimate * BAD);
         // In turn.
         let worth: Vec<Way> = worth.map(|(_, way)| *way).collect();
         let turn = (self.batches / EXPLORE) as usize;
@@ -181,7 +183,7 @@ fn is_open(way: Way, sleeps: bool, means: Means) -> bool {
         Way::Inline => true,
         Way::Shared => means.others && !sleeps,
         Way::Many(_) => means.pool && sleeps,
-        Way::Ring => means.ring,
+        Way::Ring => means.ring.is_some(),
     }
 }
 
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     const HOT: Means =
-        Means { others: true, hot: true, pool: true, ring: false, wake: 1e5, long: 5e4 };
+        Means { others: true, hot: true, pool: true, ring: None, wake: 1e5, long: 5e4 };
 
     /// Runs `batches` batches whose ways take what `cost` says, and returns how
     /// many times each was taken.
@@ -262,6 +264,30 @@ mod tests {
         };
         let taken = run(&mut entry, Prior::Sleeps, HOT, cost);
         assert!(taken[3] > 3900, "{taken:?}");
+    }
+
+    #[test]
+    fn io_uring_is_taken_where_it_is_faster_and_hardly_tried_where_it_is_not() {
+        let ring = |guess| Means { others: false, hot: false, ring: Some(guess), ..HOT };
+        let faster = |way| if way == Way::Ring { 70 } else { 100 };
+        let taken = run(&mut Entry::default(), Prior::Scales, ring(0.9), faster);
+        assert!(taken[5] > 3900, "{taken:?}");
+        let slower = |way| if way == Way::Ring { 200 } else { 100 };
+        for guess in [0.9, 2.0] {
+            let taken = run(&mut Entry::default(), Prior::Scales, ring(guess), slower);
+            assert!((1..=6).contains(&taken[5]), "{taken:?}");
+        }
+        // Beside processing threads that are twice as fast as plain calls.
+        let beside = Means { ring: Some(0.9), ..HOT };
+        let shared = |way| if way == Way::Shared { 50 } else { 100 };
+        let taken = run(&mut Entry::default(), Prior::Scales, beside, shared);
+        assert!((1..=4).contains(&taken[5]), "{taken:?}");
+        // A call that sleeps has not been made plain when the first way is chosen.
+        let taken = run(&mut Entry::default(), Prior::Sleeps, beside, |way| match way {
+            Way::Ring => 50,
+            _ => 200,
+        });
+        assert!(taken[5] > 3800, "{taken:?}");
     }
 
     #[test]

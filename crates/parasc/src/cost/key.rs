@@ -28,6 +28,14 @@ pub(crate) struct Key {
     size: u8,
 }
 
+impl Key {
+    /// The call that all of the batch are, if they are one.
+    #[inline]
+    pub(crate) fn sysnum(self) -> Option<u16> {
+        (self.sysnum != MIXED).then_some(self.sysnum)
+    }
+}
+
 /// Stands for batches of several different calls.
 const MIXED: u16 = u16::MAX;
 

@@ -42,8 +42,9 @@ pub(crate) struct Means {
     pub(crate) hot: bool,
     /// The pool may have threads.
     pub(crate) pool: bool,
-    /// io_uring can make these calls.
-    pub(crate) ring: bool,
+    /// io_uring can make these calls, and each is guessed to take so many times
+    /// what a plain one takes.
+    pub(crate) ring: Option<f32>,
     /// What waking a processing thread costs, ticks.
     pub(crate) wake: f32,
     /// Calls of this duration may be worth a thread that sleeps, ticks.

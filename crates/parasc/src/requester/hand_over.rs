@@ -7,6 +7,7 @@
 //! it for as long as such calls have taken of late.
 
 use super::Requester;
+use super::run::wait;
 use crate::execute::call;
 use crate::request::Request;
 use crate::threads::Seat;
@@ -46,8 +47,7 @@ impl Requester {
             self.quiet -= self.quiet / 32;
             return result;
         }
-        let bell = &self.core.sides[self.lane].bell;
-        let result = self.waiter.wait(bell, slot.status(), || slot.result());
+        let result = wait(&mut self.waiter, &self.core, self.lane, slot);
         let longer = self.quiet + 4;
         self.quiet = if longer < LONGEST_QUIET { longer } else { 0 };
         result

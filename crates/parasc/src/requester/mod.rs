@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use kumiki_wait::{Policy, Ticks, Waiter};
 
 use crate::area::MAX_LANES;
+use crate::backend::OwnRing;
 use crate::core::{Core, OPEN_LANES};
 use crate::cost::{Costs, Means};
 use crate::error::{Error, Result};
@@ -33,6 +34,7 @@ pub struct Requester {
     ticks: Ticks,
     costs: Costs,
     means: Means,
+    ring: OwnRing,
     /// Where this thread ran when `near` was made.
     cpu: usize,
     /// Seats on other cpus, the nearest first.
@@ -47,6 +49,7 @@ pub struct Requester {
 
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
+        let ring = OwnRing::new(core.backend, core.area.lane_slots(), core.help)?;
         let waiter = Waiter::new(&Policy::default())?;
         let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
         let lane = (OPEN_LANES..core.area.lanes()).find(free).ok_or(Error::NoLane {
@@ -73,6 +76,7 @@ impl Requester {
             ticks: Ticks::new(),
             costs: Costs::default(),
             means,
+            ring,
             cpu: usize::MAX,
             near: Vec::new(),
             quiet: 0,

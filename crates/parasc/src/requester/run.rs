@@ -2,11 +2,16 @@
 
 use std::time::Instant;
 
+use kumiki_wait::Waiter;
+
 use super::Requester;
+use crate::backend::LOOK;
+use crate::core::Core;
 use crate::cost::{Way, survey};
 use crate::error::{Error, Result};
-use crate::execute::call;
+use crate::execute::{call, plain};
 use crate::request::Request;
+use crate::slot::Slot;
 use crate::threads::{Pool, Seat};
 
 /// Slots that are filled before processing threads are told of them. A line
@@ -61,9 +66,18 @@ impl Requester {
             return unsafe { self.unhelped(requests, results) };
         }
         let (key, prior) = survey(requests);
+        self.means.ring = self.ring.guess(key.sysnum(), requests);
+        if self.means.ring.is_some() && self.ring.is_always() && self.ring.prepare(requests) {
+            // SAFETY: as above.
+            return unsafe { self.ring.run(requests, results) };
+        }
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
         let means = self.means;
         let choice = self.costs.entry(key).choose(requests.len(), prior, means);
+        if choice.way == Way::Ring && !self.ring.prepare(requests) {
+            // SAFETY: as above.
+            return unsafe { plain(requests, results) };
+        }
         let asks = choice.way == Way::Inline && self.costs.entry(key).asks_whether_sleeps(means);
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
         let start = if choice.measure { self.ticks.now() } else { 0 };
@@ -72,7 +86,7 @@ impl Requester {
             Way::Inline => unsafe { plain(requests, results) },
             Way::Shared => unsafe { self.shared(requests, results, choice.wake) },
             Way::Many(threads) => unsafe { self.many(requests, results, usize::from(threads)) },
-            Way::Ring => unsafe { plain(requests, results) },
+            Way::Ring => unsafe { self.ring.run(requests, results) },
         }
         if !choice.measure {
             return;
@@ -196,10 +210,8 @@ impl Requester {
     /// Waits for what others are at.
     fn collect(&mut self, results: &mut [i64]) {
         let lane = self.core.area.lane(self.lane);
-        let bell = &self.core.sides[self.lane].bell;
         for at in &self.pending {
-            let slot = &lane.slots[*at];
-            results[*at] = self.waiter.wait(bell, slot.status(), || slot.result());
+            results[*at] = wait(&mut self.waiter, &self.core, self.lane, &lane.slots[*at]);
         }
         self.close_batch(results.len());
     }
@@ -212,15 +224,17 @@ impl Requester {
     }
 }
 
-/// One after the other.
-///
-/// # Safety
-/// As for [`Requester::run_raw`].
-#[inline(always)]
-unsafe fn plain(requests: &[Request], results: &mut [i64]) {
-    for (request, result) in requests.iter().zip(results) {
-        // SAFETY: the caller vouches for the call.
-        *result = unsafe { call(request) };
+/// Waits for the result of a slot that others are at.
+pub(super) fn wait(waiter: &mut Waiter, core: &Core, lane: usize, slot: &Slot) -> i64 {
+    let bell = &core.sides[lane].bell;
+    if core.kernel.is_none() {
+        return waiter.wait(bell, slot.status(), || slot.result());
+    }
+    loop {
+        let look = Instant::now() + LOOK;
+        if let Ok(result) = waiter.wait_until(bell, slot.status(), look, || slot.result()) {
+            return result;
+        }
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
         };
         match waiter.wait_until(bell, word, retire, ready) {
             Ok(Event::Work(lane)) => {
+                if let Some(module) = &core.kernel {
+                    module.serve(&core.area);
+                }
                 serve_lane(core, lane, MOST);
                 worked = true;
             }

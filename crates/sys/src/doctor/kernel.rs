@@ -35,11 +35,11 @@ const PERF: Topic = Topic {
 
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
     let status = host.read("/proc/self/status");
-    let filtered = status.as_deref().is_ok_and(is_filtered);
+    let filtered = status.as_deref().is_ok_and(is_filtered_by);
     let sysctl = host.number("/proc/sys/kernel/io_uring_disabled").ok();
     let paranoid = host.read("/proc/sys/kernel/perf_event_paranoid").ok();
     vec![
-        io_uring(try_io_uring(), sysctl, filtered),
+        explain_io_uring(try_io_uring(), sysctl, filtered),
         match &status {
             Ok(status) => seccomp(status),
             Err(reason) => SECCOMP.unknown(reason),
@@ -47,6 +47,20 @@ pub(super) fn findings(host: &Host) -> Vec<Finding> {
         membarrier(membarrier_query()),
         perf(try_cycles, paranoid.as_deref(), filtered),
     ]
+}
+
+/// Whether the calling thread can have io_uring, and why not.
+pub fn io_uring() -> Finding {
+    let sysctl = Host::running().number("/proc/sys/kernel/io_uring_disabled").ok();
+    explain_io_uring(try_io_uring(), sysctl, is_filtered() == Some(true))
+}
+
+/// Whether a seccomp filter (or strict mode) looks at the system calls of the
+/// calling thread; `None` if that cannot be read. seccomp(2).
+pub fn is_filtered() -> Option<bool> {
+    // Each thread has filters of its own.
+    let status = Host::running().read("/proc/thread-self/status").ok()?;
+    Some(is_filtered_by(&status))
 }
 
 /// Sets a ring of one entry up and throws it away.
@@ -87,7 +101,7 @@ fn close(fd: u64) {
 
 /// `sysctl`: 0 everybody, 1 only with CAP_SYS_ADMIN or in
 /// `kernel.io_uring_group`, 2 nobody (Documentation/admin-guide/sysctl/kernel.rst).
-fn io_uring(tried: Result<(), Errno>, sysctl: Option<u64>, filtered: bool) -> Finding {
+fn explain_io_uring(tried: Result<(), Errno>, sysctl: Option<u64>, filtered: bool) -> Finding {
     let allow = "allow io_uring_setup, io_uring_enter and io_uring_register in the container's \
                  seccomp profile";
     match tried {
@@ -117,7 +131,7 @@ fn io_uring(tried: Result<(), Errno>, sysctl: Option<u64>, filtered: bool) -> Fi
     }
 }
 
-fn is_filtered(status: &str) -> bool {
+fn is_filtered_by(status: &str) -> bool {
     status_field(status, "Seccomp").is_some_and(|mode| mode != "0")
 }
 
@@ -196,7 +210,7 @@ mod tests {
 
     #[test]
     fn each_refusal_of_io_uring_has_its_reason() {
-        let finding = io_uring(Ok(()), Some(0), true);
+        let finding = explain_io_uring(Ok(()), Some(0), true);
         assert_eq!(finding.state, State::Present);
         for (errno, sysctl, filtered, word) in [
             (Errno::PERM, Some(2), true, "kernel.io_uring_disabled = 2"),
@@ -206,25 +220,25 @@ mod tests {
             (Errno::NOSYS, None, false, "the kernel lacks it"),
             (Errno::NOSYS, None, true, "or a seccomp filter"),
         ] {
-            let finding = io_uring(Err(errno), sysctl, filtered);
+            let finding = explain_io_uring(Err(errno), sysctl, filtered);
             assert_eq!(finding.state, State::Absent);
             assert!(finding.detail.contains(word), "{}", finding.detail);
             assert!(finding.remedy.is_some());
         }
-        assert_eq!(io_uring(Err(Errno::NOMEM), None, false).state, State::Limited);
-        assert_eq!(io_uring(Err(Errno::MFILE), None, false).state, State::Unknown);
+        assert_eq!(explain_io_uring(Err(Errno::NOMEM), None, false).state, State::Limited);
+        assert_eq!(explain_io_uring(Err(Errno::MFILE), None, false).state, State::Unknown);
     }
 
     #[test]
     fn seccomp_is_read_from_status() {
         let status = "Name:\tx\nSeccomp:\t2\nSeccomp_filters:\t3\n";
-        assert!(is_filtered(status));
+        assert!(is_filtered_by(status));
         let finding = seccomp(status);
         assert_eq!(finding.state, State::Limited);
         assert_eq!(finding.detail, "seccomp mode 2, 3 filters");
         assert_eq!(seccomp("Seccomp:\t0\n").state, State::Present);
         assert_eq!(seccomp("Name:\tSeccomp: 2\n").state, State::Present);
-        assert!(!is_filtered("Seccomp:\t0\n"));
+        assert!(!is_filtered_by("Seccomp:\t0\n"));
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! Which backends this machine has, for this thread.
+
+use super::ring::Ring;
+use super::{Backend, Device, Lack};
+
+/// How a backend stands here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Availability {
+    /// Which one: [`User`](Backend::User), [`IoUring`](Backend::IoUring) or
+    /// [`Kernel`](Backend::Kernel).
+    pub backend: Backend,
+    /// Whether an engine can have it.
+    pub available: bool,
+    /// What was seen: what there is, or why there is none.
+    pub detail: String,
+    /// What to do about the lack.
+    pub remedy: Option<String>,
+    /// Whether [`Backend::Auto`] uses it.
+    pub auto: bool,
+    /// Why, or why not.
+    pub reason: &'static str,
+}
+
+/// How the backends stand, from the point of view of the calling thread. Each
+/// is tried; nothing is changed.
+///
+/// ```
+/// for backend in kumiki_parasc::backend::availability() {
+///     println!("{}: {} ({})", backend.backend, backend.detail, backend.reason);
+/// }
+/// ```
+pub fn availability() -> Vec<Availability> {
+    let filtered = kumiki_sys::doctor::is_filtered();
+    vec![user(), io_uring(Ring::new(1).map(drop), filtered), kernel(Device::open().map(drop))]
+}
+
+fn user() -> Availability {
+    Availability {
+        backend: Backend::User,
+        available: true,
+        detail: "processing threads of the program itself".to_owned(),
+        remedy: None,
+        auto: true,
+        reason: "needs nothing, and makes every call",
+    }
+}
+
+/// `filtered`: whether a seccomp filter sees this thread's calls.
+fn io_uring(tried: Result<(), Lack>, filtered: Option<bool>) -> Availability {
+    let there = tried.is_ok();
+    let reason = match filtered {
+        _ if !there => "is not there",
+        Some(false) => "for batches for which it proves faster than processing threads",
+        Some(true) => "this thread's seccomp filter would not see the calls",
+        None => "whether a seccomp filter watches this thread cannot be told",
+    };
+    let auto = there && filtered == Some(false);
+    standing(Backend::IoUring, tried, "a ring could be set up", auto, reason)
+}
+
+fn kernel(tried: Result<(), Lack>) -> Availability {
+    let reason = match tried.is_ok() {
+        true => "only when chosen: calls made inside the kernel pass by seccomp, ptrace and audit",
+        false => "is not there",
+    };
+    standing(Backend::Kernel, tried, "module kumiki-parasc is loaded", false, reason)
+}
+
+fn standing(
+    backend: Backend,
+    tried: Result<(), Lack>,
+    there: &str,
+    auto: bool,
+    reason: &'static str,
+) -> Availability {
+    let available = tried.is_ok();
+    let (detail, remedy) = match tried {
+        Ok(()) => (there.to_owned(), None),
+        Err(lack) => (lack.reason, Some(lack.remedy)),
+    };
+    Availability { backend, available, detail, remedy, auto, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine() {
+        let all = availability();
+        let backends: Vec<_> = all.iter().map(|one| one.backend).collect();
+        assert_eq!(backends, [Backend::User, Backend::IoUring, Backend::Kernel]);
+        assert!(all[0].available && all[0].auto);
+        for one in all {
+            eprintln!("{}: {} ({})", one.backend, one.detail, one.reason);
+            assert!(one.available || !one.auto, "{one:?}");
+            assert_eq!(one.available, one.remedy.is_none(), "{one:?}");
+        }
+    }
+
+    #[test]
+    fn auto_hides_no_call_from_a_filter() {
+        assert!(io_uring(Ok(()), Some(false)).auto);
+        assert!(!io_uring(Ok(()), Some(true)).auto);
+        assert!(!io_uring(Ok(()), None).auto);
+        let none = io_uring(Err(Lack::new("EPERM", "allow it")), Some(false));
+        assert!(!none.auto && none.remedy.as_deref() == Some("allow it"));
+    }
+
+    #[test]
+    fn auto_leaves_a_loaded_module_alone() {
+        let loaded = kernel(Ok(()));
+        assert!(loaded.available && !loaded.auto);
+    }
+}

@@ -1,0 +1,130 @@
+//! A requesting thread's ring: made when a batch first wants it, made anew when
+//! the thread has changed, given up when it cannot be had.
+
+use super::ring::{Ring, guess};
+use super::{Backend, Lack};
+use crate::error::Result;
+use crate::execute::plain;
+use crate::request::Request;
+
+/// Rings that may break before no other is made.
+const MOST_BROKEN: u32 = 3;
+
+#[derive(Debug)]
+enum State {
+    /// None yet.
+    Wanted,
+    Ready(Ring),
+    /// Not to be had, or not to be used.
+    Never,
+}
+
+/// The ring of one requesting thread.
+#[derive(Debug)]
+pub(crate) struct OwnRing {
+    state: State,
+    /// For every batch that it can make, without asking what that costs.
+    always: bool,
+    slots: usize,
+    broken: u32,
+}
+
+impl OwnRing {
+    /// None at first; with [`Backend::IoUring`] there must be one.
+    ///
+    /// # Errors
+    /// [`Error::Backend`](crate::Error::Backend) with the reason if there is none to be had then.
+    pub(crate) fn new(backend: Backend, slots: usize, help: bool) -> Result<Self> {
+        let always = backend == Backend::IoUring;
+        let state = match backend {
+            Backend::IoUring => State::Ready(Ring::new(slots).map_err(|lack| lack.error(backend))?),
+            // The caller's thread makes calls through its ring: without help it
+            // is to make none.
+            Backend::Auto if help => State::Wanted,
+            _ => State::Never,
+        };
+        Ok(OwnRing { state, always, slots, broken: 0 })
+    }
+
+    /// Whether the engine's configuration can be had.
+    ///
+    /// # Errors
+    /// [`Error::Backend`](crate::Error::Backend) with the reason.
+    pub(crate) fn check(backend: Backend, slots: usize, help: bool) -> Result<()> {
+        if backend == Backend::IoUring && !help {
+            let lack = Lack::new(
+                "Config::help = false leaves all calls to processing threads, and io_uring makes \
+                 most of them on the caller's",
+                "choose one of the two",
+            );
+            return Err(lack.error(backend));
+        }
+        OwnRing::new(backend, slots, help).map(drop)
+    }
+
+    /// What a call of the batch takes through io_uring, in parts of a plain
+    /// one, before it has been measured. `None` if it cannot make them all.
+    #[inline]
+    pub(crate) fn guess(&self, same: Option<u16>, requests: &[Request]) -> Option<f32> {
+        match (&self.state, same) {
+            (State::Never, _) => None,
+            (_, Some(sysnum)) => self.guess_of(sysnum),
+            (_, None) => requests.iter().try_fold(0.0f32, |worst, request| {
+                self.guess_of(request.sysnum).map(|guess| worst.max(guess))
+            }),
+        }
+    }
+
+    #[inline]
+    fn guess_of(&self, sysnum: u16) -> Option<f32> {
+        let here = match &self.state {
+            State::Ready(ring) => ring.has(sysnum),
+            _ => true,
+        };
+        if here { guess(sysnum) } else { None }
+    }
+
+    /// Whether a batch goes there without asking what it costs.
+    #[inline]
+    pub(crate) fn is_always(&self) -> bool {
+        self.always
+    }
+
+    /// Makes sure that there is a ring of this thread that has these calls.
+    pub(crate) fn prepare(&mut self, requests: &[Request]) -> bool {
+        let ready = matches!(&self.state, State::Ready(ring) if ring.is_of_this_thread());
+        if !ready && !matches!(self.state, State::Never) {
+            self.make();
+        }
+        match &self.state {
+            State::Ready(ring) => requests.iter().all(|request| ring.has(request.sysnum)),
+            _ => false,
+        }
+    }
+
+    #[cold]
+    fn make(&mut self) {
+        // A filter of this thread would not see its calls in the ring.
+        let hidden = !self.always && kumiki_sys::doctor::is_filtered() != Some(false);
+        self.state = match hidden {
+            true => State::Never,
+            false => Ring::new(self.slots).map_or(State::Never, State::Ready),
+        };
+    }
+
+    /// Makes the calls, through the ring if there is one.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`](crate::Requester::run_raw).
+    pub(crate) unsafe fn run(&mut self, requests: &[Request], results: &mut [i64]) {
+        let State::Ready(ring) = &mut self.state else {
+            // SAFETY: the caller vouches for all requests.
+            return unsafe { plain(requests, results) };
+        };
+        // SAFETY: as above.
+        if !unsafe { ring.run(requests, results) } {
+            self.broken += 1;
+            self.state = if self.broken < MOST_BROKEN { State::Wanted } else { State::Never };
+        }
+    }
+}
