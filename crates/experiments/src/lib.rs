@@ -6,6 +6,7 @@
 //!        │                               ▲
 //!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
 //!                                           .idle, .idle_power, .copy
+//!                                           parasc.steps, .requests, .calls
 //! ```
 //!
 //! ```
@@ -16,25 +17,34 @@
 //! assert!(cases.iter().any(|case| case.name == "shadow.null"));
 //! ```
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod parasc;
 mod shadow;
+mod timed;
 
-use kumiki_measure::case::{Case, Choice, Level};
+use kumiki_measure::case::{Case, Choice, Level, Place};
+use kumiki_measure::{Error, Result};
 
 /// Every case that `choice` includes. The pairs of cpus, and whether energy is
 /// measured, depend on the machine and on what this process may use of it.
 pub fn catalogue(choice: &Choice) -> Vec<Case> {
     let level = choice.level.unwrap_or(Level::Full);
-    shadow::cases(choice).into_iter().filter(|case| case.level <= level).collect()
+    let mut cases = shadow::cases(choice);
+    cases.extend(parasc::cases());
+    cases.retain(|case| case.level <= level);
+    cases
+}
+
+/// The place's other cpu.
+fn partner(place: &Place) -> Result<usize> {
+    let needs = "allow at least two cpus (taskset, cgroup cpuset)";
+    place.partner.ok_or_else(|| Error::unsupported("a second cpu", needs))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-
-    use kumiki_measure::Error;
-    use kumiki_measure::case::Place;
 
     use super::*;
 
@@ -88,6 +98,9 @@ mod tests {
             seen.insert(case.name);
         }
         for name in ["shadow.null", "shadow.threshold", "shadow.idle", "shadow.copy"] {
+            assert!(seen.contains(name), "{name}");
+        }
+        for name in ["parasc.steps", "parasc.requests", "parasc.calls"] {
             assert!(seen.contains(name), "{name}");
         }
     }

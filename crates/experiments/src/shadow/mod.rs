@@ -15,6 +15,8 @@ use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
+use crate::partner;
+
 /// Polls without PAUSE before a hand-over that takes long polls kindly.
 const TIGHT_POLLS: u32 = 4096;
 /// Forks before a sample.
@@ -84,12 +86,6 @@ impl<F: FnMut(&mut Helped)> Workload for Hot<F> {
             Ok(())
         })
     }
-}
-
-/// The place's other cpu.
-fn partner(place: &Place) -> Result<usize> {
-    let needs = "allow at least two cpus (taskset, cgroup cpuset)";
-    place.partner.ok_or_else(|| Error::unsupported("a second cpu", needs))
 }
 
 /// The sampler binds the thread to one cpu; a shadow chooses among those that

@@ -11,7 +11,8 @@ use kumiki_shadow::{Policy, Threshold};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
-use super::{Helped, Hot, partner, waiting};
+use super::{Helped, Hot, waiting};
+use crate::partner;
 
 const ABOUT: &str = "a thread on the other cpu that does nothing, from start to end: a shadow \
                      that spins, one that may sleep (two_phase), a parked thread, a new thread";

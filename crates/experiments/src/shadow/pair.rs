@@ -15,6 +15,7 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::topology::{Relation, Topology};
 
 use super::{Helped, Hot, waiting};
+use crate::timed;
 
 const ABOUT: &str = "fork and join of nothing on every pair of cpus (of many cpus some of each \
                      relation), with a helper that spins and with one that sleeps at once";
@@ -106,7 +107,7 @@ impl Asleep {
 
 impl Workload for Asleep {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        one_by_one(iterations, || {
+        timed::one_by_one(iterations, || {
             self.fall_asleep();
             meter.time(|| {
                 self.0.hand_over();
@@ -116,21 +117,8 @@ impl Workload for Asleep {
     }
 
     fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        one_by_one(iterations, || meter.time(|| Ok(())))
+        timed::nothing(iterations, meter)
     }
-}
-
-/// Adds up what is timed one by one.
-fn one_by_one(iterations: u64, mut one: impl FnMut() -> Result<Sample>) -> Result<Sample> {
-    let mut sum = Sample::default();
-    for _ in 0..iterations {
-        let sample = one()?;
-        sum.wall_ns += sample.wall_ns;
-        sum.cpu.user_ns += sample.cpu.user_ns;
-        sum.cpu.system_ns += sample.cpu.system_ns;
-        sum.cpu.children_ns += sample.cpu.children_ns;
-    }
-    Ok(sum)
 }
 
 #[cfg(test)]

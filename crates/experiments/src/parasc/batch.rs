@@ -1,0 +1,139 @@
+//! Calls made one after the other, and the same calls as a batch.
+
+use std::time::{Duration, Instant};
+
+use kumiki_measure::case::Workload;
+use kumiki_measure::meter::{Meter, Sample};
+use kumiki_measure::{Error, Result};
+use kumiki_parasc::op::Errno;
+use kumiki_parasc::{Config, Operation, Requester};
+
+use super::running::{Running, refused};
+use crate::timed;
+
+/// A requesting thread learns which way is the fastest. Batches before the first
+/// sample: at least so many, then until one of the two is reached.
+const LEARN_AT_LEAST: u32 = 8;
+const LEARN: u32 = 300;
+const LEARN_FOR: Duration = Duration::from_millis(4);
+/// Batches before each sample: processing threads may have gone to sleep.
+const AWAKE: u32 = 2;
+
+/// A number of calls.
+pub(super) trait Calls {
+    /// Whether there is something to [`prepare`](Self::prepare).
+    const PREPARED: bool = false;
+
+    /// What the calls need each time, not timed.
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes them by the calling thread, one after the other.
+    fn plain(&mut self) -> Result<()>;
+
+    /// Makes them as requests.
+    fn batch(&mut self, requester: &mut Requester) -> Result<()>;
+}
+
+/// Makes the calls of `operations`; what each gives goes to `each`. One alone is
+/// made as a program would make it.
+///
+/// # Errors
+/// The first of the calls', when `each` has had the others'.
+pub(super) fn make<O, T>(
+    requester: &mut Requester,
+    operations: &mut [O],
+    mut each: impl FnMut(T),
+) -> Result<()>
+where
+    O: Operation<Output = Result<T, Errno>>,
+{
+    let mut all = Ok(());
+    let mut take = |output| match output {
+        Ok(given) => each(given),
+        Err(errno) if all.is_ok() => all = Err(Error::os("a parallel system call", errno)),
+        Err(_) => {}
+    };
+    match operations {
+        [one] => take(requester.call(one).map_err(refused)?),
+        several => requester.run(several).map_err(refused)?.into_iter().for_each(take),
+    }
+    all
+}
+
+/// The calls one after the other.
+pub(super) struct Plain<C>(pub(super) C);
+
+impl<C: Calls> Workload for Plain<C> {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        sample(&mut self.0, iterations, meter, C::plain)
+    }
+
+    fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        overhead::<C>(iterations, meter)
+    }
+}
+
+/// The calls as requests.
+pub(super) struct Batches<C> {
+    calls: C,
+    running: Running,
+}
+
+impl<C: Calls> Batches<C> {
+    pub(super) fn new(calls: C, config: &Config) -> Result<Self> {
+        let mut batches = Batches { calls, running: Running::new(config)? };
+        let enough = Instant::now() + LEARN_FOR;
+        for made in 0..LEARN {
+            if made >= LEARN_AT_LEAST && Instant::now() >= enough {
+                break;
+            }
+            batches.calls.prepare()?;
+            batches.calls.batch(&mut batches.running.requester)?;
+        }
+        Ok(batches)
+    }
+}
+
+impl<C: Calls> Workload for Batches<C> {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        let Batches { calls, running } = self;
+        let requester = &mut running.requester;
+        if !C::PREPARED {
+            (0..AWAKE).try_for_each(|_| calls.batch(requester))?;
+        }
+        sample(calls, iterations, meter, |calls| calls.batch(requester))
+    }
+
+    fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        overhead::<C>(iterations, meter)
+    }
+}
+
+fn sample<C: Calls>(
+    calls: &mut C,
+    iterations: u64,
+    meter: &Meter,
+    mut all: impl FnMut(&mut C) -> Result<()>,
+) -> Result<Sample> {
+    if C::PREPARED {
+        return timed::one_by_one(iterations, || {
+            calls.prepare()?;
+            meter.time(|| all(calls))
+        });
+    }
+    meter.time(|| (0..iterations).try_for_each(|_| all(calls)))
+}
+
+fn overhead<C: Calls>(iterations: u64, meter: &Meter) -> Result<Sample> {
+    if C::PREPARED {
+        return timed::nothing(iterations, meter);
+    }
+    meter.time(|| {
+        for iteration in 0..iterations {
+            std::hint::black_box(iteration);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,19 @@
+//! The figures of Nakamura's paper on parallel system calls (2018), section 5:
+//! Table 3 with Figure 6, and Figure 7; then other calls in the same way.
+
+mod batch;
+mod calls;
+mod files;
+mod requests;
+mod running;
+mod steps;
+mod unchecked;
+
+use kumiki_measure::case::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = steps::cases();
+    cases.extend(requests::cases());
+    cases.extend(calls::cases());
+    cases
+}
