@@ -135,7 +135,14 @@ pub fn param(name: &str, value: &Value) -> String {
             other => format!("touch {other}"),
         },
         ("cpu", Value::Word(word)) => format!("{word} cpu"),
-        ("way", Value::Word(word)) => word.replace('_', " "),
+        ("way" | "step" | "call", Value::Word(word)) => word.replace('_', " "),
+        ("files", Value::Word(word)) if word == "own" => "own open files".to_owned(),
+        ("files", Value::Word(word)) if word == "one" => "one open file".to_owned(),
+        ("processing_threads", Value::Number(0)) => "plain calls".to_owned(),
+        ("processing_threads", Value::Number(1)) => "1 processing thread".to_owned(),
+        ("processing_threads" | "requests", Value::Number(n)) => {
+            format!("{} {}", count(*n), words(name))
+        }
         ("huge", Value::Flag(true)) => "huge pages".to_owned(),
         ("huge", Value::Flag(false)) => "ordinary pages".to_owned(),
         ("bytes", Value::Number(n)) => bytes(*n),
@@ -272,6 +279,11 @@ mod tests {
         assert_eq!(plain(&value("threshold_ticks", &100u64.into())), "100 ticks");
         assert_eq!(value("way", &"two_phase".into()), "two phase");
         assert_eq!(param("way", &"block_256".into()), "block 256");
+        assert_eq!(param("step", &"gettid_awake".into()), "gettid awake");
+        assert_eq!(param("processing_threads", &0u64.into()), "plain calls");
+        assert_eq!(param("processing_threads", &3u64.into()), "3 processing threads");
+        assert_eq!(param("requests", &300u64.into()), "300 requests");
+        assert_eq!(param("files", &"one".into()), "one open file");
         assert_eq!(plain(&param("asked_ns", &Value::Number(50_000))), "asked 50.0 µs");
     }
 

@@ -29,6 +29,8 @@ pub mod export;
 mod figures;
 pub mod format;
 mod machine;
+mod paper;
+mod parasc;
 mod render;
 mod rows;
 mod shadow;

@@ -74,6 +74,10 @@
     for (let at = Math.ceil(low / step); at * step <= high; at += 1) out.push(at * step);
     return out;
   };
+  const counts = (axis, most) => {
+    const all = (axis.type === "log" ? decades : multiples)(axis, most);
+    return all.filter((at) => Number.isInteger(+at.toPrecision(12)));
+  };
   const setTicks = (name, values, text) => ({
     [`${name}.tickmode`]: "array", [`${name}.tickvals`]: values, [`${name}.ticktext`]: values.map(text),
   });
@@ -88,6 +92,9 @@
     };
     if (chart.dataset.kind === "sizes") {
       Object.assign(change, setTicks("xaxis", sizes(xaxis, room(xaxis, 80)), size));
+      setValues("yaxis", yaxis, 28);
+    } else if (chart.dataset.kind === "counts") {
+      Object.assign(change, setTicks("xaxis", counts(xaxis, room(xaxis, 56)), (at) => `${+at.toPrecision(12)}`));
       setValues("yaxis", yaxis, 28);
     } else {
       setValues("xaxis", xaxis, 56);
@@ -125,11 +132,12 @@
         Plotly.restyle(chart, { visible: on }, [+button.dataset.line]);
       });
     }
-    if (chart.dataset.kind !== "sizes") return;
+    if (chart.dataset.kind === "ways") return;
     const tools = document.createElement("span");
     tools.className = "tools";
     const values = chart.dataset.unit === "ns" ? "log time" : "log rate";
-    tools.append(logButton(chart, "xaxis", "log size"), logButton(chart, "yaxis", values));
+    const along = chart.dataset.kind === "sizes" ? "log size" : "log count";
+    tools.append(logButton(chart, "xaxis", along), logButton(chart, "yaxis", values));
     chart.parentElement.querySelector("h3").append(tools);
   };
   const charts = [...document.querySelectorAll(".chart")];
@@ -147,7 +155,7 @@
   addEventListener("beforeprint", () => {
     for (const chart of charts.filter((c) => c._fullLayout)) {
       onPaper.set(chart, chart.layout.height);
-      const height = chart.dataset.kind === "sizes" ? paper.height : chart._fullLayout.height;
+      const height = chart.dataset.kind === "ways" ? chart._fullLayout.height : paper.height;
       Plotly.relayout(chart, { width: paper.width, height });
     }
   });

@@ -6,7 +6,7 @@ use plotly::Plot;
 
 use crate::figures::{self, Figure, Group, Line};
 use crate::format::{bytes, interval, number, time};
-use crate::{machine, rows, shadow, tables, verdict};
+use crate::{machine, parasc, rows, shadow, tables, verdict};
 
 /// Lets the page load nothing, not even if a text in it tried to.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
@@ -94,11 +94,13 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
         (Group::Paper, "figures", "The paper’s six figures"),
         (Group::Beyond, "more-figures", "Beyond the paper"),
         (Group::Shadow, "shadow", "Shadow threads (Hori et al.)"),
+        (Group::Parasc, "parasc", "Parallel system calls (Nakamura)"),
         (Group::Other, "other-figures", "More sizes"),
     ] {
         let own: Vec<_> = figures.iter().filter(|f| f.group == group).collect();
         let tables = match group {
             Group::Shadow => each(&shadow::tables),
+            Group::Parasc => each(&parasc::tables),
             _ => html! {},
         };
         if !own.is_empty() || !tables.0.is_empty() {

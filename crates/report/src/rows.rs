@@ -3,7 +3,7 @@
 use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 /// Parts in the order of the page: a case's first word, and its heading.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 9] = [
     ("process", "Processes"),
     ("memory", "Memory"),
     ("signal", "Signals"),
@@ -12,6 +12,7 @@ const PARTS: [(&str, &str); 8] = [
     ("thread", "Threads and scheduling"),
     ("entry", "Entering the kernel"),
     ("shadow", "Shadow threads"),
+    ("parasc", "Parallel system calls"),
 ];
 
 /// The rows of one part, case by case.

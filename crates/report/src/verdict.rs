@@ -3,7 +3,8 @@
 
 use kumiki_measure::schema::{Results, Row, Slope, Unit, Value};
 
-use crate::format::{bytes, interval, quantity, time, times};
+use crate::format::{bytes, count, interval, quantity, time, times};
+use crate::parasc::against;
 use crate::rows::{self, find};
 
 /// Pages of 4 KiB in a MiB.
@@ -38,7 +39,7 @@ impl Sentence {
 
 /// Every sentence that the result can say, the most general first.
 pub fn sentences(results: &Results) -> Vec<Sentence> {
-    let say: [fn(&Results) -> Option<Sentence>; 17] = [
+    let say: [fn(&Results) -> Option<Sentence>; 19] = [
         system_call,
         clock,
         page_fault,
@@ -56,6 +57,8 @@ pub fn sentences(results: &Results) -> Vec<Sentence> {
         shadow,
         idle_helper,
         shadow_copy,
+        handed_over,
+        requests,
     ];
     say.iter().filter_map(|sentence| sentence(results)).collect()
 }
@@ -257,4 +260,30 @@ fn shadow_copy(r: &Results) -> Option<Sentence> {
     let after = format!(", by the C library alone at {}.", quantity(libc.median, libc.unit));
     let before = format!("With a shadow thread {bytes} that are in no cache are copied at ");
     Some(Sentence::of_row(auto, before, after))
+}
+
+/// A call made by a processing thread, awake and asleep.
+fn handed_over(r: &Results) -> Option<Sentence> {
+    let step = |word: &str| row(r, "parasc.steps", &[("step", word.into())]);
+    let awake = step("gettid_awake")?;
+    let mut after = String::new();
+    if let (Some(ratio), Some(ns)) = (rows::round_trips(awake), awake.round_trip_ns) {
+        after += &format!(", {} the raw cache-line round trip of {}", times(ratio), time(ns));
+    }
+    if let Some(asleep) = step("gettid_asleep") {
+        after += &format!("; one that must be woken first takes {}", time(asleep.median));
+    }
+    if let Some(plain) = step("normal") {
+        after += &format!("; the plain call {}", time(plain.median));
+    }
+    let before = "A processing thread that spins makes a system call for another thread in ";
+    Some(Sentence::of_row(awake, before, after + "."))
+}
+
+/// The paper's reads by as many processing threads as there are cpus for.
+fn requests(r: &Results) -> Option<Sentence> {
+    let against = against(r, "own").pop()?;
+    let (most, _, row) = against.rows.last()?;
+    let before = format!("{} parallel reads of a page of /dev/zero take ", count(*most));
+    Some(Sentence::of_row(row, before, format!(". {}", against.sentence())))
 }

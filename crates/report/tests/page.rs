@@ -3,7 +3,7 @@
 mod common;
 
 use common::{empty, full, params, row};
-use kumiki_measure::schema::{Params, Results};
+use kumiki_measure::schema::{Params, Results, Row};
 
 fn page(results: &[Results]) -> String {
     // plotly.js is megabytes of text that says everything; leave it out.
@@ -95,16 +95,62 @@ fn every_figure_of_the_paper_is_there_and_captioned() {
     }
 }
 
+/// A figure of the page, a chart or a table.
+fn figure(html: &str, id: &str) -> String {
+    // Tables are there once for each result: they have no anchor.
+    let names = ["id", "data-figure"].map(|name| format!("<figure {name}=\"{id}\">"));
+    let at = names.iter().find_map(|name| html.find(name)).unwrap_or_else(|| panic!("no {id}"));
+    html[at..at + html[at..].find("</figure>").expect("it ends")].to_owned()
+}
+
+#[test]
+fn the_parasc_papers_table_and_figure_are_there() {
+    let r = full("host", 1.0);
+    let html = page(&[r.clone()]).replace('\u{202f}', " ");
+    let own = "With 1 processing thread it is faster than plain calls from 50 requests on; 300 \
+               take 0.539 × their time.";
+    let one = "With 2 processing threads it is not faster than plain calls; 300 take 1.14 × their \
+               time.";
+    for (id, texts) in [
+        // Kumiki's figure, as a multiple of the round trip, and the paper's.
+        ("parasc-steps", ["Table 3", "<b>540 ns</b>", "1.74 ×", "16.1 µs"]),
+        ("parasc-requests-own", ["Figure 7", "data-kind=\"counts\"", "2 processing threads", own]),
+        ("parasc-requests-one", ["Figure 7", "plain calls", "1 processing thread", one]),
+        ("parasc-ratio-own", [own, "class=\"better\">0.539 ×", "class=\"same\">1.00 ×", "51.0 µs"]),
+        (
+            "parasc-ratio-one",
+            [one, "class=\"worse\">1.14 ×", "class=\"same\">1.00 ×", "about half"],
+        ),
+        ("parasc-calls", ["open close", "0.640 ×", "class=\"same\">1.02 ×", "15.0 µs"]),
+    ] {
+        let figure = figure(&html, id);
+        for text in texts {
+            assert!(figure.contains(text), "{id}: no {text:?} in {figure}");
+        }
+    }
+    // Each result beside the others says its own.
+    let html = page(&[r.clone(), full("other", 1.5)]).replace('\u{202f}', " ");
+    let figure = figure(&html, "parasc-requests-own");
+    assert!(figure.contains("host: With 1") && figure.contains("other: With 1"), "{figure}");
+}
+
+#[test]
+fn of_requests_that_were_not_measured_both_ways_there_is_no_ratio() {
+    let mut r = full("host", 1.0);
+    let plain = |row: &Row| row.params.get("processing_threads") == Some(&0u64.into());
+    r.rows.retain(|row| !plain(row) && row.params.get("way") != Some(&"plain".into()));
+    let html = page(&[r]);
+    assert!(html.contains("<figure id=\"parasc-requests-own\">"));
+    for id in ["parasc-ratio-own", "parasc-ratio-one", "parasc-calls"] {
+        assert!(!html.contains(id), "{id}");
+    }
+    assert!(!html.contains("than plain calls"));
+}
+
 #[test]
 fn the_shadow_papers_tables_and_figures_are_there() {
     let mut r = full("host", 1.0);
     let html = page(&[r.clone()]).replace('\u{202f}', " ");
-    let figure = |html: &str, id: &str| -> String {
-        // Tables are there once for each result: they have no anchor.
-        let names = ["id", "data-figure"].map(|name| format!("<figure {name}=\"{id}\">"));
-        let at = names.iter().find_map(|name| html.find(name)).unwrap_or_else(|| panic!("no {id}"));
-        html[at..at + html[at..].find("</figure>").expect("it ends")].to_owned()
-    };
     for (id, texts) in [
         // Kumiki's figure, as a multiple of the round trip, and the paper's.
         ("shadow-null", ["Table 1", "<b>323 ns</b>", "1.04 ×", "23.6 µs"]),

@@ -4,6 +4,7 @@
 mod chart;
 mod dots;
 mod known;
+mod parasc;
 mod shadow;
 mod sweep;
 
@@ -20,6 +21,8 @@ pub(crate) enum Group {
     Beyond,
     /// Of Hori et al.'s paper on shadow threads.
     Shadow,
+    /// Of Nakamura's paper on parallel system calls.
+    Parasc,
     /// Every other case that was measured at several sizes.
     Other,
 }
@@ -34,7 +37,7 @@ pub(crate) struct Figure {
     pub title: String,
     /// What it shows, in a sentence or two.
     pub caption: String,
-    /// What page.js must know beside the chart: `sizes` or `ways`.
+    /// What page.js must know beside the chart: `sizes`, `counts` or `ways`.
     pub kind: &'static str,
     /// What its values count.
     pub unit: Unit,
@@ -68,6 +71,7 @@ pub(crate) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
     let mut figures = sweep::figures(results, names);
     figures.extend(dots::figures(results, names));
     figures.extend(shadow::idle(results, names));
+    figures.extend(parasc::requests(results, names));
     figures.sort_by_key(|figure| figure.group as u8);
     figures
 }

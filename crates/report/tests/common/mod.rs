@@ -145,6 +145,7 @@ pub fn full(host: &str, factor: f64) -> Results {
     threads(&mut r);
     rest(&mut r);
     shadows(&mut r);
+    parascs(&mut r);
     for row in &mut r.rows {
         row.ci = row.ci.map(|end| end * factor);
         for value in [&mut row.median, &mut row.p99, &mut row.min] {
@@ -294,6 +295,54 @@ fn shadows(r: &mut Results) {
             _ => unreachable!("made just now"),
         };
         row.cpus = vec![cpu("main_cpu"), cpu("helper_cpu")];
+    }
+}
+
+fn parascs(r: &mut Results) {
+    let steps = [
+        ("init", 92e3),
+        ("struct", 2.1),
+        ("gettid_asleep", 41e3),
+        ("gettid_awake", 540.0),
+        ("end", 47e3),
+        ("normal", 88.0),
+    ];
+    for (step, ns) in steps {
+        let row = row("parasc.steps", params([("step", step.into())]), ns);
+        let alone = ["struct", "normal"].contains(&step);
+        r.rows.push(if alone { row } else { crossing(row) });
+    }
+    for files in ["own", "one"] {
+        for requests in [1u64, 10, 50, 100, 300] {
+            let all = |threads: u64| {
+                params([
+                    ("files", files.into()),
+                    ("processing_threads", threads.into()),
+                    ("requests", requests.into()),
+                ])
+            };
+            let plain = 170.0 * requests as f64;
+            r.rows.push(row("parasc.requests", all(0), plain));
+            for threads in [1u64, 2] {
+                // Faster from 50 requests on, or, with one open file, never.
+                let share = if files == "own" { 1.0 / (threads + 1) as f64 } else { 1.1 };
+                let ns = plain * share + if requests == 1 { 0.0 } else { 2e3 };
+                let ns = if requests == 1 { plain } else { ns };
+                r.rows.push(crossing(row("parasc.requests", all(threads), ns)));
+            }
+        }
+    }
+    for (call, ns, share) in
+        [("getppid", 86.0, 0.58), ("mmap", 2e3, 1.02), ("open_close", 1e3, 0.64)]
+    {
+        for requests in [10u64, 300] {
+            let all = |way: &str| {
+                params([("call", call.into()), ("way", way.into()), ("requests", requests.into())])
+            };
+            let plain = ns * requests as f64;
+            r.rows.push(row("parasc.calls", all("plain"), plain));
+            r.rows.push(crossing(row("parasc.calls", all("parallel"), plain * share)));
+        }
     }
 }
 

@@ -1,0 +1,76 @@
+//! Figure 7 of Nakamura's paper on parallel system calls: requests and plain
+//! calls, by their number.
+
+use kumiki_measure::schema::{Results, Row, Unit};
+
+use super::chart::{self, Axes, Point, Series};
+use super::{Figure, Group, Line};
+use crate::format::{self, interval, quantity, times};
+use crate::parasc::{against, measured};
+
+/// With own open files, and with one.
+pub(super) fn requests(results: &[Results], names: &[String]) -> Vec<Figure> {
+    ["own", "one"].iter().filter_map(|files| figure(results, names, files)).collect()
+}
+
+fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> {
+    let several = names.len() > 1;
+    let mut series: Vec<Series> = Vec::new();
+    for (result, r) in results.iter().enumerate() {
+        let rows = measured(r, files);
+        let plain = |requests| rows.iter().find(|one| (one.0, one.1) == (0, requests));
+        for &(threads, requests, row) in &rows {
+            let way = format::value("processing_threads", &threads.into());
+            let label = if several { format!("{}: {way}", names[result]) } else { way };
+            let plain = plain(requests).map(|(.., plain)| *plain).filter(|_| threads > 0);
+            let point = point(requests, row, plain, &label);
+            match series.iter_mut().find(|one| one.label == label) {
+                Some(one) => one.points.push(point),
+                None => {
+                    let variant = threads as usize;
+                    let colour = if several { result } else { variant };
+                    series.push(Series { label, colour, variant, points: vec![point] });
+                }
+            }
+        }
+    }
+    series.retain(|one| one.points.len() > 1);
+    series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.at.total_cmp(&b.at)));
+    if series.is_empty() {
+        return None;
+    }
+    let said = results.iter().zip(names).flat_map(|(r, name)| {
+        let who = if several { format!("{name}: ") } else { String::new() };
+        against(r, files).into_iter().map(move |one| format!(" {who}{}", one.sentence()))
+    });
+    let axes = Axes { size: "requests".to_owned(), unit: Unit::Nanoseconds, log: [false, false] };
+    Some(Figure {
+        id: format!("parasc-requests-{files}"),
+        group: Group::Parasc,
+        title: format!("reads of /dev/zero, {}", format::value("files", &files.into())),
+        caption: format!(
+            "Figure 7 of Nakamura: so many reads of 4096 bytes, from the first request until the \
+             last result has been collected. The requesting thread helps; the paper's waited.{}",
+            said.collect::<String>()
+        ),
+        kind: "counts",
+        unit: Unit::Nanoseconds,
+        json: chart::lines(&axes, &series),
+        lines: series.iter().map(Line::of).collect(),
+    })
+}
+
+fn point(requests: u64, row: &Row, plain: Option<&Row>, label: &str) -> Point {
+    let mut text = vec![
+        label.to_owned(),
+        format!("{} requests: {}", format::count(requests), quantity(row.median, row.unit)),
+        format!("95 % CI {}", interval(row.ci, row.unit)),
+    ];
+    if let Some(plain) = plain {
+        text.push(format!("{} plain calls", times(row.median / plain.median)));
+    }
+    if row.disturbed {
+        text.push(format!("⚠ {}", row.disturbances.join("; ")));
+    }
+    Point { at: requests as f64, value: row.median, ci: row.ci, disturbed: row.disturbed, text }
+}

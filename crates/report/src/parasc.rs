@@ -1,0 +1,269 @@
+//! Table 3 of Nakamura's paper on parallel system calls (2018), and requests
+//! against plain calls: the numbers below its Figure 7, and other calls.
+
+use std::collections::BTreeSet;
+
+use kumiki_measure::schema::{Results, Row};
+use maud::{Markup, html};
+
+use crate::format::{count, interval, params, quantity, times, value};
+use crate::paper::{Table, mark};
+use crate::rows::{self, Verdict, compare, find, number};
+
+/// Nanoseconds that the paper gives on an Intel Core i5-4690 with Linux 4.14.9.
+/// Its gettid had to wait for a processing thread that was not ready.
+const PAPER_STEPS: [(&str, f64); 5] = [
+    ("init", 24_759.0),
+    ("struct", 59.0),
+    ("gettid_asleep", 16_138.0),
+    ("end", 32_649.0),
+    ("normal", 379.0),
+];
+
+/// What a result has of them.
+pub(crate) fn tables(results: &Results) -> Option<Markup> {
+    let steps = Table {
+        case: "parasc.steps",
+        param: "step",
+        paper: "paper, 2018",
+        published: &PAPER_STEPS,
+        title: "the steps of one parallel system call",
+        caption: "Table 3 and Figure 6 of Nakamura. Init: until a processing thread has started \
+                  and made its first call; the paper's is over when the thread has been made, and \
+                  its gettid contains the rest. Struct: one request. Gettid: without the \
+                  requesting thread's help, by a processing thread that must be woken first, and \
+                  by one that spins; it answers for the processing thread, so a program must not \
+                  hand it over. End: from the termination flag. Normal: the plain call. The paper \
+                  gives means of 500 times, here they are medians.",
+    };
+    let all =
+        [steps.of(results), requests(results, "own"), requests(results, "one"), calls(results)];
+    let all: Vec<Markup> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| html! { div.figures.small { @for one in &all { (one) } } })
+}
+
+/// Batches of requests beside as many plain calls.
+pub(crate) struct Against<'a> {
+    /// Processing threads.
+    pub(crate) threads: u64,
+    /// Number of requests, the plain calls, the requests; the fewest first.
+    pub(crate) rows: Vec<(u64, &'a Row, &'a Row)>,
+}
+
+/// The rows of Figure 7 with `own` open files or with `one`: processing threads
+/// (0: plain calls), requests, row.
+pub(crate) fn measured<'a>(results: &'a Results, files: &str) -> Vec<(u64, u64, &'a Row)> {
+    let wanted = [("files", files.into())];
+    let rows = find(results, "parasc.requests", &wanted).filter_map(|row| {
+        let number = |name| number(&row.params, name);
+        Some((number("processing_threads")?, number("requests")?, row))
+    });
+    rows.collect()
+}
+
+/// Each number of processing threads against plain calls.
+pub(crate) fn against<'a>(results: &'a Results, files: &str) -> Vec<Against<'a>> {
+    let rows = measured(results, files);
+    let plain = |requests| rows.iter().find(|one| (one.0, one.1) == (0, requests));
+    let threads: BTreeSet<u64> = rows.iter().map(|one| one.0).filter(|n| *n > 0).collect();
+    let against = threads.into_iter().map(|threads| {
+        let own = rows.iter().filter(|one| one.0 == threads);
+        let mut rows: Vec<_> =
+            own.filter_map(|(_, n, row)| Some((*n, plain(*n)?.2, *row))).collect();
+        rows.sort_by_key(|(n, ..)| *n);
+        Against { threads, rows }
+    });
+    against.filter(|against| !against.rows.is_empty()).collect()
+}
+
+impl<'a> Against<'a> {
+    /// The plain calls and the requests, so many of them.
+    fn at(&self, requests: u64) -> Option<(&'a Row, &'a Row)> {
+        let of =
+            |(n, plain, row): &(u64, &'a Row, &'a Row)| (*n == requests).then_some((*plain, *row));
+        self.rows.iter().find_map(of)
+    }
+
+    /// From how many requests on they are faster than plain calls: there the
+    /// intervals are apart, and beyond no median is above the plain calls'.
+    pub(crate) fn faster_from(&self) -> Option<u64> {
+        let slower = |(_, plain, row): &&(u64, &Row, &Row)| row.median >= plain.median;
+        let from = self.rows.iter().rposition(|one| slower(&one)).map_or(0, |at| at + 1);
+        let apart = |(_, plain, row): &&(u64, &Row, &Row)| compare(plain, row).1 == Verdict::Better;
+        self.rows[from..].iter().find(apart).map(|(n, ..)| *n)
+    }
+
+    /// What it shows, in a sentence.
+    pub(crate) fn sentence(&self) -> String {
+        let threads = match self.threads {
+            1 => "1 processing thread".to_owned(),
+            n => format!("{n} processing threads"),
+        };
+        let Some((most, plain, row)) = self.rows.last() else { return String::new() };
+        let (most, ratio) = (count(*most), times(row.median / plain.median));
+        match self.faster_from() {
+            Some(from) => format!(
+                "With {threads} it is faster than plain calls from {} on; {most} take {ratio} \
+                 their time.",
+                requests_word(from)
+            ),
+            None => format!(
+                "With {threads} it is not faster than plain calls; {most} take {ratio} their time."
+            ),
+        }
+    }
+}
+
+fn requests_word(n: u64) -> String {
+    if n == 1 { "1 request".to_owned() } else { format!("{} requests", count(n)) }
+}
+
+/// The numbers below Figure 7.
+fn requests(results: &Results, files: &str) -> Option<Markup> {
+    let all = against(results, files);
+    let first = all.first()?;
+    let numbers: BTreeSet<u64> = all.iter().flat_map(|a| a.rows.iter().map(|row| row.0)).collect();
+    let title = format!("requests against plain calls, {}", value("files", &files.into()));
+    Some(html! {
+        figure data-figure={ "parasc-ratio-" (files) } {
+            h3 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table.compact {
+                    thead {
+                        tr {
+                            th.n scope="col" { "requests" }
+                            th.n scope="col" { "plain calls" }
+                            @for a in &all {
+                                th.n scope="col" { (value("processing_threads", &a.threads.into())) }
+                                th.n scope="col" { "of plain" }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for n in &numbers {
+                            tr {
+                                th.n scope="row" { (count(*n)) }
+                                @match first.at(*n) {
+                                    Some((plain, _)) => (figure(plain)),
+                                    None => td.n.quiet { "–" },
+                                }
+                                @for a in &all {
+                                    @match a.at(*n) {
+                                        Some((plain, row)) => { (figure(row)) td.n { (ratio(plain, row)) } }
+                                        None => { td.n.quiet { "–" } td.n.quiet { "–" } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            figcaption {
+                p {
+                    @for a in &all { (a.sentence()) " " }
+                    "The paper's threads are faster from 50 to 75 requests on, and three of them \
+                     take about half the time of plain calls at 300."
+                }
+            }
+        }
+    })
+}
+
+fn figure(row: &Row) -> Markup {
+    html! {
+        td.n title={ "95 % CI " (interval(row.ci, row.unit)) } {
+            (quantity(row.median, row.unit)) (mark(row))
+        }
+    }
+}
+
+/// Coloured where the intervals are apart.
+fn ratio(plain: &Row, row: &Row) -> Markup {
+    let (ratio, verdict) = compare(plain, row);
+    let class = match verdict {
+        Verdict::Same => "same",
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+    };
+    html! { span class=(class) { (times(ratio)) } }
+}
+
+/// Every kind of call by the size of its batch.
+fn calls(results: &Results) -> Option<Markup> {
+    let way = |way: &str| -> Vec<&Row> {
+        find(results, "parasc.calls", &[("way", way.into())]).collect()
+    };
+    let all_plain = way("plain");
+    let other = |row: &Row| {
+        let mut params = row.params.clone();
+        params.insert("way".to_owned(), "plain".into());
+        all_plain.iter().copied().find(|plain| plain.params == params)
+    };
+    let rows: Vec<(&Row, &Row)> =
+        way("parallel").into_iter().filter_map(|row| Some((other(row)?, row))).collect();
+    let number = |row: &Row| rows::number(&row.params, "requests");
+    let numbers: BTreeSet<u64> = rows.iter().filter_map(|(_, row)| number(row)).collect();
+    let mut kinds: Vec<String> = Vec::new();
+    for (_, row) in &rows {
+        let kind = row.params.get("call").map(|call| value("call", call)).unwrap_or_default();
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    if kinds.is_empty() {
+        return None;
+    }
+    let title = "batches of other calls, as multiples of plain calls";
+    let cell = |kind: &str, n: u64| {
+        rows.iter().find(|(_, row)| {
+            let same = row.params.get("call").is_some_and(|call| value("call", call) == kind);
+            same && number(row) == Some(n)
+        })
+    };
+    Some(html! {
+        figure data-figure="parasc-calls" {
+            h3 { (title) }
+            div.scroll tabindex="0" role="region" aria-label=(title) {
+                table.matrix {
+                    thead {
+                        tr {
+                            th scope="col" { "call ╲ batch" }
+                            @for n in &numbers { th.n scope="col" { (count(*n)) } }
+                        }
+                    }
+                    tbody {
+                        @for kind in &kinds {
+                            tr {
+                                th scope="row" { (kind) }
+                                @for n in &numbers {
+                                    @match cell(kind, *n) {
+                                        Some((plain, row)) => (against_plain(plain, row)),
+                                        None => td.n.quiet { "–" },
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            figcaption {
+                p {
+                    "Time of a batch of requests divided by that of as many plain calls, and the \
+                     batch's time. Coloured where the 95 % intervals are apart. Open close: all \
+                     files are opened, then all closed; mmap: pages are mapped, then unmapped, \
+                     which only one thread at a time can do. Fsync: a page of each file has been \
+                     written. Nanosleep: 100 µs."
+                }
+            }
+        }
+    })
+}
+
+fn against_plain(plain: &Row, row: &Row) -> Markup {
+    html! {
+        td.n title={ (params(&plain.params)) ": " (quantity(plain.median, plain.unit)) } {
+            (ratio(plain, row)) (mark(row))
+            small { (quantity(row.median, row.unit)) }
+        }
+    }
+}
