@@ -13,7 +13,7 @@ mod key;
 
 use std::collections::HashMap;
 
-pub(crate) use entry::Entry;
+pub(crate) use entry::{Entry, Sample};
 pub(crate) use key::{Key, Prior, survey};
 
 /// How a batch is run.

@@ -34,22 +34,41 @@ impl Requester {
         let slot = &self.core.area.lane(self.lane).slots[0];
         slot.publish(request);
         let start = self.ticks.now();
-        let seat = self.near.first().copied();
-        let served =
-            seat.is_some_and(|at| self.core.seats[at].is_hot() || Seat::wake(&self.core, at));
-        if !served && slot.take() {
-            // SAFETY: the caller vouches for the call.
-            slot.finish(unsafe { call(request) });
-        }
+        let seat = self.near.first().copied().filter(|at| Seat::wake(&self.core, *at));
         while self.ticks.now().wrapping_sub(start) < self.quiet {}
         if let Some(result) = slot.result() {
             // Too late, perhaps by much.
             self.quiet -= self.quiet / 32;
             return result;
         }
-        let result = wait(&mut self.waiter, &self.core, self.lane, slot);
+        let core = &*self.core;
+        let bell = &core.sides[self.lane].bell;
+        let gone = || {
+            core.area.header().is_terminated() || seat.is_none_or(|at| !core.seats[at].is_running())
+        };
+        let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
+        let Some(result) = self.waiter.wait(bell, slot.status(), answered) else {
+            // SAFETY: the caller vouches for the call.
+            return unsafe { self.take_back(request) };
+        };
         let longer = self.quiet + 4;
         self.quiet = if longer < LONGEST_QUIET { longer } else { 0 };
+        result
+    }
+
+    /// Makes the call after all, or waits for the thread that is at it.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`]; `request` is in the lane's first slot.
+    #[cold]
+    unsafe fn take_back(&mut self, request: &Request) -> i64 {
+        let slot = &self.core.area.lane(self.lane).slots[0];
+        if !slot.take() {
+            return wait(&mut self.waiter, &self.core, self.lane, slot);
+        }
+        // SAFETY: the caller vouches for the call.
+        let result = unsafe { call(request) };
+        slot.finish(result);
         result
     }
 }

@@ -7,7 +7,7 @@ use kumiki_wait::Waiter;
 use super::Requester;
 use crate::backend::LOOK;
 use crate::core::Core;
-use crate::cost::{Way, survey};
+use crate::cost::{Sample, Way, survey};
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
 use crate::request::Request;
@@ -73,18 +73,19 @@ impl Requester {
         }
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
         let means = self.means;
-        let choice = self.costs.entry(key).choose(requests.len(), prior, means);
+        let start = self.ticks.now();
+        let choice = self.costs.entry(key).choose(start, requests.len(), prior, means);
         if choice.way == Way::Ring && !self.ring.prepare(requests) {
             // SAFETY: as above.
             return unsafe { plain(requests, results) };
         }
         let asks = choice.way == Way::Inline && self.costs.entry(key).asks_whether_sleeps(means);
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
-        let start = if choice.measure { self.ticks.now() } else { 0 };
+        let mut helped = 0;
         // SAFETY: as above.
         match choice.way {
             Way::Inline => unsafe { plain(requests, results) },
-            Way::Shared => unsafe { self.shared(requests, results, choice.wake) },
+            Way::Shared => helped = unsafe { self.shared(requests, results, choice.wake) },
             Way::Many(threads) => unsafe { self.many(requests, results, usize::from(threads)) },
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
@@ -93,7 +94,8 @@ impl Requester {
         }
         let ticks = self.ticks.now().wrapping_sub(start);
         let entry = self.costs.entry(key);
-        entry.record(choice.way, requests.len(), ticks);
+        let sample = Sample { calls: requests.len(), ticks, helped };
+        entry.record(choice.way, sample, prior, means);
         if let Some((before, wall)) = asked {
             let elapsed = wall.elapsed().as_nanos() as f32;
             entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
@@ -102,7 +104,8 @@ impl Requester {
 
     /// Together with the processing threads that spin: they from the first slot
     /// upward, this thread its own part and then from the last slot downward.
-    unsafe fn shared(&mut self, requests: &[Request], results: &mut [i64], wake: bool) {
+    /// Returns how many calls others have made.
+    unsafe fn shared(&mut self, requests: &[Request], results: &mut [i64], wake: bool) -> usize {
         let count = requests.len();
         let own = count / 2 * PRIVATE.0 / PRIVATE.1;
         let offered = count - own;
@@ -129,7 +132,7 @@ impl Requester {
         // SAFETY: the caller vouches for all requests.
         unsafe { plain(&requests[offered..], &mut results[offered..]) };
         // SAFETY: as above.
-        unsafe { self.help(&requests[..offered], &mut results[..offered]) };
+        unsafe { self.help(&requests[..offered], &mut results[..offered]) }
     }
 
     /// Together with threads of the pool.
@@ -185,19 +188,21 @@ impl Requester {
     }
 
     /// Makes what is left of the published calls, from the last one downward,
-    /// and collects what others have made.
+    /// and collects what others have made. Returns how many that were.
     ///
     /// # Safety
     /// As for [`Requester::run_raw`]; `requests` are those in the lane's slots.
-    unsafe fn help(&mut self, requests: &[Request], results: &mut [i64]) {
+    unsafe fn help(&mut self, requests: &[Request], results: &mut [i64]) -> usize {
         let lane = self.core.area.lane(self.lane);
         self.pending.clear();
+        let mut own = 0;
         for (at, request) in requests.iter().enumerate().rev() {
             let slot = &lane.slots[at];
             if slot.is_requested() && slot.take() {
                 // SAFETY: the caller vouches for the call.
                 results[at] = unsafe { call(request) };
                 slot.finish(results[at]);
+                own += 1;
             } else if let Some(result) = slot.result() {
                 results[at] = result;
             } else {
@@ -205,6 +210,7 @@ impl Requester {
             }
         }
         self.collect(results);
+        requests.len() - own
     }
 
     /// Waits for what others are at.

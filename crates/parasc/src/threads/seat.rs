@@ -69,6 +69,10 @@ impl Seat {
         let seat = &core.seats[index];
         // Partner: the heavy fence in `serve`.
         barrier::light();
+        if seat.state.load(Relaxed) == RUNNING {
+            seat.bell.ring();
+            return true;
+        }
         match seat.state.compare_exchange(EMPTY, RUNNING, AcqRel, Relaxed) {
             Ok(_) => {
                 let started = start(core, format!("parasc-{}", seat.cpu), move |core| {
