@@ -3,7 +3,7 @@
 
 use kumiki_wait::{Bell, Waiter};
 
-use super::after;
+use super::{Seat, after};
 use crate::core::Core;
 use crate::execute::execute;
 use crate::lane::Lane;
@@ -23,7 +23,7 @@ enum Event {
 
 /// Serves requests for calls that are soon over, until the termination flag is
 /// set or there was nothing to do for long.
-pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
+pub(crate) fn serve(core: &Core, seat: &Seat, waiter: &mut Waiter) {
     let header = core.area.header();
     let word = core.area.lane(0).slots[0].status();
     // Moved on when it has come, not after each request: reading the kernel's
@@ -32,12 +32,13 @@ pub(crate) fn serve(core: &Core, bell: &Bell, waiter: &mut Waiter) {
     let mut worked = false;
     loop {
         let ready = || {
+            seat.looks();
             if header.is_terminated() {
                 return Some(Event::Terminated);
             }
             lane_with_work(core).map(Event::Work)
         };
-        match waiter.wait_until(bell, word, retire, ready) {
+        match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Work(lane)) => {
                 if let Some(module) = &core.kernel {
                     module.serve(&core.area);

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use kumiki_sys::affinity;
-use kumiki_wait::{Bell, Waiter, barrier};
+use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
 use super::{processor, start};
 use crate::core::Core;
@@ -38,17 +38,32 @@ pub(crate) struct Seat {
     pub(crate) bell: Bell,
     pub(crate) cpu: usize,
     state: AtomicU32,
+    /// Not 0: called, and has not looked since. From the call until the thread
+    /// runs it takes a while, and a batch offered to it until then would be the
+    /// caller's alone, and counted as a bad one.
+    called: AtomicU32,
 }
 
 impl Seat {
     pub(crate) fn new(cpu: usize) -> Self {
-        Seat { bell: Bell::new(), cpu, state: AtomicU32::new(EMPTY) }
+        Seat { bell: Bell::new(), cpu, state: AtomicU32::new(EMPTY), called: AtomicU32::new(0) }
     }
 
     /// Whether a thread is awake here, and sees a request soon.
     #[inline]
     pub(crate) fn is_hot(&self) -> bool {
-        self.state.load(Relaxed) == RUNNING && !self.bell.is_asleep()
+        self.state.load(Relaxed) == RUNNING
+            && self.called.load(Relaxed) == 0
+            && !self.bell.is_asleep()
+    }
+
+    /// Says that this seat's thread looks: by the thread itself.
+    #[inline(always)]
+    pub(crate) fn looks(&self) {
+        // A hint: it orders nothing.
+        if self.called.load(Relaxed) != 0 {
+            self.called.store(0, Relaxed);
+        }
     }
 
     /// Whether no thread may run here.
@@ -70,11 +85,11 @@ impl Seat {
         // Partner: the heavy fence in `serve`.
         barrier::light();
         if seat.state.load(Relaxed) == RUNNING {
-            seat.bell.ring();
-            return true;
+            return seat.call();
         }
         match seat.state.compare_exchange(EMPTY, RUNNING, AcqRel, Relaxed) {
             Ok(_) => {
+                seat.called.store(1, Relaxed);
                 let started = start(core, format!("parasc-{}", seat.cpu), move |core| {
                     serve(core, &core.seats[index]);
                 });
@@ -84,12 +99,18 @@ impl Seat {
                 }
                 started.is_ok()
             }
-            Err(RUNNING) => {
-                seat.bell.ring();
-                true
-            }
+            Err(RUNNING) => seat.call(),
             Err(_) => false,
         }
+    }
+
+    /// Wakes the thread that is here, if it sleeps.
+    fn call(&self) -> bool {
+        if self.bell.is_asleep() {
+            self.called.store(1, Relaxed);
+        }
+        self.bell.ring();
+        true
     }
 
     /// There is no thread here after all.
@@ -100,16 +121,31 @@ impl Seat {
     }
 }
 
+/// How a seat's thread waits. What it would learn from its own waits is wrong:
+/// a requesting thread wakes it rarely, and goes on until it has come. Such long
+/// waits would teach it to sleep at once, so that it is asleep again when the
+/// next batch comes, and is woken rarely. That is stable, and all batches are
+/// slow in it. So it always spins for as long as a waiter spins at most.
+fn policy(chosen: Policy) -> Policy {
+    match chosen.threshold {
+        Threshold::Adaptive => {
+            let bound = kumiki_wait::sleep_cost_ticks().saturating_mul(2);
+            Policy { threshold: Threshold::Ticks(bound), ..chosen }
+        }
+        _ => chosen,
+    }
+}
+
 /// The thread of a seat.
 fn serve(core: &Core, seat: &Seat) {
     let Ok(_bound) = affinity::bind(seat.cpu) else {
         return seat.leave(core, CLOSED);
     };
-    let Ok(mut waiter) = Waiter::new(&core.policy) else {
+    let Ok(mut waiter) = Waiter::new(&policy(core.policy)) else {
         return seat.leave(core, CLOSED);
     };
     loop {
-        processor::serve(core, &seat.bell, &mut waiter);
+        processor::serve(core, seat, &mut waiter);
         seat.state.store(EMPTY, Release);
         // Partner: the light fence in `wake`. One that does not reach all keeps
         // the thread from retiring, not from ending with the engine.
@@ -120,6 +156,37 @@ fn serve(core: &Core, seat: &Seat) {
         let missed = !certain || processor::has_work(core);
         if !missed || seat.state.compare_exchange(EMPTY, RUNNING, Acquire, Relaxed).is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_hot_once_it_looks() {
+        let core = Arc::new(Core::new(&crate::Config::default()).unwrap());
+        let seat = &core.seats[0];
+        assert!(!seat.is_hot());
+        // As if a thread had been started, and had not run yet.
+        seat.state.store(RUNNING, Relaxed);
+        seat.called.store(1, Relaxed);
+        assert!(!seat.is_hot());
+        seat.looks();
+        assert!(seat.is_hot());
+        // Awake: nothing to wait for.
+        assert!(Seat::wake(&core, 0));
+        assert!(seat.is_hot());
+    }
+
+    #[test]
+    fn a_threshold_that_adapts_is_fixed_for_a_seat() {
+        let bound = Threshold::Ticks(2 * kumiki_wait::sleep_cost_ticks());
+        assert_eq!(policy(Policy::default()).threshold, bound);
+        for threshold in [Threshold::Ticks(7), Threshold::Infinite] {
+            let chosen = Policy { threshold, ..Policy::default() };
+            assert_eq!(policy(chosen), chosen);
         }
     }
 }
