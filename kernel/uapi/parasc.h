@@ -32,6 +32,7 @@
 #ifndef KUMIKI_UAPI_PARASC_H
 #define KUMIKI_UAPI_PARASC_H
 
+#include <linux/ioctl.h>
 #include <linux/types.h>
 
 #define PARASC_MAGIC 0x63617270u /* "prac" */
@@ -85,5 +86,32 @@ struct parasc_lane {
 	__u64 next;
 	__u64 reserved1[7];
 };
+
+/*
+ * The kernel module. A thread that opens the device and enters PARASC_IOC_PROC
+ * is a processing thread: it executes requests of the area's open lanes, with
+ * its own memory, files, credentials and limits, until the termination flag is
+ * set or there has been no request for `idle_ns`. Both are a return of 0, and
+ * the thread does its waiting itself. The module sets a slot's status and wakes
+ * nobody; a requesting thread that sleeps looks again by itself.
+ *
+ * The module refuses a thread under seccomp (-EPERM): the filter would not see
+ * the calls. An area that is not one is -EINVAL, an unknown request -ENOTTY.
+ * Requests that would break the thread (exec, exit, fork, ...) are answered in
+ * their slots with -EPERM.
+ */
+#define PARASC_DEVICE "/dev/kumiki-parasc"
+
+struct parasc_proc {
+	__u64 area; /* address of struct parasc_area */
+	__u64 length; /* of the whole area, bytes */
+	__u64 idle_ns; /* return after so long without a request */
+	__u64 flags; /* 0; anything else is -EINVAL */
+};
+
+#define PARASC_IOC_TYPE 0xbd
+/* Gives PARASC_VERSION of the module. Never changes itself. */
+#define PARASC_IOC_VERSION _IOR(PARASC_IOC_TYPE, 0, __u32)
+#define PARASC_IOC_PROC _IOW(PARASC_IOC_TYPE, 1, struct parasc_proc)
 
 #endif /* KUMIKI_UAPI_PARASC_H */

@@ -11,7 +11,7 @@ use crate::lane::{Control, Lane};
 use crate::slot::Slot;
 
 /// "prac" in memory.
-const MAGIC: u32 = u32::from_le_bytes(*b"prac");
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
 pub(crate) const VERSION: u32 = 1;
 
 /// Lanes that an area can have: the bits of [`Header::open_lanes`].
@@ -44,6 +44,19 @@ const _: () = {
     assert!(std::mem::offset_of!(Header, open_lanes) == 64);
     assert!(std::mem::offset_of!(Header, posted) == 72);
 };
+
+/// For comparison with the header (`uapi.rs`).
+#[cfg(all(test, not(loom)))]
+pub(crate) const LAYOUT: &[(&str, usize)] = &[
+    ("sizeof(struct parasc_area)", size_of::<Header>()),
+    ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Header, terminate)),
+    ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Header, magic)),
+    ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Header, version)),
+    ("offsetof(struct parasc_area, lanes)", std::mem::offset_of!(Header, lanes)),
+    ("offsetof(struct parasc_area, lane_slots)", std::mem::offset_of!(Header, lane_slots)),
+    ("offsetof(struct parasc_area, open_lanes)", std::mem::offset_of!(Header, open_lanes)),
+    ("offsetof(struct parasc_area, posted)", std::mem::offset_of!(Header, posted)),
+];
 
 /// The shared memory of one engine.
 #[derive(Debug)]

@@ -44,6 +44,14 @@ const _: () = {
     assert!(std::mem::offset_of!(Control, next) == 64);
 };
 
+/// For comparison with the header (`uapi.rs`).
+#[cfg(all(test, not(loom)))]
+pub(crate) const LAYOUT: &[(&str, usize)] = &[
+    ("sizeof(struct parasc_lane)", size_of::<Control>()),
+    ("offsetof(struct parasc_lane, published)", std::mem::offset_of!(Control, published)),
+    ("offsetof(struct parasc_lane, next)", std::mem::offset_of!(Control, next)),
+];
+
 /// One lane of an area.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane<'a> {

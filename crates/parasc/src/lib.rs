@@ -21,6 +21,8 @@ mod request;
 mod requester;
 mod slot;
 mod threads;
+#[cfg(all(test, not(loom)))]
+mod uapi;
 
 pub use allow::{AllowError, AllowList};
 pub use backend::Backend;

@@ -59,6 +59,16 @@ const _: () = {
     assert!(std::mem::offset_of!(Slot, ret_val) == 56);
 };
 
+/// For comparison with the header (`uapi.rs`).
+#[cfg(all(test, not(loom)))]
+pub(crate) const LAYOUT: &[(&str, usize)] = &[
+    ("sizeof(struct parasc_slot)", size_of::<Slot>()),
+    ("offsetof(struct parasc_slot, status)", std::mem::offset_of!(Slot, status)),
+    ("offsetof(struct parasc_slot, sysnum)", std::mem::offset_of!(Slot, call)),
+    ("offsetof(struct parasc_slot, args)", std::mem::offset_of!(Slot, args)),
+    ("offsetof(struct parasc_slot, ret_val)", std::mem::offset_of!(Slot, ret_val)),
+];
+
 impl Slot {
     /// Writes the request and hands it to whoever comes first.
     ///

@@ -1,5 +1,5 @@
 //! The kernel module's place: processing threads that serve the area from
-//! inside the kernel (`kernel/uapi/parasc.h`, "The kernel module").
+//! inside the kernel (`kernel/uapi/parasc.h`).
 //!
 //! A processing thread that has seen a request enters the module, which serves
 //! until it has found none for a while, and comes back. So all sleeping and
@@ -20,10 +20,10 @@ use super::Lack;
 use crate::area::{Area, VERSION};
 
 /// The module's device (`PARASC_DEVICE`).
-const DEVICE: &str = "/dev/kumiki-parasc";
+pub(crate) const DEVICE: &str = "/dev/kumiki-parasc";
 
 /// `PARASC_IOC_TYPE`.
-const TYPE: u8 = 0xbd;
+pub(crate) const TYPE: u8 = 0xbd;
 pub(crate) const IOC_VERSION: Opcode = opcode::read::<u32>(TYPE, 0);
 pub(crate) const IOC_PROC: Opcode = opcode::write::<Proc>(TYPE, 1);
 
@@ -37,18 +37,33 @@ pub(crate) const LOOK: Duration = Duration::from_micros(200);
 /// What a thread hands over when it enters (`struct parasc_proc`).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Proc {
+struct Proc {
     /// Where the area starts.
-    pub(crate) area: u64,
+    area: u64,
     /// Its length, bytes.
-    pub(crate) length: u64,
+    length: u64,
     /// Come back after so long without a request, ns.
-    pub(crate) idle_ns: u64,
+    idle_ns: u64,
     /// None is defined.
-    pub(crate) flags: u64,
+    flags: u64,
 }
 
-const _: () = assert!(size_of::<Proc>() == 32);
+const _: () = {
+    assert!(size_of::<Proc>() == 32);
+    assert!(std::mem::offset_of!(Proc, length) == 8);
+    assert!(std::mem::offset_of!(Proc, idle_ns) == 16);
+    assert!(std::mem::offset_of!(Proc, flags) == 24);
+};
+
+/// For comparison with the header (`uapi.rs`).
+#[cfg(test)]
+pub(crate) const LAYOUT: &[(&str, usize)] = &[
+    ("sizeof(struct parasc_proc)", size_of::<Proc>()),
+    ("offsetof(struct parasc_proc, area)", std::mem::offset_of!(Proc, area)),
+    ("offsetof(struct parasc_proc, length)", std::mem::offset_of!(Proc, length)),
+    ("offsetof(struct parasc_proc, idle_ns)", std::mem::offset_of!(Proc, idle_ns)),
+    ("offsetof(struct parasc_proc, flags)", std::mem::offset_of!(Proc, flags)),
+];
 
 /// The module's device, open.
 #[derive(Debug)]

@@ -11,7 +11,7 @@
 //! there, and what the others cannot do falls back to it.
 
 mod availability;
-mod kernel;
+pub(crate) mod kernel;
 mod own_ring;
 
 #[cfg(feature = "io-uring")]
