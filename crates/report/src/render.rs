@@ -94,7 +94,7 @@ fn sections(results: &[Results], names: &[String], figures: &[Figure]) -> Vec<Se
         (Group::Paper, "figures", "The paper’s six figures"),
         (Group::Beyond, "more-figures", "Beyond the paper"),
         (Group::Shadow, "shadow", "Shadow threads (Hori et al.)"),
-        (Group::Parasc, "parasc", "Parallel system calls (Nakamura)"),
+        (Group::Parasc, "parasc", "Parallel system calls (Nakamura, 2018)"),
         (Group::Other, "other-figures", "More sizes"),
     ] {
         let own: Vec<_> = figures.iter().filter(|f| f.group == group).collect();

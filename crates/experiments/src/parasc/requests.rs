@@ -26,8 +26,8 @@ const ZERO: &str = "/dev/zero";
 fn counts() -> impl Iterator<Item = (usize, Level)> {
     let all = [1].into_iter().chain((5..50).step_by(5)).chain((50..=300).step_by(25));
     all.map(|count| match count {
-        50 | 300 => (count, Level::Quick),
-        1 | 5 | 10 | 20 | 30 | 100 | 150 | 200 => (count, Level::Default),
+        10 | 50 | 300 => (count, Level::Quick),
+        1 | 5 | 20 | 30 | 100 | 150 | 200 => (count, Level::Default),
         _ => (count, Level::Full),
     })
 }

@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use kumiki_measure::case::{Case, Each, Level, Place, Workload};
+use kumiki_measure::case::{Case, Each, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
 use kumiki_parasc::op::Raw;
@@ -51,10 +51,10 @@ pub(super) fn cases() -> Vec<Case> {
     };
     vec![
         step("init", init).two_cpus(),
-        step("struct", build).level(Level::Default),
-        step("gettid_asleep", asleep).two_cpus().level(Level::Default),
+        step("struct", build),
+        step("gettid_asleep", asleep).two_cpus(),
         step("gettid_awake", awake).two_cpus(),
-        step("end", end).two_cpus().level(Level::Default),
+        step("end", end).two_cpus(),
         step("normal", normal),
     ]
 }
