@@ -63,8 +63,7 @@ impl Core {
             _ => None,
         };
         let lanes = OPEN_LANES + config.requesters;
-        let rules =
-            Rules { allow: config.allow, wrong_thread_answers: config.wrong_thread_answers };
+        let rules = Rules::new(config.allow, config.wrong_thread_answers);
         Ok(Core {
             area: Area::new(lanes, config.slots)?,
             sides: (0..lanes).map(|_| Side::default()).collect(),

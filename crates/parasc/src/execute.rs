@@ -3,15 +3,18 @@
 use kumiki_sys::syscall::{self, MAX_ARGS};
 
 use crate::allow::AllowList;
-use crate::refusal::{Refusal, RefusalKind, refusal_of};
+use crate::callset::{CallSet, NUMBERS};
+use crate::refusal::{Refusal, RefusalKind, is_suspect, refusal_of};
 use crate::request::Request;
 use crate::slot::Slot;
 
 /// Which calls may be made at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
-    pub(crate) allow: Option<AllowList>,
-    pub(crate) wrong_thread_answers: bool,
+    /// Calls that may be made with whatever arguments: nearly all.
+    free: CallSet,
+    allow: Option<AllowList>,
+    wrong_thread_answers: bool,
 }
 
 /// Why a call may not be made.
@@ -33,9 +36,28 @@ impl Denied {
 }
 
 impl Rules {
+    pub(crate) fn new(allow: Option<AllowList>, wrong_thread_answers: bool) -> Self {
+        let mut free = CallSet::EMPTY;
+        for sysnum in 0..NUMBERS as u16 {
+            if !is_suspect(sysnum) && allow.is_none_or(|list| list.contains(sysnum)) {
+                free = free.with(sysnum);
+            }
+        }
+        Rules { free, allow, wrong_thread_answers }
+    }
+
     /// Whether the call may be made.
     #[inline(always)]
     pub(crate) fn check(&self, request: &Request) -> Result<(), Denied> {
+        let free = self.free.get(request.sysnum) == Some(true);
+        if free && usize::from(request.args_num) <= MAX_ARGS {
+            return Ok(());
+        }
+        self.look_closer(request)
+    }
+
+    #[cold]
+    fn look_closer(&self, request: &Request) -> Result<(), Denied> {
         if usize::from(request.args_num) > MAX_ARGS {
             return Err(Denied::TooManyArguments);
         }

@@ -142,7 +142,7 @@ const NO_RULE: u8 = u8::MAX;
 /// here: an unknown one the kernel answers itself, with `ENOSYS` as a rule.
 #[inline]
 pub fn refusal(sysnum: u16) -> Option<&'static Refusal> {
-    if suspect(sysnum) { refused_always(sysnum) } else { None }
+    if is_suspect(sysnum) { refused_always(sysnum) } else { None }
 }
 
 /// Why the call `sysnum` with these arguments is refused; `None`: it may be
@@ -163,7 +163,7 @@ pub fn refusal(sysnum: u16) -> Option<&'static Refusal> {
 /// ```
 #[inline]
 pub fn refusal_of(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<&'static Refusal> {
-    if suspect(sysnum) { refused_with(sysnum, args_num, args) } else { None }
+    if is_suspect(sysnum) { refused_with(sysnum, args_num, args) } else { None }
 }
 
 /// Every refusal, in the order of the table: by what the calls would do.
@@ -173,7 +173,7 @@ pub fn refusals() -> impl Iterator<Item = &'static Refusal> {
 }
 
 #[inline]
-fn suspect(sysnum: u16) -> bool {
+pub(crate) fn is_suspect(sysnum: u16) -> bool {
     matches!(SUSPECTS.get(sysnum), Some(true))
 }
 
