@@ -7,7 +7,7 @@
 //! it for as long as such calls have taken of late.
 
 use super::Requester;
-use super::run::wait;
+use super::run::{wait, wait_served};
 use crate::execute::call;
 use crate::request::Request;
 use crate::threads::Seat;
@@ -41,13 +41,9 @@ impl Requester {
             self.quiet -= self.quiet / 32;
             return result;
         }
-        let core = &*self.core;
-        let bell = &core.sides[self.lane].bell;
-        let gone = || {
-            core.area.header().is_terminated() || seat.is_none_or(|at| !core.seats[at].is_running())
-        };
-        let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
-        let Some(result) = self.waiter.wait(bell, slot.status(), answered) else {
+        let served =
+            seat.and_then(|seat| wait_served(&mut self.waiter, &self.core, self.lane, slot, seat));
+        let Some(result) = served else {
             // SAFETY: the caller vouches for the call.
             return unsafe { self.take_back(request) };
         };

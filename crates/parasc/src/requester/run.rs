@@ -173,12 +173,9 @@ impl Requester {
     /// Waits for all results of a batch that is left to the thread of `seat`.
     /// `false` if that thread has gone: then somebody must help.
     fn collect_served(&mut self, seat: usize, results: &mut [i64]) -> bool {
-        let core = &*self.core;
-        let (lane, bell) = (core.area.lane(self.lane), &core.sides[self.lane].bell);
-        let gone = || core.area.header().is_terminated() || !core.seats[seat].is_running();
+        let lane = self.core.area.lane(self.lane);
         for (slot, result) in lane.slots.iter().zip(results.iter_mut()) {
-            let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
-            match self.waiter.wait(bell, slot.status(), answered) {
+            match wait_served(&mut self.waiter, &self.core, self.lane, slot, seat) {
                 Some(answer) => *result = answer,
                 None => return false,
             }
@@ -232,14 +229,39 @@ impl Requester {
 
 /// Waits for the result of a slot that others are at.
 pub(super) fn wait(waiter: &mut Waiter, core: &Core, lane: usize, slot: &Slot) -> i64 {
+    wait_for(waiter, core, lane, slot, || slot.result())
+}
+
+/// Waits for the result of a slot that is left to the thread of `seat`. `None`
+/// if that thread has gone.
+pub(super) fn wait_served(
+    waiter: &mut Waiter,
+    core: &Core,
+    lane: usize,
+    slot: &Slot,
+    seat: usize,
+) -> Option<i64> {
+    let gone = || core.area.header().is_terminated() || !core.seats[seat].is_running();
+    let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
+    wait_for(waiter, core, lane, slot, answered)
+}
+
+/// Waits with the lane's bell; the kernel module rings none.
+fn wait_for<T>(
+    waiter: &mut Waiter,
+    core: &Core,
+    lane: usize,
+    slot: &Slot,
+    mut ready: impl FnMut() -> Option<T>,
+) -> T {
     let bell = &core.sides[lane].bell;
     if core.kernel.is_none() {
-        return waiter.wait(bell, slot.status(), || slot.result());
+        return waiter.wait(bell, slot.status(), ready);
     }
     loop {
         let look = Instant::now() + LOOK;
-        if let Ok(result) = waiter.wait_until(bell, slot.status(), look, || slot.result()) {
-            return result;
+        if let Ok(value) = waiter.wait_until(bell, slot.status(), look, &mut ready) {
+            return value;
         }
     }
 }
