@@ -1,13 +1,15 @@
 //! `kumiki doctor`: what this machine has and lacks, part by part.
 
 use anyhow::Result;
-use kumiki_sys::doctor::{State, examine};
+use kumiki_parasc::backend::{Availability, Backend, availability};
+use kumiki_sys::doctor::{Finding, State, examine};
 
 use crate::args::Doctor;
 use crate::{Verdict, output};
 
 pub(crate) fn run(args: Doctor) -> Result<Verdict> {
     let mut findings = examine();
+    findings.extend(availability().into_iter().map(backend));
     // What concerns one part stands together, in the order of first mention.
     let mut parts: Vec<&str> = Vec::new();
     for finding in &findings {
@@ -41,4 +43,28 @@ pub(crate) fn run(args: Doctor) -> Result<Verdict> {
         }
     }
     Ok(Verdict::Fine)
+}
+
+/// How a backend of parallel system calls stands.
+fn backend(one: Availability) -> Finding {
+    let (thing, consequence) = match one.backend {
+        Backend::User => ("backend user", "no parallel system calls"),
+        Backend::IoUring => {
+            ("backend io_uring", "processing threads make all calls; no call is left out")
+        }
+        Backend::Kernel => {
+            ("backend kernel", "processing threads serve from user space; no call is left out")
+        }
+        _ => ("another backend", "it is not used"),
+    };
+    let choice =
+        if one.auto { "automatic choice uses it" } else { "automatic choice does not use it" };
+    Finding {
+        part: "parasc",
+        thing,
+        state: if one.available { State::Present } else { State::Absent },
+        detail: format!("{}; {choice}: {}", one.detail, one.reason),
+        consequence: consequence.to_owned(),
+        remedy: one.remedy,
+    }
 }

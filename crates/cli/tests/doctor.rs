@@ -21,5 +21,10 @@ fn the_machine_is_examined() {
     for thing in ["SMT", "WAITPKG", "MONITORX", "io_uring", "huge pages", "perf", "QEMU"] {
         assert!(words.contains(thing), "{thing}");
     }
+    for backend in ["backend user", "backend io_uring", "backend kernel"] {
+        let its = findings.iter().find(|finding| finding["thing"] == backend).expect(backend);
+        assert_eq!(its["part"], "parasc");
+        assert!(its["detail"].as_str().unwrap().contains("automatic choice"), "{its}");
+    }
     assert!(!home.path("data").exists(), "it needs no database");
 }

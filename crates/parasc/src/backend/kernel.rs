@@ -92,9 +92,11 @@ impl Device {
                 ),
             }
         })?;
-        // SAFETY: the opcode says that the module writes 32 bits, and there are
-        // so many; anything else that answers to it is not at this path.
-        let version = unsafe { ioctl(&file, Getter::<IOC_VERSION, u32>::new()) };
+        // SAFETY: by its opcode, the request writes 32 bits and reads nothing.
+        let request = unsafe { Getter::<IOC_VERSION, u32>::new() };
+        // SAFETY: as above; a device that means something else by the number is
+        // not at this path.
+        let version = unsafe { ioctl(&file, request) };
         match version {
             Ok(VERSION) => Ok(Device { file, failed: AtomicBool::new(false) }),
             Ok(other) => Err(Lack::new(
@@ -118,10 +120,12 @@ impl Device {
         }
         let (start, length) = (area.start() as u64, area.length() as u64);
         let proc = Proc { area: start, length, idle_ns: IDLE.as_nanos() as u64, flags: 0 };
+        // SAFETY: by its opcode, the request reads one `Proc`.
+        let request = unsafe { Setter::<IOC_PROC, Proc>::new(proc) };
         // SAFETY: the module executes what stands in the area, for which those
         // vouch who publish it, and ends before the area does: the thread that is
         // inside keeps it.
-        match unsafe { ioctl(&self.file, Setter::<IOC_PROC, Proc>::new(proc)) } {
+        match unsafe { ioctl(&self.file, request) } {
             Ok(()) | Err(Errno::INTR) => {}
             Err(_) => self.failed.store(true, Relaxed),
         }

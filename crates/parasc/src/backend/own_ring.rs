@@ -14,7 +14,7 @@ const MOST_BROKEN: u32 = 3;
 enum State {
     /// None yet.
     Wanted,
-    Ready(Ring),
+    Ready(Box<Ring>),
     /// Not to be had, or not to be used.
     Never,
 }
@@ -37,7 +37,9 @@ impl OwnRing {
     pub(crate) fn new(backend: Backend, slots: usize, help: bool) -> Result<Self> {
         let always = backend == Backend::IoUring;
         let state = match backend {
-            Backend::IoUring => State::Ready(Ring::new(slots).map_err(|lack| lack.error(backend))?),
+            Backend::IoUring => {
+                State::Ready(Box::new(Ring::new(slots).map_err(|lack| lack.error(backend))?))
+            }
             // The caller's thread makes calls through its ring: without help it
             // is to make none.
             Backend::Auto if help => State::Wanted,
@@ -108,7 +110,9 @@ impl OwnRing {
         let hidden = !self.always && kumiki_sys::doctor::is_filtered() != Some(false);
         self.state = match hidden {
             true => State::Never,
-            false => Ring::new(self.slots).map_or(State::Never, State::Ready),
+            false => {
+                Ring::new(self.slots).map_or(State::Never, |ring| State::Ready(Box::new(ring)))
+            }
         };
     }
 
