@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Topology;
@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) alive: Mutex<usize>,
     pub(crate) ended: std::sync::Condvar,
     topology: OnceLock<Option<Topology>>,
+    /// No thread is asked for before: the kernel has just refused one.
+    pub(crate) no_thread_until: Mutex<Option<Instant>>,
 }
 
 impl Core {
@@ -79,6 +81,7 @@ impl Core {
             alive: Mutex::new(0),
             ended: std::sync::Condvar::new(),
             topology: OnceLock::new(),
+            no_thread_until: Mutex::new(None),
         })
     }
 

@@ -6,6 +6,7 @@ mod pool;
 mod processor;
 mod seat;
 
+use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
@@ -18,16 +19,25 @@ pub(crate) use seat::Seat;
 use crate::core::Core;
 use crate::error::{Error, Result};
 
+/// For so long no thread is asked for after the kernel has refused one. Asking in
+/// vain takes tens of microseconds (a stack is mapped and unmapped), and whoever
+/// does so wanted to save some.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Starts a thread of the engine. All signals are blocked in it: they are for
 /// the program's own threads, and a handler's `EINTR` for the caller's own call.
 ///
 /// # Errors
-/// [`Error::Thread`] if the kernel gives none.
+/// [`Error::Thread`] if the kernel gives none, or has just given none.
 fn start(
     core: &Arc<Core>,
     name: String,
     run: impl FnOnce(&Arc<Core>) + Send + 'static,
 ) -> Result<()> {
+    let until = *lock(&core.no_thread_until);
+    if until.is_some_and(|until| Instant::now() < until) {
+        return Err(Error::Thread { source: io::ErrorKind::WouldBlock.into() });
+    }
     let shared = Arc::clone(core);
     *lock(&core.alive) += 1;
     let body = move || {
@@ -40,6 +50,7 @@ fn start(
     // and whoever ends the engine must not wait for that.
     spawned.map(drop).map_err(|source| {
         drop(Counted(core));
+        *lock(&core.no_thread_until) = Some(after(PAUSE));
         Error::Thread { source }
     })
 }
@@ -81,4 +92,28 @@ fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
         libc::pthread_sigmask(libc::SIG_SETMASK, former.as_ptr(), std::ptr::null_mut());
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn after_a_refusal_no_thread_is_asked_for_for_a_while() {
+        let core = Arc::new(Core::new(&crate::Config::default()).unwrap());
+        let begins = || {
+            let (tell, told) = mpsc::channel();
+            start(&core, "parasc-test".to_owned(), move |_| tell.send(()).unwrap())?;
+            told.recv().expect("the thread has begun");
+            Ok::<_, Error>(())
+        };
+        begins().unwrap();
+        *lock(&core.no_thread_until) = Some(after(Duration::from_secs(1000)));
+        let error = begins().unwrap_err();
+        assert!(matches!(error, Error::Thread { .. }), "{error}");
+        *lock(&core.no_thread_until) = Some(Instant::now());
+        begins().unwrap();
+    }
 }

@@ -129,9 +129,11 @@ fn summon_one(core: &Arc<Core>, more: usize) -> bool {
 /// A thread of the pool.
 fn serve(core: &Arc<Core>, at: usize, more: usize) {
     let policy = Policy { threshold: POLICY, ..core.policy };
-    // Refused only if a way to sleep was chosen that is not there, and then the
-    // engine has not been made.
-    let Ok(mut waiter) = Waiter::new(&policy) else { return };
+    // Refused only if a way to sleep was chosen that is not there: then the engine
+    // has not been made, or KUMIKI_WAIT has changed since.
+    let Ok(mut waiter) = Waiter::new(&policy) else {
+        return lock(&core.pool.members).vacant.push(at);
+    };
     let mut more = more;
     loop {
         if more > 0 {
