@@ -24,6 +24,8 @@
  *   REQUESTING  SUCCESS/ERROR  the same thread makes the call itself  release
  *   REQUEST     PROCESSING  who executes it, compare and swap      acquire
  *   PROCESSING  SUCCESS/ERROR  who has executed it                 release
+ *   PROCESSING  FREE        the process's own thread, which has given the
+ *                           result elsewhere, or taken the request back  release
  *   REQUEST     ERROR       who ends the area (-ECANCELED)         release
  *   SUCCESS/ERROR  FREE or REQUESTING  a requesting thread, result taken  release
  *

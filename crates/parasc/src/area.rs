@@ -172,9 +172,4 @@ impl Header {
     pub(crate) fn post(&self) {
         self.posted.fetch_add(1, Release);
     }
-
-    #[inline(always)]
-    pub(crate) fn posted(&self) -> u32 {
-        self.posted.load(Acquire)
-    }
 }

@@ -11,15 +11,25 @@ use kumiki_wait::{Bell, Policy};
 use crate::area::Area;
 use crate::backend::{Backend, Device, OwnRing};
 use crate::config::Config;
+use crate::cost::Durations;
 use crate::error::Result;
 use crate::execute::Rules;
-use crate::threads::{Pool, Seat};
+use crate::finished::Finished;
+use crate::open::Open;
+use crate::request::Request;
+use crate::threads::{Callers, Pool, Seat, Watch};
 
 /// Lanes in which any thread may place requests: the first for calls that are
 /// soon over, the second for those that sleep.
 pub(crate) const OPEN_LANES: usize = 2;
+/// The lane for calls that are soon over.
+pub(crate) const QUICK_LANE: usize = 0;
 /// The lane for calls that sleep, which only the pool's threads serve.
 pub(crate) const SLEEPING_LANE: usize = 1;
+/// After how long a wait for a result looks whether its thread still lives.
+pub(crate) const STEP: Duration = Duration::from_millis(50);
+/// Cpus whose nearest seats are remembered.
+const NEAR: usize = 1024;
 
 /// What belongs to a lane in this process alone.
 #[derive(Debug, Default)]
@@ -40,6 +50,14 @@ pub(crate) struct Core {
     pub(crate) seats: Vec<Seat>,
     /// Processing threads for calls that sleep.
     pub(crate) pool: Pool,
+    /// Processing threads of the program.
+    pub(crate) callers: Callers,
+    pub(crate) watch: Watch,
+    pub(crate) open: [Open; OPEN_LANES],
+    pub(crate) finished: Finished,
+    pub(crate) durations: Durations,
+    /// For each cpu the seats on others, the nearest first.
+    near: Box<[OnceLock<Box<[usize]>>]>,
     pub(crate) process: Process,
     pub(crate) policy: Policy,
     pub(crate) retire: Duration,
@@ -72,6 +90,12 @@ impl Core {
             rules,
             seats: config.cpus()?.into_iter().map(Seat::new).collect(),
             pool: Pool::new(config.threads),
+            callers: Callers::new(),
+            watch: Watch::default(),
+            open: std::array::from_fn(|_| Open::new(config.slots)),
+            finished: Finished::default(),
+            durations: Durations::new(kumiki_wait::sleep_cost_ticks()),
+            near: (0..NEAR).map(|_| OnceLock::new()).collect(),
             process: Process::current()?,
             policy: config.policy,
             retire: config.retire,
@@ -98,5 +122,36 @@ impl Core {
     /// termination flag, or where a processing thread has not come about.
     pub(crate) fn alert_requesters(&self) {
         self.sides.iter().for_each(|side| side.bell.ring());
+    }
+
+    /// The open lane for a request.
+    pub(crate) fn lane_for(&self, request: &Request) -> usize {
+        let pool = self.pool.threads() > 0;
+        if pool && self.durations.is_long(request) { SLEEPING_LANE } else { QUICK_LANE }
+    }
+
+    /// Seats on other cpus than `cpu`, the nearest first.
+    pub(crate) fn near(&self, cpu: usize) -> &[usize] {
+        // Cpus beyond share a list, which may name the caller's own.
+        self.near[cpu.min(NEAR - 1)].get_or_init(|| {
+            let seats = &self.seats;
+            let mut near: Vec<usize> =
+                (0..seats.len()).filter(|at| seats[*at].cpu != cpu).collect();
+            if near.len() > 1
+                && let Some(topology) = self.topology()
+            {
+                near.sort_by_key(|at| topology.relation(cpu, seats[*at].cpu));
+            }
+            near.into()
+        })
+    }
+
+    /// Sees to it that all threads come to see the termination flag.
+    pub(crate) fn wake_all(&self) {
+        self.seats.iter().for_each(|seat| seat.bell.ring());
+        self.callers.ring_all();
+        self.watch.bell.ring();
+        self.pool.wake_all();
+        self.alert_requesters();
     }
 }

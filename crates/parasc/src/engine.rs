@@ -1,6 +1,7 @@
 //! The engine: one area, its threads, and who may use it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use kumiki_sys::affinity;
@@ -8,8 +9,14 @@ use kumiki_sys::affinity;
 use crate::config::Config;
 use crate::core::Core;
 use crate::error::Result;
+use crate::op::{Operation, Raw};
+use crate::open::serve::cancel_all;
+use crate::pending::Pending;
+use crate::primitive::fence;
+use crate::request::Request;
 use crate::requester::Requester;
-use crate::threads::{after, lock};
+use crate::threads::{self, after, lock};
+use crate::ticket::{self, Ticket};
 
 /// How long a dropped engine waits for its threads to end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -50,18 +57,112 @@ impl Engine {
         Requester::new(Arc::clone(&self.core))
     }
 
+    /// Places an operation's request for any thread, and goes on.
+    ///
+    /// The call is made by a processing thread, in no order with others. If the
+    /// kernel gives no thread at all, and in a child of fork(2), the caller
+    /// makes it before this returns. What may not be made, and what was submitted
+    /// to an engine that has been shut down, ends as [`Failed`](crate::Failed)
+    /// with the operation.
+    ///
+    /// At most [`Config::threads`] calls that block, besides one a cpu, are made
+    /// at the same time; more wait for one of these to end.
+    ///
+    /// ```
+    /// use kumiki_parasc::op::Read;
+    /// use kumiki_parasc::{Config, Engine};
+    ///
+    /// let engine = Engine::new(&Config::default())?;
+    /// let zero = std::fs::File::open("/dev/zero")?;
+    /// let pending = engine.submit(Read::new(zero, vec![1; 4096].into_boxed_slice()));
+    /// // Here it does something else; a future, it could be awaited too.
+    /// let completed = pending.wait().expect("allowed, and the engine is there");
+    /// assert_eq!(completed.output, Ok(4096));
+    /// assert_eq!(completed.operation.filled(), [0; 4096]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<O: Operation + Send + 'static>(&self, operation: O) -> Pending<O> {
+        Pending::submit(&self.core, operation)
+    }
+
+    /// As [`submit`](Self::submit), for any system call.
+    ///
+    /// # Safety
+    /// As for [`kumiki_sys::syscall::raw`]. What the arguments point to must be
+    /// there until the call is over, also if the [`Pending`] is dropped before:
+    /// only its end, or [`Pending::cancel`], tells that the kernel does not touch
+    /// it any more.
+    pub unsafe fn submit_raw(&self, request: Request) -> Pending<Raw> {
+        Pending::submit(&self.core, Raw::of(request))
+    }
+
+    /// Places a request by hand, for any processing thread; the result stays in
+    /// the slot until it is [collected](Self::collect).
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused),
+    /// [`Error::NotAllowed`](crate::Error::NotAllowed) or
+    /// [`Error::TooManyArguments`](crate::Error::TooManyArguments) if the call may
+    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free,
+    /// [`Error::ShutDown`](crate::Error::ShutDown) after that.
+    ///
+    /// # Safety
+    /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
+    pub unsafe fn place(&self, request: Request) -> Result<Ticket> {
+        // SAFETY: the caller vouches for the call.
+        unsafe { ticket::place(&self.core, request) }
+    }
+
+    /// The result of a request placed by hand, or `-errno`; frees its slot.
+    /// `-ECANCELED` if the engine was shut down before it began; `-EOWNERDEAD`
+    /// if the thread that had it has died ([`process`](Self::process)).
+    ///
+    /// # Errors
+    /// The ticket, if there is no result yet.
+    pub fn collect(&self, ticket: Ticket) -> Result<i64, Ticket> {
+        ticket::collect(&self.core, ticket)
+    }
+
+    /// Waits until `min_complete` results of requests placed by hand are there to
+    /// be collected, or `timeout` is over; `None` is for ever. Returns how many
+    /// there are. The paper's `parasc_wait`.
+    pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
+        ticket::wait(&self.core, min_complete, timeout)
+    }
+
+    /// Makes the calling thread a processing thread, which serves all requests
+    /// of the engine until that is shut down. The paper's `parasc_proc`.
+    ///
+    /// Its signals stay as they are: a handler that interrupts a call makes it
+    /// answer `EINTR`, as everywhere. The thread may die in here, by exit(2) in a
+    /// handler, or by pthread_cancel(3), which takes effect between two calls. The
+    /// request that it was at is then answered `EOWNERDEAD`: the call was
+    /// executed, perhaps, and will not be executed again. A request that it had
+    /// not begun is left to other threads.
+    pub fn process(&self) {
+        threads::process(&self.core);
+    }
+
+    /// Tells processing threads to look through all slots that any thread may
+    /// fill, and wakes one for each lane. The paper's `parasc_wake_up`, for those
+    /// who write to the area themselves.
+    pub fn wake_up(&self) {
+        ticket::wake_up(&self.core);
+    }
+
     /// Ends the engine's threads and waits for them for at most `patience`.
     /// Returns whether all have ended: one that is inside a call cannot.
     pub fn shut_down(&self, patience: Duration) -> bool {
-        let core = &*self.core;
+        let core = &self.core;
         core.area.header().terminate();
         if !core.process.is_current() {
             // A child of fork(2) has none of the threads.
             return true;
         }
-        core.seats.iter().for_each(|seat| seat.bell.ring());
-        core.pool.wake_all();
-        core.alert_requesters();
+        core.wake_all();
+        // Partner: the fence in `stop_if_terminated`.
+        fence(SeqCst);
+        cancel_all(core);
         let deadline = after(patience);
         let mut alive = lock(&core.alive);
         while *alive > 0 {

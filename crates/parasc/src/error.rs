@@ -89,6 +89,27 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
+    /// The engine was shut down before the call was made: it was not executed.
+    #[error("the engine was shut down before the call was made; it was not executed")]
+    ShutDown,
+    /// The call was submitted before fork(2), to threads that the child does
+    /// not have.
+    #[error(
+        "submitted before fork(2), to threads of the parent: this copy of the request was not \
+         executed, submit it again if the child is to make the call too"
+    )]
+    Forked,
+    /// Every slot for requests placed by hand is taken.
+    #[error(
+        "all {slots} slots of the lane hold requests or results: collect results, or configure \
+         more with Config::slots (at most {most})"
+    )]
+    Full {
+        /// Slots of the lane.
+        slots: usize,
+        /// Slots that a lane can have.
+        most: usize,
+    },
     /// Room for results that does not fit the requests.
     #[error("{requests} requests but room for {results} results: both must be the same")]
     Lengths {

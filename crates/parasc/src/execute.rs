@@ -73,6 +73,11 @@ impl Rules {
     }
 }
 
+/// What a request that may not be made is answered.
+pub(crate) fn answer(denied: Denied) -> i64 {
+    -i64::from(denied.errno())
+}
+
 /// Makes the call of `slot`, which the caller has taken, and gives its result.
 ///
 /// The rules are checked on what has been read from the slot, not on the slot:
@@ -87,7 +92,7 @@ pub(crate) unsafe fn execute(slot: &Slot, rules: &Rules) {
     let ret_val = match rules.check(&request) {
         // SAFETY: the caller passes on the promise of who published it.
         Ok(()) => unsafe { call(&request) },
-        Err(denied) => -i64::from(denied.errno()),
+        Err(denied) => answer(denied),
     };
     slot.finish(ret_val);
 }

@@ -2,12 +2,14 @@
 //! answers it or leaves it alone: one body for the property test and for the
 //! fuzzer (`fuzz/`).
 
+use std::sync::Arc;
+
 use libc::{EINVAL, EPERM};
 use syscalls::Sysno;
 
 use crate::allow::AllowList;
 use crate::config::Config;
-use crate::core::{Core, OPEN_LANES};
+use crate::core::{Core, OPEN_LANES, SLEEPING_LANE};
 use crate::execute::call;
 use crate::refusal::refusal_of;
 use crate::request::Request;
@@ -78,7 +80,7 @@ pub fn serve_garbage(bytes: &[u8]) {
         allow: Some(allow),
         ..Config::default()
     };
-    let core = Core::new(&config).expect("an area");
+    let core = Arc::new(Core::new(&config).expect("an area"));
     let mut bytes = Bytes(bytes);
     let open = bytes.number::<8>();
     core.area.header().fill(open);
@@ -99,9 +101,11 @@ pub fn serve_garbage(bytes: &[u8]) {
         })
         .collect();
 
+    // What a wake-up does.
+    (0..OPEN_LANES).for_each(|index| core.open[index].scan(core.area.lane(index)));
     // Every slot of every lane can be claimed once, and each look finds one.
     let mut looks = 0;
-    while processor_has_work(&core) {
+    while processor_has_work(&core) || core.open[SLEEPING_LANE].ready.any() {
         serve_quick_lanes(&core);
         looks += 1;
         assert!(looks <= SLOTS * lanes.len(), "there is always more to do");
@@ -116,7 +120,11 @@ pub fn serve_garbage(bytes: &[u8]) {
             let after = slot.status().load(std::sync::atomic::Ordering::Relaxed);
             let text = || format!("lane {index}: {before} became {after}: {request:?}");
             assert_eq!(slot.taken(), request, "{}", text());
-            let is_seen = open & 1 << index != 0 && told(at);
+            if index < OPEN_LANES && before > ERROR {
+                assert_eq!((after, slot.result()), (ERROR, Some(-i64::from(EINVAL))), "{}", text());
+                continue;
+            }
+            let is_seen = index < OPEN_LANES || open & 1 << index != 0 && told(at);
             if before != REQUEST || !is_seen {
                 assert_eq!(after, before, "{}", text());
                 continue;

@@ -4,23 +4,28 @@ mod allow;
 mod area;
 pub mod backend;
 mod callset;
+mod claim;
 mod config;
 mod core;
 mod cost;
 mod engine;
 mod error;
 mod execute;
+mod finished;
 #[cfg(any(test, fuzzing))]
 mod garbage;
 mod kind;
 mod lane;
 pub mod op;
+mod open;
+mod pending;
 mod primitive;
 mod refusal;
 mod request;
 mod requester;
 mod slot;
 mod threads;
+mod ticket;
 #[cfg(all(test, not(loom)))]
 mod uapi;
 
@@ -33,6 +38,8 @@ pub use error::{Error, Result};
 pub use garbage::serve_garbage;
 pub use kind::{Contends, Kind, default_place, kind, may_sleep};
 pub use op::Operation;
+pub use pending::{Completed, Failed, Outcome, Pending};
 pub use refusal::{Refusal, RefusalKind, refusal, refusal_of, refusals};
 pub use request::{Place, Request};
 pub use requester::Requester;
+pub use ticket::Ticket;

@@ -9,6 +9,7 @@
 //! | `REQUEST` | `PROCESSING` | whoever is to execute it, by swap | Acquire |
 //! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
 //! | `SUCCESS`, `ERROR` | `FREE` | the requesting thread, result taken | Release |
+//! | `PROCESSING` | `FREE` | who has executed it, its result given to a task; who has taken it back | Release |
 //!
 //! # Why a request is executed once
 //! Only the winner of the swap from `REQUEST` to `PROCESSING` executes the call,
@@ -95,8 +96,8 @@ impl Slot {
     /// Takes the request to execute it. `true` for one caller only.
     #[inline(always)]
     pub(crate) fn take(&self) -> bool {
-        // Acquire: partner is `publish`.
-        self.status.compare_exchange(REQUEST, PROCESSING, Acquire, Relaxed).is_ok()
+        // Acquire: partner is `publish`. Release: partner is `is_processing`.
+        self.status.compare_exchange(REQUEST, PROCESSING, AcqRel, Relaxed).is_ok()
     }
 
     /// Whether a request waits here: a hint for those who want to take it.
@@ -140,14 +141,33 @@ impl Slot {
         self.status.store(FREE, Release);
     }
 
+    /// Whether somebody executes the request; then the note of that thread
+    /// (`claim.rs`) is to be seen.
+    pub(crate) fn is_processing(&self) -> bool {
+        // Acquire: partner is `take`.
+        self.status.load(Acquire) == PROCESSING
+    }
+
+    /// Whether there is a result: a hint for those who count them.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.status.load(Relaxed), SUCCESS | ERROR)
+    }
+
+    /// Whether the status is none that there is.
+    pub(crate) fn is_garbage(&self) -> bool {
+        self.status.load(Relaxed) > ERROR
+    }
+
     /// Answers a status that is none, left by a foreign hand, with an error.
-    pub(crate) fn reject_garbage(&self) {
+    /// Returns whether it was so.
+    pub(crate) fn reject_garbage(&self) -> bool {
         let status = self.status.load(Relaxed);
-        if status > ERROR
-            && self.status.compare_exchange(status, PROCESSING, AcqRel, Relaxed).is_ok()
-        {
+        let garbage = status > ERROR
+            && self.status.compare_exchange(status, PROCESSING, AcqRel, Relaxed).is_ok();
+        if garbage {
             self.finish(-i64::from(libc::EINVAL));
         }
+        garbage
     }
 
     /// A slot as a foreign hand might leave it.

@@ -8,11 +8,13 @@
 //! A way that has not been tried yet is guessed from that of plain calls, so
 //! that what is likely to help is tried soon and the rest rarely.
 
+mod duration;
 mod entry;
 mod key;
 
 use std::collections::HashMap;
 
+pub(crate) use duration::Durations;
 pub(crate) use entry::{Entry, Sample};
 pub(crate) use key::{Key, Prior, survey};
 

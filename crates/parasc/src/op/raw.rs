@@ -31,6 +31,11 @@ pub unsafe fn raw<const N: usize>(sysnum: u16, args: [u64; N]) -> Raw {
 }
 
 impl Raw {
+    /// The call of a request for which its maker vouches.
+    pub(crate) const fn of(request: Request) -> Raw {
+        Raw { request }
+    }
+
     /// The same call, said to contend on `place`.
     #[inline]
     #[must_use]

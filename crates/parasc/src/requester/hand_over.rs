@@ -7,7 +7,7 @@
 //! it for as long as such calls have taken of late.
 
 use super::Requester;
-use super::run::{wait, wait_served};
+use super::run::wait;
 use crate::execute::call;
 use crate::request::Request;
 use crate::threads::Seat;
@@ -35,36 +35,19 @@ impl Requester {
         slot.publish(request);
         let start = self.ticks.now();
         let seat = self.near.first().copied().filter(|at| Seat::wake(&self.core, *at));
+        if seat.is_none() {
+            self.core.callers.call();
+        }
         while self.ticks.now().wrapping_sub(start) < self.quiet {}
         if let Some(result) = slot.result() {
             // Too late, perhaps by much.
             self.quiet -= self.quiet / 32;
             return result;
         }
-        let served =
-            seat.and_then(|seat| wait_served(&mut self.waiter, &self.core, self.lane, slot, seat));
-        let Some(result) = served else {
-            // SAFETY: the caller vouches for the call.
-            return unsafe { self.take_back(request) };
-        };
+        // SAFETY: published above, the caller vouches for it.
+        let result = unsafe { wait(&mut self.waiter, &self.core, self.lane, 0, seat) };
         let longer = self.quiet + 4;
         self.quiet = if longer < LONGEST_QUIET { longer } else { 0 };
-        result
-    }
-
-    /// Makes the call after all, or waits for the thread that is at it.
-    ///
-    /// # Safety
-    /// As for [`Requester::run_raw`]; `request` is in the lane's first slot.
-    #[cold]
-    unsafe fn take_back(&mut self, request: &Request) -> i64 {
-        let slot = &self.core.area.lane(self.lane).slots[0];
-        if !slot.take() {
-            return wait(&mut self.waiter, &self.core, self.lane, slot);
-        }
-        // SAFETY: the caller vouches for the call.
-        let result = unsafe { call(request) };
-        slot.finish(result);
         result
     }
 }

@@ -175,7 +175,7 @@ impl Requester {
 }
 
 #[cold]
-fn why(denied: Denied, index: usize, request: &Request) -> Error {
+pub(crate) fn why(denied: Denied, index: usize, request: &Request) -> Error {
     let sysnum = request.sysnum;
     match denied {
         Denied::Refused(refusal) => Error::Refused { index, refusal },

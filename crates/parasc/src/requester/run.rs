@@ -6,12 +6,11 @@ use kumiki_wait::Waiter;
 
 use super::Requester;
 use crate::backend::LOOK;
-use crate::core::Core;
+use crate::core::{Core, STEP};
 use crate::cost::{Sample, Way, survey};
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
 use crate::request::Request;
-use crate::slot::Slot;
 use crate::threads::{Pool, Seat};
 
 /// Slots that are filled before processing threads are told of them. A line
@@ -161,27 +160,17 @@ impl Requester {
         if requests.len() > 1 {
             lane.publish(self.batch, requests.len());
         }
-        let seat = self.near.first().copied();
-        let served =
-            seat.is_some_and(|at| Seat::wake(&self.core, at) && self.collect_served(at, results));
-        if !served {
+        let seat = self.near.first().copied().filter(|at| Seat::wake(&self.core, *at));
+        if !self.core.callers.call() && seat.is_none() {
             // SAFETY: the caller vouches for all requests.
             unsafe { self.help(requests, results) };
+            return;
         }
-    }
-
-    /// Waits for all results of a batch that is left to the thread of `seat`.
-    /// `false` if that thread has gone: then somebody must help.
-    fn collect_served(&mut self, seat: usize, results: &mut [i64]) -> bool {
-        let lane = self.core.area.lane(self.lane);
-        for (slot, result) in lane.slots.iter().zip(results.iter_mut()) {
-            match wait_served(&mut self.waiter, &self.core, self.lane, slot, seat) {
-                Some(answer) => *result = answer,
-                None => return false,
-            }
+        for (at, result) in results.iter_mut().enumerate() {
+            // SAFETY: as above; published before.
+            *result = unsafe { wait(&mut self.waiter, &self.core, self.lane, at, seat) };
         }
         self.close_batch(results.len());
-        true
     }
 
     /// Makes what is left of the published calls, from the last one downward,
@@ -206,15 +195,19 @@ impl Requester {
                 self.pending.push(at);
             }
         }
-        self.collect(results);
+        // SAFETY: as above.
+        unsafe { self.collect(results) };
         requests.len() - own
     }
 
     /// Waits for what others are at.
-    fn collect(&mut self, results: &mut [i64]) {
-        let lane = self.core.area.lane(self.lane);
+    ///
+    /// # Safety
+    /// As for [`help`](Self::help).
+    unsafe fn collect(&mut self, results: &mut [i64]) {
         for at in &self.pending {
-            results[*at] = wait(&mut self.waiter, &self.core, self.lane, &lane.slots[*at]);
+            // SAFETY: the caller vouches for what stands in the lane.
+            results[*at] = unsafe { wait(&mut self.waiter, &self.core, self.lane, *at, None) };
         }
         self.close_batch(results.len());
     }
@@ -227,42 +220,56 @@ impl Requester {
     }
 }
 
-/// Waits for the result of a slot that others are at.
-pub(super) fn wait(waiter: &mut Waiter, core: &Core, lane: usize, slot: &Slot) -> i64 {
-    wait_for(waiter, core, lane, slot, || slot.result())
-}
-
-/// Waits for the result of a slot that is left to the thread of `seat`. `None`
-/// if that thread has gone.
-pub(super) fn wait_served(
+/// Waits for the result of slot `at`, which is left to the thread of `seat` and
+/// to those of the program, or which others are at already. Makes the call if
+/// they have gone.
+///
+/// # Safety
+/// The caller has published the request there, as [`Requester::run_raw`] does.
+pub(super) unsafe fn wait(
     waiter: &mut Waiter,
     core: &Core,
     lane: usize,
-    slot: &Slot,
-    seat: usize,
-) -> Option<i64> {
-    let gone = || core.area.header().is_terminated() || !core.seats[seat].is_running();
+    at: usize,
+    seat: Option<usize>,
+) -> i64 {
+    let (bell, slot) = (&core.sides[lane].bell, &core.area.lane(lane).slots[at]);
+    let gone = || {
+        let served = seat.is_some_and(|at| core.seats[at].is_running()) || core.callers.any();
+        slot.is_requested() && (!served || core.area.header().is_terminated())
+    };
     let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
-    wait_for(waiter, core, lane, slot, answered)
+    loop {
+        let answer = if core.kernel.is_some() || core.callers.any() {
+            let step = if core.kernel.is_some() { LOOK } else { STEP };
+            let until = Instant::now() + step;
+            waiter.wait_until(bell, slot.status(), until, answered).unwrap_or(None)
+        } else {
+            // A thread of the program may come, and die: it rings first.
+            let come = || core.callers.any().then_some(None);
+            waiter.wait(bell, slot.status(), || answered().or_else(come))
+        };
+        match answer {
+            Some(result) => return result,
+            // SAFETY: the caller vouches for the request.
+            None => unsafe { overdue(core, lane, at) },
+        }
+    }
 }
 
-/// Waits with the lane's bell; the kernel module rings none.
-fn wait_for<T>(
-    waiter: &mut Waiter,
-    core: &Core,
-    lane: usize,
-    slot: &Slot,
-    mut ready: impl FnMut() -> Option<T>,
-) -> T {
-    let bell = &core.sides[lane].bell;
-    if core.kernel.is_none() {
-        return waiter.wait(bell, slot.status(), ready);
-    }
-    loop {
-        let look = Instant::now() + LOOK;
-        if let Ok(value) = waiter.wait_until(bell, slot.status(), look, &mut ready) {
-            return value;
-        }
+/// Sees to a request without a result: nobody is there to make the call, or its
+/// thread sleeps in it, or has died.
+///
+/// # Safety
+/// As for [`wait`].
+#[cold]
+unsafe fn overdue(core: &Core, lane: usize, at: usize) {
+    let slot = &core.area.lane(lane).slots[at];
+    if slot.take() {
+        // SAFETY: the caller vouches for the request.
+        slot.finish(unsafe { call(&slot.taken()) });
+    } else if let Some(result) = core.lost_in_lane(lane, at) {
+        slot.finish(result);
     }
 }
 

@@ -2,21 +2,28 @@
 //! soon over, and a pool of sleeping ones for calls that sleep. They start when
 //! they are wanted and end by themselves.
 
+mod caller;
+mod dead;
 mod pool;
+mod process;
 mod processor;
 mod seat;
+mod watch;
 
 use std::io;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+pub(crate) use caller::Callers;
 pub(crate) use pool::Pool;
+pub(crate) use process::{process, unkillable};
 #[cfg(any(test, fuzzing))]
 pub(crate) use processor::{has_work as processor_has_work, serve_quick_lanes};
 pub(crate) use seat::Seat;
+pub(crate) use watch::Watch;
 
-use crate::core::Core;
+use crate::core::{Core, SLEEPING_LANE};
 use crate::error::{Error, Result};
 
 /// For so long no thread is asked for after the kernel has refused one. Asking in
@@ -70,6 +77,37 @@ pub(crate) fn after(duration: Duration) -> Instant {
     /// Ten years.
     const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
     Instant::now() + duration.min(NEVER)
+}
+
+/// Sees to it that some thread serves the requests of open lane `lane` that have
+/// been placed before. `false` if there is none to be had.
+pub(crate) fn summon(core: &Arc<Core>, lane: usize) -> bool {
+    if lane == SLEEPING_LANE {
+        return Pool::summon(core, 1) || core.callers.call();
+    }
+    core.callers.call()
+        || summon_seat(core)
+        || {
+            // With one cpu in all, a thread that spins would only be in the way.
+            core.pool.rescue(true);
+            Pool::summon(core, 1)
+        }
+        || (0..core.seats.len()).any(|at| Seat::wake(core, at))
+}
+
+/// Sees to it that a thread on another cpu serves the lane for calls that are
+/// soon over. `false` if there is none, or it may be long at what it is at.
+fn summon_seat(core: &Arc<Core>) -> bool {
+    let near = core.near(rustix::thread::sched_getcpu());
+    let hot = |at: &&usize| core.seats[**at].is_hot();
+    let idle = near.iter().filter(hot).find(|at| !core.seats[**at].claim.is_set());
+    if let Some(at) = idle.or_else(|| near.iter().find(hot)) {
+        // Should its call block, somebody must see to this one.
+        let watched = !core.seats[*at].claim.is_set() || core.watch.alert(core);
+        // It may be about to sleep, or to retire.
+        return watched && Seat::wake(core, *at);
+    }
+    near.iter().any(|at| Seat::wake(core, *at))
 }
 
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -9,14 +9,16 @@
 //! orders the two: either the thread sees the request or it is summoned.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
 use super::processor::{bits, serve_lane};
 use super::{after, lock, start};
-use crate::core::Core;
+use crate::claim::Claim;
+use crate::core::{Core, QUICK_LANE, SLEEPING_LANE};
+use crate::open::serve::{self as open, Hand};
 
 /// Ticks that an idle thread spins: none, there are more of them than cpus.
 const POLICY: Threshold = Threshold::Ticks(0);
@@ -28,6 +30,7 @@ struct Place {
     bell: Bell,
     /// 1 + how many more to summon; 0: nobody has called.
     call: AtomicU32,
+    claim: Claim,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +48,8 @@ pub(crate) struct Pool {
     members: Mutex<Members>,
     /// Lanes whose requests are for the pool, a bit each.
     lanes: AtomicU64,
+    /// Whether requests for calls that are soon over are too.
+    rescue: AtomicBool,
 }
 
 impl Pool {
@@ -54,6 +59,7 @@ impl Pool {
             places: (0..threads).map(|_| Place::default()).collect(),
             members: Mutex::new(members),
             lanes: AtomicU64::new(0),
+            rescue: AtomicBool::new(false),
         }
     }
 
@@ -76,6 +82,21 @@ impl Pool {
     /// Says that they are not any more.
     pub(crate) fn leave_lane(&self, lane: usize) {
         self.lanes.fetch_and(!(1 << lane), AcqRel);
+    }
+
+    /// Says whether requests for calls that are soon over are for the pool too.
+    pub(crate) fn rescue(&self, rescue: bool) {
+        if self.rescue.load(Acquire) != rescue {
+            self.rescue.store(rescue, Release);
+        }
+    }
+
+    fn rescues(&self) -> bool {
+        self.rescue.load(Acquire)
+    }
+
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.places.iter().map(|place| &place.claim)
     }
 
     /// Wakes or starts up to `threads` threads to look through the pool's
@@ -135,12 +156,17 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
         return lock(&core.pool.members).vacant.push(at);
     };
     let mut more = more;
+    let mut hand = Hand::new(&core.pool.places[at].claim, false);
     loop {
         if more > 0 {
             Pool::summon(core, more);
         }
-        while has_work(core) {
-            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, 1));
+        while has_work(core) && !core.area.header().is_terminated() {
+            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, 1, hand.claim));
+            open::serve(core, SLEEPING_LANE, &mut hand);
+            if core.pool.rescues() {
+                open::serve(core, QUICK_LANE, &mut hand);
+            }
         }
         match idle(core, at, &mut waiter) {
             Some(called) => more = called,
@@ -151,6 +177,8 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
 
 fn has_work(core: &Core) -> bool {
     bits(core.pool.lanes()).any(|lane| core.area.lane(lane).has_work())
+        || core.open[SLEEPING_LANE].ready.any()
+        || core.pool.rescues() && core.open[QUICK_LANE].ready.any()
 }
 
 /// Waits to be summoned; returns how many more to summon, `None` to end.

@@ -1,12 +1,16 @@
 //! What a processing thread does: looks for requests, makes the calls, sleeps
 //! when none come.
 
+use std::sync::Arc;
+
 use kumiki_wait::{Bell, Waiter};
 
 use super::{Seat, after};
-use crate::core::Core;
+use crate::claim::{Claim, Spot};
+use crate::core::{Core, OPEN_LANES, QUICK_LANE};
 use crate::execute::execute;
 use crate::lane::Lane;
+use crate::open::serve::{self as open, Hand};
 
 /// Slots that a processing thread claims at once, at most. More would leave the
 /// others (and the helping requesting thread) less to choose from.
@@ -23,7 +27,7 @@ enum Event {
 
 /// Serves requests for calls that are soon over, until the termination flag is
 /// set or there was nothing to do for long.
-pub(crate) fn serve(core: &Core, seat: &Seat, waiter: &mut Waiter) {
+pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
     let header = core.area.header();
     let word = core.area.lane(0).slots[0].status();
     // Moved on when it has come, not after each request: reading the kernel's
@@ -43,7 +47,10 @@ pub(crate) fn serve(core: &Core, seat: &Seat, waiter: &mut Waiter) {
                 if let Some(module) = &core.kernel {
                     module.serve(&core.area);
                 }
-                serve_lane(core, lane, MOST);
+                if lane != QUICK_LANE {
+                    serve_lane(core, lane, MOST, hand.claim);
+                }
+                open::serve(core, QUICK_LANE, hand);
                 worked = true;
             }
             Ok(Event::Terminated) => return,
@@ -64,15 +71,25 @@ pub(crate) fn has_work(core: &Core) -> bool {
 /// The first lane with a request for a call that is soon over.
 #[inline(always)]
 fn lane_with_work(core: &Core) -> Option<usize> {
-    let lanes = core.area.open_lanes() & !core.pool.lanes();
-    bits(lanes).find(|lane| core.area.lane(*lane).has_work())
+    let open = || core.open[QUICK_LANE].ready.any().then_some(QUICK_LANE);
+    bits(quick_lanes(core)).find(|lane| core.area.lane(*lane).has_work()).or_else(open)
+}
+
+/// Leased lanes with calls that are soon over. A bit of an open lane, which only
+/// a foreign hand can have set, does not count.
+#[inline(always)]
+fn quick_lanes(core: &Core) -> u64 {
+    core.area.open_lanes() & !core.pool.lanes() & !0 << OPEN_LANES
 }
 
 /// One round of [`serve`].
 #[cfg(any(test, fuzzing))]
-pub(crate) fn serve_quick_lanes(core: &Core) {
-    let lanes = core.area.open_lanes() & !core.pool.lanes();
-    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST));
+pub(crate) fn serve_quick_lanes(core: &Arc<Core>) {
+    let claim = Claim::default();
+    let lanes = quick_lanes(core);
+    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST, &claim));
+    let mut hand = Hand::new(&claim, false);
+    (0..OPEN_LANES).for_each(|lane| open::serve(core, lane, &mut hand));
 }
 
 /// The bits that are set, as numbers.
@@ -87,24 +104,29 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 }
 
 /// Executes what waits in a lane, `most` slots at a time.
-pub(super) fn serve_lane(core: &Core, index: usize, most: usize) {
+pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim) {
     let lane = core.area.lane(index);
     let bell = &core.sides[index].bell;
     // Alone in its batch, or the first: without a look at the control words.
-    try_execute(core, lane, 0, bell);
+    try_execute(core, lane, Spot { lane: index, at: 0 }, bell, claim);
     while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
         let end = chunk.end;
         for at in chunk {
             prefetch(lane, (at + AHEAD).min(end - 1));
-            try_execute(core, lane, at, bell);
+            try_execute(core, lane, Spot { lane: index, at }, bell, claim);
         }
     }
+    claim.clear();
 }
 
 #[inline(always)]
-fn try_execute(core: &Core, lane: Lane<'_>, at: usize, bell: &Bell) {
-    let slot = &lane.slots[at];
-    if slot.is_requested() && slot.take() {
+fn try_execute(core: &Core, lane: Lane<'_>, spot: Spot, bell: &Bell, claim: &Claim) {
+    let slot = &lane.slots[spot.at];
+    if !slot.is_requested() {
+        return;
+    }
+    claim.set(spot);
+    if slot.take() {
         // SAFETY: a request is published only by who vouches for the call
         // (`Requester::run_raw`).
         unsafe { execute(slot, &core.rules) };

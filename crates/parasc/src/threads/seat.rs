@@ -24,7 +24,9 @@ use kumiki_sys::affinity;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
 use super::{processor, start};
+use crate::claim::Claim;
 use crate::core::Core;
+use crate::open::serve::Hand;
 
 const EMPTY: u32 = 0;
 const RUNNING: u32 = 1;
@@ -42,11 +44,19 @@ pub(crate) struct Seat {
     /// runs it takes a while, and a batch offered to it until then would be the
     /// caller's alone, and counted as a bad one.
     called: AtomicU32,
+    /// On a line of its own: written with every request.
+    pub(crate) claim: Claim,
 }
 
 impl Seat {
     pub(crate) fn new(cpu: usize) -> Self {
-        Seat { bell: Bell::new(), cpu, state: AtomicU32::new(EMPTY), called: AtomicU32::new(0) }
+        Seat {
+            bell: Bell::new(),
+            cpu,
+            state: AtomicU32::new(EMPTY),
+            called: AtomicU32::new(0),
+            claim: Claim::default(),
+        }
     }
 
     /// Whether a thread is awake here, and sees a request soon.
@@ -137,15 +147,16 @@ fn policy(chosen: Policy) -> Policy {
 }
 
 /// The thread of a seat.
-fn serve(core: &Core, seat: &Seat) {
+fn serve(core: &Arc<Core>, seat: &Seat) {
     let Ok(_bound) = affinity::bind(seat.cpu) else {
         return seat.leave(core, CLOSED);
     };
     let Ok(mut waiter) = Waiter::new(&policy(core.policy)) else {
         return seat.leave(core, CLOSED);
     };
+    let mut hand = Hand::new(&seat.claim, false);
     loop {
-        processor::serve(core, seat, &mut waiter);
+        processor::serve(core, seat, &mut waiter, &mut hand);
         seat.state.store(EMPTY, Release);
         // Partner: the light fence in `wake`. One that does not reach all keeps
         // the thread from retiring, not from ending with the engine.

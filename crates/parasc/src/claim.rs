@@ -1,0 +1,90 @@
+//! Which slot a processing thread is at: what is left of it if it dies there.
+//!
+//! The thread writes the slot here, on a line of its own, before it tries to
+//! take the request, and takes the note away when it has given the result. The
+//! swap that takes the request releases the note, so whoever sees `PROCESSING`
+//! also sees the note of the thread that has made it so. Without a note of a
+//! living thread, a request in `PROCESSING` is that of a dead one.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// A slot of the area: lane and index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) lane: usize,
+    pub(crate) at: usize,
+}
+
+/// A processing thread's note. Only that thread writes it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Claim {
+    /// How many so far in the high half; lane and 1 + index in the low half, 0
+    /// if the thread is at none.
+    word: AtomicU64,
+    /// Requests taken from the lane for calls that are soon over.
+    quick: AtomicU32,
+}
+
+impl Claim {
+    /// Says that the thread is about to take the request at `spot`.
+    #[inline(always)]
+    pub(crate) fn set(&self, spot: Spot) {
+        let count = (self.word.load(Relaxed) >> 32).wrapping_add(1);
+        let low = (spot.lane << 16 | (spot.at + 1)) as u64;
+        // Ordered by the swap that follows (`Slot::take`).
+        self.word.store(count << 32 | low, Relaxed);
+    }
+
+    /// Says that it is at none any more.
+    #[inline(always)]
+    pub(crate) fn clear(&self) {
+        let count = self.word.load(Relaxed) & !u64::from(u32::MAX);
+        self.word.store(count, Relaxed);
+    }
+
+    pub(crate) fn spot(&self) -> Option<Spot> {
+        let low = self.word.load(Relaxed) as u32 as usize;
+        (low != 0).then(|| Spot { lane: low >> 16, at: (low & 0xffff) - 1 })
+    }
+
+    /// Whether the thread is at a request.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.word.load(Relaxed) as u32 != 0
+    }
+
+    /// Differs between two requests, also of the same slot.
+    pub(crate) fn word(&self) -> u64 {
+        self.word.load(Relaxed)
+    }
+
+    pub(crate) fn count_quick(&self) {
+        self.quick.store(self.quick.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    pub(crate) fn quick(&self) -> u32 {
+        self.quick.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_the_first_and_the_last_slot_there_can_be() {
+        let claim = Claim::default();
+        assert_eq!(claim.spot(), None);
+        for spot in [Spot { lane: 0, at: 0 }, Spot { lane: 63, at: 4095 }] {
+            claim.set(spot);
+            assert_eq!(claim.spot(), Some(spot));
+            let word = claim.word();
+            claim.clear();
+            assert!(claim.spot().is_none() && !claim.is_set());
+            claim.set(spot);
+            assert_ne!(claim.word(), word);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How long calls take that are not of a batch, by their number: whether they
+//! are for the pool.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::callset::NUMBERS;
+use crate::request::Request;
+
+/// Weight of a new sample, as a shift.
+const WEIGHT: u32 = 3;
+/// Ticks of one unit: a word counts to minutes.
+const UNIT: u32 = 4;
+
+/// Mean time of each call, in units, 0 if unknown. Written without care by many
+/// threads: a lost sample does no harm.
+#[derive(Debug)]
+pub(crate) struct Durations {
+    means: Box<[AtomicU32]>,
+    /// From here on a call is worth a thread that sleeps.
+    long: u32,
+}
+
+impl Durations {
+    /// `long`: ticks from which on a call is worth a thread that sleeps.
+    pub(crate) fn new(long: u64) -> Self {
+        let means = (0..NUMBERS).map(|_| AtomicU32::new(0)).collect();
+        Durations { means, long: units(long) }
+    }
+
+    pub(crate) fn is_known(&self, sysnum: u16) -> bool {
+        self.means.get(usize::from(sysnum)).is_none_or(|mean| mean.load(Relaxed) != 0)
+    }
+
+    /// Notes that a call has taken `ticks`.
+    pub(crate) fn record(&self, sysnum: u16, ticks: u64) {
+        let Some(mean) = self.means.get(usize::from(sysnum)) else { return };
+        let (sample, former) = (units(ticks), mean.load(Relaxed));
+        let now = match former {
+            0 => sample,
+            _ if sample > former => former + ((sample - former) >> WEIGHT).max(1),
+            _ => former - ((former - sample) >> WEIGHT),
+        };
+        mean.store(now, Relaxed);
+    }
+
+    /// Notes that such a call was found to sleep.
+    pub(crate) fn record_sleep(&self, sysnum: u16) {
+        if let Some(mean) = self.means.get(usize::from(sysnum)) {
+            mean.fetch_max(self.long.saturating_mul(2), Relaxed);
+        }
+    }
+
+    /// Whether calls of this number have taken long.
+    pub(crate) fn are_long(&self, sysnum: u16) -> bool {
+        self.means.get(usize::from(sysnum)).is_some_and(|mean| mean.load(Relaxed) > self.long)
+    }
+
+    /// Whether this request is for the pool.
+    pub(crate) fn is_long(&self, request: &Request) -> bool {
+        crate::kind::may_sleep(request) || self.are_long(request.sysnum)
+    }
+}
+
+fn units(ticks: u64) -> u32 {
+    (ticks >> UNIT).clamp(1, u64::from(u32::MAX >> 1)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_calls_are_found_and_forgotten_again() {
+        let durations = Durations::new(100_000);
+        assert!(!durations.is_known(0) && !durations.are_long(0));
+        durations.record(0, 500);
+        assert!(durations.is_known(0) && !durations.are_long(0));
+        // One that was preempted says little.
+        durations.record(0, 700_000);
+        assert!(!durations.are_long(0));
+        durations.record_sleep(0);
+        assert!(durations.are_long(0) && !durations.are_long(1));
+        (0..20).for_each(|_| durations.record(0, 500));
+        assert!(!durations.are_long(0));
+        (0..100).for_each(|_| durations.record(0, u64::MAX));
+        assert!(durations.are_long(0));
+        // Numbers that no table holds are never known to be long.
+        durations.record(u16::MAX, u64::MAX);
+        assert!(durations.is_known(u16::MAX) && !durations.are_long(u16::MAX));
+    }
+
+    #[test]
+    fn what_is_known_to_sleep_is_for_the_pool_from_the_first() {
+        let durations = Durations::new(100_000);
+        assert!(durations.is_long(&Request::new(libc::SYS_nanosleep, [0, 0])));
+        assert!(!durations.is_long(&Request::new(libc::SYS_getppid, [])));
+    }
+}

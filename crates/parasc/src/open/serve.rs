@@ -1,0 +1,134 @@
+//! What a processing thread does with the requests of an open lane.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use kumiki_wait::Ticks;
+
+use crate::claim::{Claim, Spot};
+use crate::core::{Core, QUICK_LANE};
+use crate::execute::{answer, call};
+use crate::pending::End;
+use crate::primitive::fence;
+use crate::threads::unkillable;
+
+/// Requests between two whose time is taken.
+const SAMPLE: u32 = 32;
+/// Requests of an open lane before the other lanes are looked at again.
+const TURN: usize = 64;
+
+/// A processing thread's own things.
+#[derive(Debug)]
+pub(crate) struct Hand<'a> {
+    pub(crate) claim: &'a Claim,
+    /// It is the program's, which may end it at any moment.
+    pub(crate) mortal: bool,
+    cursor: usize,
+    made: u32,
+    ticks: Ticks,
+}
+
+impl<'a> Hand<'a> {
+    pub(crate) fn new(claim: &'a Claim, mortal: bool) -> Self {
+        Hand { claim, mortal, cursor: 0, made: 0, ticks: Ticks::new() }
+    }
+}
+
+/// Executes requests of open lane `index`, as long as there are some and the
+/// other lanes can wait.
+pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
+    let open = &core.open[index];
+    for _ in 0..TURN {
+        if core.area.header().is_terminated() {
+            return;
+        }
+        let Some(at) = open.ready.claim(&mut hand.cursor) else { return };
+        if index == QUICK_LANE {
+            hand.claim.count_quick();
+        }
+        hand.claim.set(Spot { lane: index, at });
+        execute(core, index, at, hand);
+        hand.claim.clear();
+    }
+}
+
+fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
+    let slot = &core.area.lane(index).slots[at];
+    if !slot.take() {
+        if slot.reject_garbage() {
+            core.finished.count();
+        }
+        return;
+    }
+    // Should this call block, somebody must see to the others: those that are
+    // there, and who places one later sees the note (`summon_seat`).
+    fence(SeqCst);
+    if index == QUICK_LANE && core.open[index].ready.any() && !core.watch.is_alerted() {
+        unkillable(hand.mortal, || core.watch.alert(core));
+    }
+    let request = slot.taken();
+    hand.made = hand.made.wrapping_add(1);
+    let measure = hand.made.is_multiple_of(SAMPLE) || !core.durations.is_known(request.sysnum);
+    let start = if measure { hand.ticks.now() } else { 0 };
+    let ret_val = match core.rules.check(&request) {
+        // SAFETY: a request is published only by who vouches for the call
+        // (`Engine::submit_raw`, `Engine::place`, or an operation).
+        Ok(()) => unsafe { call(&request) },
+        Err(denied) => answer(denied),
+    };
+    if measure {
+        core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
+    }
+    give(core, index, at, ret_val, hand.mortal);
+}
+
+/// Gives the result of a request that the caller has taken and executed.
+pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mortal: bool) {
+    if core.open[index].is_tasked(at) {
+        return unkillable(mortal, || {
+            end(core, index, at, End::Returned(ret_val));
+            // The next of the queue may have come into the slot.
+            stop_if_terminated(core);
+        });
+    }
+    core.area.lane(index).slots[at].finish(ret_val);
+    core.finished.count();
+}
+
+/// Ends a request that the caller has taken.
+fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    match open.take_task(at) {
+        Some(task) => {
+            task.base().end(end);
+            open.free(lane, at);
+        }
+        None => {
+            let ret_val = match end {
+                End::Returned(ret_val) => ret_val,
+                End::Cancelled => -i64::from(libc::ECANCELED),
+            };
+            lane.slots[at].finish(ret_val);
+            core.finished.count();
+        }
+    }
+}
+
+/// Answers what was placed while the engine was being shut down.
+pub(crate) fn stop_if_terminated(core: &Arc<Core>) {
+    // Partner: the fence in `Engine::shut_down`.
+    fence(SeqCst);
+    if core.area.header().is_terminated() {
+        cancel_all(core);
+    }
+}
+
+/// Answers every request of the open lanes that has not begun: not executed.
+pub(crate) fn cancel_all(core: &Arc<Core>) {
+    for (index, open) in core.open.iter().enumerate() {
+        let _decision = open.decide();
+        let (tasks, slots) = open.drain(core.area.lane(index));
+        tasks.iter().for_each(|task| task.base().end(End::Cancelled));
+        slots.into_iter().for_each(|at| end(core, index, at, End::Cancelled));
+    }
+}

@@ -1,0 +1,298 @@
+//! A submitted request: a future, or waited for by a thread.
+
+mod task;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use kumiki_wait::{Policy, Waiter};
+
+pub(crate) use task::{End, Task};
+
+use crate::core::{Core, STEP};
+use crate::error::Error;
+use crate::execute::call;
+use crate::op::Operation;
+use crate::open::serve::stop_if_terminated;
+use crate::requester::why;
+use crate::threads::summon;
+use task::Body;
+
+/// An operation whose call has been made.
+#[derive(Debug)]
+pub struct Completed<O: Operation> {
+    /// What the call gave.
+    pub output: O::Output,
+    /// The operation, with its buffer and what has arrived there.
+    pub operation: O,
+}
+
+/// An operation whose call has not been made.
+pub struct Failed<O> {
+    /// Why.
+    pub error: Error,
+    /// The operation, as it was.
+    pub operation: O,
+}
+
+/// How a submitted operation has ended.
+pub type Outcome<O> = Result<Completed<O>, Failed<O>>;
+
+/// A submitted operation.
+///
+/// A [`Future`] for any executor, or for a thread that [waits](Self::wait).
+///
+/// Dropped, it takes the request back if nobody has begun it. Otherwise the call
+/// goes on, and operation and buffer stay until it is over; then the operation
+/// is completed and its output dropped, which closes a descriptor that the call
+/// has opened.
+#[must_use = "dropped, it takes the request back if nobody has begun it"]
+pub struct Pending<O: Operation + Send + 'static> {
+    core: Arc<Core>,
+    /// `None` once its end has been given away.
+    body: Option<Arc<Body<O>>>,
+    /// Why it was not even placed.
+    refused: Option<Error>,
+}
+
+/// Who executes the request of a task from here on, if not the caller.
+enum Left {
+    ToOthers,
+    ToCaller,
+}
+
+impl<O: Operation + Send + 'static> Pending<O> {
+    /// Places the operation's request, and sees to it that a thread serves it.
+    pub(crate) fn submit(core: &Arc<Core>, operation: O) -> Self {
+        let body = Body::new(operation);
+        let request = body.base().request;
+        let mut pending = Pending { core: Arc::clone(core), body: Some(body), refused: None };
+        if let Err(denied) = core.rules.check(&request) {
+            pending.refused = Some(why(denied, 0, &request));
+            return pending;
+        }
+        let left = if !core.process.is_current() {
+            // A child of fork(2) has none of the threads.
+            Left::ToCaller
+        } else if core.area.header().is_terminated() {
+            pending.refused = Some(Error::ShutDown);
+            return pending;
+        } else {
+            pending.place()
+        };
+        if let (Left::ToCaller, Some(body)) = (left, &pending.body) {
+            execute(body);
+        }
+        pending
+    }
+
+    fn place(&self) -> Left {
+        let Some(task) = self.task() else { return Left::ToOthers };
+        let core = &self.core;
+        let lane = core.lane_for(&task.base().request);
+        task.base().set_lane(lane);
+        core.open[lane].put(core.area.lane(lane), Arc::clone(&task));
+        stop_if_terminated(core);
+        if !summon(core, lane) && self.take_back() { Left::ToCaller } else { Left::ToOthers }
+    }
+
+    fn task(&self) -> Option<Arc<dyn Task>> {
+        self.body.as_ref().map(|body| Arc::clone(body) as Arc<dyn Task>)
+    }
+
+    /// Takes the request back, if nobody has begun it.
+    fn take_back(&self) -> bool {
+        let core = &self.core;
+        self.refused.is_none()
+            && core.process.is_current()
+            && self.task().is_some_and(|task| {
+                let lane = task.base().lane();
+                task.base().ended().is_none()
+                    && core.open[lane].take_back(core.area.lane(lane), &task)
+            })
+    }
+
+    /// Whether the request has ended, so that nothing is left to wait for.
+    pub fn is_done(&self) -> bool {
+        self.refused.is_some()
+            || self.body.as_ref().is_none_or(|body| body.base().ended().is_some())
+    }
+
+    /// Waits for the end. A request that nobody has begun is made by the calling
+    /// thread itself.
+    ///
+    /// # Errors
+    /// [`Failed`] if the call was not made; what the kernel answered is in the
+    /// output. A call that was made, or perhaps made, by a thread that has died
+    /// is answered `EOWNERDEAD` (see [`Engine::process`](crate::Engine::process)).
+    ///
+    /// # Panics
+    /// If its end has been given away already, by a poll.
+    pub fn wait(mut self) -> Outcome<O> {
+        if !self.is_done() {
+            if self.core.help && self.take_back() {
+                self.execute();
+            } else {
+                self.wait_until(None);
+            }
+        }
+        self.end()
+    }
+
+    /// As [`wait`](Self::wait), for at most `timeout`; leaves the call to
+    /// processing threads, since it may take any time.
+    ///
+    /// # Errors
+    /// This very `Pending`, if the time is over: the request goes on.
+    ///
+    /// # Panics
+    /// As [`wait`](Self::wait).
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<Outcome<O>, Self> {
+        // A time that the clock cannot tell is never.
+        match Instant::now().checked_add(timeout) {
+            _ if self.is_done() => {}
+            deadline => self.wait_until(deadline),
+        }
+        if self.is_done() { Ok(self.end()) } else { Err(self) }
+    }
+
+    /// Takes the operation back, if nobody has begun its call.
+    ///
+    /// # Errors
+    /// This very `Pending`: the call is being made or has been made, or could
+    /// not be made; the request goes on.
+    pub fn cancel(mut self) -> Result<O, Self> {
+        if !self.take_back() {
+            return Err(self);
+        }
+        let body = self.body.take();
+        // SAFETY: taken back, so nobody executes it.
+        let taken = body.and_then(|body| unsafe { body.take(None) });
+        Ok(taken.expect("who has taken the request back has its operation").0)
+    }
+
+    /// Waits in steps, since a thread that has the request may have died.
+    fn wait_until(&mut self, deadline: Option<Instant>) {
+        let Some(body) = self.body.clone() else { return };
+        if !self.core.process.is_current() {
+            return self.forked();
+        }
+        let base = body.base();
+        // Refused only if KUMIKI_WAIT has been changed since the engine was made.
+        let policy = Policy::default();
+        let mut waiter = Waiter::new(&policy).ok();
+        loop {
+            let step = Instant::now() + STEP;
+            let until = deadline.map_or(step, |deadline| deadline.min(step));
+            match &mut waiter {
+                Some(waiter) => {
+                    let ended = || base.ended().map(drop);
+                    let _ = waiter.wait_until(base.bell(), base.word(), until, ended);
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+            if base.ended().is_some() || deadline.is_some_and(|end| Instant::now() >= end) {
+                return;
+            }
+            self.core.tend();
+            if deadline.is_none() && self.take_back() {
+                return self.execute();
+            }
+        }
+    }
+
+    fn execute(&self) {
+        if let Some(body) = &self.body {
+            execute(body);
+        }
+    }
+
+    fn forked(&mut self) {
+        if !self.is_done() {
+            self.refused = Some(Error::Forked);
+        }
+    }
+
+    /// Gives the end away.
+    fn end(&mut self) -> Outcome<O> {
+        let body = self.body.take().expect("the end of a request is given away once");
+        let end = body.base().ended();
+        let ret_val = match (&self.refused, end) {
+            (None, Some(End::Returned(ret_val))) => Some(ret_val),
+            _ => None,
+        };
+        // SAFETY: it has ended, with this result, or has not been placed; in a
+        // child of fork(2) the parent's threads work on the parent's copy.
+        let taken = unsafe { body.take(ret_val) };
+        let (operation, output) = taken.expect("only the request's end takes its operation");
+        match output {
+            Some(output) => Ok(Completed { output, operation }),
+            None => {
+                Err(Failed { error: self.refused.take().unwrap_or(Error::ShutDown), operation })
+            }
+        }
+    }
+}
+
+/// Makes the call of a request that is the caller's: taken back, or never placed.
+fn execute<O: Operation>(body: &Body<O>) {
+    // SAFETY: the operation vouches for its call, and stays where it is until
+    // its task has ended.
+    let ret_val = unsafe { call(&body.base().request) };
+    body.base().end(End::Returned(ret_val));
+}
+
+impl<O: Operation + Send + 'static> Future for Pending<O> {
+    type Output = Outcome<O>;
+
+    /// # Panics
+    /// If its end has been given away already.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<O>> {
+        let this = self.get_mut();
+        if !this.is_done()
+            && let Some(body) = &this.body
+        {
+            body.base().waker().register(context.waker());
+            if !this.core.process.is_current() {
+                this.forked();
+            }
+        }
+        if this.is_done() { Poll::Ready(this.end()) } else { Poll::Pending }
+    }
+}
+
+impl<O: Operation + Send + 'static> Drop for Pending<O> {
+    fn drop(&mut self) {
+        if !self.is_done() {
+            self.take_back();
+        }
+    }
+}
+
+impl<O: Operation + Send + 'static> fmt::Debug for Pending<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("done", &self.is_done()).finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Debug for Failed<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failed").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Display for Failed<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<O> std::error::Error for Failed<O> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}

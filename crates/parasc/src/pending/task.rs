@@ -1,0 +1,200 @@
+//! A request that belongs to itself: the operation, where it waits, how it ended.
+//!
+//! Whoever has to do with it holds it by an `Arc`: the [`Pending`](super::Pending)
+//! for which it was made, and from submission until its end the open lane (slot
+//! or queue). So operation and buffer stay until the call is over, whoever has
+//! lost interest before.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI64, AtomicU32};
+
+use atomic_waker::AtomicWaker;
+use kumiki_wait::Bell;
+
+use crate::op::Operation;
+use crate::request::Request;
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// What the kernel returned, or in its place `-EOWNERDEAD`.
+    Returned(i64),
+    /// Nobody has executed it, and nobody will.
+    Cancelled,
+}
+
+const OUTSTANDING: u32 = 0;
+const RETURNED: u32 = 1;
+const CANCELLED: u32 = 2;
+/// The end has been read, and the operation is gone or taken back.
+const TAKEN: u32 = 3;
+
+/// What all tasks have, whatever their operation.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub(crate) request: Request,
+    /// The open lane it belongs to.
+    lane: AtomicU32,
+    /// 1 + the slot it is in; 0: it waits for one.
+    slot: AtomicU32,
+    state: AtomicU32,
+    ret_val: AtomicI64,
+    waker: AtomicWaker,
+    bell: Bell,
+}
+
+impl Base {
+    fn new() -> Self {
+        Base {
+            request: Request::default(),
+            lane: AtomicU32::new(0),
+            slot: AtomicU32::new(0),
+            state: AtomicU32::new(OUTSTANDING),
+            ret_val: AtomicI64::new(0),
+            waker: AtomicWaker::new(),
+            bell: Bell::new(),
+        }
+    }
+
+    pub(crate) fn lane(&self) -> usize {
+        self.lane.load(Relaxed) as usize
+    }
+
+    /// By the submitting thread, before anybody else has the task.
+    pub(crate) fn set_lane(&self, lane: usize) {
+        self.lane.store(lane as u32, Relaxed);
+    }
+
+    /// The slot it is or was in.
+    pub(crate) fn slot(&self) -> Option<usize> {
+        (self.slot.load(Acquire) as usize).checked_sub(1)
+    }
+
+    pub(crate) fn set_slot(&self, at: usize) {
+        self.slot.store(at as u32 + 1, Release);
+    }
+
+    /// Ends the request. Once: by whoever has taken it out of its slot or queue.
+    pub(crate) fn end(&self, end: End) {
+        let state = match end {
+            End::Returned(ret_val) => {
+                self.ret_val.store(ret_val, Relaxed);
+                RETURNED
+            }
+            End::Cancelled => CANCELLED,
+        };
+        // Release: partner is `ended`. The result, and what the call wrote.
+        self.state.store(state, Release);
+        self.bell.ring();
+        // A waker is the executor's code. Its panic is not ours to die of.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.waker.wake()));
+    }
+
+    /// How it has ended, if it has.
+    #[inline]
+    pub(crate) fn ended(&self) -> Option<End> {
+        // Acquire: partner is `end`.
+        match self.state.load(Acquire) {
+            RETURNED => Some(End::Returned(self.ret_val.load(Relaxed))),
+            CANCELLED => Some(End::Cancelled),
+            _ => None,
+        }
+    }
+
+    pub(super) fn waker(&self) -> &AtomicWaker {
+        &self.waker
+    }
+
+    pub(super) fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    pub(super) fn word(&self) -> &AtomicU32 {
+        &self.state
+    }
+}
+
+/// A task whose operation is of whatever type.
+pub(crate) trait Task: Send + Sync + fmt::Debug {
+    fn base(&self) -> &Base;
+}
+
+/// A task.
+pub(crate) struct Body<O: Operation> {
+    base: Base,
+    /// Touched by the kernel alone while the request is outstanding, and then
+    /// by who swaps `TAKEN` in.
+    operation: UnsafeCell<Option<O>>,
+}
+
+// SAFETY: the operation may be sent to another thread, and no two threads ever
+// touch it at once: see the field.
+unsafe impl<O: Operation + Send> Sync for Body<O> {}
+
+impl<O: Operation> fmt::Debug for Body<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+impl<O: Operation + Send> Task for Body<O> {
+    fn base(&self) -> &Base {
+        &self.base
+    }
+}
+
+impl<O: Operation> Body<O> {
+    /// The task of `operation`, at the address where it stays.
+    pub(super) fn new(operation: O) -> Arc<Self> {
+        let operation = UnsafeCell::new(Some(operation));
+        let mut body = Arc::new(Body { base: Base::new(), operation });
+        let own = Arc::get_mut(&mut body).expect("nobody else has it yet");
+        let operation = own.operation.get_mut().as_mut().expect("put there just now");
+        own.base.request = operation.request();
+        body
+    }
+
+    pub(super) fn base(&self) -> &Base {
+        &self.base
+    }
+
+    /// Takes the operation out, completed if its call has returned something;
+    /// `None` for all but the first.
+    ///
+    /// # Safety
+    /// Nobody executes its request, now or later: it has ended, with this
+    /// result, or the caller has taken it back, or it has never been placed.
+    pub(super) unsafe fn take(&self, ret_val: Option<i64>) -> Option<(O, Option<O::Output>)> {
+        if self.base.state.swap(TAKEN, AcqRel) == TAKEN {
+            return None;
+        }
+        // SAFETY: only one swap finds another state than `TAKEN`, and the
+        // kernel does not touch it (the caller's promise).
+        let operation = unsafe { &mut *self.operation.get() };
+        // SAFETY: the result of its request, where it was made, for the one who
+        // has swapped (the caller's promise).
+        let complete =
+            |operation: &mut O| ret_val.map(|value| unsafe { operation.complete(value) });
+        let output = operation.as_mut().and_then(complete);
+        operation.take().map(|operation| (operation, output))
+    }
+}
+
+impl<O: Operation> Drop for Body<O> {
+    /// Completes an operation that was executed and never read, so that what
+    /// the call has made (a descriptor) goes the way of its output.
+    fn drop(&mut self) {
+        let ended = self.base.ended();
+        if let (Some(operation), Some(End::Returned(ret_val))) = (self.operation.get_mut(), ended) {
+            // SAFETY: the result of its request, where it was made; nobody else
+            // has taken it.
+            let complete = || drop(unsafe { operation.complete(ret_val) });
+            // The last owner may be a processing thread; see `Base::end`.
+            let _ = catch_unwind(AssertUnwindSafe(complete));
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Finding what dead processing threads have left behind.
+
+use std::sync::Arc;
+
+use super::summon;
+use crate::claim::{Claim, Spot};
+use crate::core::{Core, OPEN_LANES};
+use crate::open::serve::give;
+use crate::slot::Slot;
+
+/// The answer to a request whose thread has died: perhaps executed.
+const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
+
+impl Core {
+    /// The notes of the threads that are the engine's own, and cannot die.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.seats.iter().map(|seat| &seat.claim).chain(self.pool.claims())
+    }
+
+    /// Whether the request at `spot`, which is in `PROCESSING` and not the
+    /// caller's, was taken by a thread that has died. The caller keeps others
+    /// from putting a new request there.
+    fn is_lost(&self, spot: Spot, slot: &Slot) -> bool {
+        let callers = self.callers.all();
+        let (dead, alive): (Vec<_>, Vec<_>) = callers.iter().partition(|other| other.is_dead());
+        let at_spot = |claim: &Claim| claim.spot() == Some(spot);
+        slot.is_processing()
+            && dead.iter().any(|caller| at_spot(&caller.claim))
+            && !alive.iter().any(|caller| at_spot(&caller.claim))
+            && !self.claims().any(at_spot)
+            // Not by one that has finished since.
+            && slot.is_processing()
+    }
+
+    /// The end of a request in a leased lane, if its thread has died. By the
+    /// lane's requesting thread.
+    pub(crate) fn lost_in_lane(&self, lane: usize, at: usize) -> Option<i64> {
+        let slot = &self.area.lane(lane).slots[at];
+        let lost = self.callers.any() && self.is_lost(Spot { lane, at }, slot);
+        lost.then_some(OWNER_DIED)
+    }
+
+    /// Looks after what dead threads have left in the open lanes.
+    pub(crate) fn tend(self: &Arc<Self>) {
+        if !self.process.is_current() {
+            return;
+        }
+        let callers = self.callers.all();
+        let dead: Vec<_> = callers.into_iter().filter(|caller| caller.is_dead()).collect();
+        if dead.is_empty() {
+            return;
+        }
+        for caller in &dead {
+            let over = match caller.claim.spot() {
+                None => true,
+                Some(spot) if spot.lane < OPEN_LANES => self.settle(spot),
+                // Left to the lane's requesting thread.
+                Some(spot) => !self.area.lane(spot.lane).slots[spot.at].is_processing(),
+            };
+            if over {
+                self.callers.forget(caller);
+            }
+        }
+        // One may have died between a request's mark and the request.
+        for (index, open) in self.open.iter().enumerate() {
+            open.scan(self.area.lane(index));
+            if open.ready.any() {
+                summon(self, index);
+            }
+        }
+    }
+
+    /// Answers the request of an open lane that a dead thread was at, if it had
+    /// begun. `false` if that is not certain yet.
+    fn settle(self: &Arc<Self>, spot: Spot) -> bool {
+        let open = &self.open[spot.lane];
+        let slot = &self.area.lane(spot.lane).slots[spot.at];
+        // Nobody takes requests back meanwhile, whom no note would tell of.
+        let decision = open.decide();
+        if !slot.is_processing() {
+            return true;
+        }
+        let generation = open.generation(spot.at);
+        let lost = self.is_lost(spot, slot) && open.generation(spot.at) == generation;
+        if lost {
+            give(self, spot.lane, spot.at, OWNER_DIED, false);
+        }
+        drop(decision);
+        lost
+    }
+}

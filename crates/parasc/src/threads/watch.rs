@@ -1,0 +1,173 @@
+//! The supervising thread: sees that requests for seats don't wait behind a call
+//! that blocks, and that nothing waits for a thread that has died.
+//!
+//! It is *alerted* by whoever leaves a request behind another one. While
+//! requests wait in the lane for calls that are soon over it looks every
+//! millisecond; if between two looks nobody has taken any, threads of the pool
+//! are summoned for them, twice as many each time. When nothing has waited for
+//! a while it sleeps until the next alert, and ends if none comes.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use kumiki_wait::{Bell, Policy, Threshold, Waiter};
+
+use super::{Pool, Seat, after, lock, start};
+use crate::claim::Claim;
+use crate::core::{Core, QUICK_LANE, STEP};
+use crate::primitive::fence;
+
+/// Between two looks while requests wait.
+const LOOK: Duration = Duration::from_millis(1);
+/// Looks in vain before it sleeps.
+const LINGER: u32 = 32;
+/// Looks at requests that nobody takes before they become rarer: no thread is
+/// left to summon.
+const STALLED: u32 = 16;
+
+/// Where the supervising thread sleeps.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    pub(crate) bell: Bell,
+    /// Not 0: there is something to look after.
+    alerted: AtomicU32,
+    running: Mutex<bool>,
+}
+
+impl Watch {
+    /// Says that there is something to look after. `false` if the kernel gives
+    /// no thread for it.
+    #[inline]
+    pub(crate) fn alert(&self, core: &Arc<Core>) -> bool {
+        self.is_alerted() || self.begin(core)
+    }
+
+    /// Whether the thread looks after what has been stored before.
+    #[inline]
+    pub(crate) fn is_alerted(&self) -> bool {
+        // Partner: the fence in `serve`.
+        fence(SeqCst);
+        self.alerted.load(SeqCst) != 0
+    }
+
+    #[cold]
+    fn begin(&self, core: &Arc<Core>) -> bool {
+        if self.alerted.swap(1, AcqRel) != 0 {
+            return true;
+        }
+        let mut running = lock(&self.running);
+        if *running {
+            self.bell.ring();
+            return true;
+        }
+        *running = start(core, "parasc-watch".to_owned(), serve).is_ok();
+        if !*running {
+            self.alerted.store(0, SeqCst);
+        }
+        *running
+    }
+}
+
+/// What the last look has found.
+#[derive(Debug, Default)]
+struct Seen {
+    progress: u32,
+    stalled: u32,
+    quiet: u32,
+    claims: Vec<u64>,
+}
+
+fn serve(core: &Arc<Core>) {
+    let watch = &core.watch;
+    let header = core.area.header();
+    let policy = Policy { threshold: Threshold::Ticks(0), ..core.policy };
+    let mut waiter = Waiter::new(&policy).ok();
+    let mut seen = Seen::default();
+    loop {
+        let step = look(core, &mut seen);
+        if header.is_terminated() {
+            break;
+        }
+        let Some(waiter) = &mut waiter else {
+            std::thread::sleep(step.unwrap_or(STEP));
+            continue;
+        };
+        let ended = || header.is_terminated().then_some(());
+        if let Some(step) = step {
+            let _ = waiter.wait_until(&watch.bell, &watch.alerted, Instant::now() + step, ended);
+            continue;
+        }
+        watch.alerted.store(0, SeqCst);
+        // Partner: the fence in `is_alerted`.
+        fence(SeqCst);
+        if look(core, &mut seen).is_some() {
+            watch.alerted.store(1, SeqCst);
+            continue;
+        }
+        let called = || (header.is_terminated() || watch.alerted.load(SeqCst) != 0).then_some(());
+        let retire = after(core.retire);
+        if waiter.wait_until(&watch.bell, &watch.alerted, retire, called).is_err() {
+            let mut running = lock(&watch.running);
+            if watch.alerted.load(SeqCst) == 0 {
+                *running = false;
+                return;
+            }
+        }
+        seen.quiet = 0;
+    }
+    *lock(&watch.running) = false;
+}
+
+/// Looks after everything; returns when to look again, `None` when alerted.
+fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
+    core.tend();
+    learn(core, seen);
+    let own = core.claims().map(Claim::quick).fold(0, u32::wrapping_add);
+    let progress = own.wrapping_add(core.callers.quick());
+    let moved = progress != seen.progress;
+    seen.progress = progress;
+    if !core.open[QUICK_LANE].ready.any() {
+        core.pool.rescue(false);
+        (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
+        return match seen.quiet {
+            0..LINGER => Some(LOOK),
+            _ if core.callers.any() => Some(STEP),
+            _ => None,
+        };
+    }
+    seen.quiet = 0;
+    seen.stalled = if moved { 0 } else { seen.stalled + 1 };
+    if seen.stalled > 0 {
+        rescue(core, 1 << (seen.stalled - 1).min(6));
+    }
+    Some(if seen.stalled < STALLED { LOOK } else { STEP })
+}
+
+/// Gets more threads for calls that should soon have been over.
+fn rescue(core: &Arc<Core>, threads: usize) {
+    core.pool.rescue(true);
+    if !Pool::summon(core, threads) {
+        for at in 0..core.seats.len() {
+            if !core.seats[at].claim.is_set() {
+                Seat::wake(core, at);
+            }
+        }
+    }
+}
+
+/// Notes which calls have lasted from the last look to this one.
+fn learn(core: &Core, seen: &mut Seen) {
+    let now = core.seats.iter().map(|seat| &seat.claim);
+    let words: Vec<u64> = now.clone().map(Claim::word).collect();
+    for (at, claim) in now.enumerate() {
+        if let Some(spot) = claim.spot()
+            && seen.claims.get(at) == Some(&claim.word())
+        {
+            let slot = &core.area.lane(spot.lane).slots[spot.at];
+            core.durations.record_sleep(slot.taken().sysnum);
+        }
+    }
+    seen.claims = words;
+}

@@ -1,0 +1,103 @@
+//! The paper's interface: slots, processing threads of the program's own.
+
+use std::thread;
+use std::time::Duration;
+
+use kumiki_parasc::{Config, Engine, Error, Request};
+use kumiki_sys::cpuset::CpuSet;
+
+use super::{engine, getppid, ppid};
+
+/// No threads but the program's.
+fn bare(slots: usize) -> Engine {
+    let cpus = Some(CpuSet::default());
+    Engine::new(&Config { cpus, threads: 0, slots, ..Config::default() }).unwrap()
+}
+
+#[test]
+fn placed_waited_for_collected() {
+    let engine = engine();
+    for _ in 0..20 {
+        // SAFETY: takes no argument.
+        let tickets: Vec<_> =
+            (0..50).map(|_| unsafe { engine.place(getppid()) }.unwrap()).collect();
+        assert_eq!(engine.wait(50, None), 50);
+        for ticket in tickets {
+            assert_eq!(engine.collect(ticket), Ok(ppid()));
+        }
+        assert_eq!(engine.wait(0, None), 0);
+    }
+}
+
+#[test]
+fn threads_of_the_program_serve_until_the_end() {
+    let engine = bare(64);
+    thread::scope(|scope| {
+        // Nobody is there to serve it yet.
+        // SAFETY: takes no argument.
+        let ticket = unsafe { engine.place(getppid()) }.unwrap();
+        assert_eq!(engine.wait(1, Some(Duration::from_millis(10))), 0);
+        let ticket = engine.collect(ticket).unwrap_err();
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| engine.process())).collect();
+        assert_eq!(engine.wait(1, None), 1);
+        assert_eq!(engine.collect(ticket), Ok(ppid()));
+        for _ in 0..50 {
+            // SAFETY: as above.
+            let tickets: Vec<_> =
+                (0..30).map(|_| unsafe { engine.place(getppid()) }.unwrap()).collect();
+            engine.wait_all(tickets.len());
+            tickets.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(ppid())));
+        }
+        assert_eq!(engine.threads(), 1, "only the supervising one");
+        assert!(threads.iter().all(|thread| !thread.is_finished()));
+        engine.shut_down(Duration::from_secs(60));
+    });
+    // Over at once then.
+    engine.process();
+}
+
+#[test]
+fn a_full_lane_says_so() {
+    let engine = bare(2);
+    // SAFETY: takes no argument.
+    let place = || unsafe { engine.place(getppid()) };
+    let (first, _second) = (place().unwrap(), place().unwrap());
+    let error = place().unwrap_err();
+    assert!(matches!(error, Error::Full { slots: 2, most: 4096 }), "{error}");
+    engine.shut_down(Duration::ZERO);
+    assert_eq!(engine.collect(first), Ok(-i64::from(libc::ECANCELED)));
+    assert!(matches!(place(), Err(Error::ShutDown)));
+}
+
+#[test]
+fn what_is_refused_is_not_placed() {
+    let engine = bare(2);
+    // SAFETY: refused.
+    let refused = unsafe { engine.place(Request::new(libc::SYS_exit_group, [0])) };
+    assert!(matches!(refused, Err(Error::Refused { .. })));
+    let many = Request { args_num: 7, ..getppid() };
+    // SAFETY: refused.
+    let refused = unsafe { engine.place(many) };
+    assert!(matches!(refused, Err(Error::TooManyArguments { count: 7, .. })));
+}
+
+#[test]
+fn a_wake_up_in_vain_does_no_harm() {
+    let engine = engine();
+    engine.wake_up();
+    // SAFETY: takes no argument.
+    let ticket = unsafe { engine.place(getppid()) }.unwrap();
+    engine.wake_up();
+    engine.wait(1, None);
+    assert_eq!(engine.collect(ticket), Ok(ppid()));
+}
+
+trait WaitAll {
+    fn wait_all(&self, count: usize);
+}
+
+impl WaitAll for Engine {
+    fn wait_all(&self, count: usize) {
+        assert_eq!(self.wait(count, Some(Duration::from_secs(60))), count);
+    }
+}

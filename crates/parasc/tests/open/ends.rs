@@ -1,0 +1,145 @@
+//! Shutting down, and fork(2).
+
+use std::thread;
+use std::time::Duration;
+
+use kumiki_parasc::{Config, Engine, Error};
+
+use super::{engine, getppid, ppid, read_of_pipe, release};
+
+#[test]
+fn requests_in_flight_end_with_the_engine() {
+    let engine = Engine::new(&Config { threads: 2, slots: 4, ..Config::default() }).unwrap();
+    let mut reads = Vec::new();
+    for _ in 0..20 {
+        let (read, writer) = read_of_pipe();
+        reads.push((engine.submit(read), writer));
+    }
+    thread::sleep(Duration::from_millis(50));
+    engine.shut_down(Duration::from_millis(10));
+    let (mut done, mut not_executed) = (0, 0);
+    for (pending, writer) in reads {
+        if pending.is_done() {
+            let failed = pending.wait().unwrap_err();
+            assert!(matches!(failed.error, Error::ShutDown), "{failed}");
+            not_executed += 1;
+        } else {
+            release(writer);
+            assert_eq!(pending.wait().unwrap().output, Ok(2));
+            done += 1;
+        }
+    }
+    // Two threads of the pool may have been inside a call, and one a cpu.
+    let cpus = thread::available_parallelism().unwrap().get();
+    assert!(done <= 2 + cpus && done + not_executed == 20, "{done}");
+    assert!(engine.shut_down(Duration::from_secs(60)));
+    // SAFETY: takes no argument.
+    let late = unsafe { engine.submit_raw(getppid()) };
+    assert!(matches!(late.wait().unwrap_err().error, Error::ShutDown));
+}
+
+#[test]
+fn memory_outlives_the_engine() {
+    let engine = engine();
+    let (read, writer) = read_of_pipe();
+    let pending = engine.submit(read).wait_timeout(Duration::from_millis(100)).unwrap_err();
+    drop(engine);
+    release(writer);
+    assert_eq!(pending.wait().unwrap().output, Ok(2));
+}
+
+#[test]
+fn submitting_and_shutting_down_at_once_loses_nothing() {
+    for _ in 0..30 {
+        let engine = Engine::new(&Config { slots: 4, ..Config::default() }).unwrap();
+        thread::scope(|scope| {
+            let submitters: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        // SAFETY: takes no argument.
+                        let submit = |_| unsafe { engine.submit_raw(getppid()) };
+                        (0..50).map(submit).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            engine.shut_down(Duration::ZERO);
+            for pending in submitters.into_iter().flat_map(|thread| thread.join().unwrap()) {
+                match pending.wait_timeout(Duration::from_secs(60)).expect("it ends") {
+                    Ok(completed) => assert_eq!(completed.output, ppid()),
+                    Err(failed) => assert!(matches!(failed.error, Error::ShutDown)),
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_requester_in_the_middle_of_a_batch_finishes_it() {
+    for help in [true, false] {
+        let engine = Engine::new(&Config { help, ..Config::default() }).unwrap();
+        let mut requester = engine.requester().unwrap();
+        let requests = vec![getppid(); 400];
+        let mut results = vec![0; 400];
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    results.fill(0);
+                    // SAFETY: takes no argument.
+                    unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
+                    assert!(results.iter().all(|result| *result == ppid()));
+                }
+            });
+            thread::sleep(Duration::from_millis(2));
+            engine.shut_down(Duration::from_secs(60));
+        });
+    }
+}
+
+/// Runs `child` in a child of fork(2) and returns its exit status.
+fn fork(child: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child makes its calls and ends without the parent's handlers.
+    match unsafe { libc::fork() } {
+        0 => {
+            let code = child();
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: the child made above.
+            unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            assert!(libc::WIFEXITED(status), "{status:#x}");
+            libc::WEXITSTATUS(status)
+        }
+    }
+}
+
+#[test]
+fn a_child_of_fork_makes_its_calls_itself() {
+    let engine = engine();
+    // SAFETY: takes no argument.
+    unsafe { engine.submit_raw(getppid()) }.wait().unwrap();
+    let (read, writer) = read_of_pipe();
+    let pending = engine.submit(read).wait_timeout(Duration::from_millis(20)).unwrap_err();
+    let parent = i64::from(std::process::id());
+    let mut pending = Some(pending);
+    let code = fork(|| {
+        // SAFETY: takes no argument.
+        let own = unsafe { engine.submit_raw(getppid()) };
+        if !own.is_done() || own.wait().map(|done| done.output).ok() != Some(parent) {
+            return 1;
+        }
+        // SAFETY: as above.
+        let ticket = unsafe { engine.place(getppid()) };
+        if ticket.map(|ticket| engine.collect(ticket)).ok() != Some(Ok(parent)) {
+            return 2;
+        }
+        match pending.take().unwrap().wait() {
+            Err(failed) if matches!(failed.error, Error::Forked) => 0,
+            _ => 3,
+        }
+    });
+    assert_eq!(code, 0);
+    release(writer);
+    assert_eq!(pending.unwrap().wait().unwrap().output, Ok(2));
+}
