@@ -14,7 +14,8 @@ const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 impl Core {
     /// The notes of the threads that are the engine's own, and cannot die.
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
-        self.seats.iter().map(|seat| &seat.claim).chain(self.pool.claims())
+        let seats = self.seats.iter().map(|seat| &seat.claim);
+        seats.chain(self.pool.claims()).chain([self.watch.claim()])
     }
 
     /// Whether the request at `spot`, which is in `PROCESSING` and not the
@@ -64,8 +65,9 @@ impl Core {
         // One may have died between a request's mark and the request.
         for (index, open) in self.open.iter().enumerate() {
             open.scan(self.area.lane(index));
-            if open.ready.any() {
-                summon(self, index);
+            if open.ready.any() && !summon(self, index) {
+                // Nobody is left: the supervising thread makes the calls.
+                self.watch.inherit(self);
             }
         }
     }

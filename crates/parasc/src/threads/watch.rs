@@ -4,11 +4,12 @@
 //! It is *alerted* by whoever leaves a request behind another one. While
 //! requests wait in the lane for calls that are soon over it looks every
 //! millisecond; if between two looks nobody has taken any, threads of the pool
-//! are summoned for them, twice as many each time. When nothing has waited for
+//! are summoned for them, twice as many each time. Where no other thread is to be
+//! had for what a dead one has left, it makes the calls itself. When nothing has waited for
 //! a while it sleeps until the next alert, and ends if none comes.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
 use super::{Pool, Seat, after, lock, start};
 use crate::claim::Claim;
-use crate::core::{Core, QUICK_LANE, STEP};
+use crate::core::{Core, OPEN_LANES, QUICK_LANE, STEP};
+use crate::open::serve::{self as open, Hand};
 use crate::primitive::fence;
 
 /// Between two looks while requests wait.
@@ -34,6 +36,9 @@ pub(crate) struct Watch {
     /// Not 0: there is something to look after.
     alerted: AtomicU32,
     running: Mutex<bool>,
+    /// Whether it must make calls itself.
+    heir: AtomicBool,
+    claim: Claim,
 }
 
 impl Watch {
@@ -50,6 +55,16 @@ impl Watch {
         // Partner: the fence in `serve`.
         fence(SeqCst);
         self.alerted.load(SeqCst) != 0
+    }
+
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Says that requests wait for which no other thread is to be had.
+    pub(crate) fn inherit(&self, core: &Arc<Core>) {
+        self.heir.store(true, Release);
+        self.alert(core);
     }
 
     #[cold]
@@ -123,6 +138,14 @@ fn serve(core: &Arc<Core>) {
 /// Looks after everything; returns when to look again, `None` when alerted.
 fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     core.tend();
+    if core.watch.heir.swap(false, AcqRel) {
+        let mut hand = Hand::new(&core.watch.claim, false);
+        for lane in 0..OPEN_LANES {
+            while core.open[lane].ready.any() && !core.area.header().is_terminated() {
+                open::serve(core, lane, &mut hand);
+            }
+        }
+    }
     learn(core, seen);
     let own = core.claims().map(Claim::quick).fold(0, u32::wrapping_add);
     let progress = own.wrapping_add(core.callers.quick());

@@ -1,6 +1,7 @@
 //! Requests submitted and placed one by one, by any thread.
 
 mod by_hand;
+mod deaths;
 mod ends;
 mod submit;
 

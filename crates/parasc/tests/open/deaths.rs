@@ -1,0 +1,215 @@
+//! Processing threads of the program that die.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::thread;
+use std::time::Duration;
+
+use kumiki_parasc::{Config, Engine, Operation, Request};
+use kumiki_sys::cpuset::CpuSet;
+
+use super::{getppid, ppid, read_of_pipe, release};
+
+const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
+
+/// No threads but the program's.
+fn bare(help: bool) -> Engine {
+    let cpus = Some(CpuSet::default());
+    Engine::new(&Config { cpus, threads: 0, slots: 64, help, ..Config::default() }).unwrap()
+}
+
+/// A thread as a C program starts one, in `Engine::process`.
+struct Thread(libc::pthread_t);
+
+extern "C-unwind" fn process(engine: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` has been given an engine that outlives the thread.
+    unsafe { &*engine.cast::<Engine>() }.process();
+    ptr::null_mut()
+}
+
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+unsafe extern "C-unwind" {
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: Start,
+        argument: *mut c_void,
+    ) -> libc::c_int;
+}
+
+/// The thread lives no longer than `engine`: each test waits for its end.
+fn start(engine: &Engine) -> Thread {
+    let mut thread = 0;
+    // SAFETY: the engine is not moved, and lives until the thread has ended.
+    let error = unsafe {
+        pthread_create(&raw mut thread, ptr::null(), process, ptr::from_ref(engine) as _)
+    };
+    assert_eq!(error, 0);
+    Thread(thread)
+}
+
+/// Ends the thread it comes to, wherever that is: not the process, and without
+/// the C library.
+extern "C" fn die(_: libc::c_int) {
+    // SAFETY: ends this thread, which holds nothing that others need.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
+}
+
+impl Thread {
+    fn kill(self) {
+        let handler = die as extern "C" fn(libc::c_int);
+        // SAFETY: a handler that may come at any moment.
+        unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+        // SAFETY: a thread that has not been joined.
+        unsafe { libc::pthread_kill(self.0, libc::SIGUSR1) };
+        // The kernel tells of its end, as of any other.
+        self.join();
+    }
+
+    fn cancel(&self) {
+        // SAFETY: a thread that has not been joined.
+        unsafe { libc::pthread_cancel(self.0) };
+    }
+
+    fn join(self) {
+        // SAFETY: joined once.
+        unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
+    }
+}
+
+fn nap() {
+    thread::sleep(Duration::from_millis(30));
+}
+
+#[test]
+fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
+    let engine = bare(true);
+    let first = start(&engine);
+    nap();
+    let (read, _writer) = read_of_pipe();
+    let pending = engine.submit(read);
+    nap();
+    first.kill();
+    let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
+    assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
+    // Others go on.
+    let second = start(&engine);
+    // SAFETY: takes no argument.
+    let ticket = unsafe { engine.place(getppid()) }.unwrap();
+    assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+    assert_eq!(engine.collect(ticket), Ok(ppid()));
+    engine.shut_down(Duration::from_secs(60));
+    second.join();
+}
+
+#[test]
+fn a_future_that_nobody_waits_for_is_answered_too() {
+    let engine = bare(true);
+    let thread = start(&engine);
+    nap();
+    let (read, _writer) = read_of_pipe();
+    let pending = engine.submit(read);
+    // SAFETY: the pointer is to a time that stays.
+    let time = Box::leak(Box::new([1000i64, 0]));
+    let sleep = Request::new(libc::SYS_nanosleep, [time.as_ptr() as u64, 0]);
+    nap();
+    thread.kill();
+    while !pending.is_done() {
+        nap();
+    }
+    let output = pending.wait().unwrap().output;
+    assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
+    // Placed by hand, the answer is in the slot.
+    let thread = start(&engine);
+    nap();
+    // SAFETY: see above.
+    let ticket = unsafe { engine.place(sleep) }.unwrap();
+    nap();
+    thread.kill();
+    assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+    assert_eq!(engine.collect(ticket), Ok(OWNER_DIED));
+}
+
+#[test]
+fn a_batch_outlives_its_thread() {
+    let engine = bare(false);
+    let thread = start(&engine);
+    nap();
+    let mut requester = engine.requester().unwrap();
+    let (mut read, _writer) = read_of_pipe();
+    // The operation stays where it is until the batch is over.
+    let mut requests = vec![getppid(); 20];
+    requests[7] = read.request();
+    let mut results = vec![0; 20];
+    thread::scope(|scope| {
+        // SAFETY: see above; the others take no argument.
+        scope.spawn(|| unsafe { requester.run_raw(&requests, &mut results) }.unwrap());
+        nap();
+        thread.kill();
+    });
+    for (at, result) in results.iter().enumerate() {
+        assert_eq!(*result, if at == 7 { OWNER_DIED } else { ppid() }, "{at}");
+    }
+}
+
+#[test]
+fn cancelled_threads_end_between_two_calls() {
+    let engine = bare(true);
+    let threads = [start(&engine), start(&engine)];
+    nap();
+    let (read, writer) = read_of_pipe();
+    let pending = engine.submit(read);
+    nap();
+    threads.iter().for_each(Thread::cancel);
+    release(writer);
+    assert_eq!(pending.wait().unwrap().output, Ok(2));
+    threads.into_iter().for_each(Thread::join);
+    // None is left: the caller makes the call.
+    // SAFETY: takes no argument.
+    assert!(unsafe { engine.submit_raw(getppid()) }.is_done());
+}
+
+#[test]
+fn threads_die_at_random_and_no_request_is_lost() {
+    let engine = bare(true);
+    let mut died = 0;
+    for _ in 0..40 {
+        let threads: Vec<_> = (0..3).map(|_| start(&engine)).collect();
+        // SAFETY: takes no argument.
+        let pending: Vec<_> = (0..200).map(|_| unsafe { engine.submit_raw(getppid()) }).collect();
+        thread::sleep(Duration::from_micros(fastrand::u64(0..500)));
+        threads.into_iter().for_each(Thread::kill);
+        for pending in pending {
+            let completed = pending.wait_timeout(Duration::from_secs(60));
+            match completed.expect("it ends").unwrap().output {
+                OWNER_DIED => died += 1,
+                result => assert_eq!(result, ppid()),
+            }
+        }
+    }
+    println!("{died} requests were in the hands of a thread that died");
+    assert!(died <= 120, "one for each thread at most");
+}
+
+#[test]
+fn a_signal_that_is_handled_interrupts_the_call() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let engine = bare(true);
+    let thread = start(&engine);
+    nap();
+    let (read, _writer) = read_of_pipe();
+    let pending = engine.submit(read);
+    nap();
+    // SAFETY: plain numbers and a pointer that may be null.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: a handler that does nothing, without SA_RESTART.
+    unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, ptr::null_mut()) };
+    // SAFETY: a thread that has not been joined.
+    unsafe { libc::pthread_kill(thread.0, libc::SIGUSR2) };
+    let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
+    assert_eq!(output.unwrap_err().raw_os_error(), libc::EINTR);
+    engine.shut_down(Duration::from_secs(60));
+    thread.join();
+}
