@@ -67,6 +67,7 @@ mod tests {
         let place = |name: &str| packages.iter().find(|(n, _)| n == name).map(|(_, p)| p.as_str());
         assert_eq!(place("kumiki-wait"), Some("--test loom"));
         assert_eq!(place("kumiki-shadow"), Some("--lib loom::"));
+        assert_eq!(place("kumiki-parasc"), Some("--lib loom::"));
         assert_eq!(place("xtask"), None);
     }
 }

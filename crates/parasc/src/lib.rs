@@ -16,6 +16,8 @@ mod finished;
 mod garbage;
 mod kind;
 mod lane;
+#[cfg(all(test, loom))]
+mod loom;
 pub mod op;
 mod open;
 mod pending;

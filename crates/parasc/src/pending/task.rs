@@ -48,7 +48,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Base {
             request: Request::default(),
             lane: AtomicU32::new(0),

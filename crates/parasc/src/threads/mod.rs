@@ -16,11 +16,15 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 pub(crate) use caller::Callers;
+#[cfg(all(test, loom))]
+pub(crate) use pool::Found;
 pub(crate) use pool::Pool;
 pub(crate) use process::{process, unkillable};
 #[cfg(any(test, fuzzing))]
 pub(crate) use processor::{has_work as processor_has_work, serve_quick_lanes};
 pub(crate) use seat::Seat;
+#[cfg(all(test, loom))]
+pub(crate) use seat::{Entry, State};
 pub(crate) use watch::Watch;
 
 use crate::core::{Core, SLEEPING_LANE};

@@ -8,17 +8,19 @@
 //! publishes looks for idle ones afterwards. Both under the pool's lock, which
 //! orders the two: either the thread sees the request or it is summoned.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
 use super::processor::{bits, serve_lane};
-use super::{after, lock, start};
+use super::{after, start};
 use crate::claim::Claim;
 use crate::core::{Core, QUICK_LANE, SLEEPING_LANE};
 use crate::open::serve::{self as open, Hand};
+use crate::primitive::{AtomicU32, AtomicU64, Mutex, lock};
 
 /// Ticks that an idle thread spins: none, there are more of them than cpus.
 const POLICY: Threshold = Threshold::Ticks(0);
@@ -117,11 +119,62 @@ impl Pool {
         idle.into_iter().for_each(|at| self.call(at, 0));
     }
 
-    fn call(&self, at: usize, more: usize) {
+    pub(crate) fn call(&self, at: usize, more: usize) {
         // Release: partner is the load in `idle`.
         self.places[at].call.store(1 + more as u32, Release);
         self.places[at].bell.ring();
     }
+
+    /// Takes an idle thread, to be called, or a place where none has been
+    /// started, to start one.
+    pub(crate) fn find(&self) -> Option<Found> {
+        let mut members = lock(&self.members);
+        let idle = members.idle.pop().map(Found::Idle);
+        idle.or_else(|| members.vacant.pop().map(Found::Vacant))
+    }
+
+    /// Waits to be summoned; returns how many more to summon, `None` to end.
+    pub(crate) fn idle(
+        &self,
+        at: usize,
+        waiter: &mut Waiter,
+        retire: Instant,
+        ends: impl Fn() -> bool,
+        has_work: impl Fn() -> bool,
+    ) -> Option<usize> {
+        let place = &self.places[at];
+        lock(&self.members).idle.push(at);
+        if (has_work() || ends()) && self.leave(at, false) {
+            return (!ends()).then_some(0);
+        }
+        let called = || (place.call.load(Acquire) != 0).then(|| place.call.swap(0, AcqRel));
+        let call = match waiter.wait_until(&place.bell, &place.call, retire, called) {
+            Ok(call) => call,
+            Err(_) if self.leave(at, true) => return None,
+            // Somebody has just taken it off the list: the call is on its way.
+            Err(_) => waiter.wait(&place.bell, &place.call, called),
+        };
+        (!ends()).then_some(call as usize - 1)
+    }
+
+    /// Takes a thread off the list of idle ones, to work or to retire: by the
+    /// thread. `false` if somebody else has, who calls it.
+    fn leave(&self, at: usize, retire: bool) -> bool {
+        let mut members = lock(&self.members);
+        let Some(place) = members.idle.iter().position(|other| *other == at) else { return false };
+        members.idle.swap_remove(place);
+        if retire {
+            members.vacant.push(at);
+        }
+        true
+    }
+}
+
+/// Who can be had for work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Idle(usize),
+    Vacant(usize),
 }
 
 impl Members {
@@ -132,19 +185,21 @@ impl Members {
 
 /// Wakes or starts one thread that is to summon `more`.
 fn summon_one(core: &Arc<Core>, more: usize) -> bool {
-    let mut members = lock(&core.pool.members);
-    if let Some(at) = members.idle.pop() {
-        drop(members);
-        core.pool.call(at, more);
-        return true;
+    match core.pool.find() {
+        Some(Found::Idle(at)) => {
+            core.pool.call(at, more);
+            true
+        }
+        Some(Found::Vacant(at)) => {
+            let run = move |core: &Arc<Core>| serve(core, at, more);
+            let started = start(core, format!("parasc-pool-{at}"), run);
+            if started.is_err() {
+                lock(&core.pool.members).vacant.push(at);
+            }
+            started.is_ok()
+        }
+        None => false,
     }
-    let Some(at) = members.vacant.pop() else { return false };
-    drop(members);
-    let started = start(core, format!("parasc-pool-{at}"), move |core| serve(core, at, more));
-    if started.is_err() {
-        lock(&core.pool.members).vacant.push(at);
-    }
-    started.is_ok()
 }
 
 /// A thread of the pool.
@@ -168,7 +223,9 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
                 open::serve(core, QUICK_LANE, &mut hand);
             }
         }
-        match idle(core, at, &mut waiter) {
+        let retire = after(core.retire);
+        let ends = || core.area.header().is_terminated();
+        match core.pool.idle(at, &mut waiter, retire, ends, || has_work(core)) {
             Some(called) => more = called,
             None => return,
         }
@@ -179,36 +236,4 @@ fn has_work(core: &Core) -> bool {
     bits(core.pool.lanes()).any(|lane| core.area.lane(lane).has_work())
         || core.open[SLEEPING_LANE].ready.any()
         || core.pool.rescues() && core.open[QUICK_LANE].ready.any()
-}
-
-/// Waits to be summoned; returns how many more to summon, `None` to end.
-fn idle(core: &Core, at: usize, waiter: &mut Waiter) -> Option<usize> {
-    let pool = &core.pool;
-    let place = &pool.places[at];
-    let header = core.area.header();
-    lock(&pool.members).idle.push(at);
-    if (has_work(core) || header.is_terminated()) && leave(pool, at, false) {
-        return (!header.is_terminated()).then_some(0);
-    }
-    let called = || (place.call.load(Acquire) != 0).then(|| place.call.swap(0, AcqRel));
-    let retire = after(core.retire);
-    let call = match waiter.wait_until(&place.bell, &place.call, retire, called) {
-        Ok(call) => call,
-        Err(_) if leave(pool, at, true) => return None,
-        // Somebody has just taken it off the list: the call is on its way.
-        Err(_) => waiter.wait(&place.bell, &place.call, called),
-    };
-    (!header.is_terminated()).then_some(call as usize - 1)
-}
-
-/// Takes this thread off the list of idle ones, to work or to retire. `false`
-/// if somebody else has, who calls it.
-fn leave(pool: &Pool, at: usize, retire: bool) -> bool {
-    let mut members = lock(&pool.members);
-    let Some(place) = members.idle.iter().position(|other| *other == at) else { return false };
-    members.idle.swap_remove(place);
-    if retire {
-        members.vacant.push(at);
-    }
-    true
 }

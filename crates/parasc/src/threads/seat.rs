@@ -17,7 +17,6 @@
 //! looks at the state after a light one. One of the two sees the other.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use kumiki_sys::affinity;
@@ -27,10 +26,73 @@ use super::{processor, start};
 use crate::claim::Claim;
 use crate::core::Core;
 use crate::open::serve::Hand;
+use crate::primitive::AtomicU32;
 
 const EMPTY: u32 = 0;
 const RUNNING: u32 = 1;
 const CLOSED: u32 = 2;
+
+/// Whether a thread is in a seat.
+#[derive(Debug)]
+pub(crate) struct State(AtomicU32);
+
+/// What somebody finds who wants a thread in a seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Nobody: the seat is the finder's, to start a thread in it.
+    Vacant,
+    /// A thread, perhaps asleep.
+    Taken,
+    Closed,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        State(AtomicU32::new(EMPTY))
+    }
+
+    #[inline]
+    fn is(&self, state: u32) -> bool {
+        // Acquire: partner is `leave`.
+        self.0.load(Acquire) == state
+    }
+
+    /// Looks who is here, after a request has been published.
+    pub(crate) fn enter(&self) -> Entry {
+        // Partner: the heavy fence in `retire`.
+        barrier::light();
+        let found = match self.0.load(Relaxed) {
+            EMPTY => self.0.compare_exchange(EMPTY, RUNNING, AcqRel, Relaxed).err(),
+            other => Some(other),
+        };
+        match found {
+            None => Entry::Vacant,
+            Some(RUNNING) => Entry::Taken,
+            Some(_) => Entry::Closed,
+        }
+    }
+
+    fn leave(&self, state: u32) {
+        // Release: partner is `is`.
+        self.0.store(state, Release);
+    }
+
+    /// The thread that is here goes. `true` if it must stay after all: somebody
+    /// has published a request for which no other thread has been started.
+    pub(crate) fn retire(
+        &self,
+        ends: impl FnOnce() -> bool,
+        has_work: impl FnOnce() -> bool,
+    ) -> bool {
+        self.leave(EMPTY);
+        // Partner: the light fence in `enter`. One that does not reach all keeps
+        // the thread from retiring, not from ending with the engine.
+        let certain = barrier::heavy();
+        !ends()
+            && (!certain || has_work())
+            && self.0.compare_exchange(EMPTY, RUNNING, Acquire, Relaxed).is_ok()
+    }
+}
 
 /// One cpu's place.
 #[derive(Debug)]
@@ -39,7 +101,7 @@ pub(crate) struct Seat {
     /// Where its thread sleeps.
     pub(crate) bell: Bell,
     pub(crate) cpu: usize,
-    state: AtomicU32,
+    state: State,
     /// Not 0: called, and has not looked since. From the call until the thread
     /// runs it takes a while, and a batch offered to it until then would be the
     /// caller's alone, and counted as a bad one.
@@ -53,7 +115,7 @@ impl Seat {
         Seat {
             bell: Bell::new(),
             cpu,
-            state: AtomicU32::new(EMPTY),
+            state: State::new(),
             called: AtomicU32::new(0),
             claim: Claim::default(),
         }
@@ -62,9 +124,7 @@ impl Seat {
     /// Whether a thread is awake here, and sees a request soon.
     #[inline]
     pub(crate) fn is_hot(&self) -> bool {
-        self.state.load(Relaxed) == RUNNING
-            && self.called.load(Relaxed) == 0
-            && !self.bell.is_asleep()
+        self.state.is(RUNNING) && self.called.load(Relaxed) == 0 && !self.bell.is_asleep()
     }
 
     /// Says that this seat's thread looks: by the thread itself.
@@ -79,26 +139,20 @@ impl Seat {
     /// Whether no thread may run here.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Relaxed) == CLOSED
+        self.state.is(CLOSED)
     }
 
     /// Whether a thread is here or on its way.
     pub(crate) fn is_running(&self) -> bool {
-        // Acquire: partner is the store that ended it.
-        self.state.load(Acquire) == RUNNING
+        self.state.is(RUNNING)
     }
 
     /// Makes sure that a thread sees what has been published before: wakes the
     /// one that sleeps here or starts one. `false` if there is none to be had.
     pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
         let seat = &core.seats[index];
-        // Partner: the heavy fence in `serve`.
-        barrier::light();
-        if seat.state.load(Relaxed) == RUNNING {
-            return seat.call();
-        }
-        match seat.state.compare_exchange(EMPTY, RUNNING, AcqRel, Relaxed) {
-            Ok(_) => {
+        match seat.state.enter() {
+            Entry::Vacant => {
                 seat.called.store(1, Relaxed);
                 let started = start(core, format!("parasc-{}", seat.cpu), move |core| {
                     serve(core, &core.seats[index]);
@@ -109,8 +163,8 @@ impl Seat {
                 }
                 started.is_ok()
             }
-            Err(RUNNING) => seat.call(),
-            Err(_) => false,
+            Entry::Taken => seat.call(),
+            Entry::Closed => false,
         }
     }
 
@@ -125,8 +179,7 @@ impl Seat {
 
     /// There is no thread here after all.
     fn leave(&self, core: &Core, state: u32) {
-        // Release: partner is `is_running`.
-        self.state.store(state, Release);
+        self.state.leave(state);
         core.alert_requesters();
     }
 }
@@ -157,15 +210,8 @@ fn serve(core: &Arc<Core>, seat: &Seat) {
     let mut hand = Hand::new(&seat.claim, false);
     loop {
         processor::serve(core, seat, &mut waiter, &mut hand);
-        seat.state.store(EMPTY, Release);
-        // Partner: the light fence in `wake`. One that does not reach all keeps
-        // the thread from retiring, not from ending with the engine.
-        let certain = barrier::heavy();
-        if core.area.header().is_terminated() {
-            return;
-        }
-        let missed = !certain || processor::has_work(core);
-        if !missed || seat.state.compare_exchange(EMPTY, RUNNING, Acquire, Relaxed).is_err() {
+        let ends = || core.area.header().is_terminated();
+        if !seat.state.retire(ends, || processor::has_work(core)) {
             return;
         }
     }
@@ -181,7 +227,7 @@ mod tests {
         let seat = &core.seats[0];
         assert!(!seat.is_hot());
         // As if a thread had been started, and had not run yet.
-        seat.state.store(RUNNING, Relaxed);
+        assert_eq!(seat.state.enter(), Entry::Vacant);
         seat.called.store(1, Relaxed);
         assert!(!seat.is_hot());
         seat.looks();

@@ -1,0 +1,317 @@
+//! Every interleaving of the protocols, as far as the checker goes: each request
+//! is executed once or taken back, every result is seen, nobody sleeps on a
+//! request that waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc as StdArc;
+use std::sync::atomic::AtomicUsize as Count;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Instant;
+
+use kumiki_wait::{Policy, Sleep, Threshold, Waiter};
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicU32;
+use loom::thread;
+
+use crate::lane::{Control, Lane};
+use crate::open::Open;
+use crate::pending::{Base, End, Task};
+use crate::request::Request;
+use crate::slot::Slot;
+use crate::threads::{Entry, Found, Pool, State};
+
+fn model(scene: impl Fn() + Sync + Send + 'static) {
+    bounded(3, scene);
+}
+
+/// With at most so many moments at which a thread loses the cpu.
+fn bounded(preemptions: usize, scene: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    let asked = model.preemption_bound.unwrap_or(preemptions);
+    model.preemption_bound = Some(asked.min(preemptions));
+    model.check(scene);
+}
+
+/// A lane in ordinary memory, and how often each slot's request was executed.
+struct Memory {
+    control: Control,
+    slots: Vec<Slot>,
+    executed: Vec<Count>,
+}
+
+impl Memory {
+    fn new(slots: usize) -> Self {
+        Memory {
+            control: Control::default(),
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            executed: (0..slots).map(|_| Count::new(0)).collect(),
+        }
+    }
+
+    fn lane(&self) -> Lane<'_> {
+        Lane { control: &self.control, slots: &self.slots }
+    }
+
+    /// Executes the request of a slot, if it is there to be had: the answer is
+    /// its first argument.
+    fn execute(&self, at: usize) {
+        let slot = &self.slots[at];
+        if slot.is_requested() && slot.take() {
+            self.executed[at].fetch_add(1, Relaxed);
+            slot.finish(slot.taken().args[0] as i64);
+        }
+    }
+
+    /// As a processing thread does that finds work once.
+    fn serve(&self) {
+        self.execute(0);
+        while let Some(chunk) = self.lane().claim(2, 1) {
+            chunk.for_each(|at| self.execute(at));
+        }
+    }
+
+    fn batch(&self, number: u32, len: usize) {
+        let lane = self.lane();
+        for (at, slot) in lane.slots[..len].iter().enumerate() {
+            slot.publish(&Request::new(0, [u64::from(number) * 10 + at as u64]));
+            lane.publish(number, at + 1);
+        }
+        for at in (0..len).rev() {
+            self.execute(at);
+        }
+        for (at, slot) in lane.slots[..len].iter().enumerate() {
+            let result = loop {
+                match slot.result() {
+                    Some(result) => break result,
+                    None => thread::yield_now(),
+                }
+            };
+            assert_eq!(result, i64::from(number) * 10 + at as i64);
+        }
+        lane.publish(number, 0);
+    }
+}
+
+/// One requesting thread that helps and `processors` others, `batches` batches.
+fn batches(processors: usize, batches: u32, len: usize) {
+    // Three threads at three slots have too many orders for more.
+    bounded(4 - processors, move || {
+        let memory = Arc::new(Memory::new(len));
+        let threads: Vec<_> = (0..processors)
+            .map(|_| {
+                let memory = Arc::clone(&memory);
+                thread::spawn(move || memory.serve())
+            })
+            .collect();
+        (1..=batches).for_each(|number| memory.batch(number, len));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for count in &memory.executed {
+            assert_eq!(count.load(Relaxed), batches as usize);
+        }
+    });
+}
+
+#[test]
+fn a_batch_of_two_with_two_processing_threads() {
+    batches(2, 1, 2);
+}
+
+#[test]
+fn a_batch_of_three_with_one_processing_thread() {
+    batches(1, 1, 3);
+}
+
+#[test]
+fn a_claim_that_comes_late_finds_the_next_batch() {
+    batches(1, 2, 2);
+}
+
+#[test]
+fn a_request_is_executed_or_taken_back() {
+    model(|| {
+        let memory = Arc::new(Memory::new(1));
+        memory.slots[0].publish(&Request::new(0, [7]));
+        let others = [(); 2].map(|()| {
+            let memory = Arc::clone(&memory);
+            thread::spawn(move || memory.execute(0))
+        });
+        let taken_back = memory.slots[0].take();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        let executed = memory.executed[0].load(Relaxed);
+        assert_eq!(executed + usize::from(taken_back), 1);
+    });
+}
+
+#[test]
+fn a_seat_that_is_left_loses_no_request() {
+    model(|| {
+        let scene = Arc::new((State::new(), AtomicU32::new(0)));
+        // The thread is there.
+        assert_eq!(scene.0.enter(), Entry::Vacant);
+        let retiring = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || {
+                let (state, request) = &*scene;
+                // Its last look, and on the way out.
+                let seen = request.load(Relaxed) != 0;
+                seen || state.retire(|| false, || request.load(Relaxed) != 0)
+            }
+        });
+        scene.1.store(1, Relaxed);
+        let started = scene.0.enter() == Entry::Vacant;
+        let stayed = retiring.join().unwrap();
+        assert!(started || stayed, "nobody serves the request");
+        // Two threads in one seat would be as bad.
+        assert!(!(started && stayed && scene.0.enter() == Entry::Vacant));
+    });
+}
+
+#[test]
+fn an_idle_thread_of_the_pool_is_summoned_or_sees_the_request() {
+    model(|| {
+        let scene = Arc::new((Pool::new(1), AtomicU32::new(0)));
+        // The thread has been started.
+        assert_eq!(scene.0.find(), Some(Found::Vacant(0)));
+        let member = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || {
+                let (pool, request) = &*scene;
+                let policy = Policy {
+                    threshold: Threshold::Ticks(0),
+                    sleep: Sleep::Futex,
+                    ..Policy::default()
+                };
+                let mut waiter = Waiter::new(&policy).unwrap();
+                let has_work = || request.load(Acquire) != 0;
+                // For loom the time to retire has always come.
+                let called = pool.idle(0, &mut waiter, Instant::now(), || false, has_work);
+                called.is_some() && has_work()
+            }
+        });
+        scene.1.store(1, Release);
+        let started = match scene.0.find() {
+            Some(Found::Idle(at)) => {
+                scene.0.call(at, 0);
+                false
+            }
+            Some(Found::Vacant(_)) => true,
+            // At work: it looks before it is idle.
+            None => false,
+        };
+        let served = member.join().unwrap();
+        assert!(served || started, "nobody serves the request");
+    });
+}
+
+/// A task without an operation.
+#[derive(Debug)]
+struct Counted {
+    base: Base,
+}
+
+impl Task for Counted {
+    fn base(&self) -> &Base {
+        &self.base
+    }
+}
+
+fn task() -> StdArc<Counted> {
+    StdArc::new(Counted { base: Base::new() })
+}
+
+/// An open lane.
+struct Scene {
+    memory: Memory,
+    open: Open,
+}
+
+impl Scene {
+    fn new(slots: usize) -> Arc<Self> {
+        Arc::new(Scene { memory: Memory::new(slots), open: Open::new(slots) })
+    }
+
+    /// Executes one request, if there is one.
+    fn serve(&self, cursor: &mut usize) -> bool {
+        let Some(at) = self.open.ready.claim(cursor) else { return false };
+        let lane = self.memory.lane();
+        if !lane.slots[at].take() {
+            return false;
+        }
+        self.memory.executed[at].fetch_add(1, Relaxed);
+        let task = self.open.take_task(at).expect("only tasks are put there");
+        task.base().end(End::Returned(1));
+        self.open.free(lane, at);
+        true
+    }
+
+    fn executed(&self) -> usize {
+        self.memory.executed.iter().map(|count| count.load(Relaxed)).sum()
+    }
+}
+
+#[test]
+fn a_task_in_the_queue_comes_into_the_slot_that_is_freed() {
+    model(|| {
+        let scene = Scene::new(1);
+        let first = task();
+        scene.open.put(scene.memory.lane(), first.clone());
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || scene.serve(&mut 0)
+        });
+        let second = task();
+        scene.open.put(scene.memory.lane(), second.clone());
+        assert!(server.join().unwrap());
+        // Whoever it was: the second is in the slot now, and to be found.
+        assert!(scene.serve(&mut 0), "lost in the queue");
+        assert!(!scene.serve(&mut 0));
+        assert_eq!(scene.executed(), 2);
+        for task in [first, second] {
+            assert_eq!(task.base.ended(), Some(End::Returned(1)));
+        }
+    });
+}
+
+#[test]
+fn of_two_that_mark_and_two_that_claim_none_is_lost() {
+    model(|| {
+        let scene = Scene::new(2);
+        let servers = [(); 2].map(|()| {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || scene.serve(&mut 0))
+        });
+        let tasks = [task(), task()];
+        tasks.iter().for_each(|task| scene.open.put(scene.memory.lane(), task.clone()));
+        let served = servers.map(|server| usize::from(server.join().unwrap()));
+        let mut cursor = 0;
+        let rest = std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).count();
+        assert_eq!(served.iter().sum::<usize>() + rest, 2);
+        assert_eq!(scene.executed(), 2);
+        assert!(tasks.iter().all(|task| task.base.ended() == Some(End::Returned(1))));
+    });
+}
+
+#[test]
+fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
+    model(|| {
+        let scene = Scene::new(1);
+        let first = task();
+        scene.open.put(scene.memory.lane(), first.clone());
+        let second = task();
+        scene.open.put(scene.memory.lane(), second.clone());
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || usize::from(scene.serve(&mut 0))
+        });
+        let dynamic: StdArc<dyn Task> = first.clone();
+        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic);
+        let served = server.join().unwrap();
+        let mut cursor = 0;
+        let rest: VecDeque<_> =
+            std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).collect();
+        assert_eq!(served + rest.len() + usize::from(taken_back), 2);
+        assert_eq!(first.base.ended().is_some(), !taken_back);
+        assert!(second.base.ended().is_some());
+        assert_eq!(scene.executed(), 2 - usize::from(taken_back));
+    });
+}
