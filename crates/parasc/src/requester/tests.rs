@@ -81,11 +81,36 @@ fn an_engine_that_ends_leaves_the_calls_to_the_caller() {
                         tell.send(()).unwrap();
                     }
                     assert_eq!(parents(&mut requester, 500), vec![parent; 500]);
+                    (0..batch % 40).for_each(|_| assert_eq!(parents(&mut requester, 1), [parent]));
                 }
             });
             told.recv().unwrap();
             assert!(engine.shut_down(PATIENCE));
             drop(engine);
+            worker.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn one_call_handed_over_to_an_engine_that_ends_is_made() {
+    ends(|| {
+        for _ in 0..100 {
+            let config = Config { help: false, ..Config::default() };
+            let engine = crate::Engine::new(&config).unwrap();
+            let mut requester = engine.requester().unwrap();
+            let (tell, told) = mpsc::channel();
+            let worker = thread::spawn(move || {
+                let parent = i64::from(std::os::unix::process::parent_id());
+                for call in 0..20_000 {
+                    if call == 500 {
+                        tell.send(()).unwrap();
+                    }
+                    assert_eq!(parents(&mut requester, 1), [parent]);
+                }
+            });
+            told.recv().unwrap();
+            assert!(engine.shut_down(PATIENCE));
             worker.join().unwrap();
         }
     });
