@@ -140,6 +140,7 @@ pub fn param(name: &str, value: &Value) -> String {
         ("files", Value::Word(word)) if word == "one" => "one open file".to_owned(),
         ("processing_threads", Value::Number(0)) => "plain calls".to_owned(),
         ("processing_threads", Value::Number(1)) => "1 processing thread".to_owned(),
+        ("requests", Value::Number(1)) => "1 request".to_owned(),
         ("processing_threads" | "requests", Value::Number(n)) => {
             format!("{} {}", count(*n), words(name))
         }

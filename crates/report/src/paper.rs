@@ -15,6 +15,8 @@ pub(crate) struct Table<'a> {
     pub(crate) paper: &'a str,
     /// The paper's nanoseconds by the parameter's value.
     pub(crate) published: &'a [(&'a str, f64)],
+    /// Values with a star, which the caption explains.
+    pub(crate) marked: &'a [&'a str],
     pub(crate) title: &'a str,
     pub(crate) caption: &'a str,
 }
@@ -22,7 +24,7 @@ pub(crate) struct Table<'a> {
 impl Table<'_> {
     /// What a result has of it.
     pub(crate) fn of(&self, results: &Results) -> Option<Markup> {
-        let Table { case, param, paper, published, title, caption } = *self;
+        let Table { case, param, paper, published, marked, title, caption } = *self;
         let rows: Vec<&Row> = find(results, case, &[]).collect();
         if rows.is_empty() {
             return None;
@@ -30,7 +32,9 @@ impl Table<'_> {
         let raw = raw(&rows);
         let scale = Scale::of(&rows, raw);
         let name = |row: &Row| {
-            row.params.get(param).map(|value| format::value(param, value)).unwrap_or_default()
+            let Some(value) = row.params.get(param) else { return String::new() };
+            let star = if marked.contains(&value.to_string().as_str()) { " *" } else { "" };
+            format::value(param, value) + star
         };
         let published = |row: &Row| {
             let value = row.params.get(param)?.to_string();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use kumiki_measure::schema::{Results, Row};
 use maud::{Markup, html};
 
-use crate::format::{count, interval, params, quantity, times, value};
+use crate::format::{count, interval, param, params, quantity, times, value};
 use crate::paper::{Table, mark};
 use crate::rows::{self, Verdict, compare, find, number};
 
@@ -27,13 +27,14 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
         param: "step",
         paper: "paper, 2018",
         published: &PAPER_STEPS,
+        marked: &["gettid_asleep", "gettid_awake"],
         title: "the steps of one parallel system call",
         caption: "Table 3 and Figure 6 of Nakamura. Init: until a processing thread has started \
                   and made its first call; the paper's is over when the thread has been made, and \
                   its gettid contains the rest. Struct: one request. Gettid: without the \
                   requesting thread's help, by a processing thread that must be woken first, and \
-                  by one that spins; it answers for the processing thread, so a program must not \
-                  hand it over. End: from the termination flag. Normal: the plain call. The paper \
+                  by one that spins. * It answers for the processing thread, so a program must \
+                  not hand it over. End: from the termination flag. Normal: the plain call. The paper \
                   gives means of 500 times, here they are medians.",
     };
     let all =
@@ -105,17 +106,14 @@ impl<'a> Against<'a> {
             Some(from) => format!(
                 "With {threads} it is faster than plain calls from {} on; {most} take {ratio} \
                  their time.",
-                requests_word(from)
+                param("requests", &from.into())
             ),
             None => format!(
-                "With {threads} it is not faster than plain calls; {most} take {ratio} their time."
+                "With {threads} no number of requests is faster than plain calls beyond doubt; \
+                 {most} take {ratio} their time."
             ),
         }
     }
-}
-
-fn requests_word(n: u64) -> String {
-    if n == 1 { "1 request".to_owned() } else { format!("{} requests", count(n)) }
 }
 
 /// The numbers below Figure 7.

@@ -30,6 +30,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
             param: "way",
             paper: "paper, 2011",
             published: &PAPER_NULL,
+            marked: &[],
             title: "a thread that does nothing",
             caption: "Table 1 of Hori et al.: from its start to its end, on another cpu. Two phase \
                       is the default of a shadow: it spins first and then sleeps. The paper has a \
@@ -41,6 +42,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
             param: "threshold_ticks",
             paper: "paper, 2011",
             published: &PAPER_THRESHOLD,
+            marked: &[],
             title: "fork and join against the threshold",
             caption: "Table 2 of Hori et al.: one after the other, and the helper sleeps when it \
                       has spun so many ticks in vain.",

@@ -28,7 +28,7 @@ const CHEAP: [(usize, Level); 4] =
     [(1, Level::Default), (10, Level::Default), (50, Level::Default), (300, Level::Default)];
 /// Of calls that sleep, where 300 plain ones take a good part of a second.
 const SLEEPING: [(usize, Level); 4] =
-    [(1, Level::Default), (10, Level::Default), (50, Level::Default), (300, Level::Full)];
+    [(1, Level::Full), (10, Level::Default), (50, Level::Default), (300, Level::Full)];
 
 /// What is asked for; timer slack (usually 50 µs) comes on top.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000 };

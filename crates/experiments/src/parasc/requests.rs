@@ -27,7 +27,7 @@ fn counts() -> impl Iterator<Item = (usize, Level)> {
     let all = [1].into_iter().chain((5..50).step_by(5)).chain((50..=300).step_by(25));
     all.map(|count| match count {
         10 | 50 | 300 => (count, Level::Quick),
-        1 | 5 | 20 | 30 | 100 | 150 | 200 => (count, Level::Default),
+        1 | 5 | 20 | 100 | 200 => (count, Level::Default),
         _ => (count, Level::Full),
     })
 }

@@ -63,7 +63,11 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
 fn point(requests: u64, row: &Row, plain: Option<&Row>, label: &str) -> Point {
     let mut text = vec![
         label.to_owned(),
-        format!("{} requests: {}", format::count(requests), quantity(row.median, row.unit)),
+        format!(
+            "{}: {}",
+            format::param("requests", &requests.into()),
+            quantity(row.median, row.unit)
+        ),
         format!("95 % CI {}", interval(row.ci, row.unit)),
     ];
     if let Some(plain) = plain {
