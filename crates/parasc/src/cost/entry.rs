@@ -21,14 +21,14 @@ const OUTLIER: f32 = 4.0;
 /// Samples that end a trial.
 const TRIAL: u8 = 4;
 /// The time between two trials is so many times what the last has cost more
-/// than the best way would have …
-const PATIENCE: f32 = 64.0;
+/// than the best way would have, at first: a trial may have been disturbed …
+const PATIENCE: f32 = 8.0;
+/// … doubled with each trial that a way has failed, up to so many times …
+const DOUBLINGS: u32 = 7;
 /// … and so many wakes at least.
 const LEAST_WAKES: f32 = 16.0;
-/// The same again for a way that is far worse.
-const RARELY: f32 = 8.0;
-/// Far worse: so many times the best.
-const BAD: f32 = 1.5;
+/// What sharing is guessed to take on one place, times plain calls.
+const CONTENDED: f32 = 1.5;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
 /// Batches after which the clock is not read for each plain one any more.
@@ -43,6 +43,8 @@ const DEAREST: f32 = 64.0;
 struct Mean {
     ticks: f32,
     samples: u32,
+    /// Trials in a row that have not made it the best way.
+    failed: u32,
 }
 
 impl Mean {
@@ -129,7 +131,7 @@ impl Entry {
             return Choice::of(Way::Inline);
         }
         let (best, estimate) = self.best(prior, sleeps, means);
-        if let Some(way) = self.on_trial(now, best, estimate, prior, sleeps, means) {
+        if let Some(way) = self.on_trial(now, best, sleeps, means) {
             return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way) };
         }
         match best {
@@ -173,34 +175,27 @@ impl Entry {
         match WAYS[at] {
             _ if mean.samples > 0 => mean.ticks,
             Way::Inline => f32::MAX,
-            Way::Shared if prior == Prior::Contends => plain * BAD,
+            Way::Shared if prior == Prior::Contends => plain * CONTENDED,
             Way::Shared => plain * 0.6,
             // Nothing has been measured: any number, so that it is tried.
             Way::Many(threads) if plain == 0.0 => 1.0 / f32::from(threads),
             Way::Many(threads) => plain / f32::from(threads),
             Way::Ring if plain == 0.0 => 1.0,
-            Way::Ring => plain * means.ring.unwrap_or(BAD),
+            Way::Ring => plain * means.ring.unwrap_or(CONTENDED),
         }
     }
 
     /// The way that is on trial now, if it is time for one.
-    fn on_trial(
-        &mut self,
-        now: u64,
-        best: Way,
-        estimate: f32,
-        prior: Prior,
-        sleeps: bool,
-        means: Means,
-    ) -> Option<Way> {
+    fn on_trial(&mut self, now: u64, best: Way, sleeps: bool, means: Means) -> Option<Way> {
         if let Some(trial) = self.trial {
             if trial.left > 0 && is_open(WAYS[trial.at], sleeps, means) {
                 return Some(WAYS[trial.at]);
             }
             self.trial = None;
-            let bad = self.estimate(trial.at, prior, means) > estimate * BAD;
-            let pause = (trial.extra * PATIENCE).max(means.wake * LEAST_WAKES);
-            let pause = if bad { pause * RARELY } else { pause };
+            let mean = &mut self.means[trial.at];
+            let patience = PATIENCE * (1 << mean.failed.min(DOUBLINGS)) as f32;
+            mean.failed = if WAYS[trial.at] == best { 0 } else { mean.failed + 1 };
+            let pause = (trial.extra * patience).max(means.wake * LEAST_WAKES);
             self.next_trial = now.wrapping_add(pause as u64);
             return None;
         }
@@ -246,7 +241,8 @@ impl Entry {
         if let Some(trial) = &mut self.trial
             && trial.at == at
         {
-            trial.extra += (ticks - best * calls).max(0.0);
+            // An accident is not the way's own price.
+            trial.extra += (ticks.min(best * calls * OUTLIER) - best * calls).max(0.0);
             // Nobody has come, and will not.
             let in_vain = alone && self.distrust > 0.0;
             trial.left = if in_vain { 0 } else { trial.left - u8::from(!alone) };

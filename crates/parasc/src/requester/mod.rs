@@ -139,9 +139,13 @@ impl Requester {
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results) {
             self.check(0, request)?;
-            // SAFETY: the caller vouches for the call.
-            *result =
-                unsafe { if self.core.help { call(request) } else { self.hand_over(request) } };
+            *result = if self.core.help {
+                // SAFETY: the caller vouches for the call.
+                unsafe { call(request) }
+            } else {
+                // SAFETY: as above.
+                unsafe { self.hand_over(request) }
+            };
             return Ok(());
         }
         // SAFETY: as above, for all of them.

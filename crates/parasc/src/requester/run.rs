@@ -81,11 +81,14 @@ impl Requester {
         let asks = choice.way == Way::Inline && self.costs.entry(key).asks_whether_sleeps(means);
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
         let mut helped = 0;
-        // SAFETY: as above.
         match choice.way {
+            // SAFETY: as above.
             Way::Inline => unsafe { plain(requests, results) },
+            // SAFETY: as above.
             Way::Shared => helped = unsafe { self.shared(requests, results, choice.wake) },
+            // SAFETY: as above.
             Way::Many(threads) => unsafe { self.many(requests, results, usize::from(threads)) },
+            // SAFETY: as above.
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
         if !choice.measure {
