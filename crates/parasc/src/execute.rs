@@ -56,12 +56,13 @@ impl Rules {
         self.look_closer(request)
     }
 
+    /// Judges all arguments: all are passed, and one that should not count may.
     #[cold]
     fn look_closer(&self, request: &Request) -> Result<(), Denied> {
         if usize::from(request.args_num) > MAX_ARGS {
             return Err(Denied::TooManyArguments);
         }
-        if let Some(refusal) = refusal_of(request.sysnum, request.args_num, &request.args)
+        if let Some(refusal) = refusal_of(request.sysnum, MAX_ARGS as u16, &request.args)
             && !(self.wrong_thread_answers && refusal.kind == RefusalKind::AnswersForWrongThread)
         {
             return Err(Denied::Refused(refusal));
@@ -97,17 +98,14 @@ pub(crate) unsafe fn execute(slot: &Slot, rules: &Rules) {
     slot.finish(ret_val);
 }
 
-/// Makes the call and returns its result or `-errno`. Arguments that don't
-/// count are passed as 0, as the rules have taken them.
+/// Makes the call and returns its result or `-errno`.
 ///
 /// # Safety
 /// As for [`kumiki_sys::syscall::raw`].
 #[inline(always)]
 pub(crate) unsafe fn call(request: &Request) -> i64 {
-    let count = usize::from(request.args_num);
-    let args = std::array::from_fn(|at| if at < count { request.args[at] } else { 0 });
     // SAFETY: the caller vouches for this very call.
-    unsafe { syscall::raw(usize::from(request.sysnum), args) }
+    unsafe { syscall::raw(usize::from(request.sysnum), request.args) }
 }
 
 /// Makes the calls, one after the other.

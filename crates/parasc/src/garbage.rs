@@ -120,7 +120,9 @@ pub fn serve_garbage(bytes: &[u8]) {
             let slot = &lane.slots[at];
             let after = slot.status().load(std::sync::atomic::Ordering::Relaxed);
             let text = || format!("lane {index}: {before} became {after}: {request:?}");
-            assert_eq!(slot.taken(), request, "{}", text());
+            let mut counted = request;
+            counted.args.iter_mut().skip(usize::from(request.args_num)).for_each(|arg| *arg = 0);
+            assert_eq!(slot.taken(), counted, "{}", text());
             if index < OPEN_LANES && before > ERROR {
                 assert_eq!((after, slot.result()), (ERROR, Some(-i64::from(EINVAL))), "{}", text());
                 continue;
@@ -130,7 +132,7 @@ pub fn serve_garbage(bytes: &[u8]) {
                 assert_eq!(after, before, "{}", text());
                 continue;
             }
-            let expected = answer(&request);
+            let expected = answer(&counted);
             assert_ne!(after, PROCESSING, "{}", text());
             assert_eq!(slot.result(), Some(expected), "{}", text());
             let state = if (-4095..0).contains(&expected) { ERROR } else { SUCCESS };

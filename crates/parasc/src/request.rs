@@ -24,7 +24,8 @@ pub struct Request {
     pub sysnum: u16,
     /// How many arguments count, 0 to 6.
     pub args_num: u16,
-    /// The arguments; those from `args_num` on are not looked at.
+    /// The arguments; those from `args_num` on are to be 0, as [`new`](Self::new)
+    /// makes them.
     pub args: [u64; MAX_ARGS],
     /// What the call contends on.
     pub place: Place,

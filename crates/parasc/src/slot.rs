@@ -106,14 +106,17 @@ impl Slot {
         self.status.load(Relaxed) == REQUEST
     }
 
-    /// What was taken: number, count and arguments as they stand there.
+    /// What was taken: number, count and those arguments that count.
     #[inline(always)]
     pub(crate) fn taken(&self) -> Request {
         let call = self.call.load(Relaxed);
+        let count = (call >> 16) as usize;
         Request {
             sysnum: call as u16,
             args_num: (call >> 16) as u16,
-            args: std::array::from_fn(|at| self.args[at].load(Relaxed)),
+            args: std::array::from_fn(
+                |at| if at < count { self.args[at].load(Relaxed) } else { 0 },
+            ),
             ..Request::default()
         }
     }

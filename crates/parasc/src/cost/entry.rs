@@ -33,7 +33,7 @@ const CONTENDED: f32 = 1.5;
 const MARGIN: f32 = 0.97;
 /// Batches after which the clock is not read for each plain one any more.
 const SETTLED: u32 = 64;
-/// Plain batches between two readings then.
+/// Batches between two readings then, and between two looks for a trial.
 const SAMPLE: u32 = 8;
 /// How much dearer a wake gets if nobody comes, at most.
 const DEAREST: f32 = 64.0;
@@ -117,9 +117,16 @@ pub(crate) struct Sample {
 }
 
 impl Entry {
-    /// How to run a batch of `calls` at the time `now`, ticks.
+    /// How to run a batch of `calls`; `now` gives the time, ticks, and is not
+    /// asked for each batch: that would be a tenth of a small one's time.
     #[inline]
-    pub(crate) fn choose(&mut self, now: u64, calls: usize, prior: Prior, means: Means) -> Choice {
+    pub(crate) fn choose(
+        &mut self,
+        now: impl FnOnce() -> u64,
+        calls: usize,
+        prior: Prior,
+        means: Means,
+    ) -> Choice {
         if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
             return Choice::PLAIN;
         }
@@ -127,11 +134,11 @@ impl Entry {
         let plain = self.means[0];
         let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
         if plain.samples < 2 && !sleeps {
-            self.next_trial = now.wrapping_add((means.wake * LEAST_WAKES) as u64);
+            self.next_trial = now().wrapping_add((means.wake * LEAST_WAKES) as u64);
             return Choice::of(Way::Inline);
         }
         let (best, estimate) = self.best(prior, sleeps, means);
-        if let Some(way) = self.on_trial(now, best, sleeps, means) {
+        if let Some(way) = self.on_trial(now, best, prior, sleeps, means) {
             return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way) };
         }
         match best {
@@ -186,7 +193,14 @@ impl Entry {
     }
 
     /// The way that is on trial now, if it is time for one.
-    fn on_trial(&mut self, now: u64, best: Way, sleeps: bool, means: Means) -> Option<Way> {
+    fn on_trial(
+        &mut self,
+        now: impl FnOnce() -> u64,
+        best: Way,
+        prior: Prior,
+        sleeps: bool,
+        means: Means,
+    ) -> Option<Way> {
         if let Some(trial) = self.trial {
             if trial.left > 0 && is_open(WAYS[trial.at], sleeps, means) {
                 return Some(WAYS[trial.at]);
@@ -196,16 +210,24 @@ impl Entry {
             let patience = PATIENCE * (1 << mean.failed.min(DOUBLINGS)) as f32;
             mean.failed = if WAYS[trial.at] == best { 0 } else { mean.failed + 1 };
             let pause = (trial.extra * patience).max(means.wake * LEAST_WAKES);
-            self.next_trial = now.wrapping_add(pause as u64);
+            self.next_trial = now().wrapping_add(pause as u64);
             return None;
         }
+        if !self.batches.is_multiple_of(SAMPLE) {
+            return None;
+        }
+        let now = now();
         if (now.wrapping_sub(self.next_trial) as i64) < 0 {
             return None;
         }
         let others = (1..=WAYS.len()).map(|step| (self.last_trial + step) % WAYS.len());
         let at = others.into_iter().find(|at| {
             let way = WAYS[*at];
-            way != best && is_open(way, sleeps, means)
+            // A process that has had one thread only pays for the second with
+            // every use of a descriptor (fdget, fs/file.c): none is started on
+            // the mere chance.
+            let unlikely = way == Way::Shared && prior == Prior::Contends && !means.hot;
+            way != best && is_open(way, sleeps, means) && !unlikely
         });
         let Some(at) = at else {
             self.next_trial = now.wrapping_add((means.wake * LEAST_WAKES) as u64);
@@ -311,7 +333,7 @@ mod tests {
         ) -> ([u32; WAYS.len()], u32) {
             let (mut taken, mut wakes) = ([0; WAYS.len()], 0);
             for _ in 0..batches {
-                let choice = self.entry.choose(self.now, CALLS, prior, means);
+                let choice = self.entry.choose(|| self.now, CALLS, prior, means);
                 taken[WAYS.iter().position(|way| *way == choice.way).unwrap()] += 1;
                 wakes += u32::from(choice.wake);
                 let (each, helped) = cost(choice.way);
@@ -409,7 +431,7 @@ mod tests {
     #[test]
     fn calls_that_sleep_get_threads_at_once() {
         let mut world = World::new();
-        let first = world.entry.choose(0, CALLS, Prior::Sleeps, HOT);
+        let first = world.entry.choose(|| 0, CALLS, Prior::Sleeps, HOT);
         assert!(matches!(first.way, Way::Many(_)), "{first:?}");
         let cost = |way| match way {
             Way::Many(16) => (10_000, 9),
@@ -423,7 +445,7 @@ mod tests {
     #[test]
     fn without_other_cpus_everything_is_plain_and_unmeasured() {
         let alone = Means { others: false, hot: false, pool: false, ..HOT };
-        let choice = Entry::default().choose(0, 300, Prior::Scales, alone);
+        let choice = Entry::default().choose(|| 0, 300, Prior::Scales, alone);
         assert_eq!(choice, Choice::PLAIN);
     }
 }

@@ -1,6 +1,6 @@
 //! What batches have in common whose cost is alike.
 
-use crate::kind::{Contends, default_place, kind, may_sleep};
+use crate::kind::{Contends, default_place, has_place, kind, may_sleep};
 use crate::request::{Place, Request};
 
 /// What is known of a call before it has been measured.
@@ -43,13 +43,21 @@ const MIXED: u16 = u16::MAX;
 #[inline]
 pub(crate) fn survey(requests: &[Request]) -> (Key, Prior) {
     let first = &requests[0];
-    let first_place = place(first);
-    let (mut other_call, mut other_place) = (0, 0);
+    let (mut other_call, mut other_place, mut named) = (0, 0, 0);
     for request in requests {
         other_call |= request.sysnum ^ first.sysnum;
-        other_place |= place(request).0 ^ first_place.0;
+        other_place |= request.place.0 ^ first.place.0;
+        named |= request.place.0;
     }
-    let one_place = other_place == 0 && first_place != Place::NONE;
+    // Mostly the first look is enough.
+    let one_place = if named == 0 && other_call == 0 && !has_place(first.sysnum) {
+        false
+    } else if named == 0 || other_place != 0 {
+        let first = place(first);
+        first != Place::NONE && requests.iter().all(|request| place(request) == first)
+    } else {
+        true
+    };
     let sysnum = if other_call == 0 { first.sysnum } else { MIXED };
     let key = Key { sysnum, one_place, size: requests.len().ilog2() as u8 };
     (key, prior(first, other_call != 0, one_place))

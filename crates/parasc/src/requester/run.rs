@@ -72,15 +72,17 @@ impl Requester {
         }
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
         let means = self.means;
-        let start = self.ticks.now();
-        let choice = self.costs.entry(key).choose(start, requests.len(), prior, means);
+        let ticks = self.ticks;
+        let entry = self.costs.entry(key);
+        let choice = entry.choose(|| ticks.now(), requests.len(), prior, means);
+        let asks = choice.way == Way::Inline && choice.measure && entry.asks_whether_sleeps(means);
         if choice.way == Way::Ring && !self.ring.prepare(requests) {
             // SAFETY: as above.
             return unsafe { plain(requests, results) };
         }
-        let asks = choice.way == Way::Inline && self.costs.entry(key).asks_whether_sleeps(means);
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
         let mut helped = 0;
+        let start = if choice.measure { ticks.now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
             Way::Inline => unsafe { plain(requests, results) },
@@ -94,7 +96,7 @@ impl Requester {
         if !choice.measure {
             return;
         }
-        let ticks = self.ticks.now().wrapping_sub(start);
+        let ticks = ticks.now().wrapping_sub(start);
         let entry = self.costs.entry(key);
         let sample = Sample { calls: requests.len(), ticks, helped };
         entry.record(choice.way, sample, prior, means);
