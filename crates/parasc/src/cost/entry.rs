@@ -31,9 +31,9 @@ const LEAST_WAKES: f32 = 16.0;
 const CONTENDED: f32 = 1.5;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
-/// Batches after which the clock is not read for each plain one any more.
+/// Batches after which not each plain one is looked at any more.
 const SETTLED: u32 = 64;
-/// Batches between two readings then, and between two looks for a trial.
+/// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
 /// How much dearer a wake gets if nobody comes, at most.
 const DEAREST: f32 = 64.0;
@@ -97,13 +97,15 @@ pub(crate) struct Choice {
     pub(crate) wake: bool,
     /// Take the time and [`Entry::record`] it.
     pub(crate) measure: bool,
+    /// So many batches like this one need not ask: they are plain, too.
+    pub(crate) pass: u32,
 }
 
 impl Choice {
-    const PLAIN: Choice = Choice { way: Way::Inline, wake: false, measure: false };
+    const PLAIN: Choice = Choice { way: Way::Inline, wake: false, measure: false, pass: 0 };
 
     fn of(way: Way) -> Choice {
-        Choice { way, wake: false, measure: true }
+        Choice { way, wake: false, measure: true, pass: 0 }
     }
 }
 
@@ -128,7 +130,7 @@ impl Entry {
         means: Means,
     ) -> Choice {
         if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
-            return Choice::PLAIN;
+            return Choice { pass: SAMPLE, ..Choice::PLAIN };
         }
         self.batches = self.batches.wrapping_add(1);
         let plain = self.means[0];
@@ -143,8 +145,8 @@ impl Entry {
         }
         match best {
             Way::Inline => {
-                let measure = self.batches < SETTLED || self.batches.is_multiple_of(SAMPLE);
-                Choice { measure, ..Choice::PLAIN }
+                let pass = if self.batches < SETTLED { 0 } else { SAMPLE };
+                Choice { pass, ..Choice::of(Way::Inline) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {
                 self.missed += (plain.ticks - estimate) * calls as f32;
@@ -213,7 +215,7 @@ impl Entry {
             self.next_trial = now().wrapping_add(pause as u64);
             return None;
         }
-        if !self.batches.is_multiple_of(SAMPLE) {
+        if best != Way::Inline && !self.batches.is_multiple_of(SAMPLE) {
             return None;
         }
         let now = now();
@@ -332,10 +334,17 @@ mod tests {
             mut cost: impl FnMut(Way) -> (u64, usize),
         ) -> ([u32; WAYS.len()], u32) {
             let (mut taken, mut wakes) = ([0; WAYS.len()], 0);
+            let mut pass = 0;
             for _ in 0..batches {
+                if pass > 0 {
+                    (pass, taken[0]) = (pass - 1, taken[0] + 1);
+                    self.now += cost(Way::Inline).0 * CALLS as u64;
+                    continue;
+                }
                 let choice = self.entry.choose(|| self.now, CALLS, prior, means);
                 taken[WAYS.iter().position(|way| *way == choice.way).unwrap()] += 1;
                 wakes += u32::from(choice.wake);
+                pass = choice.pass;
                 let (each, helped) = cost(choice.way);
                 let ticks = each * CALLS as u64;
                 self.now += ticks;
@@ -446,6 +455,6 @@ mod tests {
     fn without_other_cpus_everything_is_plain_and_unmeasured() {
         let alone = Means { others: false, hot: false, pool: false, ..HOT };
         let choice = Entry::default().choose(|| 0, 300, Prior::Scales, alone);
-        assert_eq!(choice, Choice::PLAIN);
+        assert_eq!((choice.way, choice.measure), (Way::Inline, false));
     }
 }

@@ -13,9 +13,9 @@ use crate::backend::OwnRing;
 use crate::core::{Core, OPEN_LANES};
 use crate::cost::{Costs, Means};
 use crate::error::{Error, Result};
-use crate::execute::{Denied, call};
+use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
-use crate::request::Request;
+use crate::request::{Place, Request};
 
 /// A thread's lane in an area, and what it has learnt about its calls.
 ///
@@ -27,6 +27,9 @@ use crate::request::Request;
 #[derive(Debug)]
 pub struct Requester {
     core: Arc<Core>,
+    /// Of the engine, at hand.
+    rules: Rules,
+    help: bool,
     lane: usize,
     /// Number of the batch, as the lane's control words have it.
     batch: u32,
@@ -34,6 +37,10 @@ pub struct Requester {
     ticks: Ticks,
     costs: Costs,
     means: Means,
+    /// So many batches like the last one are plain without a question.
+    pass: u32,
+    /// The last one's first call and its length.
+    like: (u16, Place, usize),
     ring: OwnRing,
     /// Where this thread ran when `near` was made.
     cpu: usize,
@@ -69,6 +76,8 @@ impl Requester {
         // control words may still name.
         let batch = core.area.lane(lane).batch();
         let mut requester = Requester {
+            rules: core.rules.clone(),
+            help: core.help,
             core,
             lane,
             batch,
@@ -76,6 +85,8 @@ impl Requester {
             ticks: Ticks::new(),
             costs: Costs::default(),
             means,
+            pass: 0,
+            like: (0, Place::NONE, 0),
             ring,
             cpu: usize::MAX,
             near: Vec::new(),
@@ -139,7 +150,7 @@ impl Requester {
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results) {
             self.check(0, request)?;
-            *result = if self.core.help {
+            *result = if self.help {
                 // SAFETY: the caller vouches for the call.
                 unsafe { call(request) }
             } else {
@@ -154,7 +165,7 @@ impl Requester {
 
     #[inline(always)]
     fn check(&self, index: usize, request: &Request) -> Result<()> {
-        self.core.rules.check(request).map_err(|denied| why(denied, index, request))
+        self.rules.check(request).map_err(|denied| why(denied, index, request))
     }
 
     /// Looks where this thread runs, and which seats are near.
