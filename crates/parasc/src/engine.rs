@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kumiki_sys::affinity;
 
 use crate::config::Config;
-use crate::core::Core;
+use crate::core::{Core, OPEN_LANES};
 use crate::error::Result;
 use crate::op::{Operation, Raw};
 use crate::open::serve::cancel_all;
@@ -123,9 +123,28 @@ impl Engine {
         ticket::collect(&self.core, ticket)
     }
 
+    /// As [`collect`](Self::collect), by the number of a ticket
+    /// ([`Ticket::into_number`]); `None` if there is no result yet.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTicket`](crate::Error::UnknownTicket) for a number that was
+    /// collected before, or never given.
+    pub fn collect_by_number(&self, number: u64) -> Result<Option<i64>> {
+        ticket::collect_by_number(&self.core, number)
+    }
+
+    /// How many requests placed by hand, and results not collected, there can be
+    /// at the same time.
+    pub fn open_slots(&self) -> usize {
+        OPEN_LANES * self.core.area.lane_slots()
+    }
+
     /// Waits until `min_complete` results of requests placed by hand are there to
     /// be collected, or `timeout` is over; `None` is for ever. Returns how many
     /// there are. The paper's `parasc_wait`.
+    ///
+    /// After the engine has been shut down it waits for those requests only that
+    /// are being executed.
     pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
         ticket::wait(&self.core, min_complete, timeout)
     }

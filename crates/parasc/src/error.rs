@@ -110,6 +110,15 @@ pub enum Error {
         /// Slots that a lane can have.
         most: usize,
     },
+    /// A ticket's number that stands for no request, or not any more.
+    #[error(
+        "ticket {number:#x} is of no request that waits to be collected here: it was collected \
+         before, or comes from another engine"
+    )]
+    UnknownTicket {
+        /// The number.
+        number: u64,
+    },
     /// Room for results that does not fit the requests.
     #[error("{requests} requests but room for {results} results: both must be the same")]
     Lengths {

@@ -10,6 +10,7 @@ use kumiki_sys::syscall::MAX_ARGS;
 /// Any number that differs between places; equal numbers are taken for one
 /// place. It decides speed only, never what is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(transparent)]
 pub struct Place(pub u64);
 
 impl Place {
@@ -18,7 +19,10 @@ impl Place {
 }
 
 /// One system call: its number, its arguments, what it contends on.
+///
+/// Laid out as C's `struct parasc_call`, which the C interface hands on in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Request {
     /// Number of the system call, of x86-64's table.
     pub sysnum: u16,

@@ -151,6 +151,11 @@ impl Slot {
         self.status.load(Acquire) == PROCESSING
     }
 
+    /// Whether nobody has the slot.
+    pub(crate) fn is_free(&self) -> bool {
+        self.status.load(Relaxed) == FREE
+    }
+
     /// Whether there is a result: a hint for those who count them.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.status.load(Relaxed), SUCCESS | ERROR)

@@ -23,6 +23,25 @@ pub struct Ticket {
     generation: u32,
 }
 
+impl Ticket {
+    /// The ticket as a number, never 0, for those who cannot keep a Rust value;
+    /// to be handed to
+    /// [`Engine::collect_by_number`](crate::Engine::collect_by_number).
+    pub fn into_number(self) -> u64 {
+        let Ticket { lane, at, generation } = self;
+        const { assert!(MAX_LANE_SLOTS <= 1 << 16 && OPEN_LANES < 1 << 15) };
+        u64::from(generation) << 32 | (lane as u64 + 1) << 16 | at as u64
+    }
+
+    /// The ticket of a number, unless the area has no such slot.
+    fn from_number(core: &Core, number: u64) -> Option<Self> {
+        let lane = (number >> 16 & 0xffff).checked_sub(1)? as usize;
+        let at = (number & 0xffff) as usize;
+        let exists = lane < OPEN_LANES && at < core.area.lane_slots();
+        exists.then_some(Ticket { lane, at, generation: (number >> 32) as u32 })
+    }
+}
+
 /// # Safety
 /// As for [`Engine::place`](crate::Engine::place).
 pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket> {
@@ -54,26 +73,64 @@ fn take(core: &Core, lane: usize, at: usize) -> bool {
 }
 
 pub(crate) fn collect(core: &Core, ticket: Ticket) -> Result<i64, Ticket> {
-    let Ticket { lane, at, generation } = ticket;
-    let open = &core.open[lane];
-    assert_eq!(open.generation(at), generation, "a ticket of this engine, used once");
+    match look(core, &ticket) {
+        Look::Result(ret_val) => Ok(ret_val),
+        Look::Outstanding => Err(ticket),
+        Look::Unknown => panic!("{ticket:?} is of another engine"),
+    }
+}
+
+pub(crate) fn collect_by_number(core: &Core, number: u64) -> Result<Option<i64>> {
+    let ticket = Ticket::from_number(core, number);
+    match ticket.map_or(Look::Unknown, |ticket| look(core, &ticket)) {
+        Look::Result(ret_val) => Ok(Some(ret_val)),
+        Look::Outstanding => Ok(None),
+        Look::Unknown => Err(Error::UnknownTicket { number }),
+    }
+}
+
+/// What there is for a ticket.
+enum Look {
+    /// The result, and the slot is free now.
+    Result(i64),
+    Outstanding,
+    /// The slot holds nothing, or something else.
+    Unknown,
+}
+
+/// A number may come twice, even at the same time: one gets the result.
+fn look(core: &Core, ticket: &Ticket) -> Look {
+    let Ticket { lane, at, generation } = *ticket;
+    let Some(open) = core.open.get(lane) else { return Look::Unknown };
     let lane = core.area.lane(lane);
-    let slot = &lane.slots[at];
+    let Some(slot) = lane.slots.get(at) else { return Look::Unknown };
+    if !open.holds(at, generation) || slot.is_free() {
+        return Look::Unknown;
+    }
     match slot.result() {
         Some(ret_val) if slot.is_complete() => {
+            if !open.retire(at, generation) {
+                return Look::Unknown;
+            }
             open.free(lane, at);
-            Ok(ret_val)
+            Look::Result(ret_val)
         }
-        _ => Err(ticket),
+        _ => Look::Outstanding,
     }
 }
 
 pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
-    let complete = || {
-        let lanes = (0..OPEN_LANES).map(|lane| core.area.lane(lane).slots);
-        lanes.flatten().filter(|slot| slot.is_complete()).count()
+    let slots = || (0..OPEN_LANES).flat_map(|lane| core.area.lane(lane).slots);
+    let complete = || slots().filter(|slot| slot.is_complete()).count();
+    // Nothing is placed after the end: then there will be no more.
+    let is_over = || {
+        core.area.header().is_terminated()
+            && slots().all(|slot| slot.is_free() || slot.is_complete())
     };
-    let enough = || Some(complete()).filter(|count| *count >= min_complete);
+    let enough = || {
+        let over = is_over();
+        Some(complete()).filter(|count| over || *count >= min_complete)
+    };
     let found = core.finished.wait(timeout, STEP, enough, || core.tend());
     found.unwrap_or_else(complete)
 }

@@ -28,7 +28,7 @@ pub(crate) mod serve;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
 
 pub(crate) use ready::Ready;
 
@@ -233,8 +233,22 @@ impl Open {
         lock(&self.decision)
     }
 
+    /// Whether `generation` is the slot's last one, and not collected.
+    pub(crate) fn holds(&self, at: usize, generation: u32) -> bool {
+        self.generation(at) == generation
+    }
+
     pub(crate) fn generation(&self, at: usize) -> u32 {
         self.sides[at].generation.load(Relaxed)
+    }
+
+    /// Ends a generation whose result has been read: `true` for one caller only,
+    /// who is to free the slot.
+    pub(crate) fn retire(&self, at: usize, generation: u32) -> bool {
+        let next = generation.wrapping_add(1);
+        // Release: the result was read before. Acquire: partner is the same of
+        // another caller.
+        self.sides[at].generation.compare_exchange(generation, next, AcqRel, Relaxed).is_ok()
     }
 }
 
