@@ -55,48 +55,59 @@ fn r#static() -> Vec<String> {
     words.into_iter().map(named).collect()
 }
 
-/// Compiles `tests/capi/shadow.c` into a program of this name.
-fn compile(name: &str, compiler: &[&str], kumiki: &[String]) -> PathBuf {
-    let program = scratch().join(name);
+/// The programs, each of `tests/capi/NAME.c`.
+const PROGRAMS: [&str; 2] = ["shadow", "parasc"];
+
+/// Compiles one of them into a program with `kind` in its name.
+fn compile(source: &str, kind: &str, compiler: &[&str], kumiki: &[String]) -> PathBuf {
+    let program = scratch().join(format!("{source}-{kind}"));
     let mut command = Command::new(compiler[0]);
-    command.args(&compiler[1..]).args(STRICT).arg(root().join("tests/capi/shadow.c"));
+    command.args(&compiler[1..]).args(STRICT).arg(root().join(format!("tests/capi/{source}.c")));
     well(command.arg("-o").arg(&program).arg("-pthread").args(kumiki));
     program
 }
 
-fn run_with_shared_library(program: &Path) {
-    well(Command::new(program).env("LD_LIBRARY_PATH", prefix().join("lib")));
+fn with_shared_library(kind: &str, compiler: &[&str]) {
+    for source in PROGRAMS {
+        let program = compile(source, kind, compiler, &dynamic());
+        well(Command::new(program).env("LD_LIBRARY_PATH", prefix().join("lib")));
+    }
+}
+
+fn with_static_library(kind: &str, compiler: &[&str]) {
+    for source in PROGRAMS {
+        well(&mut Command::new(compile(source, kind, compiler, &r#static())));
+    }
 }
 
 #[test]
 fn c_with_the_shared_library() {
-    run_with_shared_library(&compile("shared", &["gcc", "-std=c99"], &dynamic()));
+    with_shared_library("shared", &["gcc", "-std=c99"]);
 }
 
 #[test]
 fn c_with_the_shared_library_under_asan() {
-    run_with_shared_library(&compile("shared-asan", &["gcc", "-std=c99", ASAN], &dynamic()));
+    with_shared_library("shared-asan", &["gcc", "-std=c99", ASAN]);
 }
 
 #[test]
 fn c_with_the_static_library() {
-    well(&mut Command::new(compile("static", &["gcc", "-std=c99"], &r#static())));
+    with_static_library("static", &["gcc", "-std=c99"]);
 }
 
 #[test]
 fn c_with_the_static_library_under_asan() {
-    well(&mut Command::new(compile("static-asan", &["gcc", "-std=c99", ASAN], &r#static())));
+    with_static_library("static-asan", &["gcc", "-std=c99", ASAN]);
 }
 
 #[test]
 fn cpp_reads_the_header_and_runs() {
-    let compiler = ["g++", "-x", "c++", "-std=c++11"];
-    run_with_shared_library(&compile("cpp", &compiler, &dynamic()));
+    with_shared_library("cpp", &["g++", "-x", "c++", "-std=c++11"]);
 }
 
 #[test]
 fn a_program_asks_for_the_name_with_the_major_version() {
-    let program = compile("named", &["gcc", "-std=c99"], &dynamic());
+    let program = compile("shadow", "named", &["gcc", "-std=c99"], &dynamic());
     let wanted = well(Command::new("readelf").arg("--dynamic").arg(program));
     let major = env!("CARGO_PKG_VERSION_MAJOR");
     assert!(wanted.contains(&format!("[libkumiki.so.{major}]")), "{wanted}");

@@ -35,10 +35,6 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        use kumiki_sys::Error as Sys;
-        use kumiki_wait::Error as Wait;
-
-        let of = |source: &std::io::Error| source.raw_os_error().unwrap_or(libc::EIO);
         let errno = match &error {
             Error::Busy => libc::EBUSY,
             Error::NotForked | Error::Orphaned => libc::ESRCH,
@@ -46,16 +42,57 @@ impl From<Error> for Failure {
             Error::SameCpu { .. } | Error::Copy(_) => libc::EINVAL,
             Error::TimedOut { .. } => libc::ETIMEDOUT,
             Error::Thread { .. } => libc::EAGAIN,
-            Error::Sys(Sys::CpuOffline { .. } | Sys::CpuNotAllowed { .. }) => libc::ENXIO,
-            Error::Sys(Sys::Os { source, .. } | Sys::File { source, .. }) => of(source),
-            Error::Sys(Sys::Unsupported { .. }) => libc::ENOTSUP,
-            Error::Wait(Wait::Unsupported { .. }) => libc::ENOTSUP,
-            Error::Wait(Wait::UnknownSleep { .. }) => libc::EINVAL,
-            // A text of the kernel that is not what it should be, and whatever
-            // else there may be one day.
+            Error::Sys(error) => of_machine(error),
+            Error::Wait(error) => of_wait(error),
+            // Whatever else there may be one day.
             _ => libc::EIO,
         };
         Failure::new(errno, error)
+    }
+}
+
+impl From<kumiki_parasc::Error> for Failure {
+    fn from(error: kumiki_parasc::Error) -> Self {
+        use kumiki_parasc::Error;
+
+        let errno = match &error {
+            Error::Config { .. } | Error::TooManyArguments { .. } | Error::Lengths { .. } => {
+                libc::EINVAL
+            }
+            Error::Refused { .. } | Error::NotAllowed { .. } => libc::EPERM,
+            Error::NoLane { .. } => libc::EBUSY,
+            Error::Full { .. } | Error::Thread { .. } => libc::EAGAIN,
+            Error::ShutDown => libc::ESHUTDOWN,
+            Error::Forked => libc::ESRCH,
+            Error::UnknownTicket { .. } => libc::ENOENT,
+            Error::Backend { .. } => libc::ENOTSUP,
+            Error::Sys(error) => of_machine(error),
+            Error::Wait(error) => of_wait(error),
+            _ => libc::EIO,
+        };
+        Failure::new(errno, error)
+    }
+}
+
+fn of_machine(error: &kumiki_sys::Error) -> c_int {
+    use kumiki_sys::Error;
+
+    match error {
+        Error::CpuOffline { .. } | Error::CpuNotAllowed { .. } => libc::ENXIO,
+        Error::Os { source, .. } | Error::File { source, .. } => {
+            source.raw_os_error().unwrap_or(libc::EIO)
+        }
+        Error::Unsupported { .. } => libc::ENOTSUP,
+        // A text of the kernel that is not what it should be.
+        _ => libc::EIO,
+    }
+}
+
+fn of_wait(error: &kumiki_wait::Error) -> c_int {
+    match error {
+        kumiki_wait::Error::Unsupported { .. } => libc::ENOTSUP,
+        kumiki_wait::Error::UnknownSleep { .. } => libc::EINVAL,
+        _ => libc::EIO,
     }
 }
 
@@ -88,6 +125,11 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
 /// The text of this thread's last failure; see the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn shadow_last_error() -> *const c_char {
+    last_error()
+}
+
+/// One text for all headers: what failed last, wherever it was.
+pub(crate) fn last_error() -> *const c_char {
     // The buffer stays where it is until the next failure replaces it.
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"the thread ends".as_ptr())
 }

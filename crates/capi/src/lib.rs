@@ -2,12 +2,17 @@
 //!
 //! This crate is what `libkumiki.so` and `libkumiki.a` are made of; Rust
 //! programs use the crate `kumiki`. Each part has a header, which is also its
-//! reference: `include/kumiki/shadow.h` for shadow threads.
+//! reference: `include/kumiki/shadow.h` for shadow threads,
+//! `include/kumiki/parasc.h` for parallel system calls.
 //!
 //! ```text
 //!   C, C++ ── <kumiki/shadow.h> ── thin functions here ── kumiki-shadow
 //!                pointers,           check what C cannot:      safe Rust
 //!                errno values        thread, nesting, null
+//!
+//!   C, C++ ── <kumiki/parasc.h> ── thin functions here ── kumiki-parasc
+//!                the calls' own       check what C cannot:      raw requests,
+//!                pointers: C's        thread, ticket, null      unsafe as in C
 //! ```
 //!
 //! # C
@@ -47,15 +52,23 @@
 //! }
 //! ```
 //!
-//! Errors are negative errno values, with a sentence from `shadow_last_error`.
+//! Errors are negative errno values, with a sentence from `shadow_last_error` or
+//! `parasc_last_error`, which are one.
 //! No panic of this library goes into C: it becomes `-EIO`.
 
 pub mod abi;
 mod failure;
 mod identity;
+mod parasc;
+pub mod parasc_abi;
 mod shadow;
 
 pub use failure::shadow_last_error;
+pub use parasc::{
+    Engine, Requester, parasc_collect, parasc_create, parasc_destroy, parasc_last_error,
+    parasc_proc, parasc_refusal, parasc_request, parasc_requester_create, parasc_requester_destroy,
+    parasc_run, parasc_terminate, parasc_wait, parasc_wake_up,
+};
 pub use shadow::{
     Function, Shadow, shadow_copy, shadow_create, shadow_destroy, shadow_fork, shadow_info,
     shadow_is_finished, shadow_join, shadow_join_timeout,

@@ -1,26 +1,38 @@
-//! The header and this crate say the same: a C compiler compares them.
+//! The headers and this crate say the same: a C compiler compares them.
 
 use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
 use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
+use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
+use kumiki_parasc::Place;
 
 /// What C calls a type.
 fn c_type(rust: &str) -> &'static str {
     match rust {
+        "u16" => "uint16_t",
         "i32" => "int32_t",
+        "u64" | "Place" => "uint64_t",
+        "List" => "const uint16_t *",
+        "Args" => "uint64_t *",
         "u32" => "uint32_t",
         "i64" => "int64_t",
         _ => panic!("no field of the header has a type like {rust}"),
     }
 }
 
-/// `_Static_assert`s that hold if the header agrees.
+type List = *const u16;
+/// In C an array; as a value a pointer to its first element.
+type Args = [u64; 6];
+
+/// `_Static_assert`s that hold if the headers agree.
 fn asserts() -> String {
     let mut asserts = String::new();
     let mut same = |c: &str, rust: i128| {
-        asserts += &format!("_Static_assert({c} == {rust}, \"{c} is {rust} in Rust\");\n");
+        // Decimal, a number above INT64_MAX has no type in C.
+        let number = if rust > i64::MAX.into() { format!("{rust}u") } else { rust.to_string() };
+        asserts += &format!("_Static_assert({c} == {number}, \"{c} is {rust} in Rust\");\n");
     };
     macro_rules! layout {
         ($rust:ident = $c:literal: $($field:ident: $type:ident),*) => {
@@ -45,7 +57,13 @@ fn asserts() -> String {
         reserved: u32, threshold_ticks: i64);
     layout!(Info = "struct shadow_info": main_cpu: i32, helper_cpu: i32, relation: u32,
         cache_level: u32, sleep: u32, asymmetric: u32);
+    layout!(ParascConfig = "struct parasc_config": requesters: u32, slots: u32, threads: u32,
+        flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
+    layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args, place: Place);
     values! {
+        parasc_abi: PARASC_NO_THREADS, PARASC_NO_HELP, PARASC_WRONG_THREAD_ANSWERS, PARASC_FOREVER;
+        backend: PARASC_BACKEND_AUTO, PARASC_BACKEND_USER, PARASC_BACKEND_IO_URING,
+            PARASC_BACKEND_KERNEL;
         abi: SHADOW_SHARE, SHADOW_INLINE, SHADOW_ADAPTIVE, SHADOW_INFINITE;
         relation: SHADOW_SAME, SHADOW_SIBLING, SHADOW_CACHE, SHADOW_NODE, SHADOW_PACKAGE,
             SHADOW_REMOTE;
@@ -58,11 +76,13 @@ fn asserts() -> String {
     asserts
 }
 
-/// Whether a C compiler accepts the header followed by `text`.
+/// Whether a C compiler accepts the headers, in any order, followed by `text`.
 fn compiles(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("header.c");
-    let source = format!("#include <kumiki/shadow.h>\n#include <kumiki/shadow.h>\n{text}");
+    let headers = ["shadow", "parasc", "parasc", "shadow"];
+    let includes = headers.map(|header| format!("#include <kumiki/{header}.h>\n")).concat();
+    let source = includes + text;
     std::fs::write(&file, source).unwrap();
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
     let mut compiler = Command::new("cc");
@@ -73,9 +93,9 @@ fn compiles(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn layouts_and_values_are_those_of_the_header() {
+fn layouts_and_values_are_those_of_the_headers() {
     let asserts = asserts();
-    assert!(asserts.lines().count() > 40, "{asserts}");
+    assert!(asserts.lines().count() > 70, "{asserts}");
     compiles(&asserts).unwrap();
 }
 
@@ -84,4 +104,37 @@ fn a_difference_would_be_noticed() {
     let wrong = asserts().replace("SHADOW_COPY_SPLIT == 5", "SHADOW_COPY_SPLIT == 6");
     let errors = compiles(&wrong).unwrap_err();
     assert!(errors.contains("SHADOW_COPY_SPLIT is 5 in Rust"), "{errors}");
+}
+
+/// Initializers that stand in C alone.
+#[test]
+fn defaults_are_those_of_the_header() {
+    let ParascConfig { requesters, slots, threads, flags, backend, reserved, retire_ns, .. } =
+        ParascConfig::default();
+    let fields = [
+        ("requesters", requesters.into()),
+        ("slots", slots.into()),
+        ("threads", threads.into()),
+        ("flags", flags.into()),
+        ("backend", backend.into()),
+        ("reserved", reserved.into()),
+        ("retire_ns", retire_ns),
+        ("allowed_num", 0),
+    ];
+    let wrong = fields.map(|(name, value)| format!("config.{name} != {value}")).join(" || ");
+    let program = format!(
+        "#include <kumiki/parasc.h>\nint main(void) {{ struct parasc_config config = \
+         PARASC_CONFIG_INIT; return config.allowed != NULL || {wrong}; }}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("init.c"), folder.path().join("init"));
+    std::fs::write(&source, program).unwrap();
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c99", "-Wall", "-Werror", "-I"]).arg(include);
+    assert!(compiler.arg(&source).arg("-o").arg(&binary).status().unwrap().success());
+    assert!(Command::new(binary).status().unwrap().success());
+    let rust = kumiki_parasc::Config::default();
+    assert_eq!((rust.requesters, rust.slots), (requesters as usize, slots as usize));
+    assert_eq!((rust.threads, rust.retire.as_nanos()), (threads as usize, retire_ns.into()));
 }

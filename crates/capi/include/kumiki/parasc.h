@@ -1,0 +1,286 @@
+/*
+ * Parallel system calls: requests in shared memory, which other threads, the
+ * processing threads, execute while the requesting thread goes on.
+ *
+ * A batch, the fast way: blocks until all calls have been made, by the calling
+ * thread and by others, whichever has proved faster.
+ *
+ *     struct parasc_engine *engine;
+ *     struct parasc_requester *requester;
+ *     struct parasc_call calls[2] = {
+ *         { SYS_fsync, 1, { fd }, 0 },
+ *         { SYS_pread64, 4, { other, (uintptr_t)buffer, sizeof(buffer), 0 }, 0 },
+ *     };
+ *     int64_t ret_vals[2];
+ *     if (parasc_create(&engine, NULL) < 0 ||
+ *         parasc_requester_create(engine, &requester) < 0 ||
+ *         parasc_run(requester, calls, ret_vals, 2) < 0)
+ *         fprintf(stderr, "%s\n", parasc_last_error());
+ *
+ * Single requests, the paper's way: place them, go on, wait, collect.
+ *
+ *     uint64_t ticket, args[1] = { fd };
+ *     int64_t ret_val;
+ *     parasc_request(engine, SYS_fsync, 1, args, &ticket);
+ *     something_else();
+ *     parasc_wait(engine, 1, PARASC_FOREVER);
+ *     parasc_collect(engine, ticket, &ret_val);
+ *
+ * Source of the names: Nakamura, "Parallelising system calls by shared memory",
+ * 2018. The layout of the shared memory itself (slots, statuses, table 1) is in
+ * kernel/uapi/parasc.h of Kumiki's source; no program needs it to use this.
+ *
+ * RETURN VALUES. Every function returns 0 or a negative errno value, unless it
+ * says otherwise; parasc_last_error() has the sentence to it. Nothing has
+ * happened then, unless said otherwise. Every function may return
+ *
+ *     -EINVAL   a null pointer, or a value that is none of those named here
+ *     -EIO      a defect of the library, caught; destroy the engine (one caught
+ *               in parasc_proc() ends the program)
+ *
+ * What a system call answers is in ret_val instead: its result, or -errno,
+ * unchanged, EINTR and short results included.
+ *
+ * WHICH CALLS. Any system call of this machine's table but those that would hit
+ * the wrong thread or break it (exit, fork, exec, set*id, signal masks, ...):
+ * -EPERM, with the reason; see parasc_refusal(). The calls of a batch, and
+ * requests, are made in no order, and at the same time. What the arguments point
+ * to must be there until the result is.
+ *
+ * THREADS. Any threads may use an engine at the same time. A requester belongs
+ * to the thread that created it. Processing threads start when they are wanted
+ * and end by themselves, unless PARASC_NO_THREADS. No function may be called by
+ * a signal handler. pthread_cancel() takes effect in parasc_proc(), between two
+ * calls, and in no other function.
+ *
+ * FORK(2). The child has a copy of the engine and none of its threads. There the
+ * calling thread makes all calls itself; results of what the parent had placed
+ * do not come. The child may, and need not, destroy its copy; that leaves the
+ * parent's alone.
+ */
+#ifndef KUMIKI_PARASC_H
+#define KUMIKI_PARASC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A request area and its threads. */
+struct parasc_engine;
+/* A thread's own lane in the area, for batches. */
+struct parasc_requester;
+
+/* No thread but those that the program sends into parasc_proc(). */
+#define PARASC_NO_THREADS UINT32_C(1)
+/*
+ * parasc_run() leaves all calls to other threads. Slower; keeps the calls'
+ * traces out of the caller's caches.
+ */
+#define PARASC_NO_HELP UINT32_C(2)
+/*
+ * Also make calls that only read something of the calling thread, as gettid(2):
+ * the answer is another thread's. For measurements.
+ */
+#define PARASC_WRONG_THREAD_ANSWERS UINT32_C(4)
+
+/* Who makes the calls beside the requesting thread. */
+enum parasc_backend {
+	/* Threads; and io_uring for batches for which it has proved faster. */
+	PARASC_BACKEND_AUTO = 0,
+	/* Threads only: the process's seccomp filters see each call. */
+	PARASC_BACKEND_USER = 1,
+	/* io_uring for every batch that it can make. */
+	PARASC_BACKEND_IO_URING = 2,
+	/* Threads inside of the kernel module. */
+	PARASC_BACKEND_KERNEL = 3
+};
+
+/*
+ * What an engine is to be like. Start from PARASC_CONFIG_INIT, which is what a
+ * null pointer means, too.
+ */
+struct parasc_config {
+	/* Requesters at the same time, 1 to 62. */
+	uint32_t requesters;
+	/*
+	 * Slots of each lane, 2 to 4096. Requests that are outstanding or not
+	 * collected take one each, and have two lanes.
+	 */
+	uint32_t slots;
+	/* Threads for calls that sleep, beside one for each cpu; 0 to 64. */
+	uint32_t threads;
+	/* PARASC_NO_THREADS and the others; unknown bits are refused. */
+	uint32_t flags;
+	/* enum parasc_backend */
+	uint32_t backend;
+	/* 0; anything else is refused. */
+	uint32_t reserved;
+	/* After how many nanoseconds without work a thread ends. */
+	uint64_t retire_ns;
+	/*
+	 * The numbers of the only calls that may be made, if not all that are not
+	 * refused anyway; a null pointer and 0: no such list. Copied.
+	 */
+	const uint16_t *allowed;
+	uint64_t allowed_num;
+};
+
+#define PARASC_CONFIG_INIT \
+	{ 16, 512, 64, 0, PARASC_BACKEND_AUTO, 0, UINT64_C(10000000000), NULL, 0 }
+
+/* One call of a batch. */
+struct parasc_call {
+	/* Number of the system call, SYS_... of <sys/syscall.h>. */
+	uint16_t sysnum;
+	/* How many arguments count, 0 to 6. */
+	uint16_t args_num;
+	uint64_t args[6];
+	/*
+	 * What the call contends on in the kernel, as a number that is equal for
+	 * equal things (an open file for read(2), a directory for unlink(2)); 0 if
+	 * unknown. Decides speed, and nothing else.
+	 */
+	uint64_t place;
+};
+
+/* A timeout_ns without end. */
+#define PARASC_FOREVER UINT64_MAX
+
+/*
+ * Makes an engine and stores it in *engine. A null pointer for config means
+ * PARASC_CONFIG_INIT. Starts no thread. Its threads will run on the cpus that
+ * the calling thread may use.
+ *
+ *     -ENOTSUP  the backend is not to be had here, or this machine lacks the way
+ *               to sleep that KUMIKI_WAIT names
+ *     other     what the kernel has answered to a call that
+ *               parasc_last_error() names, -ENOMEM among them
+ */
+int parasc_create(struct parasc_engine **engine, const struct parasc_config *config);
+
+/*
+ * Ends the engine as parasc_terminate() does, and frees it; a null pointer is
+ * fine. Waits for its threads for some 200 ms at most: one that is inside a call
+ * ends when that returns, and what the call's arguments point to must be there
+ * until then. To know, terminate, wait and collect before.
+ *
+ * Threads that are in parasc_proc() or parasc_wait() return and need not be
+ * awaited before; no other call may use the engine any more. Requesters live
+ * on, make all calls themselves, and are to be destroyed, too.
+ */
+int parasc_destroy(struct parasc_engine *engine);
+
+/*
+ * Sets the termination flag: parasc_proc() returns, other threads end, requests
+ * that nobody has begun are answered with -ECANCELED, and no more are taken.
+ * Does not wait.
+ */
+int parasc_terminate(struct parasc_engine *engine);
+
+/*
+ * Makes the calling thread a processing thread until the termination flag is
+ * set.
+ *
+ * Its signals stay as they are: a handler that interrupts a call makes that
+ * answer -EINTR. The thread may be cancelled here (deferred cancellation, the
+ * default), which takes effect between two calls, or end itself in a handler;
+ * the request that it was at is then answered with -EOWNERDEAD.
+ *
+ * In a child of fork(2) it returns at once.
+ */
+int parasc_proc(struct parasc_engine *engine);
+
+/*
+ * Tells processing threads to look through all slots, and wakes them.
+ * parasc_request() does what is needed by itself; this is for those who write
+ * to the area on their own.
+ */
+int parasc_wake_up(struct parasc_engine *engine);
+
+/*
+ * Waits until min_complete results of requests are there to be collected, for
+ * timeout_ns nanoseconds at most (0 does not wait). Returns how many there are,
+ * of whichever thread's requests, also if there are fewer. After termination it
+ * waits only for what is being executed.
+ *
+ *     -EINVAL  also: min_complete is more than there are slots
+ */
+int parasc_wait(struct parasc_engine *engine, size_t min_complete, uint64_t timeout_ns);
+
+/*
+ * Places a request for any processing thread, stores in *ticket (never 0) what
+ * to collect the result with, and returns at once: as long as there is a thread
+ * to be had, and not in a child of fork(2), where the call is made in here.
+ * With args_num 0 args is not looked at.
+ *
+ *     -EINVAL     also: sysnum is not in 0 to 65535, args_num not in 0 to 6
+ *     -EPERM      the call is refused (parasc_refusal()), or not on the allow-list
+ *     -EAGAIN     all slots hold requests or results: collect some
+ *     -ESHUTDOWN  the termination flag is set
+ */
+int parasc_request(struct parasc_engine *engine, long sysnum, unsigned int args_num,
+                   const uint64_t *args, uint64_t *ticket);
+
+/*
+ * 1 if the request has been answered: the result is in *ret_val, and the ticket
+ * is used up. 0 if it has not, and *ret_val is untouched. Any thread may do it.
+ *
+ * Beside what the call itself returns, *ret_val may be -ECANCELED (the
+ * termination flag was set before it began; it was not executed) or -EOWNERDEAD
+ * (the thread that executed it has died; it may have been).
+ *
+ *     -ENOENT  no such ticket: it was collected before, or never given
+ */
+int parasc_collect(struct parasc_engine *engine, uint64_t ticket, int64_t *ret_val);
+
+/*
+ * Makes a requester for the calling thread, and stores it in *requester.
+ *
+ *     -EBUSY   the engine has as many as it was configured for
+ */
+int parasc_requester_create(struct parasc_engine *engine, struct parasc_requester **requester);
+
+/*
+ * Frees it; a null pointer is fine. Any thread may do so, when no parasc_run()
+ * of it is under way.
+ */
+int parasc_requester_destroy(struct parasc_requester *requester);
+
+/*
+ * Makes n calls, in any order, and returns when all have been made: ret_vals[i]
+ * is what calls[i] has returned, or -errno. The two must not overlap. With n 0
+ * the pointers are not looked at.
+ *
+ * After a failure none of the calls has been made.
+ *
+ *     -EINVAL  also: an args_num is not in 0 to 6
+ *     -EPERM   one of the calls is refused (parasc_last_error() says which and
+ *              why), or not on the allow-list; or another thread than the one
+ *              that created the requester has called
+ */
+int parasc_run(struct parasc_requester *requester, const struct parasc_call *calls,
+               int64_t *ret_vals, size_t n);
+
+/*
+ * Why a system call is refused whatever its arguments are, one sentence that
+ * stays valid for ever; a null pointer if it is not. Some calls are refused with
+ * some arguments only: then parasc_request() and parasc_run() say so.
+ */
+const char *parasc_refusal(long sysnum);
+
+/*
+ * What the last call of this thread that failed had to say, one line in
+ * English: what failed, on which thing, what to do. Never null, "" if nothing
+ * has failed. Valid until the next call of this thread that fails. The functions
+ * of the other headers share it.
+ */
+const char *parasc_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KUMIKI_PARASC_H */
