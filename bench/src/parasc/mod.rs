@@ -73,9 +73,17 @@ pub(crate) trait Execute {
 /// Serves as `subject`, which works in the folder at this path.
 pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
     let scratch = Scratch::new(folder);
+    if subject != plan::LOOP_OF_ONE {
+        // As in any program that has threads, whatever they do.
+        std::thread::spawn(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
     match subject {
         "kumiki" => instances(|batch| kumiki::Kumiki::new(batch.kind), pair, scratch),
-        "loop" => instances(|_| Ok(plain::Loop), pair, scratch),
+        "loop" | plan::LOOP_OF_ONE => instances(|_| Ok(plain::Loop), pair, scratch),
         "tokio" => instances(|_| tokio::Tokio::new(pair), pair, scratch),
         "rayon" => instances(|_| rayon::Rayon::new(), pair, scratch),
         #[cfg(feature = "peers")]
