@@ -368,7 +368,7 @@ pub extern "C" fn parasc_refusal(sysnum: c_long) -> *const c_char {
     });
     catch_unwind(|| {
         let refusal = refusal(u16::try_from(sysnum).ok()?)?;
-        let (_, text) = TEXTS.iter().find(|(of, _)| std::ptr::eq(*of, refusal))?;
+        let (_, text) = TEXTS.iter().find(|(of, _)| *of == refusal)?;
         Some(text.as_ptr())
     })
     .ok()
