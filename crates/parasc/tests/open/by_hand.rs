@@ -101,3 +101,28 @@ impl WaitAll for Engine {
         assert_eq!(self.wait(count, Some(Duration::from_secs(60))), count);
     }
 }
+
+#[test]
+fn a_number_gives_its_result_once_whoever_asks() {
+    let engine = engine();
+    for _ in 0..500 {
+        // SAFETY: takes no argument.
+        let number = unsafe { engine.place(getppid()) }.unwrap().into_number();
+        let ask = || loop {
+            match engine.collect_by_number(number) {
+                Ok(None) => thread::yield_now(),
+                Ok(Some(result)) => return Some(result),
+                Err(error) => {
+                    assert!(matches!(error, Error::UnknownTicket { .. }), "{error}");
+                    return None;
+                }
+            }
+        };
+        let (one, other) = thread::scope(|threads| {
+            let other = threads.spawn(ask);
+            (ask(), other.join().unwrap())
+        });
+        assert_eq!(one.xor(other), Some(ppid()), "{one:?} and {other:?}");
+        assert!(engine.collect_by_number(number).is_err());
+    }
+}
