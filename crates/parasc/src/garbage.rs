@@ -19,7 +19,7 @@ use crate::threads::{processor_has_work, serve_quick_lanes};
 /// Calls with any arguments that change nothing, read no memory, and answer
 /// the same every time.
 const HARMLESS: [Sysno; 6] =
-    [Sysno::getpid, Sysno::getppid, Sysno::getuid, Sysno::getegid, Sysno::getpgid, Sysno::getsid];
+    [Sysno::getpid, Sysno::getppid, Sysno::getuid, Sysno::getegid, Sysno::geteuid, Sysno::getgid];
 /// Of the refused ones, which are never made, and of those that the kernel
 /// does not have.
 const OTHERS: [u16; 6] = [
