@@ -36,8 +36,13 @@ fn dry(shown: &str, kumiki: &Path) -> Command {
     let words = shlex::split(shown).unwrap_or_else(|| panic!("`{shown}`: quotes do not match"));
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (program, args) = match words.as_slice() {
-        ["cargo", "run", "--release", "--", args @ ..] | ["kumiki", args @ ..] => (kumiki, args),
-        ["cargo", "xtask", args @ ..] => (Path::new(env!("CARGO_BIN_EXE_xtask")), args),
+        ["cargo", "run", "--release", "--", args @ ..] | ["kumiki", args @ ..] => {
+            (kumiki.to_owned(), args)
+        }
+        ["cargo", "run", "--release", "-p", program, "--", args @ ..] => {
+            (kumiki.with_file_name(program), args)
+        }
+        ["cargo", "xtask", args @ ..] => (PathBuf::from(env!("CARGO_BIN_EXE_xtask")), args),
         _ => {
             panic!("`{shown}`: only kumiki, cargo run --release -- and cargo xtask can be checked")
         }
