@@ -27,7 +27,7 @@ const PATIENCE: f32 = 8.0;
 const DOUBLINGS: u32 = 7;
 /// … and so many wakes at least.
 const LEAST_WAKES: f32 = 16.0;
-/// What sharing is guessed to take on one place, times plain calls.
+/// What several threads are guessed to take on one place, times plain calls.
 const CONTENDED: f32 = 1.5;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
@@ -184,7 +184,7 @@ impl Entry {
         match WAYS[at] {
             _ if mean.samples > 0 => mean.ticks,
             Way::Inline => f32::MAX,
-            Way::Shared if prior == Prior::Contends => plain * CONTENDED,
+            Way::Shared | Way::Many(_) if prior == Prior::Contends => plain * CONTENDED,
             Way::Shared => plain * 0.6,
             // Nothing has been measured: any number, so that it is tried.
             Way::Many(threads) if plain == 0.0 => 1.0 / f32::from(threads),
