@@ -161,6 +161,27 @@ pub fn bind(cpu: usize) -> Result<Bound> {
     Ok(Bound { cpu, former, of_this_thread: PhantomData })
 }
 
+/// Runs `start`, during which the calling thread may run on `cpu` as well.
+///
+/// A new thread may run where its starter may. Where that is one cpu, it would
+/// begin there, and wait until its starter sleeps or has used up its time slice
+/// (some milliseconds), only to move to the cpu that it is for. If `cpu` cannot
+/// be added, `start` runs all the same.
+pub fn reaching<T>(cpu: usize, start: impl FnOnce() -> T) -> T {
+    let former = current().ok().filter(|former| !former.contains(cpu));
+    if let Some(former) = &former {
+        let mut wider = former.clone();
+        wider.insert(cpu);
+        let _ = request(None, &wider);
+    }
+    let result = start();
+    if let Some(former) = &former {
+        // As in `Bound`: if it is refused there is nothing better to do.
+        let _ = request(None, former);
+    }
+    result
+}
+
 /// The calling thread is bound to one cpu; dropping this gives it back the
 /// cpus it had. Guards of one thread are dropped in reverse order.
 #[derive(Debug)]
@@ -225,6 +246,20 @@ mod tests {
         assert_eq!(rustix::thread::sched_getcpu(), first);
         drop(outer);
         assert_eq!(current().unwrap(), allowed);
+    }
+
+    #[test]
+    fn a_thread_started_beside_may_run_on_the_other_cpu_too() {
+        let allowed = current().unwrap();
+        let cpus = || std::thread::spawn(|| current().unwrap()).join().unwrap();
+        let (first, last) = (allowed.first().unwrap(), allowed.iter().last().unwrap());
+        let bound = bind(first).unwrap();
+        assert_eq!(reaching(last, cpus), CpuSet::from_iter([first, last]));
+        assert_eq!(reaching(first, cpus), CpuSet::from_iter([first]));
+        // One that does not exist adds nothing.
+        assert_eq!(reaching(100_000, cpus), CpuSet::from_iter([first]));
+        assert_eq!(current().unwrap(), CpuSet::from_iter([first]));
+        drop(bound);
     }
 
     #[test]

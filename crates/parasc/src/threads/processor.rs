@@ -21,6 +21,9 @@ const AHEAD: usize = 3;
 /// What ends a processing thread's wait.
 enum Event {
     Terminated,
+    /// Somebody has called. What was to be done then may be done already: a small
+    /// batch is over before a thread that slept is on its cpu.
+    Called,
     /// In this lane.
     Work(usize),
 }
@@ -36,11 +39,12 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     let mut worked = false;
     loop {
         let ready = || {
-            seat.looks();
+            let called = seat.looks();
             if header.is_terminated() {
                 return Some(Event::Terminated);
             }
-            lane_with_work(core).map(Event::Work)
+            let work = lane_with_work(core).map(Event::Work);
+            work.or_else(|| called.then_some(Event::Called))
         };
         match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Work(lane)) => {
@@ -54,6 +58,8 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
                 worked = true;
             }
             Ok(Event::Terminated) => return,
+            // Spins anew, for the next batch: it is why there was a call.
+            Ok(Event::Called) => (),
             Err(_) if !worked => return,
             Err(_) => {
                 worked = false;
@@ -141,4 +147,43 @@ fn prefetch(lane: Lane<'_>, at: usize) {
     let line = (&raw const lane.slots[at]).cast();
     // SAFETY: a prefetch reads and writes nothing that a program can see.
     unsafe { _mm_prefetch::<_MM_HINT_ET0>(line) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use kumiki_wait::{Policy, Threshold};
+
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn a_call_ends_a_sleep_even_if_there_is_nothing_left_to_do() {
+        const CALLS: u64 = 3;
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
+        let mut waiter = Waiter::new(&at_once).unwrap();
+        let slept = thread::scope(|threads| {
+            let thread = threads.spawn(|| {
+                let seat = &core.seats[0];
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
+                waiter.counts().slept
+            });
+            let seat = &core.seats[0];
+            for _ in 0..CALLS {
+                while !seat.bell.is_asleep() {
+                    thread::yield_now();
+                }
+                seat.call();
+            }
+            while !seat.bell.is_asleep() {
+                thread::yield_now();
+            }
+            core.area.header().terminate();
+            seat.bell.ring();
+            thread.join().unwrap()
+        });
+        assert_eq!(slept, CALLS + 1);
+    }
 }

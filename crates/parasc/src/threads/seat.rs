@@ -127,13 +127,16 @@ impl Seat {
         self.state.is(RUNNING) && self.called.load(Relaxed) == 0 && !self.bell.is_asleep()
     }
 
-    /// Says that this seat's thread looks: by the thread itself.
+    /// Says that this seat's thread looks: by the thread itself. `true` if it has
+    /// been called since it last did.
     #[inline(always)]
-    pub(crate) fn looks(&self) {
+    pub(crate) fn looks(&self) -> bool {
         // A hint: it orders nothing.
-        if self.called.load(Relaxed) != 0 {
+        let called = self.called.load(Relaxed) != 0;
+        if called {
             self.called.store(0, Relaxed);
         }
+        called
     }
 
     /// Whether no thread may run here.
@@ -154,9 +157,9 @@ impl Seat {
         match seat.state.enter() {
             Entry::Vacant => {
                 seat.called.store(1, Relaxed);
-                let started = start(core, format!("parasc-{}", seat.cpu), move |core| {
-                    serve(core, &core.seats[index]);
-                });
+                let name = format!("parasc-{}", seat.cpu);
+                let run = move |core: &Arc<Core>| serve(core, &core.seats[index]);
+                let started = affinity::reaching(seat.cpu, || start(core, name, run));
                 if started.is_err() {
                     // The next one who wants it tries again.
                     seat.leave(core, EMPTY);
@@ -169,7 +172,7 @@ impl Seat {
     }
 
     /// Wakes the thread that is here, if it sleeps.
-    fn call(&self) -> bool {
+    pub(super) fn call(&self) -> bool {
         if self.bell.is_asleep() {
             self.called.store(1, Relaxed);
         }
@@ -230,7 +233,7 @@ mod tests {
         assert_eq!(seat.state.enter(), Entry::Vacant);
         seat.called.store(1, Relaxed);
         assert!(!seat.is_hot());
-        seat.looks();
+        assert!(seat.looks() && !seat.looks());
         assert!(seat.is_hot());
         // Awake: nothing to wait for.
         assert!(Seat::wake(&core, 0));
