@@ -24,7 +24,7 @@ impl Kumiki {
 }
 
 impl Execute for Kumiki {
-    #[inline]
+    #[inline(always)]
     unsafe fn execute(&mut self, requests: &[Request], results: &mut [i64]) {
         // SAFETY: the caller's promise.
         unsafe { self.requester.run_raw(requests, results) }.expect("no call here is refused");

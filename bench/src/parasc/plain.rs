@@ -9,7 +9,7 @@ use super::Execute;
 pub(crate) struct Loop;
 
 impl Execute for Loop {
-    #[inline]
+    #[inline(always)]
     unsafe fn execute(&mut self, requests: &[Request], results: &mut [i64]) {
         for (request, result) in requests.iter().zip(results) {
             // SAFETY: the caller's promise.

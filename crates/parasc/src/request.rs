@@ -44,6 +44,12 @@ impl Request {
         Request { sysnum: sysnum as u16, args_num: N as u16, args: all, place: Place::NONE }
     }
 
+    /// The number of the call and that of its arguments.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> u32 {
+        u32::from(self.sysnum) | u32::from(self.args_num) << 16
+    }
+
     /// The same call, said to contend on `place`.
     #[must_use]
     pub fn at(self, place: Place) -> Self {

@@ -77,8 +77,7 @@ impl Slot {
     /// [`reserve`](Self::reserve).
     #[inline(always)]
     pub(crate) fn publish(&self, request: &Request) {
-        let call = u32::from(request.sysnum) | u32::from(request.args_num) << 16;
-        self.call.store(call, Relaxed);
+        self.call.store(request.head(), Relaxed);
         for (to, from) in self.args.iter().zip(&request.args) {
             to.store(*from, Relaxed);
         }

@@ -24,12 +24,12 @@ const PRIVATE: (usize, usize) = (3, 4);
 const SETTLE: u32 = 8;
 
 impl Requester {
-    /// Chooses how to run a batch, and learns from how it went.
+    /// Runs a batch once every request has been found to be allowed.
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
     #[inline(never)]
-    pub(super) unsafe fn run_batch(
+    pub(super) unsafe fn run_checked(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
@@ -40,8 +40,14 @@ impl Requester {
         for (index, request) in requests.iter().enumerate() {
             self.check(index, request)?;
         }
-        if requests.is_empty() {
-            return Ok(());
+        match (requests, &mut *results) {
+            ([], _) => return Ok(()),
+            ([request], [result]) => {
+                // SAFETY: the caller vouches for the call.
+                *result = unsafe { self.one(request) };
+                return Ok(());
+            }
+            _ => (),
         }
         let most = self.core.area.lane_slots();
         for (requests, results) in requests.chunks(most).zip(results.chunks_mut(most)) {
@@ -51,6 +57,25 @@ impl Requester {
         Ok(())
     }
 
+    /// Makes one call.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    unsafe fn one(&mut self, request: &Request) -> i64 {
+        if self.help {
+            // SAFETY: the caller vouches for the call.
+            unsafe { call(request) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.hand_over(request) }
+        }
+    }
+
+    /// Chooses how to run requests that fit the lane, and learns from how it
+    /// went.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
     unsafe fn run_part(&mut self, requests: &[Request], results: &mut [i64]) {
         if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
