@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use kumiki_parasc::{Place, Request};
 use kumiki_sys::syscall;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::getppid;
 
 use super::Execute;
@@ -156,8 +157,12 @@ impl Work {
                 undo = vec![Request::new(libc::SYS_munmap, [0, MAPPED]); n];
                 let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
                 let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-                let args = [0, MAPPED, access, flags, u64::MAX, 0];
-                vec![Request::new(libc::SYS_mmap, args); n]
+                let start = nowhere(n as u64 * 2 * MAPPED)?;
+                let mmap = |i| {
+                    let here = start + i as u64 * 2 * MAPPED;
+                    Request::new(libc::SYS_mmap, [here, MAPPED, access, flags, u64::MAX, 0])
+                };
+                all.map(mmap).collect()
             }
             Kind::Nanosleep => {
                 let sleep: *const libc::timespec = memory.sleep.insert(SLEEP);
@@ -255,6 +260,23 @@ const HERE: u64 = libc::AT_FDCWD as u64;
 /// Two descriptors of a process are never the same open file here.
 fn open_file(fd: RawFd) -> Place {
     Place(1 + fd as u64)
+}
+
+/// The start of `bytes` of address space where nothing is mapped, nor will be by
+/// chance. What a mapping costs depends on its neighbours, with which the kernel
+/// may merge it, and on whose tables of pages it shares: who has which of them
+/// would be a matter of luck.
+fn nowhere(bytes: u64) -> Result<u64> {
+    /// What one table of tables covers.
+    const ALIGN: u64 = 1 << 30;
+    let len = (bytes.next_multiple_of(ALIGN) + 2 * ALIGN) as usize;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping, of which nobody knows.
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) }?;
+    // SAFETY: as above.
+    unsafe { munmap(start, len) }?;
+    // New mappings are taken from the upper end of such a gap.
+    Ok((start as u64).next_multiple_of(ALIGN))
 }
 
 impl Memory {

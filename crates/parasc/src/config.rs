@@ -17,8 +17,9 @@ pub(crate) const MAX_THREADS: usize = 64;
 /// How an [`Engine`](crate::Engine) is set up. The default suits almost everybody.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Cpus for processing threads, one on each; a requesting thread's own is
-    /// left out while it is there. `None`: those that the calling thread may use,
+    /// Cpus for processing threads: one on each for calls that are soon over, of
+    /// which a requesting thread's own is left out while it is there, and those for
+    /// calls that sleep on any of them. `None`: those that the calling thread may use,
     /// or if it is bound to one, those of the process's first thread. With one
     /// cpu in all, cheap calls are made by the caller itself. One that is offline
     /// is an error; one that the kernel does not allow is left out.
@@ -79,16 +80,15 @@ impl Config {
     ///
     /// # Errors
     /// A chosen cpu is offline.
-    pub(crate) fn cpus(&self) -> Result<Vec<usize>> {
+    pub(crate) fn cpus(&self) -> Result<CpuSet> {
         if let Some(cpus) = &self.cpus {
             // A thread bound to one cpu may choose others for its helpers: what is
             // allowed the kernel knows, and each processing thread asks it.
             cpus.iter().try_for_each(|cpu| affinity::require(cpu, cpus))?;
-            return Ok(cpus.iter().collect());
+            return Ok(cpus.clone());
         }
         let own = affinity::current()?;
-        let cpus = if own.len() > 1 { own } else { affinity::of_process()? };
-        Ok(cpus.iter().collect())
+        Ok(if own.len() > 1 { own } else { affinity::of_process()? })
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Topology;
 use kumiki_wait::{Bell, Policy};
@@ -46,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) area: Area,
     pub(crate) sides: Vec<Side>,
     pub(crate) rules: Rules,
+    /// Where its threads run.
+    pub(crate) cpus: CpuSet,
     /// A processing thread for each cpu, in rising order of cpus.
     pub(crate) seats: Vec<Seat>,
     /// Processing threads for calls that sleep.
@@ -83,12 +86,14 @@ impl Core {
             _ => None,
         };
         let lanes = OPEN_LANES + config.requesters;
+        let cpus = config.cpus()?;
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
         Ok(Core {
             area: Area::new(lanes, config.slots)?,
             sides: (0..lanes).map(|_| Side::default()).collect(),
             rules,
-            seats: config.cpus()?.into_iter().map(Seat::new).collect(),
+            seats: cpus.iter().map(Seat::new).collect(),
+            cpus,
             pool: Pool::new(config.threads),
             callers: Callers::new(),
             watch: Watch::default(),

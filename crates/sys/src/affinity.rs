@@ -161,18 +161,16 @@ pub fn bind(cpu: usize) -> Result<Bound> {
     Ok(Bound { cpu, former, of_this_thread: PhantomData })
 }
 
-/// Runs `start`, during which the calling thread may run on `cpu` as well.
+/// Runs `start`, during which the calling thread may run on `cpus` as well.
 ///
 /// A new thread may run where its starter may. Where that is one cpu, it would
 /// begin there, and wait until its starter sleeps or has used up its time slice
-/// (some milliseconds), only to move to the cpu that it is for. If `cpu` cannot
-/// be added, `start` runs all the same.
-pub fn reaching<T>(cpu: usize, start: impl FnOnce() -> T) -> T {
-    let former = current().ok().filter(|former| !former.contains(cpu));
+/// (some milliseconds), only to move to the cpus that it is for. Those of `cpus`
+/// that the kernel does not allow make no difference.
+pub fn reaching<T>(cpus: &CpuSet, start: impl FnOnce() -> T) -> T {
+    let former = current().ok().filter(|former| !cpus.difference(former).is_empty());
     if let Some(former) = &former {
-        let mut wider = former.clone();
-        wider.insert(cpu);
-        let _ = request(None, &wider);
+        let _ = request(None, &former.iter().chain(cpus.iter()).collect());
     }
     let result = start();
     if let Some(former) = &former {
@@ -254,10 +252,11 @@ mod tests {
         let cpus = || std::thread::spawn(|| current().unwrap()).join().unwrap();
         let (first, last) = (allowed.first().unwrap(), allowed.iter().last().unwrap());
         let bound = bind(first).unwrap();
-        assert_eq!(reaching(last, cpus), CpuSet::from_iter([first, last]));
-        assert_eq!(reaching(first, cpus), CpuSet::from_iter([first]));
+        let reached = |others: &[usize]| reaching(&others.iter().copied().collect(), cpus);
+        assert_eq!(reached(&[last]), CpuSet::from_iter([first, last]));
+        assert_eq!(reached(&[first]), CpuSet::from_iter([first]));
         // One that does not exist adds nothing.
-        assert_eq!(reaching(100_000, cpus), CpuSet::from_iter([first]));
+        assert_eq!(reached(&[last, 100_000]), CpuSet::from_iter([first, last]));
         assert_eq!(current().unwrap(), CpuSet::from_iter([first]));
         drop(bound);
     }

@@ -1,9 +1,10 @@
 //! What the ways have cost for one key, and the choice between them.
 //!
 //! The best way is taken. A belief is only as good as its last samples, so each
-//! way gets a *trial* from time to time: a few batches in a row, until it has
-//! shown what it does. Trials are as far apart as keeps their price small, so a
-//! wrong belief lasts some milliseconds, whatever the size of the batches.
+//! way gets a *trial* from time to time: a few batches in a row, or one that is
+//! long, until it has shown what it does. Trials are as far apart as keeps their
+//! price small, by the time spent in batches of this key: a wrong belief lasts
+//! some milliseconds of that, whatever the size of the batches.
 //!
 //! Sharing is special: it needs a processing thread that is awake *and* on a cpu.
 //! A batch of which nobody else has made a single call says nothing about
@@ -25,13 +26,14 @@ const TRIAL: u8 = 4;
 const PATIENCE: f32 = 8.0;
 /// … doubled with each trial that a way has failed, up to so many times …
 const DOUBLINGS: u32 = 7;
-/// … and so many wakes at least.
+/// … and so many wakes at least. A trial that has taken so long has shown enough.
 const LEAST_WAKES: f32 = 16.0;
 /// What several threads are guessed to take on one place, times plain calls.
 const CONTENDED: f32 = 1.5;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
-/// Batches after which not each plain one is looked at any more.
+/// Batches after which not each plain one is looked at any more, and ways that
+/// are guessed to be worse get a trial, too.
 const SETTLED: u32 = 64;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
@@ -64,6 +66,8 @@ struct Trial {
     at: usize,
     /// Samples that it still needs.
     left: u8,
+    /// Ticks that these batches have taken.
+    spent: f32,
     /// Ticks that it took more than the best way would have.
     extra: f32,
 }
@@ -73,10 +77,12 @@ struct Trial {
 pub(crate) struct Entry {
     means: [Mean; WAYS.len()],
     batches: u32,
+    /// Ticks that they have taken, about.
+    spent: u64,
     trial: Option<Trial>,
     /// Which way had the last trial.
     last_trial: usize,
-    /// When the next may begin, ticks of the clock.
+    /// When the next may begin, by `spent`.
     next_trial: u64,
     /// Ticks that waking a processing thread would have saved so far.
     missed: f32,
@@ -119,16 +125,9 @@ pub(crate) struct Sample {
 }
 
 impl Entry {
-    /// How to run a batch of `calls`; `now` gives the time, ticks, and is not
-    /// asked for each batch: that would be a tenth of a small one's time.
+    /// How to run a batch of `calls`.
     #[inline]
-    pub(crate) fn choose(
-        &mut self,
-        now: impl FnOnce() -> u64,
-        calls: usize,
-        prior: Prior,
-        means: Means,
-    ) -> Choice {
+    pub(crate) fn choose(&mut self, calls: usize, prior: Prior, means: Means) -> Choice {
         if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
             return Choice { pass: SAMPLE, ..Choice::PLAIN };
         }
@@ -136,16 +135,17 @@ impl Entry {
         let plain = self.means[0];
         let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
         if plain.samples < 2 && !sleeps {
-            self.next_trial = now().wrapping_add((means.wake * LEAST_WAKES) as u64);
+            self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64;
             return Choice::of(Way::Inline);
         }
         let (best, estimate) = self.best(prior, sleeps, means);
-        if let Some(way) = self.on_trial(now, best, prior, sleeps, means) {
+        if let Some(way) = self.on_trial(best, prior, sleeps, means) {
             return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way) };
         }
         match best {
             Way::Inline => {
                 let pass = if self.batches < SETTLED { 0 } else { SAMPLE };
+                self.spent += (plain.ticks * calls as f32) as u64 * u64::from(pass);
                 Choice { pass, ..Choice::of(Way::Inline) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {
@@ -153,6 +153,7 @@ impl Entry {
                 if self.missed < means.wake * self.distrust.max(1.0) {
                     // The caller helps: shared with nobody awake would be plain
                     // calls, only dearer.
+                    self.spent += (plain.ticks * calls as f32) as u64;
                     return Choice::PLAIN;
                 }
                 self.missed = 0.0;
@@ -195,14 +196,7 @@ impl Entry {
     }
 
     /// The way that is on trial now, if it is time for one.
-    fn on_trial(
-        &mut self,
-        now: impl FnOnce() -> u64,
-        best: Way,
-        prior: Prior,
-        sleeps: bool,
-        means: Means,
-    ) -> Option<Way> {
+    fn on_trial(&mut self, best: Way, prior: Prior, sleeps: bool, means: Means) -> Option<Way> {
         if let Some(trial) = self.trial {
             if trial.left > 0 && is_open(WAYS[trial.at], sleeps, means) {
                 return Some(WAYS[trial.at]);
@@ -212,33 +206,32 @@ impl Entry {
             let patience = PATIENCE * (1 << mean.failed.min(DOUBLINGS)) as f32;
             mean.failed = if WAYS[trial.at] == best { 0 } else { mean.failed + 1 };
             let pause = (trial.extra * patience).max(means.wake * LEAST_WAKES);
-            self.next_trial = now().wrapping_add(pause as u64);
+            self.next_trial = self.spent + pause as u64;
             return None;
         }
-        if best != Way::Inline && !self.batches.is_multiple_of(SAMPLE) {
-            return None;
-        }
-        let now = now();
-        if (now.wrapping_sub(self.next_trial) as i64) < 0 {
+        if self.spent < self.next_trial {
             return None;
         }
         let others = (1..=WAYS.len()).map(|step| (self.last_trial + step) % WAYS.len());
+        let settled = self.batches >= SETTLED;
         let at = others.into_iter().find(|at| {
             let way = WAYS[*at];
+            let worse = || self.estimate(*at, prior, means) > self.means[0].ticks;
+            let early = !settled && self.means[*at].samples == 0 && worse();
             // A process that has had one thread only pays for the second with
             // every use of a descriptor (fdget, fs/file.c): none is started on
             // the mere chance.
             let unlikely = way == Way::Shared && prior == Prior::Contends && !means.hot;
-            way != best && is_open(way, sleeps, means) && !unlikely
+            way != best && is_open(way, sleeps, means) && !unlikely && !early
         });
         let Some(at) = at else {
-            self.next_trial = now.wrapping_add((means.wake * LEAST_WAKES) as u64);
+            self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64;
             return None;
         };
         self.last_trial = at;
         // What it did long ago counts less than what it does now.
         self.means[at].samples = self.means[at].samples.min(2);
-        self.trial = Some(Trial { at, left: TRIAL, extra: 0.0 });
+        self.trial = Some(Trial { at, left: TRIAL, spent: 0.0, extra: 0.0 });
         self.lost = 0.0;
         Some(WAYS[at])
     }
@@ -250,11 +243,13 @@ impl Entry {
         let calls = sample.calls as f32;
         let ticks = sample.ticks as f32;
         let alone = way == Way::Shared && sample.helped == 0;
+        self.spent += sample.ticks;
         if alone {
             self.lost += (ticks - self.means[0].ticks * calls).max(calls);
         } else {
             let guess = self.estimate(at, prior, means);
-            let guess = if guess < f32::MAX { guess } else { 0.0 };
+            // Without a plain one to compare with there was none.
+            let guess = if self.means[0].samples > 0 { guess } else { 0.0 };
             self.means[at].add(ticks / calls, guess);
         }
         if way == Way::Shared {
@@ -267,9 +262,14 @@ impl Entry {
         {
             // An accident is not the way's own price.
             trial.extra += (ticks.min(best * calls * OUTLIER) - best * calls).max(0.0);
-            // Nobody has come, and will not.
-            let in_vain = alone && self.distrust > 0.0;
-            trial.left = if in_vain { 0 } else { trial.left - u8::from(!alone) };
+            let over = if alone {
+                // Nobody has come, and will not.
+                self.distrust > 0.0
+            } else {
+                trial.spent += ticks;
+                trial.spent >= means.wake * LEAST_WAKES
+            };
+            trial.left = if over { 0 } else { trial.left - u8::from(!alone) };
         }
     }
 
@@ -312,15 +312,14 @@ mod tests {
     const HOT: Means =
         Means { others: true, hot: true, pool: true, ring: None, wake: 5e4, long: 5e4 };
 
-    /// An entry, and a clock that goes by what its batches take.
+    /// An entry whose batches take what a test says.
     struct World {
         entry: Entry,
-        now: u64,
     }
 
     impl World {
         fn new() -> Self {
-            World { entry: Entry::default(), now: 0 }
+            World { entry: Entry::default() }
         }
 
         /// Runs `batches`, of which `cost` says what a call takes each way and
@@ -338,16 +337,14 @@ mod tests {
             for _ in 0..batches {
                 if pass > 0 {
                     (pass, taken[0]) = (pass - 1, taken[0] + 1);
-                    self.now += cost(Way::Inline).0 * CALLS as u64;
                     continue;
                 }
-                let choice = self.entry.choose(|| self.now, CALLS, prior, means);
+                let choice = self.entry.choose(CALLS, prior, means);
                 taken[WAYS.iter().position(|way| *way == choice.way).unwrap()] += 1;
                 wakes += u32::from(choice.wake);
                 pass = choice.pass;
                 let (each, helped) = cost(choice.way);
                 let ticks = each * CALLS as u64;
-                self.now += ticks;
                 if choice.measure {
                     let sample = Sample { calls: CALLS, ticks, helped };
                     self.entry.record(choice.way, sample, prior, means);
@@ -440,21 +437,35 @@ mod tests {
     #[test]
     fn calls_that_sleep_get_threads_at_once() {
         let mut world = World::new();
-        let first = world.entry.choose(|| 0, CALLS, Prior::Sleeps, HOT);
+        let first = world.entry.choose(CALLS, Prior::Sleeps, HOT);
         assert!(matches!(first.way, Way::Many(_)), "{first:?}");
         let cost = |way| match way {
             Way::Many(16) => (10_000, 9),
             Way::Inline => (100_000, 0),
             _ => (30_000, 9),
         };
+        // Each way is taken once.
+        let (taken, _) = world.run(15, Prior::Sleeps, HOT, cost);
+        assert!(taken[3] >= 10, "{taken:?}");
         let (taken, _) = world.run(4096, Prior::Sleeps, HOT, cost);
         assert!(taken[3] > 3_700, "{taken:?}");
     }
 
     #[test]
+    fn few_long_batches_do_not_pay_for_what_is_likely_to_be_worse() {
+        let ring = Means { ring: Some(2.0), ..HOT };
+        let cost = |way| (if way == Way::Inline { 100_000 } else { 120_000 }, CALLS / 2);
+        let (taken, _) = World::new().run(40, Prior::Contends, ring, cost);
+        assert_eq!(taken[0], 40, "{taken:?}");
+        // One batch is a trial then, as long as it is.
+        let (taken, _) = World::new().run(400, Prior::Contends, ring, cost);
+        assert!(taken[0] > 370 && taken[1] > 1 && taken[5] > 1, "{taken:?}");
+    }
+
+    #[test]
     fn without_other_cpus_everything_is_plain_and_unmeasured() {
         let alone = Means { others: false, hot: false, pool: false, ..HOT };
-        let choice = Entry::default().choose(|| 0, 300, Prior::Scales, alone);
+        let choice = Entry::default().choose(300, Prior::Scales, alone);
         assert_eq!((choice.way, choice.measure), (Way::Inline, false));
     }
 }

@@ -106,7 +106,7 @@ impl Requester {
         let means = self.means;
         let ticks = self.ticks;
         let entry = self.costs.entry(key);
-        let choice = entry.choose(|| ticks.now(), requests.len(), prior, means);
+        let choice = entry.choose(requests.len(), prior, means);
         (self.pass, self.like) = (choice.pass, like);
         let asks = choice.way == Way::Inline && choice.measure && entry.asks_whether_sleeps(means);
         if choice.way == Way::Ring && !self.ring.prepare(requests) {

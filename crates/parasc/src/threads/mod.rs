@@ -27,6 +27,9 @@ pub(crate) use seat::Seat;
 pub(crate) use seat::{Entry, State};
 pub(crate) use watch::Watch;
 
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+
 use crate::core::{Core, SLEEPING_LANE};
 use crate::error::{Error, Result};
 
@@ -35,28 +38,33 @@ use crate::error::{Error, Result};
 /// does so wanted to save some.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts a thread of the engine. All signals are blocked in it: they are for
-/// the program's own threads, and a handler's `EINTR` for the caller's own call.
+/// Starts a thread of the engine, which runs on `cpus`: its starter may be bound
+/// to one, and is busy there. All signals are blocked in it: they are for the
+/// program's own threads, and a handler's `EINTR` for the caller's own call.
 ///
 /// # Errors
 /// [`Error::Thread`] if the kernel gives none, or has just given none.
 fn start(
     core: &Arc<Core>,
     name: String,
+    cpus: &CpuSet,
     run: impl FnOnce(&Arc<Core>) + Send + 'static,
 ) -> Result<()> {
     let until = *lock(&core.no_thread_until);
     if until.is_some_and(|until| Instant::now() < until) {
         return Err(Error::Thread { source: io::ErrorKind::WouldBlock.into() });
     }
-    let shared = Arc::clone(core);
+    let (shared, its) = (Arc::clone(core), cpus.clone());
     *lock(&core.alive) += 1;
     let body = move || {
         // Also when something in it panics.
         let _counted = Counted(&shared);
+        // Refused: then where it may run.
+        let _ = affinity::request(None, &its);
         run(&shared);
     };
-    let spawned = with_signals_blocked(|| Builder::new().name(name).spawn(body));
+    let spawn = || Builder::new().name(name).spawn(body);
+    let spawned = with_signals_blocked(|| affinity::reaching(cpus, spawn));
     // The handle is let go: a thread may be inside a call that never returns,
     // and whoever ends the engine must not wait for that.
     spawned.map(drop).map_err(|source| {
@@ -147,7 +155,8 @@ mod tests {
         let core = Arc::new(Core::new(&crate::Config::default()).unwrap());
         let begins = || {
             let (tell, told) = mpsc::channel();
-            start(&core, "parasc-test".to_owned(), move |_| tell.send(()).unwrap())?;
+            let cpus = &core.cpus;
+            start(&core, "parasc-test".to_owned(), cpus, move |_| tell.send(()).unwrap())?;
             told.recv().expect("the thread has begun");
             Ok::<_, Error>(())
         };

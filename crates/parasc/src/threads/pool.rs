@@ -192,7 +192,7 @@ fn summon_one(core: &Arc<Core>, more: usize) -> bool {
         }
         Some(Found::Vacant(at)) => {
             let run = move |core: &Arc<Core>| serve(core, at, more);
-            let started = start(core, format!("parasc-pool-{at}"), run);
+            let started = start(core, format!("parasc-pool-{at}"), &core.cpus, run);
             if started.is_err() {
                 lock(&core.pool.members).vacant.push(at);
             }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
 use super::{processor, start};
@@ -159,7 +160,7 @@ impl Seat {
                 seat.called.store(1, Relaxed);
                 let name = format!("parasc-{}", seat.cpu);
                 let run = move |core: &Arc<Core>| serve(core, &core.seats[index]);
-                let started = affinity::reaching(seat.cpu, || start(core, name, run));
+                let started = start(core, name, &CpuSet::from_iter([seat.cpu]), run);
                 if started.is_err() {
                     // The next one who wants it tries again.
                     seat.leave(core, EMPTY);

@@ -77,7 +77,7 @@ impl Watch {
             self.bell.ring();
             return true;
         }
-        *running = start(core, "parasc-watch".to_owned(), serve).is_ok();
+        *running = start(core, "parasc-watch".to_owned(), &core.cpus, serve).is_ok();
         if !*running {
             self.alerted.store(0, SeqCst);
         }
