@@ -1,13 +1,12 @@
 //! What the threads of one engine share.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Topology;
-use kumiki_wait::{Bell, Policy};
+use kumiki_wait::Policy;
 
 use crate::area::Area;
 use crate::backend::{Backend, Device, OwnRing};
@@ -18,6 +17,7 @@ use crate::execute::Rules;
 use crate::finished::Finished;
 use crate::open::Open;
 use crate::request::Request;
+use crate::side::Side;
 use crate::threads::{Callers, Pool, Seat, Watch};
 
 /// Lanes in which any thread may place requests: the first for calls that are
@@ -31,15 +31,6 @@ pub(crate) const SLEEPING_LANE: usize = 1;
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// Cpus whose nearest seats are remembered.
 const NEAR: usize = 1024;
-
-/// What belongs to a lane in this process alone.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub(crate) struct Side {
-    /// Where the lane's requesting thread sleeps.
-    pub(crate) bell: Bell,
-    pub(crate) leased: AtomicBool,
-}
 
 /// One engine.
 #[derive(Debug)]

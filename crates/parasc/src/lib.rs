@@ -25,6 +25,7 @@ mod primitive;
 mod refusal;
 mod request;
 mod requester;
+mod side;
 mod slot;
 mod threads;
 mod ticket;

@@ -17,6 +17,7 @@ use crate::lane::{Control, Lane};
 use crate::open::Open;
 use crate::pending::{Base, End, Task};
 use crate::request::Request;
+use crate::side::Side;
 use crate::slot::Slot;
 use crate::threads::{Entry, Found, Pool, State};
 
@@ -30,6 +31,11 @@ fn bounded(preemptions: usize, scene: impl Fn() + Sync + Send + 'static) {
     let asked = model.preemption_bound.unwrap_or(preemptions);
     model.preemption_bound = Some(asked.min(preemptions));
     model.check(scene);
+}
+
+/// How one waits who sleeps at once.
+fn sleeper() -> Policy {
+    Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() }
 }
 
 /// A lane in ordinary memory, and how often each slot's request was executed.
@@ -143,6 +149,34 @@ fn a_request_is_executed_or_taken_back() {
 }
 
 #[test]
+fn the_awaited_answer_wakes_the_one_who_sleeps() {
+    model(|| {
+        let scene = Arc::new((Side::default(), Memory::new(2)));
+        for (at, slot) in scene.1.slots.iter().enumerate() {
+            slot.publish(&Request::new(0, [at as u64]));
+        }
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || {
+                let (side, memory) = &*scene;
+                (0..2).for_each(|at| {
+                    memory.execute(at);
+                    side.answered(at);
+                });
+            }
+        });
+        let (side, memory) = &*scene;
+        let mut waiter = Waiter::new(&sleeper()).unwrap();
+        for at in [1, 0] {
+            let slot = &memory.slots[at];
+            side.expect(at);
+            assert_eq!(waiter.wait(&side.bell, slot.status(), || slot.result()), at as i64);
+        }
+        server.join().unwrap();
+    });
+}
+
+#[test]
 fn a_seat_that_is_left_loses_no_request() {
     model(|| {
         let scene = Arc::new((State::new(), AtomicU32::new(0)));
@@ -176,12 +210,7 @@ fn an_idle_thread_of_the_pool_is_summoned_or_sees_the_request() {
             let scene = Arc::clone(&scene);
             move || {
                 let (pool, request) = &*scene;
-                let policy = Policy {
-                    threshold: Threshold::Ticks(0),
-                    sleep: Sleep::Futex,
-                    ..Policy::default()
-                };
-                let mut waiter = Waiter::new(&policy).unwrap();
+                let mut waiter = Waiter::new(&sleeper()).unwrap();
                 let has_work = || request.load(Acquire) != 0;
                 // For loom the time to retire has always come.
                 let called = pool.idle(0, &mut waiter, Instant::now(), || false, has_work);

@@ -440,7 +440,7 @@ mod tests {
         let first = world.entry.choose(CALLS, Prior::Sleeps, HOT);
         assert!(matches!(first.way, Way::Many(_)), "{first:?}");
         let cost = |way| match way {
-            Way::Many(16) => (10_000, 9),
+            Way::Many(32) => (10_000, 9),
             Way::Inline => (100_000, 0),
             _ => (30_000, 9),
         };

@@ -33,7 +33,7 @@ pub(crate) enum Way {
 
 /// All ways, in the order in which an [`Entry`] counts them.
 const WAYS: [Way; 6] =
-    [Way::Inline, Way::Shared, Way::Many(8), Way::Many(16), Way::Many(64), Way::Ring];
+    [Way::Inline, Way::Shared, Way::Many(8), Way::Many(32), Way::Many(64), Way::Ring];
 
 /// What is there at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -271,7 +271,9 @@ pub(super) unsafe fn wait(
     at: usize,
     seat: Option<usize>,
 ) -> i64 {
-    let (bell, slot) = (&core.sides[lane].bell, &core.area.lane(lane).slots[at]);
+    let (side, slot) = (&core.sides[lane], &core.area.lane(lane).slots[at]);
+    side.expect(at);
+    let bell = &side.bell;
     let gone = || {
         let served = seat.is_some_and(|at| core.seats[at].is_running()) || core.callers.any();
         slot.is_requested() && (!served || core.area.header().is_terminated())

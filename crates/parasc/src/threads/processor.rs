@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kumiki_wait::{Bell, Waiter};
+use kumiki_wait::Waiter;
 
 use super::{Seat, after};
 use crate::claim::{Claim, Spot};
@@ -11,6 +11,7 @@ use crate::core::{Core, OPEN_LANES, QUICK_LANE};
 use crate::execute::execute;
 use crate::lane::Lane;
 use crate::open::serve::{self as open, Hand};
+use crate::side::Side;
 
 /// Slots that a processing thread claims at once, at most. More would leave the
 /// others (and the helping requesting thread) less to choose from.
@@ -112,21 +113,21 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 /// Executes what waits in a lane, `most` slots at a time.
 pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim) {
     let lane = core.area.lane(index);
-    let bell = &core.sides[index].bell;
+    let side = &core.sides[index];
     // Alone in its batch, or the first: without a look at the control words.
-    try_execute(core, lane, Spot { lane: index, at: 0 }, bell, claim);
+    try_execute(core, lane, Spot { lane: index, at: 0 }, side, claim);
     while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
         let end = chunk.end;
         for at in chunk {
             prefetch(lane, (at + AHEAD).min(end - 1));
-            try_execute(core, lane, Spot { lane: index, at }, bell, claim);
+            try_execute(core, lane, Spot { lane: index, at }, side, claim);
         }
     }
     claim.clear();
 }
 
 #[inline(always)]
-fn try_execute(core: &Core, lane: Lane<'_>, spot: Spot, bell: &Bell, claim: &Claim) {
+fn try_execute(core: &Core, lane: Lane<'_>, spot: Spot, side: &Side, claim: &Claim) {
     let slot = &lane.slots[spot.at];
     if !slot.is_requested() {
         return;
@@ -136,7 +137,7 @@ fn try_execute(core: &Core, lane: Lane<'_>, spot: Spot, bell: &Bell, claim: &Cla
         // SAFETY: a request is published only by who vouches for the call
         // (`Requester::run_raw`).
         unsafe { execute(slot, &core.rules) };
-        bell.ring();
+        side.answered(spot.at);
     }
 }
 
