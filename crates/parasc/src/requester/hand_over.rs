@@ -40,13 +40,17 @@ impl Requester {
         }
         while self.ticks.now().wrapping_sub(start) < self.quiet {}
         if let Some(result) = slot.result() {
-            // Too late, perhaps by much.
-            self.quiet -= self.quiet / 32;
+            // Too late, if by little: one look too early costs more.
+            self.quiet -= self.quiet.min(8);
             return result;
         }
         // SAFETY: published above, the caller vouches for it.
         let result = unsafe { wait(&mut self.waiter, &self.core, self.lane, 0, seat) };
-        let longer = self.quiet + 4;
+        if self.ticks.now().wrapping_sub(start) > LONGEST_QUIET {
+            // Perhaps the two are on one cpu by now.
+            self.settle();
+        }
+        let longer = self.quiet + 32;
         self.quiet = if longer < LONGEST_QUIET { longer } else { 0 };
         result
     }
