@@ -14,8 +14,8 @@ use crate::barrier;
 use crate::machine::Machine;
 use crate::ticks::Ticks;
 
-/// Sleeps that are measured; of these the lower quartile counts, because what
-/// makes a wake slower is other work on the machine.
+/// Sleeps that are measured, at most; of these the lower quartile counts, because
+/// what makes a wake slower is other work on the machine.
 const ROUNDS: usize = 9;
 /// Long enough for the sleeper to fall asleep and its cpu to become idle.
 const SETTLE: Duration = Duration::from_micros(150);
@@ -26,9 +26,10 @@ const FENCES: usize = 3;
 /// Tells the measured thread to end.
 const OVER: u32 = u32::MAX;
 /// What is believed, microseconds. Less than the first no sleep costs; more
-/// than the last says that the machine was busy with something else.
+/// than the last is none.
 const SANE_US: [u64; 2] = [1, 250];
-/// Assumed where no thread can be had, microseconds.
+/// Assumed where nothing can be measured, microseconds: no thread can be had, or
+/// the other cpu is busy, and a sleeper comes when it gets its turn.
 const ASSUMED_US: u64 = 50;
 
 /// Ticks.
@@ -46,7 +47,7 @@ pub(crate) struct Cost {
 /// and the heavy fence that precedes a sleep, which interrupts that cpu.
 ///
 /// Measured at the first call in a process, with a thread that lives for it, in
-/// 2 to 5 ms; kept between 1 and 250 µs. The sleeper runs on another cpu that
+/// 2 to 5 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The sleeper runs on another cpu that
 /// this thread may use, or, if this thread is bound to one, the process's first
 /// thread; so make the first call (or the first adaptive
 /// [`Waiter`](crate::Waiter)) before everything is bound.
@@ -84,8 +85,8 @@ fn judge(sleeps: &mut [u64], fence: u64, microsecond: u64) -> Cost {
     // A tick is never longer than a microsecond, whatever the clocks say.
     let microsecond = microsecond.max(1);
     sleeps.sort_unstable();
-    let quartile = sleeps.get(sleeps.len() / 4).copied();
     let [least, most] = SANE_US.map(|us| us * microsecond);
+    let quartile = sleeps.get(sleeps.len() / 4).copied().filter(|sleep| *sleep <= most);
     let sleep = quartile.unwrap_or(ASSUMED_US * microsecond).saturating_add(fence);
     let sleep = sleep.clamp(least, most);
     Cost { sleep, microsecond }
@@ -109,6 +110,9 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
                     thread::yield_now();
                 }
             }
+            if round.load(Acquire) == OVER {
+                return;
+            }
             at.store(ticks.now(), Relaxed);
             woken.store(expected + 1, Release);
         }
@@ -125,19 +129,17 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
             return;
         }
         let begin = Instant::now();
-        for this in 1..=ROUNDS as u32 {
-            // Out of patience, the rest is run through so that the sleeper ends.
-            let counts = begin.elapsed() < PATIENCE;
-            if counts {
-                thread::sleep(SETTLE);
-            }
+        let mut this = 0;
+        while this < ROUNDS as u32 && begin.elapsed() < PATIENCE {
+            this += 1;
+            thread::sleep(SETTLE);
             let start = ticks.now();
             round.store(this, Release);
             let slept = futex::wake(&round, 1, Scope::Private).is_ok_and(|woken| woken == 1);
-            while woken.load(Acquire) != this {
+            while woken.load(Acquire) != this && begin.elapsed() < PATIENCE {
                 thread::yield_now();
             }
-            if counts && slept {
+            if slept && woken.load(Acquire) == this {
                 taken.push(at.load(Relaxed).wrapping_sub(start));
             }
         }
@@ -147,6 +149,8 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
             fence = fence.min(ticks.now().wrapping_sub(start));
         }
         round.store(OVER, Release);
+        // Asleep if patience was out before.
+        let _ = futex::wake(&round, 1, Scope::Private);
     });
     (taken, if fence == u64::MAX { 0 } else { fence })
 }
@@ -188,7 +192,8 @@ mod tests {
     fn the_lower_quartile_counts_within_limits() {
         let sleep = |mut sleeps: Vec<u64>| judge(&mut sleeps, 0, 1000).sleep;
         assert_eq!(sleep(vec![90_000, 5_000_000, 60_000, 70_000]), 70_000);
-        assert_eq!(sleep(vec![5_000_000]), 250_000);
+        assert_eq!(sleep(vec![250_000]), 250_000);
+        assert_eq!(sleep(vec![5_000_000]), 50_000, "the cpu was busy");
         assert_eq!(sleep(vec![3]), 1_000);
         assert_eq!(sleep(vec![]), 50_000);
         assert_eq!(judge(&mut [60_000], 8_000, 1000).sleep, 68_000, "the fence is part of it");
