@@ -23,7 +23,7 @@ const OUTLIER: f32 = 4.0;
 const TRIAL: u8 = 4;
 /// The time between two trials is so many times what the last has cost more
 /// than the best way would have, at first: a trial may have been disturbed …
-const PATIENCE: f32 = 8.0;
+const PATIENCE: f32 = 16.0;
 /// … doubled with each trial that a way has failed, up to so many times …
 const DOUBLINGS: u32 = 7;
 /// … and so many wakes at least. A trial that has taken so long has shown enough.
@@ -125,6 +125,15 @@ pub(crate) struct Sample {
 }
 
 impl Entry {
+    /// What to believe of batches about as long as those of `other`: the same,
+    /// until there are samples.
+    pub(crate) fn like(other: &Entry) -> Entry {
+        let means = other.means.map(|mean| Mean { samples: mean.samples.min(2), ..mean });
+        let next_trial = other.next_trial.saturating_sub(other.spent);
+        let Entry { distrust, sleeps, .. } = *other;
+        Entry { means, distrust, sleeps, next_trial, ..Entry::default() }
+    }
+
     /// How to run a batch of `calls`.
     #[inline]
     pub(crate) fn choose(&mut self, calls: usize, prior: Prior, means: Means) -> Choice {
@@ -460,6 +469,19 @@ mod tests {
         // One batch is a trial then, as long as it is.
         let (taken, _) = World::new().run(400, Prior::Contends, ring, cost);
         assert!(taken[0] > 370 && taken[1] > 1 && taken[5] > 1, "{taken:?}");
+    }
+
+    #[test]
+    fn what_is_known_of_a_similar_batch_need_not_be_learnt_again() {
+        let mut known = World::new();
+        known.run(1000, Prior::Scales, HOT, shared_costs(60));
+        let mut world = World { entry: Entry::like(&known.entry) };
+        let (taken, _) = world.run(4, Prior::Scales, HOT, shared_costs(60));
+        assert_eq!(taken[1], 4, "{taken:?}");
+        // It may be wrong.
+        world.run(2000, Prior::Scales, HOT, shared_costs(130));
+        let (taken, _) = world.run(1000, Prior::Scales, HOT, shared_costs(130));
+        assert!(taken[0] > 900, "{taken:?}");
     }
 
     #[test]

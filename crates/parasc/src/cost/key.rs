@@ -26,6 +26,8 @@ pub(crate) struct Key {
     one_place: bool,
     /// Binary logarithm of the number of calls.
     size: u8,
+    /// The caller has something to do meanwhile.
+    beside: bool,
 }
 
 impl Key {
@@ -34,14 +36,21 @@ impl Key {
     pub(crate) fn sysnum(self) -> Option<u16> {
         (self.sysnum != MIXED).then_some(self.sysnum)
     }
+
+    /// The same of batches twice as long, and half.
+    pub(super) fn neighbours(self) -> impl Iterator<Item = Key> {
+        let sizes = [self.size.checked_add(1), self.size.checked_sub(1)];
+        sizes.into_iter().flatten().map(move |size| Key { size, ..self })
+    }
 }
 
 /// Stands for batches of several different calls.
 const MIXED: u16 = u16::MAX;
 
-/// The key of a batch, and what to expect of it. `requests` has one at least.
+/// The key of a batch, beside which the caller has something to do or not, and
+/// what to expect of it. `requests` has one at least.
 #[inline]
-pub(crate) fn survey(requests: &[Request]) -> (Key, Prior) {
+pub(crate) fn survey(requests: &[Request], beside: bool) -> (Key, Prior) {
     let first = &requests[0];
     let (mut other_call, mut other_place, mut named) = (0, 0, 0);
     for request in requests {
@@ -59,7 +68,7 @@ pub(crate) fn survey(requests: &[Request]) -> (Key, Prior) {
         true
     };
     let sysnum = if other_call == 0 { first.sysnum } else { MIXED };
-    let key = Key { sysnum, one_place, size: requests.len().ilog2() as u8 };
+    let key = Key { sysnum, one_place, size: requests.len().ilog2() as u8, beside };
     (key, prior(first, other_call != 0, one_place))
 }
 

@@ -75,10 +75,13 @@ impl Costs {
 
     #[cold]
     fn find(&mut self, key: Key) -> usize {
-        let entries = &mut self.entries;
-        *self.index.entry(key).or_insert_with(|| {
-            entries.push(Entry::default());
-            entries.len() - 1
-        })
+        if let Some(at) = self.index.get(&key) {
+            return *at;
+        }
+        let similar = key.neighbours().find_map(|other| self.index.get(&other));
+        self.entries
+            .push(similar.map_or_else(Entry::default, |at| Entry::like(&self.entries[*at])));
+        self.index.insert(key, self.entries.len() - 1);
+        self.entries.len() - 1
     }
 }

@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use kumiki_wait::{Policy, Ticks, Waiter};
 
+use self::run::Meanwhile;
+
 use crate::area::MAX_LANES;
 use crate::backend::OwnRing;
 use crate::core::{Core, OPEN_LANES};
@@ -111,6 +113,49 @@ impl Requester {
     /// [`Error::NotAllowed`] if the engine's allow-list lacks one; then nothing
     /// has been executed. What the kernel answers is in the outputs.
     pub fn run<O: Operation>(&mut self, operations: &mut [O]) -> Result<Vec<O::Output>> {
+        self.run_beside(operations, None)
+    }
+
+    /// As [`run`](Self::run), and calls `meanwhile` as soon as the batch has been
+    /// handed to processing threads, so that they are at it while this thread does
+    /// something else. Where the caller makes the calls itself, `meanwhile` comes
+    /// after them.
+    ///
+    /// ```
+    /// # use kumiki_parasc::{Config, Engine};
+    /// # use kumiki_parasc::op::Read;
+    /// let engine = Engine::new(&Config::default())?;
+    /// let mut requester = engine.requester()?;
+    /// let zero = std::fs::File::open("/dev/zero")?;
+    /// let mut next: Vec<_> = (0..100).map(|_| Read::new(&zero, [1; 4096])).collect();
+    /// let last = [1, 2, 3];
+    /// let (read, sum) = requester.run_while(&mut next, || last.iter().sum::<i32>())?;
+    /// assert!(read.iter().all(|bytes| *bytes == Ok(4096)));
+    /// assert_eq!(sum, 6);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run); `meanwhile` has not been called then.
+    ///
+    /// # Panics
+    /// If `meanwhile` does, once all calls have been made.
+    pub fn run_while<O: Operation, R>(
+        &mut self,
+        operations: &mut [O],
+        meanwhile: impl FnOnce() -> R,
+    ) -> Result<(Vec<O::Output>, R)> {
+        let (mut work, mut done) = (Some(meanwhile), None);
+        let mut once = || done = work.take().map(|work| work());
+        let outputs = self.run_beside(operations, Some(&mut once))?;
+        Ok((outputs, done.expect("called with every batch")))
+    }
+
+    fn run_beside<O: Operation>(
+        &mut self,
+        operations: &mut [O],
+        meanwhile: Meanwhile<'_>,
+    ) -> Result<Vec<O::Output>> {
         let mut requests = std::mem::take(&mut self.requests);
         let mut results = std::mem::take(&mut self.results);
         requests.clear();
@@ -118,7 +163,7 @@ impl Requester {
         results.resize(requests.len(), 0);
         // SAFETY: an operation vouches for its call, its pointers stay valid
         // while it is borrowed here, and the batch is over before that ends.
-        let ran = unsafe { self.run_raw(&requests, &mut results) };
+        let ran = unsafe { self.run_checked(&requests, &mut results, meanwhile) };
         // SAFETY: of an operation of this batch, with the result of its own call.
         let complete = |(operation, result): (&mut O, &i64)| unsafe { operation.complete(*result) };
         let outputs = ran.map(|()| operations.iter_mut().zip(&results).map(complete).collect());
@@ -163,7 +208,7 @@ impl Requester {
             return Ok(());
         }
         // SAFETY: as above, for all of them.
-        unsafe { self.run_checked(requests, results) }
+        unsafe { self.run_checked(requests, results, None) }
     }
 
     /// Whether this thread may and will make the call itself, whatever its

@@ -1,5 +1,7 @@
 //! Running a batch, the ways there are.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
 use std::time::Instant;
 
 use kumiki_wait::Waiter;
@@ -23,8 +25,22 @@ const PRIVATE: (usize, usize) = (3, 4);
 /// but not beside a batch of ten cheap calls.
 const SETTLE: u32 = 8;
 
+/// What the caller does while others make calls, until it has been done.
+pub(super) type Meanwhile<'a> = Option<&'a mut dyn FnMut()>;
+
+/// How a batch went that was offered to others.
+struct Offered {
+    /// Calls that they have made.
+    helped: usize,
+    /// Ticks that the caller's own work took meanwhile.
+    away: u64,
+    /// What came of that.
+    meanwhile: thread::Result<()>,
+}
+
 impl Requester {
-    /// Runs a batch once every request has been found to be allowed.
+    /// Runs a batch once every request has been found to be allowed, and does
+    /// what there is to do meanwhile, if not before then afterwards.
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
@@ -33,6 +49,7 @@ impl Requester {
         &mut self,
         requests: &[Request],
         results: &mut [i64],
+        mut meanwhile: Meanwhile<'_>,
     ) -> Result<()> {
         if requests.len() != results.len() {
             return Err(Error::Lengths { requests: requests.len(), results: results.len() });
@@ -40,19 +57,18 @@ impl Requester {
         for (index, request) in requests.iter().enumerate() {
             self.check(index, request)?;
         }
-        match (requests, &mut *results) {
-            ([], _) => return Ok(()),
-            ([request], [result]) => {
-                // SAFETY: the caller vouches for the call.
-                *result = unsafe { self.one(request) };
-                return Ok(());
+        if let ([request], [result]) = (requests, &mut *results) {
+            // SAFETY: the caller vouches for the call.
+            *result = unsafe { self.one(request) };
+        } else {
+            let most = self.core.area.lane_slots();
+            for (requests, results) in requests.chunks(most).zip(results.chunks_mut(most)) {
+                // SAFETY: as above, for all of them.
+                unsafe { self.run_part(requests, results, &mut meanwhile) };
             }
-            _ => (),
         }
-        let most = self.core.area.lane_slots();
-        for (requests, results) in requests.chunks(most).zip(results.chunks_mut(most)) {
-            // SAFETY: the caller vouches for all requests.
-            unsafe { self.run_part(requests, results) };
+        if let Some(work) = meanwhile {
+            work();
         }
         Ok(())
     }
@@ -76,7 +92,12 @@ impl Requester {
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    unsafe fn run_part(&mut self, requests: &[Request], results: &mut [i64]) {
+    unsafe fn run_part(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+        meanwhile: &mut Meanwhile<'_>,
+    ) {
         if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
             return unsafe { plain(requests, results) };
@@ -91,12 +112,13 @@ impl Requester {
         }
         let (first, len) = (&requests[0], requests.len());
         let like = (first.sysnum, first.place, len);
-        if self.pass > 0 && self.like == like {
+        let beside = meanwhile.is_some();
+        if self.pass > 0 && self.like == like && !beside {
             self.pass -= 1;
             // SAFETY: as above.
             return unsafe { plain(requests, results) };
         }
-        let (key, prior) = survey(requests);
+        let (key, prior) = survey(requests, beside);
         self.means.ring = self.ring.guess(key.sysnum(), requests);
         if self.means.ring.is_some() && self.ring.is_always() && self.ring.prepare(requests) {
             // SAFETY: as above.
@@ -114,22 +136,32 @@ impl Requester {
             return unsafe { plain(requests, results) };
         }
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
-        let mut helped = 0;
+        let mut offered = None;
         let start = if choice.measure { ticks.now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
             Way::Inline => unsafe { plain(requests, results) },
-            // SAFETY: as above.
-            Way::Shared => helped = unsafe { self.shared(requests, results, choice.wake) },
-            // SAFETY: as above.
-            Way::Many(threads) => unsafe { self.many(requests, results, usize::from(threads)) },
+            Way::Shared => {
+                // SAFETY: as above.
+                offered = Some(unsafe { self.shared(requests, results, choice.wake, meanwhile) });
+            }
+            Way::Many(threads) => {
+                let threads = usize::from(threads);
+                // SAFETY: as above.
+                offered = Some(unsafe { self.many(requests, results, threads, meanwhile) });
+            }
             // SAFETY: as above.
             Way::Ring => unsafe { self.ring.run(requests, results) },
+        }
+        let (helped, away) = offered.as_ref().map_or((0, 0), |its| (its.helped, its.away));
+        if let Some(Offered { meanwhile: Err(panic), .. }) = offered {
+            // Only now: the calls write to memory that unwinding frees.
+            resume_unwind(panic);
         }
         if !choice.measure {
             return;
         }
-        let ticks = ticks.now().wrapping_sub(start);
+        let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
         let entry = self.costs.entry(key);
         let sample = Sample { calls: requests.len(), ticks, helped };
         entry.record(choice.way, sample, prior, means);
@@ -141,10 +173,16 @@ impl Requester {
 
     /// Together with the processing threads that spin: they from the first slot
     /// upward, this thread its own part and then from the last slot downward.
-    /// Returns how many calls others have made.
-    unsafe fn shared(&mut self, requests: &[Request], results: &mut [i64], wake: bool) -> usize {
+    unsafe fn shared(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+        wake: bool,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> Offered {
         let count = requests.len();
-        let own = count / 2 * PRIVATE.0 / PRIVATE.1;
+        // While this thread is away the others may come to the end.
+        let own = if meanwhile.is_some() { 0 } else { count / 2 * PRIVATE.0 / PRIVATE.1 };
         let offered = count - own;
         let lane = self.core.area.lane(self.lane);
         let mut at = 0;
@@ -166,14 +204,30 @@ impl Requester {
                 let _ = Seat::wake(&self.core, *seat);
             }
         }
+        let (away, meanwhile) = self.away(meanwhile);
         // SAFETY: the caller vouches for all requests.
         unsafe { plain(&requests[offered..], &mut results[offered..]) };
         // SAFETY: as above.
-        unsafe { self.help(&requests[..offered], &mut results[..offered]) }
+        let helped = unsafe { self.help(&requests[..offered], &mut results[..offered]) };
+        Offered { helped, away, meanwhile }
+    }
+
+    /// Does what there is to do while others make calls; ticks that it took.
+    fn away(&self, meanwhile: &mut Meanwhile<'_>) -> (u64, thread::Result<()>) {
+        let Some(work) = meanwhile.take() else { return (0, Ok(())) };
+        let start = self.ticks.now();
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        (self.ticks.now().wrapping_sub(start), outcome)
     }
 
     /// Together with threads of the pool.
-    unsafe fn many(&mut self, requests: &[Request], results: &mut [i64], threads: usize) {
+    unsafe fn many(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+        threads: usize,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> Offered {
         let lane = self.core.area.lane(self.lane);
         self.core.pool.take_lane(self.lane);
         for (slot, request) in lane.slots.iter().zip(requests) {
@@ -181,9 +235,11 @@ impl Requester {
         }
         lane.publish(self.batch, requests.len());
         Pool::summon(&self.core, threads.min(requests.len()) - 1);
+        let (away, meanwhile) = self.away(meanwhile);
         // SAFETY: the caller vouches for all requests.
-        unsafe { self.help(requests, results) };
+        let helped = unsafe { self.help(requests, results) };
         self.core.pool.leave_lane(self.lane);
+        Offered { helped, away, meanwhile }
     }
 
     /// Left to processing threads altogether, as long as there are any.

@@ -5,6 +5,7 @@ mod batch;
 mod bounds;
 mod children;
 mod end;
+mod meanwhile;
 mod signals;
 mod together;
 

@@ -1,0 +1,79 @@
+//! Work that the caller does beside a batch.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kumiki_parasc::op::Read;
+use kumiki_parasc::{AllowList, Config, Engine, Error};
+
+use super::ends;
+
+/// None, one, few, a lane's worth and more.
+const COUNTS: [usize; 6] = [0, 1, 2, 40, 512, 1300];
+/// Enough for the ways to change.
+const ROUNDS: usize = 300;
+
+/// Reads that have found nothing yet.
+fn reads(zero: &File, count: usize) -> Vec<Read<&File, [u8; 8]>> {
+    (0..count).map(|_| Read::new(zero, [1; 8])).collect()
+}
+
+#[test]
+fn it_is_done_once_and_every_call_too() {
+    ends(|| {
+        let zero = File::open("/dev/zero").unwrap();
+        for help in [true, false] {
+            let engine = Engine::new(&Config { help, ..Config::default() }).unwrap();
+            let mut requester = engine.requester().unwrap();
+            for round in 0..ROUNDS {
+                let count = COUNTS[round % COUNTS.len()];
+                let (mut operations, mut done) = (reads(&zero, count), 0);
+                let (outputs, seen) = requester
+                    .run_while(&mut operations, || {
+                        done += 1;
+                        done
+                    })
+                    .unwrap();
+                assert_eq!((done, seen, outputs.len()), (1, 1, count));
+                assert!(outputs.iter().all(|output| *output == Ok(8)));
+                assert!(operations.iter().all(|operation| operation.filled() == [0; 8]));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_panic_comes_after_the_calls() {
+    ends(|| {
+        let zero = File::open("/dev/zero").unwrap();
+        let engine = Engine::new(&Config::default()).unwrap();
+        let mut requester = engine.requester().unwrap();
+        for round in 0..ROUNDS {
+            let mut operations = reads(&zero, COUNTS[round % COUNTS.len()]);
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                requester.run_while(&mut operations, || std::panic::resume_unwind(Box::new(7)))
+            }));
+            let reason = panicked.map(drop).unwrap_err();
+            assert_eq!(reason.downcast_ref::<i32>(), Some(&7));
+            // None is still being made: what they would write to is used again.
+            operations.into_iter().for_each(|operation| {
+                assert_eq!(operation.into_parts().1, [0; 8]);
+            });
+            // And the requesting thread is as good as before.
+            let outputs = requester.run(&mut reads(&zero, 50)).unwrap();
+            assert!(outputs.iter().all(|output| *output == Ok(8)));
+        }
+    });
+}
+
+#[test]
+fn it_is_not_done_if_the_batch_is_not_allowed() {
+    let allow = Some(AllowList::none().allow("getppid").unwrap());
+    let engine = Engine::new(&Config { allow, ..Config::default() }).unwrap();
+    let mut requester = engine.requester().unwrap();
+    let zero = File::open("/dev/zero").unwrap();
+    let mut done = false;
+    let error = requester.run_while(&mut reads(&zero, 9), || done = true).unwrap_err();
+    assert!(matches!(error, Error::NotAllowed { index: 0, .. }), "{error}");
+    assert!(!done);
+}
