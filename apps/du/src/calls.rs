@@ -57,11 +57,13 @@ pub(crate) struct Meta {
 
 /// Who makes the calls.
 pub(crate) trait Calls {
-    /// statx(2).
+    /// statx(2); `meanwhile` is called once, while others make the calls if there
+    /// are others.
     fn stat<'a>(
         &mut self,
         batch: impl Iterator<Item = Stat<'a>>,
         results: &mut Vec<Result<Meta, Errno>>,
+        meanwhile: impl FnOnce(),
     );
 
     /// openat(2).

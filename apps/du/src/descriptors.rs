@@ -7,10 +7,10 @@
 //! going down from the nearest ancestor that is still open.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, makedev, statx};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::tree::{ROOT, Tree};
@@ -39,7 +39,8 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// As many as the process may have; raises its soft limit if that is low.
+    /// As many as the process may have; raises its soft limit if that is low. Call
+    /// it while the process has one thread.
     pub(crate) fn new() -> Self {
         let limit = getrlimit(Resource::Nofile);
         let hard = limit.maximum.unwrap_or(PLENTY);
@@ -50,6 +51,7 @@ impl Descriptors {
         }
         let budget = soft.min(PLENTY).saturating_sub(OTHERS) as usize;
         let budget = budget.max(FEWEST);
+        make_table(budget);
         Descriptors { budget, kept: VecDeque::new(), open: 0 }
     }
 
@@ -138,6 +140,15 @@ impl Descriptors {
         }
         Ok(())
     }
+}
+
+/// Has the kernel make room for so many descriptors. It doubles its table as they
+/// grow, and with other threads there waits each time until none can be using the
+/// old one: some 25 ms (`expand_fdtable`, fs/file.c).
+fn make_table(descriptors: usize) {
+    let highest = descriptors.saturating_sub(1) as RawFd;
+    // Refused: it will grow when it must.
+    let _ = fcntl_dupfd_cloexec(std::io::stderr(), highest);
 }
 
 /// The descriptor of a directory that is open.

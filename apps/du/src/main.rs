@@ -6,6 +6,7 @@
 //! behind one trait ([`calls`]).
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod args;
 mod calls;
 mod descriptors;
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     let outcome = args::task().and_then(|task| match task.who {
         Who::Plain => run(&task, Plain),
         Who::Parallel => run(&task, Batched::new()?),
-        Who::Either => run(&task, Parallel::default()),
+        Who::Either => run(&task, Parallel::new()),
     });
     match outcome {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),

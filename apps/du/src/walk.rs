@@ -18,6 +18,7 @@ use kumiki_parasc::op::Entries;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
+use crate::accounts::Accounts;
 use crate::calls::{Calls, Meta, Open, Read, Stat};
 use crate::descriptors::{Descriptors, above};
 use crate::exclude::Exclude;
@@ -76,24 +77,39 @@ pub(crate) struct Walk<'a, C> {
     calls: C,
     rules: &'a Rules,
     talk: &'a Talk,
-    links: Links,
+    accounts: Accounts<'a>,
     descriptors: Descriptors,
-    operand: usize,
     buffers: Vec<Box<[u8]>>,
+}
+
+/// Names of a batch and what was found of each.
+#[derive(Default)]
+struct Looked<'a> {
+    names: Vec<(&'a Active, &'a CStr)>,
+    found: Vec<Result<Meta, Errno>>,
+}
+
+impl Looked<'_> {
+    /// Counts and forgets them.
+    fn count(&mut self, tree: &mut Tree, accounts: &mut Accounts<'_>) {
+        for (&(reading, name), found) in self.names.iter().zip(self.found.drain(..)) {
+            let directory = reading.directory;
+            match found {
+                Ok(meta) => accounts.account(tree, directory, name, &meta),
+                Err(error) => {
+                    accounts.talk.cannot("access", &tree.path_of_entry(directory, name), error);
+                }
+            }
+        }
+        self.names.clear();
+    }
 }
 
 impl<'a, C: Calls> Walk<'a, C> {
     pub(crate) fn new(calls: C, rules: &'a Rules, talk: &'a Talk) -> Self {
         let descriptors = Descriptors::new();
-        Walk {
-            calls,
-            rules,
-            talk,
-            links: Links::default(),
-            descriptors,
-            operand: 0,
-            buffers: Vec::new(),
-        }
+        let accounts = Accounts { rules, talk, links: Links::default(), operand: 0 };
+        Walk { calls, rules, talk, accounts, descriptors, buffers: Vec::new() }
     }
 
     /// What `operand` takes; `None` if it does not count: excluded, seen in an
@@ -102,10 +118,11 @@ impl<'a, C: Calls> Walk<'a, C> {
         if self.rules.exclude.matches(operand.to_bytes()) {
             return None;
         }
-        self.operand += 1;
+        self.accounts.operand += 1;
         let follow = self.rules.follow || self.rules.follow_operands;
         let mut results = Vec::new();
-        self.calls.stat([Stat { directory: CWD, name: operand, follow }].into_iter(), &mut results);
+        let stat = Stat { directory: CWD, name: operand, follow };
+        self.calls.stat([stat].into_iter(), &mut results, || ());
         let meta = match results.pop()? {
             Ok(meta) => meta,
             Err(error) => {
@@ -115,15 +132,16 @@ impl<'a, C: Calls> Walk<'a, C> {
         };
         let mut tree = Tree::new(operand);
         if meta.kind.is_dir() {
-            tree.add(None, operand, &Found { follow, ..self.found(&meta, 0) });
+            tree.add(None, operand, &Found { follow, ..self.accounts.found(&meta, 0) });
             self.descend(&mut tree);
             return (!tree.directory(ROOT).dropped).then_some(tree);
         }
-        tree.alone_bytes = self.bytes(&meta);
+        let accounts = &mut self.accounts;
+        tree.alone_bytes = accounts.bytes(&meta);
         let claim =
-            Claim { operand: self.operand, directory: ROOT, position: 0, line: None, bytes: 0 };
-        let seen =
-            self.may_recur(&meta) && self.links.claim(meta.device, meta.inode, claim).is_some();
+            Claim { operand: accounts.operand, directory: ROOT, position: 0, line: None, bytes: 0 };
+        let seen = accounts.may_recur(&meta)
+            && accounts.links.claim(meta.device, meta.inode, claim).is_some();
         (!seen).then_some(tree)
     }
 
@@ -218,7 +236,7 @@ impl<'a, C: Calls> Walk<'a, C> {
         };
         // A postponed one is admitted twice.
         let claim = Claim {
-            operand: self.operand,
+            operand: self.accounts.operand,
             directory: number,
             position: 0,
             line: None,
@@ -226,8 +244,8 @@ impl<'a, C: Calls> Walk<'a, C> {
         };
         if self.rules.once
             && !self.rules.count_links
-            && let Some(held) = self.links.claim(device, inode, claim)
-            && (held.operand, held.directory) != (self.operand, number)
+            && let Some(held) = self.accounts.links.claim(device, inode, claim)
+            && (held.operand, held.directory) != (claim.operand, number)
         {
             return false;
         }
@@ -285,7 +303,7 @@ impl<'a, C: Calls> Walk<'a, C> {
         }
     }
 
-    /// Looks at every name that has been read.
+    /// Looks at every name that has been read, and counts what it is.
     fn examine(&mut self, tree: &mut Tree, active: &[Active]) {
         let rules = self.rules;
         let read = active
@@ -304,76 +322,22 @@ impl<'a, C: Calls> Walk<'a, C> {
             };
             names.filter(move |name| !excluded(name)).map(move |name| (*reading, name))
         });
-        let mut chunk = Vec::with_capacity(STATS);
-        let mut results = Vec::with_capacity(STATS);
+        let Walk { calls, accounts, .. } = self;
+        let (mut looked, mut next) = (Looked::default(), Looked::default());
         loop {
-            chunk.clear();
-            chunk.extend(entries.by_ref().take(STATS));
-            if chunk.is_empty() {
+            next.names.extend(entries.by_ref().take(STATS));
+            let stats = next.names.iter().map(|&(reading, name)| Stat {
+                directory: reading.descriptor.as_fd(),
+                name,
+                follow: rules.follow,
+            });
+            // Other threads are at the next names while this one counts the last.
+            calls.stat(stats, &mut next.found, || looked.count(tree, accounts));
+            if next.names.is_empty() {
                 break;
             }
-            self.calls.stat(
-                chunk.iter().map(|&(reading, name)| Stat {
-                    directory: reading.descriptor.as_fd(),
-                    name,
-                    follow: rules.follow,
-                }),
-                &mut results,
-            );
-            for (&(Active { directory, .. }, name), result) in chunk.iter().zip(results.drain(..)) {
-                let directory = *directory;
-                match result {
-                    Ok(meta) => self.account(tree, directory, name, &meta),
-                    Err(error) => {
-                        self.talk.cannot("access", &tree.path_of_entry(directory, name), error);
-                    }
-                }
-            }
+            std::mem::swap(&mut looked, &mut next);
         }
-    }
-
-    /// Counts one entry.
-    fn account(&mut self, tree: &mut Tree, directory: u32, name: &CStr, meta: &Meta) {
-        let device = tree.directory(ROOT).device;
-        if self.rules.one_file_system && meta.device != device {
-            return;
-        }
-        let bytes = self.bytes(meta);
-        let holder = tree.directory_mut(directory);
-        let position = holder.entries;
-        holder.entries += 1;
-        self.talk.count(bytes);
-        if meta.kind.is_dir() {
-            tree.add(Some(directory), name, &self.found(meta, position));
-            return;
-        }
-        let depth = holder.depth + 1;
-        let listed = self.rules.files_to_depth.is_some_and(|deepest| depth <= deepest);
-        let line = listed.then_some(tree.files.len() as u32);
-        let claim = Claim { operand: self.operand, directory, position, line, bytes };
-        if self.may_recur(meta) && !self.claim(tree, claim, meta) {
-            return;
-        }
-        tree.directory_mut(directory).files_bytes += bytes;
-        if listed {
-            tree.add_file(directory, position, name, bytes);
-        }
-    }
-
-    /// Claims a file that may be found again; `false` if it counts elsewhere.
-    /// What was counted where a later name stands is taken back.
-    fn claim(&mut self, tree: &mut Tree, claim: Claim, meta: &Meta) -> bool {
-        let Some(held) = self.links.claim(meta.device, meta.inode, claim) else { return true };
-        let earlier = held.operand == claim.operand
-            && tree.before((claim.directory, claim.position), (held.directory, held.position));
-        if earlier {
-            tree.directory_mut(held.directory).files_bytes -= held.bytes;
-            if let Some(line) = held.line {
-                tree.files[line as usize].dropped = true;
-            }
-            *held = claim;
-        }
-        earlier
     }
 
     /// Closes directories that have been read and have nothing below; returns
@@ -391,21 +355,6 @@ impl<'a, C: Calls> Walk<'a, C> {
         }
         self.calls.close(&mut finished);
         unread
-    }
-
-    /// Whether a file could be met a second time.
-    fn may_recur(&self, meta: &Meta) -> bool {
-        !self.rules.count_links && (self.rules.once || meta.links > 1)
-    }
-
-    fn bytes(&self, meta: &Meta) -> u64 {
-        if self.rules.apparent { meta.size_bytes } else { meta.blocks.saturating_mul(512) }
-    }
-
-    fn found(&self, meta: &Meta, position: u32) -> Found {
-        let Meta { device, inode, mount, .. } = *meta;
-        let follow = self.rules.follow;
-        Found { position, device, inode, mount, follow, bytes: self.bytes(meta) }
     }
 }
 

@@ -10,6 +10,9 @@ use rustix::io::Errno;
 
 use super::{Calls, Meta, Open, Read, Stat, WANTED, open_flags, stat_flags};
 
+/// Why no batch fails as a whole.
+const ALLOWED: &str = "an engine without an allow-list makes these calls";
+
 /// A requesting thread, with the operations' memory kept from batch to batch.
 pub(crate) struct Batched {
     requester: Requester,
@@ -43,7 +46,7 @@ impl Batched {
 
 /// Makes the calls of `operations`.
 fn run<O: Operation>(requester: &mut Requester, operations: &mut [O]) -> Vec<O::Output> {
-    requester.run(operations).expect("an engine without an allow-list makes these calls")
+    requester.run(operations).expect(ALLOWED)
 }
 
 /// The same memory for elements of the same size, which borrow something else.
@@ -58,13 +61,15 @@ impl Calls for Batched {
         &mut self,
         batch: impl Iterator<Item = Stat<'a>>,
         results: &mut Vec<std::result::Result<Meta, Errno>>,
+        meanwhile: impl FnOnce(),
     ) {
         let mut stats = recycle(std::mem::take(&mut self.stats));
         stats
             .extend(batch.map(|stat| {
                 Statx::new(stat.directory, stat.name, stat_flags(stat.follow), WANTED)
             }));
-        let outputs = run(&mut self.requester, &mut stats);
+        let ran = self.requester.run_while(&mut stats, meanwhile);
+        let (outputs, ()) = ran.expect(ALLOWED);
         results.extend(outputs.iter().zip(&stats).map(|(output, stat)| {
             let found = output.and_then(|()| stat.attributes().ok_or(Errno::NODATA))?;
             Ok(Meta {

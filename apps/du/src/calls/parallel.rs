@@ -1,64 +1,47 @@
 //! The calling thread alone at first, others as soon as that is worth it.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
 
 use rustix::io::Errno;
 
 use super::batched::Batched;
 use super::{Calls, Meta, Open, Plain, Read, Stat};
 
-/// Calls in a batch from which on a walk may be a long one. A short one is over
-/// before an engine is there.
-const LONG: usize = 64;
+/// Calls after which a walk is taken for a long one: they have taken about as
+/// long as an engine takes to measure what it must know of the machine. A short
+/// walk is over before.
+const LONG: usize = 4096;
 
-/// Calls in parallel. The engine is made by another thread, so that the walk
-/// need not wait until it has measured what it must know of the machine.
-#[derive(Default)]
-pub(crate) struct Parallel(State);
-
-#[derive(Default)]
-enum State {
-    #[default]
-    Alone,
-    /// Something is being made ready.
-    Starting(Receiver<Batched>),
+/// Calls in parallel, from some number of them on.
+pub(crate) enum Parallel {
+    /// So many calls have been made.
+    Alone(usize),
     Ready(Box<Batched>),
     /// There will be no help: the lines are the same, only later.
     Refused,
 }
 
 impl Parallel {
+    /// Alone. Call it while the process has one thread: what makes a wake cheap
+    /// later takes no time then, and some milliseconds with others there.
+    pub(crate) fn new() -> Self {
+        kumiki_wait::barrier::is_asymmetric();
+        Parallel::Alone(0)
+    }
+
     /// Who makes the calls of a batch of so many, if not this thread.
     fn helped(&mut self, calls: usize) -> Option<&mut Batched> {
-        match &self.0 {
-            State::Alone if calls >= LONG => self.0 = start(),
-            State::Starting(engine) => match engine.try_recv() {
-                Ok(batched) => self.0 = State::Ready(Box::new(batched)),
-                Err(TryRecvError::Empty) => {}
-                Err(TryRecvError::Disconnected) => self.0 = State::Refused,
-            },
-            State::Alone | State::Ready(_) | State::Refused => {}
+        if let Parallel::Alone(made) = self {
+            *made += calls;
+            if *made >= LONG {
+                let ready = |batched| Parallel::Ready(Box::new(batched));
+                *self = Batched::new().map_or(Parallel::Refused, ready);
+            }
         }
-        match &mut self.0 {
-            State::Ready(batched) => Some(batched),
-            _ => None,
+        match self {
+            Parallel::Ready(batched) => Some(batched),
+            Parallel::Alone(_) | Parallel::Refused => None,
         }
-    }
-}
-
-fn start() -> State {
-    let (sender, engine) = channel();
-    let make = move || {
-        if let Ok(batched) = Batched::new() {
-            // Nobody waits any more if the walk is over.
-            let _ = sender.send(batched);
-        }
-    };
-    match thread::Builder::new().spawn(make) {
-        Ok(_) => State::Starting(engine),
-        Err(_) => State::Refused,
     }
 }
 
@@ -73,10 +56,11 @@ impl Calls for Parallel {
         &mut self,
         batch: impl Iterator<Item = Stat<'a>>,
         results: &mut Vec<Result<Meta, Errno>>,
+        meanwhile: impl FnOnce(),
     ) {
         match self.helped(most(&batch)) {
-            Some(batched) => batched.stat(batch, results),
-            None => Plain.stat(batch, results),
+            Some(batched) => batched.stat(batch, results, meanwhile),
+            None => Plain.stat(batch, results, meanwhile),
         }
     }
 

@@ -16,7 +16,9 @@ impl Calls for Plain {
         &mut self,
         batch: impl Iterator<Item = Stat<'a>>,
         results: &mut Vec<Result<Meta, Errno>>,
+        meanwhile: impl FnOnce(),
     ) {
+        meanwhile();
         results.extend(batch.map(|stat| {
             let flags = stat_flags(stat.follow);
             rustix::fs::statx(stat.directory, stat.name, flags, WANTED).map(|found| Meta {
