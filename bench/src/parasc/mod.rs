@@ -15,6 +15,7 @@ use self::request::{Batch, Kind};
 use self::scratch::Scratch;
 use self::work::Work;
 
+mod bare;
 mod du;
 mod kumiki;
 mod plain;
@@ -84,6 +85,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
     match subject {
         "kumiki" => instances(|batch| kumiki::Kumiki::new(batch.kind), pair, scratch),
         "loop" | plan::LOOP_OF_ONE => instances(|_| Ok(plain::Loop), pair, scratch),
+        plan::BARE => instances(|_| Ok(bare::Bare::new(pair)), pair, scratch),
         "tokio" => instances(|_| tokio::Tokio::new(pair), pair, scratch),
         "rayon" => instances(|_| rayon::Rayon::new(), pair, scratch),
         #[cfg(feature = "peers")]

@@ -14,11 +14,16 @@ const LOOP: &str = "loop";
 /// (fdget, fs/file.c): a call is some 20 ns shorter there.
 pub(super) const LOOP_OF_ONE: &str = "loop/one_thread";
 
+/// No way that anybody could use, but what there is to be had here: two cpus, or
+/// a disk asked by many at once.
+pub(super) const BARE: &str = "bare_threads";
+
 /// Subjects that need nothing of the machine.
 const ANYWHERE: &[&str] = &[
     "kumiki",
     LOOP,
     LOOP_OF_ONE,
+    BARE,
     "tokio",
     "rayon",
     #[cfg(feature = "peers")]

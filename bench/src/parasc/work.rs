@@ -180,7 +180,6 @@ impl Work {
     }
 
     /// How many there are.
-    #[cfg(feature = "peers")]
     pub(crate) fn len(&self) -> usize {
         self.calls.len()
     }

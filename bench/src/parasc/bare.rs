@@ -1,0 +1,183 @@
+//! The limit: threads that stand ready and do nothing but the calls. No
+//! requests in shared memory, nothing learnt, nothing that anybody could use.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread::JoinHandle;
+
+use anyhow::Result;
+use kumiki_parasc::Request;
+
+use super::Execute;
+use super::share::Share;
+use super::work::Work;
+use crate::pair::Pair;
+
+/// Threads for calls that sleep: with more fsyncs at once than this the disks
+/// seen so far took as long.
+const SLEEPERS: usize = 32;
+
+/// Two threads that spin and take a half each; for calls that sleep, threads
+/// that take one after the other.
+pub(crate) struct Bare {
+    pair: Pair,
+    team: Team,
+}
+
+enum Team {
+    Missing,
+    Half(Half),
+    Many(Many),
+}
+
+impl Bare {
+    /// Without threads, until it is known for what.
+    pub(crate) fn new(pair: Pair) -> Self {
+        Bare { pair, team: Team::Missing }
+    }
+}
+
+impl Execute for Bare {
+    unsafe fn execute(&mut self, requests: &[Request], results: &mut [i64]) {
+        match &self.team {
+            Team::Missing => unreachable!("it was told what to expect"),
+            Team::Half(half) => half.execute(Share::cut(requests, results, 2)),
+            Team::Many(many) => many.execute(Share::cut(requests, results, requests.len())),
+        }
+    }
+
+    fn expect(&mut self, work: &Work) -> Result<()> {
+        self.team = match work.kind().sleeps() {
+            true => Team::Many(Many::new(self.pair, work.len().min(SLEEPERS))?),
+            false => Team::Half(Half::new(self.pair)?),
+        };
+        Ok(())
+    }
+}
+
+const IDLE: usize = 0;
+const ASKED: usize = 1;
+const OVER: usize = 2;
+
+/// A helper on the other cpu, which spins.
+struct Half {
+    line: Arc<Line>,
+    helper: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Line {
+    state: AtomicUsize,
+    /// Never contended: `state` says whose it is.
+    share: Mutex<Option<Share>>,
+}
+
+impl Half {
+    fn new(pair: Pair) -> Result<Self> {
+        let line = Arc::new(Line::default());
+        let its = Arc::clone(&line);
+        let help = move || {
+            loop {
+                match its.state.load(Acquire) {
+                    IDLE => continue,
+                    OVER => return,
+                    _ => (),
+                }
+                let share = its.share.lock().expect("calls do not panic").take();
+                // SAFETY: whoever asked waits for IDLE.
+                unsafe { share.expect("put there before").execute() };
+                its.state.store(IDLE, Release);
+            }
+        };
+        let helper = pair.on_helper(|| std::thread::Builder::new().spawn(help))??;
+        Ok(Half { line, helper: Some(helper) })
+    }
+
+    fn execute(&self, mut shares: impl Iterator<Item = Share>) {
+        let own = shares.next();
+        if let Some(other) = shares.next() {
+            *self.line.share.lock().expect("calls do not panic") = Some(other);
+            self.line.state.store(ASKED, Release);
+        }
+        if let Some(own) = own {
+            // SAFETY: `Bare::execute` has the caller's promise, and waits.
+            unsafe { own.execute() };
+        }
+        while self.line.state.load(Acquire) == ASKED {}
+    }
+}
+
+impl Drop for Half {
+    fn drop(&mut self) {
+        self.line.state.store(OVER, Release);
+        self.helper.take().map(JoinHandle::join);
+    }
+}
+
+/// Threads that wait for a batch all together.
+struct Many {
+    common: Arc<Common>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Common {
+    begin: Barrier,
+    end: Barrier,
+    /// Of the batch, the last one first; `None`: there are no more batches.
+    shares: Mutex<Option<Vec<Share>>>,
+}
+
+impl Many {
+    fn new(pair: Pair, threads: usize) -> Result<Self> {
+        let common = Arc::new(Common {
+            begin: Barrier::new(threads + 1),
+            end: Barrier::new(threads + 1),
+            shares: Mutex::default(),
+        });
+        let serve = |common: Arc<Common>| {
+            move || {
+                pair.bind_both().expect("the cpus were free to use a moment ago");
+                while common.serve() {}
+            }
+        };
+        let start = |_| std::thread::Builder::new().spawn(serve(Arc::clone(&common)));
+        let threads = (0..threads).map(start).collect::<Result<_, _>>()?;
+        Ok(Many { common, threads })
+    }
+
+    fn execute(&self, shares: impl Iterator<Item = Share>) {
+        self.common.run(Some(shares.collect()));
+    }
+}
+
+impl Common {
+    fn run(&self, shares: Option<Vec<Share>>) {
+        *self.shares.lock().expect("calls do not panic") = shares;
+        self.begin.wait();
+        self.end.wait();
+    }
+
+    /// One batch. `false` if there are no more.
+    fn serve(&self) -> bool {
+        self.begin.wait();
+        let next = || self.shares.lock().expect("calls do not panic").as_mut().map(Vec::pop);
+        let goes_on = loop {
+            match next() {
+                // SAFETY: `Bare::execute` has the caller's promise, and waits.
+                Some(Some(share)) => unsafe { share.execute() },
+                other => break other.is_some(),
+            }
+        };
+        self.end.wait();
+        goes_on
+    }
+}
+
+impl Drop for Many {
+    fn drop(&mut self) {
+        self.common.run(None);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
