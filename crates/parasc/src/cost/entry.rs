@@ -122,6 +122,8 @@ pub(crate) struct Sample {
     pub(crate) ticks: u64,
     /// Calls that other threads have made.
     pub(crate) helped: usize,
+    /// It began with a wake.
+    pub(crate) woke: bool,
 }
 
 impl Entry {
@@ -230,8 +232,9 @@ impl Entry {
             // A process that has had one thread only pays for the second with
             // every use of a descriptor (fdget, fs/file.c): none is started on
             // the mere chance.
-            let unlikely = way == Way::Shared && prior == Prior::Contends && !means.hot;
-            way != best && is_open(way, sleeps, means) && !unlikely && !early
+            let contends = prior == Prior::Contends;
+            let dear = way == Way::Shared && contends && means.alone && !means.hot;
+            way != best && is_open(way, sleeps, means) && !dear && !early
         });
         let Some(at) = at else {
             self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64;
@@ -253,7 +256,9 @@ impl Entry {
         let ticks = sample.ticks as f32;
         let alone = way == Way::Shared && sample.helped == 0;
         self.spent += sample.ticks;
-        if alone {
+        if alone && sample.woke {
+            // What a wake takes is known, and who was called is on the way.
+        } else if alone {
             self.lost += (ticks - self.means[0].ticks * calls).max(calls);
         } else {
             let guess = self.estimate(at, prior, means);
@@ -319,7 +324,7 @@ mod tests {
 
     const CALLS: usize = 10;
     const HOT: Means =
-        Means { others: true, hot: true, pool: true, ring: None, wake: 5e4, long: 5e4 };
+        Means { others: true, hot: true, pool: true, wake: 5e4, long: 5e4, ..Means::NONE };
 
     /// An entry whose batches take what a test says.
     struct World {
@@ -355,7 +360,8 @@ mod tests {
                 let (each, helped) = cost(choice.way);
                 let ticks = each * CALLS as u64;
                 if choice.measure {
-                    let sample = Sample { calls: CALLS, ticks, helped };
+                    let woke = choice.wake;
+                    let sample = Sample { calls: CALLS, ticks, helped, woke };
                     self.entry.record(choice.way, sample, prior, means);
                 }
             }
@@ -407,6 +413,13 @@ mod tests {
         assert!((4..200).contains(&taken[1]), "{taken:?}");
         let (taken, _) = World::new().run(50_000, Prior::Contends, HOT, shared_costs(60));
         assert!(taken[1] > 40_000, "{taken:?}");
+        // No thread is started for it in a process that has none.
+        let cold = Means { hot: false, alone: true, ..HOT };
+        let (taken, _) = World::new().run(50_000, Prior::Contends, cold, shared_costs(60));
+        assert_eq!(taken[0], 50_000, "{taken:?}");
+        let cold = Means { alone: false, ..cold };
+        let (_, wakes) = World::new().run(50_000, Prior::Contends, cold, shared_costs(60));
+        assert!(wakes > 0);
     }
 
     #[test]
@@ -458,6 +471,24 @@ mod tests {
         assert!(taken[3] >= 10, "{taken:?}");
         let (taken, _) = world.run(4096, Prior::Sleeps, HOT, cost);
         assert!(taken[3] > 3_700, "{taken:?}");
+    }
+
+    #[test]
+    fn a_trial_waits_until_who_was_woken_has_come() {
+        let cold = Means { hot: false, ..HOT };
+        let mut world = World::new();
+        world.run(SETTLED - 1, Prior::Contends, cold, shared_costs(60));
+        let mut shared = 0;
+        let cost = |way| match way {
+            Way::Shared => {
+                shared += 1;
+                // A wake takes 5,000 ticks of each call, and somebody comes later.
+                (if shared == 1 { 5_000 } else { 105 }, if shared < 20 { 0 } else { 5 })
+            }
+            _ => (100, 0),
+        };
+        world.run(2_000, Prior::Contends, cold, cost);
+        assert!(world.entry.means[1].samples >= u32::from(TRIAL), "{:?}", world.entry);
     }
 
     #[test]

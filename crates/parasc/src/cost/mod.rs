@@ -36,12 +36,14 @@ const WAYS: [Way; 6] =
     [Way::Inline, Way::Shared, Way::Many(8), Way::Many(32), Way::Many(64), Way::Ring];
 
 /// What is there at the moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Means {
     /// There are other cpus for processing threads.
     pub(crate) others: bool,
     /// A processing thread spins already.
     pub(crate) hot: bool,
+    /// The process had one thread only when this one began to make requests.
+    pub(crate) alone: bool,
     /// The pool may have threads.
     pub(crate) pool: bool,
     /// io_uring can make these calls, and each is guessed to take so many times
@@ -51,6 +53,19 @@ pub(crate) struct Means {
     pub(crate) wake: f32,
     /// Calls of this duration may be worth a thread that sleeps, ticks.
     pub(crate) long: f32,
+}
+
+impl Means {
+    /// Nobody and nothing.
+    pub(crate) const NONE: Means = Means {
+        others: false,
+        hot: false,
+        alone: false,
+        pool: false,
+        ring: None,
+        wake: 0.0,
+        long: 0.0,
+    };
 }
 
 /// What a requesting thread has learnt.

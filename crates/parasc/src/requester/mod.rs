@@ -75,7 +75,8 @@ impl Requester {
             // What the caller pays of it; the rest passes while he goes on.
             wake: sleep / 2.0,
             long: sleep,
-            ..Means::default()
+            alone: is_alone(),
+            ..Means::NONE
         };
         // Goes on from the last batch of the lane's former owner, which stale
         // control words may still name.
@@ -246,6 +247,15 @@ impl Requester {
         }
         self.means.others = !self.near.is_empty();
     }
+}
+
+/// Whether the process has one thread only; so it is taken where that is not
+/// known.
+fn is_alone() -> bool {
+    /// Of a directory without others in it.
+    const LINKS: u64 = 2;
+    // A link for each thread (proc_task_getattr, fs/proc/base.c).
+    rustix::fs::stat("/proc/self/task").map_or(true, |tasks| tasks.st_nlink <= LINKS + 1)
 }
 
 #[cold]

@@ -163,7 +163,7 @@ impl Requester {
         }
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
         let entry = self.costs.entry(key);
-        let sample = Sample { calls: requests.len(), ticks, helped };
+        let sample = Sample { calls: requests.len(), ticks, helped, woke: choice.wake };
         entry.record(choice.way, sample, prior, means);
         if let Some((before, wall)) = asked {
             let elapsed = wall.elapsed().as_nanos() as f32;
