@@ -129,12 +129,23 @@ impl Slot {
         self.status.store(if error { ERROR } else { SUCCESS }, Release);
     }
 
-    /// The result, once there is one.
+    /// The result, once there is one; an error where a foreign hand has left a
+    /// status that is none.
     #[inline(always)]
     pub(crate) fn result(&self) -> Option<i64> {
         // Acquire: partner is `finish`.
-        let done = self.status.load(Acquire) >= SUCCESS;
-        done.then(|| self.ret_val.load(Relaxed))
+        match self.status.load(Acquire) {
+            SUCCESS | ERROR => Some(self.ret_val.load(Relaxed)),
+            FREE..=PROCESSING => None,
+            _ => Some(-i64::from(libc::EINVAL)),
+        }
+    }
+
+    /// Whether a foreign hand has freed the slot of a leased lane between
+    /// [`publish`](Self::publish) and its result, when it never is.
+    #[inline(always)]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.status.load(Relaxed) < REQUEST
     }
 
     /// Gives a slot whose result has been read back to everybody.

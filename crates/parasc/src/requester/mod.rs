@@ -1,6 +1,7 @@
 //! A requesting thread.
 
 mod hand_over;
+mod meanwhile;
 mod run;
 
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use kumiki_wait::{Policy, Ticks, Waiter};
 
-use self::run::Meanwhile;
+use self::meanwhile::Meanwhile;
 
 use crate::area::MAX_LANES;
 use crate::backend::OwnRing;
@@ -114,7 +115,7 @@ impl Requester {
     /// [`Error::NotAllowed`] if the engine's allow-list lacks one; then nothing
     /// has been executed. What the kernel answers is in the outputs.
     pub fn run<O: Operation>(&mut self, operations: &mut [O]) -> Result<Vec<O::Output>> {
-        self.run_beside(operations, None)
+        self.run_beside(operations, Meanwhile::default())
     }
 
     /// As [`run`](Self::run), and calls `meanwhile` as soon as the batch has been
@@ -148,7 +149,7 @@ impl Requester {
     ) -> Result<(Vec<O::Output>, R)> {
         let (mut work, mut done) = (Some(meanwhile), None);
         let mut once = || done = work.take().map(|work| work());
-        let outputs = self.run_beside(operations, Some(&mut once))?;
+        let outputs = self.run_beside(operations, Meanwhile::new(&mut once))?;
         Ok((outputs, done.expect("called with every batch")))
     }
 
@@ -209,7 +210,7 @@ impl Requester {
             return Ok(());
         }
         // SAFETY: as above, for all of them.
-        unsafe { self.run_checked(requests, results, None) }
+        unsafe { self.run_checked(requests, results, Meanwhile::default()) }
     }
 
     /// Whether this thread may and will make the call itself, whatever its

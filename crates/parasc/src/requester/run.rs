@@ -1,12 +1,11 @@
 //! Running a batch, the ways there are.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
 use std::time::Instant;
 
 use kumiki_wait::Waiter;
 
 use super::Requester;
+use super::meanwhile::Meanwhile;
 use crate::backend::LOOK;
 use crate::core::{Core, STEP};
 use crate::cost::{Sample, Way, survey};
@@ -24,19 +23,6 @@ const PRIVATE: (usize, usize) = (3, 4);
 /// Batches between two looks at where this thread runs: the way there is short,
 /// but not beside a batch of ten cheap calls.
 const SETTLE: u32 = 8;
-
-/// What the caller does while others make calls, until it has been done.
-pub(super) type Meanwhile<'a> = Option<&'a mut dyn FnMut()>;
-
-/// How a batch went that was offered to others.
-struct Offered {
-    /// Calls that they have made.
-    helped: usize,
-    /// Ticks that the caller's own work took meanwhile.
-    away: u64,
-    /// What came of that.
-    meanwhile: thread::Result<()>,
-}
 
 impl Requester {
     /// Runs a batch once every request has been found to be allowed, and does
@@ -67,9 +53,7 @@ impl Requester {
                 unsafe { self.run_part(requests, results, &mut meanwhile) };
             }
         }
-        if let Some(work) = meanwhile {
-            work();
-        }
+        meanwhile.end();
         Ok(())
     }
 
@@ -112,7 +96,7 @@ impl Requester {
         }
         let (first, len) = (&requests[0], requests.len());
         let like = (first.sysnum, first.place, len);
-        let beside = meanwhile.is_some();
+        let beside = meanwhile.is_left();
         if self.pass > 0 && self.like == like && !beside {
             self.pass -= 1;
             // SAFETY: as above.
@@ -136,31 +120,27 @@ impl Requester {
             return unsafe { plain(requests, results) };
         }
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
-        let mut offered = None;
+        let mut helped = 0;
         let start = if choice.measure { ticks.now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
             Way::Inline => unsafe { plain(requests, results) },
             Way::Shared => {
                 // SAFETY: as above.
-                offered = Some(unsafe { self.shared(requests, results, choice.wake, meanwhile) });
+                helped = unsafe { self.shared(requests, results, choice.wake, meanwhile) };
             }
             Way::Many(threads) => {
                 let threads = usize::from(threads);
                 // SAFETY: as above.
-                offered = Some(unsafe { self.many(requests, results, threads, meanwhile) });
+                unsafe { self.many(requests, results, threads, meanwhile) };
             }
             // SAFETY: as above.
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
-        let (helped, away) = offered.as_ref().map_or((0, 0), |its| (its.helped, its.away));
-        if let Some(Offered { meanwhile: Err(panic), .. }) = offered {
-            // Only now: the calls write to memory that unwinding frees.
-            resume_unwind(panic);
-        }
         if !choice.measure {
             return;
         }
+        let away = meanwhile.take_away();
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
         let entry = self.costs.entry(key);
         let sample = Sample { calls: requests.len(), ticks, helped, woke: choice.wake };
@@ -173,16 +153,17 @@ impl Requester {
 
     /// Together with the processing threads that spin: they from the first slot
     /// upward, this thread its own part and then from the last slot downward.
+    /// Returns how many calls others have made.
     unsafe fn shared(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
         wake: bool,
         meanwhile: &mut Meanwhile<'_>,
-    ) -> Offered {
+    ) -> usize {
         let count = requests.len();
         // While this thread is away the others may come to the end.
-        let own = if meanwhile.is_some() { 0 } else { count / 2 * PRIVATE.0 / PRIVATE.1 };
+        let own = if meanwhile.is_left() { 0 } else { count / 2 * PRIVATE.0 / PRIVATE.1 };
         let offered = count - own;
         let lane = self.core.area.lane(self.lane);
         let mut at = 0;
@@ -204,20 +185,11 @@ impl Requester {
                 let _ = Seat::wake(&self.core, *seat);
             }
         }
-        let (away, meanwhile) = self.away(meanwhile);
+        meanwhile.run(self.ticks);
         // SAFETY: the caller vouches for all requests.
         unsafe { plain(&requests[offered..], &mut results[offered..]) };
         // SAFETY: as above.
-        let helped = unsafe { self.help(&requests[..offered], &mut results[..offered]) };
-        Offered { helped, away, meanwhile }
-    }
-
-    /// Does what there is to do while others make calls; ticks that it took.
-    fn away(&self, meanwhile: &mut Meanwhile<'_>) -> (u64, thread::Result<()>) {
-        let Some(work) = meanwhile.take() else { return (0, Ok(())) };
-        let start = self.ticks.now();
-        let outcome = catch_unwind(AssertUnwindSafe(work));
-        (self.ticks.now().wrapping_sub(start), outcome)
+        unsafe { self.help(&requests[..offered], &mut results[..offered]) }
     }
 
     /// Together with threads of the pool.
@@ -227,7 +199,7 @@ impl Requester {
         results: &mut [i64],
         threads: usize,
         meanwhile: &mut Meanwhile<'_>,
-    ) -> Offered {
+    ) {
         let lane = self.core.area.lane(self.lane);
         self.core.pool.take_lane(self.lane);
         for (slot, request) in lane.slots.iter().zip(requests) {
@@ -235,11 +207,10 @@ impl Requester {
         }
         lane.publish(self.batch, requests.len());
         Pool::summon(&self.core, threads.min(requests.len()) - 1);
-        let (away, meanwhile) = self.away(meanwhile);
+        meanwhile.run(self.ticks);
         // SAFETY: the caller vouches for all requests.
-        let helped = unsafe { self.help(requests, results) };
+        unsafe { self.help(requests, results) };
         self.core.pool.leave_lane(self.lane);
-        Offered { helped, away, meanwhile }
     }
 
     /// Left to processing threads altogether, as long as there are any.
@@ -334,7 +305,8 @@ pub(super) unsafe fn wait(
         let served = seat.is_some_and(|at| core.seats[at].is_running()) || core.callers.any();
         slot.is_requested() && (!served || core.area.header().is_terminated())
     };
-    let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
+    let overdue_now = || slot.is_lost() || gone();
+    let answered = || slot.result().map(Some).or_else(|| overdue_now().then_some(None));
     loop {
         let answer = if core.kernel.is_some() || core.callers.any() {
             let step = if core.kernel.is_some() { LOOK } else { STEP };
@@ -354,7 +326,7 @@ pub(super) unsafe fn wait(
 }
 
 /// Sees to a request without a result: nobody is there to make the call, or its
-/// thread sleeps in it, or has died.
+/// thread sleeps in it, or has died, or a foreign hand has freed the slot.
 ///
 /// # Safety
 /// As for [`wait`].
@@ -364,6 +336,8 @@ unsafe fn overdue(core: &Core, lane: usize, at: usize) {
     if slot.take() {
         // SAFETY: the caller vouches for the request.
         slot.finish(unsafe { call(&slot.taken()) });
+    } else if slot.is_lost() {
+        slot.finish(-i64::from(libc::EINVAL));
     } else if let Some(result) = core.lost_in_lane(lane, at) {
         slot.finish(result);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
+use crate::slot;
 use crate::threads::Seat;
 
 /// Nothing for so long is a hang.
@@ -45,6 +46,22 @@ fn a_seat_that_no_thread_can_take_leaves_the_calls_to_the_caller() {
             assert_eq!(parents(&mut requester, count), vec![parent; count]);
         }
         assert!(!requester.core.seats[0].is_running());
+    });
+}
+
+#[test]
+fn a_status_that_a_foreign_hand_has_left_is_answered_with_an_error() {
+    ends(|| {
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
+        let request = Request::new(libc::SYS_getppid, []);
+        for status in [slot::FREE, slot::REQUESTING, slot::ERROR + 1, u32::MAX] {
+            core.area.lane(requester.lane).slots[3].fill(status, &request);
+            // SAFETY: getppid takes nothing and changes nothing.
+            let result =
+                unsafe { run::wait(&mut requester.waiter, &core, requester.lane, 3, None) };
+            assert_eq!(result, -i64::from(libc::EINVAL), "{status}");
+        }
     });
 }
 

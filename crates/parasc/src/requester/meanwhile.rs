@@ -1,0 +1,53 @@
+//! What a requesting thread does while others make its calls.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use kumiki_wait::Ticks;
+
+/// Work beside a batch, done once: in the midst of it if others are at the calls,
+/// or else after them.
+///
+/// A panic waits for the end of the batch: until then the kernel may write to
+/// memory that unwinding frees.
+#[derive(Default)]
+pub(super) struct Meanwhile<'a> {
+    work: Option<&'a mut dyn FnMut()>,
+    panic: Option<Box<dyn Any + Send>>,
+    /// Ticks that it took, until somebody has asked.
+    away: u64,
+}
+
+impl<'a> Meanwhile<'a> {
+    pub(super) fn new(work: &'a mut dyn FnMut()) -> Self {
+        Meanwhile { work: Some(work), ..Meanwhile::default() }
+    }
+
+    /// Whether it has still to be done.
+    pub(super) fn is_left(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// Does it, if it has not been done.
+    pub(super) fn run(&mut self, ticks: Ticks) {
+        let Some(work) = self.work.take() else { return };
+        let start = ticks.now();
+        self.panic = catch_unwind(AssertUnwindSafe(work)).err();
+        self.away = ticks.now().wrapping_sub(start);
+    }
+
+    /// Ticks that it has taken since this was asked last.
+    pub(super) fn take_away(&mut self) -> u64 {
+        std::mem::take(&mut self.away)
+    }
+
+    /// The batch is over: what is left is done, and a panic goes on.
+    pub(super) fn end(mut self) {
+        if let Some(work) = self.work.take() {
+            work();
+        }
+        if let Some(panic) = self.panic {
+            resume_unwind(panic);
+        }
+    }
+}
