@@ -10,7 +10,7 @@ use super::{Calls, Meta, Open, Plain, Read, Stat};
 /// Calls after which a walk is taken for a long one: they have taken about as
 /// long as an engine takes to measure what it must know of the machine. A short
 /// walk is over before.
-const LONG: usize = 4096;
+const LONG: usize = 2048;
 
 /// Calls in parallel, from some number of them on.
 pub(crate) enum Parallel {

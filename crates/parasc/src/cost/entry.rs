@@ -35,6 +35,8 @@ const MARGIN: f32 = 0.97;
 /// Batches after which not each plain one is looked at any more, and ways that
 /// are guessed to be worse get a trial, too.
 const SETTLED: u32 = 64;
+/// So many times as dear as the best way the worst of them is taken for.
+const MOST_DEAR: f32 = 4.0;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
 /// How much dearer a wake gets if nobody comes, at most.
@@ -150,13 +152,14 @@ impl Entry {
             return Choice::of(Way::Inline);
         }
         let (best, estimate) = self.best(prior, sleeps, means);
-        if let Some(way) = self.on_trial(best, prior, sleeps, means) {
+        if let Some(way) = self.on_trial((best, estimate), prior, sleeps, means) {
             return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way) };
         }
         match best {
             Way::Inline => {
                 let pass = if self.batches < SETTLED { 0 } else { SAMPLE };
                 self.spent += (plain.ticks * calls as f32) as u64 * u64::from(pass);
+                self.batches = self.batches.wrapping_add(pass);
                 Choice { pass, ..Choice::of(Way::Inline) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {
@@ -207,7 +210,13 @@ impl Entry {
     }
 
     /// The way that is on trial now, if it is time for one.
-    fn on_trial(&mut self, best: Way, prior: Prior, sleeps: bool, means: Means) -> Option<Way> {
+    fn on_trial(
+        &mut self,
+        (best, estimate): (Way, f32),
+        prior: Prior,
+        sleeps: bool,
+        means: Means,
+    ) -> Option<Way> {
         if let Some(trial) = self.trial {
             if trial.left > 0 && is_open(WAYS[trial.at], sleeps, means) {
                 return Some(WAYS[trial.at]);
@@ -224,11 +233,14 @@ impl Entry {
             return None;
         }
         let others = (1..=WAYS.len()).map(|step| (self.last_trial + step) % WAYS.len());
-        let settled = self.batches >= SETTLED;
+        let plain = self.means[0].ticks;
         let at = others.into_iter().find(|at| {
             let way = WAYS[*at];
-            let worse = || self.estimate(*at, prior, means) > self.means[0].ticks;
-            let early = !settled && self.means[*at].samples == 0 && worse();
+            let guess = self.estimate(*at, prior, means);
+            // Twice as dear as what there is, it waits twice as long.
+            let wait = SETTLED as f32 * (guess / estimate).min(MOST_DEAR);
+            let unknown = self.means[*at].samples == 0;
+            let early = unknown && guess > plain && (self.batches as f32) < wait;
             // A process that has had one thread only pays for the second with
             // every use of a descriptor (fdget, fs/file.c): none is started on
             // the mere chance.
@@ -498,8 +510,8 @@ mod tests {
         let (taken, _) = World::new().run(40, Prior::Contends, ring, cost);
         assert_eq!(taken[0], 40, "{taken:?}");
         // One batch is a trial then, as long as it is.
-        let (taken, _) = World::new().run(400, Prior::Contends, ring, cost);
-        assert!(taken[0] > 370 && taken[1] > 1 && taken[5] > 1, "{taken:?}");
+        let (taken, _) = World::new().run(800, Prior::Contends, ring, cost);
+        assert!(taken[0] > 770 && taken[1] > 1 && taken[5] > 1, "{taken:?}");
     }
 
     #[test]
