@@ -27,7 +27,7 @@ use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree, join};
 
 /// Bytes of records read from a directory before its entries are looked at.
-const BUFFER_BYTES: usize = 32 * 1024;
+const BUFFER_BYTES: usize = 16 * 1024;
 
 /// The longest record of getdents64(2): a name of 255 bytes.
 const LONGEST: usize = 280;
