@@ -51,7 +51,8 @@ pub(crate) struct Phase<C> {
     pub(crate) rounds: usize,
     /// The subject whose figure is the plain way.
     pub(crate) base: Option<&'static str>,
-    /// So many turns has each instance of a subject before it is made anew:
+    /// So many turns has each instance of a subject before it is made anew, in a
+    /// process of its own, as where memory and code lie makes some nanoseconds:
     /// their samples go together. `None`: one instance has them all, and the
     /// samples of each turn go together.
     pub(crate) turns_of_instance: Option<usize>,
@@ -120,16 +121,22 @@ pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Ve
     ensure!(!phases.is_empty(), "the bench {} has no case {only:?}", P::NAME);
     let begin = Instant::now();
     let argument = plan.argument();
-    let start = |name| Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair));
-    let mut raw = start(RAW)?;
-    let mut subjects = plan.subjects().into_iter().map(start).collect::<Result<Vec<_>>>()?;
+    let start = |plan: &P, name| {
+        Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair))
+    };
+    let mut raw = start(plan, RAW)?;
+    raw.ready()?;
+    let names = plan.subjects();
+    let mut subjects =
+        names.into_iter().map(|name| start(plan, name)).collect::<Result<Vec<_>>>()?;
+    subjects.iter_mut().try_for_each(Subject::ready)?;
     let mut rng = fastrand::Rng::new();
     let mut rows = Vec::new();
     for phase in phases {
         let size = phase.case.size().map_or(String::new(), |n| format!(" {n}"));
         eprintln!("{:4} s  {}{size}", begin.elapsed().as_secs(), phase.case.name());
         rng.shuffle(&mut subjects);
-        rows.extend(measure(plan, phase, &mut raw, &mut subjects, &mut rng)?);
+        rows.extend(measure(plan, phase, &mut raw, &mut subjects, &start, &mut rng)?);
     }
     eprintln!("{:4} s  done", begin.elapsed().as_secs());
     Ok(rows)
@@ -140,6 +147,7 @@ fn measure<P: Plan>(
     phase: Phase<P::Case>,
     raw: &mut Subject,
     subjects: &mut [Subject],
+    start: &impl Fn(&P, &'static str) -> Result<Subject>,
     rng: &mut fastrand::Rng,
 ) -> Result<Vec<Row>> {
     let case = phase.case;
@@ -149,6 +157,11 @@ fn measure<P: Plan>(
     let mut limit = || Ok::<_, anyhow::Error>(raw.turn(&RoundTrip)?.unwrap_or_default());
     let mut all_raw = Turns::default();
     for round in 0..phase.rounds {
+        if phase.turns_of_instance.is_some_and(|turns| round % turns == 0) {
+            // All at once: each takes a while to know its clock.
+            order.iter_mut().try_for_each(|s| start(plan, s.name()).map(|new| **s = new))?;
+            order.iter_mut().try_for_each(|s| s.ready())?;
+        }
         rng.shuffle(&mut order);
         let mut before = limit()?;
         for subject in &mut order {

@@ -29,9 +29,9 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts this program again as `name` of a bench, waits until it is ready,
-    /// stops it. `argument` is what the bench's subjects share; `environment`
-    /// is what tunes a subject from outside of its program.
+    /// Starts this program again as `name` of a bench; it is not
+    /// [ready](Self::ready) yet. `argument` is what the bench's subjects share;
+    /// `environment` is what tunes a subject from outside of its program.
     pub(crate) fn start(
         bench: &str,
         name: &'static str,
@@ -51,10 +51,13 @@ impl Subject {
         let pid = Pid::from_child(&process);
         let requests = process.stdin.take().expect("stdin is a pipe");
         let replies = BufReader::new(process.stdout.take().expect("stdout is a pipe"));
-        let mut subject = Subject { name, process, pid, requests, replies };
-        subject.reply()?;
-        subject.stop()?;
-        Ok(subject)
+        Ok(Subject { name, process, pid, requests, replies })
+    }
+
+    /// Waits until it is ready, and stops it.
+    pub(crate) fn ready(&mut self) -> Result<()> {
+        self.reply().with_context(|| format!("starting {}", self.name))?;
+        self.stop()
     }
 
     /// Its name.

@@ -18,6 +18,8 @@ const PACKAGES: &[Package] = &[
 
 /// The plain way.
 const LOOP: &str = "loop";
+/// Threads that do nothing but the calls: what the machine has to give.
+const BARE: &str = "bare_threads";
 const RINGS: [&str; 4] = ["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
 const RUST_WALKERS: [&str; 3] = ["jwalk", "ignore", "dua"];
 
@@ -110,6 +112,9 @@ fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
         });
         if let (Some(kumiki), Some(plain)) = (at(KUMIKI, n), at(LOOP, n)) {
             must.figure += &instances(kumiki, plain.median);
+            if let Some(bare) = at(BARE, n).filter(|_| n > 1) {
+                must.figure += &format!(", bare threads {}", digits(bare.median / plain.median));
+            }
         }
         must
     });
