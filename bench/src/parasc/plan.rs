@@ -89,7 +89,12 @@ impl Plan for Parasc {
         let batches = batches.chain(cheap.into_iter().flat_map(|kind| sizes(kind, SIZES)));
         let batches = batches.chain(slow.into_iter().flat_map(|kind| sizes(kind, FEW_SIZES)));
         let phase = |(i, (kind, n))| {
-            let (rounds, turns) = if slow.contains(&kind) { (9, 3) } else { (24, 4) };
+            let (rounds, turns) = match n {
+                _ if slow.contains(&kind) => (9, 3),
+                // The shortest differ most between processes.
+                1 => (24, 2),
+                _ => (24, 4),
+            };
             Phase {
                 // More than a phase has.
                 case: Batch { kind, n, instance: i * 100 },

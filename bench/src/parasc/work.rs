@@ -51,12 +51,20 @@ pub(crate) struct Work {
     memory: Memory,
 }
 
+/// What a call reads, a page: where the allocator put it would decide how fast
+/// the kernel writes it.
+#[derive(Clone)]
+#[repr(align(4096))]
+pub(crate) struct Block {
+    _bytes: [u8; BLOCK],
+}
+
 /// What requests point to, at addresses that stay.
 #[derive(Default)]
 struct Memory {
     files: Vec<File>,
     paths: Vec<CString>,
-    blocks: Vec<[u8; BLOCK]>,
+    blocks: Vec<Block>,
     attributes: Vec<libc::statx>,
     sleep: Box<Option<libc::timespec>>,
 }
@@ -77,7 +85,7 @@ impl Work {
             }
             Kind::ReadZeroOwn | Kind::ReadZeroOne => {
                 expected = Expected::Exactly(BLOCK as i64);
-                memory.blocks = vec![[1; BLOCK]; n];
+                memory.blocks = vec![Block { _bytes: [1; BLOCK] }; n];
                 let files = if kind == Kind::ReadZeroOne { 1 } else { n };
                 memory.open(std::iter::repeat_n(PathBuf::from("/dev/zero"), files))?;
                 let read = |i: usize| {
@@ -90,7 +98,7 @@ impl Work {
             }
             Kind::PreadOwn | Kind::PreadOne => {
                 expected = Expected::Exactly(BLOCK as i64);
-                memory.blocks = vec![[0; BLOCK]; n];
+                memory.blocks = vec![Block { _bytes: [0; BLOCK] }; n];
                 let one = kind == Kind::PreadOne;
                 if one {
                     memory.open([scratch.whole()])?;
@@ -192,7 +200,7 @@ impl Work {
 
     /// The memory that the calls read into.
     #[cfg(feature = "peers")]
-    pub(crate) fn blocks(&self) -> &[[u8; BLOCK]] {
+    pub(crate) fn blocks(&self) -> &[Block] {
         &self.memory.blocks
     }
 

@@ -2,6 +2,7 @@
 //! they promise of it.
 
 use anyhow::Result;
+use kumiki_measure::stats::describe;
 
 use super::judge::{Bound, Figures, KUMIKI, digits, measured, of};
 use super::{Must, Outcome, Row};
@@ -106,15 +107,15 @@ fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
     let Promise { case, of_loop, of_ring } = *promise;
     let at = |subject, n| figures.at(case, subject, n);
     let plain = SIZES.into_iter().zip(of_loop).map(|(n, limit)| {
+        let (kumiki, bare) = (at(KUMIKI, n), at(BARE, n).filter(|_| n > 1));
+        let ratios = |row: Option<&Row>| Some(Ratios::of(row?, at(LOOP, n)?));
+        let kumiki = ratios(kumiki);
         let mut must = of(&format!("{case} × {n} ÷ loop"), || {
-            let (kumiki, plain) = (at(KUMIKI, n)?, at(LOOP, n)?);
-            Some((kumiki.median / plain.median, Bound::AtMost(limit), "×"))
+            Some((kumiki.as_ref()?.median(), Bound::AtMost(limit), "×"))
         });
-        if let (Some(kumiki), Some(plain)) = (at(KUMIKI, n), at(LOOP, n)) {
-            must.figure += &instances(kumiki, plain.median);
-            if let Some(bare) = at(BARE, n).filter(|_| n > 1) {
-                must.figure += &format!(", bare threads {}", digits(bare.median / plain.median));
-            }
+        must.figure += &kumiki.map_or(String::new(), |ratios| ratios.range());
+        if let Some(bare) = ratios(bare) {
+            must.figure += &format!(", bare threads {}", digits(bare.median()));
         }
         must
     });
@@ -124,20 +125,39 @@ fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
         let best = best.min_by(|a, b| a.median.total_cmp(&b.median));
         let name = best.map_or("io_uring's best", |best| &best.subject);
         of(&format!("{case} × {largest} ÷ {name}"), || {
-            Some((at(KUMIKI, largest)?.median / best?.median, Bound::AtMost(limit), "×"))
+            let ratios = Ratios::of(at(KUMIKI, largest)?, best?);
+            Some((ratios.median(), Bound::AtMost(limit), "×"))
         })
     });
     plain.chain(ring).collect()
 }
 
-/// From the best to the worst instance: a slow mode of one shows here.
-fn instances(row: &Row, base: f64) -> String {
-    let each = || row.instances.iter().map(|median| median / base);
-    match (each().reduce(f64::min), each().reduce(f64::max)) {
-        (Some(best), Some(worst)) => {
-            format!(", instances {} to {}", digits(best), digits(worst))
+/// How many times as long as another a subject took, an instance of it beside
+/// the other's at the same time: the machine's clock moves between them.
+struct Ratios(Vec<f64>);
+
+impl Ratios {
+    fn of(row: &Row, other: &Row) -> Self {
+        let pairs = row.instances.iter().zip(&other.instances);
+        Ratios(match row.instances.len() == other.instances.len() {
+            true if !row.instances.is_empty() => pairs.map(|(a, b)| a / b).collect(),
+            _ => vec![row.median / other.median],
+        })
+    }
+
+    fn median(&self) -> f64 {
+        describe::median(&describe::sorted(self.0.iter().copied()))
+    }
+
+    /// From the best to the worst: a slow mode of one instance shows here.
+    fn range(&self) -> String {
+        let (best, worst) = self.0.iter().fold((f64::INFINITY, 0.0_f64), |(best, worst), ratio| {
+            (best.min(*ratio), worst.max(*ratio))
+        });
+        match self.0.len() {
+            1 => String::new(),
+            _ => format!(", instances {} to {}", digits(best), digits(worst)),
         }
-        _ => String::new(),
     }
 }
 
@@ -156,8 +176,14 @@ mod tests {
             ci: [median, median],
             limit: Some(100.0),
             base: None,
-            instances: vec![0.9 * median, 1.2 * median],
+            // The clock was faster when the second one ran.
+            instances: vec![1.1 * median, 0.8 * median, 0.9 * median],
         }
+    }
+
+    fn slow_down(row: &mut Row, factor: f64) {
+        row.median *= factor;
+        row.instances.iter_mut().for_each(|instance| *instance *= factor);
     }
 
     /// Rows by which every promise just holds.
@@ -200,7 +226,7 @@ mod tests {
         for i in 0..count {
             let mut rows = good();
             let slower = rows.iter_mut().filter(|row| row.subject == KUMIKI).nth(i).unwrap();
-            slower.median *= 1.02;
+            slow_down(slower, 1.02);
             let (case, n) = (slower.case.clone(), slower.n);
             let broken = broken(&rows);
             assert!(!broken.is_empty(), "{case} × {n}");
@@ -213,7 +239,8 @@ mod tests {
     fn the_fastest_ring_counts_and_is_named() {
         let mut rows = good();
         let ring = rows.iter_mut().find(|r| r.case == "statx" && r.subject == "io_uring_sqpoll");
-        ring.unwrap().median = 800.0;
+        let ring = ring.unwrap();
+        slow_down(ring, 800.0 / ring.median);
         assert_eq!(broken(&rows), ["statx × 300 ÷ io_uring_sqpoll: 0.600 ×"]);
     }
 
@@ -234,8 +261,18 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_instance_is_shown() {
-        let all = musts(&Figures(&good()));
-        assert_eq!(all[3].figure, "0.600 ×, instances 0.540 to 0.720");
+    fn instances_are_compared_pair_by_pair_and_the_worst_is_shown() {
+        let mut rows = good();
+        let kumiki = rows.iter_mut().find(|row| row.subject == KUMIKI && row.n == 300).unwrap();
+        kumiki.instances[1] *= 2.0;
+        assert_eq!(musts(&Figures(&rows))[3].figure, "0.600 ×, instances 0.600 to 1.200");
+    }
+
+    #[test]
+    fn what_bare_threads_give_is_said_beside() {
+        let mut rows = good();
+        rows.push(row("getppid", BARE, 300, 550.0));
+        let figure = &musts(&Figures(&rows))[3].figure;
+        assert!(figure.ends_with(", bare threads 0.550"), "{figure}");
     }
 }
