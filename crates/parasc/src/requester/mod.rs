@@ -201,7 +201,7 @@ impl Requester {
     #[inline]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)
-            && (request.head() == self.known || self.gets_known(request))
+            && request.head() == self.known
         {
             // All that one call of nearly any kind goes through: it is made
             // where it is asked for.
@@ -213,15 +213,12 @@ impl Requester {
         unsafe { self.run_checked(requests, results, Meanwhile::default()) }
     }
 
-    /// Whether this thread may and will make the call itself, whatever its
-    /// arguments. Then so it will next time.
-    #[inline(always)]
-    fn gets_known(&mut self, request: &Request) -> bool {
-        let known = self.help && self.rules.is_free(request);
-        if known {
+    /// Makes single calls like this one short, if this thread may and will make
+    /// them itself, whatever their arguments.
+    fn get_known(&mut self, request: &Request) {
+        if self.help && self.rules.is_free(request) {
             self.known = request.head();
         }
-        known
     }
 
     #[inline(always)]
