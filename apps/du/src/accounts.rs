@@ -2,11 +2,41 @@
 
 use std::ffi::CStr;
 
-use crate::calls::Meta;
+use kumiki_parasc::op::Attributes;
+use rustix::fs::{FileType, StatxAttributes};
+
 use crate::links::{Claim, Links};
 use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree};
 use crate::walk::Rules;
+
+/// What is known of a file of any kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meta {
+    pub(crate) kind: FileType,
+    links: u32,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    /// Units of 512 bytes.
+    blocks: u64,
+    size_bytes: u64,
+    /// Something is mounted here.
+    mount: bool,
+}
+
+impl From<&Attributes> for Meta {
+    fn from(found: &Attributes) -> Self {
+        Meta {
+            kind: found.file_type(),
+            links: found.nlink(),
+            device: found.dev(),
+            inode: found.ino(),
+            blocks: found.blocks(),
+            size_bytes: found.size(),
+            mount: found.as_raw().stx_attributes & StatxAttributes::MOUNT_ROOT.bits() != 0,
+        }
+    }
+}
 
 /// Counts entries, each file once.
 pub(crate) struct Accounts<'a> {

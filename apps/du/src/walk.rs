@@ -14,12 +14,13 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-use kumiki_parasc::op::Entries;
+use kumiki_parasc::Operation;
+use kumiki_parasc::op::{Close, Entries};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
-use crate::accounts::Accounts;
-use crate::calls::{Calls, Meta, Open, Read, Stat};
+use crate::accounts::{Accounts, Meta};
+use crate::calls::{self, Calls, Read, Stat};
 use crate::descriptors::{Descriptors, above};
 use crate::exclude::Exclude;
 use crate::links::{Claim, Links};
@@ -80,20 +81,25 @@ pub(crate) struct Walk<'a, C> {
     accounts: Accounts<'a>,
     descriptors: Descriptors,
     buffers: Vec<Box<[u8]>>,
+    /// Memory for questions.
+    stats: [Vec<Stat<'static>>; 2],
+    /// Descriptors to be closed.
+    finished: Vec<Close>,
 }
 
 /// Names of a batch and what was found of each.
 #[derive(Default)]
 struct Looked<'a> {
-    names: Vec<(&'a Active, &'a CStr)>,
-    found: Vec<Result<Meta, Errno>>,
+    names: Vec<(u32, &'a CStr)>,
+    stats: Vec<Stat<'a>>,
+    found: Vec<Result<(), Errno>>,
 }
 
-impl Looked<'_> {
+impl<'a> Looked<'a> {
     /// Counts and forgets them.
     fn count(&mut self, tree: &mut Tree, accounts: &mut Accounts<'_>) {
-        for (&(reading, name), found) in self.names.iter().zip(self.found.drain(..)) {
-            let directory = reading.directory;
+        let found = self.found.drain(..).zip(&self.stats).map(meta);
+        for (&(directory, name), found) in self.names.iter().zip(found) {
             match found {
                 Ok(meta) => accounts.account(tree, directory, name, &meta),
                 Err(error) => {
@@ -102,14 +108,37 @@ impl Looked<'_> {
             }
         }
         self.names.clear();
+        self.stats.clear();
     }
+
+    /// Takes the next names.
+    fn take(&mut self, names: &mut impl Iterator<Item = (&'a Active, &'a CStr)>, follow: bool) {
+        for (reading, name) in names.take(STATS) {
+            self.names.push((reading.directory, name));
+            self.stats.push(calls::stat(reading.descriptor.as_fd(), name, follow));
+        }
+    }
+}
+
+/// What `stat` has found.
+fn meta((result, stat): (Result<(), Errno>, &Stat<'_>)) -> Result<Meta, Errno> {
+    result.and_then(|()| stat.attributes().map(Meta::from).ok_or(Errno::NODATA))
+}
+
+/// The same memory for questions about something else.
+fn recycle<'b>(mut memory: Vec<Stat<'_>>) -> Vec<Stat<'b>> {
+    memory.clear();
+    // The standard library collects in place.
+    memory.into_iter().map(|_| unreachable!("it is empty")).collect()
 }
 
 impl<'a, C: Calls> Walk<'a, C> {
     pub(crate) fn new(calls: C, rules: &'a Rules, talk: &'a Talk) -> Self {
         let descriptors = Descriptors::new();
         let accounts = Accounts { rules, talk, links: Links::default(), operand: 0 };
-        Walk { calls, rules, talk, accounts, descriptors, buffers: Vec::new() }
+        let stats = Default::default();
+        let (buffers, finished) = (Vec::new(), Vec::new());
+        Walk { calls, rules, talk, accounts, descriptors, buffers, stats, finished }
     }
 
     /// What `operand` takes; `None` if it does not count: excluded, seen in an
@@ -120,10 +149,9 @@ impl<'a, C: Calls> Walk<'a, C> {
         }
         self.accounts.operand += 1;
         let follow = self.rules.follow || self.rules.follow_operands;
-        let mut results = Vec::new();
-        let stat = Stat { directory: CWD, name: operand, follow };
-        self.calls.stat([stat].into_iter(), &mut results, || ());
-        let meta = match results.pop()? {
+        let mut stat = calls::stat(CWD, operand, follow);
+        let result = stat.call();
+        let meta = match meta((result, &stat)) {
             Ok(meta) => meta,
             Err(error) => {
                 self.talk.cannot("access", operand.to_bytes(), error);
@@ -192,15 +220,8 @@ impl<'a, C: Calls> Walk<'a, C> {
             }
         });
 
-        let mut results = Vec::with_capacity(batch.len());
-        self.calls.open(
-            batch.iter().map(|&number| Open {
-                directory: above(tree, number),
-                name: tree.name(number),
-                follow: tree.directory(number).follow,
-            }),
-            &mut results,
-        );
+        let open = |&n: &u32| calls::open(above(tree, n), tree.name(n), tree.directory(n).follow);
+        let results = self.calls.make(&mut batch.iter().map(open).collect::<Vec<_>>(), || ());
         // Some were opened, or fewer at once may be: the others get a second try.
         let short = results.iter().any(|result| result.as_ref().is_err_and(|&e| is_short(e)));
         let again = short && (self.descriptors.shrink() || results.iter().any(Result::is_ok));
@@ -222,6 +243,7 @@ impl<'a, C: Calls> Walk<'a, C> {
             }
             self.opened_one(tree, number);
         }
+        calls::close(&mut self.calls, &mut self.finished);
         tree.pending.extend(postponed.into_iter().rev());
         active
     }
@@ -265,8 +287,7 @@ impl<'a, C: Calls> Walk<'a, C> {
             let above = tree.directory_mut(parent);
             above.waiting -= 1;
             if above.waiting == 0 {
-                // Dropping closes it.
-                self.descriptors.release(tree, parent);
+                self.finished.extend(self.descriptors.release(tree, parent).map(Close::new));
             }
         }
     }
@@ -274,18 +295,14 @@ impl<'a, C: Calls> Walk<'a, C> {
     /// Reads until each directory's buffer is full or the directory at its end.
     fn fill(&mut self, tree: &Tree, active: &mut [Active]) {
         active.iter_mut().for_each(|reading| reading.filled = 0);
-        let mut results = Vec::with_capacity(active.len());
         while active.iter().any(Active::has_room) {
             let wanting = active.iter_mut().filter(|reading| reading.has_room());
-            self.calls.read(
-                wanting.map(|reading| Read {
-                    directory: reading.descriptor.as_fd(),
-                    buffer: &mut reading.buffer[reading.filled..],
-                }),
-                &mut results,
-            );
+            let reads = wanting.map(|reading| {
+                Read::new(reading.descriptor.as_fd(), &mut reading.buffer[reading.filled..])
+            });
+            let results = self.calls.make(&mut reads.collect::<Vec<_>>(), || ());
             let wanting = active.iter_mut().filter(|reading| reading.has_room());
-            for (reading, result) in wanting.zip(results.drain(..)) {
+            for (reading, result) in wanting.zip(results) {
                 match result {
                     Ok(filled) => {
                         reading.filled += filled;
@@ -322,38 +339,36 @@ impl<'a, C: Calls> Walk<'a, C> {
             };
             names.filter(move |name| !excluded(name)).map(move |name| (*reading, name))
         });
-        let Walk { calls, accounts, .. } = self;
-        let (mut looked, mut next) = (Looked::default(), Looked::default());
-        loop {
-            next.names.extend(entries.by_ref().take(STATS));
-            let stats = next.names.iter().map(|&(reading, name)| Stat {
-                directory: reading.descriptor.as_fd(),
-                name,
-                follow: rules.follow,
+        let Walk { calls, accounts, stats, .. } = self;
+        let [mut last, mut next] = std::mem::take(stats)
+            .map(|stats| Looked { stats: recycle(stats), ..Looked::default() });
+        next.take(&mut entries, rules.follow);
+        while !next.names.is_empty() {
+            // Other threads are at these names while this one counts the last and
+            // takes the ones after them.
+            next.found = calls.make(&mut next.stats, || {
+                last.count(tree, accounts);
+                last.take(&mut entries, rules.follow);
             });
-            // Other threads are at the next names while this one counts the last.
-            calls.stat(stats, &mut next.found, || looked.count(tree, accounts));
-            if next.names.is_empty() {
-                break;
-            }
-            std::mem::swap(&mut looked, &mut next);
+            std::mem::swap(&mut last, &mut next);
         }
+        last.count(tree, accounts);
+        *stats = [last, next].map(|looked| recycle(looked.stats));
     }
 
     /// Closes directories that have been read and have nothing below; returns
     /// those that have not been read to the end.
     fn put_away(&mut self, tree: &mut Tree, active: Vec<Active>) -> Vec<Active> {
         let (done, unread): (Vec<_>, Vec<_>) = active.into_iter().partition(|reading| reading.done);
-        let mut finished = Vec::with_capacity(done.len());
         for Active { directory, descriptor, buffer, .. } in done {
             if tree.directory(directory).waiting == 0 {
-                finished.push(descriptor);
+                self.finished.push(Close::new(descriptor));
             } else {
                 self.descriptors.keep(tree, directory, descriptor);
             }
             self.buffers.push(buffer);
         }
-        self.calls.close(&mut finished);
+        calls::close(&mut self.calls, &mut self.finished);
         unread
     }
 }

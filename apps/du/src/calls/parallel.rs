@@ -1,11 +1,8 @@
 //! The calling thread alone at first, others as soon as that is worth it.
 
-use std::os::fd::OwnedFd;
+use kumiki_parasc::Operation;
 
-use rustix::io::Errno;
-
-use super::batched::Batched;
-use super::{Calls, Meta, Open, Plain, Read, Stat};
+use super::{Batched, Calls, Plain};
 
 /// Calls after which a walk is taken for a long one: they have taken about as
 /// long as an engine takes to measure what it must know of the machine. A short
@@ -45,51 +42,11 @@ impl Parallel {
     }
 }
 
-/// How many calls a batch has at most.
-fn most(batch: &impl Iterator) -> usize {
-    let (least, most) = batch.size_hint();
-    most.unwrap_or(least)
-}
-
 impl Calls for Parallel {
-    fn stat<'a>(
-        &mut self,
-        batch: impl Iterator<Item = Stat<'a>>,
-        results: &mut Vec<Result<Meta, Errno>>,
-        meanwhile: impl FnOnce(),
-    ) {
-        match self.helped(most(&batch)) {
-            Some(batched) => batched.stat(batch, results, meanwhile),
-            None => Plain.stat(batch, results, meanwhile),
-        }
-    }
-
-    fn open<'a>(
-        &mut self,
-        batch: impl Iterator<Item = Open<'a>>,
-        results: &mut Vec<Result<OwnedFd, Errno>>,
-    ) {
-        match self.helped(most(&batch)) {
-            Some(batched) => batched.open(batch, results),
-            None => Plain.open(batch, results),
-        }
-    }
-
-    fn read<'a>(
-        &mut self,
-        batch: impl Iterator<Item = Read<'a>>,
-        results: &mut Vec<Result<usize, Errno>>,
-    ) {
-        match self.helped(most(&batch)) {
-            Some(batched) => batched.read(batch, results),
-            None => Plain.read(batch, results),
-        }
-    }
-
-    fn close(&mut self, batch: &mut Vec<OwnedFd>) {
+    fn make<O: Operation>(&mut self, batch: &mut [O], meanwhile: impl FnOnce()) -> Vec<O::Output> {
         match self.helped(batch.len()) {
-            Some(batched) => batched.close(batch),
-            None => Plain.close(batch),
+            Some(batched) => batched.make(batch, meanwhile),
+            None => Plain.make(batch, meanwhile),
         }
     }
 }

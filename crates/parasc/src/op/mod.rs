@@ -79,6 +79,7 @@ pub use xattr::{
     Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Listxattr, Removexattr, Setxattr,
 };
 
+use crate::execute::call;
 use crate::request::Request;
 
 /// A system call with what it needs: descriptors, buffers, names.
@@ -105,4 +106,20 @@ pub unsafe trait Operation {
     /// Otherwise memory that nobody wrote would be read, or a descriptor that is
     /// somebody else's be owned.
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output;
+
+    /// Makes the call on this very thread, without an engine and its allow-list.
+    ///
+    /// ```
+    /// use kumiki_parasc::op::{Getppid, Operation};
+    ///
+    /// assert_eq!(Getppid::new().call(), Ok(std::os::unix::process::parent_id() as i32));
+    /// ```
+    #[inline]
+    fn call(&mut self) -> Self::Output {
+        let request = self.request();
+        // SAFETY: the operation vouches for its call, and is borrowed for it.
+        let result = unsafe { call(&request) };
+        // SAFETY: the result of this operation's call, made just now.
+        unsafe { self.complete(result) }
+    }
 }

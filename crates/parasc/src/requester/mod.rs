@@ -179,12 +179,8 @@ impl Requester {
     /// [`Error::NotAllowed`] if the engine's allow-list lacks it.
     #[inline]
     pub fn call<O: Operation>(&mut self, operation: &mut O) -> Result<O::Output> {
-        let request = operation.request();
-        self.check(0, &request)?;
-        // SAFETY: the operation vouches for its call, and is borrowed for it.
-        let result = unsafe { call(&request) };
-        // SAFETY: the result of this operation's call, made just now.
-        Ok(unsafe { operation.complete(result) })
+        self.check(0, &operation.request())?;
+        Ok(operation.call())
     }
 
     /// Makes the calls of `requests`; `results` gets what each returned, a
