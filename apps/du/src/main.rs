@@ -20,6 +20,7 @@ mod walk;
 
 use std::ffi::CStr;
 use std::io::{self, BufWriter, ErrorKind, Write};
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -56,7 +57,8 @@ fn run(task: &Task, calls: impl Calls) -> Result<bool> {
 }
 
 fn print(task: &Task, calls: impl Calls, talk: &Talk) -> io::Result<()> {
-    let mut walk = Walk::new(calls, &task.rules, talk);
+    // The process ends: to take down its threads and its tree only takes time.
+    let mut walk = ManuallyDrop::new(Walk::new(calls, &task.rules, talk));
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     let mut total = 0u64;
     for operand in &task.operands {

@@ -1,7 +1,7 @@
 //! The walk: what an operand and everything below it takes.
 //!
 //! ```text
-//! pending ── open a batch ──> active ── read until each buffer is full or done
+//! pending ── open, a batch ─> active ── read until each buffer is full or done
 //!    ^                          ^                        |
 //!    |                          └── not at the end ──────┤
 //!    └── directories found <── stat every name read <────┘
@@ -174,26 +174,26 @@ impl<'a, C: Calls> Walk<'a, C> {
     }
 
     fn descend(&mut self, tree: &mut Tree) {
-        while !tree.pending.is_empty() {
-            let mut active = self.open_batch(tree);
+        let mut active = Vec::new();
+        while !(active.is_empty() && tree.pending.is_empty()) {
+            self.open_more(tree, &mut active);
             let before = tree.pending.len();
-            while !active.is_empty() {
-                self.fill(tree, &mut active);
-                self.examine(tree, &active);
-                active = self.put_away(tree, active);
-                self.talk.progress();
-            }
+            self.fill(tree, &mut active);
+            self.examine(tree, &active);
+            active = self.put_away(tree, active);
+            self.talk.progress();
             // The first one found is the next one.
             tree.pending[before..].reverse();
         }
         self.descriptors.make_room(tree, usize::MAX);
     }
 
-    /// Opens the next directories.
-    fn open_batch(&mut self, tree: &mut Tree) -> Vec<Active> {
+    /// Opens the next directories, beside those that are being read.
+    fn open_more(&mut self, tree: &mut Tree, active: &mut Vec<Active>) {
         // Through symbolic links a directory can be met in several places, and
         // the first one in order counts: so one after the other.
         let most = if self.rules.follow { 1 } else { self.descriptors.batch() };
+        let most = most.saturating_sub(active.len());
         let mut batch = Vec::new();
         while batch.len() < most
             && let Some(number) = tree.pending.pop()
@@ -205,11 +205,11 @@ impl<'a, C: Calls> Walk<'a, C> {
                 self.opened_one(tree, number);
             }
         }
-        self.descriptors.make_room(tree, batch.len());
+        self.descriptors.make_room(tree, active.len() + batch.len());
         let mut postponed = Vec::new();
         batch.retain(|&number| match self.descriptors.open_parent(tree, number) {
             Ok(()) => true,
-            Err(error) if is_short(error) && self.descriptors.shrink() => {
+            Err(error) if is_short(error) && (self.descriptors.shrink() || !active.is_empty()) => {
                 postponed.push(number);
                 false
             }
@@ -222,11 +222,11 @@ impl<'a, C: Calls> Walk<'a, C> {
 
         let open = |&n: &u32| calls::open(above(tree, n), tree.name(n), tree.directory(n).follow);
         let results = self.calls.make(&mut batch.iter().map(open).collect::<Vec<_>>(), || ());
-        // Some were opened, or fewer at once may be: the others get a second try.
+        // Some are open, or fewer at once may be: the others get a second try.
         let short = results.iter().any(|result| result.as_ref().is_err_and(|&e| is_short(e)));
-        let again = short && (self.descriptors.shrink() || results.iter().any(Result::is_ok));
+        let some = !active.is_empty() || results.iter().any(Result::is_ok);
+        let again = short && (self.descriptors.shrink() || some);
 
-        let mut active = Vec::with_capacity(batch.len());
         for (number, result) in batch.into_iter().zip(results) {
             match result {
                 Ok(descriptor) => {
@@ -245,7 +245,6 @@ impl<'a, C: Calls> Walk<'a, C> {
         }
         calls::close(&mut self.calls, &mut self.finished);
         tree.pending.extend(postponed.into_iter().rev());
-        active
     }
 
     /// Whether a directory counts: not seen before, nor its own ancestor.
