@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::marker::PhantomData;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -102,6 +104,22 @@ pub fn request(thread: Option<Pid>, cpus: &CpuSet) -> Result<(), Errno> {
     // SAFETY: the kernel reads that many bytes of `words`, which is that long.
     unsafe { syscall::call(libc::SYS_sched_setaffinity as usize, args) }?;
     Ok(())
+}
+
+/// As [`request`], for a thread that this process has started, perhaps just now:
+/// one that has not run yet need not first get its turn where it was put.
+///
+/// # Errors
+/// The kernel's error number: `EINVAL` if it allows none of the cpus, `ESRCH`
+/// if the thread has ended.
+pub fn request_for<T>(thread: &JoinHandle<T>, cpus: &CpuSet) -> Result<(), Errno> {
+    let (words, handle) = (cpus.words(), thread.as_pthread_t());
+    // SAFETY: the handle is that of a thread that is neither joined nor detached
+    // while it is borrowed; the C library reads that many bytes of `words`, which
+    // is that long.
+    let refused =
+        unsafe { libc::pthread_setaffinity_np(handle, size_of_val(words), words.as_ptr().cast()) };
+    if refused == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(refused)) }
 }
 
 /// Checks that `cpu` is online and in `allowed`: for a cpu that a person
@@ -259,6 +277,23 @@ mod tests {
         assert_eq!(reached(&[last, 100_000]), CpuSet::from_iter([first, last]));
         assert_eq!(current().unwrap(), CpuSet::from_iter([first]));
         drop(bound);
+    }
+
+    #[test]
+    fn a_thread_is_moved_by_its_handle() {
+        let allowed = current().unwrap();
+        let one = CpuSet::from_iter([allowed.iter().last().unwrap()]);
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            told.recv().unwrap();
+            current().unwrap()
+        });
+        request_for(&thread, &one).unwrap();
+        let absent = CpuSet::from_iter([100_000]);
+        assert_eq!(request_for(&thread, &absent), Err(Errno::INVAL));
+        tell.send(()).unwrap();
+        assert_eq!(thread.join().unwrap(), one);
+        assert_eq!(current().unwrap(), allowed);
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod watch;
 
 use std::io;
 use std::sync::Arc;
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use caller::Callers;
@@ -67,7 +67,11 @@ fn start(
     let spawned = with_signals_blocked(|| affinity::reaching(cpus, spawn));
     // The handle is let go: a thread may be inside a call that never returns,
     // and whoever ends the engine must not wait for that.
-    spawned.map(drop).map_err(|source| {
+    // It may stand behind its starter, who is busy: until its time slice ends.
+    let move_on = |thread: JoinHandle<()>| {
+        let _ = affinity::request_for(&thread, cpus);
+    };
+    spawned.map(move_on).map_err(|source| {
         drop(Counted(core));
         *lock(&core.no_thread_until) = Some(after(PAUSE));
         Error::Thread { source }
