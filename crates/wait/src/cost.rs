@@ -16,7 +16,7 @@ use crate::ticks::Ticks;
 
 /// Sleeps that are measured, at most; of these the lower quartile counts, because
 /// what makes a wake slower is other work on the machine.
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 5;
 /// Long enough for the sleeper to fall asleep and its cpu to become idle.
 const SETTLE: Duration = Duration::from_micros(150);
 /// No round is begun after this.
@@ -43,14 +43,14 @@ pub(crate) struct Cost {
 
 /// What sleeping and being woken costs here, in ticks of the time stamp counter
 /// (nanoseconds where that is not trustworthy): the time from a store and a
-/// futex wake until the sleeper runs on another cpu, the lower quartile of nine,
+/// futex wake until the sleeper runs on another cpu, the lower quartile of five,
 /// and the heavy fence that precedes a sleep, which interrupts that cpu.
 ///
 /// Measured at the first call in a process, with a thread that lives for it, in
-/// 2 to 5 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The sleeper runs on another cpu that
-/// this thread may use, or, if this thread is bound to one, the process's first
-/// thread; so make the first call (or the first adaptive
-/// [`Waiter`](crate::Waiter)) before everything is bound.
+/// 1 to 5 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The
+/// sleeper runs on another cpu that this thread may use, or, if this thread is
+/// bound to one, the process's first thread; so make the first call (or the first
+/// adaptive [`Waiter`](crate::Waiter)) before everything is bound.
 pub fn sleep_cost_ticks() -> u64 {
     cost().sleep
 }
