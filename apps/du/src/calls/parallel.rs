@@ -7,7 +7,7 @@ use super::{Batched, Calls, Plain};
 /// Calls after which a walk is taken for a long one: they have taken about as
 /// long as an engine takes to measure what it must know of the machine. A short
 /// walk is over before.
-const LONG: usize = 2048;
+const LONG: usize = 1024;
 
 /// Calls in parallel, from some number of them on.
 pub(crate) enum Parallel {
