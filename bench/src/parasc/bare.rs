@@ -2,12 +2,13 @@
 //! requests in shared memory, nothing learnt, nothing that anybody could use.
 
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use anyhow::Result;
 use kumiki_parasc::Request;
+use kumiki_wait::EventCount;
 
 use super::Execute;
 use super::share::Share;
@@ -16,7 +17,7 @@ use crate::pair::Pair;
 
 /// Threads for calls that sleep: with more fsyncs at once than this the disks
 /// seen so far took as long.
-const SLEEPERS: usize = 32;
+const SLEEPERS: usize = 64;
 
 /// Two threads that spin and take a half each; for calls that sleep, threads
 /// that take one after the other.
@@ -116,30 +117,29 @@ impl Drop for Half {
     }
 }
 
-/// Threads that wait for a batch all together.
+/// Threads that all sleep on one word; the caller takes part.
 struct Many {
     common: Arc<Common>,
     threads: Vec<JoinHandle<()>>,
 }
 
+#[derive(Default)]
 struct Common {
-    begin: Barrier,
-    end: Barrier,
-    /// Of the batch, the last one first; `None`: there are no more batches.
+    begun: EventCount,
+    ended: EventCount,
+    /// Shares of the batch that are not done.
+    left: AtomicUsize,
+    /// The last one first; `None`: there are no more batches.
     shares: Mutex<Option<Vec<Share>>>,
 }
 
 impl Many {
     fn new(pair: Pair, threads: usize) -> Result<Self> {
-        let common = Arc::new(Common {
-            begin: Barrier::new(threads + 1),
-            end: Barrier::new(threads + 1),
-            shares: Mutex::default(),
-        });
+        let common = Arc::new(Common { shares: Mutex::new(Some(Vec::new())), ..Common::default() });
         let serve = |common: Arc<Common>| {
             move || {
                 pair.bind_both().expect("the cpus were free to use a moment ago");
-                while common.serve() {}
+                common.serve();
             }
         };
         let start = |_| std::thread::Builder::new().spawn(serve(Arc::clone(&common)));
@@ -154,24 +154,44 @@ impl Many {
 
 impl Common {
     fn run(&self, shares: Option<Vec<Share>>) {
+        self.left.store(shares.as_ref().map_or(0, Vec::len), Relaxed);
         *self.shares.lock().expect("calls do not panic") = shares;
-        self.begin.wait();
-        self.end.wait();
+        self.begun.notify(u32::MAX);
+        self.work();
+        loop {
+            let seen = self.ended.look();
+            if self.left.load(Acquire) == 0 {
+                break;
+            }
+            self.ended.sleep(seen, None);
+        }
     }
 
-    /// One batch. `false` if there are no more.
-    fn serve(&self) -> bool {
-        self.begin.wait();
+    /// Takes shares until there are none. `false` if there are no more batches.
+    fn work(&self) -> bool {
         let next = || self.shares.lock().expect("calls do not panic").as_mut().map(Vec::pop);
-        let goes_on = loop {
+        loop {
             match next() {
-                // SAFETY: `Bare::execute` has the caller's promise, and waits.
-                Some(Some(share)) => unsafe { share.execute() },
-                other => break other.is_some(),
+                Some(Some(share)) => {
+                    // SAFETY: `Bare::execute` has the caller's promise, and waits.
+                    unsafe { share.execute() };
+                    if self.left.fetch_sub(1, AcqRel) == 1 {
+                        self.ended.notify(1);
+                    }
+                }
+                other => return other.is_some(),
             }
-        };
-        self.end.wait();
-        goes_on
+        }
+    }
+
+    fn serve(&self) {
+        loop {
+            let seen = self.begun.look();
+            if !self.work() {
+                break;
+            }
+            self.begun.sleep(seen, None);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::pending::{Base, End, Task};
 use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;
-use crate::threads::{Entry, Found, Pool, State};
+use crate::threads::{Entry, Pool, State};
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
     bounded(3, scene);
@@ -201,34 +201,49 @@ fn a_seat_that_is_left_loses_no_request() {
 }
 
 #[test]
-fn an_idle_thread_of_the_pool_is_summoned_or_sees_the_request() {
+fn an_idle_thread_of_the_pool_is_called_or_sees_the_request() {
     model(|| {
         let scene = Arc::new((Pool::new(1), AtomicU32::new(0)));
         // The thread has been started.
-        assert_eq!(scene.0.find(), Some(Found::Vacant(0)));
+        assert_eq!(scene.0.take_place(), Some(0));
         let member = thread::spawn({
             let scene = Arc::clone(&scene);
             move || {
                 let (pool, request) = &*scene;
-                let mut waiter = Waiter::new(&sleeper()).unwrap();
                 let has_work = || request.load(Acquire) != 0;
                 // For loom the time to retire has always come.
-                let called = pool.idle(0, &mut waiter, Instant::now(), || false, has_work);
-                called.is_some() && has_work()
+                pool.idle(0, Some(Instant::now()), || false, has_work) && has_work()
             }
         });
         scene.1.store(1, Release);
-        let started = match scene.0.find() {
-            Some(Found::Idle(at)) => {
-                scene.0.call(at, 0);
-                false
-            }
-            Some(Found::Vacant(_)) => true,
-            // At work: it looks before it is idle.
-            None => false,
-        };
+        // Not called: it is at work, and looks before it is idle, or has retired.
+        let started = scene.0.call(1) == 0 && scene.0.take_place().is_some();
         let served = member.join().unwrap();
         assert!(served || started, "nobody serves the request");
+    });
+}
+
+#[test]
+fn each_call_of_idle_threads_brings_one() {
+    model(|| {
+        let scene = Arc::new((Pool::new(2), AtomicU32::new(0)));
+        while scene.0.take_place().is_some() {}
+        let member = || {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || {
+                let (pool, idle) = &*scene;
+                idle.fetch_add(1, Release);
+                assert!(pool.idle(0, None, || false, || false));
+            })
+        };
+        let members = [member(), member()];
+        let mut called = 0;
+        while called < 2 {
+            called += scene.0.call(2 - called);
+            thread::yield_now();
+        }
+        members.into_iter().for_each(|member| member.join().unwrap());
+        assert_eq!(scene.0.call(1), 0, "nobody is idle");
     });
 }
 

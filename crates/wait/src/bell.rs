@@ -170,7 +170,7 @@ impl Bell {
     fn wake(&self) {
         // Release: partner is the load after S4.
         if self.state.swap(AWAKE, AcqRel) == ASLEEP {
-            self.state.wake(self.scope());
+            self.state.wake(1, self.scope());
         }
     }
 

@@ -39,6 +39,10 @@ mod imp {
             self.0.swap(value, order)
         }
 
+        pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+            self.0.fetch_add(value, order)
+        }
+
         /// Sleeps while the word is `expected`, and says whether `until` has
         /// come. May return for no reason.
         pub(crate) fn wait(&self, expected: u32, scope: Scope, until: Option<Instant>) -> bool {
@@ -55,11 +59,11 @@ mod imp {
             }
         }
 
-        /// Wakes one sleeper.
-        pub(crate) fn wake(&self, scope: Scope) {
+        /// Wakes so many sleepers.
+        pub(crate) fn wake(&self, count: u32, scope: Scope) {
             // The only errors are a kernel without futex and a filter that
             // forbids it; then nobody has fallen asleep either.
-            let _ = futex::wake(&self.0, 1, scope);
+            let _ = futex::wake(&self.0, count, scope);
         }
     }
 }
@@ -73,6 +77,9 @@ mod imp {
     use loom::sync::{Condvar, Mutex};
 
     pub(crate) use loom::sync::atomic::fence;
+
+    /// More threads than a model has.
+    const MOST: u32 = 4;
 
     /// A futex as futex(2) promises it: comparing and falling asleep is one
     /// step for everybody who wakes.
@@ -100,6 +107,10 @@ mod imp {
             self.value.swap(value, order)
         }
 
+        pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
+            self.value.fetch_add(value, order)
+        }
+
         /// The timer goes off at once: whatever others do before a later one,
         /// they also do before the sleeper gets here in another execution.
         pub(crate) fn wait(&self, expected: u32, _: Scope, until: Option<Instant>) -> bool {
@@ -114,9 +125,9 @@ mod imp {
             false
         }
 
-        pub(crate) fn wake(&self, _: Scope) {
+        pub(crate) fn wake(&self, count: u32, _: Scope) {
             let _queue = self.queue.lock().unwrap();
-            self.bell.notify_one();
+            (0..count.min(MOST)).for_each(|_| self.bell.notify_one());
         }
     }
 }

@@ -16,8 +16,6 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use caller::Callers;
-#[cfg(all(test, loom))]
-pub(crate) use pool::Found;
 pub(crate) use pool::Pool;
 pub(crate) use process::{process, unkillable};
 #[cfg(any(test, fuzzing))]
