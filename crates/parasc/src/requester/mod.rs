@@ -197,7 +197,7 @@ impl Requester {
     #[inline]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)
-            && request.head() == self.known
+            && (request.head() == self.known || self.gets_known(request))
         {
             // All that one call of nearly any kind goes through: it is made
             // where it is asked for.
@@ -205,16 +205,20 @@ impl Requester {
             *result = unsafe { call(request) };
             return Ok(());
         }
+        aside();
         // SAFETY: as above, for all of them.
         unsafe { self.run_checked(requests, results, Meanwhile::default()) }
     }
 
-    /// Makes single calls like this one short, if this thread may and will make
-    /// them itself, whatever their arguments.
-    fn get_known(&mut self, request: &Request) {
-        if self.help && self.rules.is_free(request) {
+    /// Whether this thread may and will make the call itself, whatever its
+    /// arguments. Then so it will next time.
+    #[cold]
+    fn gets_known(&mut self, request: &Request) -> bool {
+        let known = self.help && self.rules.is_free(request);
+        if known {
             self.known = request.head();
         }
+        known
     }
 
     #[inline(always)]
@@ -242,6 +246,12 @@ impl Requester {
         self.means.others = !self.near.is_empty();
     }
 }
+
+/// Where this is called the compiler puts what follows aside. A jump just after a
+/// system call takes some nanoseconds, as the processor has to find its way anew.
+#[cold]
+#[inline(always)]
+fn aside() {}
 
 /// Whether the process has one thread only; so it is taken where that is not
 /// known.
