@@ -7,7 +7,7 @@ use kumiki_wait::Waiter;
 use super::Requester;
 use super::meanwhile::Meanwhile;
 use crate::backend::LOOK;
-use crate::core::{Core, STEP};
+use crate::core::{Core, RARE, STEP};
 use crate::cost::{Sample, Way, survey};
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
@@ -308,15 +308,17 @@ pub(super) unsafe fn wait(
     let overdue_now = || slot.is_lost() || gone();
     let answered = || slot.result().map(Some).or_else(|| overdue_now().then_some(None));
     loop {
-        let answer = if core.kernel.is_some() || core.callers.any() {
-            let step = if core.kernel.is_some() { LOOK } else { STEP };
-            let until = Instant::now() + step;
-            waiter.wait_until(bell, slot.status(), until, answered).unwrap_or(None)
-        } else {
-            // A thread of the program may come, and die: it rings first.
-            let come = || core.callers.any().then_some(None);
-            waiter.wait(bell, slot.status(), || answered().or_else(come))
+        let watched = core.callers.any();
+        let step = match (&core.kernel, watched) {
+            (Some(_), _) => LOOK,
+            (_, true) => STEP,
+            _ => RARE,
         };
+        // A thread of the program may come, and die: it rings first.
+        let come = || (!watched && core.callers.any()).then_some(None);
+        let ready = || answered().or_else(come);
+        let until = Instant::now() + step;
+        let answer = waiter.wait_until(bell, slot.status(), until, ready).unwrap_or(None);
         match answer {
             Some(result) => return result,
             // SAFETY: the caller vouches for the request.

@@ -66,6 +66,28 @@ fn a_status_that_a_foreign_hand_has_left_is_answered_with_an_error() {
 }
 
 #[test]
+fn a_request_that_is_taken_away_while_its_thread_sleeps_is_answered() {
+    ends(|| {
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
+        let (lane, request) = (requester.lane, Request::new(libc::SYS_getppid, []));
+        // Somebody is at it, as far as anybody can tell.
+        core.area.lane(lane).slots[3].fill(slot::PROCESSING, &request);
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                while !core.sides[lane].bell.is_asleep() {
+                    thread::yield_now();
+                }
+                core.area.lane(lane).slots[3].fill(slot::FREE, &request);
+            });
+            // SAFETY: getppid takes nothing and changes nothing.
+            let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None) };
+            assert_eq!(result, -i64::from(libc::EINVAL));
+        });
+    });
+}
+
+#[test]
 fn seats_that_are_closed_are_not_near() {
     ends(|| {
         let mut core = Core::new(&Config::default()).unwrap();
