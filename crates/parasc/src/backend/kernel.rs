@@ -56,7 +56,7 @@ const _: () = {
 };
 
 /// For comparison with the header (`uapi.rs`).
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("sizeof(struct parasc_proc)", size_of::<Proc>()),
     ("offsetof(struct parasc_proc, area)", std::mem::offset_of!(Proc, area)),
