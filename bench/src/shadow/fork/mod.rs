@@ -1,7 +1,7 @@
 //! Subjects that fork a job to a helper and join it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use rustix::thread::sched_getcpu;
@@ -74,8 +74,14 @@ pub(crate) trait Fork {
     }
 }
 
+/// How long main stays away for a helper that does not come: oneTBB's workers are
+/// not bound to, and now and then sleep on.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Looks between two at the clock.
+const LOOKS: u32 = 1 << 16;
+
 /// [`Fork::both`] of a subject whose main takes jobs back that have not begun:
-/// main stays away until the other has run.
+/// main stays away until the other has run, or has not begun for long.
 #[inline]
 pub(crate) fn forced<S: Fork, A: Send, B: Send>(
     subject: &mut S,
@@ -86,8 +92,16 @@ pub(crate) fn forced<S: Fork, A: Send, B: Send>(
     subject.split(
         || {
             let a = main();
+            let mut looks = 0;
+            let mut until = None;
             while !done.load(Ordering::Acquire) {
                 std::hint::spin_loop();
+                looks += 1;
+                if looks % LOOKS == 0
+                    && Instant::now() > *until.get_or_insert_with(|| Instant::now() + PATIENCE)
+                {
+                    break;
+                }
             }
             a
         },
