@@ -226,24 +226,20 @@ fn an_idle_thread_of_the_pool_is_called_or_sees_the_request() {
 #[test]
 fn each_call_of_idle_threads_brings_one() {
     model(|| {
-        let scene = Arc::new((Pool::new(2), AtomicU32::new(0)));
-        while scene.0.take_place().is_some() {}
+        let pool = Arc::new(Pool::new(2));
+        while pool.take_place().is_some() {}
         let member = || {
-            let scene = Arc::clone(&scene);
-            thread::spawn(move || {
-                let (pool, idle) = &*scene;
-                idle.fetch_add(1, Release);
-                assert!(pool.idle(0, None, || false, || false));
-            })
+            let pool = Arc::clone(&pool);
+            thread::spawn(move || assert!(pool.idle(0, None, || false, || false)))
         };
         let members = [member(), member()];
         let mut called = 0;
         while called < 2 {
-            called += scene.0.call(2 - called);
+            called += pool.call(2 - called);
             thread::yield_now();
         }
         members.into_iter().for_each(|member| member.join().unwrap());
-        assert_eq!(scene.0.call(1), 0, "nobody is idle");
+        assert_eq!(pool.call(1), 0, "nobody is idle");
     });
 }
 

@@ -27,22 +27,10 @@ fn works<S: Fork>(make: impl FnOnce(Pair) -> Result<S> + Send) {
     }
 }
 
-/// Nobody comes: main makes both, one after the other.
-struct Alone;
-
-impl Fork for Alone {
-    fn both<A: Send, B: Send>(
-        &mut self,
-        main: impl FnOnce() -> A + Send,
-        other: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        (main(), other())
-    }
-}
-
 #[test]
 fn main_does_not_wait_for_ever_for_a_helper_that_does_not_come() {
-    assert_eq!(forced(&mut Alone, || 1, || 2), (1, 2));
+    // Main makes both, one after the other.
+    assert_eq!(forced(&mut sequential::Sequential, || 1, || 2), (1, 2));
 }
 
 #[test]

@@ -22,13 +22,6 @@ use crate::core::{Core, QUICK_LANE, SLEEPING_LANE};
 use crate::open::serve::{self as open, Hand};
 use crate::primitive::{AtomicU64, Mutex, lock};
 
-/// A thread's place in the pool.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Place {
-    claim: Claim,
-}
-
 #[derive(Debug, Default)]
 struct Members {
     /// Threads that wait to be called.
@@ -42,7 +35,8 @@ struct Members {
 /// The pool of one engine.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    places: Vec<Place>,
+    /// Of each place for a thread.
+    claims: Vec<Claim>,
     members: Mutex<Members>,
     /// Where the idle ones sleep.
     calls: EventCount,
@@ -56,7 +50,7 @@ impl Pool {
     pub(crate) fn new(threads: usize) -> Self {
         let members = Members { vacant: (0..threads).collect(), ..Members::default() };
         Pool {
-            places: (0..threads).map(|_| Place::default()).collect(),
+            claims: (0..threads).map(|_| Claim::default()).collect(),
             members: Mutex::new(members),
             calls: EventCount::new(),
             lanes: AtomicU64::new(0),
@@ -66,7 +60,7 @@ impl Pool {
 
     /// How many threads there can be.
     pub(crate) fn threads(&self) -> usize {
-        self.places.len()
+        self.claims.len()
     }
 
     /// Lanes whose requests are for the pool.
@@ -97,7 +91,7 @@ impl Pool {
     }
 
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
-        self.places.iter().map(|place| &place.claim)
+        self.claims.iter()
     }
 
     /// Wakes or starts up to `threads` threads to look through the pool's
@@ -210,7 +204,7 @@ fn start_one(core: &Arc<Core>, more: usize) -> bool {
 /// A thread of the pool.
 fn serve(core: &Arc<Core>, at: usize, more: usize) {
     start_some(core, more);
-    let mut hand = Hand::new(&core.pool.places[at].claim, false);
+    let mut hand = Hand::new(&core.pool.claims[at], false);
     let ends = || core.area.header().is_terminated();
     loop {
         while has_work(core) && !ends() {
