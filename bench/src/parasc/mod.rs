@@ -145,9 +145,10 @@ fn turn<S: Execute>(
             return f64::NAN;
         }
         outcome = work.before();
+        let runs = work.runs();
         let start = watch.clock().start();
-        work.run(subject);
-        let ns = watch.ns(start, watch.clock().end());
+        (0..runs).for_each(|_| work.run(subject));
+        let ns = watch.ns(start, watch.clock().end()) / runs as f64;
         outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| work.check(S::PARENT));
         ns
     });

@@ -92,7 +92,7 @@ impl Plan for Parasc {
             let (rounds, turns) = match n {
                 _ if slow.contains(&kind) => (9, 3),
                 // The shortest differ most between processes.
-                1 => (24, 2),
+                1 => (40, 2),
                 _ => (24, 4),
             };
             Phase {

@@ -219,6 +219,15 @@ impl Work {
         Ok(())
     }
 
+    /// How often a sample runs the batch. One cheap call takes a few steps of the
+    /// clock, and less than the processor still does when the clock is read: so
+    /// many in turn tell what each takes.
+    pub(crate) fn runs(&self) -> usize {
+        let prepared = !self.before.is_empty();
+        let alone = matches!(self.kind, Kind::Handoff | Kind::Nanosleep);
+        if self.len() == 1 && !prepared && !alone { 16 } else { 1 }
+    }
+
     /// What is timed: the whole batch. A function of its own for each subject, so
     /// that what the compiler makes of the code around it is not timed too.
     #[inline(never)]
@@ -273,18 +282,29 @@ fn open_file(fd: RawFd) -> Place {
 /// The start of `bytes` of address space where nothing is mapped, nor will be by
 /// chance. What a mapping costs depends on its neighbours, with which the kernel
 /// may merge it, and on whose tables of pages it shares: who has which of them
-/// would be a matter of luck.
+/// would be a matter of luck. And on how many mappings there are: where one more
+/// fills up a node of the tree that lists them, it costs half as much again. As
+/// luck has it there too, each instance has its own.
 fn nowhere(bytes: u64) -> Result<u64> {
     /// What one table of tables covers.
     const ALIGN: u64 = 1 << 30;
-    let len = (bytes.next_multiple_of(ALIGN) + 2 * ALIGN) as usize;
+    /// As many as a node lists.
+    const NEIGHBOURS: u64 = 16;
+    let len = (bytes.next_multiple_of(ALIGN) + 3 * ALIGN) as usize;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let none = ProtFlags::empty();
     // SAFETY: a new mapping, of which nobody knows.
-    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) }?;
+    let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, none, flags) }?;
     // SAFETY: as above.
     unsafe { munmap(start, len) }?;
     // New mappings are taken from the upper end of such a gap.
-    Ok((start as u64).next_multiple_of(ALIGN))
+    let middle = (start as u64).next_multiple_of(ALIGN);
+    for i in 0..fastrand::u64(0..NEIGHBOURS) {
+        let at = middle + bytes.next_multiple_of(ALIGN) + 2 * i * MAPPED;
+        // SAFETY: a page for itself, where nothing is mapped.
+        unsafe { mmap_anonymous(at as *mut _, 1, none, flags | MapFlags::FIXED_NOREPLACE) }?;
+    }
+    Ok(middle)
 }
 
 impl Memory {
