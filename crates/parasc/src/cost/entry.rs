@@ -21,6 +21,10 @@ const WEIGHT: f32 = 1.0 / 8.0;
 const OUTLIER: f32 = 4.0;
 /// Samples that end a trial.
 const TRIAL: u8 = 4;
+/// Plain calls that make a sample, if they take as long as a wake …
+const ENOUGH: usize = 16;
+/// … and calls for each of many threads.
+const TURNS: usize = 4;
 /// The time between two trials is so many times what the last has cost more
 /// than the best way would have, at first: a trial may have been disturbed …
 const PATIENCE: f32 = 16.0;
@@ -28,15 +32,17 @@ const PATIENCE: f32 = 16.0;
 const DOUBLINGS: u32 = 7;
 /// … and so many wakes at least. A trial that has taken so long has shown enough.
 const LEAST_WAKES: f32 = 16.0;
-/// What several threads are guessed to take on one place, times plain calls.
-const CONTENDED: f32 = 1.5;
+/// What several threads are guessed to take on one open file, times plain calls …
+const ONE_FILE: f32 = 1.1;
+/// … and in one directory, where they sleep in turns.
+const ONE_DIRECTORY: f32 = 2.0;
+/// A way that is guessed to be worse than plain calls gets its first trial when
+/// so many times what that will cost has been spent.
+const EARNED: f32 = 64.0;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
-/// Batches after which not each plain one is looked at any more, and ways that
-/// are guessed to be worse get a trial, too.
+/// Batches after which not each plain one is looked at any more.
 const SETTLED: u32 = 64;
-/// So many times as dear as the best way the worst of them is taken for.
-const MOST_DEAR: f32 = 4.0;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
 /// How much dearer a wake gets if nobody comes, at most.
@@ -68,6 +74,8 @@ struct Trial {
     at: usize,
     /// Samples that it still needs.
     left: u8,
+    /// It has woken somebody.
+    woke: bool,
     /// Ticks that these batches have taken.
     spent: f32,
     /// Ticks that it took more than the best way would have.
@@ -107,13 +115,17 @@ pub(crate) struct Choice {
     pub(crate) measure: bool,
     /// So many batches like this one need not ask: they are plain, too.
     pub(crate) pass: u32,
+    /// So many calls of the batch go this way. For the rest, ask again.
+    pub(crate) calls: usize,
 }
 
 impl Choice {
-    const PLAIN: Choice = Choice { way: Way::Inline, wake: false, measure: false, pass: 0 };
+    fn plain(calls: usize) -> Choice {
+        Choice { measure: false, ..Choice::of(Way::Inline, calls) }
+    }
 
-    fn of(way: Way) -> Choice {
-        Choice { way, wake: false, measure: true, pass: 0 }
+    fn of(way: Way, calls: usize) -> Choice {
+        Choice { way, wake: false, measure: true, pass: 0, calls }
     }
 }
 
@@ -142,25 +154,26 @@ impl Entry {
     #[inline]
     pub(crate) fn choose(&mut self, calls: usize, prior: Prior, means: Means) -> Choice {
         if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
-            return Choice { pass: SAMPLE, ..Choice::PLAIN };
+            return Choice { pass: SAMPLE, ..Choice::plain(calls) };
         }
         self.batches = self.batches.wrapping_add(1);
         let plain = self.means[0];
         let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
         if plain.samples < 2 && !sleeps {
             self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64;
-            return Choice::of(Way::Inline);
+            return Choice::of(Way::Inline, self.enough(Way::Inline, calls, means));
         }
         let (best, estimate) = self.best(prior, sleeps, means);
-        if let Some(way) = self.on_trial((best, estimate), prior, sleeps, means) {
-            return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way) };
+        if let Some(way) = self.on_trial((best, estimate), calls, prior, sleeps, means) {
+            let calls = self.enough(way, calls, means);
+            return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way, calls) };
         }
         match best {
             Way::Inline => {
                 let pass = if self.batches < SETTLED { 0 } else { SAMPLE };
                 self.spent += (plain.ticks * calls as f32) as u64 * u64::from(pass);
                 self.batches = self.batches.wrapping_add(pass);
-                Choice { pass, ..Choice::of(Way::Inline) }
+                Choice { pass, ..Choice::of(Way::Inline, calls) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {
                 self.missed += (plain.ticks - estimate) * calls as f32;
@@ -168,15 +181,32 @@ impl Entry {
                     // The caller helps: shared with nobody awake would be plain
                     // calls, only dearer.
                     self.spent += (plain.ticks * calls as f32) as u64;
-                    return Choice::PLAIN;
+                    return Choice::plain(calls);
                 }
                 self.missed = 0.0;
                 self.lost = 0.0;
                 self.distrust = -self.distrust.abs();
-                Choice { wake: true, ..Choice::of(Way::Shared) }
+                Choice { wake: true, ..Choice::of(Way::Shared, calls) }
             }
-            way => Choice::of(way),
+            way => Choice::of(way, calls),
         }
+    }
+
+    /// How many of `calls` show what a way costs that is not the best one: the
+    /// others need not suffer from it.
+    fn enough(&self, way: Way, calls: usize, means: Means) -> usize {
+        let plain = self.means[0];
+        let wakes = |count| match plain.samples {
+            0 => 0,
+            _ => (means.wake * count / plain.ticks) as usize,
+        };
+        let enough = match way {
+            Way::Inline => wakes(1.0).max(ENOUGH),
+            // Who is woken needs time to come.
+            Way::Shared | Way::Ring => wakes(LEAST_WAKES / 2.0).max(4 * ENOUGH),
+            Way::Many(threads) => TURNS * usize::from(threads),
+        };
+        if calls / 2 < enough { calls } else { enough }
     }
 
     /// The way that promises least, and what.
@@ -199,13 +229,14 @@ impl Entry {
         match WAYS[at] {
             _ if mean.samples > 0 => mean.ticks,
             Way::Inline => f32::MAX,
-            Way::Shared | Way::Many(_) if prior == Prior::Contends => plain * CONTENDED,
+            Way::Shared | Way::Many(_) if prior == Prior::OneFile => plain * ONE_FILE,
+            Way::Shared | Way::Many(_) if prior == Prior::OneDirectory => plain * ONE_DIRECTORY,
             Way::Shared => plain * 0.6,
             // Nothing has been measured: any number, so that it is tried.
             Way::Many(threads) if plain == 0.0 => 1.0 / f32::from(threads),
             Way::Many(threads) => plain / f32::from(threads),
             Way::Ring if plain == 0.0 => 1.0,
-            Way::Ring => plain * means.ring.unwrap_or(CONTENDED),
+            Way::Ring => plain * means.ring.unwrap_or(ONE_DIRECTORY),
         }
     }
 
@@ -213,6 +244,7 @@ impl Entry {
     fn on_trial(
         &mut self,
         (best, estimate): (Way, f32),
+        calls: usize,
         prior: Prior,
         sleeps: bool,
         means: Means,
@@ -237,14 +269,15 @@ impl Entry {
         let at = others.into_iter().find(|at| {
             let way = WAYS[*at];
             let guess = self.estimate(*at, prior, means);
-            // Twice as dear as what there is, it waits twice as long.
-            let wait = SETTLED as f32 * (guess / estimate).min(MOST_DEAR);
-            let unknown = self.means[*at].samples == 0;
-            let early = unknown && guess > plain && (self.batches as f32) < wait;
+            let sample = self.enough(way, calls, means) as f32;
+            let samples = (means.wake * LEAST_WAKES / (guess * sample)).clamp(1.0, TRIAL.into());
+            let price = (guess - estimate) * sample * samples;
+            let unknown = self.means[*at].samples == 0 && guess > plain;
+            let early = unknown && (self.spent as f32) < price * EARNED;
             // A process that has had one thread only pays for the second with
             // every use of a descriptor (fdget, fs/file.c): none is started on
             // the mere chance.
-            let contends = prior == Prior::Contends;
+            let contends = matches!(prior, Prior::OneFile | Prior::OneDirectory);
             let dear = way == Way::Shared && contends && means.alone && !means.hot;
             way != best && is_open(way, sleeps, means) && !dear && !early
         });
@@ -255,7 +288,7 @@ impl Entry {
         self.last_trial = at;
         // What it did long ago counts less than what it does now.
         self.means[at].samples = self.means[at].samples.min(2);
-        self.trial = Some(Trial { at, left: TRIAL, spent: 0.0, extra: 0.0 });
+        self.trial = Some(Trial { at, left: TRIAL, woke: false, spent: 0.0, extra: 0.0 });
         self.lost = 0.0;
         Some(WAYS[at])
     }
@@ -268,7 +301,8 @@ impl Entry {
         let ticks = sample.ticks as f32;
         let alone = way == Way::Shared && sample.helped == 0;
         self.spent += sample.ticks;
-        if alone && sample.woke {
+        let begins = sample.woke && self.trial.is_some_and(|trial| !trial.woke);
+        if begins || alone && sample.woke {
             // What a wake takes is known, and who was called is on the way.
         } else if alone {
             self.lost += (ticks - self.means[0].ticks * calls).max(calls);
@@ -288,14 +322,15 @@ impl Entry {
         {
             // An accident is not the way's own price.
             trial.extra += (ticks.min(best * calls * OUTLIER) - best * calls).max(0.0);
-            let over = if alone {
+            trial.woke |= sample.woke;
+            if alone {
                 // Nobody has come, and will not.
-                self.distrust > 0.0
-            } else {
+                trial.left *= u8::from(self.distrust <= 0.0);
+            } else if !begins {
                 trial.spent += ticks;
-                trial.spent >= means.wake * LEAST_WAKES
-            };
-            trial.left = if over { 0 } else { trial.left - u8::from(!alone) };
+                let enough = trial.spent >= means.wake * LEAST_WAKES;
+                trial.left = if enough { 0 } else { trial.left - 1 };
+            }
         }
     }
 
@@ -421,16 +456,16 @@ mod tests {
 
     #[test]
     fn a_contended_place_is_left_to_plain_calls_unless_sharing_proves_better() {
-        let (taken, _) = World::new().run(50_000, Prior::Contends, HOT, shared_costs(200));
+        let (taken, _) = World::new().run(50_000, Prior::OneDirectory, HOT, shared_costs(200));
         assert!((4..200).contains(&taken[1]), "{taken:?}");
-        let (taken, _) = World::new().run(50_000, Prior::Contends, HOT, shared_costs(60));
+        let (taken, _) = World::new().run(50_000, Prior::OneDirectory, HOT, shared_costs(60));
         assert!(taken[1] > 40_000, "{taken:?}");
         // No thread is started for it in a process that has none.
         let cold = Means { hot: false, alone: true, ..HOT };
-        let (taken, _) = World::new().run(50_000, Prior::Contends, cold, shared_costs(60));
+        let (taken, _) = World::new().run(50_000, Prior::OneDirectory, cold, shared_costs(60));
         assert_eq!(taken[0], 50_000, "{taken:?}");
         let cold = Means { alone: false, ..cold };
-        let (_, wakes) = World::new().run(50_000, Prior::Contends, cold, shared_costs(60));
+        let (_, wakes) = World::new().run(50_000, Prior::OneDirectory, cold, shared_costs(60));
         assert!(wakes > 0);
     }
 
@@ -489,7 +524,7 @@ mod tests {
     fn a_trial_waits_until_who_was_woken_has_come() {
         let cold = Means { hot: false, ..HOT };
         let mut world = World::new();
-        world.run(SETTLED - 1, Prior::Contends, cold, shared_costs(60));
+        world.run(SETTLED - 1, Prior::OneDirectory, cold, shared_costs(60));
         let mut shared = 0;
         let cost = |way| match way {
             Way::Shared => {
@@ -499,7 +534,7 @@ mod tests {
             }
             _ => (100, 0),
         };
-        world.run(2_000, Prior::Contends, cold, cost);
+        world.run(2_000, Prior::OneDirectory, cold, cost);
         assert!(world.entry.means[1].samples >= u32::from(TRIAL), "{:?}", world.entry);
     }
 
@@ -507,11 +542,38 @@ mod tests {
     fn few_long_batches_do_not_pay_for_what_is_likely_to_be_worse() {
         let ring = Means { ring: Some(2.0), ..HOT };
         let cost = |way| (if way == Way::Inline { 100_000 } else { 120_000 }, CALLS / 2);
-        let (taken, _) = World::new().run(40, Prior::Contends, ring, cost);
-        assert_eq!(taken[0], 40, "{taken:?}");
+        let (taken, _) = World::new().run(10, Prior::OneDirectory, ring, cost);
+        assert_eq!(taken[0], 10, "{taken:?}");
         // One batch is a trial then, as long as it is.
-        let (taken, _) = World::new().run(800, Prior::Contends, ring, cost);
+        let (taken, _) = World::new().run(40, Prior::OneDirectory, ring, cost);
+        assert!(taken[0] > 36, "{taken:?}");
+        let (taken, _) = World::new().run(800, Prior::OneDirectory, ring, cost);
         assert!(taken[0] > 770 && taken[1] > 1 && taken[5] > 1, "{taken:?}");
+    }
+
+    #[test]
+    fn a_trial_takes_no_more_of_a_long_batch_than_it_needs() {
+        const LONG: usize = 10_000;
+        let mut entry = Entry::default();
+        let (mut inline, mut shared) = (0, 0);
+        for _ in 0..100 {
+            let mut left = LONG;
+            while left > 0 {
+                let choice = entry.choose(left, Prior::Scales, HOT);
+                let (each, helped) = match choice.way {
+                    Way::Shared => (600, choice.calls / 2),
+                    _ => (1000, 0),
+                };
+                let count = if choice.way == Way::Shared { &mut shared } else { &mut inline };
+                *count += choice.calls;
+                left -= choice.calls;
+                let ticks = each * choice.calls as u64;
+                let sample = Sample { calls: choice.calls, ticks, helped, woke: choice.wake };
+                entry.record(choice.way, sample, Prior::Scales, HOT);
+            }
+        }
+        assert_eq!(inline + shared, 100 * LONG);
+        assert!(inline > 100 && inline < LONG, "{inline}");
     }
 
     #[test]

@@ -9,8 +9,10 @@ pub(crate) enum Prior {
     /// Calls of this kind don't wait for each other in the kernel.
     #[default]
     Scales,
-    /// They do, on the place they all share.
-    Contends,
+    /// They do, on the one open file they all use, if not for long.
+    OneFile,
+    /// They do, on the one directory they all change.
+    OneDirectory,
     /// They do, whatever their arguments: they change the address space.
     Serial,
     /// They mostly sleep.
@@ -84,7 +86,8 @@ fn prior(request: &Request, mixed: bool, one_place: bool) -> Prior {
     match kind(request.sysnum).contends {
         Contends::AddressSpace => Prior::Serial,
         _ if may_sleep(request) => Prior::Sleeps,
-        Contends::Descriptor(_) | Contends::Directory(_) if one_place => Prior::Contends,
+        Contends::Descriptor(_) if one_place => Prior::OneFile,
+        Contends::Directory(_) if one_place => Prior::OneDirectory,
         _ => Prior::Scales,
     }
 }

@@ -37,7 +37,9 @@ pub struct Requester {
     /// ([`Request::head`]): a comparison is shorter than a look into a table.
     known: u32,
     lane: usize,
-    /// Number of the batch, as the lane's control words have it.
+    /// Batches so far.
+    batches: u32,
+    /// Number of the batch or its part, as the lane's control words have it.
     batch: u32,
     waiter: Waiter,
     ticks: Ticks,
@@ -89,6 +91,7 @@ impl Requester {
             known: u32::MAX,
             core,
             lane,
+            batches: 0,
             batch,
             waiter,
             ticks: Ticks::new(),

@@ -8,7 +8,7 @@ use super::Requester;
 use super::meanwhile::Meanwhile;
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
-use crate::cost::{Sample, Way, survey};
+use crate::cost::{Key, Prior, Sample, Way, survey};
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
 use crate::request::Request;
@@ -86,11 +86,12 @@ impl Requester {
             // SAFETY: the caller vouches for all requests.
             return unsafe { plain(requests, results) };
         }
-        self.batch = self.batch.wrapping_add(1);
-        if self.batch.is_multiple_of(SETTLE) {
+        self.batches = self.batches.wrapping_add(1);
+        if self.batches.is_multiple_of(SETTLE) {
             self.settle();
         }
         if !self.core.help {
+            self.batch = self.batch.wrapping_add(1);
             // SAFETY: as above.
             return unsafe { self.unhelped(requests, results) };
         }
@@ -103,21 +104,47 @@ impl Requester {
             return unsafe { plain(requests, results) };
         }
         let (key, prior) = survey(requests, beside);
+        self.like = like;
+        let mut at = 0;
+        while at < len {
+            let (requests, results) = (&requests[at..], &mut results[at..]);
+            // SAFETY: as above.
+            at += unsafe { self.run_some((key, prior), requests, results, meanwhile) };
+        }
+    }
+
+    /// Runs the first of `requests`, all of them if the way to do so is no
+    /// question, and returns how many.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    unsafe fn run_some(
+        &mut self,
+        (key, prior): (Key, Prior),
+        requests: &[Request],
+        results: &mut [i64],
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> usize {
+        // A number of its own: control words of the part before say no more.
+        self.batch = self.batch.wrapping_add(1);
         self.means.ring = self.ring.guess(key.sysnum(), requests);
         if self.means.ring.is_some() && self.ring.is_always() && self.ring.prepare(requests) {
-            // SAFETY: as above.
-            return unsafe { self.ring.run(requests, results) };
+            // SAFETY: the caller vouches for all requests.
+            unsafe { self.ring.run(requests, results) };
+            return requests.len();
         }
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
         let means = self.means;
         let ticks = self.ticks;
         let entry = self.costs.entry(key);
         let choice = entry.choose(requests.len(), prior, means);
-        (self.pass, self.like) = (choice.pass, like);
+        let (requests, results) = (&requests[..choice.calls], &mut results[..choice.calls]);
+        self.pass = choice.pass;
         let asks = choice.way == Way::Inline && choice.measure && entry.asks_whether_sleeps(means);
         if choice.way == Way::Ring && !self.ring.prepare(requests) {
             // SAFETY: as above.
-            return unsafe { plain(requests, results) };
+            unsafe { plain(requests, results) };
+            return requests.len();
         }
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
         let mut helped = 0;
@@ -138,7 +165,7 @@ impl Requester {
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
         if !choice.measure {
-            return;
+            return requests.len();
         }
         let away = meanwhile.take_away();
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
@@ -149,6 +176,7 @@ impl Requester {
             let elapsed = wall.elapsed().as_nanos() as f32;
             entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
         }
+        requests.len()
     }
 
     /// Together with the processing threads that spin: they from the first slot
