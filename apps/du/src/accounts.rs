@@ -2,8 +2,7 @@
 
 use std::ffi::CStr;
 
-use kumiki_parasc::op::Attributes;
-use rustix::fs::{FileType, StatxAttributes};
+use rustix::fs::{FileType, Stat};
 
 use crate::links::{Claim, Links};
 use crate::talk::Talk;
@@ -14,26 +13,23 @@ use crate::walk::Rules;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meta {
     pub(crate) kind: FileType,
-    links: u32,
+    links: u64,
     pub(crate) device: u64,
     pub(crate) inode: u64,
     /// Units of 512 bytes.
     blocks: u64,
     size_bytes: u64,
-    /// Something is mounted here.
-    mount: bool,
 }
 
-impl From<&Attributes> for Meta {
-    fn from(found: &Attributes) -> Self {
+impl From<&Stat> for Meta {
+    fn from(found: &Stat) -> Self {
         Meta {
-            kind: found.file_type(),
-            links: found.nlink(),
-            device: found.dev(),
-            inode: found.ino(),
-            blocks: found.blocks(),
-            size_bytes: found.size(),
-            mount: found.as_raw().stx_attributes & StatxAttributes::MOUNT_ROOT.bits() != 0,
+            kind: FileType::from_raw_mode(found.st_mode),
+            links: found.st_nlink,
+            device: found.st_dev,
+            inode: found.st_ino,
+            blocks: found.st_blocks as u64,
+            size_bytes: found.st_size as u64,
         }
     }
 }
@@ -102,8 +98,8 @@ impl Accounts<'_> {
     }
 
     pub(crate) fn found(&self, meta: &Meta, position: u32) -> Found {
-        let Meta { device, inode, mount, .. } = *meta;
+        let Meta { device, inode, .. } = *meta;
         let follow = self.rules.follow;
-        Found { position, device, inode, mount, follow, bytes: self.bytes(meta) }
+        Found { position, device, inode, follow, bytes: self.bytes(meta) }
     }
 }

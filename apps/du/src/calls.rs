@@ -8,8 +8,8 @@ use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
 use kumiki_parasc::Operation;
-use kumiki_parasc::op::{Close, Getdents64, Openat, Statx};
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
+use kumiki_parasc::op::{Close, Fstatat, Getdents64, Openat};
+use rustix::fs::{AtFlags, Mode, OFlags};
 
 pub(crate) use batched::Batched;
 pub(crate) use parallel::Parallel;
@@ -24,19 +24,13 @@ pub(crate) trait Calls {
 }
 
 /// Asks for what is known of a name.
-pub(crate) type Stat<'a> = Statx<BorrowedFd<'a>, &'a CStr>;
+pub(crate) type Stat<'a> = Fstatat<BorrowedFd<'a>, &'a CStr>;
 
 /// `follow`: of what a symbolic link leads to, instead of the link.
 pub(crate) fn stat<'a>(directory: BorrowedFd<'a>, name: &'a CStr, follow: bool) -> Stat<'a> {
-    /// What a walk wants to know of a file.
-    const WANTED: StatxFlags = StatxFlags::TYPE
-        .union(StatxFlags::NLINK)
-        .union(StatxFlags::INO)
-        .union(StatxFlags::BLOCKS)
-        .union(StatxFlags::SIZE);
     let nofollow = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-    // Like fstatat(2), looking at a name mounts nothing.
-    Statx::new(directory, name, AtFlags::NO_AUTOMOUNT | nofollow, WANTED)
+    // Looking at a name mounts nothing.
+    Fstatat::new(directory, name, AtFlags::NO_AUTOMOUNT | nofollow)
 }
 
 /// Asks for a directory to read; `follow`: through a symbolic link, too.

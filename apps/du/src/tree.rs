@@ -18,8 +18,6 @@ pub(crate) struct Directory {
     name: Name,
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// Something is mounted on it.
-    pub(crate) mount: bool,
     /// Its name may be a symbolic link.
     pub(crate) follow: bool,
     /// Not counted after all: seen before, or its own ancestor.
@@ -115,7 +113,6 @@ impl Tree {
             name,
             device: meta.device,
             inode: meta.inode,
-            mount: meta.mount,
             follow: meta.follow,
             dropped: false,
             own_bytes: meta.bytes,
@@ -200,7 +197,6 @@ pub(crate) struct Found {
     pub(crate) position: u32,
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    pub(crate) mount: bool,
     pub(crate) follow: bool,
     pub(crate) bytes: u64,
 }
@@ -218,7 +214,7 @@ mod tests {
     use super::*;
 
     fn found(position: u32) -> Found {
-        Found { position, device: 1, inode: 1, mount: false, follow: false, bytes: 0 }
+        Found { position, device: 1, inode: 1, follow: false, bytes: 0 }
     }
 
     /// `r/` with `a/` at 0 and `b/` at 2, `r/a/c/` at 5.

@@ -11,11 +11,13 @@
 //! allow: wide enough for large batches, and still no more descriptors open than
 //! a walk in depth has, times the batch.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use kumiki_parasc::Operation;
 use kumiki_parasc::op::{Close, Entries};
+use rustc_hash::FxBuildHasher;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
@@ -81,6 +83,8 @@ pub(crate) struct Walk<'a, C> {
     accounts: Accounts<'a>,
     descriptors: Descriptors,
     buffers: Vec<Box<[u8]>>,
+    /// Directories that have been met, by device and inode.
+    admitted: HashSet<(u64, u64), FxBuildHasher>,
     /// Memory for questions.
     stats: [Vec<Stat<'static>>; 2],
     /// Descriptors to be closed.
@@ -122,7 +126,7 @@ impl<'a> Looked<'a> {
 
 /// What `stat` has found.
 fn meta((result, stat): (Result<(), Errno>, &Stat<'_>)) -> Result<Meta, Errno> {
-    result.and_then(|()| stat.attributes().map(Meta::from).ok_or(Errno::NODATA))
+    result.and_then(|()| stat.stat().map(Meta::from).ok_or(Errno::NODATA))
 }
 
 /// The same memory for questions about something else.
@@ -134,11 +138,18 @@ fn recycle<'b>(mut memory: Vec<Stat<'_>>) -> Vec<Stat<'b>> {
 
 impl<'a, C: Calls> Walk<'a, C> {
     pub(crate) fn new(calls: C, rules: &'a Rules, talk: &'a Talk) -> Self {
-        let descriptors = Descriptors::new();
         let accounts = Accounts { rules, talk, links: Links::default(), operand: 0 };
-        let stats = Default::default();
-        let (buffers, finished) = (Vec::new(), Vec::new());
-        Walk { calls, rules, talk, accounts, descriptors, buffers, stats, finished }
+        Walk {
+            calls,
+            rules,
+            talk,
+            accounts,
+            descriptors: Descriptors::new(),
+            buffers: Vec::new(),
+            admitted: HashSet::default(),
+            stats: Default::default(),
+            finished: Vec::new(),
+        }
     }
 
     /// What `operand` takes; `None` if it does not count: excluded, seen in an
@@ -270,9 +281,9 @@ impl<'a, C: Calls> Walk<'a, C> {
         {
             return false;
         }
-        // Only a mount or a symbolic link leads into an ancestor.
-        let may_loop = found.mount || self.rules.follow;
-        !(may_loop && tree.ancestors(number).any(same))
+        // A mount or a symbolic link may lead into an ancestor.
+        let again = !self.admitted.insert((device, inode));
+        !(again && tree.ancestors(number).any(same))
     }
 
     fn cannot_read(&self, tree: &Tree, number: u32, error: Errno) {

@@ -1,6 +1,6 @@
 //! The calls of a batch made by whoever is free, through `kumiki-parasc`.
 
-use kumiki_parasc::{Config, Engine, Operation, Requester, Result};
+use kumiki_parasc::{Backend, Config, Engine, Operation, Requester, Result};
 
 use super::Calls;
 
@@ -18,7 +18,7 @@ impl Batched {
     /// # Errors
     /// Those of [`Engine::new`] and [`Engine::requester`].
     pub(crate) fn new() -> Result<Self> {
-        let engine = Engine::new(&Config::default())?;
+        let engine = Engine::new(&Config { backend: Backend::User, ..Config::default() })?;
         Ok(Batched { requester: engine.requester()?, _engine: engine })
     }
 }

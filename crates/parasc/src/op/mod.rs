@@ -10,7 +10,7 @@
 //!        │ request()                      pointers are taken: stay where you are
 //!   Request ──► some thread makes the call
 //!        │ complete(ret_val)              result; moved freely again
-//!   Output, and what arrived in the operation: filled(), attributes(), entries()
+//!   Output, and what arrived in the operation: filled(), stat(), entries()
 //! ```
 //!
 //! - *Descriptors* are anything with [`AsFd`](std::os::fd::AsFd): `&File`,
@@ -38,6 +38,7 @@ mod copy;
 mod dir;
 mod event;
 mod file;
+mod fstatat;
 mod getdents;
 mod io;
 mod lock;
@@ -59,6 +60,7 @@ pub use copy::{CopyFileRange, Sendfile, Splice};
 pub use dir::{Linkat, Mkdirat, Readlinkat, Renameat2, Symlinkat, Unlinkat};
 pub use event::{InotifyAddWatch, InotifyInit1, InotifyRmWatch, Poll};
 pub use file::{Close, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2};
+pub use fstatat::Fstatat;
 pub use getdents::{Entries, Entry, Getdents64};
 pub use io::{Pread, Pwrite, Read, Write};
 pub use lock::{Flock, LockKind, OfdGetlk, OfdSetlk, RangeLock};

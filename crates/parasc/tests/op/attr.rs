@@ -3,7 +3,8 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::time::{Duration, SystemTime};
 
 use kumiki_parasc::op::{
-    CWD, Errno, Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Statx, Utimensat,
+    CWD, Errno, Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatat, Fstatfs, Futimens, Statfs, Statx,
+    Utimensat,
 };
 use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, StatxFlags, Timespec, UTIME_OMIT, Uid};
 use tempfile::TempDir;
@@ -58,6 +59,26 @@ fn a_failed_statx_has_no_attributes() {
     statx.retarget(&dir, c"missing");
     assert_eq!(execute(&mut statx), Err(Errno::NOENT));
     assert!(statx.attributes().is_none());
+}
+
+#[test]
+fn fstatat_tells_what_stat_does() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, vec![1; 100_000]).unwrap();
+    let dir = fs::File::open(folder.path()).unwrap();
+
+    let mut found = Fstatat::new(&dir, c"file", AtFlags::SYMLINK_NOFOLLOW);
+    assert!(found.stat().is_none());
+    assert_eq!(execute(&mut found), Ok(()));
+    let (ours, theirs) = (found.stat().unwrap(), fs::metadata(&path).unwrap());
+    assert_eq!((ours.st_ino, ours.st_dev), (theirs.ino(), theirs.dev()));
+    assert_eq!((ours.st_size as u64, ours.st_blocks as u64), (theirs.size(), theirs.blocks()));
+    assert_eq!((ours.st_mode, ours.st_nlink), (theirs.mode(), theirs.nlink()));
+
+    fs::remove_file(&path).unwrap();
+    assert_eq!(execute(&mut found), Err(Errno::NOENT));
+    assert!(found.stat().is_none());
 }
 
 #[test]
