@@ -1,15 +1,52 @@
 //! Which cpus shadows take: never more helpers than idle hardware threads.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::{Mutex, MutexGuard};
 
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::fork::Process;
 use kumiki_sys::topology::{Relation, Topology};
 
+use crate::binding;
 use crate::error::{Error, Result};
 
-/// Cpus on which a main thread or a helper of this process sits.
-static TAKEN: Mutex<CpuSet> = Mutex::new(CpuSet::new());
+/// How many main threads and helpers of a process sit on each cpu.
+#[derive(Debug)]
+struct Taken {
+    process: Process,
+    counts: Mutex<BTreeMap<usize, usize>>,
+}
+
+/// This process's. A child of fork(2) makes its own: in the inherited one are the
+/// shadows of threads that it does not have, and one of them may hold the lock.
+static TAKEN: AtomicPtr<Taken> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Taken {
+    fn of_this_process() -> Result<&'static Taken> {
+        // Acquire: partner is the exchange.
+        let old = TAKEN.load(Acquire);
+        // SAFETY: null, or from the exchange below, and never freed since.
+        if let Some(taken) = unsafe { old.as_ref() }
+            && taken.process.is_current()
+        {
+            return Ok(taken);
+        }
+        let process = Process::current()?;
+        let new = Box::into_raw(Box::new(Taken { process, counts: Mutex::default() }));
+        // Release: partner is the load. Another thread may have been first; ours
+        // is left behind then, as the inherited one is.
+        let now = TAKEN.compare_exchange(old, new, AcqRel, Acquire).map_or_else(|now| now, |_| new);
+        // SAFETY: from the exchange, by this thread or another of this process.
+        Ok(unsafe { &*now })
+    }
+
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+        self.counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
 
 /// A main thread's cpu and its helper's, given back on drop.
 #[derive(Debug)]
@@ -17,8 +54,7 @@ pub(crate) struct Pair {
     pub(crate) main: usize,
     pub(crate) helper: usize,
     pub(crate) relation: Relation,
-    /// Those that this pair took; a shared cpu belongs to somebody else.
-    own: CpuSet,
+    of: &'static Taken,
 }
 
 impl Pair {
@@ -31,9 +67,20 @@ impl Pair {
         share: bool,
     ) -> Result<Pair> {
         let topology = Topology::read()?;
-        let mut taken = TAKEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let main = main.unwrap_or_else(|| current(allowed));
-        affinity::require(main, allowed)?;
+        let of = Taken::of_this_process()?;
+        let mut counts = of.counts();
+        let taken: CpuSet = counts.keys().copied().collect();
+        let none = || Error::NoFreeCpu { allowed: allowed.clone(), taken: taken.clone() };
+        let free = allowed.difference(&taken);
+        // A thread's own cpu is taken by itself.
+        let usable = |cpu: usize| share || !taken.contains(cpu) || binding::bound() == Some(cpu);
+        let main = match main {
+            Some(main) => affinity::require(main, allowed).map(|()| main)?,
+            None => Some(current(allowed))
+                .filter(|cpu| usable(*cpu))
+                .or_else(|| topology.nearest(current(allowed), &free))
+                .ok_or_else(none)?,
+        };
         let mut others = allowed.clone();
         others.remove(main);
         let free = others.difference(&taken);
@@ -48,21 +95,27 @@ impl Pair {
         let among = if share { &others } else { &free };
         let helper = chosen
             .or_else(|| share.then(|| topology.nearest(main, among).unwrap_or(main)))
-            .ok_or_else(|| Error::NoFreeCpu { allowed: allowed.clone(), taken: taken.clone() })?;
-        let mut own = CpuSet::new();
+            .filter(|_| usable(main))
+            .ok_or_else(none)?;
         for cpu in [main, helper] {
-            if taken.insert(cpu) {
-                own.insert(cpu);
-            }
+            *counts.entry(cpu).or_default() += 1;
         }
-        Ok(Pair { main, helper, relation: topology.relation(main, helper), own })
+        Ok(Pair { main, helper, relation: topology.relation(main, helper), of })
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        let mut taken = TAKEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *taken = taken.difference(&self.own);
+        if !self.of.process.is_current() {
+            return;
+        }
+        let mut counts = self.of.counts();
+        for cpu in [self.main, self.helper] {
+            match counts.get_mut(&cpu) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => _ = counts.remove(&cpu),
+            }
+        }
     }
 }
 

@@ -19,14 +19,15 @@ pub enum Error {
     /// this, since nothing else can happen to them.
     #[error(transparent)]
     Copy(#[from] crate::copy::Error),
-    /// Every cpu that this process may use is taken.
+    /// Every cpu that this thread may use is taken, or the chosen one is.
     #[error(
-        "no cpu is free for a helper: allowed {allowed}, taken by shadows {taken}; allow more \
-         cpus, end a shadow, or ask for a shared cpu (`Builder::share`) or none \
-         (`Shadow::inline`)"
+        "no cpu is free for a main thread and a helper: allowed {allowed} to this thread, taken by \
+         shadows {}; allow more cpus, end a shadow, or ask for a shared cpu (`Builder::share`) or \
+         none (`Shadow::inline`)",
+        listed(taken)
     )]
     NoFreeCpu {
-        /// The cpus that this process may use.
+        /// The cpus that this thread may use, apart from its binding by a shadow.
         allowed: CpuSet,
         /// Those on which a shadow's main thread or helper runs.
         taken: CpuSet,
@@ -82,6 +83,10 @@ pub enum Error {
          parent of fork(2); create a team here, and see what it panicked with"
     )]
     Deserted,
+}
+
+fn listed(taken: &CpuSet) -> String {
+    if taken.is_empty() { "none".to_owned() } else { taken.to_string() }
 }
 
 /// This crate's result.

@@ -37,6 +37,7 @@
 //! ```
 
 mod barrier;
+mod binding;
 mod channel;
 pub mod copy;
 mod cpus;

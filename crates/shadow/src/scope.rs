@@ -70,8 +70,8 @@ impl<'scope, R> Job<'scope, R> {
     }
 
     /// Waits for `timeout` at most, and returns the job itself if it has not
-    /// ended then. A job that the helper has not begun is taken back and runs
-    /// here, however long it takes.
+    /// ended then. It is left to the helper, whether begun or not; without a
+    /// helper it runs here, however long it takes.
     pub fn join_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
         match self.shadow.wait_long(Deadline::after(timeout).at()) {
             Ok(_) => Ok(self.join()),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use kumiki_sys::affinity::{self, Bound};
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Relation;
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
+use crate::binding::{self, Binding};
 use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::Result;
@@ -63,15 +63,16 @@ impl Builder {
     }
 
     /// Binds the calling thread and starts the helper (the paper's
-    /// `shadow_create`). The former binding returns when the shadow is dropped.
+    /// `shadow_create`). The thread gets its former cpus back when its last
+    /// shadow is dropped.
     ///
     /// # Errors
     /// A cpu that is offline, not allowed or taken; no thread to be had; a way
     /// to wait that this machine lacks.
     pub fn create(self) -> Result<Shadow> {
-        let pair = Pair::take(&affinity::current()?, self.main, self.helper, self.share)?;
+        let pair = Pair::take(&binding::allowed()?, self.main, self.helper, self.share)?;
         measure_sleep(&self.policy);
-        let bound = affinity::bind(pair.main)?;
+        let bound = Binding::to(pair.main)?;
         let mut shadow = Shadow::beside(pair, &self.policy)?;
         shadow._bound = Some(bound);
         Ok(shadow)
@@ -110,8 +111,8 @@ struct Helper {
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
 /// Dropping it waits for a job that runs, ends the helper, and gives the
-/// calling thread its former cpus back; [`Shadow::destroy_timeout`] waits no
-/// longer than it is told.
+/// calling thread its former cpus back, if it is the thread's last one;
+/// [`Shadow::destroy_timeout`] waits no longer than it is told.
 ///
 /// What would be errors at run time in another language are refused by the
 /// compiler. A job cannot use the shadow that it was forked on:
@@ -154,7 +155,7 @@ pub struct Shadow {
     /// It was forked without a scope, by [`Shadow::fork`].
     pub(crate) unscoped: bool,
     /// The binding of the calling thread, unless a team has bound it.
-    _bound: Option<Bound>,
+    _bound: Option<Binding>,
     /// Bound to the thread that made it.
     _thread: PhantomData<*mut ()>,
 }
@@ -350,7 +351,9 @@ impl Shadow {
         self.wait_long(None).unwrap_or_else(|_| unreachable!("no deadline was given"))
     }
 
-    /// Runs the request here if the helper has not begun it, else waits.
+    /// Waits for the helper until the deadline. Without one, runs the request
+    /// here if the helper has not begun it, else waits; how long that takes the
+    /// request decides.
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_long(
@@ -363,19 +366,19 @@ impl Shadow {
             "a job that was forked before fork(2) cannot be joined in the child: its helper \
              stayed in the parent"
         );
-        let success = match at {
-            At::Ended(success) => success,
-            At::Helper if !self.channel.take_back(n) => {
-                let Self { channel, waiter, .. } = self;
-                let done = || channel.done(n);
-                match deadline {
-                    None => waiter.wait(&channel.main, channel.status(), done),
-                    Some(at) => waiter.wait_until(&channel.main, channel.status(), at, done)?,
-                }
+        let Self { channel, waiter, .. } = self;
+        let done = || channel.done(n);
+        let success = match (at, deadline) {
+            (At::Ended(success), _) => success,
+            (At::Helper, Some(deadline)) => {
+                waiter.wait_until(&channel.main, channel.status(), deadline, done)?
+            }
+            (At::Helper, None) if !channel.take_back(n) => {
+                waiter.wait(&channel.main, channel.status(), done)
             }
             // SAFETY: the request in the line was not begun and never will be
             // by a helper: there is none, or it was taken back from it.
-            _ => unsafe { job::execute(self.channel.request()) },
+            _ => unsafe { job::execute(channel.request()) },
         };
         self.outstanding = Some(Outstanding { n, at: At::Ended(success) });
         Ok(success)

@@ -5,10 +5,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kumiki_sys::affinity::{self, Bound};
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
+use crate::binding::{self, Binding};
 use crate::cpus::Pair;
 use crate::error::Result;
 use crate::shadow::{Shadow, measure_sleep};
@@ -39,7 +39,7 @@ pub struct Team {
     /// A member has panicked since the last broadcast began: it will not come
     /// to a barrier.
     deserted: Arc<AtomicBool>,
-    _bound: Option<Bound>,
+    _bound: Option<Binding>,
 }
 
 impl Team {
@@ -59,15 +59,16 @@ impl Team {
     /// As [`Team::create`].
     pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
         measure_sleep(policy);
-        let allowed = affinity::current()?;
-        let mut main = None;
+        let allowed = binding::allowed()?;
+        let mut bound = None;
         let mut shadows = Vec::new();
         for _ in 1..size {
-            let pair = Pair::take(&allowed, main, None, false)?;
-            main = Some(pair.main);
+            let pair = Pair::take(&allowed, None, None, false)?;
+            if bound.is_none() {
+                bound = Some(Binding::to(pair.main)?);
+            }
             shadows.push(Shadow::beside(pair, policy)?);
         }
-        let bound = main.map(affinity::bind).transpose()?;
         Ok(Team::of(shadows, bound))
     }
 
@@ -76,7 +77,7 @@ impl Team {
         Team::of(Vec::new(), None)
     }
 
-    fn of(shadows: Vec<Shadow>, bound: Option<Bound>) -> Team {
+    fn of(shadows: Vec<Shadow>, bound: Option<Binding>) -> Team {
         Team { shadows, deserted: Arc::default(), _bound: bound }
     }
 

@@ -84,8 +84,8 @@ impl Shadow {
     }
 
     /// Ends the shadow as a drop does (the paper's `shadow_destroy`), but waits
-    /// for a job that was forked and not joined for `timeout` at most. A job
-    /// that the helper has not begun runs here, however long it takes.
+    /// for a job that was forked and not joined for `timeout` at most. Without a
+    /// helper the job runs here, however long it takes.
     ///
     /// # Errors
     /// The shadow itself, with the job outstanding.

@@ -60,8 +60,8 @@ impl Shadow {
     }
 
     /// Waits for `timeout` at most; `None` if the job has not ended then, and it
-    /// may be joined again. A job that the helper has not begun is taken back
-    /// and runs here, however long it takes.
+    /// may be joined again. It is left to the helper, whether begun or not;
+    /// without a helper it runs here, however long it takes.
     ///
     /// # Errors
     /// As [`Shadow::join`].

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::yield_now;
 use std::time::Duration;
 
-use kumiki_shadow::{Builder, Error, Shadow};
+use kumiki_shadow::{Builder, Error, Policy, Shadow, Threshold};
 
 const NONE: Duration = Duration::ZERO;
 
@@ -117,6 +117,40 @@ fn a_shadow_whose_job_runs_is_handed_back() {
     gate.open();
     assert!(shadow.destroy_timeout(Duration::MAX).is_ok());
     assert_eq!(Arc::strong_count(&gate), 1, "the job has ended");
+}
+
+/// The helper of the second one is asleep when a job comes.
+fn awake_and_asleep() -> [Shadow; 2] {
+    let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
+    let asleep = Builder::new().share().policy(at_once).create().unwrap();
+    std::thread::sleep(Duration::from_millis(5));
+    [shadow(), asleep]
+}
+
+#[test]
+fn a_job_that_has_not_begun_is_left_to_the_helper() {
+    // It ends only if this thread comes back and opens the gate.
+    for mut shadow in awake_and_asleep() {
+        let gate = Arc::new(Gate::default());
+        let theirs = Arc::clone(&gate);
+        shadow.fork(move || theirs.pass()).unwrap();
+        for timeout in [NONE, Duration::from_millis(2)] {
+            assert!(shadow.join_timeout(timeout).unwrap().is_none());
+        }
+        let Err(mut shadow) = shadow.destroy_timeout(NONE) else { panic!("the gate is closed") };
+        gate.open();
+        assert!(shadow.join_timeout(Duration::MAX).unwrap().unwrap().is_ok());
+    }
+    for mut shadow in awake_and_asleep() {
+        let gate = Gate::default();
+        shadow.scope(|scope| {
+            let job = scope.fork(|| gate.pass());
+            let job = job.join_timeout(NONE).expect_err("the gate is closed");
+            let job = job.join_timeout(Duration::from_millis(2)).expect_err("it still is");
+            gate.open();
+            job.join().unwrap();
+        });
+    }
 }
 
 #[test]

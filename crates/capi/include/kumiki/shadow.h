@@ -167,8 +167,9 @@ enum shadow_copy_method {
  *              auto, umwait, mwaitx or futex
  *     -ENXIO   a cpu that was asked for is offline, or not among those that
  *              this thread may use (taskset, the cgroup's cpuset)
- *     -ENODEV  no cpu is free for a helper: this thread may use only one, or
- *              other shadows have the rest; see SHADOW_SHARE, SHADOW_INLINE
+ *     -ENODEV  no cpu is free: this thread may use only one, or other shadows
+ *              have the rest or the one that was asked for; see SHADOW_SHARE,
+ *              SHADOW_INLINE
  *     -EAGAIN  the kernel gave no thread (RLIMIT_NPROC, the cgroup's pids.max)
  *     -ENOTSUP this machine lacks the way to sleep that KUMIKI_WAIT names
  *     other    what the kernel has answered to a call that
@@ -181,7 +182,7 @@ int shadow_create(struct shadow **shadow, const struct shadow_options *options);
  * that sleeps costs a system call.
  *
  * The function runs once: in the helper, or, if the helper has not begun when
- * it is joined, in the main thread. It must return: no longjmp(), no
+ * it is joined without a limit, in the main thread. It must return: no longjmp(), no
  * pthread_exit(), and an exception that leaves it ends the program.
  *
  *     -EBUSY   the function forked before was not joined
@@ -198,9 +199,9 @@ int shadow_fork(struct shadow *shadow, void (*function)(void *argument), void *a
 int shadow_join(struct shadow *shadow);
 
 /*
- * The same, for timeout_ns nanoseconds at most. 0 does not wait. A function
- * that the helper has not begun runs here now, however long it takes; to look
- * and nothing else, use shadow_is_finished().
+ * The same, for timeout_ns nanoseconds at most. 0 does not wait. The function is
+ * left to the helper, whether begun or not; without a helper (SHADOW_INLINE, or
+ * in a child of fork(2)) it runs here now, however long it takes.
  *
  *     -ETIMEDOUT  it has not ended; join again, whenever
  *     others      as shadow_join()
@@ -215,8 +216,8 @@ int shadow_join_timeout(struct shadow *shadow, uint64_t timeout_ns);
 int shadow_is_finished(struct shadow *shadow);
 
 /*
- * Ends the helper, gives the calling thread its former cpus back, and frees
- * the shadow. Never waits for a forked function. A null pointer is fine.
+ * Ends the helper, gives the calling thread its former cpus back if this is its
+ * last shadow, and frees it. Never waits for a forked function. A null pointer is fine.
  *
  *     -EBUSY   a forked function was not joined: join it first, with a time
  *              limit if it may run for ever. The shadow stays as it was.
