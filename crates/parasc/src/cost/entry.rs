@@ -1,10 +1,10 @@
 //! What the ways have cost for one key, and the choice between them.
 //!
 //! The best way is taken. A belief is only as good as its last samples, so each
-//! way gets a *trial* from time to time: a few batches in a row, or one that is
-//! long, until it has shown what it does. Trials are as far apart as keeps their
-//! price small, by the time spent in batches of this key: a wrong belief lasts
-//! some milliseconds of that, whatever the size of the batches.
+//! way gets a *trial* from time to time: a few batches in a row, or parts of one
+//! that is long, until it has shown what it does. Trials are as far apart as keeps
+//! their price small, by the time spent in batches of this key: a wrong belief
+//! lasts some milliseconds of that, whatever the size of the batches.
 //!
 //! Sharing is special: it needs a processing thread that is awake *and* on a cpu.
 //! A batch of which nobody else has made a single call says nothing about
@@ -41,7 +41,8 @@ const ONE_DIRECTORY: f32 = 2.0;
 const EARNED: f32 = 64.0;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
-/// Batches after which not each plain one is looked at any more.
+/// Batches after which not each plain one is looked at any more, and those that
+/// are not plain get a trial of it.
 const SETTLED: u32 = 64;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
@@ -98,6 +99,8 @@ pub(crate) struct Entry {
     missed: f32,
     /// Ticks lost by sharing with nobody.
     lost: f32,
+    /// Since when wakes have been in vain, by `spent`.
+    in_vain: Option<u64>,
     /// 0: a thread that seems awake is. Otherwise nobody came, and a wake must
     /// have been worth so many times its price.
     distrust: f32,
@@ -150,7 +153,7 @@ impl Entry {
         Entry { means, distrust, sleeps, next_trial, ..Entry::default() }
     }
 
-    /// How to run a batch of `calls`.
+    /// How to run a batch of `calls`, or the first of them.
     #[inline]
     pub(crate) fn choose(&mut self, calls: usize, prior: Prior, means: Means) -> Choice {
         if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
@@ -273,7 +276,11 @@ impl Entry {
             let samples = (means.wake * LEAST_WAKES / (guess * sample)).clamp(1.0, TRIAL.into());
             let price = (guess - estimate) * sample * samples;
             let unknown = self.means[*at].samples == 0 && guess > plain;
-            let early = unknown && (self.spent as f32) < price * EARNED;
+            let early = match way {
+                // Calls that sleep are not made plainly at first: no price is known.
+                Way::Inline => unknown && self.batches < SETTLED,
+                _ => unknown && (self.spent as f32) < price * EARNED,
+            };
             // A process that has had one thread only pays for the second with
             // every use of a descriptor (fdget, fs/file.c): none is started on
             // the mere chance.
@@ -304,6 +311,10 @@ impl Entry {
         let begins = sample.woke && self.trial.is_some_and(|trial| !trial.woke);
         if begins || alone && sample.woke {
             // What a wake takes is known, and who was called is on the way.
+            let since = *self.in_vain.get_or_insert(self.spent);
+            if (self.spent - since) as f32 > means.wake * LEAST_WAKES {
+                self.lost = self.lost.max(means.wake);
+            }
         } else if alone {
             self.lost += (ticks - self.means[0].ticks * calls).max(calls);
         } else {
@@ -337,9 +348,9 @@ impl Entry {
     /// Learns from a shared batch whether processing threads come.
     fn trust(&mut self, alone: bool, wake: f32) {
         if !alone {
-            (self.lost, self.distrust) = (0.0, 0.0);
+            (self.lost, self.distrust, self.in_vain) = (0.0, 0.0, None);
         } else if self.lost >= wake {
-            self.lost = 0.0;
+            (self.lost, self.in_vain) = (0.0, None);
             self.distrust = (self.distrust.abs() * 2.0).clamp(1.0, DEAREST);
         }
     }
@@ -513,11 +524,29 @@ mod tests {
             Way::Inline => (100_000, 0),
             _ => (30_000, 9),
         };
-        // Each way is taken once.
+        // Each of many threads is taken once.
         let (taken, _) = world.run(15, Prior::Sleeps, HOT, cost);
         assert!(taken[3] >= 10, "{taken:?}");
         let (taken, _) = world.run(4096, Prior::Sleeps, HOT, cost);
         assert!(taken[3] > 3_700, "{taken:?}");
+    }
+
+    #[test]
+    fn calls_that_were_guessed_to_sleep_and_do_not_become_plain() {
+        let cost = |way| (if way == Way::Inline { 200 } else { 20_000 }, 9);
+        let (taken, _) = World::new().run(10_000, Prior::Sleeps, HOT, cost);
+        assert!(taken[0] > 9_000, "{taken:?}");
+    }
+
+    #[test]
+    fn a_thread_that_never_comes_is_not_called_for_ever() {
+        let never = |way| if way == Way::Shared { (5_100, 0) } else { (100, 0) };
+        let cold = Means { hot: false, ..HOT };
+        for prior in [Prior::Scales, Prior::OneFile, Prior::OneDirectory] {
+            let (_, wakes) = World::new().run(1_000_000, prior, cold, never);
+            let loss = f64::from(wakes) * 5e4 / (1_000_000.0 * 1000.0);
+            assert!(loss < 0.05, "{prior:?}: {wakes} wakes, {loss}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which way to run a batch: learnt from what the ways have cost.
 //!
-//! For each *key* (call, contended or not, size of the batch) the mean time per
-//! call of every way is kept. The way with the least is taken; others are tried
+//! For each *key* (call, contended or not, size of the batch, alone or beside other
+//! work) the mean time per call of every way is kept. The way with the least is taken; others are tried
 //! now and then, the less often the worse they were. What cannot help is never
 //! tried: calls on the address space run one after the other in the kernel.
 //!

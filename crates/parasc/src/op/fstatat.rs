@@ -51,6 +51,8 @@ impl<F: AsFd, P: AsRef<CStr>> Fstatat<F, P> {
     }
 }
 
+const _: () = assert!(size_of::<Stat>() == 144);
+
 // SAFETY: the kernel writes one struct stat, to the field of that size; the path
 // is owned or borrowed, for reading.
 unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Fstatat<F, P> {

@@ -104,7 +104,7 @@ impl Requester {
             return unsafe { plain(requests, results) };
         }
         let (key, prior) = survey(requests, beside);
-        self.like = like;
+        (self.pass, self.like) = (0, like);
         let mut at = 0;
         while at < len {
             let (requests, results) = (&requests[at..], &mut results[at..]);

@@ -147,3 +147,29 @@ fn calls_that_sleep() {
         assert!(engine.threads() > 0);
     });
 }
+
+#[test]
+fn a_batch_in_parts_is_whole() {
+    const SIZE: usize = 16 << 10;
+    // Calls dear enough that a trial is content with some of them.
+    ends(|| {
+        let (file, bytes) = known();
+        let fd = file.as_raw_fd() as u64;
+        let engine = engine(Config::default());
+        let mut requester = engine.requester().unwrap();
+        for count in [33, 300, 512, 1300].repeat(12) {
+            let mut buffers = vec![0u8; count * SIZE];
+            let at = |i: usize| i * 64 % (BYTES - SIZE);
+            let pread = |(i, buffer): (usize, &mut [u8])| {
+                let to = buffer.as_mut_ptr() as u64;
+                Request::new(libc::SYS_pread64, [fd, to, SIZE as u64, at(i) as u64])
+                    .at(Place(1 + i as u64))
+            };
+            let requests: Vec<_> = buffers.chunks_mut(SIZE).enumerate().map(pread).collect();
+            assert_eq!(run(&mut requester, &requests), vec![SIZE as i64; count]);
+            for (i, buffer) in buffers.chunks(SIZE).enumerate() {
+                assert!(buffer == &bytes[at(i)..][..SIZE], "call {i} of {count}");
+            }
+        }
+    });
+}
