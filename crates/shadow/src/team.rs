@@ -173,7 +173,7 @@ impl Team {
 
     fn chunk(&self, n: usize, grain: usize) -> usize {
         let grain = grain.max(1);
-        if self.shadows.is_empty() || n < 2 * grain {
+        if self.shadows.is_empty() || n / 2 < grain {
             return n;
         }
         n.div_ceil(self.size() * CHUNKS_EACH).max(grain)
@@ -182,6 +182,8 @@ impl Team {
 
 /// `0..n` in ranges, each for whoever asks next.
 pub(crate) struct Ranges {
+    /// Counts ranges, not elements: those asked for in vain cannot make it
+    /// begin again.
     next: AtomicUsize,
     n: usize,
     chunk: usize,
@@ -207,7 +209,7 @@ impl Ranges {
             return None;
         }
         // Relaxed: the counter only hands out numbers; fork and join order the data.
-        let start = self.next.fetch_add(self.chunk, Ordering::Relaxed);
+        let start = self.next.fetch_add(1, Ordering::Relaxed).checked_mul(self.chunk)?;
         (start < self.n).then(|| start..self.n.min(start.saturating_add(self.chunk)))
     }
 
@@ -217,7 +219,7 @@ impl Ranges {
 
     /// How much of `0..n` was handed out, from the beginning.
     pub(crate) fn handed_out(&self) -> usize {
-        self.n.min(self.next.load(Ordering::Relaxed))
+        self.n.min(self.next.load(Ordering::Relaxed).saturating_mul(self.chunk))
     }
 
     pub(crate) fn len(&self) -> usize {
