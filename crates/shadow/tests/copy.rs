@@ -3,6 +3,7 @@
 
 use std::{ptr, slice, thread};
 
+use kumiki_shadow::Builder;
 use kumiki_shadow::copy::{Error, Method, Pair, copy, copy_raw, stream};
 use proptest::prelude::*;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
@@ -84,6 +85,20 @@ proptest! {
         same_as_plain(len, offsets, |to, from| {
             copy(&mut Spawn, to, from, Method::Auto).unwrap();
         });
+    }
+}
+
+#[test]
+fn a_shadow_is_such_a_helper() {
+    let shadow = Builder::new().share().create();
+    let mut shadow = shadow.expect("one cpu is enough for a shared one");
+    for method in METHODS {
+        for len in [0, 1, 4097, 20_000, 3_000_001] {
+            if method == Method::Block(1) && len > 20_000 {
+                continue;
+            }
+            same_as_plain(len, (1, 64), |to, from| copy(&mut shadow, to, from, method).unwrap());
+        }
     }
 }
 

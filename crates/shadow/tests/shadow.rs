@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use kumiki_shadow::{Builder, Error, Shadow};
 
-/// A shadow with a helper if this machine lets us, sharing cpus with the
-/// shadows of other tests; without a second cpu, one without helper.
+/// A shadow with a helper, which shares cpus with the shadows of other tests.
 fn shadow() -> Shadow {
-    Builder::new().share().create().unwrap_or_else(|_| Shadow::inline())
+    Builder::new().share().create().expect("one cpu is enough for a shared one")
 }
 
 #[test]
@@ -100,18 +99,12 @@ fn a_forgotten_job_has_ended_when_the_scope_has() {
             done.fetch_add(1, Ordering::Relaxed);
         }));
     });
-    let settled = done.load(Ordering::Relaxed);
-    // Without a helper a forgotten job does not run at all.
-    assert!(settled == 3 || (shadow.info().is_none() && settled == 1), "{settled}");
+    assert_eq!(done.into_inner(), 3);
 }
 
 #[test]
 fn a_join_times_out_and_can_be_repeated() {
     let mut shadow = shadow();
-    if shadow.info().is_none() {
-        println!("skipped: needs a second cpu");
-        return;
-    }
     let (open, gate) = (AtomicUsize::new(0), AtomicUsize::new(0));
     shadow.scope(|scope| {
         let job = scope.fork(|| {
@@ -214,10 +207,6 @@ fn a_job_without_a_scope_is_joined_once() {
 #[test]
 fn a_join_without_a_scope_times_out_and_can_be_repeated() {
     let mut shadow = shadow();
-    if shadow.info().is_none() {
-        println!("skipped: needs a second cpu");
-        return;
-    }
     let gates = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
     let theirs = gates.clone();
     let job = move || {
@@ -266,10 +255,6 @@ fn a_job_that_nobody_joins_ends_with_scope_or_shadow() {
 #[test]
 fn a_child_of_fork_cannot_join_what_its_parent_forked() {
     let mut shadow = shadow();
-    if shadow.info().is_none() {
-        println!("skipped: needs a second cpu");
-        return;
-    }
     shadow.fork(|| ()).unwrap();
     // SAFETY: as in `a_child_of_fork_runs_jobs_itself`.
     let child = unsafe { libc::fork() };

@@ -7,15 +7,23 @@ use std::time::Duration;
 
 use kumiki_shadow::{Error, Team};
 
-/// A team of two if this machine has the cpus; one test at a time, for a team
-/// shares no cpu.
-fn team() -> (MutexGuard<'static, ()>, Team) {
+/// One test at a time, for a team shares no cpu.
+fn turn() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let team = Team::create(2).unwrap_or_else(|error| {
-        println!("a team of one: {error}");
-        Team::inline()
-    });
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A team of two, or of one where there is no second cpu.
+fn team() -> (MutexGuard<'static, ()>, Team) {
+    let turn = turn();
+    let team = match Team::create(2) {
+        Ok(team) => team,
+        Err(Error::NoFreeCpu { allowed, .. }) if allowed.len() == 1 => {
+            println!("a team of one: only cpu {allowed} is allowed");
+            Team::inline()
+        }
+        Err(error) => panic!("{error}"),
+    };
     (turn, team)
 }
 
@@ -46,6 +54,35 @@ fn it_covers_everything_once() {
         assert_eq!(team.reduce(n, 16, sum, |a, b| a + b), expected);
         let timed = team.reduce_timeout(n, 16, Duration::MAX, sum, |a, b| a + b);
         assert_eq!(timed.unwrap(), expected);
+    }
+}
+
+#[test]
+fn sizes_near_the_largest_number_are_covered_once() {
+    let (_turn, mut team) = team();
+    // Two grains are more than a number can say.
+    for n in [1, 10, usize::MAX] {
+        team.for_each(n, usize::MAX, |range| assert_eq!(range, 0..n));
+        assert_eq!(team.reduce(n, usize::MAX, |range| range, |_, _| panic!("one")), Some(0..n));
+    }
+    // What follows the last range would begin there, or at 0 again.
+    let third = usize::MAX / 3;
+    for grain in [third, third + 1, usize::MAX / 2] {
+        let seen = Mutex::new(Vec::new());
+        let see = |range| seen.lock().unwrap().push(range);
+        let check = || {
+            let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+            seen.sort_by_key(|range: &std::ops::Range<usize>| range.start);
+            let end = seen.iter().fold(0, |end, range| {
+                assert_eq!(range.start, end);
+                range.end
+            });
+            assert_eq!(end, usize::MAX);
+        };
+        team.for_each(usize::MAX, grain, see);
+        check();
+        team.for_each_timeout(usize::MAX, grain, Duration::MAX, see).unwrap();
+        check();
     }
 }
 
@@ -182,6 +219,7 @@ fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
 
 #[test]
 fn more_members_than_cpus_are_refused() {
+    let _turn = turn();
     let error = Team::create(100_000).err().expect("no machine has so many cpus");
     assert!(error.to_string().contains("allowed"), "{error}");
 }
