@@ -2,7 +2,7 @@
 //! round trip.
 //!
 //! Waking a thread takes tens of microseconds, too long for work of one. A
-//! *shadow thread* (Hori et al., "An Ultra-light Thread Library Using Hardware
+//! *shadow thread* (Hori et al., "A Ultra-light Thread Library Using Hardware
 //! Synchronization") waits all the time on the hardware thread beside its main
 //! thread: on the same core where there is SMT, else on the core nearest by
 //! cache. A fork writes captures and function into one cache line, a join reads

@@ -1,4 +1,4 @@
-//! The figures of Hori et al., "An Ultra-light Thread Library Using Hardware
+//! The figures of Hori et al., "A Ultra-light Thread Library Using Hardware
 //! Synchronization" (2011): Table 1, Table 2, Figures 5, 6, 8 and 13.
 
 mod copy;

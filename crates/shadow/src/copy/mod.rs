@@ -65,9 +65,13 @@ pub enum Method {
     /// there is in the caches afterwards: for a destination that is read next.
     Split,
     /// Whatever is fastest, never slower than `memcpy`: that itself below
-    /// 1 MiB; one thread for what is already in a cache; both threads for the rest, and past the caches (non-temporal
-    /// stores) when it would not fit in the core's own anyway. A reader that
-    /// comes right after such a copy fetches it from memory.
+    /// 1 MiB; one thread for what is already in a cache; both threads for the
+    /// rest, and past the caches (non-temporal stores) when it would not fit in
+    /// the core's own anyway. A reader that comes right after such a copy
+    /// fetches it from memory.
+    ///
+    /// The first such copy of 1 MiB or more in a process measures this machine
+    /// and takes some milliseconds longer: make one early where that matters.
     Auto,
 }
 
