@@ -116,7 +116,9 @@ impl Way {
     /// # Errors
     /// [`Error::Unsupported`] if `machine` lacks what was chosen.
     pub(crate) fn choose(sleep: Sleep, machine: Machine) -> Result<Self, Error> {
-        let variable = std::env::var(VARIABLE).ok();
+        let variable = std::env::var_os(VARIABLE);
+        // What is not UTF-8 is no name either, and is refused as such.
+        let variable = variable.as_ref().map(|text| text.to_string_lossy());
         Self::resolve(sleep, variable.as_deref(), machine)
     }
 

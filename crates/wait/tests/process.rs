@@ -3,6 +3,8 @@
 //! test.
 #![cfg(not(loom))]
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -268,9 +270,11 @@ fn the_variable_is_heeded() {
         // SAFETY: no other thread of this process reads the environment now.
         unsafe { std::env::set_var("KUMIKI_WAIT", "futex") };
         assert_eq!(Waiter::new(&Policy::default()).unwrap().sleep(), Sleep::Futex);
-        // SAFETY: as above.
-        unsafe { std::env::set_var("KUMIKI_WAIT", "nap") };
-        let error = Waiter::new(&Policy::default()).unwrap_err().to_string();
-        assert!(error.contains("KUMIKI_WAIT=nap"), "{error}");
+        for unknown in [b"nap".as_slice(), b"nap\xff"] {
+            // SAFETY: as above.
+            unsafe { std::env::set_var("KUMIKI_WAIT", OsStr::from_bytes(unknown)) };
+            let error = Waiter::new(&Policy::default()).unwrap_err().to_string();
+            assert!(error.contains("KUMIKI_WAIT=nap"), "{error}");
+        }
     });
 }
