@@ -115,7 +115,8 @@ fn matrix(results: &Results, wait: &str, title: &str, caption: &str) -> Option<M
                     p {
                         (caption) " Below each figure: the raw round trips of a cache line \
                         between the same two cpus that it is."
-                        @if some { " Of many cpus some pairs of each relation are measured." }
+                        @if some { " Of many cpus some pairs of each relation are measured, \
+                                    in a full run all." }
                     }
                 }
             }

@@ -18,12 +18,13 @@ use super::{Helped, Hot, waiting};
 use crate::timed;
 
 const ABOUT: &str = "fork and join of nothing on every pair of cpus (of many cpus some of each \
-                     relation), with a helper that spins and with one that sleeps at once";
+                     relation, all in a full run), with a helper that spins and with one that \
+                     sleeps at once";
 
-/// Cpus up to which a run of a level has every pair; 64 would have 4032.
-const ALL_UP_TO: [(Level, usize); 3] = [(Level::Quick, 2), (Level::Default, 8), (Level::Full, 16)];
-/// Pairs of each relation that it has beyond that.
-const SOME: [(Level, usize); 3] = [(Level::Quick, 1), (Level::Default, 8), (Level::Full, 32)];
+/// Runs that are shorter than the full one, which has every pair: the cpus up
+/// to which they have every pair too, and the pairs of each relation that they
+/// have beyond that. 64 cpus make 4032 pairs.
+const SHORTER: [(Level, usize, usize); 2] = [(Level::Quick, 2, 1), (Level::Default, 8, 8)];
 
 /// Until the helper sleeps, at most; a sleep in the processor does not show.
 const ASLEEP_WITHIN: Duration = Duration::from_micros(100);
@@ -50,11 +51,10 @@ fn pairs(topology: &Topology, allowed: &CpuSet) -> Vec<([usize; 2], Level)> {
     let mut pairs = Vec::new();
     for group in by_relation.values() {
         for (i, &pair) in group.iter().enumerate() {
-            let levels = ALL_UP_TO.iter().zip(SOME);
-            let first = levels.filter(|((_, all), (_, some))| {
-                cpus.len() <= *all || is_among(i, group.len(), *some)
-            });
-            pairs.extend(first.map(|((level, _), _)| (pair, *level)).next());
+            let first = SHORTER
+                .iter()
+                .find(|(_, all, some)| cpus.len() <= *all || is_among(i, group.len(), *some));
+            pairs.push((pair, first.map_or(Level::Full, |(level, ..)| *level)));
         }
     }
     pairs.sort();
@@ -181,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_machine_each_relation_has_some() {
+    fn of_a_large_machine_each_relation_has_some_and_a_full_run_all() {
         let (topology, cpus) = machine(2, 64);
         let pairs = pairs(&topology, &cpus);
-        for (level, some) in [(Level::Quick, 1), (Level::Default, 8), (Level::Full, 32)] {
+        for (level, some) in [(Level::Quick, 1), (Level::Default, 8)] {
             let taken = until(&pairs, level);
             for relation in [Relation::Sibling, Relation::Cache { level: 3 }, Relation::Remote] {
                 let related = |pair: &&[usize; 2]| topology.relation(pair[0], pair[1]) == relation;
@@ -193,6 +193,7 @@ mod tests {
             }
             assert!(taken.len() <= 3 * 2 * some, "{level:?}: {}", taken.len());
         }
+        assert_eq!(until(&pairs, Level::Full).len(), 256 * 255);
         // Spread over the machine, not the first cpus alone.
         let mains: std::collections::BTreeSet<_> =
             until(&pairs, Level::Default).into_iter().map(|[main, _]| main).collect();
