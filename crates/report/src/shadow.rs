@@ -1,7 +1,7 @@
 //! Tables 1 and 2 of Hori et al.'s paper on shadow threads, and its Figures 5
 //! and 6, as tables: they need no script.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kumiki_measure::schema::{Results, Row};
 use maud::{Markup, html};
@@ -68,23 +68,20 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
 
 /// Each pair's figure, the darker the longer.
 fn matrix(results: &Results, wait: &str, title: &str, caption: &str) -> Option<Markup> {
-    let rows: Vec<(u64, u64, &Row)> = find(results, "shadow.pair", &[("wait", wait.into())])
+    let rows: BTreeMap<(u64, u64), &Row> = find(results, "shadow.pair", &[("wait", wait.into())])
         .filter_map(|row| {
             let cpu = |name| number(&row.params, name);
-            Some((cpu("main_cpu")?, cpu("helper_cpu")?, row))
+            Some(((cpu("main_cpu")?, cpu("helper_cpu")?), row))
         })
         .collect();
     if rows.is_empty() {
         return None;
     }
-    let mains: BTreeSet<u64> = rows.iter().map(|(main, ..)| *main).collect();
-    let helpers: BTreeSet<u64> = rows.iter().map(|(_, helper, _)| *helper).collect();
+    let mains: BTreeSet<u64> = rows.keys().map(|(main, _)| *main).collect();
+    let helpers: BTreeSet<u64> = rows.keys().map(|(_, helper)| *helper).collect();
     let cpus = mains.union(&helpers).count();
     let some = rows.len() < cpus * cpus - cpus;
-    let scale = Scale::of(&rows.iter().map(|(.., row)| *row).collect::<Vec<_>>(), None);
-    let cell = |main: u64, helper: u64| {
-        rows.iter().find(|(m, h, _)| (*m, *h) == (main, helper)).map(|(.., row)| *row)
-    };
+    let scale = Scale::of(&rows.values().copied().collect::<Vec<_>>(), None);
     Some(html! {
             figure data-figure={ "shadow-pair-" (wait) } {
                 h3 { (title) }
@@ -101,7 +98,7 @@ fn matrix(results: &Results, wait: &str, title: &str, caption: &str) -> Option<M
                                 tr {
                                     th scope="row" { "cpu " (main) }
                                     @for helper in &helpers {
-                                        @match cell(*main, *helper) {
+                                        @match rows.get(&(*main, *helper)) {
                                             Some(row) => (shaded(row, &scale)),
                                             None => td.n.quiet { "–" },
                                         }
