@@ -27,8 +27,9 @@ pub(crate) trait Copy {
 /// last is then further away than any cache is large.
 const HALF: usize = 512 << 20;
 /// A copy before the first sample of a turn: code and pages of the stack are
-/// there then, and what a subject measures once is measured.
-const WARM: usize = 256 << 10;
+/// there then, and what a subject measures once is measured: Kumiki at the first
+/// copy of 1 MiB.
+const WARM: usize = 1 << 20;
 /// Larger sources and destinations were pushed out of every cache by
 /// themselves, and evicting them would take longer than copying.
 const EVICTED: usize = 64 << 20;
@@ -142,7 +143,10 @@ impl<S: Copy> Copier<S> {
         let Copier { subject, arena, watch } = self;
         let (sources, destinations) = arena.halves();
         if warm(bytes) {
-            subject.copy(&sources[offset..][..WARM], &mut destinations[offset..][..WARM]);
+            let to = &mut destinations[offset..][..WARM];
+            subject.copy(&sources[offset..][..WARM], to);
+            // Nor is this written back at the cost of the first sample.
+            evict(to);
             offset += WARM;
         }
         let mut one = |offset: usize| {
