@@ -21,13 +21,13 @@
  *   from        to          by                                  order
  *   FREE        REQUESTING  a requesting thread, compare and swap  acquire
  *   REQUESTING  REQUEST     the same thread, the slot is filled    release
- *   REQUESTING  SUCCESS/ERROR  the same thread makes the call itself  release
- *   REQUEST     PROCESSING  who executes it, compare and swap      acquire
- *   PROCESSING  SUCCESS/ERROR  who has executed it                 release
+ *   FREE, SUCCESS/ERROR  REQUEST  the thread whose lane it is      release
+ *   REQUEST     PROCESSING  who executes it, or ends the area
+ *                           (-ECANCELED), compare and swap         acquire
+ *   PROCESSING  SUCCESS/ERROR  the same                            release
  *   PROCESSING  FREE        the process's own thread, which has given the
  *                           result elsewhere, or taken the request back  release
- *   REQUEST     ERROR       who ends the area (-ECANCELED)         release
- *   SUCCESS/ERROR  FREE or REQUESTING  a requesting thread, result taken  release
+ *   SUCCESS/ERROR  FREE     a requesting thread, result taken      release
  *
  * Who wins the swap from REQUEST to PROCESSING executes the call, once.
  */

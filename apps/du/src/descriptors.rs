@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, makedev, statx};
+use rustix::fs::{CWD, Mode, OFlags, fstat};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -173,8 +173,7 @@ fn enter(tree: &Tree, number: u32, from: BorrowedFd<'_>) -> Result<OwnedFd, Errn
     let nofollow = if known.follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | nofollow;
     let opened = rustix::fs::openat(from, tree.name(number), flags, Mode::empty())?;
-    let found = statx(&opened, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
-    let device = makedev(found.stx_dev_major, found.stx_dev_minor);
-    let same = (device, found.stx_ino) == (known.device, known.inode);
+    let found = fstat(&opened)?;
+    let same = (found.st_dev, found.st_ino) == (known.device, known.inode);
     if same { Ok(opened) } else { Err(Errno::STALE) }
 }
