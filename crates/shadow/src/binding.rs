@@ -32,11 +32,11 @@ pub(crate) struct Binding {
 impl Binding {
     /// Binds the calling thread to `cpu`.
     pub(crate) fn to(cpu: usize) -> Result<Binding> {
-        let (allowed, others) = (allowed()?, bound().is_some());
+        let former = allowed()?;
         affinity::set(&CpuSet::from_iter([cpu]))?;
         MAIN.with_borrow_mut(|main| {
-            let bindings = main.as_ref().filter(|_| others).map_or(0, |main| main.bindings);
-            *main = Some(Main { cpu, former: allowed, bindings: bindings + 1 });
+            let bindings = main.as_ref().map_or(0, |main| main.bindings) + 1;
+            *main = Some(Main { cpu, former, bindings });
         });
         Ok(Binding { _thread: PhantomData })
     }
