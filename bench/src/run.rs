@@ -246,7 +246,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shadow::request::Request;
+    use crate::shadow::request::{Request, State};
 
     fn turns(samples: &[&[f64]], raw: &[&[f64]]) -> Turns {
         let own = |visits: &[&[f64]]| visits.iter().map(|visit| visit.to_vec()).collect();
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_slow_tail_of_a_bandwidth_is_the_small_one() {
-        let request = Request::CopyCold { bytes: 4096, offset: 0 };
+        let request = Request::Copy { state: State::Cold, bytes: 4096, offset: 0 };
         let row = Row::new(request, "libc", &turns(&[&[5.0, 6.0, 7.0]], &[]), Some(6.0));
         assert!(row.p99 < 5.1);
         assert_eq!((row.unit, row.n, row.limit, row.base), ("GB/s", 4096, None, Some(6.0)));

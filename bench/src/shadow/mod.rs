@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use kumiki_shadow::copy::Method;
 
 use crate::child::turns;
 use crate::pair::Pair;
@@ -52,7 +53,10 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
                 bail!("there is no subject {subject:?} in this build")
             };
             let shadow = fork::kumiki::shadow(pair)?;
-            copier(copy::kumiki::Kumiki { shadow, method }, arena)
+            match method {
+                Method::Auto => copier(copy::kumiki::Kumiki::new(shadow, || Method::Auto), arena),
+                other => copier(copy::kumiki::Kumiki::new(shadow, move || other), arena),
+            }
         }
     }
 }

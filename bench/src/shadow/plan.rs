@@ -8,7 +8,7 @@ use crate::run::{Phase, Plan};
 use crate::shadow::copy::Arena;
 #[cfg(feature = "peers")]
 use crate::shadow::fork::openmp;
-use crate::shadow::request::Request;
+use crate::shadow::request::{Request, State};
 
 /// Subjects that fork and join.
 const FORK: &[&str] = &[
@@ -50,8 +50,23 @@ const COPY: &[&str] = &[
     "copy:kumiki/split",
 ];
 
+/// Subjects of which the first is never to be slower than the second.
+const NEVER_SLOWER: &[&str] = &["copy:kumiki", "copy:libc", "copy:nontemporal_2t"];
+
 const KI: usize = 1 << 10;
 const MI: usize = 1 << 20;
+
+/// Copies: 64 bytes to begin with where a sample can be many of them.
+const COPIES: &[(State, &[usize])] = &[
+    (
+        State::Cold,
+        &[4 * KI, 16 * KI, 64 * KI, 256 * KI, MI, 4 * MI, 16 * MI, 64 * MI, 256 * MI],
+    ),
+    (State::Unaligned, &[4 * KI, 64 * KI, MI, 4 * MI, 16 * MI]),
+    (State::Warm, &[64, KI, 4 * KI, 64 * KI, 512 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
+    (State::StaleStart, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
+    (State::StaleHalf, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
+];
 
 /// The plan, with the memory in which all subjects copy.
 pub(crate) struct Shadow {
@@ -95,8 +110,8 @@ impl Plan for Shadow {
             base: Some("sequential"),
             turns_of_instance: None,
         };
-        let copy = |bytes| Phase {
-            case: Request::CopyCold { bytes, offset: 0 },
+        let copy = |(state, bytes)| Phase {
+            case: Request::Copy { state, bytes, offset: 0 },
             rounds: if bytes < 64 * MI { 30 } else { 10 },
             base: Some("copy:libc"),
             turns_of_instance: None,
@@ -104,8 +119,9 @@ impl Plan for Shadow {
         let mut phases = vec![fork(Request::ForkJoinNull, 200), fork(Request::ForkCall, 60)];
         phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));
         phases.extend([1, 4, 16, 64, 256, 1024].map(|k| sum(k * KI)));
-        let sizes = [4 * KI, 16 * KI, 64 * KI, 256 * KI, MI, 4 * MI, 16 * MI, 64 * MI, 256 * MI];
-        phases.extend(sizes.map(copy));
+        for (state, sizes) in COPIES {
+            phases.extend(sizes.iter().map(|&bytes| copy((*state, bytes))));
+        }
         // A turn takes seconds and its figure hardly varies.
         phases.push(fork(Request::IdleBurn, 1));
         phases
@@ -113,7 +129,8 @@ impl Plan for Shadow {
 
     fn asks(&self, case: Request, subject: &str) -> bool {
         match case {
-            Request::CopyCold { .. } => COPY.contains(&subject),
+            Request::Copy { state: State::Cold, .. } => COPY.contains(&subject),
+            Request::Copy { .. } => NEVER_SLOWER.contains(&subject),
             Request::SumF32 { .. } => !COPY.contains(&subject) && subject != "park",
             Request::IdleBurn => FORK.contains(&subject) && !NEW_THREAD_EACH.contains(&subject),
             _ => FORK.contains(&subject),
@@ -123,7 +140,7 @@ impl Plan for Shadow {
     fn next(&mut self, phase: &Phase<Request>, _round: usize) -> Request {
         match phase.case {
             // Elsewhere than the last.
-            Request::CopyCold { bytes, .. } => self.arena.reserve(bytes),
+            Request::Copy { state, bytes, .. } => self.arena.reserve(state, bytes),
             case => case,
         }
     }

@@ -25,14 +25,48 @@ pub(crate) enum Request {
         /// Its length.
         elements: usize,
     },
-    /// Copy between memory that no cache knows.
-    CopyCold {
+    /// Copy of memory.
+    Copy {
+        /// Where its bytes are.
+        state: State,
         /// How much.
         bytes: usize,
         /// Where in the arena, in its half of sources and in its half of
         /// destinations.
         offset: usize,
     },
+}
+
+/// Where source and destination are before a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// In no cache.
+    Cold,
+    /// The same, and neither begins where a line or a word does.
+    Unaligned,
+    /// Copied twice just before: in a cache as far as they fit.
+    Warm,
+    /// The same, but the first [`STALE`] bytes are in memory.
+    StaleStart,
+    /// The same, but the first half is in memory.
+    StaleHalf,
+}
+
+/// See [`State::StaleStart`].
+const STALE: usize = 64 << 10;
+
+impl State {
+    /// Bytes of source and destination to skip, and those to evict.
+    pub(crate) fn lie(self, bytes: usize) -> ((usize, usize), usize) {
+        match self {
+            State::Cold => ((0, 0), bytes),
+            State::Unaligned => ((1, 7), bytes),
+            State::Warm => ((0, 0), 0),
+            State::StaleStart => ((0, 0), STALE.min(bytes)),
+            State::StaleHalf => ((0, 0), bytes / 2),
+        }
+    }
 }
 
 impl Case for Request {
@@ -43,7 +77,11 @@ impl Case for Request {
             Request::ForkJoinGap { .. } => "fork_join_gap",
             Request::IdleBurn => "idle_burn",
             Request::SumF32 { .. } => "sum_f32",
-            Request::CopyCold { .. } => "copy_cold",
+            Request::Copy { state: State::Cold, .. } => "copy_cold",
+            Request::Copy { state: State::Unaligned, .. } => "copy_unaligned",
+            Request::Copy { state: State::Warm, .. } => "copy_warm",
+            Request::Copy { state: State::StaleStart, .. } => "copy_stale_start",
+            Request::Copy { state: State::StaleHalf, .. } => "copy_stale_half",
         }
     }
 
@@ -52,20 +90,20 @@ impl Case for Request {
             Request::ForkJoinNull | Request::ForkCall | Request::IdleBurn => None,
             Request::ForkJoinGap { ns } => Some(ns),
             Request::SumF32 { elements } => Some(elements as u64),
-            Request::CopyCold { bytes, .. } => Some(bytes as u64),
+            Request::Copy { bytes, .. } => Some(bytes as u64),
         }
     }
 
     fn unit(self) -> &'static str {
         match self {
             Request::IdleBurn => "cpu",
-            Request::CopyCold { .. } => Unit::GigabytesPerSecond.as_str(),
+            Request::Copy { .. } => Unit::GigabytesPerSecond.as_str(),
             _ => Unit::Nanoseconds.as_str(),
         }
     }
 
     fn less_is_better(self) -> bool {
-        !matches!(self, Request::CopyCold { .. })
+        !matches!(self, Request::Copy { .. })
     }
 
     fn shows_raw(self) -> bool {

@@ -1,7 +1,7 @@
 //! Bandwidth of every way to copy, GB/s, from 4 KiB to 256 MiB.
 //!
 //! ```text
-//! cargo run --release -p kumiki-shadow --example copy_bandwidth -- [cold|warm] [small|huge]
+//! cargo run --release -p kumiki-shadow --example copy_bandwidth -- [cold|warm|start|half] [small|huge]
 //! ```
 //!
 //! Cold: source and destination are in no cache. Each copy takes the next
@@ -12,6 +12,7 @@
 //! pages the misses of the translation caches do count.
 //! Warm: the same bytes were copied twice by this thread just before; small
 //! copies are repeated until the clock's step does not count.
+//! Start, half: warm, and then the first 64 KiB or the first half was evicted.
 //!
 //! The ways are interleaved, so all see the same moments; each cell is a
 //! median. A copy during which a thread of the process was preempted is made
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 use std::{env, hint, thread};
 
-use kumiki_shadow::copy::{Method, Pair, copy, stream};
+use kumiki_shadow::copy::{Method, Pair, copy, prepare, stream};
 use kumiki_sys::affinity;
 use kumiki_sys::cache::evict;
 use kumiki_sys::shm::{Anon, Huge, Populate};
@@ -86,7 +87,14 @@ type Way = Box<dyn FnMut(&mut [u8], &[u8])>;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = env::args().skip(1).collect();
     let said = |word: &str| words.iter().any(|said| said == word);
-    let warm = said("warm");
+    let (warm, start, half) = (said("warm"), said("start"), said("half"));
+    // Bytes that are in memory.
+    let evicted = |size: usize| match (warm, start, half) {
+        (true, ..) => 0,
+        (_, true, _) => size.min(64 << 10),
+        (.., true) => size / 2,
+        _ => size,
+    };
     let pages = if said("small") { Huge::Never } else { Huge::Transparent };
     let largest = if said("quick") { 16 << 20 } else { 256 << 20 };
 
@@ -98,7 +106,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         SPINNER.serve();
     });
     let _bound = affinity::bind(cpu)?;
-    println!("{} on cpus {cpu} and {other}, {pages:?} pages", if warm { "warm" } else { "cold" });
+    println!("{}: cpus {cpu} and {other}, {pages:?} pages", words.join(" "));
 
     let mut ways: Vec<(&str, Way)> = vec![
         ("libc", Box::new(|to, from| to.copy_from_slice(from))),
@@ -120,6 +128,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ways.push((name, Box::new(way)));
     }
 
+
+    prepare(&mut &SPINNER);
     let mut pools = Pools::new(2 * largest, pages)?;
     let sizes: Vec<usize> =
         (12..).map(|bits| 1 << bits).take_while(|&size| size <= largest).collect();
@@ -139,13 +149,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let (way, samples) = (&mut ways[index], &mut samples[index]);
                 let ns = undisturbed(|| {
                     let (to, from) = pools.next(size);
-                    if warm {
+                    let evicted = evicted(size);
+                    if evicted < size {
                         to.copy_from_slice(from);
                         to.copy_from_slice(from);
-                    } else {
-                        evict(to);
-                        evict(from);
                     }
+                    evict(&to[..evicted]);
+                    evict(&from[..evicted]);
                     empty.push(ns_of(|| (&SPINNER).both(|| (), || ())));
                     let ns = ns_of(|| (0..repeats).for_each(|_| way.1(to, from)));
                     let ns = ns / repeats as f64;

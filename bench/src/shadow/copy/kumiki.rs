@@ -1,14 +1,23 @@
 //! Kumiki's parallel copy.
 
 use kumiki_shadow::Shadow;
-use kumiki_shadow::copy::{Method, copy};
+use kumiki_shadow::copy::{Method, copy, prepare};
 
 use super::Copy;
 
 /// Copies with a shadow thread by one method.
-pub(crate) struct Kumiki {
-    pub(crate) shadow: Shadow,
-    pub(crate) method: Method,
+pub(crate) struct Kumiki<M> {
+    shadow: Shadow,
+    /// A function, so that it is known when compiled, as in most programs.
+    method: M,
+}
+
+impl<M: Fn() -> Method> Kumiki<M> {
+    /// With what the automatic choice measures once already measured.
+    pub(crate) fn new(mut shadow: Shadow, method: M) -> Self {
+        prepare(&mut shadow);
+        Kumiki { shadow, method }
+    }
 }
 
 /// The method in a subject's name: `kumiki` leaves it to Kumiki.
@@ -24,9 +33,9 @@ pub(crate) fn method(subject: &str) -> Option<Method> {
     })
 }
 
-impl Copy for Kumiki {
+impl<M: Fn() -> Method> Copy for Kumiki<M> {
     fn copy(&mut self, from: &[u8], to: &mut [u8]) {
-        copy(&mut self.shadow, to, from, self.method).expect("both are of one length");
+        copy(&mut self.shadow, to, from, (self.method)()).expect("both are of one length");
     }
 
     fn wake(&mut self) {

@@ -167,7 +167,7 @@ impl<S: Fork> Forker<S> {
                     assert!(sum == elements as f32, "sum of {elements} ones is {sum}");
                 }))
             }
-            Request::CopyCold { .. } => None,
+            Request::Copy { .. } => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What decides between the ways to copy, measured on this machine.
 
-use std::arch::x86_64::{_mm_lfence, _rdtsc};
+use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 use std::hint::black_box;
 
 use kumiki_sys::cache::evict;
@@ -88,6 +88,8 @@ impl Costs {
 
 /// Ticks until `work` is done and its loads have arrived.
 pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
+    // SAFETY: SSE2 is part of x86-64. Loads would wait for stores of the piece before.
+    unsafe { _mm_mfence() };
     // SAFETY: every x86-64 processor has the counter.
     let start = unsafe { _rdtsc() };
     work();

@@ -27,6 +27,7 @@
 
 mod auto;
 mod costs;
+mod known;
 mod line;
 mod prefetch;
 mod region;
@@ -70,8 +71,9 @@ pub enum Method {
     /// the core's own anyway. A reader that comes right after such a copy
     /// fetches it from memory.
     ///
-    /// The first such copy of 1 MiB or more in a process measures this machine
-    /// and takes some milliseconds longer: make one early where that matters.
+    /// Once a process has copied 32 MiB so, in copies of 1 MiB or more and all by
+    /// `memcpy`, the next one measures this machine and takes about a
+    /// millisecond longer; [`prepare`] does that at once.
     Auto,
 }
 
@@ -173,6 +175,15 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Measures what [`Method::Auto`] needs to know of this machine, which takes about
+/// a millisecond, so that no later copy does: for programs that need each of
+/// their copies fast. The first pair of a process is measured for all.
+pub fn prepare<P: Pair>(pair: &mut P) {
+    if known::known().is_none() {
+        known::measure(pair);
+    }
+}
+
 #[inline]
 fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
     // Before all else, in the caller: a small copy takes as long as the way to
@@ -184,6 +195,9 @@ fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), 
     divide(pair, region, method)
 }
 
+// Apart, or its registers would be saved for a copy of 64 bytes, too, which takes
+// a nanosecond.
+#[inline(never)]
 fn divide<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
     match method {
         Method::Auto => auto::copy(pair, region),
@@ -197,8 +211,7 @@ fn divide<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(
             pair.both(|| ours.for_each(Region::copy), || theirs.for_each(Region::copy));
         }
         Method::Split => {
-            let half = region.len() / 2;
-            let (ours, theirs) = region.split_at(half);
+            let (ours, theirs) = region.halves();
             pair.both(|| ours.copy(), || theirs.copy());
         }
     }

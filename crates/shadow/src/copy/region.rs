@@ -72,6 +72,12 @@ impl<'a> Region<'a> {
         (first, second)
     }
 
+    /// The first half and the second.
+    pub(super) fn halves(self) -> (Region<'a>, Region<'a>) {
+        let half = self.len / 2;
+        self.split_at(half)
+    }
+
     /// Every second block of `bytes`, from the first and from the second one;
     /// the last block may be shorter.
     pub(super) fn interleave(self, bytes: usize) -> (Blocks<'a>, Blocks<'a>) {
