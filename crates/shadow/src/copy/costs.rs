@@ -71,18 +71,24 @@ impl Costs {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Whether the first piece of a copy took so long that it came from
-    /// memory. Such times vary by a fifth; a shared last-level cache is most
-    /// often five times as fast, and twice in the worst case of twenty.
-    pub(super) fn first_from_memory(&self, ticks: u64) -> bool {
-        u128::from(ticks) * 5 > u128::from(self.first_ticks) * 3
+    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took so long
+    /// that they came from memory. Such times vary by a fifth; a shared last-level
+    /// cache is most often five times as fast, and twice in the worst case of
+    /// twenty.
+    pub(super) fn first_from_memory(&self, len: usize, ticks: u64) -> bool {
+        let cold = u128::from(self.first_ticks) + self.later(len - PIECE);
+        u128::from(ticks) * 5 > cold * 3
     }
 
     /// The same of `len` bytes after the first, where a cache is two to three
     /// times as fast as memory.
     pub(super) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
-        let cold = u128::from(self.later_ticks) * len as u128 / PIECE as u128;
-        u128::from(ticks) * 3 > cold * 2
+        u128::from(ticks) * 3 > self.later(len) * 2
+    }
+
+    /// Ticks to copy so many bytes from memory in the middle of a long copy.
+    fn later(&self, len: usize) -> u128 {
+        u128::from(self.later_ticks) * len as u128 / PIECE as u128
     }
 }
 
@@ -153,9 +159,11 @@ mod tests {
 
     #[test]
     fn what_is_much_faster_than_memory_comes_from_a_cache() {
-        assert!(COSTS.first_from_memory(1200));
-        assert!(COSTS.first_from_memory(721));
-        assert!(!COSTS.first_from_memory(720));
+        assert!(COSTS.first_from_memory(PIECE, 1200));
+        assert!(COSTS.first_from_memory(PIECE, 721));
+        assert!(!COSTS.first_from_memory(PIECE, 720));
+        assert!(COSTS.first_from_memory(2 * PIECE, 1201));
+        assert!(!COSTS.first_from_memory(2 * PIECE, 1200));
         assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
         assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
     }
