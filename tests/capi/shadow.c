@@ -260,6 +260,7 @@ static void times_out(void)
 	/* Everything that needs the helper is refused, and nothing waits. */
 	REFUSED(shadow_fork(shadow, pass, &gate), EBUSY);
 	REFUSED(shadow_copy(shadow, &gate.ended, "1234", 4, SHADOW_COPY_AUTO), EBUSY);
+	REFUSED(shadow_copy_prepare(shadow), EBUSY);
 	REFUSED(shadow_destroy(shadow), EBUSY);
 	CHECK(gate.ended == 0);
 	sem_post(&gate.end);
@@ -284,6 +285,8 @@ static void copies(struct shadow *shadow)
 	CHECK(from != NULL && to != NULL);
 	for (i = 0; i < room; i++)
 		from[i] = (unsigned char)(i * 7 + i / 251);
+	CHECK(shadow_copy_prepare(shadow) == 0);
+	CHECK(shadow_copy_prepare(shadow) == 0);
 	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_SPLIT; method++) {
 		enum shadow_copy_method how = (enum shadow_copy_method)method;
 		CHECK(shadow_copy(shadow, NULL, NULL, 0, how) == 0);
@@ -329,6 +332,7 @@ static void null_pointers(void)
 	REFUSED(shadow_info(NULL, &info), EINVAL);
 	REFUSED(shadow_info(shadow, NULL), EINVAL);
 	REFUSED(shadow_copy(NULL, &to, "a", 1, SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(shadow_copy_prepare(NULL), EINVAL);
 	/* A refused fork has forked nothing. */
 	REFUSED(shadow_join(shadow), ESRCH);
 	REFUSED(shadow_join_timeout(shadow, 0), ESRCH);

@@ -58,10 +58,7 @@ const MI: usize = 1 << 20;
 
 /// Copies: 64 bytes to begin with where a sample can be many of them.
 const COPIES: &[(State, &[usize])] = &[
-    (
-        State::Cold,
-        &[4 * KI, 16 * KI, 64 * KI, 256 * KI, MI, 4 * MI, 16 * MI, 64 * MI, 256 * MI],
-    ),
+    (State::Cold, &[4 * KI, 16 * KI, 64 * KI, 256 * KI, MI, 4 * MI, 16 * MI, 64 * MI, 256 * MI]),
     (State::Unaligned, &[4 * KI, 64 * KI, MI, 4 * MI, 16 * MI]),
     (State::Warm, &[64, KI, 4 * KI, 64 * KI, 512 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleStart, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),

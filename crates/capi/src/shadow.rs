@@ -201,6 +201,29 @@ pub unsafe extern "C" fn shadow_info(shadow: *const Shadow, info: *mut Info) -> 
     })
 }
 
+/// A shadow whose helper is at nothing.
+fn free(shadow: &kumiki_shadow::Shadow) -> Result<(), Failure> {
+    match shadow.is_busy() {
+        true => Err(kumiki_shadow::Error::Busy.into()),
+        false => Ok(()),
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_copy_prepare(shadow: *mut Shadow) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(shadow) }?;
+        free(this)?;
+        copy::prepare(this);
+        Ok(0)
+    })
+}
+
 /// See the header.
 ///
 /// # Safety
@@ -218,9 +241,7 @@ pub unsafe extern "C" fn shadow_copy(
         // SAFETY: the caller's promise.
         let this = unsafe { open(shadow) }?;
         let method = method_of(method)?;
-        if this.is_busy() {
-            return Err(kumiki_shadow::Error::Busy.into());
-        }
+        free(this)?;
         // SAFETY: the caller's promise.
         unsafe { copy::copy_raw(this, to.cast(), from.cast(), length, method) }?;
         Ok(0)

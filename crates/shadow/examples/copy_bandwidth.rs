@@ -128,7 +128,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ways.push((name, Box::new(way)));
     }
 
-
     prepare(&mut &SPINNER);
     let mut pools = Pools::new(2 * largest, pages)?;
     let sizes: Vec<usize> =

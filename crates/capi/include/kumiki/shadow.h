@@ -33,9 +33,9 @@
  * may be called by a signal handler.
  *
  * WAITING. Only shadow_join() waits without limit; shadow_join_timeout() has
- * one. shadow_copy() takes as long as its bytes take, shadow_create() until the
- * new thread is on its cpu, shadow_destroy() until the idle helper has ended.
- * Nothing else waits.
+ * one. shadow_copy() and shadow_copy_prepare() take as long as their bytes take,
+ * shadow_create() until the new thread is on its cpu, shadow_destroy() until the
+ * idle helper has ended. Nothing else waits.
  *
  * ORDER. What the main thread wrote before shadow_fork() is visible to the
  * forked function. What that wrote is visible to the main thread when
@@ -144,9 +144,10 @@ struct shadow_info {
 enum shadow_copy_method {
 	/*
 	 * One thread for what is small or already in a cache, both for the rest,
-	 * and past the caches when it would not fit there anyway. The first such
-	 * copy of 1 MiB or more in a process measures this machine and takes some
-	 * milliseconds longer.
+	 * and past the caches when it would not fit there anyway. Once a process
+	 * has copied 32 MiB so, in copies of 1 MiB or more, the next one measures
+	 * this machine and takes about a millisecond longer: see
+	 * shadow_copy_prepare().
 	 */
 	SHADOW_COPY_AUTO = 0,
 	/* The main thread copies, the helper runs ahead and fetches the lines. */
@@ -239,6 +240,15 @@ int shadow_info(const struct shadow *shadow, struct shadow_info *info);
  */
 int shadow_copy(struct shadow *shadow, void *to, const void *from, size_t length,
                 enum shadow_copy_method method);
+
+/*
+ * Measures what SHADOW_COPY_AUTO needs to know of this machine, so that no copy
+ * of this process has to: takes about a millisecond, and nothing if that was
+ * done before.
+ *
+ *     -EBUSY   a forked function was not joined: the helper is not free
+ */
+int shadow_copy_prepare(struct shadow *shadow);
 
 /*
  * What the last call of this thread that failed had to say, one line in
