@@ -12,7 +12,7 @@ use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 use crate::binding::{self, Binding};
 use crate::channel::Channel;
 use crate::cpus::Pair;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::helper;
 use crate::job;
 use crate::scope::Scope;
@@ -307,9 +307,12 @@ impl Shadow {
     }
 
     /// Whether the outstanding request was handed to a helper that did not come
-    /// along through fork(2).
+    /// along through fork(2), and had not ended by then: what has ended is in the
+    /// line, and came along with it.
     pub(crate) fn is_orphaned(&self) -> bool {
-        matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && !self.has_helper()
+        matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. }))
+            && !self.has_helper()
+            && !self.is_done()
     }
 
     /// Whether the outstanding request has run.
@@ -361,11 +364,7 @@ impl Shadow {
         deadline: Option<Instant>,
     ) -> std::result::Result<bool, TimedOut> {
         let Outstanding { n, at } = self.outstanding.expect("a request is outstanding");
-        assert!(
-            !self.is_orphaned(),
-            "a job that was forked before fork(2) cannot be joined in the child: its helper \
-             stayed in the parent"
-        );
+        assert!(!self.is_orphaned(), "{}", Error::Orphaned);
         let Self { channel, waiter, .. } = self;
         let done = || channel.done(n);
         let success = match (at, deadline) {

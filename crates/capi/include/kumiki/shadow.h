@@ -44,8 +44,8 @@
  * writes in any order: use atomics.
  *
  * FORK(2). The child has the memory of the shadow but not its helper. There
- * functions forked on it run in shadow_join(). What the parent had forked
- * cannot be joined (-ESRCH, once). The child may, and need not, destroy the
+ * functions forked on it run in shadow_join(). What the parent had forked and
+ * had not ended then cannot be joined (-ESRCH, once). The child may, and need not, destroy the
  * shadow; that leaves the parent's alone.
  *
  * <shadow.h> of the C library is about passwords; this one is included as
@@ -195,7 +195,8 @@ int shadow_fork(struct shadow *shadow, void (*function)(void *argument), void *a
  * Waits for the end of the forked function, without limit.
  *
  *     -ESRCH   there is nothing to join: nothing was forked since the last
- *              join, or it was by the parent before fork(2)
+ *              join, or it was by the parent before fork(2), and had not
+ *              ended then
  *     -EIO     also: the function is a Rust one and has panicked; it is joined
  */
 int shadow_join(struct shadow *shadow);
