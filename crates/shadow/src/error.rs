@@ -42,7 +42,10 @@ pub enum Error {
         cpu: usize,
     },
     /// The kernel gave no thread.
-    #[error("no helper thread on cpu {cpu}: {source}; see RLIMIT_NPROC and the cgroup's pids.max")]
+    #[error(
+        "no helper thread on cpu {cpu}: {source}; see RLIMIT_NPROC, RLIMIT_AS and the cgroup's \
+         pids.max"
+    )]
     Thread {
         /// Where it should have run.
         cpu: usize,

@@ -69,6 +69,11 @@ impl Builder {
     /// # Errors
     /// A cpu that is offline, not allowed or taken; no thread to be had; a way
     /// to wait that this machine lacks.
+    ///
+    /// # Aborts
+    /// If memory suffices for the thread's stack but not for its first steps, some
+    /// 40 KiB more, as it may under RLIMIT_AS: the standard library and the C
+    /// library then end the process.
     pub fn create(self) -> Result<Shadow> {
         let pair = Pair::take(&binding::allowed()?, self.main, self.helper, self.share)?;
         measure_sleep(&self.policy);
@@ -182,7 +187,7 @@ impl Shadow {
     /// A shadow with all defaults: [`Builder::create`].
     ///
     /// # Errors
-    /// As [`Builder::create`].
+    /// As [`Builder::create`], which also says when the process is ended instead.
     pub fn create() -> Result<Shadow> {
         Builder::new().create()
     }

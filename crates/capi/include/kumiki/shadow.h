@@ -172,7 +172,8 @@ enum shadow_copy_method {
  *     -ENODEV  no cpu is free: this thread may use only one, or other shadows
  *              have the rest or the one that was asked for; see SHADOW_SHARE,
  *              SHADOW_INLINE
- *     -EAGAIN  the kernel gave no thread (RLIMIT_NPROC, the cgroup's pids.max)
+ *     -EAGAIN  the kernel gave no thread (RLIMIT_NPROC, RLIMIT_AS, the
+ *              cgroup's pids.max)
  *     -ENOTSUP this machine lacks the way to sleep that KUMIKI_WAIT names
  *     other    what the kernel has answered to a call that
  *              shadow_last_error() names
