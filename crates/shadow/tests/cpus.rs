@@ -115,7 +115,7 @@ fn a_child_of_fork_has_all_cpus_to_itself() {
                             .is_ok_and(|mut own| own.both(|| 1, || 2) == (1, 2)),
                 )
             };
-            child.is_fine();
+            child.ended_well();
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });

@@ -59,7 +59,7 @@ fn a_child_runs_jobs_itself() {
     let mut shadow = shadow();
     assert_eq!(shadow.both(|| 1, || 2), (1, 2));
     let Some(child) = fork() else { exit(serves(&mut shadow)) };
-    child.is_fine();
+    child.ended_well();
     assert_eq!(shadow.both(|| 5, || 6), (5, 6));
 }
 
@@ -77,7 +77,7 @@ fn a_running_job_cannot_be_joined_in_the_child() {
                 && matches!(join(&mut shadow), Some(Error::NotForked));
             exit(refused && serves(&mut shadow))
         };
-        child.is_fine();
+        child.ended_well();
         gate.open();
         shadow.join().unwrap().unwrap();
     }
@@ -90,11 +90,11 @@ fn a_running_job_of_a_scope_cannot_be_joined_in_the_child() {
         let job = scope.fork(|| gate.pass());
         gate.wait_begun();
         let Some(child) = fork() else { exit(!job.is_finished() && is_orphaned(|| job.join())) };
-        child.is_fine();
+        child.ended_well();
         let Some(child) = fork() else {
             exit(is_orphaned(|| job.join_timeout(Duration::ZERO).ok()))
         };
-        child.is_fine();
+        child.ended_well();
         gate.open();
         job.join().unwrap();
     });
@@ -117,7 +117,7 @@ fn a_scope_with_a_running_job_ends_in_the_child() {
             child
         });
         let Some(child) = child else { exit(serves(&mut shadow)) };
-        child.is_fine();
+        child.ended_well();
     }
 }
 
@@ -141,7 +141,7 @@ fn a_panic_in_the_child_crosses_a_scope_with_a_running_job() {
     let Some(child) = child else {
         exit(both.is_err_and(|panic| is(&*panic, "ours")) && serves(&mut shadow))
     };
-    child.is_fine();
+    child.ended_well();
     assert!(both.is_ok());
 }
 
@@ -161,7 +161,7 @@ fn both_of_which_one_stayed_in_the_parent_panics() {
     };
     let orphaned = is_orphaned(both);
     let Some(child) = child else { exit(orphaned && serves(&mut shadow)) };
-    child.is_fine();
+    child.ended_well();
     assert!(!orphaned);
 }
 
@@ -174,7 +174,7 @@ fn a_busy_shadow_is_destroyed_in_the_child() {
     for destroy in destroys {
         let (mut shadow, gate) = busy();
         let Some(child) = fork() else { exit(destroy(shadow)) };
-        child.is_fine();
+        child.ended_well();
         gate.open();
         shadow.join().unwrap().unwrap();
     }
@@ -192,11 +192,11 @@ fn what_had_ended_is_joined_on_both_sides() {
         let Some(child) = fork() else {
             exit(job.is_finished() && job.join().is_ok_and(|b| b == boxed))
         };
-        child.is_fine();
+        child.ended_well();
         let Some(child) = fork() else {
             exit(job.join_timeout(Duration::ZERO).is_ok_and(|r| r.is_ok_and(|b| b == boxed)))
         };
-        child.is_fine();
+        child.ended_well();
         assert_eq!(job.join().unwrap(), boxed);
     });
     shadow.fork(|| panics("unscoped")).unwrap();
@@ -206,7 +206,7 @@ fn what_had_ended_is_joined_on_both_sides() {
     let Some(child) = fork() else {
         exit(shadow.is_finished() && matches!(shadow.join(), Ok(Err(p)) if is(&*p, "unscoped")))
     };
-    child.is_fine();
+    child.ended_well();
     assert!(is(&*shadow.join().unwrap().unwrap_err(), "unscoped"));
 }
 
@@ -232,6 +232,6 @@ fn a_broadcast_that_is_split_by_a_fork_panics_in_the_child() {
         });
     });
     let Some(child) = child.into_inner().unwrap() else { exit(orphaned) };
-    child.is_fine();
+    child.ended_well();
     assert!(!orphaned);
 }

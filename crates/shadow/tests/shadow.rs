@@ -1,12 +1,14 @@
 //! What a shadow promises: results, borrows, panics, no hang.
 
 mod common;
+#[path = "../../wait/tests/filter/mod.rs"]
+mod filter;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kumiki_shadow::{Error, Shadow};
+use kumiki_shadow::{Builder, Error, Policy, Shadow, Threshold};
 
 use common::shadow;
 
@@ -230,4 +232,29 @@ fn a_job_that_nobody_joins_ends_with_scope_or_shadow() {
         assert_eq!(ran.load(Ordering::Relaxed), 2);
         assert_eq!(Arc::strong_count(&ran), 1);
     }
+}
+
+/// A helper that has begun unseen would run the same request.
+#[test]
+fn nothing_is_taken_back_where_the_fence_fails() {
+    // The filter is this thread's alone.
+    let filtered = std::thread::spawn(|| {
+        let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+        // On one cpu the helper is always late.
+        let policy = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
+        let builder = Builder::new().main_cpu(cpu).helper_cpu(cpu).share().policy(policy);
+        let mut shadow = builder.create().unwrap();
+        if !shadow.info().unwrap().asymmetric {
+            println!("skipped: this kernel or a filter around us refuses membarrier");
+            return;
+        }
+        filter::filter(libc::SYS_membarrier, filter::REFUSE);
+        let here = std::thread::current().id();
+        for _ in 0..50 {
+            let job = || std::thread::current().id();
+            let ran = shadow.scope(|scope| scope.fork(job).join().unwrap());
+            assert_ne!(ran, here);
+        }
+    });
+    filtered.join().unwrap();
 }

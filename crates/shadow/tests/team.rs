@@ -207,7 +207,7 @@ fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
         });
         common::exit((runs.into_inner(), deserted.into_inner()) == (2, 2))
     };
-    child.is_fine();
+    child.ended_well();
     team.broadcast(|_| barrier.wait());
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn exit(fine: bool) -> ! {
 
 impl Child {
     /// Waits for it; all was fine in it.
-    pub(crate) fn is_fine(self) {
+    pub(crate) fn ended_well(self) {
         let mut status = -1;
         // SAFETY: waits for a child of this process; `status` is writable.
         assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
