@@ -51,6 +51,9 @@
 //!   when later requests have been taken back, too: `revoked` is then greater
 //!   than n, and its swap fails.
 //!
+//! Where the heavy fence fails (a seccomp filter that came late) none of this
+//! holds, and nothing is taken back.
+//!
 //! The heavy side is the rare one. `started` and `revoked` are each written by
 //! one side on its own line and read by the other only in H3 (from its cache,
 //! as it changes rarely) and M3 (rarely).
@@ -254,8 +257,10 @@ impl Channel {
             return false;
         }
         self.revoked.0.store(n, Ordering::Relaxed);
-        barrier::heavy();
-        self.started.0.load(Ordering::Relaxed) != n
+        // A fence that has not reached the helper proves nothing: then it may have
+        // begun unseen, and the request is left to it.
+        barrier::heavy()
+            && self.started.0.load(Ordering::Relaxed) != n
             && self
                 .line
                 .status

@@ -42,7 +42,10 @@ pub enum Error {
         cpu: usize,
     },
     /// The kernel gave no thread.
-    #[error("no helper thread on cpu {cpu}: {source}; see RLIMIT_NPROC and the cgroup's pids.max")]
+    #[error(
+        "no helper thread on cpu {cpu}: {source}; see RLIMIT_NPROC, RLIMIT_AS and the cgroup's \
+         pids.max"
+    )]
     Thread {
         /// Where it should have run.
         cpu: usize,
@@ -56,7 +59,8 @@ pub enum Error {
     /// A join of nothing.
     #[error("there is no job to join: none was forked since the last join; fork one first")]
     NotForked,
-    /// A join in a child of fork(2) of what the parent has forked.
+    /// A join in a child of fork(2) of what the parent has forked and what had not
+    /// ended then.
     #[error(
         "a job that was forked before fork(2) cannot be joined in the child: its helper stayed \
          in the parent, and runs it there; fork it again here"

@@ -50,7 +50,8 @@ impl Drop for Scope<'_, '_> {
     }
 }
 
-/// A job that was forked. Dropping it waits for its end and drops the result.
+/// A job that was forked. Dropping it waits for its end and drops the result; one
+/// that cannot be joined in a child of fork(2) is forgotten there.
 #[must_use = "dropping a job waits for it; `join` returns its result"]
 pub struct Job<'scope, R> {
     shadow: &'scope mut Shadow,
@@ -61,6 +62,10 @@ impl<'scope, R> Job<'scope, R> {
     /// Waits for the job's end (the paper's `shadow_join`) and returns its
     /// result, or what it panicked with. A job that the helper has not begun
     /// after some microseconds is taken back and runs here.
+    ///
+    /// # Panics
+    /// In a child of fork(2), if the parent had handed the job over and it had not
+    /// ended then: its helper stayed there.
     #[inline(always)]
     pub fn join(self) -> thread::Result<R> {
         let mut job = ManuallyDrop::new(self);
@@ -72,6 +77,9 @@ impl<'scope, R> Job<'scope, R> {
     /// Waits for `timeout` at most, and returns the job itself if it has not
     /// ended then. It is left to the helper, whether begun or not; without a
     /// helper it runs here, however long it takes.
+    ///
+    /// # Panics
+    /// As [`Job::join`].
     pub fn join_timeout(self, timeout: Duration) -> Result<thread::Result<R>, Self> {
         match self.shadow.wait_long(Deadline::after(timeout).at()) {
             Ok(_) => Ok(self.join()),

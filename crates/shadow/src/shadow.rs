@@ -12,7 +12,7 @@ use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 use crate::binding::{self, Binding};
 use crate::channel::Channel;
 use crate::cpus::Pair;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::helper;
 use crate::job;
 use crate::scope::Scope;
@@ -69,6 +69,11 @@ impl Builder {
     /// # Errors
     /// A cpu that is offline, not allowed or taken; no thread to be had; a way
     /// to wait that this machine lacks.
+    ///
+    /// # Aborts
+    /// If memory suffices for the thread's stack but not for its first steps, some
+    /// 40 KiB more, as it may under RLIMIT_AS: the standard library and the C
+    /// library then end the process.
     pub fn create(self) -> Result<Shadow> {
         let pair = Pair::take(&binding::allowed()?, self.main, self.helper, self.share)?;
         measure_sleep(&self.policy);
@@ -182,7 +187,7 @@ impl Shadow {
     /// A shadow with all defaults: [`Builder::create`].
     ///
     /// # Errors
-    /// As [`Builder::create`].
+    /// As [`Builder::create`], which also says when the process is ended instead.
     pub fn create() -> Result<Shadow> {
         Builder::new().create()
     }
@@ -307,9 +312,12 @@ impl Shadow {
     }
 
     /// Whether the outstanding request was handed to a helper that did not come
-    /// along through fork(2).
+    /// along through fork(2), and had not ended by then: what has ended is in the
+    /// line, and came along with it.
     pub(crate) fn is_orphaned(&self) -> bool {
-        matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && !self.has_helper()
+        matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. }))
+            && !self.has_helper()
+            && !self.is_done()
     }
 
     /// Whether the outstanding request has run.
@@ -361,11 +369,7 @@ impl Shadow {
         deadline: Option<Instant>,
     ) -> std::result::Result<bool, TimedOut> {
         let Outstanding { n, at } = self.outstanding.expect("a request is outstanding");
-        assert!(
-            !self.is_orphaned(),
-            "a job that was forked before fork(2) cannot be joined in the child: its helper \
-             stayed in the parent"
-        );
+        assert!(!self.is_orphaned(), "{}", Error::Orphaned);
         let Self { channel, waiter, .. } = self;
         let done = || channel.done(n);
         let success = match (at, deadline) {

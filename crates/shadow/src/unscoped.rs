@@ -50,7 +50,7 @@ impl Shadow {
     ///
     /// # Errors
     /// [`Error::NotForked`] if there is none, [`Error::Orphaned`] in a child of
-    /// fork(2) if the parent had handed it over.
+    /// fork(2) if the parent had handed it over and it had not ended then.
     #[inline]
     pub fn join(&mut self) -> Result<thread::Result<()>> {
         self.joinable()?;

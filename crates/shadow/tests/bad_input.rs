@@ -81,12 +81,13 @@ fn no_thread_is_to_be_had() {
     match std::env::var(LIMIT).as_deref() {
         Ok("processes") => return processes_are_used_up(),
         Ok("memory") => return memory_for_stacks_is_used_up(),
+        Ok("one stack") => return memory_for_one_stack_is_enough(),
         _ => {}
     }
-    for limit in ["processes", "memory"] {
+    for (limit, stack) in [("processes", STACK), ("memory", STACK), ("one stack", SMALL)] {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "no_thread_is_to_be_had", "--nocapture", "--test-threads=1"]);
-        child.env(LIMIT, limit).env("RUST_MIN_STACK", STACK.to_string());
+        child.env(LIMIT, limit).env("RUST_MIN_STACK", stack.to_string());
         let output = child.output().unwrap();
         let text =
             String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -97,6 +98,8 @@ fn no_thread_is_to_be_had() {
 
 /// Bytes of a thread's stack in the child: more than it may have.
 const STACK: u64 = 64 << 30;
+/// More than the C library keeps of threads that have ended.
+const SMALL: u64 = 256 << 20;
 
 fn limit(resource: libc::__rlimit_resource_t, most: u64) {
     let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
@@ -119,6 +122,14 @@ fn processes_are_used_up() {
 fn memory_for_stacks_is_used_up() {
     limit(libc::RLIMIT_AS, STACK);
     no_thread();
+}
+
+/// The thread that measures has ended before the helper starts.
+fn memory_for_one_stack_is_enough() {
+    let pages = fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    limit(libc::RLIMIT_AS, pages * 4096 + SMALL * 3 / 2);
+    drop(Builder::new().share().create().unwrap());
 }
 
 fn no_thread() {

@@ -1,5 +1,7 @@
 //! Which cpus shadows take, and give back.
 
+mod common;
+
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
@@ -104,24 +106,16 @@ fn a_child_of_fork_has_all_cpus_to_itself() {
             }
         });
         for _ in 0..50 {
-            // SAFETY: the child makes threads of its own, for which the C library
-            // is prepared, and ends without unwinding.
-            let child = unsafe { libc::fork() };
-            if child == 0 {
-                // SAFETY: ends this process if it hangs.
-                unsafe { libc::alarm(20) };
-                let fine = affinity::set(&allowed).is_ok()
-                    && Builder::new()
-                        .main_cpu(main)
-                        .create()
-                        .is_ok_and(|mut own| own.both(|| 1, || 2) == (1, 2));
-                // SAFETY: ends the child without running the parent's destructors.
-                unsafe { libc::_exit(i32::from(!fine)) };
-            }
-            let mut status = -1;
-            // SAFETY: waits for the child made above; `status` is writable.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            assert_eq!(status, 0);
+            let Some(child) = common::fork() else {
+                common::exit(
+                    affinity::set(&allowed).is_ok()
+                        && Builder::new()
+                            .main_cpu(main)
+                            .create()
+                            .is_ok_and(|mut own| own.both(|| 1, || 2) == (1, 2)),
+                )
+            };
+            child.ended_well();
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });

@@ -1,15 +1,16 @@
 //! What a shadow promises: results, borrows, panics, no hang.
 
+mod common;
+#[path = "../../wait/tests/filter/mod.rs"]
+mod filter;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kumiki_shadow::{Builder, Error, Shadow};
+use kumiki_shadow::{Builder, Error, Policy, Shadow, Threshold};
 
-/// A shadow with a helper, which shares cpus with the shadows of other tests.
-fn shadow() -> Shadow {
-    Builder::new().share().create().expect("one cpu is enough for a shared one")
-}
+use common::shadow;
 
 #[test]
 fn results_and_borrows_cross() {
@@ -160,25 +161,6 @@ fn a_shadow_gives_its_cpus_back() {
 }
 
 #[test]
-fn a_child_of_fork_runs_jobs_itself() {
-    let mut shadow = shadow();
-    assert_eq!(shadow.both(|| 1, || 2), (1, 2));
-    // SAFETY: the child only runs jobs, which here need no lock and no memory
-    // of other threads, and ends without unwinding.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let fine = shadow.both(|| 1, || 2) == (1, 2) && shadow.both(|| 3, || 4) == (3, 4);
-        // SAFETY: ends the child without running the parent's destructors.
-        unsafe { libc::_exit(i32::from(!fine)) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child made above; `status` is writable.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
-    assert_eq!(shadow.both(|| 5, || 6), (5, 6));
-}
-
-#[test]
 fn a_job_without_a_scope_is_joined_once() {
     for mut shadow in [shadow(), Shadow::inline()] {
         assert!(matches!(shadow.join(), Err(Error::NotForked)));
@@ -252,23 +234,27 @@ fn a_job_that_nobody_joins_ends_with_scope_or_shadow() {
     }
 }
 
+/// A helper that has begun unseen would run the same request.
 #[test]
-fn a_child_of_fork_cannot_join_what_its_parent_forked() {
-    let mut shadow = shadow();
-    shadow.fork(|| ()).unwrap();
-    // SAFETY: as in `a_child_of_fork_runs_jobs_itself`.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let fine = matches!(shadow.join(), Err(Error::Orphaned))
-            && matches!(shadow.join(), Err(Error::NotForked))
-            && shadow.fork(|| ()).is_ok()
-            && matches!(shadow.join(), Ok(Ok(())));
-        // SAFETY: ends the child without running the parent's destructors.
-        unsafe { libc::_exit(i32::from(!fine)) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child made above; `status` is writable.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
-    shadow.join().unwrap().unwrap();
+fn nothing_is_taken_back_where_the_fence_fails() {
+    // The filter is this thread's alone.
+    let filtered = std::thread::spawn(|| {
+        let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+        // On one cpu the helper is always late.
+        let policy = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
+        let builder = Builder::new().main_cpu(cpu).helper_cpu(cpu).share().policy(policy);
+        let mut shadow = builder.create().unwrap();
+        if !shadow.info().unwrap().asymmetric {
+            println!("skipped: this kernel or a filter around us refuses membarrier");
+            return;
+        }
+        filter::filter(libc::SYS_membarrier, filter::REFUSE);
+        let here = std::thread::current().id();
+        for _ in 0..50 {
+            let job = || std::thread::current().id();
+            let ran = shadow.scope(|scope| scope.fork(job).join().unwrap());
+            assert_ne!(ran, here);
+        }
+    });
+    filtered.join().unwrap();
 }

@@ -1,5 +1,7 @@
 //! What a team promises: everything once, barriers, panics, no hang.
 
+mod common;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -195,10 +197,7 @@ fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
         return;
     }
     let barrier = team.barrier();
-    // SAFETY: the child runs jobs and spins, which here need no lock and no
-    // memory of other threads, and ends without unwinding.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
+    let Some(child) = common::fork() else {
         let (runs, deserted) = (AtomicUsize::new(0), AtomicUsize::new(0));
         team.broadcast(|_| {
             runs.fetch_add(1, Ordering::Relaxed);
@@ -206,14 +205,9 @@ fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
                 deserted.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let fine = (runs.into_inner(), deserted.into_inner()) == (2, 2);
-        // SAFETY: ends the child without running the parent's destructors.
-        unsafe { libc::_exit(i32::from(!fine)) };
-    }
-    let mut status = -1;
-    // SAFETY: waits for the child made above; `status` is writable.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0);
+        common::exit((runs.into_inner(), deserted.into_inner()) == (2, 2))
+    };
+    child.ended_well();
     team.broadcast(|_| barrier.wait());
 }
 

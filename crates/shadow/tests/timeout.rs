@@ -1,5 +1,7 @@
 //! Every wait for a job has a form that ends in time.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::yield_now;
@@ -7,39 +9,9 @@ use std::time::Duration;
 
 use kumiki_shadow::{Builder, Error, Policy, Shadow, Threshold};
 
+use common::{Gate, shadow};
+
 const NONE: Duration = Duration::ZERO;
-
-/// A shadow with a helper, on a shared cpu where there is only one.
-fn shadow() -> Shadow {
-    Builder::new().share().create().expect("one cpu is enough for a shared one")
-}
-
-/// A job that says that it has begun, and waits until it may end.
-#[derive(Default)]
-struct Gate {
-    begun: AtomicUsize,
-    open: AtomicUsize,
-}
-
-impl Gate {
-    fn pass(&self) {
-        self.begun.store(1, Ordering::Release);
-        while self.open.load(Ordering::Acquire) == 0 {
-            yield_now();
-        }
-    }
-
-    /// Once it has begun in the helper, nobody takes it back.
-    fn wait_begun(&self) {
-        while self.begun.load(Ordering::Acquire) == 0 {
-            yield_now();
-        }
-    }
-
-    fn open(&self) {
-        self.open.store(1, Ordering::Release);
-    }
-}
 
 #[test]
 fn theirs_runs_in_time_or_not_at_all() {

@@ -125,9 +125,7 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
     let mut taken = Vec::with_capacity(ROUNDS);
     thread::scope(|threads| {
         let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned());
-        if builder.spawn_scoped(threads, sleeper).is_err() {
-            return;
-        }
+        let Ok(sleeper) = builder.spawn_scoped(threads, sleeper) else { return };
         let begin = Instant::now();
         let mut this = 0;
         while this < ROUNDS as u32 && begin.elapsed() < PATIENCE {
@@ -151,6 +149,9 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
         round.store(OVER, Release);
         // Asleep if patience was out before.
         let _ = futex::wake(&round, 1, Scope::Private);
+        // The scope would wait for the closure, not for the thread: its stack and
+        // its place among the processes may be just what the caller's next one needs.
+        let _ = sleeper.join();
     });
     (taken, if fence == u64::MAX { 0 } else { fence })
 }

@@ -3,6 +3,8 @@
 //! test.
 #![cfg(not(loom))]
 
+mod filter;
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
@@ -11,6 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use filter::{REFUSE, filter};
 use kumiki_wait::{Bell, Policy, Sleep, Threshold, Waiter, barrier};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
@@ -155,30 +158,6 @@ fn processes_wait_for_each_other_in_shared_memory() {
         assert!(ends_well(child));
     });
 }
-
-/// From now on this thread, and those it starts, get `action` for system call
-/// `number`.
-fn filter(number: libc::c_long, action: u32) {
-    let op = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
-    let nr = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
-    let mut program = [
-        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, nr, 0, 0),
-        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 0, 1),
-        op(libc::BPF_RET | libc::BPF_K, action, 0, 0),
-        op(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-    ];
-    let length = program.len() as u16;
-    let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
-    // SAFETY: changes only what this process may do from now on.
-    let promised = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    assert_eq!(promised, 0);
-    let mode = libc::SECCOMP_MODE_FILTER;
-    // SAFETY: the kernel copies the program, which is as long as it says.
-    let set = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) };
-    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
-}
-
-const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 
 #[test]
 fn where_membarrier_is_forbidden_from_the_start_both_sides_fence() {

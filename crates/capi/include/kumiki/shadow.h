@@ -44,8 +44,8 @@
  * writes in any order: use atomics.
  *
  * FORK(2). The child has the memory of the shadow but not its helper. There
- * functions forked on it run in shadow_join(). What the parent had forked
- * cannot be joined (-ESRCH, once). The child may, and need not, destroy the
+ * functions forked on it run in shadow_join(). What the parent had forked and
+ * had not ended then cannot be joined (-ESRCH, once). The child may, and need not, destroy the
  * shadow; that leaves the parent's alone.
  *
  * <shadow.h> of the C library is about passwords; this one is included as
@@ -173,7 +173,8 @@ enum shadow_copy_method {
  *     -ENODEV  no cpu is free: this thread may use only one, or other shadows
  *              have the rest or the one that was asked for; see SHADOW_SHARE,
  *              SHADOW_INLINE
- *     -EAGAIN  the kernel gave no thread (RLIMIT_NPROC, the cgroup's pids.max)
+ *     -EAGAIN  the kernel gave no thread (RLIMIT_NPROC, RLIMIT_AS, the
+ *              cgroup's pids.max)
  *     -ENOTSUP this machine lacks the way to sleep that KUMIKI_WAIT names
  *     other    what the kernel has answered to a call that
  *              shadow_last_error() names
@@ -196,7 +197,8 @@ int shadow_fork(struct shadow *shadow, void (*function)(void *argument), void *a
  * Waits for the end of the forked function, without limit.
  *
  *     -ESRCH   there is nothing to join: nothing was forked since the last
- *              join, or it was by the parent before fork(2)
+ *              join, or it was by the parent before fork(2), and had not
+ *              ended then
  *     -EIO     also: the function is a Rust one and has panicked; it is joined
  */
 int shadow_join(struct shadow *shadow);

@@ -43,9 +43,9 @@ fn case((value, threshold): &(Value, Threshold), power: bool) -> Case {
         false => Case::new("shadow.idle", CPU, setup).unit(Unit::Cpus),
         true => Case::new("shadow.idle_power", POWER, setup).unit(Unit::Watts),
     };
-    // What lies between in the paper's table ends within a tick.
-    let rarely = matches!(threshold, Threshold::Ticks(100 | 10_000));
-    let level = if rarely { Level::Full } else { Level::Default };
+    // Those between spin for less than a hundredth of the wait.
+    let between = matches!(threshold, Threshold::Ticks(1..100_000_000));
+    let level = if between { Level::Default } else { Level::Quick };
     case.with("threshold_ticks", value.clone()).two_cpus().level(level)
 }
 

@@ -227,6 +227,35 @@ fn a_case_is_left_alone_once_it_is_known_well_enough() {
     assert_eq!((log.times("constant"), log.times("noisy")), (3, 6));
 }
 
+/// One operation that takes a while, and counts.
+struct Slow(Duration, Rc<Cell<u32>>);
+
+impl Workload for Slow {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        self.1.set(self.1.get() + 1);
+        std::thread::sleep(self.0);
+        Made::of(1e9).sample(iterations, meter)
+    }
+
+    fn max_batch(&self) -> Option<u64> {
+        Some(1)
+    }
+}
+
+#[test]
+fn a_visit_has_three_samples_unless_one_is_very_long() {
+    for (milliseconds, samples) in [(1, 3), (100, 1)] {
+        let calls = Rc::<Cell<u32>>::default();
+        let its = Rc::clone(&calls);
+        let slow = Case::new("slow", "made up", move |_| {
+            Ok(Slow(Duration::from_millis(milliseconds), Rc::clone(&its)))
+        });
+        let (_, log) = run(&[slow], &Settings { passes_at_most: 1, ..settings() });
+        assert_eq!(log.visits[0].2.samples.len(), samples);
+        assert_eq!(calls.get() as usize, 1 + samples, "it warms up once");
+    }
+}
+
 #[test]
 fn without_time_every_case_is_still_visited_once() {
     let settings = Settings { budget: Duration::ZERO, ..settings() };

@@ -18,8 +18,10 @@ const SAMPLE_NS: f64 = 20_000.0;
 /// Samples of a visit; more would say little new about the median, and the
 /// time is better spent on a visit at another moment.
 const SAMPLES: usize = 64;
-/// Samples that a visit takes even if each is longer than the visit should be.
+/// Samples that a visit takes even if each is longer than the visit should be,
+/// unless they are longer than this together.
 const SAMPLES_AT_LEAST: usize = 3;
+const LONG: Duration = Duration::from_millis(100);
 /// Keeps a bandwidth finite where a sample was all overhead.
 const SHORTEST_NS: f64 = 0.01;
 /// Times that the sampler's own share is measured in a visit.
@@ -95,11 +97,14 @@ impl Visitor<'_> {
         let mut batch = 1;
         loop {
             let mut wall_ns = workload.sample(batch, self.meter)?.wall_ns;
+            if batch >= most {
+                break;
+            }
             if wall_ns >= enough_ns {
                 // An interrupt may have made it long; the shorter of two counts.
                 wall_ns = wall_ns.min(workload.sample(batch, self.meter)?.wall_ns);
             }
-            if wall_ns >= enough_ns || batch >= most {
+            if wall_ns >= enough_ns {
                 break;
             }
             // Aim a little above, and never trust one short first sample too far.
@@ -114,12 +119,15 @@ impl Visitor<'_> {
     }
 
     fn samples(&self, workload: &mut dyn Workload, batch: u64) -> Result<Vec<Sample>> {
-        let end = Instant::now() + self.length;
+        let start = Instant::now();
         let mut taken = Vec::with_capacity(SAMPLES);
-        while taken.len() < SAMPLES && (taken.len() < SAMPLES_AT_LEAST || Instant::now() < end) {
+        loop {
             taken.push(workload.sample(batch, self.meter)?);
+            let least = if taken.len() < SAMPLES_AT_LEAST { LONG } else { Duration::ZERO };
+            if taken.len() == SAMPLES || start.elapsed() >= self.length.max(least) {
+                return Ok(taken);
+            }
         }
-        Ok(taken)
     }
 
     /// The sampler's own share of an operation, nanoseconds.

@@ -1,7 +1,4 @@
-//! The protocol between sleeper and wakers under every interleaving and every
-//! reordering that the memory model allows: `cargo xtask loom`. A lost wake-up
-//! is a deadlock there, which loom reports with the way to it.
-#![cfg(loom)]
+//! One sleeper and its wakers.
 
 use std::time::Instant;
 

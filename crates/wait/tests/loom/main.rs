@@ -1,0 +1,7 @@
+//! The protocols between sleepers and wakers under every interleaving and every
+//! reordering that the memory model allows: `cargo xtask loom`. A lost wake-up
+//! is a deadlock there, which loom reports with the way to it.
+#![cfg(loom)]
+
+mod bell;
+mod event_count;
