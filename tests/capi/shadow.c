@@ -581,13 +581,28 @@ static void in_child_of_fork(void)
 	CHECK(shadow_destroy(inherited) == 0);
 }
 
+static void in_child_with_what_had_ended(void)
+{
+	CHECK(shadow_is_finished(inherited) == 1);
+	CHECK(shadow_join(inherited) == 0);
+	CHECK(shadow_destroy(inherited) == 0);
+}
+
 static void fork_of_processes(void)
 {
-	long number = 0;
+	struct gate gate;
 	inherited = create();
-	CHECK(shadow_fork(inherited, increment, &number) == 0);
+	gate_open(&gate);
+	CHECK(shadow_fork(inherited, pass, &gate) == 0);
+	while (sem_wait(&gate.begun) != 0)
+		;
 	in_child(in_child_of_fork);
-	CHECK(shadow_join(inherited) == 0 && number == 1);
+	sem_post(&gate.end);
+	while (shadow_is_finished(inherited) == 0)
+		sched_yield();
+	in_child(in_child_with_what_had_ended);
+	CHECK(shadow_join(inherited) == 0 && gate.ended == 1);
+	gate_close(&gate);
 	forks_and_joins(inherited);
 }
 
