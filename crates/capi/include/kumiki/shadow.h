@@ -45,8 +45,8 @@
  *
  * FORK(2). The child has the memory of the shadow but not its helper. There
  * functions forked on it run in shadow_join(). What the parent had forked and
- * had not ended then cannot be joined (-ESRCH, once). The child may, and need not, destroy the
- * shadow; that leaves the parent's alone.
+ * had not ended then cannot be joined (-ESRCH, once). The child may, and need
+ * not, destroy the shadow; that leaves the parent's alone.
  *
  * <shadow.h> of the C library is about passwords; this one is included as
  * <kumiki/shadow.h>.

@@ -96,10 +96,10 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
                 rest = others;
             }
             region = match (begins, ends) {
-                (true, true) => return self.from_memory(rest, share_from),
+                (true, true) => return self.copy_memory(rest, share_from),
                 (false, false) => {
                     begins = true;
-                    self.from_cache(rest)
+                    self.copy_cached(rest)
                 }
                 _ => {
                     let (half, other) = rest.halves();
@@ -112,7 +112,7 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
     }
 
     /// Copies with both threads, or past the caches, or both, as it pays.
-    fn from_memory(&mut self, region: Region<'_>, share_from: usize) {
+    fn copy_memory(&mut self, region: Region<'_>, share_from: usize) {
         let past_caches = region.len() >= self.costs.stream_from;
         let copy = if past_caches { Region::stream } else { Region::copy };
         match region.len() >= share_from {
@@ -122,7 +122,7 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
     }
 
     /// Copies until a piece came from memory, and returns what follows it.
-    fn from_cache<'a>(&mut self, mut region: Region<'a>) -> Region<'a> {
+    fn copy_cached<'a>(&mut self, mut region: Region<'a>) -> Region<'a> {
         let mut len = SECOND_PIECE;
         while region.len() > 0 {
             let (piece, rest) = region.split_at(len);
