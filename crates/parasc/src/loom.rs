@@ -280,7 +280,7 @@ impl Scene {
         self.memory.executed[at].fetch_add(1, Relaxed);
         let task = self.open.take_task(at).expect("only tasks are put there");
         task.base().end(End::Returned(1));
-        self.open.free(lane, at);
+        let _next = self.open.free(lane, at);
         true
     }
 
@@ -321,7 +321,9 @@ fn of_two_that_mark_and_two_that_claim_none_is_lost() {
             thread::spawn(move || scene.serve(&mut 0))
         });
         let tasks = [task(), task()];
-        tasks.iter().for_each(|task| scene.open.put(scene.memory.lane(), task.clone()));
+        for task in &tasks {
+            scene.open.put(scene.memory.lane(), task.clone());
+        }
         let served = servers.map(|server| usize::from(server.join().unwrap()));
         let mut cursor = 0;
         let rest = std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).count();
@@ -344,7 +346,7 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
             move || usize::from(scene.serve(&mut 0))
         });
         let dynamic: StdArc<dyn Task> = first.clone();
-        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic);
+        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic).is_some();
         let served = server.join().unwrap();
         let mut cursor = 0;
         let rest: VecDeque<_> =
@@ -353,5 +355,25 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
         assert_eq!(first.base.ended().is_some(), !taken_back);
         assert!(second.base.ended().is_some());
         assert_eq!(scene.executed(), 2 - usize::from(taken_back));
+    });
+}
+
+#[test]
+fn a_task_is_taken_back_on_its_way_from_the_queue_into_a_slot() {
+    model(|| {
+        let scene = Scene::new(1);
+        scene.open.put(scene.memory.lane(), task());
+        let second = task();
+        scene.open.put(scene.memory.lane(), second.clone());
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || scene.serve(&mut 0)
+        });
+        // Nobody is ever at it: there is one request only that anybody makes.
+        let dynamic: StdArc<dyn Task> = second;
+        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic);
+        assert!(taken_back.is_some(), "left to nobody");
+        assert!(server.join().unwrap());
+        assert_eq!(scene.executed(), 1);
     });
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::summon;
+use super::serve_next;
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, OPEN_LANES};
 use crate::open::serve::give;
@@ -65,10 +65,7 @@ impl Core {
         // One may have died between a request's mark and the request.
         for (index, open) in self.open.iter().enumerate() {
             open.scan(self.area.lane(index));
-            if open.ready.any() && !summon(self, index) {
-                // Nobody is left: the supervising thread makes the calls.
-                self.watch.inherit(self);
-            }
+            serve_next(self, index, usize::from(open.ready.any()));
         }
     }
 
