@@ -14,7 +14,7 @@ use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use crate::lane::{Control, Lane};
-use crate::open::Open;
+use crate::open::{Open, Ready};
 use crate::pending::{Base, End, Task};
 use crate::request::Request;
 use crate::side::Side;
@@ -240,6 +240,22 @@ fn each_call_of_idle_threads_brings_one() {
         }
         members.into_iter().for_each(|member| member.join().unwrap());
         assert_eq!(pool.call(1), 0, "nobody is idle");
+    });
+}
+
+#[test]
+fn a_request_for_the_pool_is_not_left_when_the_others_are_over() {
+    model(|| {
+        let scene = Arc::new((Pool::new(1), Ready::new(1)));
+        scene.0.rescue();
+        let watch = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || scene.0.end_rescue(|| scene.1.any())
+        });
+        scene.1.mark(0);
+        scene.0.rescue();
+        let over = watch.join().unwrap();
+        assert!(scene.0.rescues() || !over, "nobody looks for it");
     });
 }
 

@@ -112,7 +112,7 @@ pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
         || summon_seat(core)
         || {
             // With one cpu in all, a thread that spins would only be in the way.
-            core.pool.rescue(true);
+            core.pool.rescue();
             Pool::summon(core, 1)
         }
         || (0..core.seats.len()).any(|at| Seat::wake(core, at))
