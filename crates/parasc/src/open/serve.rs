@@ -96,7 +96,7 @@ pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mort
 }
 
 /// Ends a request that the caller has taken.
-fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
+pub(crate) fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     match open.take_task(at) {
         Some(task) => {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::serve_next;
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, OPEN_LANES};
-use crate::open::serve::give;
+use crate::open::serve::{end, stop_if_terminated};
+use crate::pending::End;
 use crate::slot::Slot;
 
 /// The answer to a request whose thread has died: perhaps executed.
@@ -82,9 +83,11 @@ impl Core {
         let generation = open.generation(spot.at);
         let lost = self.is_lost(spot, slot) && open.generation(spot.at) == generation;
         if lost {
-            give(self, spot.lane, spot.at, OWNER_DIED, false);
+            end(self, spot.lane, spot.at, End::Returned(OWNER_DIED));
         }
         drop(decision);
+        // Not before: it decides, too.
+        stop_if_terminated(self);
         lost
     }
 }
