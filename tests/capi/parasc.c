@@ -422,6 +422,9 @@ static void refused_calls(void)
 	REFUSED(parasc_run(requester, calls, ret_vals, 2), EPERM);
 	REFUSED(parasc_request(engine, SYS_getpid, 0, NULL, &ticket), EPERM);
 	CHECK(strstr(parasc_last_error(), "allow-list") != NULL);
+	/* In words of both languages. */
+	CHECK(strstr(parasc_last_error(), "::") == NULL);
+	CHECK(strstr(parasc_last_error(), "batch") == NULL);
 	CHECK(parasc_requester_destroy(requester) == 0);
 	CHECK(parasc_destroy(engine) == 0);
 }
@@ -533,6 +536,7 @@ static void bad_configs(void)
 	refused_config(bad, EINVAL);
 	bad.allowed = &high;
 	refused_config(bad, EINVAL);
+	CHECK(strstr(parasc_last_error(), "0 to 511") != NULL);
 	bad.allowed_num = UINT64_MAX;
 	refused_config(bad, EINVAL);
 	bad = init;

@@ -5,13 +5,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 use crate::exclude::Exclude;
 use crate::format::Format;
 use crate::lines::Style;
+use crate::talk::say;
 use crate::walk::Rules;
 
 const EXAMPLES: &str = "\
@@ -31,9 +31,9 @@ Sizes are rounded up. Without an option they are in the block size of
 DU_BLOCK_SIZE, BLOCK_SIZE or BLOCKSIZE, or else 1024 bytes (512 if
 POSIXLY_CORRECT is set).
 
-Exit status: 0 if everything was counted, 1 if something could not be read,
-which is said on stderr, 2 if the command line is wrong or the output cannot be
-written.";
+Exit status: 0 if everything was counted; 1 if something could not be read,
+which is said on stderr, or two options exclude each other; 2 if the command line
+is wrong otherwise or the output cannot be written.";
 
 /// Disk usage of files and, recursively, of directories: what du says, with the
 /// system calls made in parallel
@@ -148,16 +148,24 @@ pub(crate) fn task() -> Result<Task> {
     let matches = command.get_matches_mut();
     let cli =
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
-    let conflict = |text: &str| Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
     if cli.summarize && cli.all {
-        conflict(
-            "--summarize prints one line for each operand, --all one for each file: give one of them",
-        );
+        contradict("cannot both summarize and show all entries");
     }
-    if cli.summarize && cli.max_depth.is_some_and(|deepest| deepest > 0) {
-        conflict("--summarize means --max-depth=0: leave one of them out");
+    match cli.max_depth {
+        Some(0) if cli.summarize => say("warning: summarizing is the same as using --max-depth=0"),
+        Some(deepest) if cli.summarize => {
+            contradict(&format!("summarizing conflicts with --max-depth={deepest}"));
+        }
+        _ => {}
     }
     cli.task(&matches)
+}
+
+/// Ends the program, as du does, since two options exclude each other.
+fn contradict(text: &str) -> ! {
+    say(text);
+    say("try '--help' for more information");
+    std::process::exit(1)
 }
 
 impl Cli {

@@ -27,7 +27,7 @@ use anyhow::{Context, Result};
 
 use args::{Task, Who};
 use calls::{Batched, Calls, Parallel, Plain};
-use talk::{NAME, Talk};
+use talk::{Talk, say};
 use walk::Walk;
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),
         Err(error) => {
-            let _ = writeln!(io::stderr(), "{NAME}: {error:#}");
+            say(&format!("{error:#}"));
             ExitCode::from(2)
         }
     }

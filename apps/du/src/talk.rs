@@ -14,7 +14,7 @@ use rustix::io::Errno;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the program's messages begin with.
-pub(crate) const NAME: &str = "kumiki-du";
+const NAME: &str = "kumiki-du";
 
 /// The voice of one run.
 #[derive(Debug)]
@@ -45,14 +45,16 @@ impl Talk {
 
     /// Says that something could not be done with `path`.
     pub(crate) fn cannot(&self, verb: &str, path: &[u8], error: Errno) {
-        self.faulty.set(true);
         let path = OsStr::from_bytes(path).quote();
         let reason = std::io::Error::from(error).to_string();
         let reason = reason.split(" (os error").next().unwrap_or_default();
-        // Where nobody listens the walk goes on.
-        self.bar.suspend(|| {
-            let _ = writeln!(std::io::stderr(), "{NAME}: cannot {verb} {path}: {reason}");
-        });
+        self.fault(&format!("cannot {verb} {path}: {reason}"));
+    }
+
+    /// Says what is wrong; the walk goes on.
+    pub(crate) fn fault(&self, text: &str) {
+        self.faulty.set(true);
+        self.bar.suspend(|| say(text));
     }
 
     /// Whether anything could not be done.
@@ -80,6 +82,11 @@ impl Talk {
     pub(crate) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         self.bar.suspend(write)
     }
+}
+
+/// Writes a line to stderr, if somebody listens there.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{NAME}: {text}");
 }
 
 impl Drop for Talk {

@@ -155,6 +155,10 @@ impl<'a, C: Calls> Walk<'a, C> {
     /// What `operand` takes; `None` if it does not count: excluded, seen in an
     /// earlier operand, or not to be found, which is said.
     pub(crate) fn operand(&mut self, operand: &CStr) -> Option<Tree> {
+        if operand.is_empty() {
+            self.talk.fault("invalid zero-length file name");
+            return None;
+        }
         if self.rules.exclude.matches(operand.to_bytes()) {
             return None;
         }

@@ -56,13 +56,15 @@ fn operands() {
     }
     let scene = scene();
     let each = "a; a/; a///; ./a; a/one; a a; a a/b; a/b a; a/b/large a/d/again; a/d e a; top; top/; \
-                dangling; missing a; a/link a; a/.. a; .; a/one a/one/";
+                dangling; missing a; a/link a; a/.. a; .; a/one a/one/; ; a  missing";
     for operands in each.split("; ") {
         let operands: Vec<_> = operands.split(' ').collect();
         for options in ["-a", "-ac", "-al", "-aD"] {
             scene.same(&[&[options], &operands[..]].concat());
         }
     }
+    let output = scene.command(OURS).arg("").output().unwrap();
+    assert_eq!(said(&output), "kumiki-du: invalid zero-length file name\n");
     // The root's children have one slash.
     scene.same(&["-xd1", "/dev/"]);
 }
@@ -129,12 +131,28 @@ fn environment() {
 }
 
 #[test]
-fn contradictions_are_refused() {
+fn options_that_exclude_each_other() {
     let scene = scene();
     for (args, expected) in [
-        (&["-s", "-a"][..], "--summarize"),
-        (&["-s", "-d1"], "--max-depth"),
-        (&["-B", "nonsense"], "\"nonsense\""),
+        (&["-s", "-a"][..], "cannot both summarize and show all entries"),
+        (&["-s", "-d2", "-a"], "cannot both summarize and show all entries"),
+        (&["-s", "-d1"], "summarizing conflicts with --max-depth=1"),
+        (&["-s", "-d0"], "warning: summarizing is the same as using --max-depth=0"),
+    ] {
+        let ours = scene.command(OURS).args(args).output().unwrap();
+        assert!(said(&ours).contains(expected), "{}", said(&ours));
+        if gnu_du() {
+            assert!(said(&scene.command("du").args(args).output().unwrap()).contains(expected));
+            scene.same(args);
+        }
+    }
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    let scene = scene();
+    for (args, expected) in [
+        (&["-B", "nonsense"][..], "\"nonsense\""),
         (&["-B0"], "above 0"),
         (&["-d", "-1"], "-1"),
         (&["-X", "missing"], "missing"),

@@ -121,8 +121,12 @@ impl ParascConfig {
         // SAFETY: not null, and so many, the caller says.
         let numbers =
             unsafe { std::slice::from_raw_parts(self.allowed, self.allowed_num as usize) };
-        let list = numbers.iter().try_fold(AllowList::none(), |list, n| list.allow_number(*n));
-        list.map(Some).map_err(Failure::invalid)
+        let list = numbers.iter().try_fold(AllowList::none(), |list, n| {
+            // The text advises what only Rust has.
+            let why = || format!("an allow-list with number {n}: it can have 0 to 511 only");
+            list.allow_number(*n).map_err(|_| Failure::invalid(why()))
+        });
+        list.map(Some)
     }
 }
 

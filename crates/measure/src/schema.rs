@@ -222,6 +222,13 @@ pub struct Row {
     pub visits: Vec<Visit>,
 }
 
+impl Row {
+    /// How often the operation was made for all samples.
+    pub fn operations(&self) -> u64 {
+        self.visits.iter().map(|visit| visit.batch * visit.samples.len() as u64).sum()
+    }
+}
+
 /// How a case's cost grows with one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slope {

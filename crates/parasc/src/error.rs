@@ -5,7 +5,8 @@ use crate::backend::Backend;
 use crate::refusal::Refusal;
 
 /// An error of this crate. The text says what failed, on which thing, with
-/// which value and limit, and what to do.
+/// which value and limit, and what to do. C programs get it too, so it names no
+/// thing of Rust's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,8 +30,8 @@ pub enum Error {
     },
     /// Every lane of the area is leased.
     #[error(
-        "all {lanes} lanes for requesting threads are leased: drop a Requester, or configure \
-         more with Config::requesters (at most {most})"
+        "all {lanes} lanes for requesting threads are leased: give a requester up, or configure \
+         more requesters (at most {most})"
     )]
     NoLane {
         /// Lanes of the area.
@@ -45,36 +46,37 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// A call that must not be made by another thread; nothing of the batch was
-    /// executed.
-    #[error("request {index}: {refusal}; nothing of the batch was executed")]
+    /// A call that must not be made by another thread; neither it nor another of
+    /// its batch was executed.
+    #[error("request {index}: {refusal}; nothing was executed")]
     Refused {
-        /// Which request of the batch.
+        /// Which request of the batch; 0 if it is alone.
         index: usize,
         /// The call and the reason.
         refusal: &'static Refusal,
     },
-    /// A call that this engine's allow-list does not have; nothing of the batch
-    /// was executed.
+    /// A call that this engine's allow-list does not have; neither it nor another
+    /// of its batch was executed.
     #[error(
-        "request {index}: system call {name} ({sysnum}) is not on the engine's allow-list \
-         (Config::allow); nothing of the batch was executed"
+        "request {index}: system call {name} ({sysnum}) is not on the allow-list with which the \
+         engine was configured; nothing was executed"
     )]
     NotAllowed {
-        /// Which request of the batch.
+        /// Which request of the batch; 0 if it is alone.
         index: usize,
         /// The call's number.
         sysnum: u16,
         /// The call's name, "unknown" if it has none here.
         name: &'static str,
     },
-    /// More arguments than a system call has; nothing of the batch was executed.
+    /// More arguments than a system call has; neither it nor another of its batch
+    /// was executed.
     #[error(
-        "request {index}: {count} arguments, and a system call takes at most 6; nothing of the \
-         batch was executed"
+        "request {index}: {count} arguments, and a system call takes at most 6; nothing was \
+         executed"
     )]
     TooManyArguments {
-        /// Which request of the batch.
+        /// Which request of the batch; 0 if it is alone.
         index: usize,
         /// Its `args_num`.
         count: u16,
@@ -102,7 +104,7 @@ pub enum Error {
     /// Every slot for requests placed by hand is taken.
     #[error(
         "all {slots} slots of the lane hold requests or results: collect results, or configure \
-         more with Config::slots (at most {most})"
+         more slots (at most {most})"
     )]
     Full {
         /// Slots of the lane.

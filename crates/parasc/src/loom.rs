@@ -14,7 +14,7 @@ use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use crate::lane::{Control, Lane};
-use crate::open::Open;
+use crate::open::{Open, Ready};
 use crate::pending::{Base, End, Task};
 use crate::request::Request;
 use crate::side::Side;
@@ -243,6 +243,22 @@ fn each_call_of_idle_threads_brings_one() {
     });
 }
 
+#[test]
+fn a_request_for_the_pool_is_not_left_when_the_others_are_over() {
+    model(|| {
+        let scene = Arc::new((Pool::new(1), Ready::new(1)));
+        scene.0.rescue();
+        let watch = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || scene.0.end_rescue(|| scene.1.any())
+        });
+        scene.1.mark(0);
+        scene.0.rescue();
+        let over = watch.join().unwrap();
+        assert!(scene.0.rescues() || !over, "nobody looks for it");
+    });
+}
+
 /// A task without an operation.
 #[derive(Debug)]
 struct Counted {
@@ -280,7 +296,7 @@ impl Scene {
         self.memory.executed[at].fetch_add(1, Relaxed);
         let task = self.open.take_task(at).expect("only tasks are put there");
         task.base().end(End::Returned(1));
-        self.open.free(lane, at);
+        let _next = self.open.free(lane, at);
         true
     }
 
@@ -321,7 +337,9 @@ fn of_two_that_mark_and_two_that_claim_none_is_lost() {
             thread::spawn(move || scene.serve(&mut 0))
         });
         let tasks = [task(), task()];
-        tasks.iter().for_each(|task| scene.open.put(scene.memory.lane(), task.clone()));
+        for task in &tasks {
+            scene.open.put(scene.memory.lane(), task.clone());
+        }
         let served = servers.map(|server| usize::from(server.join().unwrap()));
         let mut cursor = 0;
         let rest = std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).count();
@@ -344,7 +362,7 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
             move || usize::from(scene.serve(&mut 0))
         });
         let dynamic: StdArc<dyn Task> = first.clone();
-        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic);
+        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic).is_some();
         let served = server.join().unwrap();
         let mut cursor = 0;
         let rest: VecDeque<_> =
@@ -353,5 +371,25 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
         assert_eq!(first.base.ended().is_some(), !taken_back);
         assert!(second.base.ended().is_some());
         assert_eq!(scene.executed(), 2 - usize::from(taken_back));
+    });
+}
+
+#[test]
+fn a_task_is_taken_back_on_its_way_from_the_queue_into_a_slot() {
+    model(|| {
+        let scene = Scene::new(1);
+        scene.open.put(scene.memory.lane(), task());
+        let second = task();
+        scene.open.put(scene.memory.lane(), second.clone());
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || scene.serve(&mut 0)
+        });
+        // Nobody is ever at it: there is one request only that anybody makes.
+        let dynamic: StdArc<dyn Task> = second;
+        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic);
+        assert!(taken_back.is_some(), "left to nobody");
+        assert!(server.join().unwrap());
+        assert_eq!(scene.executed(), 1);
     });
 }

@@ -10,7 +10,7 @@ use crate::execute::call;
 use crate::open::serve::{give, stop_if_terminated};
 use crate::request::Request;
 use crate::requester::why;
-use crate::threads::summon;
+use crate::threads::{serve_next, summon};
 
 /// A slot that holds a request of the caller's, or its result.
 ///
@@ -58,7 +58,7 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
     // Who has no threads but the program's waits for these.
     let own = core.seats.len() + core.pool.threads() > 0;
     let current = core.process.is_current();
-    if (!current || !summon(core, lane) && own) && take(core, lane, at) {
+    if (!current || !summon(core, lane, 1) && own) && take(core, lane, at) {
         // SAFETY: the caller vouches for the call.
         let ret_val = unsafe { call(&request) };
         give(core, lane, at, ret_val, false);
@@ -72,7 +72,7 @@ fn take(core: &Core, lane: usize, at: usize) -> bool {
     core.area.lane(lane).slots[at].take()
 }
 
-pub(crate) fn collect(core: &Core, ticket: Ticket) -> Result<i64, Ticket> {
+pub(crate) fn collect(core: &Arc<Core>, ticket: Ticket) -> Result<i64, Ticket> {
     match look(core, &ticket) {
         Look::Result(ret_val) => Ok(ret_val),
         Look::Outstanding => Err(ticket),
@@ -80,7 +80,7 @@ pub(crate) fn collect(core: &Core, ticket: Ticket) -> Result<i64, Ticket> {
     }
 }
 
-pub(crate) fn collect_by_number(core: &Core, number: u64) -> Result<Option<i64>> {
+pub(crate) fn collect_by_number(core: &Arc<Core>, number: u64) -> Result<Option<i64>> {
     let ticket = Ticket::from_number(core, number);
     match ticket.map_or(Look::Unknown, |ticket| look(core, &ticket)) {
         Look::Result(ret_val) => Ok(Some(ret_val)),
@@ -99,10 +99,10 @@ enum Look {
 }
 
 /// A number may come twice, even at the same time: one gets the result.
-fn look(core: &Core, ticket: &Ticket) -> Look {
-    let Ticket { lane, at, generation } = *ticket;
-    let Some(open) = core.open.get(lane) else { return Look::Unknown };
-    let lane = core.area.lane(lane);
+fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
+    let Ticket { lane: index, at, generation } = *ticket;
+    let Some(open) = core.open.get(index) else { return Look::Unknown };
+    let lane = core.area.lane(index);
     let Some(slot) = lane.slots.get(at) else { return Look::Unknown };
     if !open.holds(at, generation) || slot.is_free() {
         return Look::Unknown;
@@ -112,7 +112,7 @@ fn look(core: &Core, ticket: &Ticket) -> Look {
             if !open.retire(at, generation) {
                 return Look::Unknown;
             }
-            open.free(lane, at);
+            serve_next(core, index, open.free(lane, at));
             Look::Result(ret_val)
         }
         _ => Look::Outstanding,
@@ -140,7 +140,7 @@ pub(crate) fn wake_up(core: &Arc<Core>) {
     for (index, open) in core.open.iter().enumerate() {
         open.scan(core.area.lane(index));
         if open.ready.any() {
-            summon(core, index);
+            summon(core, index, 1);
         }
     }
 }

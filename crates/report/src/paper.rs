@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use crate::format::{self, interval, quantity, time, times};
 use crate::rows::{self, find};
 
-/// Rows of one case by one parameter, each beside the raw round trip and beside
-/// what a paper gives.
+/// Rows of one case by one parameter, each beside the raw round trip, with how
+/// often it was made, and beside what a paper gives.
 pub(crate) struct Table<'a> {
     pub(crate) case: &'a str,
     pub(crate) param: &'a str,
@@ -51,6 +51,7 @@ impl Table<'_> {
                                 th.n scope="col" { "median" }
                                 th scope="col" { "95 % CI, log scale" }
                                 th.n scope="col" { "round trips" }
+                                th.n scope="col" { "made" }
                                 th.n scope="col" { (paper) }
                             }
                         }
@@ -62,6 +63,7 @@ impl Table<'_> {
                                     td { (scale.bar(raw, [raw, raw])) }
                                     td.n { (times(1.0)) }
                                     td {}
+                                    td {}
                                 }
                             }
                             @for row in &rows {
@@ -70,6 +72,7 @@ impl Table<'_> {
                                     td.n title=(interval(row.ci, row.unit)) { b { (quantity(row.median, row.unit)) } (mark(row)) }
                                     td { (scale.bar(row.median, row.ci)) }
                                     td.n { (rows::round_trips(row).map(times).unwrap_or_default()) }
+                                    td.n { (format::count(row.operations())) }
                                     td.n.quiet { (published(row).unwrap_or_default()) }
                                 }
                             }

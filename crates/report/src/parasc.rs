@@ -35,7 +35,8 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
                   requesting thread's help, by a processing thread that must be woken first, and \
                   by one that spins. * It answers for the processing thread, so a program must \
                   not hand it over. End: from the termination flag. Normal: the plain call. The paper \
-                  gives means of 500 times, here they are medians.",
+                  gives means of 500 times; here they are medians, each made as often as stands \
+                  beside it.",
     };
     let all =
         [steps.of(results), requests(results, "own"), requests(results, "one"), calls(results)];

@@ -128,6 +128,8 @@ fn the_parasc_papers_table_and_figure_are_there() {
             assert!(figure.contains(text), "{id}: no {text:?} in {figure}");
         }
     }
+    // Three samples of ten.
+    assert!(figure(&html, "parasc-steps").contains("<td class=\"n\">30</td>"));
     // Each result beside the others says its own.
     let html = page(&[r.clone(), full("other", 1.5)]).replace('\u{202f}', " ");
     let figure = figure(&html, "parasc-requests-own");

@@ -121,8 +121,8 @@ struct parasc_config {
 	/* After how many nanoseconds without work a thread ends. */
 	uint64_t retire_ns;
 	/*
-	 * The numbers of the only calls that may be made, if not all that are not
-	 * refused anyway; a null pointer and 0: no such list. Copied.
+	 * The numbers, 0 to 511, of the only calls that may be made, if not all that
+	 * are not refused anyway; a null pointer and 0: no such list. Copied.
 	 */
 	const uint16_t *allowed;
 	uint64_t allowed_num;

@@ -22,7 +22,8 @@ use crate::{partner, timed};
 
 const ABOUT: &str = "a step of one gettid made by a processing thread on the other cpu (for which \
                      it answers): init until the thread has made its first call, struct, gettid \
-                     asleep and awake, end; and the plain call (normal)";
+                     asleep and awake, end; and the plain call (normal). The paper makes \
+                     each 500 times, a run as often as its length allows: see n and batch";
 
 /// Until a processing thread that does not spin sleeps within the kernel.
 const ASLEEP: Duration = Duration::from_micros(100);

@@ -43,6 +43,18 @@ const MOST_SLEEPING: usize = 50;
 /// One batch in so many sleeps.
 const SLEEPS_ONE_IN: u32 = 200;
 
+/// The kind of a request that is made by itself. One that writes its byte needs
+/// a place for it, which only batches have.
+pub(crate) fn single(random: &mut Rng) -> Kind {
+    match random.u32(..16) {
+        0..2 => SLEEPING[random.usize(..SLEEPING.len())],
+        2..10 => Kind::Add,
+        10..12 => Kind::Pread,
+        12..14 => Kind::Getppid,
+        _ => Kind::BadDescriptor,
+    }
+}
+
 /// The kinds of a batch.
 pub(crate) fn batch(random: &mut Rng) -> Vec<Kind> {
     if random.u32(..SLEEPS_ONE_IN) == 0 {

@@ -7,15 +7,21 @@
 //! ```
 //!
 //! Several threads run batches, each with a lane and files of its own; now and
-//! then they stay away, so that the engine's threads fall asleep and retire; now
-//! and then the engine is shut down in the middle and another one follows.
+//! then they stay away, so that the engine's threads fall asleep and retire. Others
+//! submit requests one by one, which they await, take back or drop at any moment,
+//! and one places them by hand. Now and then the engine is shut down in the middle
+//! and another one follows.
 //!
 //! Ends with 0 if all is right, with 1 and a word on what is wrong at the first
 //! discrepancy or if nothing has moved for half a minute. `cargo xtask stress
 //! parasc` runs it, and a test runs a short one.
 
+mod by_hand;
+mod hand;
 mod kind;
 mod player;
+mod single;
+mod things;
 
 use std::error::Error;
 use std::fs::File;
@@ -30,11 +36,15 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use kumiki_parasc::{Config, Engine};
 
+use by_hand::ByHand;
 pub(crate) use kind::KINDS;
 use player::Player;
+use single::Single;
 
-/// Requesting threads.
-const THREADS: usize = 6;
+/// Threads that run batches …
+const PLAYERS: usize = 6;
+/// … and those that submit requests one by one. One more places them by hand.
+const SINGLES: usize = 2;
 /// Words of the file that is read; word i holds `word(i)`.
 const WORDS: u64 = 1 << 16;
 /// Nothing for so long is a hang.
@@ -50,6 +60,16 @@ pub(crate) struct Counts {
     /// The same by kind.
     pub(crate) kinds: [AtomicU64; KINDS.len()],
     pub(crate) batches: AtomicU64,
+    /// Requests that were submitted one by one and awaited …
+    pub(crate) awaited: AtomicU64,
+    /// … taken back before anybody had begun them …
+    pub(crate) taken_back: AtomicU64,
+    /// … or dropped before they had ended.
+    pub(crate) dropped: AtomicU64,
+    /// Requests that were placed by hand.
+    pub(crate) by_hand: AtomicU64,
+    /// Requests of both sorts that a shut-down engine has not made.
+    pub(crate) not_made: AtomicU64,
     /// Requests whose effect was found to be there, once.
     pub(crate) effects: AtomicU64,
     /// Lanes that have changed hands.
@@ -67,7 +87,7 @@ struct Scene {
     requests: u64,
     counts: Counts,
     engine: RwLock<Arc<Engine>>,
-    known: File,
+    known: Arc<File>,
     fault: Mutex<Option<String>>,
 }
 
@@ -95,7 +115,7 @@ fn word(at: u64) -> u64 {
 fn engine(random: &mut Rng) -> Result<Arc<Engine>, String> {
     let config = Config {
         // Two for each thread: the former one is dropped when there is a new one.
-        requesters: THREADS * 2,
+        requesters: PLAYERS * 2,
         slots: [2, 7, 64, 512][random.usize(..4)],
         threads: [0, 3, 64][random.usize(..3)],
         retire: [Duration::from_micros(100), Duration::from_millis(5), Duration::MAX]
@@ -121,14 +141,18 @@ pub(crate) fn run(requests: u64, seed: u64) -> Result<Counts, String> {
         requests,
         counts: Counts::default(),
         engine: RwLock::new(engine(&mut random)?),
-        known,
+        known: Arc::new(known),
         fault: Mutex::new(None),
     });
-    let players: Vec<_> = (0..THREADS)
+    let players: Vec<_> = (0..=PLAYERS + SINGLES)
         .map(|number| {
             let scene = Arc::clone(&scene);
             thread::spawn(move || {
-                let played = Player::new(&scene, number).and_then(|player| player.play());
+                let played = match number {
+                    ..PLAYERS => Player::new(&scene, number).and_then(Player::play),
+                    PLAYERS => ByHand::new(&scene, number).play(),
+                    _ => Single::new(&scene, number).and_then(Single::play),
+                };
                 if let Err(fault) = played {
                     let mut first = scene.fault.lock().expect("nobody panics with it");
                     first.get_or_insert(format!("thread {number}: {fault}"));
@@ -148,7 +172,7 @@ pub(crate) fn run(requests: u64, seed: u64) -> Result<Counts, String> {
 
 /// Changes engines until all threads have ended.
 fn watch(scene: &Scene, random: &mut Rng, ended: impl Fn() -> bool) -> Result<(), String> {
-    let progress = || scene.counts.batches.load(Relaxed);
+    let progress = || scene.counts.requests.load(Relaxed);
     let (mut seen, mut since) = (progress(), Instant::now());
     let mut change = Instant::now();
     while !ended() {
@@ -159,7 +183,7 @@ fn watch(scene: &Scene, random: &mut Rng, ended: impl Fn() -> bool) -> Result<()
             (seen, since) = (progress(), Instant::now());
         } else if since.elapsed() > PATIENCE {
             let fault = scene.fault().unwrap_or_default();
-            return Err(format!("nothing moves after {seen} batches {fault}"));
+            return Err(format!("nothing moves after {seen} requests {fault}"));
         }
         if Instant::now() >= change && !scene.is_over() {
             change = Instant::now() + Duration::from_millis(random.u64(..LIFE_MS));
@@ -189,12 +213,21 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             for (kind, count) in KINDS.iter().zip(&counts.kinds) {
                 println!("  {:>12} {kind:?}", count.load(Relaxed));
             }
-            let Counts { batches, effects, lanes, engines, threads, .. } = &counts;
-            println!("  {:>12} effects found, once each", effects.load(Relaxed));
-            println!("  {:>12} batches", batches.load(Relaxed));
-            println!("  {:>12} lanes changed hands", lanes.load(Relaxed));
-            println!("  {:>12} engines shut down in the middle", engines.load(Relaxed));
-            println!("  {:>12} threads of an engine, at most", threads.load(Relaxed));
+            let facts = [
+                (&counts.effects, "effects found, once each"),
+                (&counts.batches, "batches"),
+                (&counts.awaited, "submitted one by one and awaited"),
+                (&counts.taken_back, "taken back"),
+                (&counts.dropped, "dropped"),
+                (&counts.by_hand, "placed by hand"),
+                (&counts.not_made, "not made by an engine that was shut down"),
+                (&counts.lanes, "lanes changed hands"),
+                (&counts.engines, "engines shut down in the middle"),
+                (&counts.threads, "threads of an engine, at most"),
+            ];
+            for (count, what) in facts {
+                println!("  {:>12} {what}", count.load(Relaxed));
+            }
             ExitCode::SUCCESS
         }
         Err(fault) => {

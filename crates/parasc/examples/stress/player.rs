@@ -1,25 +1,20 @@
 //! One requesting thread: its batches, and what must have come of them.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::io::{Read, Seek};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use kumiki_parasc::{Engine, Place, Request, Requester};
-use rustix::event::{EventfdFlags, eventfd};
+use kumiki_parasc::{Engine, Place, Requester};
 
 use super::kind::{self, Kind, MOST};
-use super::{Scene, WORDS, word};
+use super::things::Things;
+use super::{Scene, WORDS};
 
 /// Bytes that are written before they are looked at.
 const WRITTEN: usize = 1 << 14;
-/// One request on its way takes less; after that there is no message for it.
-const RECEIVE: Duration = Duration::from_secs(10);
 
 /// One requesting thread.
 pub(crate) struct Player<'a> {
@@ -27,40 +22,28 @@ pub(crate) struct Player<'a> {
     random: Rng,
     engine: Arc<Engine>,
     requester: Requester,
-    parent: i64,
-    /// What was to be written to `file`; never moves.
+    things: Things,
+    /// What was to be written to the file; never moves.
     bytes: Vec<u8>,
-    file: File,
-    counter: OwnedFd,
     /// How many numbers were added, and their sum.
     added: [u64; 2],
     /// Messages so far.
     messages: u64,
-    sender: UnixStream,
-    receiver: UnixStream,
-    time: libc::timespec,
 }
 
 impl<'a> Player<'a> {
     pub(crate) fn new(scene: &'a Scene, number: usize) -> Result<Self, String> {
         let engine = scene.engine();
         let requester = engine.requester().map_err(|error| error.to_string())?;
-        let (sender, receiver) = UnixStream::pair().map_err(|error| error.to_string())?;
-        receiver.set_read_timeout(Some(RECEIVE)).map_err(|error| error.to_string())?;
         Ok(Player {
             scene,
             random: Rng::with_seed(scene.seed.wrapping_add(number as u64)),
             engine,
             requester,
-            parent: i64::from(std::os::unix::process::parent_id()),
+            things: Things::new(scene)?,
             bytes: Vec::with_capacity(WRITTEN),
-            file: tempfile::tempfile().map_err(|error| error.to_string())?,
-            counter: eventfd(0, EventfdFlags::NONBLOCK).map_err(|error| error.to_string())?,
             added: [0; 2],
             messages: 0,
-            sender,
-            receiver,
-            time: libc::timespec { tv_sec: 0, tv_nsec: 1000 },
         })
     }
 
@@ -97,7 +80,12 @@ impl<'a> Player<'a> {
         let at_a_place = self.random.u32(..4) == 0;
         let mut requests = Vec::with_capacity(kinds.len());
         for (kind, address) in kinds.iter().zip(addresses) {
-            let request = self.request(*kind, address, sent[requests.len()]);
+            let number = sent[requests.len()];
+            let address = match kind {
+                Kind::Pwrite => &raw const self.bytes[number as usize] as u64,
+                _ => address,
+            };
+            let request = self.things.request(*kind, address, number);
             let place = Place(if at_a_place { self.random.u64(..4) } else { 0 });
             requests.push(request.at(place));
         }
@@ -107,27 +95,8 @@ impl<'a> Player<'a> {
         unsafe { self.requester.run_raw(&requests, &mut results) }.map_err(|e| e.to_string())?;
 
         for (at, kind) in kinds.iter().enumerate() {
-            let expected = match kind {
-                Kind::Getppid => self.parent,
-                Kind::BadDescriptor => -i64::from(libc::EBADF),
-                Kind::Pread | Kind::Add | Kind::Receive => 8,
-                Kind::Pwrite => 1,
-                Kind::Nanosleep => 0,
-            };
-            let result = results[at];
-            let is_right = match kind {
-                Kind::Pread => words[at] == word(sent[at]),
-                Kind::Receive => true,
-                _ => words[at] == sent[at],
-            };
-            if result != expected || !is_right {
-                return Err(format!(
-                    "request {at} of {}, {kind:?}: answer {result} for {expected}, {} became {}",
-                    kinds.len(),
-                    sent[at],
-                    words[at],
-                ));
-            }
+            let checked = self.things.check(*kind, sent[at], results[at], words[at]);
+            checked.map_err(|fault| format!("request {at} of {}, {fault}", kinds.len()))?;
             self.scene.counts.kinds[*kind as usize].fetch_add(1, Relaxed);
         }
         self.messages_are_all_there(&kinds, &sent, words)?;
@@ -152,34 +121,10 @@ impl<'a> Player<'a> {
             }
             Kind::Receive => {
                 self.messages += 1;
-                let sent = self.sender.write_all(&self.messages.to_ne_bytes());
-                sent.expect("so few bytes always fit");
+                self.things.send(self.messages);
                 self.messages
             }
             _ => self.random.u64(..),
-        }
-    }
-
-    fn request(&self, kind: Kind, address: u64, number: u64) -> Request {
-        let descriptor = |fd: &dyn AsRawFd| fd.as_raw_fd() as u64;
-        match kind {
-            Kind::Getppid => Request::new(libc::SYS_getppid, []),
-            // Negative as an int.
-            Kind::BadDescriptor => Request::new(libc::SYS_close, [number | 1 << 31]),
-            Kind::Pread => {
-                let known = descriptor(&self.scene.known);
-                Request::new(libc::SYS_pread64, [known, address, 8, number * 8])
-            }
-            Kind::Pwrite => {
-                let byte = &raw const self.bytes[number as usize] as u64;
-                Request::new(libc::SYS_pwrite64, [descriptor(&self.file), byte, 1, number])
-            }
-            Kind::Add => Request::new(libc::SYS_write, [descriptor(&self.counter), address, 8]),
-            Kind::Nanosleep => Request::new(libc::SYS_nanosleep, [&raw const self.time as u64, 0]),
-            Kind::Receive => {
-                let receiver = descriptor(&self.receiver);
-                Request::new(libc::SYS_recvfrom, [receiver, address, 8, 0, 0, 0])
-            }
         }
     }
 
@@ -205,21 +150,15 @@ impl<'a> Player<'a> {
     /// Checks what the requests so far have left behind.
     fn look(&mut self) -> Result<(), String> {
         let mut there = Vec::new();
-        let mut from_start = &self.file;
-        let read = std::io::Seek::rewind(&mut from_start);
+        let mut from_start = &self.things.file;
+        let read = from_start.rewind();
         read.and_then(|()| from_start.read_to_end(&mut there)).map_err(|e| e.to_string())?;
         if let Some(at) = (0..self.bytes.len()).find(|at| there.get(*at) != Some(&self.bytes[*at]))
         {
             let (found, wrote) = (there.get(at), self.bytes[at]);
             return Err(format!("byte {at} is {found:?}, {wrote} was written"));
         }
-        let mut sum = [0; 8];
-        let sum = match rustix::io::read(&self.counter, &mut sum) {
-            Ok(_) => u64::from_ne_bytes(sum),
-            // It is 0.
-            Err(rustix::io::Errno::AGAIN) => 0,
-            Err(error) => return Err(error.to_string()),
-        };
+        let sum = self.things.sum()?;
         let [count, added] = self.added;
         if sum != added {
             return Err(format!("the sum is {sum}, and {added} was added in {count} numbers"));
@@ -228,7 +167,7 @@ impl<'a> Player<'a> {
         self.added = [0; 2];
         self.bytes.clear();
         // Zeros are no bytes that are ever written.
-        self.file.set_len(0).map_err(|error| error.to_string())
+        self.things.file.set_len(0).map_err(|error| error.to_string())
     }
 
     /// Sometimes long enough for the engine's threads to fall asleep or to end.

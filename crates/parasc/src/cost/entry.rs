@@ -36,6 +36,9 @@ const LEAST_WAKES: f32 = 16.0;
 const ONE_FILE: f32 = 1.1;
 /// … and in one directory, where they sleep in turns.
 const ONE_DIRECTORY: f32 = 2.0;
+/// What io_uring is guessed to take where it cannot make the calls, times plain
+/// ones. It is not taken then, whatever this says: no better than they.
+const NO_RING: f32 = 1.0;
 /// A way that is guessed to be worse than plain calls gets its first trial when
 /// so many times what that will cost has been spent.
 const EARNED: f32 = 64.0;
@@ -168,14 +171,15 @@ impl Entry {
         }
         let (best, estimate) = self.best(prior, sleeps, means);
         if let Some(way) = self.on_trial((best, estimate), calls, prior, sleeps, means) {
-            let calls = self.enough(way, calls, means);
+            // What the caller does meanwhile goes with the part that others help
+            // with: that is to be no small one.
+            let whole = means.beside && matches!(way, Way::Shared | Way::Many(_));
+            let calls = if whole { calls } else { self.enough(way, calls, means) };
             return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way, calls) };
         }
         match best {
             Way::Inline => {
                 let pass = if self.batches < SETTLED { 0 } else { SAMPLE };
-                self.spent += (plain.ticks * calls as f32) as u64 * u64::from(pass);
-                self.batches = self.batches.wrapping_add(pass);
                 Choice { pass, ..Choice::of(Way::Inline, calls) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {
@@ -193,6 +197,12 @@ impl Entry {
             }
             way => Choice::of(way, calls),
         }
+    }
+
+    /// Notes that so many batches of `calls` will not ask.
+    pub(crate) fn pass(&mut self, batches: u32, calls: usize) {
+        self.spent += (self.means[0].ticks * calls as f32) as u64 * u64::from(batches);
+        self.batches = self.batches.wrapping_add(batches);
     }
 
     /// How many of `calls` show what a way costs that is not the best one: the
@@ -239,7 +249,7 @@ impl Entry {
             Way::Many(threads) if plain == 0.0 => 1.0 / f32::from(threads),
             Way::Many(threads) => plain / f32::from(threads),
             Way::Ring if plain == 0.0 => 1.0,
-            Way::Ring => plain * means.ring.unwrap_or(ONE_DIRECTORY),
+            Way::Ring => plain * means.ring.unwrap_or(NO_RING),
         }
     }
 
@@ -415,6 +425,7 @@ mod tests {
                 taken[WAYS.iter().position(|way| *way == choice.way).unwrap()] += 1;
                 wakes += u32::from(choice.wake);
                 pass = choice.pass;
+                self.entry.pass(pass, CALLS);
                 let (each, helped) = cost(choice.way);
                 let ticks = each * CALLS as u64;
                 if choice.measure {
@@ -603,6 +614,26 @@ mod tests {
         }
         assert_eq!(inline + shared, 100 * LONG);
         assert!(inline > 100 && inline < LONG, "{inline}");
+    }
+
+    #[test]
+    fn beside_other_work_a_trial_that_others_help_with_takes_the_whole_batch() {
+        const LONG: usize = 10_000;
+        let means = Means { beside: true, ..HOT };
+        let mut entry = Entry::default();
+        let (mut inline, mut shared) = (0, 0);
+        for _ in 0..1000 {
+            let choice = entry.choose(LONG, Prior::Scales, means);
+            let is_shared = choice.way == Way::Shared;
+            let part = if is_shared { &mut shared } else { &mut inline };
+            *part += usize::from(choice.calls < LONG);
+            let (each, helped) = if is_shared { (1300, LONG / 2) } else { (1000, 0) };
+            let ticks = each * choice.calls as u64;
+            let sample = Sample { calls: choice.calls, ticks, helped, woke: choice.wake };
+            entry.record(choice.way, sample, Prior::Scales, means);
+        }
+        assert!(entry.means[1].samples > 0, "{entry:?}");
+        assert!(shared == 0 && inline > 0, "{shared} and {inline}");
     }
 
     #[test]

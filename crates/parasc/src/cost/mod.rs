@@ -42,6 +42,8 @@ pub(crate) struct Means {
     pub(crate) others: bool,
     /// A processing thread spins already.
     pub(crate) hot: bool,
+    /// The caller has something to do while others make calls.
+    pub(crate) beside: bool,
     /// The process had one thread only when this one began to make requests.
     pub(crate) alone: bool,
     /// The pool may have threads.
@@ -60,6 +62,7 @@ impl Means {
     pub(crate) const NONE: Means = Means {
         others: false,
         hot: false,
+        beside: false,
         alone: false,
         pool: false,
         ring: None,

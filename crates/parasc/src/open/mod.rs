@@ -22,6 +22,11 @@
 //! Who finds no free slot puts its task in the queue, and then looks for a free
 //! slot once more; who frees a slot does so and then looks at the queue. With a
 //! full fence in between on both sides, one of them sees the other.
+//!
+//! # Who serves it then
+//! The thread that was called for a task may have found it still in the queue, and
+//! sleep again. So who moves tasks into slots sees to it that they are served: a
+//! processing thread by itself, if it is one, and others called by everybody else.
 
 mod ready;
 pub(crate) mod serve;
@@ -79,12 +84,14 @@ impl Open {
         }
     }
 
-    /// Places a task's request, or lets it wait for a slot.
-    pub(crate) fn put(&self, lane: Lane<'_>, task: Arc<dyn Task>) {
+    /// Places a task's request, or lets it wait for a slot. Returns how many
+    /// tasks have come into slots.
+    pub(crate) fn put(&self, lane: Lane<'_>, task: Arc<dyn Task>) -> usize {
         if self.queued.load(Relaxed) == 0
             && let Some(at) = self.reserve(lane)
         {
-            return self.fill(lane, at, task);
+            self.fill(lane, at, task);
+            return 1;
         }
         let mut queue = lock(&self.queue);
         queue.push_back(task);
@@ -92,7 +99,7 @@ impl Open {
         drop(queue);
         // Partner: the fence in `free`.
         fence(SeqCst);
-        self.advance(lane);
+        self.advance(lane)
     }
 
     /// Places a request whose result stays in the slot; `None` if all are taken.
@@ -128,15 +135,18 @@ impl Open {
         self.ready.mark(at);
     }
 
-    /// Moves tasks from the queue to free slots, the first first.
-    pub(crate) fn advance(&self, lane: Lane<'_>) {
+    /// Moves tasks from the queue to free slots, the first first, and returns how
+    /// many.
+    fn advance(&self, lane: Lane<'_>) -> usize {
+        let mut moved = 0;
         while self.queued.load(Relaxed) > 0 {
-            let Some(at) = self.reserve(lane) else { return };
+            let Some(at) = self.reserve(lane) else { break };
             let mut queue = lock(&self.queue);
             match queue.pop_front() {
                 Some(task) => {
                     self.queued.store(queue.len(), Relaxed);
                     self.fill(lane, at, task);
+                    moved += 1;
                 }
                 None => {
                     drop(queue);
@@ -147,6 +157,7 @@ impl Open {
                 }
             }
         }
+        moved
     }
 
     /// The task of a slot whose request the caller has taken, if it has one.
@@ -165,47 +176,48 @@ impl Open {
         self.sides[at].tasked.load(Relaxed) != 0
     }
 
-    /// Gives a slot back to all, and to the next in the queue.
-    pub(crate) fn free(&self, lane: Lane<'_>, at: usize) {
+    /// Gives a slot back to all, and to the next in the queue. Returns how many
+    /// tasks have come into slots by that.
+    #[must_use = "somebody must serve them"]
+    pub(crate) fn free(&self, lane: Lane<'_>, at: usize) -> usize {
         lane.slots[at].release();
         // Partner: the fence in `put`.
         fence(SeqCst);
-        if self.queued.load(Relaxed) > 0 {
-            self.hint.store(at, Relaxed);
-            self.advance(lane);
+        if self.queued.load(Relaxed) == 0 {
+            return 0;
         }
+        self.hint.store(at, Relaxed);
+        self.advance(lane)
     }
 
     /// Takes a task's request back, if nobody has begun it: then it is the
-    /// caller's to execute or to drop.
-    pub(crate) fn take_back(&self, lane: Lane<'_>, task: &Arc<dyn Task>) -> bool {
+    /// caller's to execute or to drop. Returns how many tasks have come into slots
+    /// by that.
+    pub(crate) fn take_back(&self, lane: Lane<'_>, task: &Arc<dyn Task>) -> Option<usize> {
         let _decision = lock(&self.decision);
+        // As long as it is held no task is on its way into a slot.
+        let mut queue = lock(&self.queue);
         let Some(at) = task.base().slot() else {
-            let mut queue = lock(&self.queue);
-            if let Some(place) = queue.iter().position(|other| same(other, task)) {
-                queue.remove(place);
-                self.queued.store(queue.len(), Relaxed);
-                return true;
-            }
-            drop(queue);
-            // It has come into a slot meanwhile.
-            return task.base().slot().is_some_and(|at| self.take_from(lane, at, task));
+            let place = queue.iter().position(|other| same(other, task))?;
+            queue.remove(place);
+            self.queued.store(queue.len(), Relaxed);
+            return Some(0);
         };
+        drop(queue);
         self.take_from(lane, at, task)
     }
 
-    fn take_from(&self, lane: Lane<'_>, at: usize, task: &Arc<dyn Task>) -> bool {
+    fn take_from(&self, lane: Lane<'_>, at: usize, task: &Arc<dyn Task>) -> Option<usize> {
         let side = &self.sides[at];
         let mut holder = lock(&side.task);
         // As long as the side holds the task, the slot is the task's.
         if !holder.as_ref().is_some_and(|held| same(held, task)) || !lane.slots[at].take() {
-            return false;
+            return None;
         }
         holder.take();
         side.tasked.store(0, Relaxed);
         drop(holder);
-        self.free(lane, at);
-        true
+        Some(self.free(lane, at))
     }
 
     /// Takes everything that has not begun: tasks of the queue, and slots whose

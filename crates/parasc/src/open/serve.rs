@@ -10,7 +10,7 @@ use crate::core::{Core, QUICK_LANE};
 use crate::execute::{answer, call};
 use crate::pending::End;
 use crate::primitive::fence;
-use crate::threads::unkillable;
+use crate::threads::{serve_next, unkillable};
 
 /// Requests between two whose time is taken.
 const SAMPLE: u32 = 32;
@@ -96,12 +96,14 @@ pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mort
 }
 
 /// Ends a request that the caller has taken.
-fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
+pub(crate) fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     match open.take_task(at) {
         Some(task) => {
             task.base().end(end);
-            open.free(lane, at);
+            // The caller looks for one of them itself.
+            let others = open.free(lane, at).saturating_sub(1);
+            serve_next(core, index, others);
         }
         None => {
             let ret_val = match end {

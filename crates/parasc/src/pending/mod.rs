@@ -21,7 +21,7 @@ use crate::execute::call;
 use crate::op::Operation;
 use crate::open::serve::stop_if_terminated;
 use crate::requester::why;
-use crate::threads::summon;
+use crate::threads::{serve_next, summon};
 use task::Body;
 
 /// An operation whose call has been made.
@@ -97,9 +97,14 @@ impl<O: Operation + Send + 'static> Pending<O> {
         let core = &self.core;
         let lane = core.lane_for(&task.base().request);
         task.base().set_lane(lane);
-        core.open[lane].put(core.area.lane(lane), Arc::clone(&task));
+        let placed = core.open[lane].put(core.area.lane(lane), Arc::clone(&task));
         stop_if_terminated(core);
-        if !summon(core, lane) && self.take_back() { Left::ToCaller } else { Left::ToOthers }
+        // If it waits for a slot, too: who finds no thread must not leave it there.
+        if !summon(core, lane, placed.max(1)) && self.take_back() {
+            Left::ToCaller
+        } else {
+            Left::ToOthers
+        }
     }
 
     fn task(&self) -> Option<Arc<dyn Task>> {
@@ -109,13 +114,14 @@ impl<O: Operation + Send + 'static> Pending<O> {
     /// Takes the request back, if nobody has begun it.
     fn take_back(&self) -> bool {
         let core = &self.core;
-        self.refused.is_none()
-            && core.process.is_current()
-            && self.task().is_some_and(|task| {
-                let lane = task.base().lane();
-                task.base().ended().is_none()
-                    && core.open[lane].take_back(core.area.lane(lane), &task)
-            })
+        let Some(task) = self.task() else { return false };
+        if self.refused.is_some() || !core.process.is_current() || task.base().ended().is_some() {
+            return false;
+        }
+        let lane = task.base().lane();
+        let taken = core.open[lane].take_back(core.area.lane(lane), &task);
+        serve_next(core, lane, taken.unwrap_or(0));
+        taken.is_some()
     }
 
     /// Whether the request has ended, so that nothing is left to wait for.

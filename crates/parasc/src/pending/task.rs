@@ -10,12 +10,12 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicI64, AtomicU32};
 
 use atomic_waker::AtomicWaker;
 use kumiki_wait::Bell;
 
 use crate::op::Operation;
+use crate::primitive::{AtomicI64, AtomicU32};
 use crate::request::Request;
 
 /// How a request has ended.

@@ -111,6 +111,10 @@ impl Requester {
             // SAFETY: as above.
             at += unsafe { self.run_some((key, prior), requests, results, meanwhile) };
         }
+        if self.pass > 0 {
+            // Of the whole length, whatever the last part's was.
+            self.costs.entry(key).pass(self.pass, len);
+        }
     }
 
     /// Runs the first of `requests`, all of them if the way to do so is no
@@ -133,6 +137,7 @@ impl Requester {
             unsafe { self.ring.run(requests, results) };
             return requests.len();
         }
+        self.means.beside = meanwhile.is_left();
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
         let means = self.means;
         let ticks = self.ticks;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::summon;
+use super::serve_next;
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, OPEN_LANES};
-use crate::open::serve::give;
+use crate::open::serve::{end, stop_if_terminated};
+use crate::pending::End;
 use crate::slot::Slot;
 
 /// The answer to a request whose thread has died: perhaps executed.
@@ -65,10 +66,7 @@ impl Core {
         // One may have died between a request's mark and the request.
         for (index, open) in self.open.iter().enumerate() {
             open.scan(self.area.lane(index));
-            if open.ready.any() && !summon(self, index) {
-                // Nobody is left: the supervising thread makes the calls.
-                self.watch.inherit(self);
-            }
+            serve_next(self, index, usize::from(open.ready.any()));
         }
     }
 
@@ -85,9 +83,11 @@ impl Core {
         let generation = open.generation(spot.at);
         let lost = self.is_lost(spot, slot) && open.generation(spot.at) == generation;
         if lost {
-            give(self, spot.lane, spot.at, OWNER_DIED, false);
+            end(self, spot.lane, spot.at, End::Returned(OWNER_DIED));
         }
         drop(decision);
+        // Not before: it decides, too.
+        stop_if_terminated(self);
         lost
     }
 }

@@ -93,17 +93,26 @@ pub(crate) fn after(duration: Duration) -> Instant {
     Instant::now() + duration.min(NEVER)
 }
 
+/// Sees to it that `tasks` that have come from the queue into slots of open lane
+/// `lane` are served.
+pub(crate) fn serve_next(core: &Arc<Core>, lane: usize, tasks: usize) {
+    if tasks > 0 && core.process.is_current() && !summon(core, lane, tasks) {
+        // Nobody is left: the supervising thread makes the calls.
+        core.watch.inherit(core);
+    }
+}
+
 /// Sees to it that some thread serves the requests of open lane `lane` that have
-/// been placed before. `false` if there is none to be had.
-pub(crate) fn summon(core: &Arc<Core>, lane: usize) -> bool {
+/// been placed before, `requests` of late. `false` if there is none to be had.
+pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
     if lane == SLEEPING_LANE {
-        return Pool::summon(core, 1) || core.callers.call();
+        return Pool::summon(core, requests) || core.callers.call();
     }
     core.callers.call()
         || summon_seat(core)
         || {
             // With one cpu in all, a thread that spins would only be in the way.
-            core.pool.rescue(true);
+            core.pool.rescue();
             Pool::summon(core, 1)
         }
         || (0..core.seats.len()).any(|at| Seat::wake(core, at))

@@ -9,8 +9,7 @@
 //! comes does not matter, so calls are only counted: whoever is awake takes one.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 use std::time::Instant;
 
 use kumiki_wait::EventCount;
@@ -20,7 +19,7 @@ use super::{after, start};
 use crate::claim::Claim;
 use crate::core::{Core, QUICK_LANE, SLEEPING_LANE};
 use crate::open::serve::{self as open, Hand};
-use crate::primitive::{AtomicU64, Mutex, lock};
+use crate::primitive::{AtomicBool, AtomicU64, Mutex, fence, lock};
 
 #[derive(Debug, Default)]
 struct Members {
@@ -79,14 +78,32 @@ impl Pool {
         self.lanes.fetch_and(!(1 << lane), AcqRel);
     }
 
-    /// Says whether requests for calls that are soon over are for the pool too.
-    pub(crate) fn rescue(&self, rescue: bool) {
-        if self.rescue.load(Acquire) != rescue {
-            self.rescue.store(rescue, Release);
+    /// Says that requests for calls that are soon over, one of which has been
+    /// placed, are for the pool too.
+    pub(crate) fn rescue(&self) {
+        // Partner: the fence in `end_rescue`.
+        fence(SeqCst);
+        if !self.rescues() {
+            self.rescue.store(true, Release);
         }
     }
 
-    fn rescues(&self) -> bool {
+    /// Says that they are not any more, unless one `waits`: `false` then.
+    pub(crate) fn end_rescue(&self, waits: impl Fn() -> bool) -> bool {
+        if waits() {
+            return false;
+        }
+        if !self.rescues() {
+            return true;
+        }
+        self.rescue.store(false, Release);
+        // Partner: the fence in `rescue`. For one that was placed just now they may
+        // have been taken to be.
+        fence(SeqCst);
+        !waits()
+    }
+
+    pub(crate) fn rescues(&self) -> bool {
         self.rescue.load(Acquire)
     }
 

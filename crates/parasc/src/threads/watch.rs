@@ -151,8 +151,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     let progress = own.wrapping_add(core.callers.quick());
     let moved = progress != seen.progress;
     seen.progress = progress;
-    if !core.open[QUICK_LANE].ready.any() {
-        core.pool.rescue(false);
+    if core.pool.end_rescue(|| core.open[QUICK_LANE].ready.any()) {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
             0..LINGER => Some(LOOK),
@@ -170,7 +169,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
 
 /// Gets more threads for calls that should soon have been over.
 fn rescue(core: &Arc<Core>, threads: usize) {
-    core.pool.rescue(true);
+    core.pool.rescue();
     if !Pool::summon(core, threads) {
         for at in 0..core.seats.len() {
             if !core.seats[at].claim.is_set() {

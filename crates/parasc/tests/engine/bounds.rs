@@ -43,7 +43,7 @@ fn refused_calls() {
         let error = fails(Config::default(), bad, at, count);
         assert!(matches!(error, Error::Refused { index, .. } if index == at), "{error}");
         assert!(error.to_string().contains("exit_group"), "{error}");
-        assert!(error.to_string().contains("nothing of the batch was executed"), "{error}");
+        assert!(error.to_string().ends_with("nothing was executed"), "{error}");
     }
 }
 
@@ -53,7 +53,9 @@ fn calls_that_are_not_allowed() {
         let allow = Some(AllowList::none().allow("write").unwrap());
         let error = fails(Config { allow, ..Config::default() }, getppid(), at, count);
         assert!(matches!(error, Error::NotAllowed { index, .. } if index == at), "{error}");
-        assert!(error.to_string().contains("getppid"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("getppid") && text.contains("allow-list"), "{text}");
+        assert!(!text.contains("::"), "a C program gets it too: {text}");
     }
 }
 

@@ -92,6 +92,23 @@ fn a_wake_up_in_vain_does_no_harm() {
     assert_eq!(engine.collect(ticket), Ok(ppid()));
 }
 
+#[test]
+fn what_waits_for_a_slot_is_made_when_results_are_collected() {
+    // Nobody ends by itself, and looks once more before it does.
+    let never = Config { slots: 2, retire: Duration::MAX, ..Config::default() };
+    let engine = Engine::new(&never).unwrap();
+    // SAFETY: takes no argument.
+    let tickets = [(); 2].map(|()| unsafe { engine.place(getppid()) }.unwrap());
+    engine.wait_all(2);
+    // SAFETY: as above.
+    let pending = unsafe { engine.submit_raw(getppid()) };
+    // Its thread finds no request, and falls asleep.
+    let pending = pending.wait_timeout(Duration::from_millis(100)).unwrap_err();
+    tickets.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(ppid())));
+    let ended = pending.wait_timeout(Duration::from_secs(60)).expect("somebody makes it");
+    assert_eq!(ended.unwrap().output, ppid());
+}
+
 trait WaitAll {
     fn wait_all(&self, count: usize);
 }

@@ -82,14 +82,30 @@ fn nap() {
     thread::sleep(Duration::from_millis(30));
 }
 
+/// Returns when a thread of this process is in the call.
+fn until_made(operation: &Request) {
+    let start = format!("{} {:#x} ", operation.sysnum, operation.args[0]);
+    let is_there = || {
+        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        tasks.any(|task| {
+            let call = std::fs::read_to_string(task.unwrap().path().join("syscall"));
+            call.is_ok_and(|call| call.starts_with(&start))
+        })
+    };
+    while !is_there() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
     let engine = bare(true);
     let first = start(&engine);
     nap();
-    let (read, _writer) = read_of_pipe();
+    let (mut read, _writer) = read_of_pipe();
+    let request = read.request();
     let pending = engine.submit(read);
-    nap();
+    until_made(&request);
     first.kill();
     let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
     assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
@@ -104,16 +120,34 @@ fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
 }
 
 #[test]
+fn one_whose_engine_has_been_shut_down_is_answered_too() {
+    let engine = bare(true);
+    let thread = start(&engine);
+    nap();
+    let (mut read, _writer) = read_of_pipe();
+    let request = read.request();
+    let pending = engine.submit(read);
+    until_made(&request);
+    engine.shut_down(Duration::ZERO);
+    thread.kill();
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || tell.send(pending.wait().unwrap().output));
+    let output = told.recv_timeout(Duration::from_secs(60)).expect("it is answered");
+    assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
+}
+
+#[test]
 fn a_future_that_nobody_waits_for_is_answered_too() {
     let engine = bare(true);
     let thread = start(&engine);
     nap();
-    let (read, _writer) = read_of_pipe();
+    let (mut read, _writer) = read_of_pipe();
+    let request = read.request();
     let pending = engine.submit(read);
     // SAFETY: the pointer is to a time that stays.
     let time = Box::leak(Box::new([1000i64, 0]));
     let sleep = Request::new(libc::SYS_nanosleep, [time.as_ptr() as u64, 0]);
-    nap();
+    until_made(&request);
     thread.kill();
     while !pending.is_done() {
         nap();
@@ -125,7 +159,7 @@ fn a_future_that_nobody_waits_for_is_answered_too() {
     nap();
     // SAFETY: see above.
     let ticket = unsafe { engine.place(sleep) }.unwrap();
-    nap();
+    until_made(&sleep);
     thread.kill();
     assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
     assert_eq!(engine.collect(ticket), Ok(OWNER_DIED));
@@ -140,12 +174,13 @@ fn a_batch_outlives_its_thread() {
     let (mut read, _writer) = read_of_pipe();
     // The operation stays where it is until the batch is over.
     let mut requests = vec![getppid(); 20];
-    requests[7] = read.request();
+    let request = read.request();
+    requests[7] = request;
     let mut results = vec![0; 20];
     thread::scope(|scope| {
         // SAFETY: see above; the others take no argument.
         scope.spawn(|| unsafe { requester.run_raw(&requests, &mut results) }.unwrap());
-        nap();
+        until_made(&request);
         thread.kill();
     });
     for (at, result) in results.iter().enumerate() {
@@ -158,9 +193,10 @@ fn cancelled_threads_end_between_two_calls() {
     let engine = bare(true);
     let threads = [start(&engine), start(&engine)];
     nap();
-    let (read, writer) = read_of_pipe();
+    let (mut read, writer) = read_of_pipe();
+    let request = read.request();
     let pending = engine.submit(read);
-    nap();
+    until_made(&request);
     threads.iter().for_each(Thread::cancel);
     release(writer);
     assert_eq!(pending.wait().unwrap().output, Ok(2));
@@ -198,9 +234,10 @@ fn a_signal_that_is_handled_interrupts_the_call() {
     let engine = bare(true);
     let thread = start(&engine);
     nap();
-    let (read, _writer) = read_of_pipe();
+    let (mut read, _writer) = read_of_pipe();
+    let request = read.request();
     let pending = engine.submit(read);
-    nap();
+    until_made(&request);
     // SAFETY: plain numbers and a pointer that may be null.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
