@@ -47,6 +47,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "copy:libc" => copier(copy::libc::Libc, arena),
         "copy:nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
         "copy:nontemporal_2t" => copier(copy::nontemporal::TwoThreads::new(pair)?, arena),
+        "copy:kumiki/memcpy" => copier(copy::kumiki::Memcpy(fork::kumiki::shadow(pair)?), arena),
         _ => {
             let method = subject.strip_prefix("copy:").and_then(copy::kumiki::method);
             let Some(method) = method else {

@@ -43,6 +43,7 @@ const COPY: &[&str] = &[
     "copy:nontemporal_1t",
     "copy:nontemporal_2t",
     "copy:kumiki",
+    "copy:kumiki/memcpy",
     "copy:kumiki/prefetch",
     "copy:kumiki/block256",
     "copy:kumiki/block1024",

@@ -169,9 +169,9 @@ impl<S: Copy> Copier<S> {
             if evicted < bytes {
                 seen.iter().for_each(|word| to[word.clone()].fill(0));
             }
-            // Beside bytes in a cache it may sleep: on a cpu of the same core a
-            // helper that spins takes a third of what the caller copies there.
-            if evicted == bytes {
+            // It may sleep where it is not to help: one that spins on the same core
+            // takes a third of what the caller copies in a cache.
+            if state == State::Cold {
                 subject.wake();
             }
             let start = watch.clock().start();
