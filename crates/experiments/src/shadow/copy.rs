@@ -4,7 +4,7 @@ use kumiki_measure::case::{Case, Choice, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
 use kumiki_shadow::Threshold;
-use kumiki_shadow::copy::{Method, copy};
+use kumiki_shadow::copy::{Method, copy, prepare};
 use kumiki_sys::cache::evict;
 
 use super::{Helped, waiting};
@@ -79,7 +79,10 @@ impl Copies {
     fn new(place: &Place, method: Option<Method>, bytes: usize) -> Result<Self> {
         // The figure is the copy's, not that of a wake: it spins.
         let helper = || Helped::new(place, waiting(Threshold::Infinite));
-        let helped = method.map(|_| helper()).transpose()?;
+        let mut helped = method.map(|_| helper()).transpose()?;
+        if let Some(helped) = &mut helped {
+            prepare(&mut helped.shadow);
+        }
         Ok(Copies { to: Region::new(bytes, 1), from: Region::new(bytes, 2), method, helped })
     }
 }
