@@ -4,7 +4,7 @@
 use std::{ptr, slice, thread};
 
 use kumiki_shadow::Builder;
-use kumiki_shadow::copy::{Error, Method, Pair, copy, copy_raw, stream};
+use kumiki_shadow::copy::{Error, Method, Pair, copy, copy_raw, prepare, stream};
 use proptest::prelude::*;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
@@ -82,6 +82,7 @@ proptest! {
         len in 1_000_000..9_000_000_usize,
         offsets in (0..130_usize, 0..130_usize),
     ) {
+        prepare(&mut Spawn);
         same_as_plain(len, offsets, |to, from| {
             copy(&mut Spawn, to, from, Method::Auto).unwrap();
         });
@@ -92,6 +93,7 @@ proptest! {
 fn a_shadow_is_such_a_helper() {
     let shadow = Builder::new().share().create();
     let mut shadow = shadow.expect("one cpu is enough for a shared one");
+    prepare(&mut shadow);
     for method in METHODS {
         for len in [0, 1, 4097, 20_000, 3_000_001] {
             if method == Method::Block(1) && len > 20_000 {
