@@ -8,7 +8,7 @@ use kumiki_wait::Ticks;
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, QUICK_LANE};
 use crate::execute::{answer, call};
-use crate::pending::End;
+use crate::pending::{End, Task};
 use crate::primitive::fence;
 use crate::threads::{serve_next, unkillable};
 
@@ -96,7 +96,7 @@ pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mort
 }
 
 /// Ends a request that the caller has taken.
-pub(crate) fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
+fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     match open.take_task(at) {
         Some(task) => {
@@ -105,14 +105,7 @@ pub(crate) fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
             let others = open.free(lane, at).saturating_sub(1);
             serve_next(core, index, others);
         }
-        None => {
-            let ret_val = match end {
-                End::Returned(ret_val) => ret_val,
-                End::Cancelled => -i64::from(libc::ECANCELED),
-            };
-            lane.slots[at].finish(ret_val);
-            core.finished.count();
-        }
+        None => leave_in_slot(core, index, at, end),
     }
 }
 
@@ -128,9 +121,42 @@ pub(crate) fn stop_if_terminated(core: &Arc<Core>) {
 /// Answers every request of the open lanes that has not begun: not executed.
 pub(crate) fn cancel_all(core: &Arc<Core>) {
     for (index, open) in core.open.iter().enumerate() {
-        let _decision = open.decide();
-        let (tasks, slots) = open.drain(core.area.lane(index));
+        let decision = open.decide();
+        let (mut tasks, slots) = open.drain(core.area.lane(index));
+        for at in slots {
+            // What has come into the slot by that is answered by who has queued
+            // it after the flag was set, and looks at the flag afterwards.
+            tasks.extend(take_out(core, index, at, End::Cancelled).map(|(task, _)| task));
+        }
+        // Before the wakers: they are the program's code, which may drop requests,
+        // and with it take them back.
+        drop(decision);
         tasks.iter().for_each(|task| task.base().end(End::Cancelled));
-        slots.into_iter().for_each(|at| end(core, index, at, End::Cancelled));
     }
+}
+
+/// Frees the slot of a request that the caller has taken. The task is the caller's
+/// to end; with it comes how many others have come into slots by that. Without a
+/// task the end is left in the slot.
+pub(crate) fn take_out(
+    core: &Core,
+    index: usize,
+    at: usize,
+    end: End,
+) -> Option<(Arc<dyn Task>, usize)> {
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    let Some(task) = open.take_task(at) else {
+        leave_in_slot(core, index, at, end);
+        return None;
+    };
+    Some((task, open.free(lane, at)))
+}
+
+fn leave_in_slot(core: &Core, index: usize, at: usize, end: End) {
+    let ret_val = match end {
+        End::Returned(ret_val) => ret_val,
+        End::Cancelled => -i64::from(libc::ECANCELED),
+    };
+    core.area.lane(index).slots[at].finish(ret_val);
+    core.finished.count();
 }
