@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use kumiki_wait::Ticks;
+use kumiki_wait::{Ticks, barrier};
 
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, QUICK_LANE};
@@ -106,6 +106,42 @@ fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
             serve_next(core, index, others);
         }
         None => leave_in_slot(core, index, at, end),
+    }
+}
+
+/// Makes the calls of requests of open lane `index` that others have left to a
+/// thread which the caller was about to start, and which has not come about: they
+/// took its place for that of one at work.
+#[cold]
+pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
+    // Partner: the light fence in `State::enter`, by which the other has taken the
+    // seat for one with a thread. For the pool it is the lock of that.
+    barrier::heavy();
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    let mut cursor = 0;
+    while let Some(at) = open.ready.claim(&mut cursor) {
+        // No note tells of the caller.
+        let decision = open.decide();
+        let slot = &lane.slots[at];
+        if !slot.take() {
+            continue;
+        }
+        let request = slot.taken();
+        // Out of the slot at once: as soon as the lock is free, somebody may take
+        // the request for a dead thread's.
+        let task = open.take_task(at);
+        // What has come into the slot by that has its turn in here, too.
+        let _ = task.as_ref().map(|_| open.free(lane, at));
+        drop(decision);
+        let ret_val = match core.rules.check(&request) {
+            // SAFETY: as in `execute`; a task holds the operation.
+            Ok(()) => unsafe { call(&request) },
+            Err(denied) => answer(denied),
+        };
+        match task {
+            Some(task) => task.base().end(End::Returned(ret_val)),
+            None => give(core, index, at, ret_val, false),
+        }
     }
 }
 

@@ -102,6 +102,14 @@ pub(crate) fn serve_next(core: &Arc<Core>, lane: usize, tasks: usize) {
     }
 }
 
+/// Sees to it that what waits in slots of the open lanes is served: by a thread
+/// that goes, which others may have counted on.
+fn serve_what_waits(core: &Arc<Core>) {
+    for (lane, open) in core.open.iter().enumerate() {
+        serve_next(core, lane, usize::from(open.ready.any()));
+    }
+}
+
 /// Sees to it that some thread serves the requests of open lane `lane` that have
 /// been placed before, `requests` of late. `false` if there is none to be had.
 pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
