@@ -1,5 +1,6 @@
-//! Under seccomp filters that refuse what the engine's threads ask for.
+//! Under seccomp filters that refuse what the engine's threads ask for, or trap it.
 
+use std::ptr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -91,3 +92,36 @@ fn where_the_kernel_gives_no_thread_nothing_waits_for_one() {
 }
 
 static SHORT: [i64; 2] = [0, 1000];
+
+/// What the handler makes of a call that is trapped.
+const EMULATED: i64 = 4711;
+
+extern "C" fn emulate(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel gives a handler with SA_SIGINFO this context.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    context.uc_mcontext.gregs[libc::REG_RAX as usize] = EMULATED;
+}
+
+#[test]
+fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
+    // SAFETY: plain numbers and a pointer that may be null.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = emulate as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: a handler that may run at any time.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) }, 0);
+    aside(|| {
+        filter(&[libc::SYS_vhangup], libc::SECCOMP_RET_TRAP);
+        let engine = Engine::new(&Config::default()).unwrap();
+        let request = Request::new(libc::SYS_vhangup, []);
+        // SAFETY: takes no argument.
+        let pending = unsafe { engine.submit_raw(request) };
+        assert!(ends(&pending));
+        assert_eq!(pending.wait().unwrap().output, EMULATED);
+        let engine = Engine::new(&Config { help: false, ..Config::default() }).unwrap();
+        let mut results = [0; 100];
+        // SAFETY: as above.
+        unsafe { engine.requester().unwrap().run_raw(&[request; 100], &mut results) }.unwrap();
+        assert_eq!(results, [EMULATED; 100]);
+    });
+}
