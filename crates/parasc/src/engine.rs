@@ -61,7 +61,8 @@ impl Engine {
     ///
     /// The call is made by a processing thread, in no order with others. If the
     /// kernel gives no thread at all, and in a child of fork(2), the caller
-    /// makes it before this returns. What may not be made, and what was submitted
+    /// makes it before this returns (and what another thread has left to the one
+    /// that was to be started). What may not be made, and what was submitted
     /// to an engine that has been shut down, ends as [`Failed`](crate::Failed)
     /// with the operation.
     ///

@@ -7,7 +7,7 @@ use crate::area::MAX_LANE_SLOTS;
 use crate::core::{Core, OPEN_LANES, STEP};
 use crate::error::{Error, Result};
 use crate::execute::call;
-use crate::open::serve::{give, stop_if_terminated};
+use crate::open::serve::{give, serve_stranded, stop_if_terminated};
 use crate::request::Request;
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
@@ -58,10 +58,14 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
     // Who has no threads but the program's waits for these.
     let own = core.seats.len() + core.pool.threads() > 0;
     let current = core.process.is_current();
-    if (!current || !summon(core, lane, 1) && own) && take(core, lane, at) {
+    let left = current && (summon(core, lane, 1) || !own);
+    if !left && take(core, lane, at) {
         // SAFETY: the caller vouches for the call.
         let ret_val = unsafe { call(&request) };
         give(core, lane, at, ret_val, false);
+    }
+    if !left && current {
+        serve_stranded(core, lane);
     }
     Ok(ticket)
 }

@@ -49,7 +49,9 @@
  *
  * THREADS. Any threads may use an engine at the same time. A requester belongs
  * to the thread that created it. Processing threads start when they are wanted
- * and end by themselves, unless PARASC_NO_THREADS. No function may be called by
+ * and end by themselves, unless PARASC_NO_THREADS. All signals but SIGSYS are
+ * blocked in them: no handler interrupts their calls, and where a call would
+ * raise SIGPIPE or SIGXFSZ there is only its error. No function may be called by
  * a signal handler. pthread_cancel() takes effect in parasc_proc(), between two
  * calls, and in no other function.
  *

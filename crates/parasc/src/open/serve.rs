@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use kumiki_wait::Ticks;
+use kumiki_wait::{Ticks, barrier};
 
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, QUICK_LANE};
 use crate::execute::{answer, call};
-use crate::pending::End;
+use crate::pending::{End, Task};
 use crate::primitive::fence;
 use crate::threads::{serve_next, unkillable};
 
@@ -96,7 +96,7 @@ pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mort
 }
 
 /// Ends a request that the caller has taken.
-pub(crate) fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
+fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     match open.take_task(at) {
         Some(task) => {
@@ -105,13 +105,42 @@ pub(crate) fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
             let others = open.free(lane, at).saturating_sub(1);
             serve_next(core, index, others);
         }
-        None => {
-            let ret_val = match end {
-                End::Returned(ret_val) => ret_val,
-                End::Cancelled => -i64::from(libc::ECANCELED),
-            };
-            lane.slots[at].finish(ret_val);
-            core.finished.count();
+        None => leave_in_slot(core, index, at, end),
+    }
+}
+
+/// Makes the calls of requests of open lane `index` that others have left to a
+/// thread which the caller was about to start, and which has not come about: they
+/// took its place for that of one at work.
+#[cold]
+pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
+    // Partner: the light fence in `State::enter`, by which the other has taken the
+    // seat for one with a thread. For the pool it is the lock of that.
+    barrier::heavy();
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    let mut cursor = 0;
+    while let Some(at) = open.ready.claim(&mut cursor) {
+        // No note tells of the caller.
+        let decision = open.decide();
+        let slot = &lane.slots[at];
+        if !slot.take() {
+            continue;
+        }
+        let request = slot.taken();
+        // Out of the slot at once: as soon as the lock is free, somebody may take
+        // the request for a dead thread's.
+        let task = open.take_task(at);
+        // What has come into the slot by that has its turn in here, too.
+        let _ = task.as_ref().map(|_| open.free(lane, at));
+        drop(decision);
+        let ret_val = match core.rules.check(&request) {
+            // SAFETY: as in `execute`; a task holds the operation.
+            Ok(()) => unsafe { call(&request) },
+            Err(denied) => answer(denied),
+        };
+        match task {
+            Some(task) => task.base().end(End::Returned(ret_val)),
+            None => give(core, index, at, ret_val, false),
         }
     }
 }
@@ -128,9 +157,42 @@ pub(crate) fn stop_if_terminated(core: &Arc<Core>) {
 /// Answers every request of the open lanes that has not begun: not executed.
 pub(crate) fn cancel_all(core: &Arc<Core>) {
     for (index, open) in core.open.iter().enumerate() {
-        let _decision = open.decide();
-        let (tasks, slots) = open.drain(core.area.lane(index));
+        let decision = open.decide();
+        let (mut tasks, slots) = open.drain(core.area.lane(index));
+        for at in slots {
+            // What has come into the slot by that is answered by who has queued
+            // it after the flag was set, and looks at the flag afterwards.
+            tasks.extend(take_out(core, index, at, End::Cancelled).map(|(task, _)| task));
+        }
+        // Before the wakers: they are the program's code, which may drop requests,
+        // and with it take them back.
+        drop(decision);
         tasks.iter().for_each(|task| task.base().end(End::Cancelled));
-        slots.into_iter().for_each(|at| end(core, index, at, End::Cancelled));
     }
+}
+
+/// Frees the slot of a request that the caller has taken. The task is the caller's
+/// to end; with it comes how many others have come into slots by that. Without a
+/// task the end is left in the slot.
+pub(crate) fn take_out(
+    core: &Core,
+    index: usize,
+    at: usize,
+    end: End,
+) -> Option<(Arc<dyn Task>, usize)> {
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    let Some(task) = open.take_task(at) else {
+        leave_in_slot(core, index, at, end);
+        return None;
+    };
+    Some((task, open.free(lane, at)))
+}
+
+fn leave_in_slot(core: &Core, index: usize, at: usize, end: End) {
+    let ret_val = match end {
+        End::Returned(ret_val) => ret_val,
+        End::Cancelled => -i64::from(libc::ECANCELED),
+    };
+    core.area.lane(index).slots[at].finish(ret_val);
+    core.finished.count();
 }

@@ -19,7 +19,7 @@ use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::execute::call;
 use crate::op::Operation;
-use crate::open::serve::stop_if_terminated;
+use crate::open::serve::{serve_stranded, stop_if_terminated};
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
 use task::Body;
@@ -100,11 +100,12 @@ impl<O: Operation + Send + 'static> Pending<O> {
         let placed = core.open[lane].put(core.area.lane(lane), Arc::clone(&task));
         stop_if_terminated(core);
         // If it waits for a slot, too: who finds no thread must not leave it there.
-        if !summon(core, lane, placed.max(1)) && self.take_back() {
-            Left::ToCaller
-        } else {
-            Left::ToOthers
+        if summon(core, lane, placed.max(1)) {
+            return Left::ToOthers;
         }
+        let taken = self.take_back();
+        serve_stranded(core, lane);
+        if taken { Left::ToCaller } else { Left::ToOthers }
     }
 
     fn task(&self) -> Option<Arc<dyn Task>> {

@@ -26,7 +26,10 @@
 //!   `EFBIG`) is still returned;
 //! - an ioctl may mean the thread that makes it (KVM wants those on a virtual cpu
 //!   from one thread);
-//! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up;
+//! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up, and
+//!   `IORING_SETUP_REGISTERED_FD_ONLY` registers it for that thread;
+//! - where the sysctl `kernel.shm_rmid_forced` is 1, memory of shmget(2) to which
+//!   nobody is attached goes with the thread that has made it;
 //! - credentials, namespaces or a seccomp filter that a thread has changed for
 //!   itself alone after the processing threads were started;
 //! - `chdir`, `chroot`, `umask` and the like hold for the whole process, and so

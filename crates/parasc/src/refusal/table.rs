@@ -69,6 +69,7 @@ const IORING_REGISTER_USE_REGISTERED_RING: u64 = 1 << 31;
 const IORING_REGISTER_ENABLE_RINGS: i32 = 12;
 const IORING_REGISTER_IOWQ_AFF: i32 = 17;
 const IORING_UNREGISTER_IOWQ_AFF: i32 = 18;
+const IORING_REGISTER_IOWQ_MAX_WORKERS: i32 = 19;
 const IORING_REGISTER_RING_FDS: i32 = 20;
 const IORING_UNREGISTER_RING_FDS: i32 = 21;
 const IOPRIO_WHO_PROCESS: i32 = 1;
@@ -395,13 +396,14 @@ pub(super) const RULES: &[Rule] = &[
     with(
         Sysno::io_uring_register,
         ActsOnCallingThread,
-        "ring descriptors, a worker affinity, or a ring to enable",
+        "ring descriptors, workers' affinity or number, or a ring to enable",
         |args| {
             matches!(
                 int(args[1]),
                 IORING_REGISTER_ENABLE_RINGS
                     | IORING_REGISTER_IOWQ_AFF
                     | IORING_UNREGISTER_IOWQ_AFF
+                    | IORING_REGISTER_IOWQ_MAX_WORKERS
                     | IORING_REGISTER_RING_FDS
                     | IORING_UNREGISTER_RING_FDS
             )

@@ -218,6 +218,7 @@ const CASES: &[(&str, [u64; 6], Option<RefusalKind>)] = {
         ("io_uring_register", [3, 20, ADDRESS, 1, 0, 0], ACTS),
         ("io_uring_register", [3, 12, 0, 0, 0, 0], ACTS),
         ("io_uring_register", [3, 17, ADDRESS, 8, 0, 0], ACTS),
+        ("io_uring_register", [3, 19, ADDRESS, 2, 0, 0], ACTS),
         ("io_uring_register", [3, 2, ADDRESS, 4, 0, 0], None),
         ("sched_setaffinity", [0, 8, ADDRESS, 0, 0, 0], ACTS),
         ("sched_setaffinity", [UP, 8, ADDRESS, 0, 0, 0], ACTS),

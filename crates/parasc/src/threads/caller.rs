@@ -24,6 +24,7 @@ use kumiki_wait::Bell;
 
 use super::lock;
 use crate::claim::Claim;
+use crate::core::Core;
 use crate::primitive::AtomicUsize;
 
 /// What outlives a processing thread of the program.
@@ -193,18 +194,22 @@ impl Callers {
 #[derive(Debug)]
 pub(crate) struct Serving<'a> {
     pub(crate) caller: Arc<Caller>,
-    callers: &'a Callers,
+    core: &'a Arc<Core>,
 }
 
 impl<'a> Serving<'a> {
-    pub(crate) fn enter(callers: &'a Callers) -> Self {
-        let caller = super::unkillable(true, || callers.enter());
-        Serving { caller, callers }
+    pub(crate) fn enter(core: &'a Arc<Core>) -> Self {
+        let caller = super::unkillable(true, || core.callers.enter());
+        Serving { caller, core }
     }
 }
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        super::unkillable(true, || self.callers.leave(&self.caller));
+        super::unkillable(true, || {
+            self.core.callers.leave(&self.caller);
+            // It may have been called for some after its last look.
+            super::serve_what_waits(self.core);
+        });
     }
 }

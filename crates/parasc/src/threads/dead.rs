@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::serve_next;
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, OPEN_LANES};
-use crate::open::serve::{end, stop_if_terminated};
+use crate::open::serve::{stop_if_terminated, take_out};
 use crate::pending::End;
 use crate::slot::Slot;
 
@@ -82,11 +82,14 @@ impl Core {
         }
         let generation = open.generation(spot.at);
         let lost = self.is_lost(spot, slot) && open.generation(spot.at) == generation;
-        if lost {
-            end(self, spot.lane, spot.at, End::Returned(OWNER_DIED));
-        }
+        let died = End::Returned(OWNER_DIED);
+        let task = lost.then(|| take_out(self, spot.lane, spot.at, died)).flatten();
         drop(decision);
-        // Not before: it decides, too.
+        // Not before: a waker may drop requests, which are taken back then.
+        if let Some((task, others)) = task {
+            task.base().end(died);
+            serve_next(self, spot.lane, others);
+        }
         stop_if_terminated(self);
         lost
     }

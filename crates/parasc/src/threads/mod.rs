@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Starts a thread of the engine, which runs on `cpus`: its starter may be bound
-/// to one, and is busy there. All signals are blocked in it: they are for the
+/// to one, and is busy there. Signals are blocked in it: they are for the
 /// program's own threads, and a handler's `EINTR` for the caller's own call.
 ///
 /// # Errors
@@ -102,6 +102,14 @@ pub(crate) fn serve_next(core: &Arc<Core>, lane: usize, tasks: usize) {
     }
 }
 
+/// Sees to it that what waits in slots of the open lanes is served: by a thread
+/// that goes, which others may have counted on.
+fn serve_what_waits(core: &Arc<Core>) {
+    for (lane, open) in core.open.iter().enumerate() {
+        serve_next(core, lane, usize::from(open.ready.any()));
+    }
+}
+
 /// Sees to it that some thread serves the requests of open lane `lane` that have
 /// been placed before, `requests` of late. `false` if there is none to be had.
 pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
@@ -137,13 +145,19 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Runs `spawn` with all signals blocked in this thread; a new thread begins
-/// with its starter's mask.
+/// Runs `spawn` with all signals blocked in this thread but `SIGSYS`; a new thread
+/// begins with its starter's mask.
+///
+/// `SIGSYS` is a seccomp filter's answer to a call that the thread makes, whose
+/// handler may make the call in its place. Blocked, it would end the process
+/// (force_sig_info_to_task, kernel/signal.c).
 fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     let mut former = std::mem::MaybeUninit::uninit();
     let mut all = std::mem::MaybeUninit::uninit();
     // SAFETY: fills the set it is given.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    // SAFETY: filled above.
+    unsafe { libc::sigdelset(all.as_mut_ptr(), libc::SIGSYS) };
     // SAFETY: both are valid; the former mask is written to the second. It
     // fails only for a wrong first argument.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), former.as_mut_ptr()) };

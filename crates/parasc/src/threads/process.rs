@@ -28,7 +28,7 @@ pub(crate) fn process(core: &Arc<Core>) {
         return;
     }
     let cancel = Cancellation::hold();
-    let serving = Serving::enter(&core.callers);
+    let serving = Serving::enter(core);
     let caller = &serving.caller;
     // They wait otherwise where a thread may die.
     core.alert_requesters();

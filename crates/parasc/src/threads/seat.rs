@@ -23,7 +23,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
-use super::{processor, start};
+use super::{processor, serve_what_waits, start};
 use crate::claim::Claim;
 use crate::core::Core;
 use crate::open::serve::Hand;
@@ -181,6 +181,14 @@ impl Seat {
         true
     }
 
+    /// By the thread, which may not be here: others have counted on it.
+    fn close(&self, core: &Arc<Core>) {
+        self.leave(core, CLOSED);
+        // Partner: the light fence in `enter`.
+        barrier::heavy();
+        serve_what_waits(core);
+    }
+
     /// There is no thread here after all.
     fn leave(&self, core: &Core, state: u32) {
         self.state.leave(state);
@@ -206,10 +214,10 @@ fn policy(chosen: Policy) -> Policy {
 /// The thread of a seat.
 fn serve(core: &Arc<Core>, seat: &Seat) {
     let Ok(_bound) = affinity::bind(seat.cpu) else {
-        return seat.leave(core, CLOSED);
+        return seat.close(core);
     };
     let Ok(mut waiter) = Waiter::new(&policy(core.policy)) else {
-        return seat.leave(core, CLOSED);
+        return seat.close(core);
     };
     let mut hand = Hand::new(&seat.claim, false);
     loop {

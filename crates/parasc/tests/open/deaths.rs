@@ -207,6 +207,28 @@ fn cancelled_threads_end_between_two_calls() {
 }
 
 #[test]
+fn what_a_cancelled_thread_was_called_for_is_left_to_others() {
+    let engine = bare(true);
+    for round in 0..20 {
+        let thread = start(&engine);
+        nap();
+        thread.cancel();
+        let begin = std::time::Instant::now();
+        let mut pending = Vec::new();
+        while begin.elapsed() < Duration::from_millis(2) {
+            // SAFETY: takes no argument.
+            pending.push(unsafe { engine.submit_raw(getppid()) });
+        }
+        thread.join();
+        let begin = std::time::Instant::now();
+        while !pending.iter().all(kumiki_parasc::Pending::is_done) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "one is lost in round {round}");
+            nap();
+        }
+    }
+}
+
+#[test]
 fn threads_die_at_random_and_no_request_is_lost() {
     let engine = bare(true);
     let mut died = 0;

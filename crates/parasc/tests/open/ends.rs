@@ -1,9 +1,15 @@
 //! Shutting down, and fork(2).
 
+use std::future::Future;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use kumiki_parasc::{Config, Engine, Error};
+use kumiki_parasc::op::Read;
+use kumiki_parasc::{Config, Engine, Error, Pending};
 
 use super::{engine, getppid, ppid, read_of_pipe, release};
 
@@ -93,6 +99,43 @@ fn a_requester_in_the_middle_of_a_batch_finishes_it() {
             engine.shut_down(Duration::from_secs(60));
         });
     }
+}
+
+type ReadOfPipe = Pending<Read<OwnedFd, Box<[u8]>>>;
+
+/// Drops what it has when it is woken, as an executor may that is gone.
+#[derive(Default)]
+struct Drops(Mutex<Vec<ReadOfPipe>>);
+
+impl Wake for Drops {
+    fn wake(self: Arc<Self>) {
+        let dropped = std::mem::take(&mut *self.0.lock().unwrap());
+        drop(dropped);
+    }
+}
+
+#[test]
+fn a_waker_may_drop_other_requests() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let engine = Engine::new(&Config { threads: 2, slots: 4, ..Config::default() }).unwrap();
+        let (readers, writers): (Vec<_>, Vec<_>) = (0..20).map(|_| read_of_pipe()).unzip();
+        // In calls, in slots and in the queue.
+        let mut woken: Vec<_> = readers.into_iter().map(|read| engine.submit(read)).collect();
+        let drops = Arc::new(Drops::default());
+        *drops.0.lock().unwrap() = woken.split_off(10);
+        let waker = Waker::from(Arc::clone(&drops));
+        for pending in &mut woken {
+            assert!(Pin::new(pending).poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        engine.shut_down(Duration::ZERO);
+        assert!(woken.iter().any(Pending::is_done) && drops.0.lock().unwrap().is_empty());
+        // The end of their files.
+        drop(writers);
+        woken.into_iter().for_each(|pending| drop(pending.wait()));
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("it ends");
 }
 
 /// Runs `child` in a child of fork(2) and returns its exit status.

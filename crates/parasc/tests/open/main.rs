@@ -3,6 +3,7 @@
 mod by_hand;
 mod deaths;
 mod ends;
+mod filtered;
 mod submit;
 
 use std::io::Write;

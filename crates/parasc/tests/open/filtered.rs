@@ -1,0 +1,127 @@
+//! Under seccomp filters that refuse what the engine's threads ask for, or trap it.
+
+use std::ptr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_parasc::{Config, Engine, Operation, Pending, Request};
+
+use super::{getppid, ppid};
+
+/// Sets a seccomp filter with which `calls` end in `action`. For the calling
+/// thread and those that it starts.
+fn filter(calls: &[libc::c_long], action: u32) {
+    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let answer = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    // The number is the first word of `struct seccomp_data`.
+    let mut program = vec![step(load, 0, 0)];
+    for call in calls {
+        program.extend([step(equal, 1, *call as u32), step(answer, 0, action)]);
+    }
+    program.push(step(answer, 0, libc::SECCOMP_RET_ALLOW));
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: takes numbers only; needed by unprivileged users for the next.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    let set = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: the kernel copies the program.
+    let done = unsafe { libc::syscall(libc::SYS_seccomp, set, 0, &filter) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+const DENY: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+/// Runs in a thread of its own, with its own filters.
+fn aside(test: impl FnOnce() + Send + 'static) {
+    thread::spawn(test).join().unwrap();
+}
+
+/// Only looks, as an executor does that waits to be woken.
+fn ends<O: Operation + Send>(pending: &Pending<O>) -> bool {
+    let start = Instant::now();
+    while !pending.is_done() && start.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    pending.is_done()
+}
+
+#[test]
+fn a_request_given_to_a_thread_that_may_not_be_bound_is_made_by_another() {
+    aside(|| {
+        filter(&[libc::SYS_sched_setaffinity], DENY);
+        for _ in 0..10 {
+            let engine = Engine::new(&Config::default()).unwrap();
+            // SAFETY: takes no argument.
+            let pending = unsafe { engine.submit_raw(getppid()) };
+            assert!(ends(&pending), "it is lost");
+            assert_eq!(pending.wait().unwrap().output, ppid());
+        }
+    });
+}
+
+#[test]
+fn where_the_kernel_gives_no_thread_nothing_waits_for_one() {
+    const SUBMITTERS: usize = 2;
+    const ROUNDS: usize = 1000;
+    let sleep = Request::new(libc::SYS_nanosleep, [(&raw const SHORT) as u64, 0]);
+    let config = Config { slots: 4, ..Config::default() };
+    let engines: Vec<_> = (0..ROUNDS).map(|_| Engine::new(&config).unwrap()).collect();
+    let come = AtomicUsize::new(0);
+    let submit = || {
+        filter(&[libc::SYS_clone, libc::SYS_clone3], DENY);
+        let submit = |(round, engine): (usize, &Engine)| {
+            come.fetch_add(1, Relaxed);
+            // At the same moment, as nearly as can be.
+            while come.load(Relaxed) < (round + 1) * SUBMITTERS {
+                thread::yield_now();
+            }
+            // SAFETY: takes no argument, or a time that stays.
+            unsafe { engine.submit_raw(if round % 2 == 0 { getppid() } else { sleep }) }
+        };
+        engines.iter().enumerate().map(submit).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let submitters: Vec<_> = (0..SUBMITTERS).map(|_| scope.spawn(submit)).collect();
+        let all = submitters.into_iter().flat_map(|submitter| submitter.join().unwrap());
+        let lost = all.filter(|pending| !pending.is_done()).count();
+        assert_eq!(lost, 0, "the callers have made them all");
+    });
+}
+
+static SHORT: [i64; 2] = [0, 1000];
+
+/// What the handler makes of a call that is trapped.
+const EMULATED: i64 = 4711;
+
+extern "C" fn emulate(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel gives a handler with SA_SIGINFO this context.
+    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+    context.uc_mcontext.gregs[libc::REG_RAX as usize] = EMULATED;
+}
+
+#[test]
+fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
+    // SAFETY: plain numbers and a pointer that may be null.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = emulate as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: a handler that may run at any time.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) }, 0);
+    aside(|| {
+        filter(&[libc::SYS_vhangup], libc::SECCOMP_RET_TRAP);
+        let engine = Engine::new(&Config::default()).unwrap();
+        let request = Request::new(libc::SYS_vhangup, []);
+        // SAFETY: takes no argument.
+        let pending = unsafe { engine.submit_raw(request) };
+        assert!(ends(&pending));
+        assert_eq!(pending.wait().unwrap().output, EMULATED);
+        let engine = Engine::new(&Config { help: false, ..Config::default() }).unwrap();
+        let mut results = [0; 100];
+        // SAFETY: as above.
+        unsafe { engine.requester().unwrap().run_raw(&[request; 100], &mut results) }.unwrap();
+        assert_eq!(results, [EMULATED; 100]);
+    });
+}
