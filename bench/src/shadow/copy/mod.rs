@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kumiki_sys::cache::evict;
@@ -32,6 +33,9 @@ const WARM: usize = 1 << 20;
 /// Larger sources and destinations were pushed out of every cache by
 /// themselves, and evicting them would take longer than copying.
 const EVICTED: usize = 64 << 20;
+/// After this a helper sleeps that had to copy before the first sample, too: many
+/// times what any waits for before.
+const ASLEEP: Duration = Duration::from_millis(2);
 const PAGE: usize = 4096;
 /// Shorter copies are made as often as it takes to come to this, if they are of
 /// the same bytes in a cache: the clock has steps.
@@ -150,6 +154,12 @@ impl<S: Copy> Copier<S> {
             // Nor is this written back at the cost of the first sample.
             evict(to);
             offset += WARM;
+            if state != State::Cold {
+                let start = Instant::now();
+                while start.elapsed() < ASLEEP {
+                    std::hint::spin_loop();
+                }
+            }
         }
         let ((skip_from, skip_to), evicted) = state.lie(bytes);
         let repeats = if evicted == 0 { SAMPLE.div_ceil(bytes) } else { 1 };

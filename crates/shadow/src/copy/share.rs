@@ -46,14 +46,18 @@ impl<'a> Shares<'a> {
         Some((region, part + 1 == self.parts))
     }
 
-    /// Where a part begins: on a page, so that no line and no page is divided.
+    /// Where a part begins: on a page of the destination, so that no line and no
+    /// page that is written is divided.
     fn bound(&self, part: usize) -> Option<usize> {
         const PAGE: usize = 4096;
         let len = self.region.len();
         match part {
             part if part > self.parts => None,
             part if part == self.parts => Some(len),
-            part => Some((len / self.parts * part) & !(PAGE - 1)),
+            part => {
+                let at = len / self.parts * part;
+                Some(at.saturating_sub((self.region.footprint().to + at) % PAGE))
+            }
         }
     }
 
@@ -81,13 +85,19 @@ mod tests {
     #[test]
     fn the_parts_are_the_whole() {
         for len in [0, 1, 4095, 8191, 8192, 100_000, PART * 2, PART * 5 + 77] {
-            let (mut to, from) = (vec![0_u8; len], vec![3_u8; len]);
-            let shares = Shares::new(Region::new(&mut to, &from).unwrap());
-            let parts: Vec<usize> =
-                std::iter::from_fn(|| shares.claim()).map(|(part, _)| part.len()).collect();
-            assert_eq!(parts.iter().sum::<usize>(), len);
-            assert_eq!(parts.len() % 2, 0, "{len}: {parts:?}");
-            assert!(parts.iter().all(|&part| part < 2 * PART), "{len}: {parts:?}");
+            for skew in [0, 1, 64, 4095] {
+                let (mut to, from) = (vec![0_u8; skew + len], vec![3_u8; len]);
+                let shares = Shares::new(Region::new(&mut to[skew..], &from).unwrap());
+                let parts: Vec<_> = std::iter::from_fn(|| shares.claim())
+                    .map(|(part, _)| (part.footprint().to, part.len()))
+                    .collect();
+                assert_eq!(parts.iter().map(|part| part.1).sum::<usize>(), len);
+                assert_eq!(parts.len() % 2, 0, "{len}: {parts:?}");
+                assert!(parts.iter().all(|part| part.1 < 2 * PART), "{len}: {parts:?}");
+                let start = to[skew..].as_ptr().addr();
+                let on_pages = |&(to, _): &(usize, usize)| to == start || to % 4096 == 0;
+                assert!(parts.iter().all(on_pages), "{len} at {start:#x}: {parts:x?}");
+            }
         }
     }
 
