@@ -76,7 +76,8 @@ impl<'scope, R> Job<'scope, R> {
 
     /// Waits for `timeout` at most, and returns the job itself if it has not
     /// ended then. It is left to the helper, whether begun or not; without a
-    /// helper it runs here, however long it takes.
+    /// helper it runs here, however long it takes. A time beyond what the clock
+    /// can say is no limit: then this is [`Job::join`].
     ///
     /// # Panics
     /// As [`Job::join`].
