@@ -57,23 +57,17 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
     let ticket = Ticket { lane, at, generation };
     // Who has no threads but the program's waits for these.
     let own = core.seats.len() + core.pool.threads() > 0;
-    let current = core.process.is_current();
-    let left = current && (summon(core, lane, 1) || !own);
-    if !left && take(core, lane, at) {
-        // SAFETY: the caller vouches for the call.
-        let ret_val = unsafe { call(&request) };
-        give(core, lane, at, ret_val, false);
-    }
-    if !left && current {
+    if !core.process.is_current() {
+        // In a child of fork(2) locks may be those of threads it does not have.
+        if core.area.lane(lane).slots[at].take() {
+            // SAFETY: the caller vouches for the call.
+            let ret_val = unsafe { call(&request) };
+            give(core, lane, at, ret_val, false);
+        }
+    } else if !summon(core, lane, 1) && own {
         serve_stranded(core, lane);
     }
     Ok(ticket)
-}
-
-fn take(core: &Core, lane: usize, at: usize) -> bool {
-    // In a child of fork(2) the lock may be that of a thread it does not have.
-    let _decision = core.process.is_current().then(|| core.open[lane].decide());
-    core.area.lane(lane).slots[at].take()
 }
 
 pub(crate) fn collect(core: &Arc<Core>, ticket: Ticket) -> Result<i64, Ticket> {

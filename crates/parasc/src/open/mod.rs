@@ -63,8 +63,9 @@ pub(crate) struct Open {
     queue: Mutex<VecDeque<Arc<dyn Task>>>,
     queued: AtomicUsize,
     /// Held by who decides about a slot in `PROCESSING` of which it is not sure
-    /// who is at it, and by who takes a request back.
-    decision: Mutex<()>,
+    /// who is at it, and by who takes a request back. The slots that threads
+    /// without a note are at.
+    decision: Mutex<Vec<usize>>,
 }
 
 impl Open {
@@ -80,7 +81,7 @@ impl Open {
             hint: AtomicUsize::new(0),
             queue: Mutex::new(VecDeque::new()),
             queued: AtomicUsize::new(0),
-            decision: Mutex::new(()),
+            decision: Mutex::new(Vec::new()),
         }
     }
 
@@ -241,8 +242,25 @@ impl Open {
     }
 
     /// Keeps others from taking requests back or deciding about dead threads.
-    pub(crate) fn decide(&self) -> crate::primitive::MutexGuard<'_, ()> {
+    pub(crate) fn decide(&self) -> crate::primitive::MutexGuard<'_, Vec<usize>> {
         lock(&self.decision)
+    }
+
+    /// Takes a request for a thread that has no note to tell of it, as one that is
+    /// no processing thread: it is not taken for a dead thread's until
+    /// [`leave_unnoted`](Self::leave_unnoted).
+    pub(crate) fn take_unnoted(&self, lane: Lane<'_>, at: usize) -> bool {
+        let mut unnoted = self.decide();
+        let taken = lane.slots[at].take();
+        if taken {
+            unnoted.push(at);
+        }
+        taken
+    }
+
+    /// After the result.
+    pub(crate) fn leave_unnoted(&self, at: usize) {
+        self.decide().retain(|other| *other != at);
     }
 
     /// Whether `generation` is the slot's last one, and not collected.

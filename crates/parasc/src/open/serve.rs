@@ -120,28 +120,17 @@ pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     let mut cursor = 0;
     while let Some(at) = open.ready.claim(&mut cursor) {
-        // No note tells of the caller.
-        let decision = open.decide();
-        let slot = &lane.slots[at];
-        if !slot.take() {
+        if !open.take_unnoted(lane, at) {
             continue;
         }
-        let request = slot.taken();
-        // Out of the slot at once: as soon as the lock is free, somebody may take
-        // the request for a dead thread's.
-        let task = open.take_task(at);
-        // What has come into the slot by that has its turn in here, too.
-        let _ = task.as_ref().map(|_| open.free(lane, at));
-        drop(decision);
+        let request = lane.slots[at].taken();
         let ret_val = match core.rules.check(&request) {
             // SAFETY: as in `execute`; a task holds the operation.
             Ok(()) => unsafe { call(&request) },
             Err(denied) => answer(denied),
         };
-        match task {
-            Some(task) => task.base().end(End::Returned(ret_val)),
-            None => give(core, index, at, ret_val, false),
-        }
+        give(core, index, at, ret_val, false);
+        open.leave_unnoted(at);
     }
 }
 

@@ -81,7 +81,8 @@ impl Core {
             return true;
         }
         let generation = open.generation(spot.at);
-        let lost = self.is_lost(spot, slot) && open.generation(spot.at) == generation;
+        let unnoted = decision.contains(&spot.at);
+        let lost = !unnoted && self.is_lost(spot, slot) && open.generation(spot.at) == generation;
         let died = End::Returned(OWNER_DIED);
         let task = lost.then(|| take_out(self, spot.lane, spot.at, died)).flatten();
         drop(decision);
