@@ -112,12 +112,13 @@ impl Pool {
     }
 
     /// Wakes or starts up to `threads` threads to look through the pool's
-    /// lanes. `false` if not even one could be had and none is at work.
+    /// lanes. `false` if not even one could be had and there is none: one at work
+    /// looks once more before it sleeps, even if it has come to be idle meanwhile.
     pub(crate) fn summon(core: &Arc<Core>, threads: usize) -> bool {
         let called = core.pool.call(threads);
         start_some(core, threads - called)
             || called > 0
-            || lock(&core.pool.members).at_work(core.pool.threads()) > 0
+            || lock(&core.pool.members).vacant.len() < core.pool.threads()
     }
 
     /// Calls up to `threads` idle ones, and says how many.
@@ -172,10 +173,6 @@ impl Pool {
 }
 
 impl Members {
-    fn at_work(&self, threads: usize) -> usize {
-        threads - self.idle - self.vacant.len()
-    }
-
     fn call(&mut self, threads: usize) -> usize {
         let called = threads.min(self.idle);
         self.idle -= called;

@@ -1,14 +1,15 @@
 //! Processing threads of the program that die.
 
 use std::ffi::c_void;
+use std::io::PipeWriter;
 use std::ptr;
 use std::thread;
 use std::time::Duration;
 
-use kumiki_parasc::{Config, Engine, Operation, Request};
+use kumiki_parasc::{Config, Engine, Operation, Pending, Request};
 use kumiki_sys::cpuset::CpuSet;
 
-use super::{getppid, ppid, read_of_pipe, release};
+use super::{ReadOfPipe, getppid, ppid, read_of_pipe, release};
 
 const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 
@@ -97,15 +98,21 @@ fn until_made(operation: &Request) {
     }
 }
 
+/// A read of an empty pipe that a thread is at.
+fn read_under_way(engine: &Engine) -> (Pending<ReadOfPipe>, PipeWriter) {
+    let (mut read, writer) = read_of_pipe();
+    let request = read.request();
+    let pending = engine.submit(read);
+    until_made(&request);
+    (pending, writer)
+}
+
 #[test]
 fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
     let engine = bare(true);
     let first = start(&engine);
     nap();
-    let (mut read, _writer) = read_of_pipe();
-    let request = read.request();
-    let pending = engine.submit(read);
-    until_made(&request);
+    let (pending, _writer) = read_under_way(&engine);
     first.kill();
     let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
     assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
@@ -124,10 +131,7 @@ fn one_whose_engine_has_been_shut_down_is_answered_too() {
     let engine = bare(true);
     let thread = start(&engine);
     nap();
-    let (mut read, _writer) = read_of_pipe();
-    let request = read.request();
-    let pending = engine.submit(read);
-    until_made(&request);
+    let (pending, _writer) = read_under_way(&engine);
     engine.shut_down(Duration::ZERO);
     thread.kill();
     let (tell, told) = std::sync::mpsc::channel();
@@ -193,10 +197,7 @@ fn cancelled_threads_end_between_two_calls() {
     let engine = bare(true);
     let threads = [start(&engine), start(&engine)];
     nap();
-    let (mut read, writer) = read_of_pipe();
-    let request = read.request();
-    let pending = engine.submit(read);
-    until_made(&request);
+    let (pending, writer) = read_under_way(&engine);
     threads.iter().for_each(Thread::cancel);
     release(writer);
     assert_eq!(pending.wait().unwrap().output, Ok(2));
@@ -256,10 +257,7 @@ fn a_signal_that_is_handled_interrupts_the_call() {
     let engine = bare(true);
     let thread = start(&engine);
     nap();
-    let (mut read, _writer) = read_of_pipe();
-    let request = read.request();
-    let pending = engine.submit(read);
-    until_made(&request);
+    let (pending, _writer) = read_under_way(&engine);
     // SAFETY: plain numbers and a pointer that may be null.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;

@@ -17,7 +17,9 @@ fn engine() -> Engine {
 }
 
 /// Blocks until the writer writes.
-fn read_of_pipe() -> (Read<OwnedFd, Box<[u8]>>, std::io::PipeWriter) {
+type ReadOfPipe = Read<OwnedFd, Box<[u8]>>;
+
+fn read_of_pipe() -> (ReadOfPipe, std::io::PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
     (Read::new(reader.into(), vec![0; 8].into_boxed_slice()), writer)
 }
