@@ -276,6 +276,39 @@ static void times_out(void)
 	CHECK(shadow_destroy(shadow) == 0);
 }
 
+static void created_in_time(void)
+{
+	struct shadow *const untouched = (struct shadow *)&failures;
+	struct shadow_options options = SHADOW_OPTIONS_INIT;
+	cpu_set_t before = allowed(), after;
+	int i, late = 0;
+	options.flags = SHADOW_SHARE;
+	for (i = 0; i < 50; i++) {
+		struct shadow *shadow = untouched;
+		int error = shadow_create_timeout(&shadow, &options, 0);
+		CHECK(error == 0 || (error == -ETIMEDOUT && shadow == untouched));
+		if (error == 0)
+			CHECK(shadow_destroy_timeout(shadow, 0) == 0);
+		else
+			late++;
+		after = allowed();
+		CHECK(CPU_EQUAL(&before, &after));
+	}
+	/* No thread starts in no time. */
+	CHECK(late > 0);
+	for (i = 0; i < 2; i++) {
+		struct shadow *shadow = NULL;
+		long number = 1;
+		options.flags = i == 0 ? SHADOW_SHARE : SHADOW_INLINE;
+		CHECK(shadow_create_timeout(&shadow, &options, UINT64_MAX) == 0);
+		CHECK(shadow_fork(shadow, increment, &number) == 0);
+		REFUSED(shadow_destroy_timeout(shadow, UINT64_MAX), EBUSY);
+		CHECK(shadow_join(shadow) == 0 && number == 2);
+		CHECK(shadow_destroy_timeout(shadow, UINT64_MAX) == 0);
+	}
+	CHECK(shadow_destroy_timeout(NULL, 0) == 0);
+}
+
 static void copies(struct shadow *shadow)
 {
 	static const size_t lengths[] = { 1, 63, 64, 65, 4095, 4096, 65537, 3 << 20 };
@@ -324,6 +357,7 @@ static void null_pointers(void)
 	long number = 0;
 	char to;
 	REFUSED(shadow_create(NULL, NULL), EINVAL);
+	REFUSED(shadow_create_timeout(NULL, NULL, 0), EINVAL);
 	REFUSED(shadow_fork(NULL, increment, &number), EINVAL);
 	REFUSED(shadow_fork(shadow, NULL, &number), EINVAL);
 	REFUSED(shadow_join(NULL), EINVAL);
@@ -622,6 +656,7 @@ int main(void)
 	thresholds();
 	chosen_cpus();
 	times_out();
+	created_in_time();
 	copies(create());
 	copies(create_inline());
 	null_pointers();

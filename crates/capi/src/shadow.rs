@@ -19,9 +19,9 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    fn create(options: &Options) -> Result<Shadow, Failure> {
+    fn create(options: &Options, timeout: Duration) -> Result<Shadow, Failure> {
         let shadow = match options.builder()? {
-            Some(builder) => builder.create()?,
+            Some(builder) => builder.create_timeout(timeout)?,
             None => kumiki_shadow::Shadow::inline(),
         };
         let info = Info::of(shadow.info().as_ref());
@@ -77,17 +77,40 @@ pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shadow_create(shadow: *mut *mut Shadow, options: *const Options) -> c_int {
-    answer(|| {
-        if shadow.is_null() {
-            return Err(null("place for the shadow"));
-        }
-        // SAFETY: null or valid, the caller says.
-        let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
-        let created = Box::into_raw(Box::new(Shadow::create(&options)?));
-        // SAFETY: not null, so valid, the caller says.
-        unsafe { shadow.write(created) };
-        Ok(0)
-    })
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { create(shadow, options, Duration::MAX) })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_create_timeout(
+    shadow: *mut *mut Shadow,
+    options: *const Options,
+    timeout_ns: u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { create(shadow, options, Duration::from_nanos(timeout_ns)) })
+}
+
+/// # Safety
+/// Pointers are null or valid.
+unsafe fn create(
+    shadow: *mut *mut Shadow,
+    options: *const Options,
+    timeout: Duration,
+) -> Result<c_int, Failure> {
+    if shadow.is_null() {
+        return Err(null("place for the shadow"));
+    }
+    // SAFETY: null or valid, the caller says.
+    let options = unsafe { options.as_ref() }.copied().unwrap_or_default();
+    let created = Box::into_raw(Box::new(Shadow::create(&options, timeout)?));
+    // SAFETY: not null, so valid, the caller says.
+    unsafe { shadow.write(created) };
+    Ok(0)
 }
 
 /// See the header.
@@ -166,20 +189,36 @@ pub unsafe extern "C" fn shadow_is_finished(shadow: *mut Shadow) -> c_int {
 /// is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shadow_destroy(shadow: *mut Shadow) -> c_int {
-    answer(|| {
-        if shadow.is_null() {
-            return Ok(0);
-        }
-        // SAFETY: the caller's promise.
-        if unsafe { open(shadow) }?.is_busy() {
-            let text = "a shadow with a function that was not joined: join it, then destroy";
-            return Err(Failure::new(libc::EBUSY, text));
-        }
-        // SAFETY: `shadow_create` made it from a box, and this is the end of
-        // its last call.
-        drop(unsafe { Box::from_raw(shadow) });
-        Ok(0)
-    })
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { destroy(shadow, Duration::MAX) })
+}
+
+/// See the header.
+///
+/// # Safety
+/// As [`shadow_destroy`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_destroy_timeout(shadow: *mut Shadow, timeout_ns: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(|| unsafe { destroy(shadow, Duration::from_nanos(timeout_ns)) })
+}
+
+/// # Safety
+/// As [`shadow_destroy`].
+unsafe fn destroy(shadow: *mut Shadow, timeout: Duration) -> Result<c_int, Failure> {
+    if shadow.is_null() {
+        return Ok(0);
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { open(shadow) }?.is_busy() {
+        let text = "a shadow with a function that was not joined: join it, then destroy";
+        return Err(Failure::new(libc::EBUSY, text));
+    }
+    // SAFETY: `shadow_create` made it from a box, and this is its last call.
+    let this = unsafe { Box::from_raw(shadow) };
+    // It hands back a shadow with a job only, and there is none.
+    let _ = this.shadow.into_inner().destroy_timeout(timeout);
+    Ok(0)
 }
 
 /// See the header.

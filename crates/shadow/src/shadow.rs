@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Relation;
@@ -16,10 +16,15 @@ use crate::error::{Error, Result};
 use crate::helper;
 use crate::job;
 use crate::scope::Scope;
+use crate::timed::Deadline;
 
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
 const GRACE_POLLS: u32 = 4096;
+/// Between two looks whether a helper has ended, about what that takes it.
+const END_PAUSE: Duration = Duration::from_micros(50);
+/// The number of a channel's first request.
+pub(crate) const FIRST: u64 = 1;
 
 /// What a [`Shadow`] is to be like.
 #[derive(Clone, Debug, Default)]
@@ -75,10 +80,22 @@ impl Builder {
     /// 40 KiB more, as it may under RLIMIT_AS: the standard library and the C
     /// library then end the process.
     pub fn create(self) -> Result<Shadow> {
+        self.create_timeout(Duration::MAX)
+    }
+
+    /// As [`Builder::create`], but the helper is waited for until `timeout` is over:
+    /// a thread of higher priority may keep it from its cpu. Not counted are the few
+    /// milliseconds in which a process's first adaptive wait is measured
+    /// ([`kumiki_wait::sleep_cost_ticks`], which may be called before).
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: the helper ends as soon as it gets its cpu, which no
+    /// longer counts as taken. Others as [`Builder::create`].
+    pub fn create_timeout(self, timeout: Duration) -> Result<Shadow> {
         let pair = Pair::take(&binding::allowed()?, self.main, self.helper, self.share)?;
         measure_sleep(&self.policy);
         let bound = Binding::to(pair.main)?;
-        let mut shadow = Shadow::beside(pair, &self.policy)?;
+        let mut shadow = Shadow::beside(pair, &self.policy, Deadline::after(timeout))?;
         shadow._bound = Some(bound);
         Ok(shadow)
     }
@@ -207,15 +224,25 @@ impl Shadow {
         let relax = helper.as_ref().is_some_and(|h| h.pair.relation <= Relation::Sibling);
         let (outstanding, unscoped) = (None, false);
         let (_bound, _thread) = (None, PhantomData);
-        Shadow { channel, helper, waiter, relax, next: 1, outstanding, unscoped, _bound, _thread }
+        Shadow {
+            channel,
+            helper,
+            waiter,
+            relax,
+            next: FIRST,
+            outstanding,
+            unscoped,
+            _bound,
+            _thread,
+        }
     }
 
     /// A shadow on a pair of cpus; the caller sees to its own binding.
-    pub(crate) fn beside(pair: Pair, policy: &Policy) -> Result<Shadow> {
+    pub(crate) fn beside(pair: Pair, policy: &Policy, deadline: Deadline) -> Result<Shadow> {
         let process = Process::current()?;
         let waiter = Waiter::new(policy)?;
         let channel = Arc::new(Channel::new());
-        let thread = helper::start(pair.helper, policy, Arc::clone(&channel))?;
+        let thread = helper::start(pair.helper, policy, &channel, deadline)?;
         Ok(Shadow::new(channel, Some(Helper { thread, process, pair }), waiter))
     }
 
@@ -407,9 +434,10 @@ impl Shadow {
     }
 }
 
-impl Drop for Shadow {
-    fn drop(&mut self) {
-        self.settle();
+impl Shadow {
+    /// Tells the helper to end, and waits for it until the deadline. One that does
+    /// not get its cpu until then ends when it does.
+    pub(crate) fn end(&mut self, deadline: Deadline) {
         let Some(helper) = self.helper.take() else { return };
         if !helper.process.is_current() {
             // The helper did not come along through fork(2): nothing to end.
@@ -418,7 +446,20 @@ impl Drop for Shadow {
             return;
         }
         self.channel.close(self.next);
+        while deadline.at().is_some() && !helper.thread.is_finished() {
+            if deadline.passed() {
+                return;
+            }
+            thread::sleep(END_PAUSE);
+        }
         // It catches the panics of jobs, so it does not panic.
         let _ = helper.thread.join();
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        self.settle();
+        self.end(Deadline::NEVER);
     }
 }

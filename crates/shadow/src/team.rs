@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
 use crate::binding::{self, Binding};
 use crate::cpus::Pair;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shadow::{Shadow, measure_sleep};
 use crate::timed::Deadline;
 
@@ -48,7 +49,7 @@ impl Team {
     ///
     /// # Errors
     /// As [`Builder::create`](crate::Builder::create): above all, fewer free
-    /// cpus than `size`.
+    /// cpus than `size`; also a `size` of 0.
     pub fn create(size: usize) -> Result<Team> {
         Team::with_policy(size, &Policy::default())
     }
@@ -58,7 +59,22 @@ impl Team {
     /// # Errors
     /// As [`Team::create`].
     pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
+        Team::create_timeout(size, policy, Duration::MAX)
+    }
+
+    /// The same, but the helpers are waited for until `timeout` is over, as by
+    /// [`Builder::create_timeout`](crate::Builder::create_timeout).
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] with the number of helpers that have come; all end then.
+    /// Others as [`Team::create`].
+    pub fn create_timeout(size: usize, policy: &Policy, timeout: Duration) -> Result<Team> {
+        if size == 0 {
+            let text = "a team of 0 threads: the caller is one of it, ask for 1 or more";
+            return Err(kumiki_sys::Error::Invalid(text.to_owned()).into());
+        }
         measure_sleep(policy);
+        let deadline = Deadline::after(timeout);
         let allowed = binding::allowed()?;
         let mut bound = None;
         let mut shadows = Vec::new();
@@ -67,9 +83,23 @@ impl Team {
             if bound.is_none() {
                 bound = Some(Binding::to(pair.main)?);
             }
-            shadows.push(Shadow::beside(pair, policy)?);
+            match Shadow::beside(pair, policy, deadline) {
+                Ok(shadow) => shadows.push(shadow),
+                Err(Error::TimedOut { what, .. }) => {
+                    shadows.iter_mut().for_each(|shadow| shadow.end(deadline));
+                    return Err(deadline.error(what, shadows.len(), size - 1));
+                }
+                Err(other) => return Err(other),
+            }
         }
         Ok(Team::of(shadows, bound))
+    }
+
+    /// Ends the team as a drop does, but waits for the helpers' end for `timeout` at
+    /// most; it comes later by itself if something keeps one from its cpu.
+    pub fn destroy_timeout(mut self, timeout: Duration) {
+        let deadline = Deadline::after(timeout);
+        self.shadows.iter_mut().for_each(|shadow| shadow.end(deadline));
     }
 
     /// A team of the calling thread alone.

@@ -84,17 +84,21 @@ impl Shadow {
     }
 
     /// Ends the shadow as a drop does (the paper's `shadow_destroy`), but waits
-    /// for a job that was forked and not joined for `timeout` at most. Without a
-    /// helper the job runs here, however long it takes.
+    /// for `timeout` at most: for a job that was forked and not joined, and then for
+    /// the helper's end, which comes later by itself if something keeps the helper
+    /// from its cpu. Without a helper the job runs here, however long it takes.
     ///
     /// # Errors
     /// The shadow itself, with the job outstanding.
     #[allow(clippy::result_large_err, reason = "it is what the caller gave")]
     pub fn destroy_timeout(mut self, timeout: Duration) -> std::result::Result<(), Shadow> {
         let waits = self.is_busy() && !self.is_orphaned();
-        if waits && self.wait_long(Deadline::after(timeout).at()).is_err() {
+        let deadline = Deadline::after(timeout);
+        if waits && self.wait_long(deadline.at()).is_err() {
             return Err(self);
         }
+        self.settle();
+        self.end(deadline);
         Ok(())
     }
 }

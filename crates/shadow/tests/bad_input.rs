@@ -154,3 +154,9 @@ fn no_thread() {
     // What needs no thread goes on.
     assert_eq!(Shadow::inline().both(|| 1, || 2), (1, 2));
 }
+
+#[test]
+fn a_team_of_nobody() {
+    let error = Team::create(0).err().expect("the caller is one");
+    assert!(error.to_string().contains("team of 0"), "{error}");
+}

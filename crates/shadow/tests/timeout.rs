@@ -1,4 +1,4 @@
-//! Every wait for a job has a form that ends in time.
+//! Every wait has a form that ends in time.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::yield_now;
 use std::time::Duration;
 
-use kumiki_shadow::{Builder, Error, Policy, Shadow, Threshold};
+use kumiki_shadow::{Builder, Error, Policy, Shadow, Team, Threshold};
 
 use common::{Gate, shadow};
 
@@ -136,4 +136,20 @@ fn a_shadow_without_a_job_is_destroyed_at_once() {
     shadow.fork(move || theirs.store(1, Ordering::Relaxed)).unwrap();
     assert!(shadow.destroy_timeout(NONE).is_ok());
     assert_eq!(ran.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_creation_without_time_gives_a_shadow_or_an_error() {
+    let mut late = 0;
+    for _ in 0..50 {
+        match Builder::new().share().create_timeout(NONE) {
+            Ok(shadow) => assert!(shadow.destroy_timeout(NONE).is_ok()),
+            Err(Error::TimedOut { done: 0, of: 1, timeout: NONE, .. }) => late += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(late > 0, "no thread starts in no time");
+    let team = Team::create_timeout(1, &Policy::default(), NONE).unwrap();
+    assert_eq!(team.size(), 1);
+    team.destroy_timeout(NONE);
 }

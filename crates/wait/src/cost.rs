@@ -2,6 +2,7 @@
 //! good threshold depends on. On bare metal it is some microseconds, on a
 //! virtual cpu that halts it can be a hundred.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread;
@@ -19,7 +20,7 @@ use crate::ticks::Ticks;
 const ROUNDS: usize = 5;
 /// Long enough for the sleeper to fall asleep and its cpu to become idle.
 const SETTLE: Duration = Duration::from_micros(150);
-/// No round is begun after this.
+/// No round is begun after this, and the thread's end is waited for no longer.
 const PATIENCE: Duration = Duration::from_millis(4);
 /// Heavy fences that are measured; the least counts.
 const FENCES: usize = 3;
@@ -47,7 +48,7 @@ pub(crate) struct Cost {
 /// and the heavy fence that precedes a sleep, which interrupts that cpu.
 ///
 /// Measured at the first call in a process, with a thread that lives for it, in
-/// 1 to 5 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The
+/// 1 to 10 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The
 /// sleeper runs on another cpu that this thread may use, or, if this thread is
 /// bound to one, the process's first thread; so make the first call (or the first
 /// adaptive [`Waiter`](crate::Waiter)) before everything is bound.
@@ -92,12 +93,19 @@ fn judge(sleeps: &mut [u64], fence: u64, microsecond: u64) -> Cost {
     Cost { sleep, microsecond }
 }
 
-/// Puts a thread to sleep and wakes it, and says how long each wake took, and a
-/// heavy fence while that thread runs.
-fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
-    let (round, woken, at) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
-    let partner = partner();
-    let sleeper = || {
+/// What the measuring thread and the measured one write.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Rounds begun, or [`OVER`].
+    round: AtomicU32,
+    /// Rounds from which the sleeper is back.
+    woken: AtomicU32,
+    /// When it came back from the last one.
+    at: AtomicU64,
+}
+
+impl Shared {
+    fn sleeper(&self, partner: Option<usize>, ticks: Ticks) {
         if let Some(cpu) = partner {
             let mut one = CpuSet::new();
             one.set(cpu);
@@ -105,55 +113,74 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
             let _ = sched_setaffinity(None, &one);
         }
         for expected in 0..ROUNDS as u32 {
-            while round.load(Acquire) == expected {
-                if futex::wait(&round, expected, Scope::Private, None).is_err() {
+            while self.round.load(Acquire) == expected {
+                if futex::wait(&self.round, expected, Scope::Private, None).is_err() {
                     thread::yield_now();
                 }
             }
-            if round.load(Acquire) == OVER {
+            if self.round.load(Acquire) == OVER {
                 return;
             }
-            at.store(ticks.now(), Relaxed);
-            woken.store(expected + 1, Release);
+            self.at.store(ticks.now(), Relaxed);
+            self.woken.store(expected + 1, Release);
         }
         // Awake while the fences are measured.
-        while round.load(Acquire) != OVER {
+        while self.round.load(Acquire) != OVER {
             std::hint::spin_loop();
         }
-    };
+    }
+}
+
+/// Puts a thread to sleep and wakes it, and says how long each wake took, and a
+/// heavy fence while that thread runs.
+fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
     let mut fence = u64::MAX;
     let mut taken = Vec::with_capacity(ROUNDS);
-    thread::scope(|threads| {
-        let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned());
-        let Ok(sleeper) = builder.spawn_scoped(threads, sleeper) else { return };
-        let begin = Instant::now();
-        let mut this = 0;
-        while this < ROUNDS as u32 && begin.elapsed() < PATIENCE {
-            this += 1;
-            thread::sleep(SETTLE);
-            let start = ticks.now();
-            round.store(this, Release);
-            let slept = futex::wake(&round, 1, Scope::Private).is_ok_and(|woken| woken == 1);
-            while woken.load(Acquire) != this && begin.elapsed() < PATIENCE {
-                thread::yield_now();
-            }
-            if slept && woken.load(Acquire) == this {
-                taken.push(at.load(Relaxed).wrapping_sub(start));
-            }
+    let (shared, partner) = (Arc::new(Shared::default()), partner());
+    let theirs = Arc::clone(&shared);
+    let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned());
+    let Ok(sleeper) = builder.spawn(move || theirs.sleeper(partner, ticks)) else {
+        return (taken, 0);
+    };
+    let begin = Instant::now();
+    let mut this = 0;
+    while this < ROUNDS as u32 && begin.elapsed() < PATIENCE {
+        this += 1;
+        thread::sleep(SETTLE);
+        let start = ticks.now();
+        shared.round.store(this, Release);
+        let slept = futex::wake(&shared.round, 1, Scope::Private).is_ok_and(|woken| woken == 1);
+        while shared.woken.load(Acquire) != this && begin.elapsed() < PATIENCE {
+            thread::yield_now();
         }
-        for _ in 0..FENCES {
-            let start = ticks.now();
-            barrier::heavy();
-            fence = fence.min(ticks.now().wrapping_sub(start));
+        if slept && shared.woken.load(Acquire) == this {
+            taken.push(shared.at.load(Relaxed).wrapping_sub(start));
         }
-        round.store(OVER, Release);
-        // Asleep if patience was out before.
-        let _ = futex::wake(&round, 1, Scope::Private);
-        // The scope would wait for the closure, not for the thread: its stack and
-        // its place among the processes may be just what the caller's next one needs.
+    }
+    for _ in 0..FENCES {
+        let start = ticks.now();
+        barrier::heavy();
+        fence = fence.min(ticks.now().wrapping_sub(start));
+    }
+    shared.round.store(OVER, Release);
+    // Asleep if patience was out before.
+    let _ = futex::wake(&shared.round, 1, Scope::Private);
+    end(sleeper);
+    (taken, fence)
+}
+
+/// Waits for the thread's end, as its stack and its place among the processes may
+/// be just what the caller's next one needs; but not if it does not get its cpu,
+/// which one of higher priority may have.
+fn end(sleeper: thread::JoinHandle<()>) {
+    let begin = Instant::now();
+    while !sleeper.is_finished() && begin.elapsed() < PATIENCE {
+        thread::sleep(SETTLE / 10);
+    }
+    if sleeper.is_finished() {
+        // It does not panic.
         let _ = sleeper.join();
-    });
-    (taken, if fence == u64::MAX { 0 } else { fence })
+    }
 }
 
 /// A cpu other than the caller's for the sleeper.

@@ -32,10 +32,11 @@
  * may use it; any number of threads may have shadows of their own. No function
  * may be called by a signal handler.
  *
- * WAITING. Only shadow_join() waits without limit; shadow_join_timeout() has
- * one. shadow_copy() and shadow_copy_prepare() take as long as their bytes take,
- * shadow_create() until the new thread is on its cpu, shadow_destroy() until the
- * idle helper has ended. Nothing else waits.
+ * WAITING. shadow_join() waits for the forked function, shadow_create() until
+ * the new thread is on its cpu, shadow_destroy() until the idle helper has ended:
+ * each has a form with a time limit, since a thread of higher priority may keep the
+ * helper from its cpu. shadow_copy() and shadow_copy_prepare() take as long as
+ * their bytes take. Nothing else waits.
  *
  * ORDER. What the main thread wrote before shadow_fork() is visible to the
  * forked function. What that wrote is visible to the main thread when
@@ -182,6 +183,17 @@ enum shadow_copy_method {
 int shadow_create(struct shadow **shadow, const struct shadow_options *options);
 
 /*
+ * The same, but the helper is waited for until timeout_ns nanoseconds are over.
+ * Not counted are the milliseconds, once in a process, in which the cost of a sleep
+ * is measured.
+ *
+ *     -ETIMEDOUT  the helper has not come to its cpu; it will end when it does
+ *     others      as shadow_create()
+ */
+int shadow_create_timeout(struct shadow **shadow, const struct shadow_options *options,
+                          uint64_t timeout_ns);
+
+/*
  * Hands function(argument) to the helper and returns at once. Only a helper
  * that sleeps costs a system call.
  *
@@ -228,6 +240,12 @@ int shadow_is_finished(struct shadow *shadow);
  *              limit if it may run for ever. The shadow stays as it was.
  */
 int shadow_destroy(struct shadow *shadow);
+
+/*
+ * The same, but the helper's end is waited for until timeout_ns nanoseconds are
+ * over; then it comes later, by itself.
+ */
+int shadow_destroy_timeout(struct shadow *shadow, uint64_t timeout_ns);
 
 /* Stores in *info where the shadow sits. Any thread may ask. */
 int shadow_info(const struct shadow *shadow, struct shadow_info *info);

@@ -69,17 +69,13 @@ impl Watch {
 
     #[cold]
     fn begin(&self, core: &Arc<Core>) -> bool {
-        if self.alerted.swap(1, AcqRel) != 0 {
-            return true;
-        }
+        // Under the lock, so that nobody takes an alert for given that no thread sees.
         let mut running = lock(&self.running);
-        if *running {
-            self.bell.ring();
-            return true;
-        }
-        *running = start(core, "parasc-watch".to_owned(), &core.cpus, serve).is_ok();
         if !*running {
-            self.alerted.store(0, SeqCst);
+            *running = start(core, "parasc-watch".to_owned(), &core.cpus, serve).is_ok();
+        }
+        if *running && self.alerted.swap(1, AcqRel) == 0 {
+            self.bell.ring();
         }
         *running
     }
