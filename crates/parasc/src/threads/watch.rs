@@ -69,14 +69,16 @@ impl Watch {
 
     #[cold]
     fn begin(&self, core: &Arc<Core>) -> bool {
-        // Under the lock, so that nobody takes an alert for given that no thread sees.
         let mut running = lock(&self.running);
-        if !*running {
-            *running = start(core, "parasc-watch".to_owned(), &core.cpus, serve).is_ok();
+        if *running {
+            if self.alerted.swap(1, AcqRel) == 0 {
+                self.bell.ring();
+            }
+            return true;
         }
-        if *running && self.alerted.swap(1, AcqRel) == 0 {
-            self.bell.ring();
-        }
+        *running = start(core, "parasc-watch".to_owned(), &core.cpus, serve).is_ok();
+        // Not before: nobody must take an alert for given that no thread sees.
+        self.alerted.store((*running).into(), SeqCst);
         *running
     }
 }
@@ -96,6 +98,8 @@ fn serve(core: &Arc<Core>) {
     let policy = Policy { threshold: Threshold::Ticks(0), ..core.policy };
     let mut waiter = Waiter::new(&policy).ok();
     let mut seen = Seen::default();
+    // Who has started this thread is alerting it.
+    drop(lock(&watch.running));
     loop {
         let step = look(core, &mut seen);
         if header.is_terminated() {
