@@ -18,7 +18,7 @@
 //! - *Names* are anything with `AsRef<CStr>`: `c"etc"`, `&CStr`, `CString`;
 //!   [`path::terminated`] makes one of a [`Path`](std::path::Path).
 //! - *Buffers* that a call reads are anything with `AsRef<[u8]>`; those that it
-//!   fills are a [`BufferMut`].
+//!   fills are a [`BufferMut`]. Several at once are a vector of them.
 //! - *Results* are the kernel's, unchanged: no call is repeated after `EINTR` or
 //!   `EAGAIN`, and fewer bytes than asked for are a result.
 //!
@@ -46,12 +46,14 @@ mod memory;
 mod misc;
 mod output;
 mod process;
+mod ranges;
 mod raw;
 mod socket;
 mod sockopt;
 mod statx;
 mod sync;
 mod time;
+mod vectored;
 mod xattr;
 
 pub use attr::{Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Utimensat};
@@ -77,6 +79,7 @@ pub use sockopt::{Getsockopt, Setsockopt};
 pub use statx::{Attributes, Statx};
 pub use sync::{Fdatasync, Fsync, SyncFileRange, Syncfs};
 pub use time::{ClockNanosleep, Nanosleep};
+pub use vectored::{Preadv2, Pwritev2, Readv, Writev};
 pub use xattr::{
     Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Listxattr, Removexattr, Setxattr,
 };
