@@ -7,6 +7,7 @@ mod event;
 mod file;
 mod lock;
 mod memory;
+mod message;
 mod process;
 mod socket;
 mod sync;
@@ -63,5 +64,7 @@ fn operations_that_own_all_they_need_are_independent() {
     independent::<Preadv2<OwnedFd, Vec<u8>>>();
     independent::<Writev<OwnedFd, Vec<u8>>>();
     independent::<Pwritev2<OwnedFd, Box<[u8]>>>();
+    independent::<Sendmsg<OwnedFd, Vec<u8>, Arc<OwnedFd>>>();
+    independent::<Recvmsg<OwnedFd, Vec<u8>>>();
     independent::<Raw>();
 }
