@@ -8,7 +8,7 @@
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::fs::{AtFlags, Dev, FileType, Mode, RenameFlags};
 
 use super::output::{descriptor, name};
 use super::place;
@@ -20,6 +20,32 @@ operation! {
     |op| Request::new(
         libc::SYS_mkdirat,
         [descriptor(&op.dir), name(&op.path), op.mode.as_raw_mode() as u64],
+    )
+    .at(place::directory(&op.dir, op.path.as_ref().to_bytes())) => ()
+}
+
+operation! {
+    /// mknodat(2): makes a file of any type but directory and symbolic link; the
+    /// process's umask takes bits from `mode`.
+    ///
+    /// `device` counts for device files only, and of it what
+    /// `libc::makedev` puts into 32 bits: a major number below 4096, a minor one
+    /// below 2²⁰.
+    pub struct Mknodat<F: AsFd, P: AsRef<CStr>> {
+        dir: F,
+        path: P,
+        kind: FileType,
+        mode: Mode,
+        device: Dev,
+    }
+    |op| Request::new(
+        libc::SYS_mknodat,
+        [
+            descriptor(&op.dir),
+            name(&op.path),
+            u64::from(op.kind.as_raw_mode() | op.mode.as_raw_mode()),
+            op.device,
+        ],
     )
     .at(place::directory(&op.dir, op.path.as_ref().to_bytes())) => ()
 }

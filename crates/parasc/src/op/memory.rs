@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
 
 use super::Operation;
 use super::output::{descriptor, name, typed};
@@ -163,6 +163,26 @@ operation! {
         [op.address as u64, op.length as u64, op.flags.bits().into()],
     )
     .at(place::ADDRESS_SPACE) => ()
+}
+
+operation! {
+    /// mlock2(2), since Linux 4.4: brings the pages of `length` bytes into memory
+    /// and keeps them there; with [`MlockFlags::ONFAULT`] each from its first use
+    /// on. `ENOMEM` beyond the process's limit (`RLIMIT_MEMLOCK`).
+    pub struct Mlock2 { address: usize, length: usize, flags: MlockFlags }
+    |op| Request::new(
+        libc::SYS_mlock2,
+        [op.address as u64, op.length as u64, op.flags.bits().into()],
+    )
+    .at(place::ADDRESS_SPACE) => ()
+}
+
+operation! {
+    /// munlock(2): lets the pages of `length` bytes leave memory again, however
+    /// often they were locked.
+    pub struct Munlock { address: usize, length: usize }
+    |op| Request::new(libc::SYS_munlock, [op.address as u64, op.length as u64])
+        .at(place::ADDRESS_SPACE) => ()
 }
 
 operation! {

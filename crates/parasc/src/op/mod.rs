@@ -18,7 +18,7 @@
 //! - *Names* are anything with `AsRef<CStr>`: `c"etc"`, `&CStr`, `CString`;
 //!   [`path::terminated`] makes one of a [`Path`](std::path::Path).
 //! - *Buffers* that a call reads are anything with `AsRef<[u8]>`; those that it
-//!   fills are a [`BufferMut`].
+//!   fills are a [`BufferMut`]. Several at once are a vector of them.
 //! - *Results* are the kernel's, unchanged: no call is repeated after `EINTR` or
 //!   `EAGAIN`, and fewer bytes than asked for are a result.
 //!
@@ -33,7 +33,9 @@ pub mod buffer;
 pub mod path;
 pub mod place;
 
+mod address;
 mod attr;
+mod control;
 mod copy;
 mod dir;
 mod event;
@@ -43,28 +45,32 @@ mod getdents;
 mod io;
 mod lock;
 mod memory;
+mod message;
 mod misc;
 mod output;
 mod process;
+mod ranges;
 mod raw;
 mod socket;
 mod sockopt;
 mod statx;
 mod sync;
 mod time;
+mod vectored;
 mod xattr;
 
 pub use attr::{Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Utimensat};
 pub use buffer::BufferMut;
 pub use copy::{CopyFileRange, Sendfile, Splice};
-pub use dir::{Linkat, Mkdirat, Readlinkat, Renameat2, Symlinkat, Unlinkat};
+pub use dir::{Linkat, Mkdirat, Mknodat, Readlinkat, Renameat2, Symlinkat, Unlinkat};
 pub use event::{InotifyAddWatch, InotifyInit1, InotifyRmWatch, Poll};
 pub use file::{Close, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2};
 pub use fstatat::Fstatat;
 pub use getdents::{Entries, Entry, Getdents64};
 pub use io::{Pread, Pwrite, Read, Write};
 pub use lock::{Flock, LockKind, OfdGetlk, OfdSetlk, RangeLock};
-pub use memory::{Madvise, MemfdCreate, Mmap, Mprotect, Mremap, Msync, Munmap};
+pub use memory::{Madvise, MemfdCreate, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap};
+pub use message::{Recvmsg, Sendmsg};
 pub use misc::{Getrandom, Ioctl};
 pub use process::{Getppid, ProcessVmReadv, ProcessVmWritev};
 pub use raw::{Raw, raw};
@@ -77,6 +83,7 @@ pub use sockopt::{Getsockopt, Setsockopt};
 pub use statx::{Attributes, Statx};
 pub use sync::{Fdatasync, Fsync, SyncFileRange, Syncfs};
 pub use time::{ClockNanosleep, Nanosleep};
+pub use vectored::{Preadv2, Pwritev2, Readv, Writev};
 pub use xattr::{
     Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Listxattr, Removexattr, Setxattr,
 };

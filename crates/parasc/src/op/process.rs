@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::output::typed;
+use super::ranges::Range;
 use super::{BufferMut, Operation};
 use crate::request::Request;
 
@@ -12,16 +13,6 @@ operation! {
     pub struct Getppid {}
     |_op| Request::new(libc::SYS_getppid, []) => i32
 }
-
-/// `struct iovec`, as numbers, so that the operation may go from thread to thread.
-#[derive(Debug, Default)]
-#[repr(C)]
-struct Range {
-    address: u64,
-    length: u64,
-}
-
-const _: () = assert!(size_of::<Range>() == size_of::<libc::iovec>());
 
 /// process_vm_readv(2), one range: reads memory of a process; gives the number of
 /// bytes.
@@ -70,9 +61,8 @@ unsafe impl<B: BufferMut> Operation for ProcessVmReadv<B> {
     #[inline]
     fn request(&mut self) -> Request {
         self.filled = 0;
-        let (pointer, room) = self.buffer.spare();
-        self.local = Range { address: pointer as u64, length: room as u64 };
-        self.remote.length = room as u64;
+        self.local = Range::spare(&mut self.buffer);
+        self.remote.length = self.local.length;
         Request::new(libc::SYS_process_vm_readv, ranges(self.pid, &self.local, &self.remote))
     }
 
@@ -117,8 +107,7 @@ unsafe impl<B: AsRef<[u8]>> Operation for ProcessVmWritev<B> {
 
     #[inline]
     fn request(&mut self) -> Request {
-        let data = self.data.as_ref();
-        self.local = Range { address: data.as_ptr() as u64, length: data.len() as u64 };
+        self.local = Range::of(&self.data);
         self.remote.length = self.local.length;
         Request::new(libc::SYS_process_vm_writev, ranges(self.pid, &self.local, &self.remote))
     }

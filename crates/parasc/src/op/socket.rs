@@ -4,16 +4,15 @@
 //! the call; Rust programs ignore it, others give
 //! [`SendFlags::NOSIGNAL`](rustix::net::SendFlags::NOSIGNAL).
 
-use std::fmt;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::addr::{SocketAddrArg, SocketAddrStorage};
+use rustix::net::addr::SocketAddrArg;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, SocketType,
 };
 
+use super::address::{Told, given};
 use super::output::{descriptor, typed};
 use super::{BufferMut, Operation};
 use crate::request::Request;
@@ -258,47 +257,4 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Recvfrom<F, B> {
         self.sender.written = received.is_ok();
         received
     }
-}
-
-/// Room for an address that the kernel tells.
-struct Told {
-    storage: MaybeUninit<SocketAddrStorage>,
-    length: u32,
-    written: bool,
-}
-
-impl Told {
-    const fn new() -> Told {
-        Told { storage: MaybeUninit::uninit(), length: 0, written: false }
-    }
-
-    /// Pointers to the address and to its length.
-    #[inline]
-    fn room(&mut self) -> (u64, u64) {
-        self.written = false;
-        self.length = size_of::<SocketAddrStorage>() as u32;
-        (self.storage.as_mut_ptr() as u64, &raw mut self.length as u64)
-    }
-
-    fn address(&self) -> Option<SocketAddrAny> {
-        // Stream sockets tell nothing when they receive: no length.
-        let family = size_of::<libc::sa_family_t>();
-        let length = (self.length as usize).min(size_of::<SocketAddrStorage>());
-        (self.written && length >= family).then(|| {
-            // SAFETY: the kernel wrote an address of this length.
-            unsafe { SocketAddrAny::new(self.storage, length as u32) }
-        })
-    }
-}
-
-impl fmt::Debug for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.address().fmt(f)
-    }
-}
-
-/// An address and its length as arguments.
-#[inline]
-fn given(address: &SocketAddrAny) -> (u64, u64) {
-    (address.as_ptr() as u64, address.addr_len().into())
 }

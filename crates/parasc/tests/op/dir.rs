@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirEntryExt, symlink};
+use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt, symlink};
 use std::path::Path;
 
 use kumiki_parasc::Operation;
 use kumiki_parasc::op::{
-    CWD, Errno, Getdents64, Linkat, Mkdirat, Readlinkat, Renameat2, Symlinkat, Unlinkat,
+    CWD, Errno, Getdents64, Linkat, Mkdirat, Mknodat, Readlinkat, Renameat2, Symlinkat, Unlinkat,
 };
 use rustix::fs::{AtFlags, FileType, Mode, RenameFlags};
 use tempfile::TempDir;
@@ -112,12 +112,40 @@ fn names_are_made_changed_and_removed() {
 }
 
 #[test]
+fn nodes_are_of_the_type_that_was_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let dir = File::open(folder.path()).unwrap();
+    let make = |path, kind, device| {
+        execute(&mut Mknodat::new(&dir, path, kind, Mode::RUSR | Mode::WUSR, device))
+    };
+    let metadata = |name: &str| fs::symlink_metadata(folder.path().join(name)).unwrap();
+
+    assert_eq!(make(c"fifo", FileType::Fifo, 0), Ok(()));
+    assert!(metadata("fifo").file_type().is_fifo());
+    assert_eq!(metadata("fifo").mode() & 0o777, 0o600);
+    assert_eq!(make(c"socket", FileType::Socket, 0), Ok(()));
+    assert!(metadata("socket").file_type().is_socket());
+    assert_eq!(make(c"file", FileType::RegularFile, 0), Ok(()));
+    assert_eq!((metadata("file").is_file(), metadata("file").len()), (true, 0));
+
+    let null = libc::makedev(1, 3);
+    match make(c"null", FileType::CharacterDevice, null) {
+        Err(Errno::PERM) => eprintln!("passed over: devices are not made without a privilege"),
+        result => assert_eq!((result, metadata("null").rdev()), (Ok(()), null)),
+    }
+    assert_eq!(make(c"fifo", FileType::Fifo, 0), Err(Errno::EXIST));
+    assert_eq!(make(c"folder", FileType::Directory, 0), Err(Errno::PERM));
+    assert_eq!(make(c"link", FileType::Symlink, 0), Err(Errno::INVAL));
+}
+
+#[test]
 fn changes_in_one_directory_have_one_place() {
     let none = AtFlags::empty();
     let place = Unlinkat::new(CWD, c"sub/a", none).request().place;
     assert_ne!(place.0, 0);
     for other in [
         Mkdirat::new(CWD, c"sub/b", Mode::empty()).request(),
+        Mknodat::new(CWD, c"sub/b", FileType::Fifo, Mode::empty(), 0).request(),
         Linkat::new(CWD, c"elsewhere/a", CWD, c"sub/b", none).request(),
         Symlinkat::new(c"elsewhere/a", CWD, c"sub/b").request(),
         Renameat2::new(CWD, c"sub/b", CWD, c"elsewhere/b", RenameFlags::empty()).request(),

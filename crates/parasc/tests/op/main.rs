@@ -7,9 +7,11 @@ mod event;
 mod file;
 mod lock;
 mod memory;
+mod message;
 mod process;
 mod socket;
 mod sync;
+mod vectored;
 mod xattr;
 
 use kumiki_parasc::Operation;
@@ -58,5 +60,11 @@ fn operations_that_own_all_they_need_are_independent() {
     independent::<Mmap<OwnedFd>>();
     independent::<Poll<OwnedFd>>();
     independent::<ProcessVmReadv<Vec<u8>>>();
+    independent::<Readv<OwnedFd, Vec<u8>>>();
+    independent::<Preadv2<OwnedFd, Vec<u8>>>();
+    independent::<Writev<OwnedFd, Vec<u8>>>();
+    independent::<Pwritev2<OwnedFd, Box<[u8]>>>();
+    independent::<Sendmsg<OwnedFd, Vec<u8>, Arc<OwnedFd>>>();
+    independent::<Recvmsg<OwnedFd, Vec<u8>>>();
     independent::<Raw>();
 }

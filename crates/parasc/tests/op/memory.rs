@@ -3,10 +3,11 @@ use std::os::unix::fs::FileExt;
 use std::slice;
 
 use kumiki_parasc::op::{
-    Errno, Madvise, MemfdCreate, Mmap, Mprotect, Mremap, Msync, Munmap, Operation, place,
+    Errno, Madvise, MemfdCreate, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap, Operation,
+    place,
 };
 use rustix::fs::MemfdFlags;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
 
 use crate::execute;
 
@@ -90,4 +91,40 @@ fn a_file_in_memory_is_shared_or_copied() {
     assert_eq!(execute(&mut Mmap::shared(&file, 1, PAGE, READ_WRITE)), Err(Errno::INVAL));
     unmap(shared, PAGE);
     unmap(private, PAGE);
+}
+
+/// Whether the mapping at `address` is locked (`lo`), and whether its pages come
+/// only when they are used (`lf`): proc_pid_smaps(5).
+fn locked(address: usize) -> (bool, bool) {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let own = maps.split_once(&format!("{address:x}-")).unwrap().1;
+    let flags = own.split_once("VmFlags:").unwrap().1.lines().next().unwrap();
+    let has = |flag| flags.split_whitespace().any(|other| other == flag);
+    (has("lo"), has("lf"))
+}
+
+#[test]
+fn memory_is_locked_and_unlocked() {
+    let around = execute(&mut Mmap::anonymous(3 * PAGE, READ_WRITE)).unwrap();
+    let address = around + PAGE;
+    // Between others of another protection it is a mapping of its own.
+    // SAFETY: nobody uses it.
+    let mut protect = unsafe { Mprotect::new(address, PAGE, MprotectFlags::READ) };
+    assert_eq!(execute(&mut protect), Ok(()));
+    let mut lock = Mlock2::new(address, PAGE, MlockFlags::ONFAULT);
+    assert_eq!(lock.request().place, place::ADDRESS_SPACE);
+    match execute(&mut lock) {
+        Err(Errno::NOMEM | Errno::PERM) => eprintln!("passed over: no memory may be locked here"),
+        result => assert_eq!((result, locked(address)), (Ok(()), (true, true))),
+    }
+    let mut unlock = Munlock::new(address, PAGE);
+    assert_eq!(unlock.request().place, place::ADDRESS_SPACE);
+    assert_eq!(execute(&mut unlock), Ok(()));
+    assert_eq!(locked(address), (false, false));
+
+    let unknown = MlockFlags::from_bits_retain(1 << 20);
+    assert_eq!(execute(&mut Mlock2::new(address, PAGE, unknown)), Err(Errno::INVAL));
+    unmap(around, 3 * PAGE);
+    // Beyond the last address.
+    assert_eq!(execute(&mut Munlock::new(usize::MAX - PAGE, 2 * PAGE)), Err(Errno::INVAL));
 }

@@ -9,9 +9,11 @@ use std::os::unix::net::UnixDatagram;
 use kumiki_sys::syscall;
 use proptest::prelude::*;
 use proptest::sample::select;
+use rustix::io::ReadWriteFlags;
 use tempfile::TempDir;
 
 use super::*;
+use crate::op::{Operation, Preadv2, Pwritev2};
 
 /// A ring, or `None` where io_uring is forbidden.
 fn ring(slots: usize) -> Option<Ring> {
@@ -288,6 +290,22 @@ fn attributes_are_those_of_the_file() {
     assert_eq!(through(&mut ring, &[Request::new(libc::SYS_statx, args)]), [0]);
     // SAFETY: filled, and zeros before.
     assert_eq!(unsafe { stat.assume_init() }.stx_size, 10_000);
+}
+
+#[test]
+fn several_buffers_are_written_and_filled_in_order() {
+    let Some(mut ring) = ring(2) else { return };
+    let ground = Ground::new();
+    let none = ReadWriteFlags::empty();
+    let mut write = Pwritev2::new(&ground.file, vec!["a", "bcd"], 100, none);
+    let mut read = Preadv2::new(&ground.file, 99, none, vec![[0; 2], [0; 2], [0; 2]]);
+    for (request, count) in [(write.request(), 4), (read.request(), 6)] {
+        assert!(translate(&request, &mut Files::default()).is_some());
+        assert_eq!(through(&mut ring, &[request]), [count]);
+    }
+    // SAFETY: made just now, with this result.
+    assert_eq!(unsafe { read.complete(6) }, Ok(6));
+    assert!(read.filled().eq([&[99, b'a'], b"bc", &[b'd', 104]]));
 }
 
 #[test]
