@@ -38,6 +38,7 @@
 
 mod barrier;
 mod binding;
+mod builder;
 mod channel;
 pub mod copy;
 mod cpus;
@@ -52,8 +53,9 @@ mod timed;
 mod unscoped;
 
 pub use barrier::Barrier;
+pub use builder::Builder;
 pub use error::{Error, Result};
 pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
 pub use scope::{Job, Scope};
-pub use shadow::{Builder, Info, Shadow};
+pub use shadow::{Info, Shadow};
 pub use team::Team;

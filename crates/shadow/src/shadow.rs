@@ -9,7 +9,8 @@ use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Relation;
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
-use crate::binding::{self, Binding};
+use crate::binding::Binding;
+use crate::builder::Builder;
 use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
@@ -25,89 +26,6 @@ const GRACE_POLLS: u32 = 4096;
 const END_PAUSE: Duration = Duration::from_micros(50);
 /// The number of a channel's first request.
 pub(crate) const FIRST: u64 = 1;
-
-/// What a [`Shadow`] is to be like.
-#[derive(Clone, Debug, Default)]
-pub struct Builder {
-    main: Option<usize>,
-    helper: Option<usize>,
-    share: bool,
-    policy: Policy,
-}
-
-impl Builder {
-    /// Main thread where it runs now, helper on its hardware sibling or, without
-    /// SMT, on the cpu nearest by shared cache; adaptive wait.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Binds the main thread to this cpu.
-    pub fn main_cpu(mut self, cpu: usize) -> Self {
-        self.main = Some(cpu);
-        self
-    }
-
-    /// Binds the helper to this cpu.
-    pub fn helper_cpu(mut self, cpu: usize) -> Self {
-        self.helper = Some(cpu);
-        self
-    }
-
-    /// Allows a cpu on which another shadow of this process, or the main thread
-    /// itself, already sits.
-    pub fn share(mut self) -> Self {
-        self.share = true;
-        self
-    }
-
-    /// How both sides wait.
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Binds the calling thread and starts the helper (the paper's
-    /// `shadow_create`). The thread gets its former cpus back when its last
-    /// shadow is dropped.
-    ///
-    /// # Errors
-    /// A cpu that is offline, not allowed or taken; no thread to be had; a way
-    /// to wait that this machine lacks.
-    ///
-    /// # Aborts
-    /// If memory suffices for the thread's stack but not for its first steps, some
-    /// 40 KiB more, as it may under RLIMIT_AS: the standard library and the C
-    /// library then end the process.
-    pub fn create(self) -> Result<Shadow> {
-        self.create_timeout(Duration::MAX)
-    }
-
-    /// As [`Builder::create`], but the helper is waited for until `timeout` is over:
-    /// a thread of higher priority may keep it from its cpu. Not counted are the few
-    /// milliseconds in which a process's first adaptive wait is measured
-    /// ([`kumiki_wait::sleep_cost_ticks`], which may be called before).
-    ///
-    /// # Errors
-    /// [`Error::TimedOut`]: the helper ends as soon as it gets its cpu, which no
-    /// longer counts as taken. Others as [`Builder::create`].
-    pub fn create_timeout(self, timeout: Duration) -> Result<Shadow> {
-        let pair = Pair::take(&binding::allowed()?, self.main, self.helper, self.share)?;
-        measure_sleep(&self.policy);
-        let bound = Binding::to(pair.main)?;
-        let mut shadow = Shadow::beside(pair, &self.policy, Deadline::after(timeout))?;
-        shadow._bound = Some(bound);
-        Ok(shadow)
-    }
-}
-
-/// Has the cost of a sleep measured, once in a process, while this thread may
-/// still use several cpus: on one alone a wake is much cheaper than across.
-pub(crate) fn measure_sleep(policy: &Policy) {
-    if policy.threshold == Threshold::Adaptive {
-        kumiki_wait::sleep_cost_ticks();
-    }
-}
 
 /// Where a shadow sits and how it waits.
 #[derive(Clone, Debug, PartialEq)]
@@ -237,13 +155,21 @@ impl Shadow {
         }
     }
 
-    /// A shadow on a pair of cpus; the caller sees to its own binding.
-    pub(crate) fn beside(pair: Pair, policy: &Policy, deadline: Deadline) -> Result<Shadow> {
+    /// A shadow on a pair of cpus, to whose first the calling thread has been bound:
+    /// by this shadow, or by a team.
+    pub(crate) fn beside(
+        pair: Pair,
+        bound: Option<Binding>,
+        policy: &Policy,
+        deadline: Deadline,
+    ) -> Result<Shadow> {
         let process = Process::current()?;
         let waiter = Waiter::new(policy)?;
         let channel = Arc::new(Channel::new());
         let thread = helper::start(pair.helper, policy, &channel, deadline)?;
-        Ok(Shadow::new(channel, Some(Helper { thread, process, pair }), waiter))
+        let mut shadow = Shadow::new(channel, Some(Helper { thread, process, pair }), waiter);
+        shadow._bound = bound;
+        Ok(shadow)
     }
 
     /// Where it sits; `None` for a shadow without a helper.

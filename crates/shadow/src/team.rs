@@ -10,9 +10,10 @@ use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
 use crate::binding::{self, Binding};
+use crate::builder::measure_sleep;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
-use crate::shadow::{Shadow, measure_sleep};
+use crate::shadow::Shadow;
 use crate::timed::Deadline;
 
 /// Chunks for each member: enough that a member that lost its cpu for a while
@@ -83,7 +84,7 @@ impl Team {
             if bound.is_none() {
                 bound = Some(Binding::to(pair.main)?);
             }
-            match Shadow::beside(pair, policy, deadline) {
+            match Shadow::beside(pair, None, policy, deadline) {
                 Ok(shadow) => shadows.push(shadow),
                 Err(Error::TimedOut { what, .. }) => {
                     shadows.iter_mut().for_each(|shadow| shadow.end(deadline));
