@@ -22,6 +22,8 @@ use crate::timed::Deadline;
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
 const GRACE_POLLS: u32 = 4096;
+/// The same where a PAUSE follows each poll, which takes 30 times as long and more.
+const PAUSED_GRACE_POLLS: u32 = 64;
 /// Between two looks whether a helper has ended, about what that takes it.
 const END_PAUSE: Duration = Duration::from_micros(50);
 /// The number of a channel's first request.
@@ -52,7 +54,8 @@ struct Helper {
 ///
 /// Dropping it waits for a job that runs, ends the helper, and gives the
 /// calling thread its former cpus back, if it is the thread's last one;
-/// [`Shadow::destroy_timeout`] waits no longer than it is told.
+/// [`Shadow::destroy_timeout`] waits no longer than it is told. Threads and processes
+/// that the calling thread starts meanwhile inherit its one cpu, and keep it.
 ///
 /// What would be errors at run time in another language are refused by the
 /// compiler. A job cannot use the shadow that it was forked on:
@@ -165,6 +168,9 @@ impl Shadow {
     ) -> Result<Shadow> {
         let process = Process::current()?;
         let waiter = Waiter::new(policy)?;
+        // Decided before a fork needs it, also for those that never sleep: until then
+        // each costs a full fence.
+        barrier::is_asymmetric();
         let channel = Arc::new(Channel::new());
         let thread = helper::start(pair.helper, policy, &channel, deadline)?;
         let mut shadow = Shadow::new(channel, Some(Helper { thread, process, pair }), waiter);
@@ -300,7 +306,8 @@ impl Shadow {
     #[inline(always)]
     fn wait(&mut self) -> bool {
         if let Some(Outstanding { n, at: At::Helper }) = self.outstanding {
-            for _ in 0..GRACE_POLLS {
+            let polls = if self.relax { PAUSED_GRACE_POLLS } else { GRACE_POLLS };
+            for _ in 0..polls {
                 if let Some(success) = self.channel.done(n) {
                     return success;
                 }
@@ -361,8 +368,8 @@ impl Shadow {
 }
 
 impl Shadow {
-    /// Tells the helper to end, and waits for it until the deadline. One that does
-    /// not get its cpu until then ends when it does.
+    /// Tells the helper to end, and waits for it, until the deadline if there is one.
+    /// One that does not get its cpu until then ends when it does.
     pub(crate) fn end(&mut self, deadline: Deadline) {
         let Some(helper) = self.helper.take() else { return };
         if !helper.process.is_current() {
@@ -372,11 +379,13 @@ impl Shadow {
             return;
         }
         self.channel.close(self.next);
-        while deadline.at().is_some() && !helper.thread.is_finished() {
-            if deadline.passed() {
-                return;
+        if deadline.at().is_some() {
+            // No join then: what is left to do for one that has finished may still be
+            // held up.
+            while !helper.thread.is_finished() && !deadline.passed() {
+                thread::sleep(END_PAUSE);
             }
-            thread::sleep(END_PAUSE);
+            return;
         }
         // It catches the panics of jobs, so it does not panic.
         let _ = helper.thread.join();
@@ -385,7 +394,13 @@ impl Shadow {
 
 impl Drop for Shadow {
     fn drop(&mut self) {
-        self.settle();
-        self.end(Deadline::NEVER);
+        /// The helper ends, too, if what a job has panicked with panics when dropped.
+        struct End<'a>(&'a mut Shadow);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.end(Deadline::NEVER);
+            }
+        }
+        End(self).0.settle();
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
@@ -77,39 +78,43 @@ impl Team {
         measure_sleep(policy);
         let deadline = Deadline::after(timeout);
         let allowed = binding::allowed()?;
-        let mut bound = None;
-        let mut shadows = Vec::new();
-        for _ in 1..size {
-            let pair = Pair::take(&allowed, None, None, false)?;
-            if bound.is_none() {
-                bound = Some(Binding::to(pair.main)?);
-            }
-            match Shadow::beside(pair, None, policy, deadline) {
-                Ok(shadow) => shadows.push(shadow),
-                Err(Error::TimedOut { what, .. }) => {
-                    shadows.iter_mut().for_each(|shadow| shadow.end(deadline));
-                    return Err(deadline.error(what, shadows.len(), size - 1));
-                }
-                Err(other) => return Err(other),
+        let mut team = Team::inline();
+        match (1..size).try_for_each(|_| team.grow(&allowed, policy, deadline)) {
+            Ok(()) => Ok(team),
+            Err(error) => {
+                let come = team.shadows.len();
+                team.end(deadline);
+                Err(match error {
+                    Error::TimedOut { what, .. } => deadline.error(what, come, size - 1),
+                    other => other,
+                })
             }
         }
-        Ok(Team::of(shadows, bound))
+    }
+
+    /// Takes one more helper.
+    fn grow(&mut self, allowed: &CpuSet, policy: &Policy, deadline: Deadline) -> Result<()> {
+        let pair = Pair::take(allowed, None, None, false)?;
+        if self._bound.is_none() {
+            self._bound = Some(Binding::to(pair.main)?);
+        }
+        self.shadows.push(Shadow::beside(pair, None, policy, deadline)?);
+        Ok(())
     }
 
     /// Ends the team as a drop does, but waits for the helpers' end for `timeout` at
     /// most; it comes later by itself if something keeps one from its cpu.
     pub fn destroy_timeout(mut self, timeout: Duration) {
-        let deadline = Deadline::after(timeout);
+        self.end(Deadline::after(timeout));
+    }
+
+    fn end(&mut self, deadline: Deadline) {
         self.shadows.iter_mut().for_each(|shadow| shadow.end(deadline));
     }
 
     /// A team of the calling thread alone.
     pub fn inline() -> Team {
-        Team::of(Vec::new(), None)
-    }
-
-    fn of(shadows: Vec<Shadow>, bound: Option<Binding>) -> Team {
-        Team { shadows, deserted: Arc::default(), _bound: bound }
+        Team { shadows: Vec::new(), deserted: Arc::default(), _bound: None }
     }
 
     /// Threads, the caller included.

@@ -22,6 +22,8 @@ const ROUNDS: usize = 5;
 const SETTLE: Duration = Duration::from_micros(150);
 /// No round is begun after this, and the thread's end is waited for no longer.
 const PATIENCE: Duration = Duration::from_millis(4);
+/// Bytes of the thread's stack: not what the caller's next thread may lack.
+const STACK: usize = 64 << 10;
 /// Heavy fences that are measured; the least counts.
 const FENCES: usize = 3;
 /// Tells the measured thread to end.
@@ -138,7 +140,7 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
     let mut taken = Vec::with_capacity(ROUNDS);
     let (shared, partner) = (Arc::new(Shared::default()), partner());
     let theirs = Arc::clone(&shared);
-    let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned());
+    let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned()).stack_size(STACK);
     let Ok(sleeper) = builder.spawn(move || theirs.sleeper(partner, ticks)) else {
         return (taken, 0);
     };
@@ -165,22 +167,14 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
     shared.round.store(OVER, Release);
     // Asleep if patience was out before.
     let _ = futex::wake(&shared.round, 1, Scope::Private);
-    end(sleeper);
-    (taken, fence)
-}
-
-/// Waits for the thread's end, as its stack and its place among the processes may
-/// be just what the caller's next one needs; but not if it does not get its cpu,
-/// which one of higher priority may have.
-fn end(sleeper: thread::JoinHandle<()>) {
-    let begin = Instant::now();
-    while !sleeper.is_finished() && begin.elapsed() < PATIENCE {
+    // Waits for its end, as its place among the processes may be just what the
+    // caller's next one needs; but not if it does not get its cpu, which a thread of
+    // higher priority may have.
+    let over = Instant::now();
+    while !sleeper.is_finished() && over.elapsed() < PATIENCE {
         thread::sleep(SETTLE / 10);
     }
-    if sleeper.is_finished() {
-        // It does not panic.
-        let _ = sleeper.join();
-    }
+    (taken, fence)
 }
 
 /// A cpu other than the caller's for the sleeper.

@@ -35,8 +35,17 @@
  * WAITING. shadow_join() waits for the forked function, shadow_create() until
  * the new thread is on its cpu, shadow_destroy() until the idle helper has ended:
  * each has a form with a time limit, since a thread of higher priority may keep the
- * helper from its cpu. shadow_copy() and shadow_copy_prepare() take as long as
- * their bytes take. Nothing else waits.
+ * helper from its cpu. shadow_copy() waits for the part that the helper has begun,
+ * shadow_copy_prepare() for jobs that do nothing: both take longer if the helper
+ * loses its cpu meanwhile, and have no limit, since nothing may write to the
+ * destination once a call has returned. Nothing else waits.
+ *
+ * CPUS. The calling thread stays on one cpu until its last shadow is destroyed, and
+ * so does what it starts meanwhile, for good: threads and processes inherit the
+ * binding (sched_setaffinity(2)). Start them before, or give them their cpus.
+ *
+ * STACK. A forked function runs on the helper's stack, 2 MiB unless the environment
+ * variable RUST_MIN_STACK says otherwise, or on the main thread's.
  *
  * ORDER. What the main thread wrote before shadow_fork() is visible to the
  * forked function. What that wrote is visible to the main thread when

@@ -133,11 +133,15 @@ fn median(mut ticks: Vec<u64>) -> u64 {
 }
 
 /// Bytes of the largest data cache that the cpus of one core have to
-/// themselves.
+/// themselves. A virtual machine that shows one cpu a socket shows a last-level cache
+/// so, too.
 fn core_cache_bytes() -> u64 {
     let Ok(topology) = Topology::read() else { return TYPICAL_CORE_CACHE };
     let sizes = topology.cpus().flat_map(|cpu| {
-        let own = cpu.caches.iter().filter(|cache| cache.shared.len() <= cpu.siblings.len());
+        let own = cpu
+            .caches
+            .iter()
+            .filter(|cache| cache.level <= 2 && cache.shared.len() <= cpu.siblings.len());
         own.filter_map(|cache| cache.size_bytes)
     });
     sizes.max().unwrap_or(TYPICAL_CORE_CACHE)

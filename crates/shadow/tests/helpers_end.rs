@@ -1,7 +1,8 @@
-//! A helper that a thread of higher priority keeps from its cpu. The only test of
-//! its process, whose helpers it counts.
+//! Helpers end, whatever happens: also one that a thread of higher priority keeps
+//! from its cpu. One test after the other, as they count the process's helpers.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -14,6 +15,28 @@ use kumiki_sys::affinity;
 const LIMIT: Duration = Duration::from_millis(10);
 
 #[test]
+fn helpers_end() {
+    what_a_job_has_panicked_with_panics_when_dropped();
+    creation_and_end_do_not_wait_for_a_helper_that_is_kept_from_its_cpu();
+}
+
+fn what_a_job_has_panicked_with_panics_when_dropped() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let mut shadow = Builder::new().share().create().unwrap();
+    let cpu = shadow.info().unwrap().helper_cpu;
+    shadow.fork(|| panic_any(Bomb)).unwrap();
+    assert_eq!(helpers(cpu), 1);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(shadow))).is_err());
+    while helpers(cpu) > 0 {
+        yield_now();
+    }
+}
+
 fn creation_and_end_do_not_wait_for_a_helper_that_is_kept_from_its_cpu() {
     let before = affinity::current().unwrap();
     let mut cpus = before.iter();
