@@ -1,7 +1,7 @@
 //! Bandwidth of every way to copy, GB/s, from 4 KiB to 256 MiB.
 //!
 //! ```text
-//! cargo run --release -p kumiki-shadow --example copy_bandwidth -- [cold|warm|start|half] [small|huge]
+//! cargo run --release -p kumiki-shadow --example copy_bandwidth -- [cold|warm|start|half] [fresh] [small|huge]
 //! ```
 //!
 //! Cold: source and destination are in no cache. Each copy takes the next
@@ -13,6 +13,7 @@
 //! Warm: the same bytes were copied twice by this thread just before; small
 //! copies are repeated until the clock's step does not count.
 //! Start, half: warm, and then the first 64 KiB or the first half was evicted.
+//! Fresh: the destination has no pages before the copy.
 //!
 //! The ways are interleaved, so all see the same moments; each cell is a
 //! median. A copy during which a thread of the process was preempted is made
@@ -30,6 +31,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cache::evict;
 use kumiki_sys::shm::{Anon, Huge, Populate};
 use kumiki_sys::topology::Topology;
+use rustix::mm::{Advice, madvise};
 
 /// What the helper runs: a closure on the stack of the forking thread.
 struct Job {
@@ -88,6 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = env::args().skip(1).collect();
     let said = |word: &str| words.iter().any(|said| said == word);
     let (warm, start, half) = (said("warm"), said("start"), said("half"));
+    let fresh = said("fresh");
     // Bytes that are in memory.
     let evicted = |size: usize| match (warm, start, half) {
         (true, ..) => 0,
@@ -137,7 +140,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for &size in &sizes {
         let rounds = ((1 << 30) / size).clamp(5, 41);
         // The clock has steps of 10 ns on some machines.
-        let repeats = if warm { ((256 << 10) / size).max(1) } else { 1 };
+        let repeats = if warm && !fresh { ((256 << 10) / size).max(1) } else { 1 };
         let mut samples = vec![vec![]; ways.len()];
         let mut empty = vec![];
         let mut order: Vec<usize> = (0..ways.len()).collect();
@@ -155,6 +158,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     }
                     evict(&to[..evicted]);
                     evict(&from[..evicted]);
+                    if fresh {
+                        without_pages(to);
+                    }
                     empty.push(ns_of(|| (&SPINNER).both(|| (), || ())));
                     let ns = ns_of(|| (0..repeats).for_each(|_| way.1(to, from)));
                     let ns = ns / repeats as f64;
@@ -200,6 +206,13 @@ fn both_stream(to: &mut [u8], from: &[u8]) {
     let ((to, to_rest), (from, from_rest)) = (to.split_at_mut(half), from.split_at(half));
     let ours = || stream(to, from).expect("equal lengths");
     (&SPINNER).both(ours, || stream(to_rest, from_rest).expect("equal lengths"));
+}
+
+/// Gives its pages back to the kernel.
+fn without_pages(to: &mut [u8]) {
+    // SAFETY: whole pages of a private mapping of this program's own, exclusively
+    // borrowed; they read as zero from now on.
+    unsafe { madvise(to.as_mut_ptr().cast(), to.len(), Advice::LinuxDontNeed) }.expect("its pages");
 }
 
 fn print_row(name: &str, row: &[f64], digits: usize) {

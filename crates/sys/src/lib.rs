@@ -74,6 +74,7 @@ pub mod doctor;
 pub mod error;
 pub mod fork;
 pub mod futex;
+pub mod pages;
 pub mod shm;
 pub mod syscall;
 pub mod topology;

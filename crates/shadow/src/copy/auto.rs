@@ -7,7 +7,8 @@
 //! at the start and one at the end whose times tell. Both from memory: the rest
 //! is shared. Both from a cache: on as before, with larger pieces, until one
 //! comes from memory. One of each: the border is somewhere between, and each
-//! half is a copy of its own.
+//! half is a copy of its own. A destination without pages is another matter: there
+//! both threads have most of their time from page faults.
 
 use super::costs::{Costs, PIECE, ticks_of};
 use super::region::Region;
@@ -81,6 +82,14 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
     /// Copies a region, of which it may be known that it begins in memory.
     fn copy(&mut self, mut region: Region<'_>, mut begins: bool) {
         let share_from = self.costs.share_from(self.pair.wake_ticks()).max(FLOOR - 2 * look(FLOOR));
+        if !region.is_backed() {
+            // Page faults decide, and a page is in a cache when the kernel gives it,
+            // as it has been cleared.
+            return match region.len() >= share_from {
+                true => share::copy(self.pair, region, Region::copy),
+                false => region.copy(),
+            };
+        }
         let enough = share_from.min(self.costs.stream_from);
         loop {
             let len = look(region.len());
@@ -139,6 +148,8 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
+
+    use kumiki_sys::shm::{Anon, Huge, Populate};
 
     use super::*;
 
@@ -200,7 +211,7 @@ mod tests {
     /// them, and returns the forks and the bytes looked at: cached ones, others.
     fn copied(len: usize, cached: Range<usize>, wake_ticks: u64) -> (u32, [usize; 2]) {
         let from: Vec<u8> = (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
-        let mut to = vec![0; len];
+        let mut to = vec![1; len];
         let start = from.as_ptr().addr();
         let cached = start + cached.start..start + cached.end;
         let mut look = Model { cached, looked: [0; 2] };
@@ -248,9 +259,25 @@ mod tests {
     }
 
     #[test]
+    fn a_destination_without_pages_is_shared_unseen() {
+        for (wake_ticks, forks) in [(0, 1), (u64::MAX, 0)] {
+            let mut pair = Counted { forks: 0, wake_ticks };
+            let from = vec![1_u8; LEN];
+            let memory = Anon::new(LEN, Huge::Never, Populate::OnTouch).unwrap();
+            // SAFETY: just mapped, of that length, and nobody else knows it.
+            let to = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), LEN) };
+            let mut look = Model { cached: 0..0, looked: [0; 2] };
+            let region = Region::new(to, &from).unwrap();
+            Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+            assert!(*to == from);
+            assert_eq!((pair.forks, look.looked), (forks, [0; 2]));
+        }
+    }
+
+    #[test]
     fn memory_between_caches_is_found_when_it_is_reached() {
         let mut pair = Counted { forks: 0, wake_ticks: 0 };
-        let (mut to, from) = (vec![0; LEN], vec![1; LEN]);
+        let (mut to, from) = (vec![2; LEN], vec![1; LEN]);
         /// In memory from the third megabyte to the fourth last.
         struct Middle(usize);
         impl Look for Middle {

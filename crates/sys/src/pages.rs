@@ -1,0 +1,47 @@
+//! What the kernel knows of pages.
+
+use rustix::io::Errno;
+
+use crate::syscall;
+
+/// Bytes of the smallest page on x86-64.
+const PAGE: usize = 4096;
+
+/// Whether the page of private memory that holds `address` is there, so that
+/// touching it is no page fault: mincore(2). A page that was only read counts as
+/// there, and so does everything where the kernel does not tell. Takes some 0.2 µs.
+///
+/// ```
+/// let bytes = vec![7_u8; 10_000];
+/// assert!(kumiki_sys::pages::is_present(bytes.as_ptr().addr()));
+/// ```
+pub fn is_present(address: usize) -> bool {
+    let mut state = 0_u8;
+    let page = address & !(PAGE - 1);
+    let args = [page as u64, PAGE as u64, (&raw mut state) as u64, 0, 0, 0];
+    // SAFETY: the kernel writes one byte, for the one page, to `state`; it touches
+    // nothing at the address, which may be any.
+    match unsafe { syscall::call(libc::SYS_mincore as usize, args) } {
+        Ok(_) => state & 1 != 0,
+        // Nothing is mapped there.
+        Err(Errno::NOMEM) => false,
+        Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::{Anon, Huge, Populate};
+
+    #[test]
+    fn a_page_is_there_once_it_was_written() {
+        let memory = Anon::new(2 * PAGE, Huge::Never, Populate::OnTouch).unwrap();
+        let (first, second) = (memory.as_ptr().addr(), memory.as_ptr().addr() + PAGE);
+        assert!(!is_present(first) && !is_present(second));
+        memory.write(PAGE + 5, &[1]);
+        assert!(!is_present(first) && is_present(second) && is_present(second + PAGE - 1));
+        drop(memory);
+        assert!(!is_present(0));
+    }
+}
