@@ -64,6 +64,7 @@ const COPIES: &[(State, &[usize])] = &[
     (State::Warm, &[64, KI, 4 * KI, 64 * KI, 512 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleStart, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleHalf, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
+    (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
 ];
 
 /// The plan, with the memory in which all subjects copy.

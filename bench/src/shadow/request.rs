@@ -51,6 +51,8 @@ pub(crate) enum State {
     StaleStart,
     /// The same, but the first half is in memory.
     StaleHalf,
+    /// The source in no cache, and the destination without pages: new memory.
+    Fresh,
 }
 
 /// See [`State::StaleStart`].
@@ -60,7 +62,7 @@ impl State {
     /// Bytes of source and destination to skip, and those to evict.
     pub(crate) fn lie(self, bytes: usize) -> ((usize, usize), usize) {
         match self {
-            State::Cold => ((0, 0), bytes),
+            State::Cold | State::Fresh => ((0, 0), bytes),
             State::Unaligned => ((1, 7), bytes),
             State::Warm => ((0, 0), 0),
             State::StaleStart => ((0, 0), STALE.min(bytes)),
@@ -82,6 +84,7 @@ impl Case for Request {
             Request::Copy { state: State::Warm, .. } => "copy_warm",
             Request::Copy { state: State::StaleStart, .. } => "copy_stale_start",
             Request::Copy { state: State::StaleHalf, .. } => "copy_stale_half",
+            Request::Copy { state: State::Fresh, .. } => "copy_fresh",
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use kumiki_sys::cache::evict;
-use kumiki_sys::shm::{Huge, Shared};
+use kumiki_sys::shm::{Anon, Huge, Populate, Shared};
 
 use crate::shadow::request::{Request, State};
 use crate::stopwatch::Stopwatch;
@@ -130,6 +130,20 @@ fn pattern(at: usize) -> u64 {
     (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+/// Memory of which no page is there.
+struct NewMemory(Anon);
+
+impl NewMemory {
+    fn new(bytes: usize) -> Self {
+        NewMemory(Anon::new(bytes, Huge::Never, Populate::OnTouch).expect("memory for one copy"))
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: mapped, of this length, private, and borrowed from here.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.len()) }
+    }
+}
+
 /// A copying subject and its memory.
 pub(crate) struct Copier<S> {
     subject: S,
@@ -165,14 +179,21 @@ impl<S: Copy> Copier<S> {
         let repeats = if evicted == 0 { SAMPLE.div_ceil(bytes) } else { 1 };
         let mut one = |offset: usize| {
             let from = &sources[offset + skip_from..][..bytes];
-            let to = &mut destinations[offset + skip_to..][..bytes];
+            let mut new = (state == State::Fresh).then(|| NewMemory::new(bytes));
+            let is_new = new.is_some();
+            let to = match &mut new {
+                Some(new) => new.bytes(),
+                None => &mut destinations[offset + skip_to..][..bytes],
+            };
             if evicted < bytes {
                 to.copy_from_slice(from);
                 to.copy_from_slice(from);
             }
             if evicted <= EVICTED {
                 evict(&from[..evicted]);
-                evict(&to[..evicted]);
+                if !is_new {
+                    evict(&to[..evicted]);
+                }
             }
             // Of a copy before nothing is left by which this one might pass.
             let seen = [0, bytes / 16 * 8, bytes - 8].map(|at| at..at + 8);
