@@ -24,8 +24,9 @@ pub(crate) enum Prior {
 pub(crate) struct Key {
     /// The call, or [`MIXED`].
     sysnum: u16,
-    /// All on one known place.
-    one_place: bool,
+    /// Which place all are on, of [`PLACES`] kinds: two open files, or directories,
+    /// may contend differently. 0: on several, or on none.
+    place: u8,
     /// Binary logarithm of the number of calls.
     size: u8,
     /// The caller has something to do meanwhile.
@@ -39,11 +40,29 @@ impl Key {
         (self.sysnum != MIXED).then_some(self.sysnum)
     }
 
-    /// The same of batches twice as long, and half.
+    /// The same of batches twice as long, and half, and then of all places together.
     pub(super) fn neighbours(self) -> impl Iterator<Item = Key> {
         let sizes = [self.size.checked_add(1), self.size.checked_sub(1)];
-        sizes.into_iter().flatten().map(move |size| Key { size, ..self })
+        let sizes = sizes.into_iter().flatten().map(move |size| Key { size, ..self });
+        sizes.chain(self.anywhere())
     }
+
+    /// The same of whichever place, if it is of one.
+    pub(super) fn anywhere(self) -> Option<Key> {
+        (self.place != 0).then_some(Key { place: ANYWHERE, ..self })
+    }
+}
+
+/// Places are told apart by so many numbers: what is kept is not to grow with every
+/// file that a program opens. Two of one number are taken for one.
+const PLACES: u64 = 63;
+/// Stands for all of them together.
+const ANYWHERE: u8 = PLACES as u8 + 1;
+
+/// The number of a place: the high bits of a product, which know all of its factor's.
+fn number(place: Place) -> u8 {
+    let mixed = place.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((mixed * PLACES) >> 32) as u8 + 1
 }
 
 /// Stands for batches of several different calls.
@@ -62,16 +81,18 @@ pub(crate) fn survey(requests: &[Request], beside: bool) -> (Key, Prior) {
     }
     // Mostly the first look is enough.
     let one_place = if named == 0 && other_call == 0 && !has_place(first.sysnum) {
-        false
+        None
     } else if named == 0 || other_place != 0 {
         let first = place(first);
-        first != Place::NONE && requests.iter().all(|request| place(request) == first)
+        let all = || requests.iter().all(|request| place(request) == first);
+        (first != Place::NONE && all()).then_some(first)
     } else {
-        true
+        Some(first.place)
     };
     let sysnum = if other_call == 0 { first.sysnum } else { MIXED };
-    let key = Key { sysnum, one_place, size: requests.len().ilog2() as u8, beside };
-    (key, prior(first, other_call != 0, one_place))
+    let size = requests.len().ilog2() as u8;
+    let key = Key { sysnum, place: one_place.map_or(0, number), size, beside };
+    (key, prior(first, other_call != 0, one_place.is_some()))
 }
 
 #[inline(always)]

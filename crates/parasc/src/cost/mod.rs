@@ -1,8 +1,9 @@
 //! Which way to run a batch: learnt from what the ways have cost.
 //!
-//! For each *key* (call, contended or not, size of the batch, alone or beside other
-//! work) the mean time per call of every way is kept. The way with the least is taken; others are tried
-//! now and then, the less often the worse they were. What cannot help is never
+//! For each *key* (call, the one open file or directory that all are on if it is one,
+//! size of the batch, alone or beside other work) the mean time per call of every way
+//! is kept. The way with the least is taken; others are tried now and then, the less
+//! often the worse they were. What cannot help is never
 //! tried: calls on the address space run one after the other in the kernel.
 //!
 //! A way that has not been tried yet is guessed from that of plain calls, so
@@ -99,7 +100,54 @@ impl Costs {
         let similar = key.neighbours().find_map(|other| self.index.get(&other));
         self.entries
             .push(similar.map_or_else(Entry::default, |at| Entry::like(&self.entries[*at])));
-        self.index.insert(key, self.entries.len() - 1);
-        self.entries.len() - 1
+        let at = self.entries.len() - 1;
+        // A place that is new begins with what the last new one has come to know.
+        self.index.extend(key.anywhere().map(|anywhere| (anywhere, at)));
+        self.index.insert(key, at);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::request::{Place, Request};
+
+    fn key(place: u64) -> Key {
+        survey(&[Request::new(libc::SYS_read, [0]).at(Place(place)); 20], false).0
+    }
+
+    #[test]
+    fn open_files_are_told_apart_but_not_without_end() {
+        let mut costs = Costs::default();
+        // Of descriptors, which are small numbers and neighbours, hardly two are one.
+        assert!((1..9).map(key).collect::<HashSet<_>>().len() >= 7);
+        let keys: HashSet<Key> = (1..=10_000).map(key).collect();
+        (1..=10_000).for_each(|place| _ = costs.entry(key(place)));
+        assert!(keys.len() == 63 && costs.entries.len() == 63, "{}", keys.len());
+    }
+
+    #[test]
+    fn a_new_file_begins_with_what_the_last_new_one_has_shown() {
+        let means = Means { others: true, wake: 1e4, long: 1e6, ..Means::NONE };
+        let sample = Sample { calls: 20, ticks: 20_000, helped: 0, woke: false };
+        let mut costs = Costs::default();
+        let plain = |costs: &mut Costs, place: u64| {
+            let first = costs.entry(key(place));
+            for _ in 0..2 {
+                assert_eq!(first.choose(20, Prior::OneFile, means).way, Way::Inline);
+                first.record(Way::Inline, sample, Prior::OneFile, means);
+            }
+            format!("{first:?}")
+        };
+        let known = plain(&mut costs, 1);
+        assert_eq!(format!("{:?}", costs.entry(key(1))), known);
+        let other = format!("{:?}", costs.entry(key(2)));
+        assert!(other != known && other != format!("{:?}", Entry::default()));
+        // And goes its own way from there.
+        plain(&mut costs, 2);
+        assert_eq!(format!("{:?}", costs.entry(key(1))), known);
     }
 }
