@@ -10,7 +10,7 @@ use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Key, Prior, Sample, Way, survey};
 use crate::error::{Error, Result};
-use crate::execute::{call, plain};
+use crate::execute::{call, execute, plain};
 use crate::request::Request;
 use crate::threads::{Pool, Seat};
 
@@ -369,8 +369,9 @@ pub(super) unsafe fn wait(
 unsafe fn overdue(core: &Core, lane: usize, at: usize) {
     let slot = &core.area.lane(lane).slots[at];
     if slot.take() {
+        // What stands there now may be a foreign hand's: the rules decide again.
         // SAFETY: the caller vouches for the request.
-        slot.finish(unsafe { call(&slot.taken()) });
+        unsafe { execute(slot, &core.rules) };
     } else if slot.is_lost() {
         slot.finish(-i64::from(libc::EINVAL));
     } else if let Some(result) = core.lost_in_lane(lane, at) {
