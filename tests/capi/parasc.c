@@ -371,6 +371,8 @@ static void refused_calls(void)
 	CHECK(parasc_refusal(SYS_execve) != NULL && parasc_refusal(SYS_gettid) != NULL);
 	CHECK(parasc_refusal(SYS_exit) == parasc_refusal(SYS_exit));
 	CHECK(parasc_refusal(SYS_read) == NULL && parasc_refusal(-1) == NULL);
+	/* Of x32: execve on old kernels. */
+	CHECK(parasc_refusal(520) != NULL);
 	CHECK(parasc_refusal(65535) == NULL && parasc_refusal(65536 + SYS_exit) == NULL);
 	REFUSED(parasc_request(engine, SYS_exit, 1, args, &ticket), EPERM);
 	CHECK(strstr(parasc_last_error(), parasc_refusal(SYS_exit)) != NULL);
