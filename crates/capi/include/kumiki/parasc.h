@@ -75,7 +75,11 @@ struct parasc_engine;
 /* A thread's own lane in the area, for batches. */
 struct parasc_requester;
 
-/* No thread but those that the program sends into parasc_proc(). */
+/*
+ * No processing thread but those that the program sends into parasc_proc(). While
+ * one is in there, a thread of the engine's looks whether it dies, and answers
+ * what it leaves. See parasc_create() for how a sleep is measured.
+ */
 #define PARASC_NO_THREADS UINT32_C(1)
 /*
  * parasc_run() leaves all calls to other threads. Slower; keeps the calls'
@@ -153,8 +157,14 @@ struct parasc_call {
 
 /*
  * Makes an engine and stores it in *engine. A null pointer for config means
- * PARASC_CONFIG_INIT. Starts no thread. Its threads will run on the cpus that
- * the calling thread may use.
+ * PARASC_CONFIG_INIT. Its threads start later, when they are wanted, and run on the
+ * cpus that the calling thread may use, or if that is bound to one cpu, on those of
+ * the process's first thread.
+ *
+ * The first engine of a process has what a sleep costs here measured: by two
+ * threads that live for some milliseconds, with all signals but SIGSYS blocked. One
+ * of them may still be ending when this returns. With PARASC_NO_THREADS this is
+ * left to the first parasc_requester_create() or parasc_proc().
  *
  *     -ENOTSUP  the backend is not to be had here, or this machine lacks the way
  *               to sleep that KUMIKI_WAIT names

@@ -14,7 +14,7 @@ use self::meanwhile::Meanwhile;
 use crate::area::MAX_LANES;
 use crate::backend::OwnRing;
 use crate::core::{Core, OPEN_LANES};
-use crate::cost::{Costs, Means};
+use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
@@ -65,6 +65,8 @@ pub struct Requester {
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
         let ring = OwnRing::new(core.backend, core.area.lane_slots(), core.help)?;
+        // Before the waiter, which would have it measured in its own way.
+        let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;
         let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
         let lane = (OPEN_LANES..core.area.lanes()).find(free).ok_or(Error::NoLane {
@@ -72,7 +74,6 @@ impl Requester {
             most: MAX_LANES - OPEN_LANES,
         })?;
         core.area.header().open_lane(lane);
-        let sleep = kumiki_wait::sleep_cost_ticks() as f32;
         let means = Means {
             pool: core.pool.threads() > 0,
             // What the caller pays of it; the rest passes while he goes on.
