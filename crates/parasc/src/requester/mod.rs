@@ -180,6 +180,12 @@ impl Requester {
         outputs
     }
 
+    /// Whether this thread makes calls of its batches itself
+    /// ([`Config::help`](crate::Config::help)).
+    pub fn helps(&self) -> bool {
+        self.help
+    }
+
     /// Makes one call, by this very thread: no other is as fast.
     ///
     /// # Errors
