@@ -111,8 +111,13 @@ impl Engine {
     /// [`Error::Refused`](crate::Error::Refused),
     /// [`Error::NotAllowed`](crate::Error::NotAllowed) or
     /// [`Error::TooManyArguments`](crate::Error::TooManyArguments) if the call may
-    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free,
+    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free in the
+    /// lane for such calls (see [`open_slots`](Self::open_slots)),
     /// [`Error::ShutDown`](crate::Error::ShutDown) after that.
+    ///
+    /// In a child of fork(2), slots that the parent had filled stay so: where those
+    /// were all of a lane, it is full for good. An engine of the child's own has
+    /// its slots.
     ///
     /// # Safety
     /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
@@ -142,7 +147,10 @@ impl Engine {
     }
 
     /// How many requests placed by hand, and results not collected, there can be
-    /// at the same time.
+    /// at the same time: in two lanes of as many slots each
+    /// ([`Config::slots`]), one for calls that are soon over and one for those
+    /// that sleep. So [`place`](Self::place) may find no slot at half of them, and
+    /// always does with calls of one kind, or without threads for those that sleep.
     pub fn open_slots(&self) -> usize {
         OPEN_LANES * self.core.area.lane_slots()
     }
@@ -171,8 +179,10 @@ impl Engine {
     }
 
     /// Tells processing threads to look through all slots that any thread may
-    /// fill, and wakes one for each lane. The paper's `parasc_wake_up`, for those
-    /// who write to the area themselves.
+    /// fill, and wakes one for each lane. The paper's `parasc_wake_up`, with which
+    /// its programs announce what they have written to the area. Here
+    /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
+    /// program needs it, and it does no harm.
     pub fn wake_up(&self) {
         ticket::wake_up(&self.core);
     }
