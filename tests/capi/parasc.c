@@ -294,6 +294,42 @@ static void cancelled(void)
 	CHECK(pthread_join(second, NULL) == 0);
 }
 
+/* Is cancelled all the time, and must not find that in a call of the library. */
+static void *run_cancelled(void *config)
+{
+	struct parasc_engine *engine = create((const struct parasc_config *)config);
+	struct parasc_requester *requester = NULL;
+	struct parasc_call calls[2];
+	int64_t ret_vals[2];
+	int i;
+	memset(calls, 0, sizeof(calls));
+	calls[0].sysnum = calls[1].sysnum = SYS_getppid;
+	CHECK(pthread_cancel(pthread_self()) == 0);
+	CHECK(parasc_requester_create(engine, &requester) == 0);
+	for (i = 0; i < 20; i++) {
+		size_t n = 1 + (size_t)(i % 2);
+		ret_vals[0] = ret_vals[n - 1] = 7;
+		CHECK(parasc_run(requester, calls, ret_vals, n) == 0);
+		CHECK(ret_vals[0] == getppid() && ret_vals[n - 1] == getppid());
+	}
+	CHECK(parasc_requester_destroy(requester) == 0);
+	CHECK(parasc_destroy(engine) == 0);
+	return NULL;
+}
+
+static void cancelled_in_a_batch(void)
+{
+	struct parasc_config config = PARASC_CONFIG_INIT;
+	int round;
+	for (round = 0; round < 2; round++) {
+		pthread_t thread;
+		void *result = PTHREAD_CANCELED;
+		config.flags = round == 0 ? 0 : PARASC_NO_HELP;
+		CHECK(pthread_create(&thread, NULL, run_cancelled, &config) == 0);
+		CHECK(pthread_join(thread, &result) == 0 && result == NULL);
+	}
+}
+
 /* Runs a test in a child of fork(2), which must end well. */
 static void in_child(void (*test)(struct parasc_engine *, struct parasc_requester *),
                      struct parasc_engine *engine, struct parasc_requester *requester)
@@ -371,6 +407,8 @@ static void refused_calls(void)
 	CHECK(parasc_refusal(SYS_execve) != NULL && parasc_refusal(SYS_gettid) != NULL);
 	CHECK(parasc_refusal(SYS_exit) == parasc_refusal(SYS_exit));
 	CHECK(parasc_refusal(SYS_read) == NULL && parasc_refusal(-1) == NULL);
+	/* Of x32: execve on old kernels. */
+	CHECK(parasc_refusal(520) != NULL);
 	CHECK(parasc_refusal(65535) == NULL && parasc_refusal(65536 + SYS_exit) == NULL);
 	REFUSED(parasc_request(engine, SYS_exit, 1, args, &ticket), EPERM);
 	CHECK(strstr(parasc_last_error(), parasc_refusal(SYS_exit)) != NULL);
@@ -589,6 +627,7 @@ int main(void)
 	destroyed_in_flight(create(NULL), 0);
 	destroyed_under_a_wait();
 	cancelled();
+	cancelled_in_a_batch();
 	forked();
 	refused_calls();
 	full();

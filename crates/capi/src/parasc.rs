@@ -21,6 +21,8 @@ pub struct Engine(kumiki_parasc::Engine);
 /// `struct parasc_requester`.
 pub struct Requester {
     owner: Thread,
+    /// Whether it makes single calls itself.
+    helps: bool,
     requester: kumiki_parasc::Requester,
 }
 
@@ -286,7 +288,9 @@ pub unsafe extern "C" fn parasc_requester_create(
         if requester.is_null() {
             return Err(null_pointer("place for the requester"));
         }
-        let created = Requester { owner: Thread::current(), requester: engine.requester()? };
+        let created = engine.requester()?;
+        let (owner, helps) = (Thread::current(), created.helps());
+        let created = Requester { owner, helps, requester: created };
         // SAFETY: not null, so valid, the caller says.
         unsafe { requester.write(Box::into_raw(Box::new(created))) };
         Ok(0)
@@ -322,10 +326,11 @@ pub unsafe extern "C" fn parasc_run(
     ret_vals: *mut i64,
     n: usize,
 ) -> c_int {
+    // SAFETY: the caller's promise. What is read here, by whichever thread, is never
+    // written; only the owner goes on.
+    let known = unsafe { requester.as_ref() }.map(|this| (this.owner, this.helps));
     let run = || {
-        // SAFETY: the caller's promise. Only the owner goes on, and what it reads
-        // here before is never written.
-        let owner = unsafe { requester.as_ref() }.ok_or_else(|| null_pointer("requester"))?.owner;
+        let (owner, _) = known.ok_or_else(|| null_pointer("requester"))?;
         if owner != Thread::current() {
             return Err(Failure::new(
                 libc::EPERM,
@@ -352,8 +357,10 @@ pub unsafe extern "C" fn parasc_run(
         unsafe { requester.run_raw(calls, ret_vals) }?;
         Ok(0)
     };
-    // One call is made at once, where nothing could be cancelled half way.
-    if n == 1 { answer(run) } else { answer_all(run) }
+    // One call is made at once, where nothing could be cancelled half way; unless
+    // it is left to others, who may have to be looked for.
+    let at_once = n == 1 && known.is_some_and(|(_, helps)| helps);
+    if at_once { answer(run) } else { answer_all(run) }
 }
 
 /// See the header.

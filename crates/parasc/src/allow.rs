@@ -98,7 +98,8 @@ impl AllowList {
     }
 
     /// These and every number from 512 on. No kernel has such calls today; it
-    /// answers `ENOSYS`.
+    /// answers `ENOSYS`. Those that old ones have for x32 (512 to 547) are refused
+    /// all the same.
     #[must_use]
     pub const fn allow_beyond(self) -> AllowList {
         AllowList { beyond: true, ..self }

@@ -3,10 +3,11 @@
 //! The thread writes the slot here, on a line of its own, before it tries to
 //! take the request, and takes the note away when it has given the result. The
 //! swap that takes the request releases the note, so whoever sees `PROCESSING`
-//! also sees the note of the thread that has made it so. Without a note of a
-//! living thread, a request in `PROCESSING` is that of a dead one.
+//! also sees the note of the thread that has made it so. Whoever finds a note gone,
+//! or another in its place, sees the result that was given before. So without a
+//! note of a living thread, a request in `PROCESSING` is that of a dead one.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// A slot of the area: lane and index.
@@ -33,19 +34,23 @@ impl Claim {
     pub(crate) fn set(&self, spot: Spot) {
         let count = (self.word.load(Relaxed) >> 32).wrapping_add(1);
         let low = (spot.lane << 16 | (spot.at + 1)) as u64;
-        // Ordered by the swap that follows (`Slot::take`).
-        self.word.store(count << 32 | low, Relaxed);
+        // To be seen with the swap that follows (`Slot::take`), which orders it.
+        // Release: partner is `spot`, for the note that this one replaces.
+        self.word.store(count << 32 | low, Release);
     }
 
     /// Says that it is at none any more.
     #[inline(always)]
     pub(crate) fn clear(&self) {
         let count = self.word.load(Relaxed) & !u64::from(u32::MAX);
-        self.word.store(count, Relaxed);
+        // Release: partner is `spot`; the result has been given (`Slot::finish`).
+        self.word.store(count, Release);
     }
 
     pub(crate) fn spot(&self) -> Option<Spot> {
-        let low = self.word.load(Relaxed) as u32 as usize;
+        // Acquire: partners are `clear` and `set`, before whose store the thread has
+        // given the result of its last request.
+        let low = self.word.load(Acquire) as u32 as usize;
         (low != 0).then(|| Spot { lane: low >> 16, at: (low & 0xffff) - 1 })
     }
 

@@ -27,7 +27,8 @@ pub struct Config {
     /// Requesting threads with a lane of their own at the same time, 1 to 62.
     pub requesters: usize,
     /// Slots of each lane, 2 to 4096: requests that can be outstanding in it. A
-    /// longer batch is run in parts.
+    /// longer batch is run in parts. Requests [placed by
+    /// hand](crate::Engine::place) have two lanes, for each kind of call one.
     pub slots: usize,
     /// Processing threads for calls that sleep, at most; 0 to 64.
     pub threads: usize,

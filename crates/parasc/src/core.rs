@@ -11,7 +11,7 @@ use kumiki_wait::Policy;
 use crate::area::Area;
 use crate::backend::{Backend, Device, OwnRing};
 use crate::config::Config;
-use crate::cost::Durations;
+use crate::cost::{Durations, sleep_ticks};
 use crate::error::Result;
 use crate::execute::Rules;
 use crate::finished::Finished;
@@ -82,6 +82,8 @@ impl Core {
         let lanes = OPEN_LANES + config.requesters;
         let cpus = config.cpus()?;
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
+        // Which calls are for threads that sleep: a question where there are none.
+        let long = if cpus.is_empty() && config.threads == 0 { 0 } else { sleep_ticks(&cpus) };
         Ok(Core {
             area: Area::new(lanes, config.slots)?,
             sides: (0..lanes).map(|_| Side::default()).collect(),
@@ -93,7 +95,7 @@ impl Core {
             watch: Watch::default(),
             open: std::array::from_fn(|_| Open::new(config.slots)),
             finished: Finished::default(),
-            durations: Durations::new(kumiki_wait::sleep_cost_ticks()),
+            durations: Durations::new(long),
             near: (0..NEAR).map(|_| OnceLock::new()).collect(),
             process: Process::current()?,
             policy: config.policy,

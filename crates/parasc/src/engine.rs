@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use kumiki_sys::affinity;
+use kumiki_wait::{Policy, Threshold};
 
 use crate::config::Config;
 use crate::core::{Core, OPEN_LANES};
@@ -33,7 +33,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine. Starts no thread.
+    /// An engine. Its threads start later, when they are wanted.
+    ///
+    /// The first in a process has what a sleep costs measured, by two threads that
+    /// live for some milliseconds, with all signals but `SIGSYS` blocked; one of
+    /// them may still be ending when this returns. An engine without cpus and
+    /// without threads for calls that sleep starts none, and leaves that to whoever
+    /// needs it first: a requester, a thread that [processes](Self::process), one
+    /// that waits for a submitted request.
     ///
     /// # Errors
     /// [`Error::Config`](crate::Error::Config) for a value out of range;
@@ -43,9 +50,9 @@ impl Engine {
     /// machine lacks.
     pub fn new(config: &Config) -> Result<Self> {
         let core = Arc::new(Core::new(config)?);
-        learn_cost_of_sleep(&core);
-        // Tells now whether the policy works here.
-        kumiki_wait::Waiter::new(&config.policy)?;
+        // Tells now whether the policy works here, whatever its threshold, for which
+        // nothing is to be measured.
+        kumiki_wait::Waiter::new(&Policy { threshold: Threshold::Ticks(0), ..config.policy })?;
         Ok(Engine { core })
     }
 
@@ -104,8 +111,13 @@ impl Engine {
     /// [`Error::Refused`](crate::Error::Refused),
     /// [`Error::NotAllowed`](crate::Error::NotAllowed) or
     /// [`Error::TooManyArguments`](crate::Error::TooManyArguments) if the call may
-    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free,
+    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free in the
+    /// lane for such calls (see [`open_slots`](Self::open_slots)),
     /// [`Error::ShutDown`](crate::Error::ShutDown) after that.
+    ///
+    /// In a child of fork(2), slots that the parent had filled stay so: where those
+    /// were all of a lane, it is full for good. An engine of the child's own has
+    /// its slots.
     ///
     /// # Safety
     /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
@@ -135,7 +147,10 @@ impl Engine {
     }
 
     /// How many requests placed by hand, and results not collected, there can be
-    /// at the same time.
+    /// at the same time: in two lanes of as many slots each
+    /// ([`Config::slots`]), one for calls that are soon over and one for those
+    /// that sleep. So [`place`](Self::place) may find no slot at half of them, and
+    /// always does with calls of one kind, or without threads for those that sleep.
     pub fn open_slots(&self) -> usize {
         OPEN_LANES * self.core.area.lane_slots()
     }
@@ -164,8 +179,10 @@ impl Engine {
     }
 
     /// Tells processing threads to look through all slots that any thread may
-    /// fill, and wakes one for each lane. The paper's `parasc_wake_up`, for those
-    /// who write to the area themselves.
+    /// fill, and wakes one for each lane. The paper's `parasc_wake_up`, with which
+    /// its programs announce what they have written to the area. Here
+    /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
+    /// program needs it, and it does no harm.
     pub fn wake_up(&self) {
         ticket::wake_up(&self.core);
     }
@@ -207,22 +224,6 @@ impl Engine {
         }
         *lock(&self.core.alive)
     }
-}
-
-/// Has it measured what a sleep costs by a thread that may run on the engine's
-/// cpus: it is known once a process, and measured by a thread that is bound to
-/// one cpu, as a requesting thread often is, it would be that of a wake there.
-fn learn_cost_of_sleep(core: &Core) {
-    let cpus = core.seats.iter().map(|seat| seat.cpu).collect();
-    std::thread::scope(|threads| {
-        let measure = || {
-            // Refused: then as far as this thread may go.
-            let _ = affinity::set(&cpus);
-            kumiki_wait::sleep_cost_ticks();
-        };
-        // No thread: whoever waits first measures it.
-        let _ = std::thread::Builder::new().spawn_scoped(threads, measure);
-    });
 }
 
 impl Drop for Engine {

@@ -57,8 +57,10 @@
  *
  * FORK(2). The child has a copy of the engine and none of its threads. There the
  * calling thread makes all calls itself; results of what the parent had placed
- * do not come. The child may, and need not, destroy its copy; that leaves the
- * parent's alone.
+ * do not come, and its slots stay taken: where the parent had filled all slots of a
+ * lane, parasc_request() fails in the child with -EAGAIN for good, and the child
+ * needs an engine of its own. It may, and need not, destroy its copy; that leaves
+ * the parent's alone.
  */
 #ifndef KUMIKI_PARASC_H
 #define KUMIKI_PARASC_H
@@ -75,7 +77,11 @@ struct parasc_engine;
 /* A thread's own lane in the area, for batches. */
 struct parasc_requester;
 
-/* No thread but those that the program sends into parasc_proc(). */
+/*
+ * No processing thread but those that the program sends into parasc_proc(). While
+ * one is in there, a thread of the engine's looks whether it dies, and answers
+ * what it leaves. See parasc_create() for how a sleep is measured.
+ */
 #define PARASC_NO_THREADS UINT32_C(1)
 /*
  * parasc_run() leaves all calls to other threads. Slower; keeps the calls'
@@ -109,7 +115,9 @@ struct parasc_config {
 	uint32_t requesters;
 	/*
 	 * Slots of each lane, 2 to 4096. Requests that are outstanding or not
-	 * collected take one each, and have two lanes.
+	 * collected take one each. They have two lanes: one for calls that are soon
+	 * over, one for those that sleep (none with threads 0 or
+	 * PARASC_NO_THREADS, where all share the first).
 	 */
 	uint32_t slots;
 	/* Threads for calls that sleep, beside one for each cpu; 0 to 64. */
@@ -153,8 +161,14 @@ struct parasc_call {
 
 /*
  * Makes an engine and stores it in *engine. A null pointer for config means
- * PARASC_CONFIG_INIT. Starts no thread. Its threads will run on the cpus that
- * the calling thread may use.
+ * PARASC_CONFIG_INIT. Its threads start later, when they are wanted, and run on the
+ * cpus that the calling thread may use, or if that is bound to one cpu, on those of
+ * the process's first thread.
+ *
+ * The first engine of a process has what a sleep costs here measured: by two
+ * threads that live for some milliseconds, with all signals but SIGSYS blocked. One
+ * of them may still be ending when this returns. With PARASC_NO_THREADS this is
+ * left to the first parasc_requester_create() or parasc_proc().
  *
  *     -ENOTSUP  the backend is not to be had here, or this machine lacks the way
  *               to sleep that KUMIKI_WAIT names
@@ -196,9 +210,10 @@ int parasc_terminate(struct parasc_engine *engine);
 int parasc_proc(struct parasc_engine *engine);
 
 /*
- * Tells processing threads to look through all slots, and wakes them.
- * parasc_request() does what is needed by itself; this is for those who write
- * to the area on their own.
+ * Tells processing threads to look through all slots that requests are placed in,
+ * and wakes one for each lane. In the paper programs write to the area on their own
+ * and announce it by this; here parasc_request() does what is needed by itself, and
+ * no program has to call it. It does no harm.
  */
 int parasc_wake_up(struct parasc_engine *engine);
 
@@ -208,7 +223,7 @@ int parasc_wake_up(struct parasc_engine *engine);
  * of whichever thread's requests, also if there are fewer. After termination it
  * waits only for what is being executed.
  *
- *     -EINVAL  also: min_complete is more than there are slots
+ *     -EINVAL  also: min_complete is more than there are slots in both lanes
  */
 int parasc_wait(struct parasc_engine *engine, size_t min_complete, uint64_t timeout_ns);
 
@@ -220,7 +235,8 @@ int parasc_wait(struct parasc_engine *engine, size_t min_complete, uint64_t time
  *
  *     -EINVAL     also: sysnum is not in 0 to 65535, args_num not in 0 to 6
  *     -EPERM      the call is refused (parasc_refusal()), or not on the allow-list
- *     -EAGAIN     all slots hold requests or results: collect some
+ *     -EAGAIN     all slots of the lane for such calls (soon over, or sleeping)
+ *                 hold requests or results, half of all there are: collect some
  *     -ESHUTDOWN  the termination flag is set
  */
 int parasc_request(struct parasc_engine *engine, long sysnum, unsigned int args_num,

@@ -12,12 +12,14 @@
 mod duration;
 mod entry;
 mod key;
+mod sleep;
 
 use std::collections::HashMap;
 
 pub(crate) use duration::Durations;
 pub(crate) use entry::{Entry, Sample};
 pub(crate) use key::{Key, Prior, survey};
+pub(crate) use sleep::sleep_ticks;
 
 /// How a batch is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,7 +95,10 @@ macro_rules! operation {
 /// An operation that fills its field `buffer`, the last, and gives the number
 /// of bytes.
 ///
-/// The request gets where to write and how many bytes at most.
+/// The request gets where to write and how many bytes at most. The call must write
+/// all the bytes it tells of, from the first on and as far as there is room; where
+/// it may write fewer, the request makes zeros of the room before
+/// (`Range::clear`).
 macro_rules! filling {
     (
         $(#[$doc:meta])*
@@ -165,7 +168,7 @@ macro_rules! filling {
                 let (_, room) = self.buffer.spare();
                 self.filled = count.min(room);
                 // SAFETY: the kernel wrote so many bytes, as many as there is
-                // room for.
+                // room for, or they were zeros before.
                 unsafe { self.buffer.advance(self.filled) };
                 Ok(count)
             }

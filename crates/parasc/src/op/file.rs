@@ -1,7 +1,7 @@
 //! Files: open and close, position, length.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 
 use kumiki_sys::syscall;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom};
@@ -87,40 +87,38 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
 /// close(2): closes the descriptor.
 ///
 /// Linux closes it whatever the result says; an error tells of what was written
-/// before (`EIO`, `ENOSPC`, `EDQUOT`). The descriptor is the call's from
-/// [`request`](Operation::request) on: if the call is then not made, it stays
-/// open until the operation is requested again and the call made. Dropped
-/// before, the operation closes it at once.
+/// before (`EIO`, `ENOSPC`, `EDQUOT`). The descriptor is the operation's until the
+/// call has been made: dropped before, the operation closes it at once, and given
+/// back by a request that was cancelled or refused, it can be requested again.
 #[derive(Debug)]
 pub struct Close {
-    ours: Option<OwnedFd>,
-    number: RawFd,
+    file: Option<OwnedFd>,
 }
 
 impl Close {
     /// The call that closes `file`, to be made.
     #[inline]
     pub fn new(file: impl Into<OwnedFd>) -> Close {
-        Close { ours: Some(file.into()), number: -1 }
+        Close { file: Some(file.into()) }
     }
 }
 
-// SAFETY: no pointers; the descriptor is owned, and given up with the request.
+// SAFETY: no pointers; the descriptor is owned, and given up when the kernel has
+// closed it.
 unsafe impl Operation for Close {
     type Output = Result<(), Errno>;
 
     #[inline]
     fn request(&mut self) -> Request {
-        if let Some(file) = self.ours.take() {
-            self.number = file.into_raw_fd();
-        }
-        Request::new(libc::SYS_close, [self.number as u64])
+        // Closed before: its number may be somebody else's by now.
+        let number = self.file.as_ref().map_or(-1, OwnedFd::as_raw_fd);
+        Request::new(libc::SYS_close, [number as u64])
     }
 
     #[inline]
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
-        // The number may be somebody else's by now.
-        self.number = -1;
+        // Not ours to close, whatever the result says.
+        let _ = self.file.take().map(OwnedFd::into_raw_fd);
         syscall::result(ret_val).map(drop)
     }
 }

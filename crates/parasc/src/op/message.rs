@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, ReturnFlags, SendFlags, SocketAddrAny};
 
 use super::output::descriptor;
 use super::ranges::{Gather, Scatter};
+use super::socket::writes_what_it_tells;
 use super::{BufferMut, Operation, address, control};
 use crate::request::Request;
 
@@ -147,8 +148,8 @@ unsafe impl<F: AsFd, B: AsRef<[u8]>, D: AsFd> Operation for Sendmsg<F, B, D> {
 
 /// recvmsg(2): receives into several buffers, one after the other; gives the
 /// number of bytes in all, 0 where the peer has ended sending. With
-/// [`RecvFlags::TRUNC`] the result may be more than the buffers hold. More than
-/// 1024 buffers (`IOV_MAX`) are an error, `EMSGSIZE`.
+/// [`RecvFlags::TRUNC`] it is as for [`Recv`](super::Recv). More than 1024 buffers
+/// (`IOV_MAX`) are an error, `EMSGSIZE`.
 ///
 /// Descriptors that arrive (`SCM_RIGHTS`) belong to the operation:
 /// [`take_descriptors`](Self::take_descriptors) gives them away, and those that
@@ -239,6 +240,10 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Recvmsg<F, B> {
     fn request(&mut self) -> Request {
         let (name, _) = self.sender.room();
         let (ranges, count) = self.buffers.arguments();
+        if !writes_what_it_tells(self.flags) {
+            // SAFETY: nobody has touched the buffers since.
+            unsafe { self.buffers.clear() };
+        }
         let (control, control_length) = self.control.room();
         let name_length = self.sender.length;
         self.header =

@@ -105,6 +105,11 @@ pub unsafe trait Operation {
     type Output;
 
     /// The call to make. Pointers may point into `self`.
+    ///
+    /// Whoever makes the call sees to it that the operation is
+    /// [completed](Self::complete), whatever panics meanwhile: only that tells it
+    /// that the call was made, and that it no longer has what the call took
+    /// ([`Close`]).
     fn request(&mut self) -> Request;
 
     /// Turns what the kernel returned (a result or `-errno`) into the output.

@@ -1,5 +1,7 @@
 //! Memory as the kernel is told of it, one piece or several.
 
+use std::ptr::with_exposed_provenance_mut;
+
 use rustix::io::Errno;
 
 use super::BufferMut;
@@ -32,6 +34,16 @@ impl Range {
     pub(super) fn spare(buffer: &mut impl BufferMut) -> Range {
         let (pointer, room) = buffer.spare();
         Range { address: pointer as u64, length: room as u64 }
+    }
+
+    /// Makes zeros of it, for a call that may tell of more bytes than it writes.
+    ///
+    /// # Safety
+    /// It is a buffer's room, and nobody has touched the buffer since it told.
+    pub(super) unsafe fn clear(self) {
+        let pointer = with_exposed_provenance_mut::<u8>(self.address as usize);
+        // SAFETY: a buffer's room is valid for writes and nobody else's.
+        unsafe { pointer.write_bytes(0, self.length as usize) };
     }
 }
 
@@ -97,6 +109,17 @@ impl<B: BufferMut> Scatter<B> {
         (self.ranges.as_ptr() as u64, self.ranges.len() as u64)
     }
 
+    /// Makes zeros of all the room.
+    ///
+    /// # Safety
+    /// Nobody has touched the buffers since the last [`arguments`](Self::arguments).
+    pub(super) unsafe fn clear(&mut self) {
+        for range in &self.ranges {
+            // SAFETY: a buffer's room, as it was told for the arguments.
+            unsafe { range.clear() };
+        }
+    }
+
     /// Tells each buffer of its part of what was written.
     ///
     /// # Safety
@@ -108,7 +131,8 @@ impl<B: BufferMut> Scatter<B> {
         self.filled = unsafe { typed(ret_val) }?;
         for (part, buffer) in parts(&self.ranges, self.filled).zip(&mut self.buffers) {
             // SAFETY: the kernel fills a range before it begins the next, so it
-            // wrote so many bytes here, as many as there is room for.
+            // wrote so many bytes here, as many as there is room for; what it may
+            // have left out is zeros (`clear`).
             unsafe { buffer.advance(part) };
         }
         Ok(self.filled)

@@ -14,6 +14,7 @@ use rustix::net::{
 
 use super::address::{Told, given};
 use super::output::{descriptor, typed};
+use super::ranges::Range;
 use super::{BufferMut, Operation};
 use crate::request::Request;
 
@@ -196,14 +197,36 @@ unsafe impl<F: AsFd, B: AsRef<[u8]>> Operation for Sendto<F, B> {
     }
 }
 
+/// Whether a call with these flags writes all the bytes it tells of, as far as
+/// there is room. `MSG_TRUNC` on TCP counts bytes and throws them away, and so may
+/// a flag that is not known here (`MSG_SOCK_DEVMEM` leaves them in a device).
+pub(super) fn writes_what_it_tells(flags: RecvFlags) -> bool {
+    let known = RecvFlags::CMSG_CLOEXEC
+        | RecvFlags::DONTWAIT
+        | RecvFlags::ERRQUEUE
+        | RecvFlags::OOB
+        | RecvFlags::PEEK
+        | RecvFlags::WAITALL;
+    (flags - known).is_empty()
+}
+
 filling! {
-    /// recv(2): receives; 0 where the peer has ended sending. With
-    /// [`RecvFlags::TRUNC`] the result may be more than the buffer holds.
+    /// recv(2): receives; 0 where the peer has ended sending.
+    ///
+    /// With [`RecvFlags::TRUNC`] the result may be more than the buffer holds, whose
+    /// room is made zeros before the call: on TCP that counts the bytes and throws
+    /// them away, so that zeros are all that was received.
     pub struct Recv<F: AsFd> { socket: F, flags: RecvFlags }
-    |op, pointer, room| Request::new(
-        libc::SYS_recvfrom,
-        [descriptor(&op.socket), pointer, room, op.flags.bits() as u64, 0, 0],
-    )
+    |op, pointer, room| {
+        if !writes_what_it_tells(op.flags) {
+            // SAFETY: the buffer's room, told just now.
+            unsafe { Range { address: pointer, length: room }.clear() };
+        }
+        Request::new(
+            libc::SYS_recvfrom,
+            [descriptor(&op.socket), pointer, room, op.flags.bits() as u64, 0, 0],
+        )
+    }
 }
 
 /// recvfrom(2): as [`Recv`], and who sent it.

@@ -55,7 +55,9 @@ impl<F: AsFd, B: BufferMut> Getsockopt<F, B> {
     /// # Safety
     /// If the kernel reads addresses from the buffer for this option
     /// (`TCP_ZEROCOPY_RECEIVE`), they are valid for what it does with them until
-    /// the call is complete.
+    /// the call is complete. It writes as many bytes as it tells, and never more
+    /// than the length it was given: `SO_GET_FILTER` takes that for a number of
+    /// instructions, eight bytes each, and writes beyond the buffer.
     #[inline]
     pub const unsafe fn new(socket: F, level: i32, option: i32, buffer: B) -> Self {
         Getsockopt { socket, level, option, buffer, length: 0, filled: 0 }
@@ -103,7 +105,8 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Getsockopt<F, B> {
         syscall::result(ret_val)?;
         let (_, room) = self.buffer.spare();
         self.filled = room.min(self.length as usize);
-        // SAFETY: the kernel wrote so many bytes, as many as there is room for.
+        // SAFETY: the kernel wrote so many bytes, as many as there is room for
+        // (the constructor's caller vouches for it).
         unsafe { self.buffer.advance(self.filled) };
         Ok(self.length as usize)
     }

@@ -26,6 +26,8 @@
 //!   `EFBIG`) is still returned;
 //! - an ioctl may mean the thread that makes it (KVM wants those on a virtual cpu
 //!   from one thread);
+//! - `O_ASYNC`, set by fcntl or ioctl, has some drivers (terminals, tun) signal the
+//!   thread that sets it, until it has retired: say who with `F_SETOWN` after it;
 //! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up, and
 //!   `IORING_SETUP_REGISTERED_FD_ONLY` registers it for that thread;
 //! - where the sysctl `kernel.shm_rmid_forced` is 1, memory of shmget(2) to which
@@ -46,13 +48,14 @@ use std::fmt;
 use kumiki_sys::syscall::MAX_ARGS;
 
 use crate::callset::{CallSet, NUMBERS};
-use table::{RULES, Rule};
+use table::{RULES, Rule, X32, X32_NUMBERS};
 
 /// Why a call is not made for another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The call, as in the kernel's table.
+    /// The call, as in the kernel's table; for those of x32, which it has no more,
+    /// all of them.
     pub name: &'static str,
     /// What it would do.
     pub kind: RefusalKind,
@@ -170,23 +173,30 @@ pub fn refusal_of(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<
 }
 
 /// Every refusal, in the order of the table: by what the calls would do.
-/// Several for a call that is refused with several kinds of arguments.
+/// Several for a call that is refused with several kinds of arguments; one for the
+/// calls of x32.
 pub fn refusals() -> impl Iterator<Item = &'static Refusal> {
-    RULES.iter().map(|rule| &rule.refusal)
+    RULES.iter().map(|rule| &rule.refusal).chain([&X32])
 }
 
 #[inline]
 pub(crate) fn is_suspect(sysnum: u16) -> bool {
-    matches!(SUSPECTS.get(sysnum), Some(true))
+    SUSPECTS.get(sysnum).unwrap_or_else(|| X32_NUMBERS.contains(&sysnum))
 }
 
 #[cold]
 fn refused_always(sysnum: u16) -> Option<&'static Refusal> {
+    if X32_NUMBERS.contains(&sysnum) {
+        return Some(&X32);
+    }
     rules_of(sysnum).find(|rule| rule.applies.is_none()).map(|rule| &rule.refusal)
 }
 
 #[cold]
 fn refused_with(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<&'static Refusal> {
+    if X32_NUMBERS.contains(&sysnum) {
+        return Some(&X32);
+    }
     let mut counted = [0; MAX_ARGS];
     let len = usize::from(args_num).min(MAX_ARGS);
     counted[..len].copy_from_slice(&args[..len]);

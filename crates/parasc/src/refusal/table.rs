@@ -1,5 +1,7 @@
 //! The rules, call by call.
 
+use std::ops::RangeInclusive;
+
 use kumiki_sys::syscall::MAX_ARGS;
 use syscalls::Sysno;
 
@@ -8,7 +10,7 @@ use super::RefusalKind::{self, *};
 
 /// One reason to refuse one call.
 pub(super) struct Rule {
-    call: Sysno,
+    sysnum: u16,
     pub(super) refusal: Refusal,
     /// Tells whether the arguments are such; `None`: all are.
     pub(super) applies: Option<fn(&[u64; MAX_ARGS]) -> bool>,
@@ -16,12 +18,22 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) const fn sysnum(&self) -> u16 {
-        self.call.id() as u16
+        self.sysnum
     }
 }
 
 const fn always(call: Sysno, kind: RefusalKind, reason: &'static str) -> Rule {
-    Rule { call, refusal: Refusal { name: call.name(), kind, when: None, reason }, applies: None }
+    numbered(call.id() as u16, call.name(), kind, reason)
+}
+
+/// A call that the table of names lacks.
+const fn numbered(
+    sysnum: u16,
+    name: &'static str,
+    kind: RefusalKind,
+    reason: &'static str,
+) -> Rule {
+    Rule { sysnum, refusal: Refusal { name, kind, when: None, reason }, applies: None }
 }
 
 const fn with(
@@ -32,7 +44,7 @@ const fn with(
     reason: &'static str,
 ) -> Rule {
     let refusal = Refusal { name: call.name(), kind, when: Some(when), reason };
-    Rule { call, refusal, applies: Some(applies) }
+    Rule { sysnum: call.id() as u16, refusal, applies: Some(applies) }
 }
 
 /// A call whose first argument is the thread, and that is refused for thread 0.
@@ -60,7 +72,7 @@ const MASK: &str = "would wait with the processing thread's signals unblocked, a
 const CREDENTIALS: &str = "changes the credentials of the calling thread alone, not the process's";
 const KEYRINGS: &str = "starts from the keyrings of the calling thread, and may give it new ones";
 
-// include/uapi/linux/: close_range.h, futex.h, io_uring.h, ioprio.h,
+// include/uapi/linux/: close_range.h, fcntl.h, futex.h, io_uring.h, ioprio.h,
 // mempolicy.h, perf_event.h, pidfd.h.
 const PIDFD_SELF_THREAD: i32 = -10000;
 const PIDFD_SIGNAL_GROUPS: i32 = 1 << 1 | 1 << 2;
@@ -77,6 +89,18 @@ const FUTEX_LOCK_PI2: i32 = 13;
 const CLOSE_RANGE_UNSHARE: u64 = 1 << 1;
 const MPOL_F_ADDR: u64 = 1 << 1;
 const PERF_FLAG_PID_CGROUP: u64 = 1 << 2;
+const F_SETDELEG: i32 = 1024 + 16;
+
+/// The numbers by which kernels before 5.4 make calls of x32, a table of its own
+/// since (arch/x86/entry/syscalls/syscall_64.tbl). Below 512 stands every rule.
+pub(super) const X32_NUMBERS: RangeInclusive<u16> = 512..=547;
+/// Among them 513 is rt_sigreturn, 520 execve, 545 execveat.
+pub(super) static X32: Refusal = Refusal {
+    name: "a call of x32 (512 to 547)",
+    kind: EndsOrReplacesThread,
+    when: None,
+    reason: "may be execve or rt_sigreturn, on kernels before 5.4, and does not exist on others",
+};
 
 /// The rules. Those of one call stand together, the worst first: the first that
 /// applies is the answer.
@@ -286,7 +310,26 @@ pub(super) const RULES: &[Rule] = &[
         "gives the calling thread descriptors of its own: later requests would not see the \
          process's",
     ),
+    // The file's signals go to whoever made the call (__f_setown in fs/locks.c and
+    // fs/notify/dnotify/dnotify.c), by the id of that thread.
+    with(
+        Sysno::fcntl,
+        ActsOnCallingThread,
+        "F_SETLEASE (not F_UNLCK), F_SETDELEG or F_NOTIFY",
+        |args| match int(args[1]) {
+            libc::F_SETLEASE => int(args[2]) != libc::F_UNLCK,
+            libc::F_NOTIFY | F_SETDELEG => true,
+            _ => false,
+        },
+        "has the calling thread signalled: the signal is lost once that has retired",
+    ),
     always(Sysno::rseq, ActsOnCallingThread, "registers memory of the calling thread"),
+    numbered(
+        471,
+        "rseq_slice_yield",
+        ActsOnCallingThread,
+        "ends the longer time slice of the calling thread",
+    ),
     always(
         Sysno::set_tid_address,
         ActsOnCallingThread,

@@ -15,7 +15,7 @@ rt_sigaction ioctl pread64 pwrite64 readv writev access pipe select mremap msync
 mincore madvise shmget shmat shmctl dup dup2 nanosleep getitimer alarm setitimer
 getpid sendfile socket connect accept sendto recvfrom sendmsg recvmsg shutdown bind
 listen getsockname getpeername socketpair setsockopt getsockopt kill uname semget
-semop semctl shmdt msgget msgsnd msgrcv msgctl fcntl flock fsync fdatasync truncate
+semop semctl shmdt msgget msgsnd msgrcv msgctl flock fsync fdatasync truncate
 ftruncate getdents getcwd chdir fchdir rename mkdir rmdir creat link unlink symlink
 readlink chmod fchmod chown fchown lchown umask gettimeofday getrlimit sysinfo times
 getuid syslog getgid geteuid getegid setpgid getppid getpgrp setsid getgroups
@@ -48,7 +48,13 @@ futex_requeue statmount listmount lsm_list_modules mseal setxattrat getxattrat
 listxattrat removexattrat open_tree_attr file_getattr file_setattr
 ";
 
+/// In the kernel's table, and not in that of names.
+const UNNAMED: &[(u16, &str)] = &[(471, "rseq_slice_yield")];
+
 fn number(name: &str) -> u16 {
+    if let Some((number, _)) = UNNAMED.iter().find(|(_, unnamed)| *unnamed == name) {
+        return *number;
+    }
     syscall::number(name).unwrap_or_else(|| panic!("no call is called {name}")) as u16
 }
 
@@ -87,7 +93,7 @@ fn rules_stand_where_they_are_found() {
     let mut last_of = BTreeMap::new();
     for (i, rule) in RULES.iter().enumerate() {
         let Refusal { name, when, reason, .. } = rule.refusal;
-        assert_eq!(syscall::name(rule.sysnum().into()), Some(name));
+        assert_eq!(rule.sysnum(), number(name));
         assert_eq!(when.is_some(), rule.applies.is_some(), "{name}");
         assert!(!reason.ends_with('.') && reason.starts_with(char::is_lowercase), "{name}");
         if let Some(last) = last_of.insert(name, i) {
@@ -99,8 +105,8 @@ fn rules_stand_where_they_are_found() {
 
 #[test]
 fn what_is_refused_always_is_refused_with_any_arguments() {
-    for refusal in refusals() {
-        let sysnum = number(refusal.name);
+    let named = RULES.iter().map(|rule| (rule.sysnum(), &rule.refusal));
+    for (sysnum, refusal) in named.chain(X32_NUMBERS.map(|sysnum| (sysnum, &X32))) {
         let always = refusal.when.is_none().then_some(refusal);
         assert_eq!(super::refusal(sysnum), always);
         for args in [[0; 6], [u64::MAX; 6], [1, 2, 3, 4, 5, 6]] {
@@ -117,7 +123,8 @@ fn the_calls_that_break_a_processing_thread_are_refused_always() {
                  restart_syscall rt_sigsuspend pause setuid setgid setreuid setregid setresuid \
                  setresgid setfsuid setfsgid setgroups capset prctl arch_prctl seccomp ptrace \
                  setns unshare rseq set_tid_address set_robust_list iopl ioperm set_mempolicy \
-                 landlock_restrict_self keyctl add_key request_key gettid getcpu personality";
+                 landlock_restrict_self keyctl add_key request_key gettid getcpu personality \
+                 rseq_slice_yield";
     for name in names.split_whitespace() {
         assert_eq!(refusal(number(name)).map(|refusal| refusal.name), Some(name));
     }
@@ -133,9 +140,31 @@ fn the_calls_that_break_a_processing_thread_are_refused_always() {
 }
 
 #[test]
+fn a_call_without_a_name_is_entered_by_its_number_until_it_has_one() {
+    for (sysnum, name) in UNNAMED {
+        assert_eq!(syscall::name((*sysnum).into()), None, "{name} has come: take it from there");
+        assert_eq!(refusal(*sysnum).map(|refusal| refusal.name), Some(*name));
+    }
+}
+
+/// Kernels before 5.4 make execve by 520.
+#[test]
+fn the_calls_of_x32_are_refused_and_nothing_beside_them() {
+    for sysnum in [512, 513, 520, 545, 547] {
+        assert_eq!(refusal(sysnum), Some(&X32));
+        assert_eq!(refusal_of(sysnum, 0, &[0; 6]), Some(&X32));
+    }
+    for sysnum in [511, 548, 512 | 1 << 14] {
+        assert_eq!(refusal_of(sysnum, 6, &[0; 6]), None);
+    }
+    assert!(refusals().any(|refusal| *refusal == X32));
+}
+
+#[test]
 fn unknown_numbers_are_left_to_the_kernel() {
+    let refused = |n: &u16| X32_NUMBERS.contains(n) || UNNAMED.iter().any(|(of, _)| of == n);
     let unknown = (0..=u16::MAX).filter(|&n| syscall::name(n.into()).is_none());
-    for sysnum in unknown {
+    for sysnum in unknown.filter(|n| !refused(n)) {
         assert_eq!(refusal(sysnum), None);
         assert_eq!(refusal_of(sysnum, 6, &[0; 6]), None);
     }
@@ -175,6 +204,14 @@ const CASES: &[(&str, [u64; 6], Option<RefusalKind>)] = {
         ("close_range", [3, 9, 2, 0, 0, 0], ACTS),
         ("close_range", [3, 9, 2 | 4, 0, 0, 0], ACTS),
         ("close_range", [3, 9, 4, 0, 0, 0], None),
+        ("fcntl", [3, 1024, 0, 0, 0, 0], ACTS),
+        ("fcntl", [3, UP | 1024, 1, 0, 0, 0], ACTS),
+        ("fcntl", [3, 1024, UP | 2, 0, 0, 0], None),
+        ("fcntl", [3, 1025, 0, 0, 0, 0], None),
+        ("fcntl", [3, 1026, 4, 0, 0, 0], ACTS),
+        ("fcntl", [3, 1040, ADDRESS, 0, 0, 0], ACTS),
+        ("fcntl", [3, 1039, ADDRESS, 0, 0, 0], None),
+        ("fcntl", [3, 8, 77, 0, 0, 0], None),
         ("get_robust_list", [UP, ADDRESS, ADDRESS, 0, 0, 0], ANSWERS),
         ("get_robust_list", [1, ADDRESS, ADDRESS, 0, 0, 0], None),
         ("futex", [ADDRESS, 0, 0, 0, 0, 0], None),
@@ -318,7 +355,8 @@ proptest! {
             .find(|rule| {
                 rule.sysnum() == sysnum && rule.applies.is_none_or(|applies| applies(&counted))
             })
-            .map(|rule| &rule.refusal);
+            .map(|rule| &rule.refusal)
+            .or(X32_NUMBERS.contains(&sysnum).then_some(&X32));
         prop_assert_eq!(refusal_of(sysnum, args_num, &args), slow);
         if let Some(always) = refusal(sysnum) {
             prop_assert_eq!(slow, Some(always));

@@ -41,7 +41,8 @@ impl<'a> Meanwhile<'a> {
         std::mem::take(&mut self.away)
     }
 
-    /// The batch is over: what is left is done, and a panic goes on.
+    /// The batch is over and its operations know: what is left is done, and a panic
+    /// goes on.
     pub(super) fn end(mut self) {
         if let Some(work) = self.work.take() {
             work();

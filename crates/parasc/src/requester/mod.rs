@@ -14,7 +14,7 @@ use self::meanwhile::Meanwhile;
 use crate::area::MAX_LANES;
 use crate::backend::OwnRing;
 use crate::core::{Core, OPEN_LANES};
-use crate::cost::{Costs, Means};
+use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
@@ -65,6 +65,8 @@ pub struct Requester {
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
         let ring = OwnRing::new(core.backend, core.area.lane_slots(), core.help)?;
+        // Before the waiter, which would have it measured in its own way.
+        let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;
         let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
         let lane = (OPEN_LANES..core.area.lanes()).find(free).ok_or(Error::NoLane {
@@ -72,7 +74,6 @@ impl Requester {
             most: MAX_LANES - OPEN_LANES,
         })?;
         core.area.header().open_lane(lane);
-        let sleep = kumiki_wait::sleep_cost_ticks() as f32;
         let means = Means {
             pool: core.pool.threads() > 0,
             // What the caller pays of it; the rest passes while he goes on.
@@ -159,7 +160,7 @@ impl Requester {
     fn run_beside<O: Operation>(
         &mut self,
         operations: &mut [O],
-        meanwhile: Meanwhile<'_>,
+        mut meanwhile: Meanwhile<'_>,
     ) -> Result<Vec<O::Output>> {
         let mut requests = std::mem::take(&mut self.requests);
         let mut results = std::mem::take(&mut self.results);
@@ -168,12 +169,21 @@ impl Requester {
         results.resize(requests.len(), 0);
         // SAFETY: an operation vouches for its call, its pointers stay valid
         // while it is borrowed here, and the batch is over before that ends.
-        let ran = unsafe { self.run_checked(&requests, &mut results, meanwhile) };
-        // SAFETY: of an operation of this batch, with the result of its own call.
-        let complete = |(operation, result): (&mut O, &i64)| unsafe { operation.complete(*result) };
-        let outputs = ran.map(|()| operations.iter_mut().zip(&results).map(complete).collect());
+        let ran = unsafe { self.run_checked(&requests, &mut results, &mut meanwhile) };
+        // SAFETY: the results of this batch's calls, which have all been made.
+        let outputs = ran.map(|()| unsafe { complete(operations, &results) });
         (self.requests, self.results) = (requests, results);
+        // Not before: a panic goes on from here.
+        if outputs.is_ok() {
+            meanwhile.end();
+        }
         outputs
+    }
+
+    /// Whether this thread makes calls of its batches itself
+    /// ([`Config::help`](crate::Config::help)).
+    pub fn helps(&self) -> bool {
+        self.help
     }
 
     /// Makes one call, by this very thread: no other is as fast.
@@ -210,7 +220,7 @@ impl Requester {
         }
         aside();
         // SAFETY: as above, for all of them.
-        unsafe { self.run_checked(requests, results, Meanwhile::default()) }
+        unsafe { self.run_checked(requests, results, &mut Meanwhile::default()) }
     }
 
     /// Whether this thread may and will make the call itself, whatever its
@@ -248,6 +258,26 @@ impl Requester {
         }
         self.means.others = !self.near.is_empty();
     }
+}
+
+/// Completes every operation with its result, also those behind one that panics:
+/// dropped without, it would still have the descriptor that its call has closed.
+///
+/// # Safety
+/// As for [`Operation::complete`], for each.
+unsafe fn complete<O: Operation>(operations: &mut [O], results: &[i64]) -> Vec<O::Output> {
+    struct Rest<I: Iterator>(I);
+    impl<I: Iterator> Drop for Rest<I> {
+        fn drop(&mut self) {
+            self.0.by_ref().for_each(drop);
+        }
+    }
+
+    // SAFETY: the caller vouches for it; the iterator is past this one whatever
+    // comes.
+    let complete = |(operation, result): (&mut O, &i64)| unsafe { operation.complete(*result) };
+    let mut rest = Rest(operations.iter_mut().zip(results).map(complete));
+    rest.0.by_ref().collect()
 }
 
 /// Where this is called the compiler puts what follows aside. A jump just after a

@@ -10,7 +10,7 @@ use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Key, Prior, Sample, Way, survey};
 use crate::error::{Error, Result};
-use crate::execute::{call, plain};
+use crate::execute::{call, execute, plain};
 use crate::request::Request;
 use crate::threads::{Pool, Seat};
 
@@ -26,7 +26,7 @@ const SETTLE: u32 = 8;
 
 impl Requester {
     /// Runs a batch once every request has been found to be allowed, and does
-    /// what there is to do meanwhile, if not before then afterwards.
+    /// what there is to do meanwhile, unless that is for afterwards.
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
@@ -35,7 +35,7 @@ impl Requester {
         &mut self,
         requests: &[Request],
         results: &mut [i64],
-        mut meanwhile: Meanwhile<'_>,
+        meanwhile: &mut Meanwhile<'_>,
     ) -> Result<()> {
         if requests.len() != results.len() {
             return Err(Error::Lengths { requests: requests.len(), results: results.len() });
@@ -50,10 +50,9 @@ impl Requester {
             let most = self.core.area.lane_slots();
             for (requests, results) in requests.chunks(most).zip(results.chunks_mut(most)) {
                 // SAFETY: as above, for all of them.
-                unsafe { self.run_part(requests, results, &mut meanwhile) };
+                unsafe { self.run_part(requests, results, meanwhile) };
             }
         }
-        meanwhile.end();
         Ok(())
     }
 
@@ -369,8 +368,9 @@ pub(super) unsafe fn wait(
 unsafe fn overdue(core: &Core, lane: usize, at: usize) {
     let slot = &core.area.lane(lane).slots[at];
     if slot.take() {
+        // What stands there now may be a foreign hand's: the rules decide again.
         // SAFETY: the caller vouches for the request.
-        slot.finish(unsafe { call(&slot.taken()) });
+        unsafe { execute(slot, &core.rules) };
     } else if slot.is_lost() {
         slot.finish(-i64::from(libc::EINVAL));
     } else if let Some(result) = core.lost_in_lane(lane, at) {

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::allow::AllowList;
 use crate::config::Config;
 use crate::slot;
 use crate::threads::Seat;
@@ -84,6 +85,22 @@ fn a_request_that_is_taken_away_while_its_thread_sleeps_is_answered() {
             let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None) };
             assert_eq!(result, -i64::from(libc::EINVAL));
         });
+    });
+}
+
+#[test]
+fn a_call_that_a_foreign_hand_has_put_in_is_not_made() {
+    ends(|| {
+        let allow = Some(AllowList::none().allow("getppid").unwrap());
+        let core = Arc::new(Core::new(&Config { allow, ..Config::default() }).unwrap());
+        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
+        let lane = requester.lane;
+        let dup = Request::new(libc::SYS_dup, [0]);
+        core.area.lane(lane).slots[3].fill(slot::REQUEST, &dup);
+        // Nobody serves the lane, so this thread does.
+        // SAFETY: dup is not allowed, and does no harm.
+        let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None) };
+        assert_eq!(result, -i64::from(libc::EPERM));
     });
 }
 

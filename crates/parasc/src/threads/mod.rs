@@ -151,7 +151,7 @@ pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, 
 /// `SIGSYS` is a seccomp filter's answer to a call that the thread makes, whose
 /// handler may make the call in its place. Blocked, it would end the process
 /// (force_sig_info_to_task, kernel/signal.c).
-fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
+pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     let mut former = std::mem::MaybeUninit::uninit();
     let mut all = std::mem::MaybeUninit::uninit();
     // SAFETY: fills the set it is given.

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kumiki_parasc::op::Read;
-use kumiki_parasc::{AllowList, Config, Engine, Error};
+use kumiki_parasc::op::{Close, Errno, Read};
+use kumiki_parasc::{AllowList, Config, Engine, Error, Operation, Request};
 
 use super::ends;
 
@@ -62,6 +62,57 @@ fn a_panic_comes_after_the_calls() {
             // And the requesting thread is as good as before.
             let outputs = requester.run(&mut reads(&zero, 50)).unwrap();
             assert!(outputs.iter().all(|output| *output == Ok(8)));
+        }
+    });
+}
+
+/// A close whose completion may panic.
+struct Fragile {
+    close: Close,
+    breaks: bool,
+}
+
+// SAFETY: what `Close` vouches for.
+unsafe impl Operation for Fragile {
+    type Output = Result<(), Errno>;
+
+    fn request(&mut self) -> Request {
+        self.close.request()
+    }
+
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
+        // SAFETY: the caller vouches for it.
+        let output = unsafe { self.close.complete(ret_val) };
+        if self.breaks {
+            std::panic::resume_unwind(Box::new(7));
+        }
+        output
+    }
+}
+
+/// A descriptor that is closed and still somebody's would be closed twice.
+#[test]
+fn after_a_panic_no_close_has_a_descriptor_that_was_closed() {
+    let close = |breaks| Fragile { close: Close::new(File::open("/dev/null").unwrap()), breaks };
+    ends(move || {
+        for help in [true, false] {
+            let engine = Engine::new(&Config { help, ..Config::default() }).unwrap();
+            let mut requester = engine.requester().unwrap();
+            for count in [1, 2, 40] {
+                for broken in [0, count - 1, count] {
+                    let mut closes: Vec<_> = (0..count).map(|at| close(at == broken)).collect();
+                    let panicked = catch_unwind(AssertUnwindSafe(|| {
+                        requester.run_while(&mut closes, || {
+                            if broken == count {
+                                std::panic::resume_unwind(Box::new(7));
+                            }
+                        })
+                    }));
+                    assert!(panicked.is_err());
+                    let none = Request::new(libc::SYS_close, [u64::MAX]);
+                    assert!(closes.iter_mut().all(|close| close.request() == none));
+                }
+            }
         }
     });
 }

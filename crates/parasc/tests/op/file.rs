@@ -120,6 +120,15 @@ fn close_not_requested_closes_when_dropped() {
 }
 
 #[test]
+fn close_requested_in_vain_closes_when_dropped() {
+    let (reader, writer) = io::pipe().unwrap();
+    let mut close = Close::new(reader);
+    close.request();
+    drop(close);
+    assert_eq!(execute(&mut Write::new(&writer, "x")), Err(Errno::PIPE));
+}
+
+#[test]
 fn close_requested_in_vain_can_be_requested_again() {
     let (reader, writer) = io::pipe().unwrap();
     let mut close = Close::new(reader);

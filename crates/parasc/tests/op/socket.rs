@@ -1,10 +1,11 @@
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use kumiki_parasc::op::{
-    Accept4, Bind, Connect, Errno, Getsockopt, Listen, Recv, Recvfrom, Send, Sendto, Setsockopt,
-    ShutdownSocket, Socket,
+    Accept4, Bind, Connect, Errno, Getsockopt, Listen, Recv, Recvfrom, Recvmsg, Send, Sendto,
+    Setsockopt, ShutdownSocket, Socket,
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags,
@@ -71,6 +72,12 @@ fn datagrams_tell_their_sender() {
     assert_eq!(execute(&mut recv), Ok(8));
     assert_eq!(recv.filled(), b"dat");
 
+    // Shorter than the room, which is not looked at behind it.
+    assert_eq!(execute(&mut Sendto::new(&one, b"datagram", none, &there)), Ok(8));
+    let mut recv = Recvfrom::new(&other, RecvFlags::TRUNC, Vec::with_capacity(64));
+    assert_eq!(execute(&mut recv), Ok(8));
+    assert_eq!(recv.filled(), b"datagram");
+
     let mut recv = Recvfrom::new(&other, RecvFlags::DONTWAIT, [0; 8]);
     assert_eq!(execute(&mut recv), Err(Errno::AGAIN));
     assert_eq!((recv.filled(), recv.sender()), (&b""[..], None));
@@ -78,6 +85,48 @@ fn datagrams_tell_their_sender() {
     let other_family: SocketAddr = "[::1]:9".parse().unwrap();
     let mut sendto = Sendto::new(&one, b"x", none, &other_family);
     assert_eq!(execute(&mut sendto), Err(Errno::AFNOSUPPORT));
+}
+
+/// TCP counts what it throws away, and writes nothing: what was in the memory
+/// before must not be taken for received.
+#[test]
+fn bytes_thrown_away_are_zeros() {
+    let listener = TcpListener::bind(LOOPBACK).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    let send = || {
+        let mut send = Send::new(&client, [b'x'; 8], SendFlags::NOSIGNAL);
+        assert_eq!(execute(&mut send), Ok(8));
+    };
+    let flags = RecvFlags::TRUNC;
+    let old = || [MaybeUninit::new(b'?'); 8];
+
+    send();
+    let mut recv = Recv::new(&server, flags, old());
+    assert_eq!(execute(&mut recv), Ok(8));
+    assert_eq!(recv.filled(), [0; 8]);
+    send();
+    let mut recv = Recvfrom::new(&server, flags, old());
+    assert_eq!(execute(&mut recv), Ok(8));
+    assert_eq!(recv.filled(), [0; 8]);
+    send();
+    let mut recv = Recvmsg::new(&server, flags, vec![old(), old()]);
+    assert_eq!(execute(&mut recv), Ok(8));
+    assert!(recv.filled().eq([&[0; 8][..], b""]));
+
+    // The spare room of a vector, which then is longer.
+    send();
+    let mut buffer = b"head????????".to_vec();
+    buffer.truncate(4);
+    let mut recv = Recv::new(&server, flags, &mut buffer);
+    assert_eq!(execute(&mut recv), Ok(8));
+    assert_eq!(buffer, b"head\0\0\0\0\0\0\0\0");
+
+    // All four times the bytes were taken.
+    send();
+    let mut recv = Recv::new(&server, RecvFlags::empty(), [0; 64]);
+    assert_eq!(execute(&mut recv), Ok(8));
+    assert_eq!(recv.filled(), [b'x'; 8]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::Arc;
@@ -68,6 +69,32 @@ fn an_error_of_the_kernel_is_an_output() {
     let (read, _writer) = read_of_pipe();
     let pread = Pread::new(read.into_parts().0, 0, [0; 8]);
     assert_eq!(engine().submit(pread).wait().unwrap().output, Err(Errno::SPIPE));
+}
+
+#[test]
+fn a_close_that_is_not_made_leaves_nothing_open() {
+    let list = AllowList::none().allow("getppid").unwrap();
+    let strict = Engine::new(&Config { allow: Some(list), ..Config::default() }).unwrap();
+    let over = engine();
+    over.shut_down(Duration::from_secs(60));
+    for engine in [&strict, &over] {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(engine.submit(Close::new(reader)));
+        assert_eq!(writer.write(b"x").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    }
+    // Taken back, or made: which of the two is a matter of time.
+    let engine = engine();
+    for _ in 0..200 {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        drop(engine.submit(Close::new(reader)));
+        // Fewer than the pipe holds.
+        let closes = (0..60_000).any(|_| {
+            let closed = writer.write(b"x").is_err();
+            thread::sleep(Duration::from_millis(u64::from(!closed)));
+            closed
+        });
+        assert!(closes);
+    }
 }
 
 #[test]
