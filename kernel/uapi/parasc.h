@@ -7,8 +7,8 @@
  *   | parasc_area, 128 bytes     |          | parasc_lane, 128 bytes     |
  *   | first word: termination    |          | what has been published    |
  *   +----------------------------+          +----------------------------+
- *   | lane 0: open to any thread |          | slot 0, 64 bytes           |
- *   | lane 1 ...                 |          | slot 1 ...                 |
+ *   | lanes 0, 1: any thread     |          | slot 0, 64 bytes           |
+ *   | lane 2 ...: one each       |          | slot 1 ...                 |
  *   +----------------------------+          +----------------------------+
  *
  * Source: Nakamura, "Parallelising system calls by shared memory", 2018,
@@ -70,8 +70,8 @@ struct parasc_area {
 	__u32 lanes; /* 1..PARASC_MAX_LANES */
 	__u32 lane_slots; /* slots of each lane, 1..PARASC_MAX_LANE_SLOTS */
 	__u32 reserved0[11];
-	__u64 open_lanes; /* bit i: lane i may hold requests */
-	__u32 posted; /* grows with each wake-up: look at all slots of lane 0 */
+	__u64 open_lanes; /* bit i, from 2 on: leased lane i may hold requests */
+	__u32 posted; /* grows with each wake-up: look at all slots of lanes 0, 1 */
 	__u32 reserved1[13];
 };
 
@@ -91,8 +91,9 @@ struct parasc_lane {
 
 /*
  * The kernel module. A thread that opens the device and enters PARASC_IOC_PROC
- * is a processing thread: it executes requests of the area's open lanes, with
- * its own memory, files, credentials and limits, until the termination flag is
+ * is a processing thread: it executes requests of the lanes in `open_lanes`, and
+ * takes none of lanes 0 and 1, whose results the process may owe to a task that
+ * the area does not name. It does so with its own memory, files, credentials and limits, until the termination flag is
  * set or there has been no request for `idle_ns`. Both are a return of 0, and
  * the thread does its waiting itself. The module sets a slot's status and wakes
  * nobody; a requesting thread that sleeps looks again by itself.

@@ -11,7 +11,7 @@ type Check = fn() -> Result<()>;
 
 /// Runs every check, also after a failure, and fails if one did.
 pub(crate) fn lint() -> Result<ExitCode> {
-    let checks: [(&str, Check); 5] = [
+    let checks: [(&str, Check); 6] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("clippy", || {
@@ -24,6 +24,11 @@ pub(crate) fn lint() -> Result<ExitCode> {
                 run(cargo(&format!("doc {what} --locked --no-deps"))
                     .env("RUSTDOCFLAGS", "-D warnings"))
             })
+        }),
+        // Of no workspace, so nothing else sees whether they still compile.
+        ("fuzz targets", || {
+            let clippy = "clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings";
+            run(cargo(clippy).env("RUSTFLAGS", "--cfg fuzzing"))
         }),
         ("dependencies", deny::check),
     ];

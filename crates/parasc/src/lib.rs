@@ -1,4 +1,64 @@
 //! Any system call in parallel, on a stock kernel.
+//!
+//! A requesting thread writes requests into memory that it shares with *processing
+//! threads* of the same process (Nakamura, "Parallelising system calls by shared
+//! memory"): these make the calls, the requesting thread helps, and what pays is
+//! learnt for each call. So it is any call, on any kernel, where io_uring is forbidden
+//! too; and a batch is not slower than the plain calls one after the other.
+//!
+//! ```text
+//!  requesting thread            request area               processing threads
+//!  run, submit, place ─ REQUEST ─▶ slot ─▶ PROCESSING ───▶ one on each other cpu,
+//!  makes calls itself,          64 bytes each              up to 64 for calls
+//!  from the other end           ◀─ SUCCESS, ERROR ──────── that sleep
+//! ```
+//!
+//! ```
+//! use kumiki_parasc::op::Pread;
+//! use kumiki_parasc::{Config, Engine};
+//!
+//! let engine = Engine::new(&Config::default())?;
+//! let mut requester = engine.requester()?;
+//! let zero = std::fs::File::open("/dev/zero")?;
+//! // A batch in no order; each operation owns its buffer.
+//! let mut reads: Vec<_> = (0..50).map(|_| Pread::new(&zero, 0, [1; 512])).collect();
+//! let lengths = requester.run(&mut reads)?;
+//! assert!(lengths.iter().all(|length| *length == Ok(512)));
+//! assert_eq!(reads[49].filled(), [0; 512]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Requester::run`] makes a batch and waits; [`Engine::submit`] gives a future for
+//! one call; [`Engine::place`] and [`Engine::wait`] are the paper's own interface.
+//!
+//! # Another thread makes the call
+//! Memory, descriptors, working directory and limits are the process's. What a thread
+//! has for itself is another one there, and calls on that are [refused](refusal_of). A
+//! processing thread has the credentials, namespaces, seccomp filter and Landlock
+//! domain of the thread that was the first to need it, **as they were then**. What a
+//! thread changes for itself alone later does not hold for its requests: make the
+//! engine after that, or change it for all threads (`SECCOMP_FILTER_FLAG_TSYNC`;
+//! setuid(3), but not the system call).
+//!
+//! What numbers and arguments cannot show is up to whoever makes the request:
+//! - names and files that mean the calling thread: `/proc/thread-self`, a `0`
+//!   written to `cgroup.threads`, `tasks` or `set_ftrace_pid`;
+//! - a read of a signalfd takes the signals of the reading thread;
+//! - memory under a protection key: the rights are the thread's (pkeys(7)), and
+//!   the processing thread may lack them (`EFAULT`);
+//! - `SIGPIPE`, `SIGXFSZ` and other signals that a call brings upon its caller
+//!   come to the processing thread, which has them blocked: the error (`EPIPE`,
+//!   `EFBIG`) is still returned;
+//! - an ioctl may mean the thread that makes it (KVM wants those on a virtual cpu
+//!   from one thread);
+//! - `O_ASYNC`, set by fcntl or ioctl, has some drivers (terminals, tun) signal the
+//!   thread that sets it, until it has retired: say who with `F_SETOWN` after it;
+//! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up, and
+//!   `IORING_SETUP_REGISTERED_FD_ONLY` registers it for that thread;
+//! - where the sysctl `kernel.shm_rmid_forced` is 1, memory of shmget(2) to which
+//!   nobody is attached goes with the thread that has made it;
+//! - `chdir`, `chroot`, `umask` and the like hold for the whole process, and so
+//!   for the other requests of the batch, which has no order.
 
 mod allow;
 mod area;

@@ -98,7 +98,12 @@ struct parasc_requester;
 enum parasc_backend {
 	/* Threads; and io_uring for batches for which it has proved faster. */
 	PARASC_BACKEND_AUTO = 0,
-	/* Threads only: the process's seccomp filters see each call. */
+	/*
+	 * Threads only: the seccomp filter that the caller had when the threads were
+	 * started sees each call. One that a thread sets for itself later does not
+	 * see its requests: set it before, or for all threads
+	 * (SECCOMP_FILTER_FLAG_TSYNC).
+	 */
 	PARASC_BACKEND_USER = 1,
 	/* io_uring for every batch that it can make. */
 	PARASC_BACKEND_IO_URING = 2,

@@ -39,8 +39,10 @@ pub enum Backend {
     /// chooses [`User`](Self::User).
     #[default]
     Auto,
-    /// Processing threads only. Each call goes through the caller's own seccomp
-    /// filter and is seen by strace.
+    /// Processing threads only. Each call goes through the seccomp filter that the
+    /// caller had when these were started, and is seen by strace. A filter that one
+    /// thread sets for itself later does not see its requests: see the
+    /// [crate](crate#another-thread-makes-the-call).
     User,
     /// io_uring for every batch (of two calls or more) that it can make, the
     /// rest as with [`User`](Self::User). Seccomp filters see io_uring_enter(2)

@@ -15,27 +15,7 @@
 //!                                  └─ none ───────► allowed with these arguments
 //! ```
 //!
-//! What numbers and arguments cannot show is up to whoever makes the request:
-//! - names and files that mean the calling thread: `/proc/thread-self`, a `0`
-//!   written to `cgroup.threads`, `tasks` or `set_ftrace_pid`;
-//! - a read of a signalfd takes the signals of the reading thread;
-//! - memory under a protection key: the rights are the thread's (pkeys(7)), and
-//!   the processing thread may lack them (`EFAULT`);
-//! - `SIGPIPE`, `SIGXFSZ` and other signals that a call brings upon its caller
-//!   come to the processing thread, which has them blocked: the error (`EPIPE`,
-//!   `EFBIG`) is still returned;
-//! - an ioctl may mean the thread that makes it (KVM wants those on a virtual cpu
-//!   from one thread);
-//! - `O_ASYNC`, set by fcntl or ioctl, has some drivers (terminals, tun) signal the
-//!   thread that sets it, until it has retired: say who with `F_SETOWN` after it;
-//! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up, and
-//!   `IORING_SETUP_REGISTERED_FD_ONLY` registers it for that thread;
-//! - where the sysctl `kernel.shm_rmid_forced` is 1, memory of shmget(2) to which
-//!   nobody is attached goes with the thread that has made it;
-//! - credentials, namespaces or a seccomp filter that a thread has changed for
-//!   itself alone after the processing threads were started;
-//! - `chdir`, `chroot`, `umask` and the like hold for the whole process, and so
-//!   for the other requests of the batch, which has no order.
+//! What numbers and arguments cannot show stands in the documentation of the crate.
 //!
 //! Sources: pthreads(7), credentials(7), clone(2) and the manual page of each
 //! call; where these say process and mean thread, the kernel's source, named
