@@ -1,6 +1,7 @@
 //! The command line: du's options.
 
 use std::ffi::{CString, OsString};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -27,6 +28,9 @@ them. They are printed when an operand has been gone through, not before. Which
 name of a file with several hard links counts can differ in a directory of more
 than 10,000 entries, which GNU du reorders.
 
+GNU du's --files0-from, --inodes, --threshold, --time and --time-style are not
+there. Long options may be shortened as long as one only fits.
+
 Sizes are rounded up. Without an option they are in the block size of
 DU_BLOCK_SIZE, BLOCK_SIZE or BLOCKSIZE, or else 1024 bytes (512 if
 POSIXLY_CORRECT is set).
@@ -39,7 +43,7 @@ is wrong otherwise or the output cannot be written.";
 /// system calls made in parallel
 #[derive(Debug, Parser)]
 #[command(name = "kumiki-du", version, after_help = EXAMPLES, args_override_self = true)]
-#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(infer_long_args = true, disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Cli {
     /// What to count; the working directory if nothing is given
     #[arg(value_name = "FILE")]
@@ -102,7 +106,7 @@ pub(crate) struct Cli {
     /// Leave out what matches a shell pattern
     #[arg(long, value_name = "PATTERN", action = ArgAction::Append)]
     exclude: Vec<OsString>,
-    /// Leave out what matches a pattern in FILE, one a line
+    /// Leave out what matches a pattern in FILE, one a line; - is stdin
     #[arg(short = 'X', long, value_name = "FILE", action = ArgAction::Append)]
     exclude_from: Vec<PathBuf>,
     /// Make one system call after the other, without other threads
@@ -145,6 +149,10 @@ pub(crate) struct Task {
 /// Reads the command line; ends the program if that is wrong, or asks for help.
 pub(crate) fn task() -> Result<Task> {
     let mut command = Cli::command();
+    if posix() {
+        // The first operand ends the options.
+        command = command.mut_arg("files", |files| files.trailing_var_arg(true));
+    }
     let matches = command.get_matches_mut();
     let cli =
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
@@ -154,7 +162,7 @@ pub(crate) fn task() -> Result<Task> {
     match cli.max_depth {
         Some(0) if cli.summarize => say("warning: summarizing is the same as using --max-depth=0"),
         Some(deepest) if cli.summarize => {
-            contradict(&format!("summarizing conflicts with --max-depth={deepest}"));
+            contradict(&format!("warning: summarizing conflicts with --max-depth={deepest}"));
         }
         _ => {}
     }
@@ -222,7 +230,14 @@ impl Cli {
     fn patterns(&self) -> Result<Vec<Vec<u8>>> {
         let mut patterns: Vec<_> = self.exclude.iter().map(|p| p.as_bytes().to_vec()).collect();
         for file in &self.exclude_from {
-            let text = std::fs::read(file)
+            let text = match file.to_str() {
+                Some("-") => {
+                    let mut text = Vec::new();
+                    std::io::stdin().read_to_end(&mut text).map(|_| text)
+                }
+                _ => std::fs::read(file),
+            };
+            let text = text
                 .with_context(|| format!("reading patterns to exclude from {}", file.display()))?;
             let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
             let lines = lines.filter(|line| !line.is_empty());
@@ -232,13 +247,17 @@ impl Cli {
     }
 }
 
-/// The block size of the environment; what cannot be read there is passed over.
+/// The block size of the environment, as far as it can be read.
 fn environment() -> Format {
     let named = ["DU_BLOCK_SIZE", "BLOCK_SIZE", "BLOCKSIZE"].into_iter().find_map(std::env::var_os);
-    let parsed = named.and_then(|text| Format::parse(text.to_str()?).ok());
-    parsed.unwrap_or_else(|| {
-        Format::blocks(if std::env::var_os("POSIXLY_CORRECT").is_some() { 512 } else { 1024 })
-    })
+    let read = named.and_then(|text| {
+        Format::parse(&text.to_string_lossy()).map_or_else(|error| error.readable, Some)
+    });
+    read.unwrap_or_else(|| Format::blocks(if posix() { 512 } else { 1024 }))
+}
+
+fn posix() -> bool {
+    std::env::var_os("POSIXLY_CORRECT").is_some()
 }
 
 /// Whether this locale's characters are UTF-8, by the variables that set it.

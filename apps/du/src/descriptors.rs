@@ -6,7 +6,6 @@
 //! takes too many, those needed last are closed, and opened again later by
 //! going down from the nearest ancestor that is still open.
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat};
@@ -27,15 +26,11 @@ const OTHERS: u64 = 16;
 /// A parent and one below it, or two on the way to a parent.
 const FEWEST: usize = 2;
 
-/// How many descriptors there may be, and which there are.
+/// How many descriptors there may be. Which there are is for each tree to know:
+/// directories of another one have the same numbers.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     budget: usize,
-    /// Directories with a descriptor, the one needed last first; some have lost
-    /// theirs since.
-    kept: VecDeque<u32>,
-    /// How many have one.
-    open: usize,
 }
 
 impl Descriptors {
@@ -52,7 +47,7 @@ impl Descriptors {
         let budget = soft.min(PLENTY).saturating_sub(OTHERS) as usize;
         let budget = budget.max(FEWEST);
         make_table(budget);
-        Descriptors { budget, kept: VecDeque::new(), open: 0 }
+        Descriptors { budget }
     }
 
     /// How many directories may be opened at once.
@@ -67,32 +62,19 @@ impl Descriptors {
         self.budget < before
     }
 
-    /// Keeps the descriptor of directory `number`.
-    pub(crate) fn keep(&mut self, tree: &mut Tree, number: u32, descriptor: OwnedFd) {
-        tree.directory_mut(number).descriptor = Some(descriptor);
-        self.kept.push_back(number);
-        self.open += 1;
-    }
-
-    /// Takes the descriptor of directory `number`, to close it.
-    pub(crate) fn release(&mut self, tree: &mut Tree, number: u32) -> Option<OwnedFd> {
-        let descriptor = tree.directory_mut(number).descriptor.take();
-        self.open -= usize::from(descriptor.is_some());
-        descriptor
-    }
-
     /// Closes those needed last until there is room to open `batch` directories,
     /// their parents, and those on the way there.
-    pub(crate) fn make_room(&mut self, tree: &mut Tree, batch: usize) {
-        let most = self.budget.saturating_sub(batch.saturating_mul(3));
-        while self.open > most
-            && let Some(number) = self.kept.pop_front()
+    pub(crate) fn make_room(&self, tree: &mut Tree, batch: usize) {
+        let most = self.budget.saturating_sub(batch * 3);
+        while tree.open > most
+            && let Some(number) = tree.kept_open.pop_front()
         {
-            self.release(tree, number);
+            tree.release(number);
         }
         // Whoever lost its descriptor in another way need not be remembered.
-        if self.kept.len() > 2 * self.budget {
-            self.kept.retain(|&number| tree.directory(number).descriptor.is_some());
+        if tree.kept_open.len() > 2 * self.budget {
+            let Tree { kept_open, directories, .. } = tree;
+            kept_open.retain(|&number| directories[number as usize].descriptor.is_some());
         }
     }
 
@@ -100,7 +82,7 @@ impl Descriptors {
     ///
     /// # Errors
     /// The kernel's; `ESTALE` if another directory stands there now.
-    pub(crate) fn open_parent(&mut self, tree: &mut Tree, number: u32) -> Result<(), Errno> {
+    pub(crate) fn open_parent(&self, tree: &mut Tree, number: u32) -> Result<(), Errno> {
         match number {
             ROOT => Ok(()),
             number => self.reopen(tree, tree.directory(number).parent),
@@ -108,7 +90,7 @@ impl Descriptors {
     }
 
     /// Opens directory `number` again, which this walk has had open before.
-    fn reopen(&mut self, tree: &mut Tree, number: u32) -> Result<(), Errno> {
+    fn reopen(&self, tree: &mut Tree, number: u32) -> Result<(), Errno> {
         if tree.directory(number).descriptor.is_some() {
             return Ok(());
         }
@@ -130,13 +112,13 @@ impl Descriptors {
             // closer the more.
             if let Some(passed) = at.replace(opened)
                 && (distance + 1).is_power_of_two()
-                && self.open + self.batch() + 3 <= self.budget
+                && tree.open + self.batch() + 3 <= self.budget
             {
-                self.keep(tree, way[distance + 1], passed);
+                tree.keep_open(way[distance + 1], passed);
             }
         }
         if let Some(descriptor) = at {
-            self.keep(tree, number, descriptor);
+            tree.keep_open(number, descriptor);
         }
         Ok(())
     }

@@ -17,14 +17,19 @@ pub(crate) enum Format {
 /// A block size that cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no block size: give a number of bytes above 0 (1024), a unit (K, MiB, MB, … up to Y), \
+    "{text:?} is no block size: give a number of bytes above 0 (1024), a unit (K, MiB, MB, … up to E), \
      both (4K), `human-readable` or `si`"
 )]
-pub(crate) struct NoBlockSize(String);
+pub(crate) struct NoBlockSize {
+    text: String,
+    /// What stands before that which cannot be read: in the environment GNU du
+    /// goes by that.
+    pub(crate) readable: Option<Format>,
+}
 
 impl Format {
-    pub(crate) fn blocks(bytes: u32) -> Self {
-        Format::Blocks { bytes: bytes.into(), suffix: String::new() }
+    pub(crate) fn blocks(bytes: u128) -> Self {
+        Format::Blocks { bytes, suffix: String::new() }
     }
 
     /// A block size as after `--block-size`: `1024`, `4K`, `MB`, `si`.
@@ -32,7 +37,6 @@ impl Format {
     /// Letters count in powers of 1024, with `B` in powers of 1000, with `iB`
     /// again of 1024; a unit without a number is printed after the size.
     pub(crate) fn parse(text: &str) -> Result<Self, NoBlockSize> {
-        let wrong = || NoBlockSize(text.to_owned());
         // Grouping of digits is the C locale's: none.
         let spec = text.strip_prefix('\'').unwrap_or(text);
         match spec {
@@ -42,16 +46,17 @@ impl Format {
         }
         let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, unit) = spec.split_at(digits);
-        let number: u128 = match number {
-            "" if unit.is_empty() => return Err(wrong()),
-            "" => 1,
-            number => number.parse::<u64>().map_err(|_| wrong())?.into(),
+        let (factor, suffix, rest) = power(unit);
+        let number = match number {
+            "" => u128::from(!suffix.is_empty()),
+            number => number.parse().unwrap_or(u128::MAX),
         };
-        let (factor, mut suffix) = power(unit).ok_or_else(wrong)?;
-        if digits > 0 {
-            suffix.clear();
+        let bytes = number.saturating_mul(factor);
+        if !rest.is_empty() || !(1..=u64::MAX.into()).contains(&bytes) {
+            let readable = (bytes > 0).then(|| Format::blocks(bytes));
+            return Err(NoBlockSize { text: text.to_owned(), readable });
         }
-        let bytes = number.checked_mul(factor).filter(|&bytes| bytes > 0).ok_or_else(wrong)?;
+        let suffix = if digits == 0 { suffix } else { String::new() };
         Ok(Format::Blocks { bytes, suffix })
     }
 
@@ -61,20 +66,23 @@ impl Format {
     }
 }
 
-/// How many bytes a unit has, and how it is printed.
-fn power(unit: &str) -> Option<(u128, String)> {
-    let mut chars = unit.chars();
-    let Some(letter) = chars.next() else { return Some((1, String::new())) };
-    let (base, mark) = match chars.as_str() {
-        "" => (1024, ""),
-        "iB" => (1024, "iB"),
-        "B" => (1000, "B"),
-        _ => return None,
+/// How many bytes the unit has that `text` begins with, how it is printed, and
+/// what follows; without a unit they are 1.
+fn power(text: &str) -> (u128, String, &str) {
+    let mut rest = text.chars();
+    let letter = match rest.next() {
+        // GNU du takes no other small ones.
+        Some(small @ ('k' | 'm' | 'g' | 't')) => small.to_ascii_uppercase(),
+        other => other.unwrap_or_default(),
     };
-    let letter = letter.to_ascii_uppercase();
-    let exponent = LETTERS.iter().position(|&l| char::from(l) == letter)? as u32 + 1;
-    let printed = if exponent == 1 && base == 1000 { 'k' } else { letter };
-    Some((u128::checked_pow(base, exponent)?, format!("{printed}{mark}")))
+    let Some(exponent) = LETTERS.iter().position(|&l| char::from(l) == letter) else {
+        return (1, String::new(), text);
+    };
+    let rest = rest.as_str();
+    let mark = ["iB", "B"].into_iter().find(|mark| rest.starts_with(mark)).unwrap_or_default();
+    let base = if mark == "B" { 1000 } else { 1024 };
+    let printed = if exponent == 0 && base == 1000 { 'k' } else { letter };
+    (u128::pow(base, exponent as u32 + 1), format!("{printed}{mark}"), &rest[mark.len()..])
 }
 
 /// A size to print.
@@ -168,8 +176,28 @@ mod tests {
             let format = Format::parse(text).unwrap();
             assert_eq!(format.size(bytes).to_string(), expected, "{text} {bytes}");
         }
-        for text in ["", "0", "B", "K4", "1X", "1KBB", "-1", "99999999999999999999", "0K"] {
-            assert_eq!(Format::parse(text), Err(NoBlockSize(text.to_owned())), "{text}");
+    }
+
+    #[test]
+    fn no_block_sizes() {
+        for (text, readable) in [
+            ("", None),
+            ("0", None),
+            ("0K", None),
+            ("B", None),
+            ("-1", None),
+            ("1X", Some(1)),
+            ("1z", Some(1)),
+            ("K4", Some(1024)),
+            ("1Mi", Some(1 << 20)),
+            ("2KBB", Some(2000)),
+            ("16E", Some(1 << 64)),
+            ("Y", Some(1 << 80)),
+            ("99999999999999999999", Some(99_999_999_999_999_999_999)),
+        ] {
+            let readable = readable.map(Format::blocks);
+            let error = Format::parse(text).unwrap_err();
+            assert_eq!(error, NoBlockSize { text: text.to_owned(), readable });
         }
     }
 }

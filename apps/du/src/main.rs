@@ -59,6 +59,8 @@ fn run(task: &Task, calls: impl Calls) -> Result<bool> {
 fn print(task: &Task, calls: impl Calls, talk: &Talk) -> io::Result<()> {
     // The process ends: to take down its threads and its tree only takes time.
     let mut walk = ManuallyDrop::new(Walk::new(calls, &task.rules, talk));
+    // Where stdout is closed the standard library has opened /dev/null before
+    // main, so that unlike GNU du nothing goes wrong.
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     let mut total = 0u64;
     for operand in &task.operands {

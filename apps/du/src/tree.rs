@@ -1,5 +1,6 @@
 //! What a walk keeps of one operand: its directories, and files that get a line.
 
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
@@ -63,6 +64,11 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
     /// Directories to open, the next one last.
     pub(crate) pending: Vec<u32>,
+    /// Directories with a descriptor, the one needed last first; some have lost
+    /// theirs since.
+    pub(crate) kept_open: VecDeque<u32>,
+    /// How many have one; what is left of them closes with the tree.
+    pub(crate) open: usize,
     /// Every name, with its NUL.
     names: Vec<u8>,
     /// What the operand takes if it is no directory.
@@ -76,6 +82,8 @@ impl Tree {
             directories: Vec::new(),
             files: Vec::new(),
             pending: Vec::new(),
+            kept_open: VecDeque::new(),
+            open: 0,
             names: Vec::new(),
             alone_bytes: 0,
         }
@@ -136,6 +144,23 @@ impl Tree {
 
     pub(crate) fn directory_mut(&mut self, number: u32) -> &mut Directory {
         &mut self.directories[number as usize]
+    }
+
+    /// Keeps the descriptor of directory `number`.
+    pub(crate) fn keep_open(&mut self, number: u32, descriptor: OwnedFd) {
+        // One read in parts may have been opened a second time for its
+        // subdirectories.
+        if self.directory_mut(number).descriptor.replace(descriptor).is_none() {
+            self.kept_open.push_back(number);
+            self.open += 1;
+        }
+    }
+
+    /// Takes the descriptor of directory `number`, to close it.
+    pub(crate) fn release(&mut self, number: u32) -> Option<OwnedFd> {
+        let descriptor = self.directory_mut(number).descriptor.take();
+        self.open -= usize::from(descriptor.is_some());
+        descriptor
     }
 
     /// The name to open directory `number` by, relative to its parent.
@@ -211,6 +236,8 @@ pub(crate) fn join(path: &mut Vec<u8>, name: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     fn found(position: u32) -> Found {
@@ -236,6 +263,17 @@ mod tests {
         let mut slash = Tree::new(c"/");
         slash.add(None, c"/", &found(0));
         assert_eq!(slash.path_of_entry(ROOT, c"x"), b"/x");
+    }
+
+    #[test]
+    fn a_directory_opened_twice_is_one() {
+        let mut tree = tree();
+        let descriptor = || std::io::stderr().as_fd().try_clone_to_owned().unwrap();
+        tree.keep_open(1, descriptor());
+        tree.keep_open(1, descriptor());
+        assert_eq!((tree.open, tree.kept_open.len()), (1, 1));
+        assert!(tree.release(1).is_some() && tree.release(1).is_none());
+        assert_eq!(tree.open, 0);
     }
 
     #[test]

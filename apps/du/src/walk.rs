@@ -200,7 +200,6 @@ impl<'a, C: Calls> Walk<'a, C> {
             // The first one found is the next one.
             tree.pending[before..].reverse();
         }
-        self.descriptors.make_room(tree, usize::MAX);
     }
 
     /// Opens the next directories, beside those that are being read.
@@ -301,7 +300,7 @@ impl<'a, C: Calls> Walk<'a, C> {
             let above = tree.directory_mut(parent);
             above.waiting -= 1;
             if above.waiting == 0 {
-                self.finished.extend(self.descriptors.release(tree, parent).map(Close::new));
+                self.finished.extend(tree.release(parent).map(Close::new));
             }
         }
     }
@@ -378,7 +377,7 @@ impl<'a, C: Calls> Walk<'a, C> {
             if tree.directory(directory).waiting == 0 {
                 self.finished.push(Close::new(descriptor));
             } else {
-                self.descriptors.keep(tree, directory, descriptor);
+                tree.keep_open(directory, descriptor);
             }
             self.buffers.push(buffer);
         }

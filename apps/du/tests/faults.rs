@@ -81,6 +81,31 @@ fn few_descriptors_are_enough() {
 }
 
 #[test]
+fn many_operands() {
+    let scene = Scene::new();
+    (0..420).for_each(|n| _ = scene.folder(format!("large/{n}/x")));
+    deep(&scene, "deep", 40, "d");
+    scene.folder("small/x");
+    let line = |name| scene.command(OURS).args(["-s", name]).output().unwrap().stdout;
+    let [large, deep, small] = ["large", "deep", "small"].map(|name| (name, line(name)));
+    // The last has so many directories that the program goes through what it
+    // remembers of them first among the small ones.
+    for (descriptors, times) in [(8, 1), (12, 1), (20, 1), (100, 1), (4096, 19)] {
+        let operands = [vec![&large; times], vec![&deep], vec![&small; 200], vec![&large]].concat();
+        let expected: Vec<_> = operands.iter().flat_map(|(_, line)| line.clone()).collect();
+        for who in ["--plain", "--parallel"] {
+            // With -l an operand counts each time.
+            let mut command = limited(&scene, descriptors, OURS);
+            command.args([who, "-sl"]).args(operands.iter().map(|(name, _)| name));
+            let output = command.output().unwrap();
+            assert_eq!(said(&output), "", "{descriptors}");
+            assert!(output.status.success());
+            assert!(output.stdout == expected, "{descriptors} descriptors, other lines");
+        }
+    }
+}
+
+#[test]
 fn descriptors_taken_by_others() {
     let scene = Scene::new();
     deep(&scene, "deep", 50, "d");

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::fs::File;
+
 use common::{OURS, Scene, counts_lengths_of_directories, gnu_du, said};
 
 /// A tree with a bit of everything.
@@ -89,6 +91,12 @@ fn patterns_from_files() {
     std::fs::write(scene.path("patterns"), "*.o \n\n  \none\nb/c").unwrap();
     std::fs::write(scene.path("more"), "e\n").unwrap();
     scene.same(&["-a", "-X", "patterns", "--exclude-from=more", "--exclude", "link"]);
+    // The second time there is nothing left.
+    for options in [&["-X-"][..], &["--exclude-from=-", "-X", "-"], &["-X-", "-Xmore"]] {
+        scene.same_by(&[&["-a"], options].concat(), |command| {
+            command.stdin(File::open(scene.path("patterns")).unwrap());
+        });
+    }
 }
 
 #[test]
@@ -122,11 +130,53 @@ fn environment() {
         ("BLOCK_SIZE", "human-readable"),
         ("BLOCKSIZE", "2K"),
         ("DU_BLOCK_SIZE", "nonsense"),
+        ("DU_BLOCK_SIZE", ""),
+        ("DU_BLOCK_SIZE", "0K"),
+        ("BLOCK_SIZE", "1z"),
+        ("BLOCK_SIZE", "3KiBs"),
+        ("BLOCKSIZE", "kBs"),
+        ("BLOCKSIZE", "16E"),
+        ("BLOCKSIZE", "Y"),
         ("POSIXLY_CORRECT", "1"),
     ] {
         scene.same_by(&["-a"], |command| {
             command.env(variable, value);
         });
+    }
+    // The first operand ends the options.
+    for args in [&["-a", "a", "-s"][..], &["a", "--", "e"], &["--", "a", "-a"]] {
+        scene.same_by(args, |command| {
+            command.env("POSIXLY_CORRECT", "1");
+        });
+    }
+}
+
+#[test]
+fn long_options_shortened() {
+    if !gnu_du() {
+        return;
+    }
+    let scene = scene();
+    for option in [
+        "--al",
+        "--ap",
+        "--max=1",
+        "--bl=512",
+        "--by",
+        "--tot",
+        "--sum",
+        "--se",
+        "--si",
+        "--hum",
+        "--one",
+        "--count",
+        "--nu",
+        "--no",
+        "--dereference",
+        "--dereference-a",
+        "--exclude-f=-",
+    ] {
+        scene.same(&[option, "a", "top"]);
     }
 }
 
@@ -136,7 +186,7 @@ fn options_that_exclude_each_other() {
     for (args, expected) in [
         (&["-s", "-a"][..], "cannot both summarize and show all entries"),
         (&["-s", "-d2", "-a"], "cannot both summarize and show all entries"),
-        (&["-s", "-d1"], "summarizing conflicts with --max-depth=1"),
+        (&["-s", "-d1"], "warning: summarizing conflicts with --max-depth=1"),
         (&["-s", "-d0"], "warning: summarizing is the same as using --max-depth=0"),
     ] {
         let ours = scene.command(OURS).args(args).output().unwrap();
@@ -154,6 +204,12 @@ fn wrong_values_are_refused() {
     for (args, expected) in [
         (&["-B", "nonsense"][..], "\"nonsense\""),
         (&["-B0"], "above 0"),
+        (&["-B", "1z"], "\"1z\""),
+        (&["-B", "1Y"], "up to E"),
+        // It could be two.
+        (&["--excl=a"], "--excl"),
+        // It is GNU du's.
+        (&["--inodes"], "--inodes"),
         (&["-d", "-1"], "-1"),
         (&["-X", "missing"], "missing"),
     ] {
