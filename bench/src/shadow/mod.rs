@@ -31,6 +31,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
     }
     match subject {
         "kumiki" => forker(fork::kumiki::Kumiki::new(pair)?, pair),
+        "kumiki/team" => forker(fork::team::KumikiTeam::new(pair)?, pair),
         "sequential" => forker(fork::sequential::Sequential, pair),
         "pthread" => forker(fork::pthread::Pthread::new(pair)?, pair),
         "std_scope" => forker(fork::std_scope::StdScope::new(pair)?, pair),

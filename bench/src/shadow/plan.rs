@@ -34,8 +34,9 @@ const FORK: &[&str] = &[
 /// Subjects that have no helper when there is nothing to do.
 const NEW_THREAD_EACH: &[&str] = &["pthread", "std_scope", "crossbeam_scope", "sequential"];
 
-/// Alone.
-const SEQUENTIAL: &[&str] = &["sequential"];
+/// Subjects that only sum: one by the library's own division of the work, one
+/// alone.
+const SUM: &[&str] = &["kumiki/team", "sequential"];
 
 /// Subjects that copy, marked because some fork too, in another process.
 const COPY: &[&str] = &[
@@ -85,7 +86,7 @@ impl Plan for Shadow {
     const NAME: &'static str = "shadow";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [FORK, SEQUENTIAL, COPY].concat()
+        [FORK, SUM, COPY].concat()
     }
 
     fn argument(&self) -> String {

@@ -21,6 +21,7 @@ pub(crate) mod pthread;
 pub(crate) mod rayon;
 pub(crate) mod sequential;
 pub(crate) mod std_scope;
+pub(crate) mod team;
 pub(crate) mod tokio;
 
 #[cfg(feature = "peers")]
@@ -160,8 +161,11 @@ impl<S: Fork> Forker<S> {
             }
             Request::SumF32 { elements } => {
                 // Sums of ones are exact up to 2^24.
-                ones.resize(ones.len().max(elements), 1.0);
-                let data = &ones[..elements];
+                ones.resize(ones.len().max(elements + LINE), 1.0);
+                // All begin where a line does: 16 bytes later a sum takes up to a
+                // quarter longer, and malloc's place differs from process to process.
+                let start = ones.as_ptr().align_offset(LINE * size_of::<f32>());
+                let data = &ones[start..][..elements];
                 Some(watch.each(SUM, || {
                     let sum = subject.sum(std::hint::black_box(data));
                     assert!(sum == elements as f32, "sum of {elements} ones is {sum}");
@@ -171,6 +175,9 @@ impl<S: Fork> Forker<S> {
         }
     }
 }
+
+/// Elements in a cache line.
+const LINE: usize = 16;
 
 const NULL: Amount = Amount::hot(200);
 const CALL: Amount = Amount::hot(100);

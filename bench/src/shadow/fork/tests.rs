@@ -18,8 +18,8 @@ fn works<S: Fork>(make: impl FnOnce(Pair) -> Result<S> + Send) {
     let (one, two) = (String::from("one"), String::from("two"));
     assert_eq!(subject.both(|| one.as_str(), || two.len()), ("one", 3));
     assert_eq!(subject.split(|| one.len(), || two.as_str()), (3, "two"));
-    let data: Vec<f32> = (0..1001).map(|i| i as f32).collect();
-    for n in [0, 1, 2, 1001] {
+    let data: Vec<f32> = (0..40_000).map(|i| (i % 100) as f32).collect();
+    for n in [0, 1, 2, 1001, data.len()] {
         assert_eq!(subject.sum(&data[..n]), sum(&data[..n]));
     }
     if let Some(ns) = subject.fork_call(&Stopwatch::new()) {
@@ -36,8 +36,9 @@ fn main_does_not_wait_for_ever_for_a_helper_that_does_not_come() {
 #[test]
 fn every_subject_forks_and_joins() {
     // In threads of their own: each binds itself, and rayon keeps its maker.
-    let subjects: [fn(); 10] = [
+    let subjects: [fn(); 11] = [
         || works(kumiki::Kumiki::new),
+        || works(team::KumikiTeam::new),
         || works(|_| Ok(sequential::Sequential)),
         || works(pthread::Pthread::new),
         || works(std_scope::StdScope::new),

@@ -8,19 +8,26 @@ mod null;
 mod pair;
 mod threshold;
 
+use std::time::{Duration, Instant};
+
 use kumiki_measure::case::{Case, Choice, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
+use kumiki_shadow::copy::Pair as _;
 use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
-use crate::partner;
+use crate::{partner, timed};
 
 /// Polls without PAUSE before a hand-over that takes long polls kindly.
 const TIGHT_POLLS: u32 = 4096;
 /// Forks before a sample.
 const AWAKE: u32 = 4;
+/// Until the helper sleeps, at most; a sleep in the processor does not show.
+const ASLEEP_WITHIN: Duration = Duration::from_micros(100);
+/// From there until it is within the kernel.
+const SETTLE: Duration = Duration::from_micros(20);
 
 pub(crate) fn cases(choice: &Choice) -> Vec<Case> {
     let mut cases = null::cases();
@@ -85,6 +92,42 @@ impl<F: FnMut(&mut Helped)> Workload for Hot<F> {
             (0..iterations).for_each(|_| operation(helped));
             Ok(())
         })
+    }
+}
+
+/// A helper that sleeps before each request.
+struct Asleep(Helped);
+
+impl Asleep {
+    fn new(place: &Place) -> Result<Self> {
+        Ok(Asleep(Helped::new(place, waiting(Threshold::Ticks(0)))?))
+    }
+
+    fn fall_asleep(&self) {
+        let give_up = Instant::now() + ASLEEP_WITHIN;
+        while self.0.shadow.wake_ticks() == 0 && Instant::now() < give_up {
+            std::hint::spin_loop();
+        }
+        let settled = Instant::now() + SETTLE;
+        while Instant::now() < settled {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Workload for Asleep {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        timed::one_by_one(iterations, || {
+            self.fall_asleep();
+            meter.time(|| {
+                self.0.hand_over();
+                Ok(())
+            })
+        })
+    }
+
+    fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        timed::nothing(iterations, meter)
     }
 }
 

@@ -7,21 +7,24 @@ use std::thread::{self, JoinHandle};
 
 use kumiki_measure::case::{Case, Each, Place};
 use kumiki_measure::{Error, Result};
-use kumiki_shadow::{Policy, Threshold};
+use kumiki_shadow::{Policy, Sleep, Threshold};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
+use kumiki_wait::Waiter;
 
-use super::{Helped, Hot, waiting};
+use super::{Asleep, Helped, Hot, waiting};
 use crate::partner;
 
 const ABOUT: &str = "a thread on the other cpu that does nothing, from start to end: a shadow \
-                     that spins, one that may sleep (two_phase), a parked thread, a new thread";
+                     that spins, one that may sleep (two_phase), one that sleeps (by the best \
+                     means of the machine), a parked thread, a new thread";
 
 pub(super) fn cases() -> Vec<Case> {
     let shadow = |way, policy| {
         let setup = move |place: &Place| Ok(Hot(Helped::new(place, policy)?, Helped::fork_join));
         Case::new("shadow.null", ABOUT, setup).with("way", way).two_cpus()
     };
+    let asleep = Case::new("shadow.null", ABOUT, Asleep::new);
     let parked = Case::new("shadow.null", ABOUT, |place| {
         let parked = Parked::start(partner(place)?)?;
         Ok(Each(move || parked.run()))
@@ -33,9 +36,18 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         shadow("spin", waiting(Threshold::Infinite)),
         shadow("two_phase", Policy::default()),
+        asleep.with("way", format!("sleep_by_{}", sleep()).as_str()).two_cpus(),
         parked.with("way", "park").two_cpus(),
         std_thread.with("way", "std_thread").two_cpus(),
     ]
+}
+
+/// The best means to sleep of this machine; `Auto` where it lacks what
+/// `KUMIKI_WAIT` asks for, as every shadow will say.
+fn sleep() -> Sleep {
+    // It never comes to sleep, so nothing is prepared for that.
+    let waiter = Waiter::new(&waiting(Threshold::Infinite));
+    waiter.map_or(Sleep::Auto, |waiter| waiter.sleep())
 }
 
 fn create_and_join(cpu: usize) -> Result<()> {

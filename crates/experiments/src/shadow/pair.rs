@@ -3,19 +3,15 @@
 //! is the best that a program may use (UMWAIT, MWAITX, else futex).
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use kumiki_measure::Result;
 use kumiki_measure::case::{Case, Level, Place, Workload};
-use kumiki_measure::meter::{Meter, Sample};
 use kumiki_shadow::Threshold;
-use kumiki_shadow::copy::Pair as _;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::topology::{Relation, Topology};
 
-use super::{Helped, Hot, waiting};
-use crate::timed;
+use super::{Asleep, Helped, Hot, waiting};
 
 const ABOUT: &str = "fork and join of nothing on every pair of cpus (of many cpus some of each \
                      relation, all in a full run), with a helper that spins and with one that \
@@ -25,11 +21,6 @@ const ABOUT: &str = "fork and join of nothing on every pair of cpus (of many cpu
 /// to which they have every pair too, and the pairs of each relation that they
 /// have beyond that. 64 cpus make 4032 pairs.
 const SHORTER: [(Level, usize, usize); 2] = [(Level::Quick, 2, 1), (Level::Default, 8, 8)];
-
-/// Until the helper sleeps, at most; a sleep in the processor does not show.
-const ASLEEP_WITHIN: Duration = Duration::from_micros(100);
-/// From there until it is within the kernel.
-const SETTLE: Duration = Duration::from_micros(20);
 
 pub(super) fn cases() -> Vec<Case> {
     let (Ok(topology), Ok(allowed)) = (Topology::read(), affinity::current()) else {
@@ -84,41 +75,7 @@ fn spin(pair: [usize; 2], level: Level) -> Case {
 }
 
 fn sleep(pair: [usize; 2], level: Level) -> Case {
-    case(pair, level, "sleep", |place| {
-        Ok(Asleep(Helped::new(place, waiting(Threshold::Ticks(0)))?))
-    })
-}
-
-/// A helper that sleeps before each request.
-struct Asleep(Helped);
-
-impl Asleep {
-    fn fall_asleep(&self) {
-        let give_up = Instant::now() + ASLEEP_WITHIN;
-        while self.0.shadow.wake_ticks() == 0 && Instant::now() < give_up {
-            std::hint::spin_loop();
-        }
-        let settled = Instant::now() + SETTLE;
-        while Instant::now() < settled {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-impl Workload for Asleep {
-    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        timed::one_by_one(iterations, || {
-            self.fall_asleep();
-            meter.time(|| {
-                self.0.hand_over();
-                Ok(())
-            })
-        })
-    }
-
-    fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        timed::nothing(iterations, meter)
-    }
+    case(pair, level, "sleep", Asleep::new)
 }
 
 #[cfg(test)]

@@ -254,7 +254,9 @@ fn shadows(r: &mut Results) {
         r.rows.push(crossing(row(&format!("shadow.{case}"), all, median)));
         r.rows.len() - 1
     };
-    for (way, ns) in [("spin", 318.0), ("two_phase", 323.0), ("park", 62e3), ("std_thread", 83e3)] {
+    let spin = [("spin", 318.0), ("two_phase", 323.0)];
+    let sleep = [("sleep_by_futex", 41e3), ("park", 62e3), ("std_thread", 83e3)];
+    for (way, ns) in spin.into_iter().chain(sleep) {
         add("null", params([("way", way.into())]), ns);
     }
     let thresholds = [0, 100, 10_000, 1_000_000, 100_000_000].map(Value::Number);

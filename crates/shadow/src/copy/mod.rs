@@ -73,8 +73,8 @@ pub enum Method {
     /// is in a cache in its middle only is taken for one in memory, and is slower.
     ///
     /// Once a process has copied 32 MiB so, in copies of 1 MiB or more and all by
-    /// `memcpy`, the next one measures this machine and takes about a
-    /// millisecond longer; [`prepare`] does that at once.
+    /// `memcpy`, the next one measures this machine and takes about two
+    /// milliseconds longer; [`prepare`] does that at once.
     Auto,
 }
 
@@ -177,7 +177,7 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
 }
 
 /// Measures what [`Method::Auto`] needs to know of this machine, which takes about
-/// a millisecond, so that no later copy does: for programs that need each of
+/// two milliseconds, so that no later copy does: for programs that need each of
 /// their copies fast. The first pair of a process is measured for all.
 pub fn prepare<P: Pair>(pair: &mut P) {
     if known::known().is_none() {
