@@ -48,6 +48,7 @@ mod job;
 mod primitive;
 mod scope;
 mod shadow;
+mod shares;
 mod team;
 mod timed;
 mod unscoped;

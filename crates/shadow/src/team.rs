@@ -15,11 +15,8 @@ use crate::builder::measure_sleep;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
+use crate::shares::Counters;
 use crate::timed::Deadline;
-
-/// Chunks for each member: enough that a member that lost its cpu for a while
-/// does not hold up the rest, few enough that taking one costs nothing.
-const CHUNKS_EACH: usize = 4;
 
 /// The calling thread (member 0) and helpers (members 1, 2, …), each on a cpu
 /// of its own. Work is handed to each by its own line, as with a [`Shadow`].
@@ -42,6 +39,7 @@ pub struct Team {
     /// A member has panicked since the last broadcast began: it will not come
     /// to a barrier.
     deserted: Arc<AtomicBool>,
+    counters: Counters,
     _bound: Option<Binding>,
 }
 
@@ -78,7 +76,7 @@ impl Team {
         measure_sleep(policy);
         let deadline = Deadline::after(timeout);
         let allowed = binding::allowed()?;
-        let mut team = Team::inline();
+        let mut team = Team { counters: Counters::new(size), ..Team::inline() };
         match (1..size).try_for_each(|_| team.grow(&allowed, policy, deadline)) {
             Ok(()) => Ok(team),
             Err(error) => {
@@ -114,7 +112,12 @@ impl Team {
 
     /// A team of the calling thread alone.
     pub fn inline() -> Team {
-        Team { shadows: Vec::new(), deserted: Arc::default(), _bound: None }
+        Team {
+            shadows: Vec::new(),
+            deserted: Arc::default(),
+            counters: Counters::new(1),
+            _bound: None,
+        }
     }
 
     /// Threads, the caller included.
@@ -125,43 +128,21 @@ impl Team {
     /// Runs `f(i)` once on each member `i`, on the caller as member 0; returns
     /// when all have ended. A panic of any member continues here then.
     pub fn broadcast<F: Fn(usize) + Sync>(&mut self, f: F) {
-        // Relaxed, as it only says that waiting is in vain.
-        self.deserted.store(false, Ordering::Relaxed);
-        let deserted = &*self.deserted;
-        let member = |i| {
-            let deserts = Deserts(deserted);
-            f(i);
-            std::mem::forget(deserts);
-        };
-        let all = All(&mut self.shadows);
-        for (i, shadow) in all.0.iter_mut().enumerate() {
-            let member = &member;
-            shadow.submit(move || member(i + 1));
-        }
-        member(0);
-        let mut panic = None;
-        for shadow in all.0.iter_mut() {
-            // SAFETY: each shadow was handed a job that returns nothing.
-            panic = panic.or(unsafe { shadow.finish::<()>() }.err());
-        }
-        if let Some(panic) = panic {
-            resume_unwind(panic);
-        }
+        broadcast(&mut self.shadows, &self.deserted, f);
     }
 
-    /// Calls `f` with ranges that cover `0..n` once, on all members. No range
-    /// but the last is shorter than `grain`; with less than two grains of work
+    /// Calls `f` with ranges that cover `0..n` once, on all members: each has a share
+    /// of its own, the same of each `n` and `grain`, and then helps the others. No
+    /// range but the last is shorter than `grain`; with less than two grains of work
     /// everything runs here at once, without a fork.
     pub fn for_each<F: Fn(Range<usize>) + Sync>(&mut self, n: usize, grain: usize, f: F) {
-        let chunk = self.chunk(n, grain);
-        if chunk >= n {
-            if n > 0 {
-                f(0..n);
-            }
-            return;
+        match self.counters.divide(n, grain) {
+            Some(shares) => broadcast(&mut self.shadows, &self.deserted, |member| {
+                shares.of(member).for_each(&f);
+            }),
+            None if n > 0 => f(0..n),
+            None => {}
         }
-        let ranges = Ranges::new(n, chunk);
-        self.broadcast(|_| ranges.iter().for_each(&f));
     }
 
     /// Maps ranges that cover `0..n` as [`Team::for_each`] does, and folds what
@@ -172,11 +153,11 @@ impl Team {
         M: Fn(Range<usize>) -> T + Sync,
         F: Fn(T, T) -> T + Sync,
     {
-        let chunk = self.chunk(n, grain);
-        if chunk >= n {
+        let Some(shares) = self.counters.divide(n, grain) else {
             return (n > 0).then(|| map(0..n));
-        }
-        self.reduce_ranges(&Ranges::new(n, chunk), &map, &fold)
+        };
+        let share = |member| shares.of(member).map(&map).reduce(&fold);
+        gather(&mut self.shadows, &share, &fold)
     }
 
     pub(crate) fn reduce_ranges<T, M, F>(&mut self, ranges: &Ranges, map: &M, fold: &F) -> Option<T>
@@ -185,20 +166,7 @@ impl Team {
         M: Fn(Range<usize>) -> T + Sync,
         F: Fn(T, T) -> T + Sync,
     {
-        let share = move || ranges.iter().map(map).reduce(fold);
-        let all = All(&mut self.shadows);
-        for shadow in all.0.iter_mut() {
-            shadow.submit(share);
-        }
-        let mut total = share();
-        for shadow in all.0.iter_mut() {
-            // SAFETY: each shadow was handed a `share`, which returns this.
-            match unsafe { shadow.finish::<Option<T>>() } {
-                Ok(theirs) => total = [total, theirs].into_iter().flatten().reduce(fold),
-                Err(panic) => resume_unwind(panic),
-            }
-        }
-        total
+        gather(&mut self.shadows, &|_| ranges.iter().map(map).reduce(fold), fold)
     }
 
     /// A meeting point for all members, for use within [`Team::broadcast`].
@@ -206,17 +174,57 @@ impl Team {
         let home = self.shadows.first().and_then(Shadow::home);
         Barrier::new(self.size(), home, Arc::clone(&self.deserted))
     }
+}
 
-    fn chunk(&self, n: usize, grain: usize) -> usize {
-        let grain = grain.max(1);
-        if self.shadows.is_empty() || n / 2 < grain {
-            return n;
-        }
-        n.div_ceil(self.size() * CHUNKS_EACH).max(grain)
+/// Runs `f(i)` on each member.
+fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + Sync) {
+    // Relaxed, as it only says that waiting is in vain.
+    deserted.store(false, Ordering::Relaxed);
+    let member = |i| {
+        let deserts = Deserts(deserted);
+        f(i);
+        std::mem::forget(deserts);
+    };
+    let all = All(shadows);
+    for (i, shadow) in all.0.iter_mut().enumerate() {
+        let member = &member;
+        shadow.submit(move || member(i + 1));
+    }
+    member(0);
+    let mut panic = None;
+    for shadow in all.0.iter_mut() {
+        // SAFETY: each shadow was handed a job that returns nothing.
+        panic = panic.or(unsafe { shadow.finish::<()>() }.err());
+    }
+    if let Some(panic) = panic {
+        resume_unwind(panic);
     }
 }
 
-/// `0..n` in ranges, each for whoever asks next.
+/// Folds what each member's share gives.
+fn gather<T, S, F>(shadows: &mut [Shadow], share: &S, fold: &F) -> Option<T>
+where
+    T: Send,
+    S: Fn(usize) -> Option<T> + Sync,
+    F: Fn(T, T) -> T,
+{
+    let all = All(shadows);
+    for (i, shadow) in all.0.iter_mut().enumerate() {
+        shadow.submit(move || share(i + 1));
+    }
+    let mut total = share(0);
+    for shadow in all.0.iter_mut() {
+        // SAFETY: each shadow was handed a `share`, which returns this.
+        match unsafe { shadow.finish::<Option<T>>() } {
+            Ok(theirs) => total = [total, theirs].into_iter().flatten().reduce(fold),
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+    total
+}
+
+/// `0..n` in ranges, in order, each for whoever asks next: until a deadline, after
+/// which the first ones are done.
 pub(crate) struct Ranges {
     /// Counts ranges, not elements: those asked for in vain cannot make it
     /// begin again.
@@ -227,10 +235,6 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    fn new(n: usize, chunk: usize) -> Self {
-        Ranges::until(Deadline::NEVER, n, chunk)
-    }
-
     /// Ranges that are not handed out any more after `deadline`.
     pub(crate) fn until(deadline: Deadline, n: usize, chunk: usize) -> Self {
         Ranges { next: AtomicUsize::new(0), n, chunk, deadline }
