@@ -137,7 +137,7 @@ impl Team {
     /// everything runs here at once, without a fork.
     pub fn for_each<F: Fn(Range<usize>) + Sync>(&mut self, n: usize, grain: usize, f: F) {
         match self.counters.divide(n, grain) {
-            Some(shares) => broadcast(&mut self.shadows, &self.deserted, |member| {
+            Some(shares) => broadcast(&mut self.shadows, &self.deserted, move |member| {
                 shares.of(member).for_each(&f);
             }),
             None if n > 0 => f(0..n),
@@ -156,8 +156,9 @@ impl Team {
         let Some(shares) = self.counters.divide(n, grain) else {
             return (n > 0).then(|| map(0..n));
         };
-        let share = |member| shares.of(member).map(&map).reduce(&fold);
-        gather(&mut self.shadows, &share, &fold)
+        let fold = &fold;
+        let share = move |member| shares.of(member).map(&map).reduce(fold);
+        gather(&mut self.shadows, &share, fold)
     }
 
     pub(crate) fn reduce_ranges<T, M, F>(&mut self, ranges: &Ranges, map: &M, fold: &F) -> Option<T>
@@ -180,7 +181,8 @@ impl Team {
 fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + Sync) {
     // Relaxed, as it only says that waiting is in vain.
     deserted.store(false, Ordering::Relaxed);
-    let member = |i| {
+    // Moved: what a helper needs is in one place, not a line behind each pointer.
+    let member = move |i| {
         let deserts = Deserts(deserted);
         f(i);
         std::mem::forget(deserts);
