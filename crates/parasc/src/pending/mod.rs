@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::{Policy, Waiter};
 
-#[cfg(all(test, loom))]
+#[cfg(test)]
 pub(crate) use task::Base;
 pub(crate) use task::{End, Task};
 
