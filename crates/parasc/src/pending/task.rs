@@ -132,6 +132,29 @@ pub(crate) trait Task: Send + Sync + fmt::Debug {
     fn base(&self) -> &Base;
 }
 
+/// A task without an operation.
+#[cfg(any(test, fuzzing))]
+#[derive(Debug)]
+pub(crate) struct Bare {
+    base: Base,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Bare {
+    pub(crate) fn new(request: Request) -> Arc<Self> {
+        let mut base = Base::new();
+        base.request = request;
+        Arc::new(Bare { base })
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Task for Bare {
+    fn base(&self) -> &Base {
+        &self.base
+    }
+}
+
 /// A task.
 pub(crate) struct Body<O: Operation> {
     base: Base,
