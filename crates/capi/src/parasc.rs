@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char, c_int, c_long, c_uint};
 use std::panic::catch_unwind;
 use std::ptr::null;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kumiki_parasc::{Refusal, Request, refusal, refusals};
@@ -367,15 +367,25 @@ pub unsafe extern "C" fn parasc_run(
 #[unsafe(no_mangle)]
 pub extern "C" fn parasc_refusal(sysnum: c_long) -> *const c_char {
     type Text = (&'static Refusal, CString);
-    static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
+    static TEXTS: OnceLock<Vec<Text>> = OnceLock::new();
+    let make = || {
         let text = |refusal: &'static Refusal| {
             (refusal, CString::new(refusal.to_string()).unwrap_or_default())
         };
         refusals().map(text).collect()
-    });
+    };
     catch_unwind(|| {
         let refusal = refusal(u16::try_from(sysnum).ok()?)?;
-        let (_, text) = TEXTS.iter().find(|(of, _)| *of == refusal)?;
+        let texts = match TEXTS.get() {
+            Some(texts) => texts,
+            // Made before: a child of fork(2) would wait for ever for a thread that
+            // was at it.
+            None => TEXTS.get_or_init({
+                let texts = make();
+                || texts
+            }),
+        };
+        let (_, text) = texts.iter().find(|(of, _)| *of == refusal)?;
         Some(text.as_ptr())
     })
     .ok()

@@ -160,7 +160,7 @@ impl Engine {
     /// there are. The paper's `parasc_wait`.
     ///
     /// After the engine has been shut down it waits for those requests only that
-    /// are being executed.
+    /// are being executed; in a child of fork(2) it does not wait.
     pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
         ticket::wait(&self.core, min_complete, timeout)
     }

@@ -15,7 +15,7 @@ use loom::thread;
 
 use crate::lane::{Control, Lane};
 use crate::open::{Open, Ready};
-use crate::pending::{Base, End, Task};
+use crate::pending::{Bare, End, Task};
 use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;
@@ -259,20 +259,8 @@ fn a_request_for_the_pool_is_not_left_when_the_others_are_over() {
     });
 }
 
-/// A task without an operation.
-#[derive(Debug)]
-struct Counted {
-    base: Base,
-}
-
-impl Task for Counted {
-    fn base(&self) -> &Base {
-        &self.base
-    }
-}
-
-fn task() -> StdArc<Counted> {
-    StdArc::new(Counted { base: Base::new() })
+fn task() -> StdArc<Bare> {
+    Bare::new(Request::default())
 }
 
 /// An open lane.
@@ -323,7 +311,7 @@ fn a_task_in_the_queue_comes_into_the_slot_that_is_freed() {
         assert!(!scene.serve(&mut 0));
         assert_eq!(scene.executed(), 2);
         for task in [first, second] {
-            assert_eq!(task.base.ended(), Some(End::Returned(1)));
+            assert_eq!(task.base().ended(), Some(End::Returned(1)));
         }
     });
 }
@@ -345,7 +333,7 @@ fn of_two_that_mark_and_two_that_claim_none_is_lost() {
         let rest = std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).count();
         assert_eq!(served.iter().sum::<usize>() + rest, 2);
         assert_eq!(scene.executed(), 2);
-        assert!(tasks.iter().all(|task| task.base.ended() == Some(End::Returned(1))));
+        assert!(tasks.iter().all(|task| task.base().ended() == Some(End::Returned(1))));
     });
 }
 
@@ -368,8 +356,8 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
         let rest: VecDeque<_> =
             std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).collect();
         assert_eq!(served + rest.len() + usize::from(taken_back), 2);
-        assert_eq!(first.base.ended().is_some(), !taken_back);
-        assert!(second.base.ended().is_some());
+        assert_eq!(first.base().ended().is_some(), !taken_back);
+        assert!(second.base().ended().is_some());
         assert_eq!(scene.executed(), 2 - usize::from(taken_back));
     });
 }

@@ -53,10 +53,7 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
     let place = core.open[lane].place(core.area.lane(lane), &request);
     let full = Error::Full { slots: core.area.lane_slots(), most: MAX_LANE_SLOTS };
     let (at, generation) = place.ok_or(full)?;
-    stop_if_terminated(core);
     let ticket = Ticket { lane, at, generation };
-    // Who has no threads but the program's waits for these.
-    let own = core.seats.len() + core.pool.threads() > 0;
     if !core.process.is_current() {
         // In a child of fork(2) locks may be those of threads it does not have.
         if core.area.lane(lane).slots[at].take() {
@@ -64,7 +61,12 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
             let ret_val = unsafe { call(&request) };
             give(core, lane, at, ret_val, false);
         }
-    } else if !summon(core, lane, 1) && own {
+        return Ok(ticket);
+    }
+    stop_if_terminated(core);
+    // Who has no threads but the program's waits for these.
+    let own = core.seats.len() + core.pool.threads() > 0;
+    if !summon(core, lane, 1) && own {
         serve_stranded(core, lane);
     }
     Ok(ticket)
@@ -110,7 +112,12 @@ fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
             if !open.retire(at, generation) {
                 return Look::Unknown;
             }
-            serve_next(core, index, open.free(lane, at));
+            if core.process.is_current() {
+                serve_next(core, index, open.free(lane, at));
+            } else {
+                // As in `place`; and what waits for a slot is the parent's.
+                slot.release();
+            }
             Look::Result(ret_val)
         }
         _ => Look::Outstanding,
@@ -120,10 +127,12 @@ fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
 pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
     let slots = || (0..OPEN_LANES).flat_map(|lane| core.area.lane(lane).slots);
     let complete = || slots().filter(|slot| slot.is_complete()).count();
-    // Nothing is placed after the end: then there will be no more.
+    // Nothing is placed after the end: then there will be no more. Nor in a child
+    // of fork(2), which makes each call as it is placed.
     let is_over = || {
-        core.area.header().is_terminated()
-            && slots().all(|slot| slot.is_free() || slot.is_complete())
+        !core.process.is_current()
+            || core.area.header().is_terminated()
+                && slots().all(|slot| slot.is_free() || slot.is_complete())
     };
     let enough = || {
         let over = is_over();
@@ -134,11 +143,95 @@ pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Durati
 }
 
 pub(crate) fn wake_up(core: &Arc<Core>) {
+    if !core.process.is_current() {
+        // What waits in a child of fork(2) is the parent's, who makes the calls.
+        return;
+    }
     core.area.header().post();
     for (index, open) in core.open.iter().enumerate() {
         open.scan(core.area.lane(index));
         if open.ready.any() {
             summon(core, index, 1);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use kumiki_sys::cpuset::CpuSet;
+
+    use super::*;
+    use crate::Config;
+    use crate::core::QUICK_LANE;
+    use crate::pending::Bare;
+    use crate::threads::lock;
+
+    /// Runs `work` in a child of fork(2), where `work` ends with a true answer.
+    fn in_a_child(work: impl FnOnce() -> bool) {
+        // SAFETY: the child leaves without a return from here.
+        match unsafe { libc::fork() } {
+            0 => {
+                // SAFETY: ends the child where it hangs; takes no pointer.
+                unsafe { libc::alarm(60) };
+                let good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                // SAFETY: leaves at once.
+                unsafe { libc::_exit(i32::from(!good.unwrap_or(false))) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: the child made above, and room for its status.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+    }
+
+    fn core(threads: usize) -> Arc<Core> {
+        let cpus = Some(CpuSet::default());
+        let config = Config { cpus, threads, slots: 2, ..Config::default() };
+        Arc::new(Core::new(&config).unwrap())
+    }
+
+    fn getpid() -> Request {
+        Request::new(libc::SYS_getpid, [])
+    }
+
+    #[test]
+    fn a_child_takes_none_of_the_locks_that_it_may_inherit() {
+        let core = core(0);
+        // SAFETY: takes no argument.
+        let place = || unsafe { place(&core, getpid()) }.unwrap();
+        let (first, second) = (place(), place());
+        let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
+        assert!(lane.slots[first.at].take());
+        lane.slots[first.at].finish(7);
+        // It waits for a slot.
+        open.put(lane, Bare::new(getpid()));
+        // As another thread has them that the child has not.
+        let locks = (open.hold_queue(), open.decide(), lock(&core.alive));
+        in_a_child(|| {
+            assert_eq!(wait(&core, 2, None), 1);
+            assert_eq!(collect(&core, first), Ok(7));
+            // SAFETY: takes no argument.
+            let own = unsafe { super::place(&core, getpid()) }.unwrap();
+            wake_up(&core);
+            assert_eq!(collect(&core, own), Ok(i64::from(std::process::id())));
+            collect(&core, second).is_err()
+        });
+        drop(locks);
+    }
+
+    #[test]
+    fn a_child_starts_no_thread_for_what_it_inherits() {
+        let core = core(1);
+        for (index, open) in core.open.iter().enumerate() {
+            open.place(core.area.lane(index), &getpid()).unwrap();
+        }
+        in_a_child(|| {
+            wake_up(&core);
+            *lock(&core.alive) == 0
+        });
+        wake_up(&core);
+        assert_eq!(wait(&core, 2, Some(Duration::from_secs(60))), 2);
     }
 }

@@ -241,6 +241,12 @@ impl Open {
         }
     }
 
+    /// Keeps others from the queue.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn hold_queue(&self) -> impl Drop {
+        lock(&self.queue)
+    }
+
     /// Keeps others from taking requests back or deciding about dead threads.
     pub(crate) fn decide(&self) -> crate::primitive::MutexGuard<'_, Vec<usize>> {
         lock(&self.decision)

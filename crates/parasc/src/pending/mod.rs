@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::{Policy, Waiter};
 
-#[cfg(all(test, loom))]
-pub(crate) use task::Base;
+#[cfg(any(test, fuzzing))]
+pub(crate) use task::{Bare, Base};
 pub(crate) use task::{End, Task};
 
 use crate::core::{Core, STEP};

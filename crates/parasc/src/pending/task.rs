@@ -90,8 +90,7 @@ impl Base {
         // Release: partner is `ended`. The result, and what the call wrote.
         self.state.store(state, Release);
         self.bell.ring();
-        // A waker is the executor's code. Its panic is not ours to die of.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.waker.wake()));
+        contain(|| self.waker.wake());
     }
 
     /// How it has ended, if it has.
@@ -118,9 +117,42 @@ impl Base {
     }
 }
 
+/// Runs the program's code (a waker, an operation and its buffers), whose panic is
+/// not for the thread to die of that happens to come by: a processing thread
+/// mostly.
+fn contain(work: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+        // Leaked: what it has panicked with may panic in turn when dropped.
+        std::mem::forget(panic);
+    }
+}
+
 /// A task whose operation is of whatever type.
 pub(crate) trait Task: Send + Sync + fmt::Debug {
     fn base(&self) -> &Base;
+}
+
+/// A task without an operation.
+#[cfg(any(test, fuzzing))]
+#[derive(Debug)]
+pub(crate) struct Bare {
+    base: Base,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Bare {
+    pub(crate) fn new(request: Request) -> Arc<Self> {
+        let mut base = Base::new();
+        base.request = request;
+        Arc::new(Bare { base })
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Task for Bare {
+    fn base(&self) -> &Base {
+        &self.base
+    }
 }
 
 /// A task.
@@ -186,15 +218,17 @@ impl<O: Operation> Body<O> {
 
 impl<O: Operation> Drop for Body<O> {
     /// Completes an operation that was executed and never read, so that what
-    /// the call has made (a descriptor) goes the way of its output.
+    /// the call has made (a descriptor) goes the way of its output. All that is
+    /// the program's is dropped here: the last owner may be a processing thread.
     fn drop(&mut self) {
         let ended = self.base.ended();
         if let (Some(operation), Some(End::Returned(ret_val))) = (self.operation.get_mut(), ended) {
             // SAFETY: the result of its request, where it was made; nobody else
             // has taken it.
-            let complete = || drop(unsafe { operation.complete(ret_val) });
-            // The last owner may be a processing thread; see `Base::end`.
-            let _ = catch_unwind(AssertUnwindSafe(complete));
+            contain(|| drop(unsafe { operation.complete(ret_val) }));
         }
+        contain(|| drop(self.operation.get_mut().take()));
+        // One that was registered while the request ended.
+        contain(|| drop(self.base.waker.take()));
     }
 }

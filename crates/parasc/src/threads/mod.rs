@@ -86,6 +86,19 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// What a thread does where it unwinds while it serves. Nothing of ours panics, and
+/// the program's code is contained (`pending/task.rs`); should it come to that
+/// after all, nobody must count on a thread for ever that is not there.
+struct Unwinding<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Unwinding<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 /// A moment that far from now; one beyond what the clock can tell is never.
 pub(crate) fn after(duration: Duration) -> Instant {
     /// Ten years.
@@ -172,8 +185,70 @@ pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::thread;
 
     use super::*;
+    use crate::Config;
+    use crate::core::QUICK_LANE;
+    use crate::pending::{Base, End, Task};
+
+    /// A task that breaks the thread that is to end it, or none.
+    #[derive(Debug)]
+    struct Counted {
+        base: Base,
+        breaks: bool,
+    }
+
+    impl Task for Counted {
+        fn base(&self) -> &Base {
+            let of_the_engine = thread::current().name().is_some_and(|it| it.starts_with("parasc"));
+            assert!(!self.breaks || !of_the_engine, "as no code of ours does");
+            &self.base
+        }
+    }
+
+    /// Has call number 9999, which there is not, made by a thread that `call` calls.
+    fn put(core: &Arc<Core>, breaks: bool, call: impl Fn(&Arc<Core>)) -> Arc<Counted> {
+        let mut base = Base::new();
+        base.request = crate::Request::new(9999, []);
+        let task = Arc::new(Counted { base, breaks });
+        let open = &core.open[QUICK_LANE];
+        open.put(core.area.lane(QUICK_LANE), Arc::clone(&task) as _);
+        call(core);
+        task
+    }
+
+    #[test]
+    fn a_thread_that_unwinds_leaves_its_place_to_another() {
+        let by_seat = |core: &Arc<Core>| assert!(Seat::wake(core, 0));
+        let by_pool = |core: &Arc<Core>| {
+            core.pool.rescue();
+            assert!(Pool::summon(core, 1));
+        };
+        let by_watch = |core: &Arc<Core>| core.watch.inherit(core);
+        type Call = dyn Fn(&Arc<Core>);
+        let ways: [(usize, usize, &Call); 3] =
+            [(1, 0, &by_seat), (0, 1, &by_pool), (0, 0, &by_watch)];
+        for (seats, threads, call) in ways {
+            let cpus = std::iter::repeat_n(rustix::thread::sched_getcpu(), seats);
+            let (cpus, retire) = (Some(cpus.collect()), Duration::ZERO);
+            let config = Config { cpus, threads, retire, ..Config::default() };
+            let core = Arc::new(Core::new(&config).unwrap());
+            put(&core, true, call);
+            until(|| *lock(&core.alive) == 0);
+            let task = put(&core, false, call);
+            until(|| task.base().ended().is_some());
+            assert_eq!(task.base().ended(), Some(End::Returned(-i64::from(libc::ENOSYS))));
+        }
+    }
+
+    fn until(is_true: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !is_true() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "never");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     #[test]
     fn after_a_refusal_no_thread_is_asked_for_for_a_while() {

@@ -15,7 +15,7 @@ use std::time::Instant;
 use kumiki_wait::EventCount;
 
 use super::processor::{bits, serve_lane};
-use super::{after, start};
+use super::{Unwinding, after, serve_what_waits, start};
 use crate::claim::Claim;
 use crate::core::{Core, QUICK_LANE, SLEEPING_LANE};
 use crate::open::serve::{self as open, Hand};
@@ -217,6 +217,11 @@ fn start_one(core: &Arc<Core>, more: usize) -> bool {
 
 /// A thread of the pool.
 fn serve(core: &Arc<Core>, at: usize, more: usize) {
+    let _left = Unwinding(|| {
+        core.pool.claims[at].clear();
+        lock(&core.pool.members).vacant.push(at);
+        serve_what_waits(core);
+    });
     start_some(core, more);
     let mut hand = Hand::new(&core.pool.claims[at], false);
     let ends = || core.area.header().is_terminated();

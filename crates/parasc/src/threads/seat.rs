@@ -23,7 +23,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
-use super::{processor, serve_what_waits, start};
+use super::{Unwinding, processor, serve_what_waits, start};
 use crate::claim::Claim;
 use crate::core::Core;
 use crate::open::serve::Hand;
@@ -181,9 +181,9 @@ impl Seat {
         true
     }
 
-    /// By the thread, which may not be here: others have counted on it.
-    fn close(&self, core: &Arc<Core>) {
-        self.leave(core, CLOSED);
+    /// By the thread, which cannot stay here: others have counted on it.
+    fn abandon(&self, core: &Arc<Core>, state: u32) {
+        self.leave(core, state);
         // Partner: the light fence in `enter`.
         barrier::heavy();
         serve_what_waits(core);
@@ -213,11 +213,15 @@ fn policy(chosen: Policy) -> Policy {
 
 /// The thread of a seat.
 fn serve(core: &Arc<Core>, seat: &Seat) {
+    let _left = Unwinding(|| {
+        seat.claim.clear();
+        seat.abandon(core, EMPTY);
+    });
     let Ok(_bound) = affinity::bind(seat.cpu) else {
-        return seat.close(core);
+        return seat.abandon(core, CLOSED);
     };
     let Ok(mut waiter) = Waiter::new(&policy(core.policy)) else {
-        return seat.close(core);
+        return seat.abandon(core, CLOSED);
     };
     let mut hand = Hand::new(&seat.claim, false);
     loop {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
-use super::{Pool, Seat, after, lock, start};
+use super::{Pool, Seat, Unwinding, after, lock, start};
 use crate::claim::Claim;
 use crate::core::{Core, OPEN_LANES, QUICK_LANE, STEP};
 use crate::open::serve::{self as open, Hand};
@@ -98,6 +98,12 @@ fn serve(core: &Arc<Core>) {
     let policy = Policy { threshold: Threshold::Ticks(0), ..core.policy };
     let mut waiter = Waiter::new(&policy).ok();
     let mut seen = Seen::default();
+    let _left = Unwinding(|| {
+        watch.claim.clear();
+        let mut running = lock(&watch.running);
+        watch.alerted.store(0, SeqCst);
+        *running = false;
+    });
     // Who has started this thread is alerting it.
     drop(lock(&watch.running));
     loop {

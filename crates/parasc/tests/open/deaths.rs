@@ -9,7 +9,7 @@ use std::time::Duration;
 use kumiki_parasc::{Config, Engine, Operation, Pending, Request};
 use kumiki_sys::cpuset::CpuSet;
 
-use super::{ReadOfPipe, getppid, ppid, read_of_pipe, release};
+use super::{ReadOfPipe, getppid, ppid, read_of_pipe, release, until_made};
 
 const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 
@@ -81,21 +81,6 @@ impl Thread {
 
 fn nap() {
     thread::sleep(Duration::from_millis(30));
-}
-
-/// Returns when a thread of this process is in the call.
-fn until_made(operation: &Request) {
-    let start = format!("{} {:#x} ", operation.sysnum, operation.args[0]);
-    let is_there = || {
-        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
-        tasks.any(|task| {
-            let call = std::fs::read_to_string(task.unwrap().path().join("syscall"));
-            call.is_ok_and(|call| call.starts_with(&start))
-        })
-    };
-    while !is_there() {
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// A read of an empty pipe that a thread is at.

@@ -4,10 +4,13 @@ mod by_hand;
 mod deaths;
 mod ends;
 mod filtered;
+mod panics;
 mod submit;
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::Duration;
 
 use kumiki_parasc::op::Read;
 use kumiki_parasc::{Config, Engine, Request};
@@ -26,6 +29,21 @@ fn read_of_pipe() -> (ReadOfPipe, std::io::PipeWriter) {
 
 fn release(mut writer: std::io::PipeWriter) {
     writer.write_all(b"go").unwrap();
+}
+
+/// Returns when a thread of this process is in the call.
+fn until_made(operation: &Request) {
+    let start = format!("{} {:#x} ", operation.sysnum, operation.args[0]);
+    let is_there = || {
+        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        tasks.any(|task| {
+            let call = std::fs::read_to_string(task.unwrap().path().join("syscall"));
+            call.is_ok_and(|call| call.starts_with(&start))
+        })
+    };
+    while !is_there() {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 fn getppid() -> Request {

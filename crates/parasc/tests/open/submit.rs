@@ -303,25 +303,6 @@ fn close_is_made_once() {
 }
 
 #[test]
-fn a_waker_that_panics_ends_no_thread() {
-    struct Panics;
-    impl Wake for Panics {
-        fn wake(self: Arc<Self>) {
-            panic!("as an executor's may");
-        }
-    }
-    let engine = engine();
-    let (read, writer) = read_of_pipe();
-    let mut pending = engine.submit(read);
-    let waker = Waker::from(Arc::new(Panics));
-    let polled = pin!(&mut pending).poll(&mut Context::from_waker(&waker));
-    assert!(polled.is_pending());
-    release(writer);
-    assert_eq!(block_on(pending).unwrap().output, Ok(2));
-    assert_eq!(block_on(engine.submit(zero())).unwrap().output, Ok(100));
-}
-
-#[test]
 fn without_any_thread_the_caller_makes_the_call() {
     let cpus = Some(kumiki_sys::cpuset::CpuSet::default());
     let engine = Engine::new(&Config { cpus, threads: 0, ..Config::default() }).unwrap();
