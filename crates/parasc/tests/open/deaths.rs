@@ -1,15 +1,14 @@
 //! Processing threads of the program that die.
 
 use std::ffi::c_void;
-use std::io::PipeWriter;
 use std::ptr;
 use std::thread;
 use std::time::Duration;
 
-use kumiki_parasc::{Config, Engine, Operation, Pending, Request};
+use kumiki_parasc::{Config, Engine, Operation, Request};
 use kumiki_sys::cpuset::CpuSet;
 
-use super::{ReadOfPipe, getppid, ppid, read_of_pipe, release, until_made};
+use super::{getppid, ppid, read_of_pipe, read_under_way, release, until_made};
 
 const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 
@@ -81,15 +80,6 @@ impl Thread {
 
 fn nap() {
     thread::sleep(Duration::from_millis(30));
-}
-
-/// A read of an empty pipe that a thread is at.
-fn read_under_way(engine: &Engine) -> (Pending<ReadOfPipe>, PipeWriter) {
-    let (mut read, writer) = read_of_pipe();
-    let request = read.request();
-    let pending = engine.submit(read);
-    until_made(&request);
-    (pending, writer)
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kumiki_parasc::op::Read;
 use kumiki_parasc::{Config, Engine, Error, Pending};
 
-use super::{engine, getppid, ppid, read_of_pipe, release};
+use super::{engine, getppid, ppid, read_of_pipe, read_under_way, release};
 
 #[test]
 fn requests_in_flight_end_with_the_engine() {
@@ -47,8 +47,7 @@ fn requests_in_flight_end_with_the_engine() {
 #[test]
 fn memory_outlives_the_engine() {
     let engine = engine();
-    let (read, writer) = read_of_pipe();
-    let pending = engine.submit(read).wait_timeout(Duration::from_millis(100)).unwrap_err();
+    let (pending, writer) = read_under_way(&engine);
     drop(engine);
     release(writer);
     assert_eq!(pending.wait().unwrap().output, Ok(2));
@@ -162,8 +161,7 @@ fn a_child_of_fork_makes_its_calls_itself() {
     let engine = engine();
     // SAFETY: takes no argument.
     unsafe { engine.submit_raw(getppid()) }.wait().unwrap();
-    let (read, writer) = read_of_pipe();
-    let pending = engine.submit(read).wait_timeout(Duration::from_millis(20)).unwrap_err();
+    let (pending, writer) = read_under_way(&engine);
     let parent = i64::from(std::process::id());
     let mut pending = Some(pending);
     let code = fork(|| {

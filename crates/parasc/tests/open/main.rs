@@ -7,13 +7,13 @@ mod filtered;
 mod panics;
 mod submit;
 
-use std::io::Write;
+use std::io::{PipeWriter, Write};
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
 use kumiki_parasc::op::Read;
-use kumiki_parasc::{Config, Engine, Request};
+use kumiki_parasc::{Config, Engine, Operation, Pending, Request};
 
 fn engine() -> Engine {
     Engine::new(&Config::default()).unwrap()
@@ -22,18 +22,28 @@ fn engine() -> Engine {
 /// Blocks until the writer writes.
 type ReadOfPipe = Read<OwnedFd, Box<[u8]>>;
 
-fn read_of_pipe() -> (ReadOfPipe, std::io::PipeWriter) {
+fn read_of_pipe() -> (ReadOfPipe, PipeWriter) {
     let (reader, writer) = std::io::pipe().unwrap();
     (Read::new(reader.into(), vec![0; 8].into_boxed_slice()), writer)
 }
 
-fn release(mut writer: std::io::PipeWriter) {
+fn release(mut writer: PipeWriter) {
     writer.write_all(b"go").unwrap();
+}
+
+/// A read of an empty pipe that a thread is at.
+fn read_under_way(engine: &Engine) -> (Pending<ReadOfPipe>, PipeWriter) {
+    let (mut read, writer) = read_of_pipe();
+    let request = read.request();
+    let pending = engine.submit(read);
+    until_made(&request);
+    (pending, writer)
 }
 
 /// Returns when a thread of this process is in the call.
 fn until_made(operation: &Request) {
-    let start = format!("{} {:#x} ", operation.sysnum, operation.args[0]);
+    let [first, second, ..] = operation.args;
+    let start = format!("{} {first:#x} {second:#x} ", operation.sysnum);
     let is_there = || {
         let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
         tasks.any(|task| {

@@ -12,7 +12,7 @@ use kumiki_parasc::op::{CWD, Close, Errno, Openat, Pread, Read};
 use kumiki_parasc::{AllowList, Config, Engine, Error, Operation, Pending};
 use rustix::fs::{Mode, OFlags};
 
-use super::{engine, getppid, ppid, read_of_pipe, release};
+use super::{engine, getppid, ppid, read_of_pipe, release, until_made};
 
 /// A waker for a thread that parks.
 struct Unpark(thread::Thread, AtomicUsize);
@@ -264,9 +264,10 @@ fn a_buffer_stays_until_the_call_is_over() {
     let engine = engine();
     let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
     let (read, writer) = read_of_pipe();
-    let pending = engine.submit(Counted(read, Arc::clone(&counts)));
-    // Long enough that a thread is in the call.
-    let pending = pending.wait_timeout(Duration::from_millis(100)).err().unwrap();
+    let mut read = Counted(read, Arc::clone(&counts));
+    let request = read.request();
+    let pending = engine.submit(read);
+    until_made(&request);
     drop(pending);
     assert_eq!(counts[1].load(SeqCst), 0);
     release(writer);
@@ -282,9 +283,11 @@ fn an_opened_file_that_nobody_wants_is_closed() {
     let fifo = kumiki_parasc::op::path::terminated(folder.path().join("fifo")).unwrap();
     rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
     let open = Openat::new(CWD, fifo.clone(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let pending = engine.submit(Counted(open, Arc::clone(&counts)));
+    let mut open = Counted(open, Arc::clone(&counts));
+    let request = open.request();
+    let pending = engine.submit(open);
     // It blocks until there is a writer.
-    let pending = pending.wait_timeout(Duration::from_millis(100)).err().unwrap();
+    until_made(&request);
     drop(pending);
     let writer = rustix::fs::open(&fifo, OFlags::WRONLY, Mode::empty()).unwrap();
     wait_for(&counts[0], 1);
