@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn sleeps_are_really_slept() {
         let ticks = Ticks::of(Machine::this());
-        // The machine may be busy for one attempt, not for all.
-        assert!((0..20).any(|_| !wakes(ticks).0.is_empty()));
+        // The machine may be busy for some attempts, not for all.
+        assert!((0..500).any(|_| !wakes(ticks).0.is_empty()));
     }
 
     #[test]
