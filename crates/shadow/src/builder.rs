@@ -74,8 +74,8 @@ impl Builder {
     /// thread itself is kept waiting by, on the way to its cpu above all.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]: the helper ends as soon as it gets its cpu, which no
-    /// longer counts as taken. Others as [`Builder::create`].
+    /// [`TimedOut`](crate::Error::TimedOut): the helper ends as soon as it gets its
+    /// cpu, which no longer counts as taken. Others as [`Builder::create`].
     pub fn create_timeout(self, timeout: Duration) -> Result<Shadow> {
         measure_sleep(&self.policy);
         let deadline = Deadline::after(timeout);

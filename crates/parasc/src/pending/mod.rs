@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::{Policy, Waiter};
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 pub(crate) use task::{Bare, Base};
 pub(crate) use task::{End, Task};
 

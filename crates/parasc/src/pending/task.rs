@@ -133,13 +133,13 @@ pub(crate) trait Task: Send + Sync + fmt::Debug {
 }
 
 /// A task without an operation.
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Bare {
     base: Base,
 }
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 impl Bare {
     pub(crate) fn new(request: Request) -> Arc<Self> {
         let mut base = Base::new();
@@ -148,7 +148,7 @@ impl Bare {
     }
 }
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 impl Task for Bare {
     fn base(&self) -> &Base {
         &self.base
