@@ -1,11 +1,20 @@
 //! Notices fork(2): the child has its parent's memory but not its threads.
 //!
 //! A page that the kernel clears in every child (`MADV_WIPEONFORK`, madvise(2),
-//! Linux 4.14; raw system calls included) holds the process's id. Asking is a
-//! load from a cache line that nobody writes.
+//! Linux 4.14; raw system calls included) holds the process's generation. Asking
+//! is a load from a cache line that nobody writes.
+//!
+//! Generations are counted in ordinary memory, which a child inherits. Whoever
+//! finds the word cleared counts on and puts the new number there; as each number
+//! was counted before anybody got it, all that a child has inherited are smaller.
+//! Process ids would not do, because they repeat: a process 1 that forks into a
+//! new PID namespace (a container's init that starts a sandbox) has a child that
+//! is process 1, too.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::mem;
+use std::ptr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use rustix::mm::{Advice, madvise};
 
@@ -15,11 +24,12 @@ use crate::shm::{Anon, Huge, Populate};
 /// Length of the cleared mapping: one page.
 const BYTES: usize = 4096;
 
-/// A process, as its own memory knows it.
+/// A process, as its own memory knows it. Not for memory that processes share:
+/// there another's may have the same number.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
-    word: &'static AtomicU32,
-    id: u32,
+    word: &'static AtomicU64,
+    generation: u64,
 }
 
 impl Process {
@@ -28,28 +38,54 @@ impl Process {
     /// # Errors
     /// [`Error::Os`] if memory is exhausted or the kernel older than 4.14.
     pub fn current() -> Result<Self> {
-        static PAGE: OnceLock<Anon> = OnceLock::new();
-        let page = match PAGE.get() {
-            Some(page) => page,
-            // Of several threads that come here first, one page stays.
-            None => PAGE.get_or_init({
-                let page = wiped_in_children()?;
-                || page
-            }),
-        };
-        let word = page.atomic_u32(0);
-        let id = std::process::id();
-        // In a child that starts threads of its own the word counts again, with
-        // another id than that of what it has inherited.
-        word.store(id, Ordering::Relaxed);
-        Ok(Process { word, id })
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let word = wiped_word()?;
+        Ok(Process { word, generation: generation(word, &LAST) })
     }
 
     /// Whether the caller is in this process, and not in a child of it.
     #[inline(always)]
     pub fn is_current(&self) -> bool {
-        self.word.load(Ordering::Relaxed) == self.id
+        self.word.load(Relaxed) == self.generation
     }
+}
+
+/// What `word` holds; the number after `last` if that is nothing yet.
+fn generation(word: &AtomicU64, last: &AtomicU64) -> u64 {
+    match word.load(Relaxed) {
+        0 => {
+            let next = last.fetch_add(1, Relaxed) + 1;
+            // Of several threads that come here first, one number stays.
+            word.compare_exchange(0, next, Relaxed, Relaxed).map_or_else(|now| now, |_| next)
+        }
+        generation => generation,
+    }
+}
+
+/// The word that the kernel clears in children.
+fn wiped_word() -> Result<&'static AtomicU64> {
+    // Not a `OnceLock`: if another thread is in its initialiser at a fork(2), the
+    // child waits for a thread that it does not have.
+    static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+    // Acquire: partner is the exchange.
+    let mut now = WORD.load(Acquire);
+    if now.is_null() {
+        let page = wiped_in_children()?;
+        let new = page.as_ptr().cast();
+        // Release: partner is the load. Another thread may have been first; then
+        // our page goes.
+        now = match WORD.compare_exchange(now, new, AcqRel, Acquire) {
+            Ok(_) => {
+                mem::forget(page);
+                new
+            }
+            Err(first) => first,
+        };
+    }
+    // SAFETY: from the exchange, by whichever thread: the beginning of a page that
+    // is never unmapped, aligned and long enough, zeros at first, and an atomic for
+    // all who use it.
+    Ok(unsafe { &*now })
 }
 
 /// A page that the kernel clears in children.
@@ -61,4 +97,115 @@ fn wiped_in_children() -> Result<Anon> {
     unsafe { madvise(start, page.len(), Advice::LinuxWipeOnFork) }
         .map_err(|e| Error::os("madvise(MADV_WIPEONFORK), Linux 4.14 or later", e))?;
     Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+
+    use super::*;
+
+    const GOOD: i32 = 0;
+    const BAD: i32 = 1;
+    const REFUSED: i32 = 77;
+
+    /// Forks, with more `flags` of clone(2); what `part` gives in the child, which
+    /// must not allocate: other threads of the tests may hold the allocator's lock.
+    fn forked(flags: i32, part: impl FnOnce() -> i32) -> i32 {
+        let flags = libc::c_long::from(flags | libc::SIGCHLD);
+        // SAFETY: without CLONE_VM, so a fork: the child has a copy of everything,
+        // and leaves without returning from here.
+        match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+            -1 => REFUSED,
+            0 => {
+                let code = part();
+                // SAFETY: ends the child and nothing else.
+                unsafe { libc::_exit(code) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: a child of ours, and an integer of ours to write to.
+                let waited = unsafe { libc::waitpid(child as i32, &mut status, 0) };
+                assert_eq!(i64::from(waited), child);
+                if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { BAD }
+            }
+        }
+    }
+
+    /// In a child: whether what it inherited is another process and stays so.
+    fn is_left(inherited: Process) -> i32 {
+        let left = !inherited.is_current();
+        let Ok(own) = Process::current() else { return BAD };
+        if left && own.is_current() && !inherited.is_current() { GOOD } else { BAD }
+    }
+
+    #[test]
+    fn children_are_other_processes() {
+        let parent = Process::current().unwrap();
+        let grandchild = || {
+            let Ok(child) = Process::current() else { return BAD };
+            forked(0, || is_left(parent).max(is_left(child)))
+        };
+        assert_eq!(forked(0, || is_left(parent)), GOOD);
+        assert_eq!(forked(0, grandchild), GOOD);
+        assert!(parent.is_current());
+        assert_eq!(parent.generation, Process::current().unwrap().generation);
+    }
+
+    #[test]
+    fn so_is_a_child_with_its_parents_id() {
+        let first = || {
+            let Ok(parent) = Process::current() else { return BAD };
+            if std::process::id() != 1 {
+                return BAD;
+            }
+            let second = || if std::process::id() == 1 { is_left(parent) } else { BAD };
+            forked(libc::CLONE_NEWPID, second)
+        };
+        let ways = [libc::CLONE_NEWPID, libc::CLONE_NEWPID | libc::CLONE_NEWUSER];
+        let codes = ways.map(|flags| forked(flags, first));
+        if codes == [REFUSED; 2] {
+            eprintln!("skipped: this machine lets us make no PID namespace");
+            return;
+        }
+        assert!(codes.iter().all(|code| [GOOD, REFUSED].contains(code)), "{codes:?}");
+    }
+
+    #[test]
+    fn a_cleared_word_gets_a_number_that_it_has_never_held() {
+        let (word, last) = (AtomicU64::new(0), AtomicU64::new(0));
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            // As the kernel does in a child.
+            word.store(0, Relaxed);
+            let own = generation(&word, &last);
+            assert_eq!((generation(&word, &last), word.load(Relaxed)), (own, own));
+            assert!(own != 0 && !held.contains(&own), "{own} after {held:?}");
+            held.push(own);
+        }
+    }
+
+    #[test]
+    fn threads_that_come_first_at_once_agree() {
+        const THREADS: usize = 2;
+        let words: Vec<_> = (0..100_000).map(|_| AtomicU64::new(0)).collect();
+        let (last, come) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let ask = || -> Vec<u64> {
+            let ask = |(round, word)| {
+                come.fetch_add(1, Relaxed);
+                // Spinning: threads that are woken come one after the other.
+                while come.load(Relaxed) < (round + 1) * THREADS {
+                    thread::yield_now();
+                }
+                generation(word, &last)
+            };
+            words.iter().enumerate().map(ask).collect()
+        };
+        let seen = thread::scope(|threads| {
+            let threads = [(); THREADS].map(|()| threads.spawn(ask));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert!(seen.iter().all(|numbers| *numbers == seen[0]));
+    }
 }
