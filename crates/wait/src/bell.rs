@@ -2,25 +2,27 @@
 //! to an agreement without a system call in the ordinary case.
 //!
 //! # States
-//! One word, two states: `AWAKE` (0) and `ASLEEP` (1). `ASLEEP` says "whoever
-//! makes true what I wait for must wake me". It is set before the sleep and may
-//! outlast it; that costs one wasted wake, never a lost one.
+//! One word, three states: `AWAKE` (0), `ASLEEP` (1) and `RUNG` (2). `ASLEEP` says
+//! "whoever makes true what I wait for must wake me", `RUNG` "somebody is about to".
+//! `ASLEEP` is set before the sleep, and each may outlast it; that costs a wasted
+//! wake, never a lost one.
 //!
 //! | transition | who | when |
 //! |---|---|---|
-//! | `AWAKE` → `ASLEEP` | the sleeper only | S1, before it looks a last time |
-//! | `ASLEEP` → `AWAKE` | the sleeper | S3, what it waits for has come |
-//! | `ASLEEP` → `AWAKE` | a waker, by swap | W4; whoever swaps out `ASLEEP` owes the wake |
+//! | `AWAKE`, `RUNG` → `ASLEEP` | the sleeper only | S1, before it looks a last time |
+//! | `ASLEEP` → `RUNG` | a waker, by exchange | W4; whoever succeeds owes the wake |
+//! | `ASLEEP`, `RUNG` → `AWAKE` | the sleeper only | S5, it leaves |
 //!
 //! # Steps
 //! ```text
 //!   sleeper                                waker
 //!   S1 bell = ASLEEP                       W1 make `ready` true (store Release)
 //!   S2 heavy fence                         W2 light fence
-//!   S3 ready? bell = AWAKE, done           W3 bell == ASLEEP? else done
-//!   S4 futex: sleep while bell == ASLEEP   W4 swap(bell, AWAKE) == ASLEEP? else done
-//!      ready? done                         W5 futex: wake one
-//!      bell still ASLEEP? S3, else S1
+//!   S3 ready? S5                           W3 bell == ASLEEP (or, shared, RUNG)?
+//!   S4 futex: sleep while bell == ASLEEP      else done
+//!      ready? S5                           W4 exchange(bell, ASLEEP, RUNG) succeeds
+//!      bell still ASLEEP? S3, else S1         (or, shared, finds RUNG)? else done
+//!   S5 bell = AWAKE, done                  W5 futex: wake one
 //! ```
 //!
 //! # Why no wake is lost
@@ -28,28 +30,40 @@
 //! stores that and then reads the bell. Without fences each could read the
 //! other's old value (x86 lets a load overtake an earlier store of the same
 //! thread to another place), and the sleeper would sleep on a thing that has
-//! happened. The fences S2 and W2 exclude it: either W3 sees `ASLEEP`, or S3 sees
-//! what W1 has stored.
+//! happened. The fences S2 and W2 exclude it: either W3 sees this `ASLEEP` or what
+//! came after it, or S3 sees what W1 has stored.
 //!
 //! - If S3 sees it, the sleeper does not sleep.
-//! - If W3 sees `ASLEEP`, some waker swaps it out. Should that happen before S4,
+//! - If W3 sees `ASLEEP`, some waker exchanges it. Should that happen before S4,
 //!   the kernel's comparison fails and there is no sleep; should it happen
 //!   later, the sleeper is in the kernel's queue and W5 finds it there (the
 //!   comparison and the queueing are one step for W5: the kernel's lock).
-//! - If another waker has swapped first, that one owes the wake and its W5 comes;
-//!   the sleeper finds `AWAKE` and starts over at S1, with a new fence and a new
-//!   look. The loser of the swap had stored before its own W2 and read `AWAKE`
-//!   or lost the swap, which in the order of the bell's values comes before the
-//!   new S1; so the new S3 sees its store.
+//! - If another waker has exchanged first, that one owes the wake and its W5 comes
+//!   (or it has died: see below); the sleeper finds `RUNG` and starts over at S1,
+//!   with a new fence and a new look. The one that found `RUNG`, or lost the
+//!   exchange, had stored before its own W2, and what it read comes before the new
+//!   S1 in the order of the bell's values; so the new S3 sees its store.
 //! - A waker may be delayed between W3 and W5 for any time, while the sleeper
-//!   goes through further waits. Its late swap makes the sleeper start over, its
-//!   late wake is a spurious one: each makes S3 look once more and does no harm.
+//!   goes through further waits. Its late exchange makes the sleeper start over,
+//!   its late wake is a spurious one: each makes S3 look once more and does no
+//!   harm.
 //! - A spurious return of S4 with the bell still `ASLEEP` needs no new S1 and
 //!   S2: since that S1 nobody has taken the bell, so each waker either has not
 //!   come to W3 or stored before S2 was over.
 //!
-//! S1, S3 and W3 are Relaxed: the fences order them. W4 releases and the load
-//! after S4 acquires, so a sleeper that finds `AWAKE` sees what that waker did.
+//! S1, S3, S5 and W3 are Relaxed: the fences order them. W4 releases and the load
+//! after S4 acquires, so a sleeper that finds `RUNG` sees what that waker did.
+//!
+//! # A waker that dies
+//! Threads of one process are killed together: there the wake is left to who owes
+//! it. Of processes that share memory one may be killed at any step. Before W4 it
+//! has not touched the bell, and the next ring does what it would have done.
+//! Between W4 and W5 it leaves `RUNG` and a sleeper that nobody has woken; so a
+//! ring that finds `RUNG` on a shared bell makes the wake once more. It cannot tell
+//! a dead waker from a slow one: rings between W4 and S5 cost a system call each.
+//! So does every ring at a sleeper that has itself been killed.
+//!
+//! What remains: if nobody rings again, a sleeper without a deadline sleeps on.
 //!
 //! # Who pays
 //! The light fence is free and the heavy one a system call (see
@@ -65,7 +79,7 @@
 //! as the one before, up to a limit.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::barrier;
@@ -74,6 +88,7 @@ use crate::primitive::{Scope, Word, fence};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
+const RUNG: u32 = 2;
 
 /// First and longest step of a sleep that the heavy fence does not protect.
 const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
@@ -118,8 +133,17 @@ impl Bell {
     /// A bell for memory that several processes share, where the light fence
     /// would not reach: ringing costs a full fence (some 10–40 ns), and the
     /// kernel looks for the page behind the address.
+    ///
+    /// A process that dies while it rings may leave the sleeper asleep; the next
+    /// ring wakes it.
     #[cfg(not(loom))]
     pub const fn shared() -> Self {
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1) }
+    }
+
+    /// A bell for memory that several processes share.
+    #[cfg(loom)]
+    pub fn shared() -> Self {
         Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1) }
     }
 
@@ -138,18 +162,22 @@ impl Bell {
     /// ```
     #[inline]
     pub fn ring(&self) {
-        // W2; partner: S2.
+        // W2, partner: S2; and W3.
         if self.is_shared() {
             fence(SeqCst);
+            if self.state.load(Relaxed) != AWAKE {
+                self.wake();
+            }
         } else {
             barrier::light();
-        }
-        if self.is_asleep() {
-            self.wake();
+            if self.is_asleep() {
+                self.wake();
+            }
         }
     }
 
-    /// Whether somebody sleeps or is about to: a hint, which may be out of date.
+    /// Whether somebody sleeps, or is about to, and nobody has rung yet: a hint,
+    /// which may be out of date.
     #[inline]
     pub fn is_asleep(&self) -> bool {
         self.state.load(Relaxed) == ASLEEP
@@ -168,27 +196,45 @@ impl Bell {
     #[cold]
     #[inline(never)]
     fn wake(&self) {
-        // Release: partner is the load after S4.
-        if self.state.swap(AWAKE, AcqRel) == ASLEEP {
+        if self.owes_wake() {
             self.state.wake(1, self.scope());
         }
     }
 
-    /// S1 to S4, until `ready` or until `deadline`.
-    ///
-    /// A `ready` that panics leaves the bell `ASLEEP`: the next ring makes one
-    /// wake in vain.
+    /// W4: whether the wake is the caller's to make.
+    fn owes_wake(&self) -> bool {
+        // Release: partner is the load after S4.
+        match self.state.compare_exchange(ASLEEP, RUNG, Release, Relaxed) {
+            Ok(_) => true,
+            // Who has rung may have died since.
+            Err(now) => now == RUNG && self.is_shared(),
+        }
+    }
+
+    /// A ring whose caller dies before W5.
+    #[cfg(loom)]
+    #[doc(hidden)]
+    pub fn ring_and_die(&self) {
+        fence(SeqCst);
+        if self.state.load(Relaxed) != AWAKE {
+            self.owes_wake();
+        }
+    }
+
+    /// S1 to S5, until `ready` or until `deadline`.
     pub(crate) fn sleep<T>(
         &self,
         deadline: Option<Instant>,
         ready: &mut impl FnMut() -> Option<T>,
     ) -> Result<T, TimedOut> {
         let [mut step, longest] = STEPS;
+        let _s5 = Leaving(&self.state);
         loop {
-            // S1. A store would do. But that a waker's late swap cannot come
-            // between it and the one before follows from a rule that loom does
-            // not know (what a swap reads and what it writes are neighbours in
-            // the order of the bell's values), and a swap costs nothing here.
+            // S1. A store would do, here and in S5. But that a waker's late
+            // exchange cannot come between it and the one before follows from a
+            // rule that loom does not know (what an exchange reads and what it
+            // writes are neighbours in the order of the bell's values), and a swap
+            // costs nothing here.
             self.state.swap(ASLEEP, Relaxed);
             // S2; partner: W2. A shared bell's wakers fence fully themselves,
             // and for that the fence within is enough.
@@ -196,7 +242,6 @@ impl Bell {
             loop {
                 // S3
                 if let Some(value) = ready() {
-                    self.state.store(AWAKE, Relaxed);
                     return Ok(value);
                 }
                 let look = (!certain).then(|| Instant::now() + step);
@@ -204,7 +249,6 @@ impl Bell {
                 // S4
                 let timed_out = self.state.wait(ASLEEP, self.scope(), until);
                 if timed_out && until == deadline {
-                    self.state.store(AWAKE, Relaxed);
                     return ready().ok_or(TimedOut);
                 }
                 if timed_out {
@@ -225,6 +269,15 @@ impl Bell {
 impl Default for Bell {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// S5, also where `ready` panics.
+struct Leaving<'a>(&'a Word);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.swap(AWAKE, Relaxed);
     }
 }
 
@@ -250,15 +303,31 @@ mod tests {
     }
 
     #[test]
-    fn ringing_at_one_who_is_gone_happens_once() {
+    fn a_sleeper_that_panics_is_awake_again() {
         let bell = Bell::new();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            bell.sleep(None, &mut || -> Option<()> { panic!("as a caller's closure may") })
+            bell.sleep(None, &mut || -> Option<()> {
+                assert!(!bell.is_asleep(), "as a caller's closure may");
+                None
+            })
         }));
         assert!(panicked.is_err());
-        assert!(bell.is_asleep());
-        bell.ring();
         assert!(!bell.is_asleep());
+    }
+
+    #[test]
+    fn a_ring_is_noted_until_the_sleeper_leaves() {
+        for bell in [Bell::new(), Bell::shared()] {
+            let seen = bell.sleep(None, &mut || {
+                assert!(bell.is_asleep());
+                bell.ring();
+                bell.ring();
+                Some(bell.state.load(Relaxed))
+            });
+            assert_eq!((seen, bell.state.load(Relaxed)), (Ok(RUNG), AWAKE));
+            bell.ring();
+            assert_eq!(bell.state.load(Relaxed), AWAKE);
+        }
     }
 
     #[test]

@@ -31,12 +31,18 @@ mod imp {
             self.0.load(order)
         }
 
-        pub(crate) fn store(&self, value: u32, order: Ordering) {
-            self.0.store(value, order);
-        }
-
         pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
             self.0.swap(value, order)
+        }
+
+        pub(crate) fn compare_exchange(
+            &self,
+            old: u32,
+            new: u32,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u32, u32> {
+            self.0.compare_exchange(old, new, success, failure)
         }
 
         pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
@@ -61,8 +67,10 @@ mod imp {
 
         /// Wakes so many sleepers.
         pub(crate) fn wake(&self, count: u32, scope: Scope) {
-            // The only errors are a kernel without futex and a filter that
-            // forbids it; then nobody has fallen asleep either.
+            // The only errors are a kernel without futex, where nobody has fallen
+            // asleep, and a filter that forbids it. A filter is a thread's own:
+            // who is not under it may have fallen asleep, and sleeps on until its
+            // deadline or another's wake. There is nothing else to be tried here.
             let _ = futex::wake(&self.0, count, scope);
         }
     }
@@ -99,12 +107,18 @@ mod imp {
             self.value.load(order)
         }
 
-        pub(crate) fn store(&self, value: u32, order: Ordering) {
-            self.value.store(value, order);
-        }
-
         pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
             self.value.swap(value, order)
+        }
+
+        pub(crate) fn compare_exchange(
+            &self,
+            old: u32,
+            new: u32,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u32, u32> {
+            self.value.compare_exchange(old, new, success, failure)
         }
 
         pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {

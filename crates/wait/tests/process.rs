@@ -95,6 +95,25 @@ impl Table {
     }
 }
 
+/// A table in memory that this process's children share with it.
+fn in_shared_memory(table: Table) -> &'static Table {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let bytes = size_of::<Table>();
+    // SAFETY: a new mapping at an address of the kernel's choice.
+    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::SHARED) };
+    let place = memory.unwrap().cast::<Table>();
+    // SAFETY: freshly mapped for this, page-aligned, and nobody else's yet.
+    unsafe { place.write(table) };
+    // SAFETY: written above, never unmapped; all its fields are atomic.
+    unsafe { &*place }
+}
+
+fn until_asleep(bell: &Bell) {
+    while !bell.is_asleep() {
+        thread::yield_now();
+    }
+}
+
 fn sleeper() -> Waiter {
     let policy =
         Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() };
@@ -116,10 +135,28 @@ fn fork(part: impl FnOnce()) -> libc::pid_t {
 }
 
 fn ends_well(child: libc::pid_t) -> bool {
+    let status = status(child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+/// How a child has ended.
+fn status(child: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: a child of ours, and an integer of ours to write to.
     let waited = unsafe { libc::waitpid(child, &mut status, 0) };
-    waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    assert_eq!(waited, child);
+    status
+}
+
+/// Whether `part` makes no futex call, tried in a child.
+fn makes_no_futex_call(part: impl FnOnce()) -> bool {
+    let status = status(fork(|| {
+        filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+        part();
+    }));
+    let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS;
+    assert!(killed || libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status}");
+    !killed
 }
 
 #[test]
@@ -143,19 +180,53 @@ fn threads_of_a_forked_child_wait_and_are_woken() {
 #[test]
 fn processes_wait_for_each_other_in_shared_memory() {
     in_a_process_of_its_own("processes_wait_for_each_other_in_shared_memory", || {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let bytes = size_of::<Table>();
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let memory =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::SHARED) };
-        let table = memory.unwrap().cast::<Table>();
-        // SAFETY: freshly mapped for this, page-aligned, and nobody else's yet.
-        unsafe { table.write(Table::shared()) };
-        // SAFETY: written above, never unmapped; all its fields are atomic.
-        let table = unsafe { &*table };
+        let table = in_shared_memory(Table::shared());
         let child = fork(|| table.play(1, 500));
         table.play(0, 500);
         assert!(ends_well(child));
+    });
+}
+
+#[test]
+fn a_ring_makes_up_for_a_process_that_died_ringing() {
+    in_a_process_of_its_own("a_ring_makes_up_for_a_process_that_died_ringing", || {
+        let table = in_shared_memory(Table::shared());
+        let [bell, _] = &table.bells;
+        let ring = |round| {
+            table.words[0].store(round, Release);
+            bell.ring();
+        };
+        let wakers = fork(|| {
+            until_asleep(bell);
+            // Asleep it is in the kernel only, a little later.
+            thread::sleep(Duration::from_millis(50));
+            // Has taken the wake upon itself, and is killed as it begins it.
+            assert!(!makes_no_futex_call(|| ring(1)));
+            ring(2);
+        });
+        table.wait(&mut sleeper(), 0, 2);
+        assert!(ends_well(wakers));
+    });
+}
+
+#[test]
+fn of_one_who_was_rung_only_a_shared_bell_costs_a_call_again() {
+    in_a_process_of_its_own("of_one_who_was_rung_only_a_shared_bell_costs_a_call_again", || {
+        let kinds: [fn() -> Bell; 2] = [Bell::new, Bell::shared];
+        for (kind, again) in kinds.into_iter().zip([false, true]) {
+            let table = in_shared_memory(Table { bells: [kind(), kind()], ..Table::default() });
+            let [bell, _] = &table.bells;
+            // Falls asleep for good, and will never say that it is awake.
+            let owner = fork(|| table.wait(&mut sleeper(), 0, 1));
+            until_asleep(bell);
+            // SAFETY: ends a child of ours.
+            assert_eq!(unsafe { libc::kill(owner, libc::SIGKILL) }, 0);
+            assert!(libc::WIFSIGNALED(status(owner)));
+            assert!(bell.is_asleep());
+            bell.ring();
+            assert!(!bell.is_asleep());
+            assert_eq!(!makes_no_futex_call(|| bell.ring()), again);
+        }
     });
 }
 

@@ -16,7 +16,11 @@ struct Door {
 
 impl Door {
     fn new() -> Arc<Self> {
-        Arc::new(Door { bell: Bell::new(), word: AtomicU32::new(0) })
+        Self::with(Bell::new())
+    }
+
+    fn with(bell: Bell) -> Arc<Self> {
+        Arc::new(Door { bell, word: AtomicU32::new(0) })
     }
 
     fn at_least(&self, least: u32) -> impl FnMut() -> Option<u32> {
@@ -75,10 +79,9 @@ fn hand_over_in_turns() {
     });
 }
 
-#[test]
-fn two_wakers_one_bell() {
-    loom::model(|| {
-        let door = Door::new();
+fn two_wakers(bell: fn() -> Bell) {
+    loom::model(move || {
+        let door = Door::with(bell());
         let wakers = [1, 2].map(|_| {
             let door = Arc::clone(&door);
             thread::spawn(move || {
@@ -92,6 +95,43 @@ fn two_wakers_one_bell() {
         waiter.wait(&door.bell, &door.word, door.at_least(1));
         assert_eq!(waiter.wait(&door.bell, &door.word, door.at_least(2)), 2);
         wakers.into_iter().for_each(|waker| waker.join().unwrap());
+    });
+}
+
+#[test]
+fn two_wakers_one_bell() {
+    two_wakers(Bell::new);
+}
+
+#[test]
+fn two_wakers_one_shared_bell() {
+    two_wakers(Bell::shared);
+}
+
+/// One of two processes dies between its exchange and its wake. Whoever rings to
+/// the end is heard, before, meanwhile and after.
+#[test]
+fn a_ring_at_a_shared_bell_makes_up_for_a_waker_that_has_died() {
+    const DIES: u32 = 1;
+    const RINGS: u32 = 2;
+    loom::model(|| {
+        let door = Door::with(Bell::shared());
+        let dies = thread::spawn({
+            let door = Arc::clone(&door);
+            move || {
+                door.word.fetch_add(DIES, Release);
+                door.bell.ring_and_die();
+            }
+        });
+        let rings = thread::spawn({
+            let door = Arc::clone(&door);
+            move || {
+                door.word.fetch_add(RINGS, Release);
+                door.bell.ring();
+            }
+        });
+        sleeper().wait(&door.bell, &door.word, door.at_least(RINGS));
+        [dies, rings].into_iter().for_each(|waker| waker.join().unwrap());
     });
 }
 
