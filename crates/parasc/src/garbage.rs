@@ -14,6 +14,7 @@ use crate::allow::AllowList;
 use crate::config::Config;
 use crate::core::{Core, OPEN_LANES, SLEEPING_LANE};
 use crate::execute::call;
+use crate::pending::{Bare, End, Task};
 use crate::refusal::refusal_of;
 use crate::request::Request;
 use crate::slot::{ERROR, REQUEST, SUCCESS, Slot};
@@ -95,6 +96,14 @@ pub fn serve_garbage(bytes: &[u8]) {
         .clone()
         .map(|index| {
             let lane = core.area.lane(index);
+            // The first slots of open lanes are those of tasks.
+            let tasks = if index < OPEN_LANES { bytes.small(SLOTS as u64 + 1) } else { 0 };
+            let task = |_| {
+                let task = Bare::new(Request::default());
+                core.open[index].put(lane, Arc::clone(&task) as _);
+                task
+            };
+            let tasks: Vec<_> = (0..SLOTS.min(tasks as usize)).map(task).collect();
             let words = [0; 2].map(|_| bytes.small(3) << 32 | bytes.small(SLOTS as u64 + 2));
             lane.fill(words);
             let fill = |slot: &Slot| {
@@ -103,7 +112,7 @@ pub fn serve_garbage(bytes: &[u8]) {
                 (status, request)
             };
             let slots: Vec<(u32, Request)> = lane.slots.iter().map(fill).collect();
-            (words, slots)
+            (words, tasks, slots)
         })
         .collect();
 
@@ -117,7 +126,7 @@ pub fn serve_garbage(bytes: &[u8]) {
         assert!(looks <= SLOTS * lanes.len(), "there is always more to do");
     }
 
-    for (index, ([published, next], slots)) in lanes.zip(filled) {
+    for (index, ([published, next], tasks, slots)) in lanes.zip(filled) {
         let lane = core.area.lane(index);
         let claimed = if published >> 32 == next >> 32 { next as u32 } else { 0 };
         let told = |at: usize| at == 0 || (claimed..published as u32).contains(&(at as u32));
@@ -125,12 +134,22 @@ pub fn serve_garbage(bytes: &[u8]) {
             let slot = &lane.slots[at];
             let is_open = index < OPEN_LANES;
             let is_seen = is_open || open & 1 << index != 0 && told(at);
+            let mut counted = request;
+            counted.args.iter_mut().skip(usize::from(request.args_num)).for_each(|arg| *arg = 0);
+            if let Some(task) = tasks.get(at) {
+                // Its end is told, and the slot is another's.
+                let made = before == REQUEST;
+                let expected = if made { answer(&counted) } else { -i64::from(EINVAL) };
+                let end = patiently(|| task.base().ended());
+                assert_eq!(task.base().slot(), Some(at));
+                assert_eq!(end, Some(End::Returned(expected)), "task, {before}: {request:?}");
+                assert!(patiently(|| slot.is_free().then_some(())).is_some(), "{before}");
+                continue;
+            }
             let is_answered = before == REQUEST && is_seen || is_open && before > ERROR;
             let after =
                 if is_answered { answered(slot) } else { slot.status().load(Ordering::Acquire) };
             let text = || format!("lane {index}: {before} became {after}: {request:?}");
-            let mut counted = request;
-            counted.args.iter_mut().skip(usize::from(request.args_num)).for_each(|arg| *arg = 0);
             assert_eq!(slot.taken(), counted, "{}", text());
             if is_open && before > ERROR {
                 assert_eq!((after, slot.result()), (ERROR, Some(-i64::from(EINVAL))), "{}", text());
@@ -152,11 +171,18 @@ pub fn serve_garbage(bytes: &[u8]) {
 /// The status of a slot that is answered, once it is: a thread that the
 /// supervising one has summoned may be at it.
 fn answered(slot: &Slot) -> u32 {
+    let status = || slot.status().load(Ordering::Acquire);
+    let answered = |status: &u32| [SUCCESS, ERROR].contains(status);
+    patiently(|| Some(status()).filter(answered)).unwrap_or_else(status)
+}
+
+/// What there is as soon as there is something.
+fn patiently<T>(look: impl Fn() -> Option<T>) -> Option<T> {
     let begin = Instant::now();
     loop {
-        let status = slot.status().load(Ordering::Acquire);
-        if [SUCCESS, ERROR].contains(&status) || begin.elapsed() > PATIENCE {
-            return status;
+        let seen = look();
+        if seen.is_some() || begin.elapsed() > PATIENCE {
+            return seen;
         }
         thread::yield_now();
     }

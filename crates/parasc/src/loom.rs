@@ -14,11 +14,11 @@ use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use crate::lane::{Control, Lane};
-use crate::open::{Open, Ready};
+use crate::open::{Open, Ready, Rejected, Taken};
 use crate::pending::{Bare, End, Task};
 use crate::request::Request;
 use crate::side::Side;
-use crate::slot::Slot;
+use crate::slot::{FREE, PROCESSING, REQUESTING, SUCCESS, Slot};
 use crate::threads::{Entry, Pool, State};
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
@@ -278,7 +278,7 @@ impl Scene {
     fn serve(&self, cursor: &mut usize) -> bool {
         let Some(at) = self.open.ready.claim(cursor) else { return false };
         let lane = self.memory.lane();
-        if !lane.slots[at].take() {
+        if self.open.take(lane, at).is_none() {
             return false;
         }
         self.memory.executed[at].fetch_add(1, Relaxed);
@@ -380,4 +380,112 @@ fn a_task_is_taken_back_on_its_way_from_the_queue_into_a_slot() {
         assert!(server.join().unwrap());
         assert_eq!(scene.executed(), 1);
     });
+}
+
+/// An open lane of one slot, two threads with notes that look at it, and a foreign
+/// hand.
+struct Spoilt {
+    scene: Arc<Scene>,
+    notes: [AtomicU32; 2],
+    /// Tasks that were ended.
+    ended: Count,
+}
+
+impl Spoilt {
+    fn new() -> Arc<Self> {
+        let (scene, ended) = (Scene::new(1), Count::new(0));
+        Arc::new(Spoilt { scene, notes: [AtomicU32::new(0), AtomicU32::new(0)], ended })
+    }
+
+    fn put(&self, task: &StdArc<Bare>) {
+        self.scene.open.put(self.scene.memory.lane(), task.clone());
+    }
+
+    /// As a processing thread does; `false` if there was nothing to look at.
+    fn serve(&self, own: usize) -> bool {
+        let open = &self.scene.open;
+        if open.ready.claim(&mut 0).is_none() {
+            return false;
+        }
+        self.notes[own].store(1, Relaxed);
+        match open.take(self.scene.memory.lane(), 0) {
+            Some(taken) => {
+                assert_eq!(taken, Taken::Task);
+                self.scene.memory.executed[0].fetch_add(1, Relaxed);
+                let task = open.take_task(0).expect("nobody else has what was begun");
+                self.end(&*task, 1);
+                let _next = open.free(self.scene.memory.lane(), 0);
+            }
+            None => self.reject(own),
+        }
+        self.notes[own].store(0, Relaxed);
+        true
+    }
+
+    fn reject(&self, own: usize) {
+        self.notes[own].store(0, Relaxed);
+        let open = &self.scene.open;
+        let decision = open.decide();
+        let noted = || self.notes.iter().any(|note| note.load(Relaxed) != 0);
+        if let Some(Rejected::Task(task, _)) =
+            open.reject(self.scene.memory.lane(), 0, &decision, noted)
+        {
+            self.end(&*task, -1);
+        }
+    }
+
+    fn end(&self, task: &dyn Task, ret_val: i64) {
+        self.ended.fetch_add(1, Relaxed);
+        task.base().end(End::Returned(ret_val));
+    }
+}
+
+/// A foreign hand writes `status`, if any, while one thread serves `tasks` and another
+/// one puts the last of them there, and looks after them.
+fn spoil(status: Option<u32>, tasks: usize) {
+    model(move || {
+        let spoilt = Spoilt::new();
+        let tasks: Vec<_> = (0..tasks).map(|_| task()).collect();
+        spoilt.put(&tasks[0]);
+        let server = thread::spawn({
+            let spoilt = Arc::clone(&spoilt);
+            move || spoilt.serve(0)
+        });
+        if let Some(status) = status {
+            // A plain store as well, but loom then lets it be seen in an order that
+            // no thread can have written in.
+            spoilt.scene.memory.slots[0].status().swap(status, Relaxed);
+        }
+        tasks[1..].iter().for_each(|task| spoilt.put(task));
+        // As who waits does.
+        spoilt.reject(1);
+        spoilt.serve(1);
+        server.join().unwrap();
+        while spoilt.serve(1) {}
+        spoilt.reject(1);
+        while spoilt.serve(1) {}
+        assert!(tasks.iter().all(|task| task.base().ended().is_some()), "it waits for ever");
+        assert_eq!(spoilt.ended.load(Relaxed), tasks.len(), "ended twice");
+        let rejected = |task: &&StdArc<Bare>| task.base().ended() == Some(End::Returned(-1));
+        let rejected = tasks.iter().filter(rejected).count();
+        assert_eq!(spoilt.scene.executed() + rejected, tasks.len(), "made, and rejected");
+        assert!(status.is_some() || rejected == 0, "without a reason");
+    });
+}
+
+#[test]
+fn a_task_whose_slot_is_said_to_be_free_ends_once_and_so_does_the_next() {
+    spoil(Some(FREE), 2);
+}
+
+#[test]
+fn a_spoilt_task_ends_once() {
+    for status in [REQUESTING, PROCESSING, SUCCESS, 77] {
+        spoil(Some(status), 1);
+    }
+}
+
+#[test]
+fn no_task_is_rejected_without_a_reason() {
+    spoil(None, 2);
 }

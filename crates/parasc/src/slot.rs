@@ -6,10 +6,12 @@
 //! | `FREE` | `REQUESTING` | any requesting thread (open lane), by swap | Acquire |
 //! | any but `REQUEST`, `PROCESSING` | `REQUEST` | the thread that leases the lane | Release |
 //! | `REQUESTING` | `REQUEST` | the thread that has taken the slot | Release |
+//! | `REQUESTING` | `FREE` | the same, which has nothing for it, or finds that it is not free | Release, Relaxed |
 //! | `REQUEST` | `PROCESSING` | whoever is to execute it, by swap | Acquire |
 //! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
 //! | `SUCCESS`, `ERROR` | `FREE` | the requesting thread, result taken | Release |
 //! | `PROCESSING` | `FREE` | who has executed it, its result given to a task; who has taken it back | Release |
+//! | what a foreign hand has written | `FREE` | who rejects the request of a task (`open/mod.rs`) | Release |
 //!
 //! # Why a request is executed once
 //! Only the winner of the swap from `REQUEST` to `PROCESSING` executes the call,
@@ -92,6 +94,12 @@ impl Slot {
             && self.status.compare_exchange(FREE, REQUESTING, Acquire, Relaxed).is_ok()
     }
 
+    /// Gives a slot back that was reserved and is somebody's all the same.
+    pub(crate) fn unreserve(&self) {
+        // As far as nobody else has written to it.
+        let _ = self.status.compare_exchange(REQUESTING, FREE, Relaxed, Relaxed);
+    }
+
     /// Takes the request to execute it. `true` for one caller only.
     #[inline(always)]
     pub(crate) fn take(&self) -> bool {
@@ -159,6 +167,13 @@ impl Slot {
     pub(crate) fn is_processing(&self) -> bool {
         // Acquire: partner is `take`.
         self.status.load(Acquire) == PROCESSING
+    }
+
+    /// Whether a request waits here; if somebody has taken it before, the note of
+    /// that thread is to be seen.
+    pub(crate) fn is_good(&self) -> bool {
+        // Acquire: partner is `take`, also where others have swapped the status since.
+        self.status.load(Acquire) == REQUEST
     }
 
     /// Whether nobody has the slot.

@@ -56,10 +56,10 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
     let ticket = Ticket { lane, at, generation };
     if !core.process.is_current() {
         // In a child of fork(2) locks may be those of threads it does not have.
-        if core.area.lane(lane).slots[at].take() {
+        if let Some(taken) = core.open[lane].take(core.area.lane(lane), at) {
             // SAFETY: the caller vouches for the call.
             let ret_val = unsafe { call(&request) };
-            give(core, lane, at, ret_val, false);
+            give(core, lane, at, taken, ret_val, false);
         }
         return Ok(ticket);
     }

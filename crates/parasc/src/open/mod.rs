@@ -18,6 +18,27 @@
 //! - A task is in the queue, or in one side, or has ended. It moves from the
 //!   queue to a side under the queue's lock.
 //!
+//! # Whose a slot is
+//! The status lies in memory where foreign hands may write, and a task must neither
+//! wait for ever for what one has written nor end while a thread is at its buffers.
+//! So the status says where there is something to do, and the *stage* in the side
+//! says who does it with a task:
+//!
+//! | from | to | who |
+//! |---|---|---|
+//! | `OPEN` | `RESERVED` | who has swapped the status from `FREE`, by swap |
+//! | `RESERVED` | `WAITING` | the same; the side's lock is held until the request is published |
+//! | `RESERVED` | `OPEN` | the same: by hand, or for nobody |
+//! | `WAITING` | `BEGUN` | who has taken the request or rejects it, by swap |
+//! | `BEGUN` | `OPEN` | the same, or who has found it dead; it has the task then, and frees the slot |
+//!
+//! Under the side's lock, a slot in `WAITING` is in `REQUEST`, or in `PROCESSING`
+//! with a note (`claim.rs`) of who is about to swap the stage. Anything else a foreign
+//! hand has written; whoever comes upon it *rejects* the request: its task ends with
+//! `EINVAL`. But not as long as there is a note: that thread may have taken the
+//! request before the foreign hand came, and would find a stage that is no task's.
+//! One in `BEGUN` is answered by who has begun it, whatever the status.
+//!
 //! # Why no task stays in the queue
 //! Who finds no free slot puts its task in the queue, and then looks for a free
 //! slot once more; who frees a slot does so and then looks at the queue. With a
@@ -33,25 +54,52 @@ pub(crate) mod serve;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 pub(crate) use ready::Ready;
 
 use crate::lane::Lane;
 use crate::pending::Task;
-use crate::primitive::{AtomicU32, AtomicUsize, Mutex, fence, lock};
+use crate::primitive::{AtomicU32, AtomicUsize, Mutex, MutexGuard, fence, lock};
 use crate::request::Request;
+
+/// The stages of a slot. No task's: free, or of a request by hand.
+const OPEN: u32 = 0;
+const RESERVED: u32 = 1;
+const WAITING: u32 = 2;
+const BEGUN: u32 = 3;
+
+/// What somebody has taken to execute it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// A task gets the result.
+    Task,
+    /// The result stays in the slot.
+    ByHand,
+}
+
+/// What a foreign hand has spoilt.
+#[derive(Debug)]
+pub(crate) enum Rejected {
+    /// The request of a task, which is the caller's to end. Its slot is free: so
+    /// many tasks have come into slots by that.
+    Task(Arc<dyn Task>, usize),
+    /// Something else; the error is in the slot.
+    ByHand,
+}
 
 /// What belongs to a slot in this process alone.
 #[derive(Debug)]
 struct Side {
     /// Who gets the result. Without one it stays in the slot, to be collected.
     task: Mutex<Option<Arc<dyn Task>>>,
-    /// Whether there is one; readable without the lock by who has the slot.
-    tasked: AtomicU32,
+    /// How far it has come: see above.
+    stage: AtomicU32,
     /// Counts the requests that have been in the slot.
     generation: AtomicU32,
 }
+
+type Holder<'a> = MutexGuard<'a, Option<Arc<dyn Task>>>;
 
 /// One open lane's memory in this process.
 #[derive(Debug)]
@@ -72,7 +120,7 @@ impl Open {
     pub(crate) fn new(slots: usize) -> Self {
         let side = |_| Side {
             task: Mutex::new(None),
-            tasked: AtomicU32::new(0),
+            stage: AtomicU32::new(OPEN),
             generation: AtomicU32::new(0),
         };
         Open {
@@ -107,6 +155,7 @@ impl Open {
     pub(crate) fn place(&self, lane: Lane<'_>, request: &Request) -> Option<(usize, u32)> {
         let at = self.reserve(lane)?;
         let generation = self.begin(at);
+        self.sides[at].stage.store(OPEN, Release);
         lane.slots[at].publish(request);
         self.ready.mark(at);
         Some((at, generation))
@@ -115,7 +164,26 @@ impl Open {
     fn reserve(&self, lane: Lane<'_>) -> Option<usize> {
         let slots = lane.slots.len();
         let start = self.hint.fetch_add(1, Relaxed);
-        (0..slots).map(|step| (start + step) % slots).find(|at| lane.slots[*at].reserve())
+        (0..slots).map(|step| (start + step) % slots).find(|at| self.reserve_one(lane, *at))
+    }
+
+    fn reserve_one(&self, lane: Lane<'_>, at: usize) -> bool {
+        let stage = &self.sides[at].stage;
+        while lane.slots[at].reserve() {
+            // Acquire: partner is `open`.
+            if stage.compare_exchange(OPEN, RESERVED, Acquire, Relaxed).is_ok() {
+                return true;
+            }
+            // A task's: a foreign hand has written `FREE`.
+            lane.slots[at].unreserve();
+            // Partner: the fence in `free`. Who has freed the slot just now may have
+            // found it reserved.
+            fence(SeqCst);
+            if stage.load(Relaxed) != OPEN {
+                break;
+            }
+        }
+        false
     }
 
     /// A new request in a slot that the caller has reserved.
@@ -130,9 +198,11 @@ impl Open {
         self.begin(at);
         let request = task.base().request;
         task.base().set_slot(at);
-        *lock(&side.task) = Some(task);
-        side.tasked.store(1, Relaxed);
+        let mut holder = lock(&side.task);
+        *holder = Some(task);
+        side.stage.store(WAITING, Relaxed);
         lane.slots[at].publish(&request);
+        drop(holder);
         self.ready.mark(at);
     }
 
@@ -153,6 +223,7 @@ impl Open {
                     drop(queue);
                     // Somebody may have queued a task while this slot was not
                     // free: look again.
+                    self.sides[at].stage.store(OPEN, Release);
                     lane.slots[at].release();
                     fence(SeqCst);
                 }
@@ -161,20 +232,87 @@ impl Open {
         moved
     }
 
-    /// The task of a slot whose request the caller has taken, if it has one.
-    pub(crate) fn take_task(&self, at: usize) -> Option<Arc<dyn Task>> {
-        let side = &self.sides[at];
-        if side.tasked.load(Relaxed) == 0 {
+    /// Takes the request of a slot, to execute it or to end it otherwise.
+    pub(crate) fn take(&self, lane: Lane<'_>, at: usize) -> Option<Taken> {
+        if !lane.slots[at].take() {
             return None;
         }
-        side.tasked.store(0, Relaxed);
-        lock(&side.task).take()
+        match self.sides[at].stage.load(Relaxed) {
+            OPEN => Some(Taken::ByHand),
+            // Not if it was rejected just now, or a foreign hand has written `REQUEST`.
+            _ => self.inherit(at).then_some(Taken::Task),
+        }
     }
 
-    /// Whether the result of the request in the slot goes to a task. By who has
-    /// taken the request.
-    pub(crate) fn is_tasked(&self, at: usize) -> bool {
-        self.sides[at].tasked.load(Relaxed) != 0
+    /// Has the task in a slot begun by the caller, if nobody else has.
+    pub(crate) fn inherit(&self, at: usize) -> bool {
+        // Release: partner is `is_begun`.
+        self.sides[at].stage.compare_exchange(WAITING, BEGUN, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Whether somebody has begun the task in a slot; then the note of that
+    /// thread (`claim.rs`) is to be seen.
+    pub(crate) fn is_begun(&self, at: usize) -> bool {
+        // Acquire: partner is `inherit`.
+        self.sides[at].stage.load(Acquire) == BEGUN
+    }
+
+    /// The task in a slot that the caller has begun, if there is one.
+    pub(crate) fn take_task(&self, at: usize) -> Option<Arc<dyn Task>> {
+        if !self.is_begun(at) {
+            return None;
+        }
+        self.open(at, lock(&self.sides[at].task))
+    }
+
+    /// No task's any more.
+    fn open(&self, at: usize, mut holder: Holder<'_>) -> Option<Arc<dyn Task>> {
+        let task = holder.take();
+        // Release: partner is `reserve_one`.
+        self.sides[at].stage.store(OPEN, Release);
+        task
+    }
+
+    /// Whether a slot whose request cannot be taken may hold garbage: a hint for
+    /// those who would [reject](Self::reject) it.
+    pub(crate) fn is_suspect(&self, lane: Lane<'_>, at: usize) -> bool {
+        match self.sides[at].stage.load(Relaxed) {
+            OPEN => lane.slots[at].is_garbage(),
+            stage => stage == WAITING,
+        }
+    }
+
+    /// Takes what a foreign hand has spoilt out of a slot, if it has: then
+    /// nobody executes it. `decision` is locked by the caller; `noted` tells whether
+    /// there is a note of a thread at the slot.
+    pub(crate) fn reject(
+        &self,
+        lane: Lane<'_>,
+        at: usize,
+        decision: &[usize],
+        noted: impl FnOnce() -> bool,
+    ) -> Option<Rejected> {
+        let slot = &lane.slots[at];
+        let stage = &self.sides[at].stage;
+        if stage.load(Relaxed) == OPEN {
+            return slot.reject_garbage().then_some(Rejected::ByHand);
+        }
+        let holder = lock(&self.sides[at].task);
+        if stage.load(Relaxed) != WAITING {
+            return None;
+        }
+        if slot.is_good() || decision.contains(&at) || noted() {
+            // To be looked at again, since who failed to take it had its bit: good now,
+            // or the next one, or a thread is about to begin it, or still about to
+            // take the last one's note away.
+            self.ready.mark(at);
+            return None;
+        }
+        if !self.inherit(at) {
+            return None;
+        }
+        let task = self.open(at, holder)?;
+        Some(Rejected::Task(task, self.free(lane, at)))
     }
 
     /// Gives a slot back to all, and to the next in the queue. Returns how many
@@ -209,33 +347,26 @@ impl Open {
     }
 
     fn take_from(&self, lane: Lane<'_>, at: usize, task: &Arc<dyn Task>) -> Option<usize> {
-        let side = &self.sides[at];
-        let mut holder = lock(&side.task);
+        let holder = lock(&self.sides[at].task);
         // As long as the side holds the task, the slot is the task's.
-        if !holder.as_ref().is_some_and(|held| same(held, task)) || !lane.slots[at].take() {
+        if !holder.as_ref().is_some_and(|held| same(held, task)) || self.take(lane, at).is_none() {
             return None;
         }
-        holder.take();
-        side.tasked.store(0, Relaxed);
-        drop(holder);
+        self.open(at, holder);
         Some(self.free(lane, at))
     }
 
-    /// Takes everything that has not begun: tasks of the queue, and slots whose
-    /// requests are the caller's to answer.
-    pub(crate) fn drain(&self, lane: Lane<'_>) -> (VecDeque<Arc<dyn Task>>, Vec<usize>) {
+    /// Takes the tasks of the queue.
+    pub(crate) fn drain(&self) -> VecDeque<Arc<dyn Task>> {
         let mut queue = lock(&self.queue);
-        let tasks = std::mem::take(&mut *queue);
         self.queued.store(0, Relaxed);
-        drop(queue);
-        let taken = (0..lane.slots.len()).filter(|at| lane.slots[*at].take());
-        (tasks, taken.collect())
+        std::mem::take(&mut *queue)
     }
 
     /// Looks at every slot for what a foreign hand has left there.
     pub(crate) fn scan(&self, lane: Lane<'_>) {
         for (at, slot) in lane.slots.iter().enumerate() {
-            if slot.is_requested() || slot.is_garbage() {
+            if slot.is_requested() || self.is_suspect(lane, at) {
                 self.ready.mark(at);
             }
         }
@@ -248,20 +379,18 @@ impl Open {
     }
 
     /// Keeps others from taking requests back or deciding about dead threads.
-    pub(crate) fn decide(&self) -> crate::primitive::MutexGuard<'_, Vec<usize>> {
+    pub(crate) fn decide(&self) -> MutexGuard<'_, Vec<usize>> {
         lock(&self.decision)
     }
 
     /// Takes a request for a thread that has no note to tell of it, as one that is
     /// no processing thread: it is not taken for a dead thread's until
     /// [`leave_unnoted`](Self::leave_unnoted).
-    pub(crate) fn take_unnoted(&self, lane: Lane<'_>, at: usize) -> bool {
+    pub(crate) fn take_unnoted(&self, lane: Lane<'_>, at: usize) -> Option<Taken> {
         let mut unnoted = self.decide();
-        let taken = lane.slots[at].take();
-        if taken {
-            unnoted.push(at);
-        }
-        taken
+        let taken = self.take(lane, at)?;
+        unnoted.push(at);
+        Some(taken)
     }
 
     /// After the result.
@@ -287,6 +416,9 @@ impl Open {
         self.sides[at].generation.compare_exchange(generation, next, AcqRel, Relaxed).is_ok()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 fn same(a: &Arc<dyn Task>, b: &Arc<dyn Task>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))

@@ -8,6 +8,7 @@ use kumiki_wait::{Ticks, barrier};
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, QUICK_LANE};
 use crate::execute::{answer, call};
+use crate::open::{Rejected, Taken};
 use crate::pending::{End, Task};
 use crate::primitive::fence;
 use crate::threads::{serve_next, unkillable};
@@ -53,20 +54,19 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
 }
 
 fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
-    let slot = &core.area.lane(index).slots[at];
-    if !slot.take() {
-        if slot.reject_garbage() {
-            core.finished.count();
-        }
-        return;
-    }
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    let Some(taken) = open.take(lane, at) else {
+        // It is at none: another one that comes upon the slot is to see that.
+        hand.claim.clear();
+        return unkillable(hand.mortal, || reject(core, index, at));
+    };
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
-    if index == QUICK_LANE && core.open[index].ready.any() && !core.watch.is_alerted() {
+    if index == QUICK_LANE && open.ready.any() && !core.watch.is_alerted() {
         unkillable(hand.mortal, || core.watch.alert(core));
     }
-    let request = slot.taken();
+    let request = lane.slots[at].taken();
     hand.made = hand.made.wrapping_add(1);
     let measure = hand.made.is_multiple_of(SAMPLE) || !core.durations.is_known(request.sysnum);
     let start = if measure { hand.ticks.now() } else { 0 };
@@ -79,14 +79,45 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     if measure {
         core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
     }
-    give(core, index, at, ret_val, hand.mortal);
+    give(core, index, at, taken, ret_val, hand.mortal);
+}
+
+/// Answers `EINVAL` to what a foreign hand has spoilt in slot `at`, if it has. By
+/// who has failed to take it, and has no note of it.
+#[cold]
+pub(crate) fn reject(core: &Arc<Core>, index: usize, at: usize) {
+    let (open, lane) = (&core.open[index], core.area.lane(index));
+    if !open.is_suspect(lane, at) {
+        return;
+    }
+    let decision = open.decide();
+    let noted = || core.is_noted(Spot { lane: index, at });
+    let rejected = open.reject(lane, at, &decision, noted);
+    // Before the waker: see `cancel_all`.
+    drop(decision);
+    match rejected {
+        None => (),
+        Some(Rejected::ByHand) => core.finished.count(),
+        Some(Rejected::Task(task, others)) => {
+            task.base().end(End::Returned(-i64::from(libc::EINVAL)));
+            serve_next(core, index, others);
+            stop_if_terminated(core);
+        }
+    }
 }
 
 /// Gives the result of a request that the caller has taken and executed.
-pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mortal: bool) {
-    if core.open[index].is_tasked(at) {
+pub(crate) fn give(
+    core: &Arc<Core>,
+    index: usize,
+    at: usize,
+    taken: Taken,
+    ret_val: i64,
+    mortal: bool,
+) {
+    if taken == Taken::Task {
         return unkillable(mortal, || {
-            end(core, index, at, End::Returned(ret_val));
+            end(core, index, at, ret_val);
             // The next of the queue may have come into the slot.
             stop_if_terminated(core);
         });
@@ -95,18 +126,14 @@ pub(crate) fn give(core: &Arc<Core>, index: usize, at: usize, ret_val: i64, mort
     core.finished.count();
 }
 
-/// Ends a request that the caller has taken.
-fn end(core: &Arc<Core>, index: usize, at: usize, end: End) {
+/// Ends the task whose request the caller has taken.
+fn end(core: &Arc<Core>, index: usize, at: usize, ret_val: i64) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
-    match open.take_task(at) {
-        Some(task) => {
-            task.base().end(end);
-            // The caller looks for one of them itself.
-            let others = open.free(lane, at).saturating_sub(1);
-            serve_next(core, index, others);
-        }
-        None => leave_in_slot(core, index, at, end),
-    }
+    let Some(task) = open.take_task(at) else { return };
+    task.base().end(End::Returned(ret_val));
+    // The caller looks for one of them itself.
+    let others = open.free(lane, at).saturating_sub(1);
+    serve_next(core, index, others);
 }
 
 /// Makes the calls of requests of open lane `index` that others have left to a
@@ -120,16 +147,17 @@ pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     let mut cursor = 0;
     while let Some(at) = open.ready.claim(&mut cursor) {
-        if !open.take_unnoted(lane, at) {
+        let Some(taken) = open.take_unnoted(lane, at) else {
+            reject(core, index, at);
             continue;
-        }
+        };
         let request = lane.slots[at].taken();
         let ret_val = match core.rules.check(&request) {
             // SAFETY: as in `execute`; a task holds the operation.
             Ok(()) => unsafe { call(&request) },
             Err(denied) => answer(denied),
         };
-        give(core, index, at, ret_val, false);
+        give(core, index, at, taken, ret_val, false);
         open.leave_unnoted(at);
     }
 }
@@ -146,12 +174,23 @@ pub(crate) fn stop_if_terminated(core: &Arc<Core>) {
 /// Answers every request of the open lanes that has not begun: not executed.
 pub(crate) fn cancel_all(core: &Arc<Core>) {
     for (index, open) in core.open.iter().enumerate() {
+        let lane = core.area.lane(index);
         let decision = open.decide();
-        let (mut tasks, slots) = open.drain(core.area.lane(index));
-        for at in slots {
+        let mut tasks = open.drain();
+        for at in 0..lane.slots.len() {
             // What has come into the slot by that is answered by who has queued
             // it after the flag was set, and looks at the flag afterwards.
-            tasks.extend(take_out(core, index, at, End::Cancelled).map(|(task, _)| task));
+            if let Some(taken) = open.take(lane, at) {
+                let task = take_out(core, index, at, taken, End::Cancelled);
+                tasks.extend(task.map(|(task, _)| task));
+                continue;
+            }
+            let noted = || core.is_noted(Spot { lane: index, at });
+            match open.reject(lane, at, &decision, noted) {
+                None => (),
+                Some(Rejected::ByHand) => core.finished.count(),
+                Some(Rejected::Task(task, _)) => tasks.push_back(task),
+            }
         }
         // Before the wakers: they are the program's code, which may drop requests,
         // and with it take them back.
@@ -167,13 +206,15 @@ pub(crate) fn take_out(
     core: &Core,
     index: usize,
     at: usize,
+    taken: Taken,
     end: End,
 ) -> Option<(Arc<dyn Task>, usize)> {
     let (open, lane) = (&core.open[index], core.area.lane(index));
-    let Some(task) = open.take_task(at) else {
+    if taken == Taken::ByHand {
         leave_in_slot(core, index, at, end);
         return None;
-    };
+    }
+    let task = open.take_task(at)?;
     Some((task, open.free(lane, at)))
 }
 

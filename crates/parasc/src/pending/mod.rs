@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::{Policy, Waiter};
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use task::Bare;
 #[cfg(test)]
-pub(crate) use task::{Bare, Base};
+pub(crate) use task::Base;
 pub(crate) use task::{End, Task};
 
 use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::execute::call;
 use crate::op::Operation;
-use crate::open::serve::{serve_stranded, stop_if_terminated};
+use crate::open::serve::{reject, serve_stranded, stop_if_terminated};
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
 use task::Body;
@@ -210,6 +212,9 @@ impl<O: Operation + Send + 'static> Pending<O> {
             self.core.tend();
             if deadline.is_none() && self.take_back() {
                 return self.execute();
+            }
+            if let Some(at) = base.slot() {
+                reject(&self.core, base.lane(), at);
             }
         }
     }

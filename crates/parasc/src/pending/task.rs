@@ -133,13 +133,13 @@ pub(crate) trait Task: Send + Sync + fmt::Debug {
 }
 
 /// A task without an operation.
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 #[derive(Debug)]
 pub(crate) struct Bare {
     base: Base,
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl Bare {
     pub(crate) fn new(request: Request) -> Arc<Self> {
         let mut base = Base::new();
@@ -148,7 +148,7 @@ impl Bare {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl Task for Bare {
     fn base(&self) -> &Base {
         &self.base

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::serve_next;
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, OPEN_LANES};
+use crate::open::Taken;
 use crate::open::serve::{stop_if_terminated, take_out};
 use crate::pending::End;
-use crate::slot::Slot;
 
 /// The answer to a request whose thread has died: perhaps executed.
 const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
@@ -19,26 +19,32 @@ impl Core {
         seats.chain(self.pool.claims()).chain([self.watch.claim()])
     }
 
-    /// Whether the request at `spot`, which is in `PROCESSING` and not the
-    /// caller's, was taken by a thread that has died. The caller keeps others
-    /// from putting a new request there.
-    fn is_lost(&self, spot: Spot, slot: &Slot) -> bool {
+    /// Whether there is a note of a thread, dead or alive, at `spot`.
+    pub(crate) fn is_noted(&self, spot: Spot) -> bool {
+        let at_spot = |claim: &Claim| claim.spot() == Some(spot);
+        self.claims().any(at_spot) || self.callers.all().iter().any(|caller| at_spot(&caller.claim))
+    }
+
+    /// Whether the request at `spot`, which `is_taken` and not the caller's, was
+    /// taken by a thread that has died. The caller keeps others from putting a new
+    /// request there.
+    fn is_lost(&self, spot: Spot, is_taken: impl Fn() -> bool) -> bool {
         let callers = self.callers.all();
         let (dead, alive): (Vec<_>, Vec<_>) = callers.iter().partition(|other| other.is_dead());
         let at_spot = |claim: &Claim| claim.spot() == Some(spot);
-        slot.is_processing()
+        is_taken()
             && dead.iter().any(|caller| at_spot(&caller.claim))
             && !alive.iter().any(|caller| at_spot(&caller.claim))
             && !self.claims().any(at_spot)
             // Not by one that has finished since.
-            && slot.is_processing()
+            && is_taken()
     }
 
     /// The end of a request in a leased lane, if its thread has died. By the
     /// lane's requesting thread.
     pub(crate) fn lost_in_lane(&self, lane: usize, at: usize) -> Option<i64> {
         let slot = &self.area.lane(lane).slots[at];
-        let lost = self.callers.any() && self.is_lost(Spot { lane, at }, slot);
+        let lost = self.callers.any() && self.is_lost(Spot { lane, at }, || slot.is_processing());
         lost.then_some(OWNER_DIED)
     }
 
@@ -77,14 +83,23 @@ impl Core {
         let slot = &self.area.lane(spot.lane).slots[spot.at];
         // Nobody takes requests back meanwhile, whom no note would tell of.
         let decision = open.decide();
-        if !slot.is_processing() {
+        // Whatever a foreign hand has made of the status.
+        let is_taken = || slot.is_processing() || open.is_begun(spot.at);
+        if !is_taken() {
             return true;
         }
         let generation = open.generation(spot.at);
         let unnoted = decision.contains(&spot.at);
-        let lost = !unnoted && self.is_lost(spot, slot) && open.generation(spot.at) == generation;
+        let lost =
+            !unnoted && self.is_lost(spot, is_taken) && open.generation(spot.at) == generation;
         let died = End::Returned(OWNER_DIED);
-        let task = lost.then(|| take_out(self, spot.lane, spot.at, died)).flatten();
+        let take = || {
+            // It may have died before it began the task.
+            let is_task = open.inherit(spot.at) || open.is_begun(spot.at);
+            let taken = if is_task { Taken::Task } else { Taken::ByHand };
+            take_out(self, spot.lane, spot.at, taken, died)
+        };
+        let task = lost.then(take).flatten();
         drop(decision);
         // Not before: a waker may drop requests, which are taken back then.
         if let Some((task, others)) = task {

@@ -10,7 +10,7 @@ use kumiki_sys::cpuset::CpuSet;
 
 use super::{getppid, ppid, read_of_pipe, read_under_way, release, until_made};
 
-const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
+pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 
 /// No threads but the program's.
 fn bare(help: bool) -> Engine {
@@ -19,7 +19,7 @@ fn bare(help: bool) -> Engine {
 }
 
 /// A thread as a C program starts one, in `Engine::process`.
-struct Thread(libc::pthread_t);
+pub(crate) struct Thread(libc::pthread_t);
 
 extern "C-unwind" fn process(engine: *mut c_void) -> *mut c_void {
     // SAFETY: `start` has been given an engine that outlives the thread.
@@ -39,7 +39,7 @@ unsafe extern "C-unwind" {
 }
 
 /// The thread lives no longer than `engine`: each test waits for its end.
-fn start(engine: &Engine) -> Thread {
+pub(crate) fn start(engine: &Engine) -> Thread {
     let mut thread = 0;
     // SAFETY: the engine is not moved, and lives until the thread has ended.
     let error = unsafe {
@@ -47,6 +47,19 @@ fn start(engine: &Engine) -> Thread {
     };
     assert_eq!(error, 0);
     Thread(thread)
+}
+
+/// The same; it serves when this returns. Until then whoever submits a request would
+/// find nobody, and make the call.
+fn serving(engine: &Engine) -> Thread {
+    let thread = start(engine);
+    // SAFETY: takes no argument.
+    let ticket = unsafe { engine.place(getppid()) }.unwrap();
+    assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+    assert_eq!(engine.collect(ticket), Ok(ppid()));
+    // It still has to take its note of that away.
+    nap();
+    thread
 }
 
 /// Ends the thread it comes to, wherever that is: not the process, and without
@@ -57,7 +70,7 @@ extern "C" fn die(_: libc::c_int) {
 }
 
 impl Thread {
-    fn kill(self) {
+    pub(crate) fn kill(self) {
         let handler = die as extern "C" fn(libc::c_int);
         // SAFETY: a handler that may come at any moment.
         unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
@@ -67,12 +80,12 @@ impl Thread {
         self.join();
     }
 
-    fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         // SAFETY: a thread that has not been joined.
         unsafe { libc::pthread_cancel(self.0) };
     }
 
-    fn join(self) {
+    pub(crate) fn join(self) {
         // SAFETY: joined once.
         unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
     }
@@ -85,8 +98,7 @@ fn nap() {
 #[test]
 fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
     let engine = bare(true);
-    let first = start(&engine);
-    nap();
+    let first = serving(&engine);
     let (pending, _writer) = read_under_way(&engine);
     first.kill();
     let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
@@ -104,8 +116,7 @@ fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
 #[test]
 fn one_whose_engine_has_been_shut_down_is_answered_too() {
     let engine = bare(true);
-    let thread = start(&engine);
-    nap();
+    let thread = serving(&engine);
     let (pending, _writer) = read_under_way(&engine);
     engine.shut_down(Duration::ZERO);
     thread.kill();
@@ -118,8 +129,7 @@ fn one_whose_engine_has_been_shut_down_is_answered_too() {
 #[test]
 fn a_future_that_nobody_waits_for_is_answered_too() {
     let engine = bare(true);
-    let thread = start(&engine);
-    nap();
+    let thread = serving(&engine);
     let (mut read, _writer) = read_of_pipe();
     let request = read.request();
     let pending = engine.submit(read);
@@ -134,8 +144,7 @@ fn a_future_that_nobody_waits_for_is_answered_too() {
     let output = pending.wait().unwrap().output;
     assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
     // Placed by hand, the answer is in the slot.
-    let thread = start(&engine);
-    nap();
+    let thread = serving(&engine);
     // SAFETY: see above.
     let ticket = unsafe { engine.place(sleep) }.unwrap();
     until_made(&sleep);
@@ -147,8 +156,7 @@ fn a_future_that_nobody_waits_for_is_answered_too() {
 #[test]
 fn a_batch_outlives_its_thread() {
     let engine = bare(false);
-    let thread = start(&engine);
-    nap();
+    let thread = serving(&engine);
     let mut requester = engine.requester().unwrap();
     let (mut read, _writer) = read_of_pipe();
     // The operation stays where it is until the batch is over.
@@ -170,8 +178,7 @@ fn a_batch_outlives_its_thread() {
 #[test]
 fn cancelled_threads_end_between_two_calls() {
     let engine = bare(true);
-    let threads = [start(&engine), start(&engine)];
-    nap();
+    let threads = [serving(&engine), start(&engine)];
     let (pending, writer) = read_under_way(&engine);
     threads.iter().for_each(Thread::cancel);
     release(writer);
@@ -230,8 +237,7 @@ fn threads_die_at_random_and_no_request_is_lost() {
 fn a_signal_that_is_handled_interrupts_the_call() {
     extern "C" fn nothing(_: libc::c_int) {}
     let engine = bare(true);
-    let thread = start(&engine);
-    nap();
+    let thread = serving(&engine);
     let (pending, _writer) = read_under_way(&engine);
     // SAFETY: plain numbers and a pointer that may be null.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -4,6 +4,7 @@ mod by_hand;
 mod deaths;
 mod ends;
 mod filtered;
+mod mortal;
 mod panics;
 mod submit;
 
