@@ -1,5 +1,7 @@
 //! What the threads of one engine share.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Release;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -52,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) watch: Watch,
     pub(crate) open: [Open; OPEN_LANES],
     pub(crate) finished: Finished,
+    /// A seccomp filter looks at the calls of one of its threads.
+    pub(crate) filtered: AtomicBool,
     pub(crate) durations: Durations,
     /// For each cpu the seats on others, the nearest first.
     near: Box<[OnceLock<Box<[usize]>>]>,
@@ -95,6 +99,7 @@ impl Core {
             watch: Watch::default(),
             open: std::array::from_fn(|_| Open::new(config.slots)),
             finished: Finished::default(),
+            filtered: AtomicBool::new(false),
             durations: Durations::new(long),
             near: (0..NEAR).map(|_| OnceLock::new()).collect(),
             process: Process::current()?,
@@ -108,6 +113,13 @@ impl Core {
             topology: OnceLock::new(),
             no_thread_until: Mutex::new(None),
         })
+    }
+
+    /// By a thread that will make requests of others, or starts one that will.
+    pub(crate) fn note_filter(&self) {
+        if kumiki_sys::doctor::is_filtered() != Some(false) {
+            self.filtered.store(true, Release);
+        }
     }
 
     /// How the cpus are related, if that is known. Read once: a requesting

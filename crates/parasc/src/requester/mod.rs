@@ -3,6 +3,7 @@
 mod hand_over;
 mod meanwhile;
 mod run;
+mod writeback;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Release};
@@ -10,6 +11,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use kumiki_wait::{Policy, Ticks, Waiter};
 
 use self::meanwhile::Meanwhile;
+use self::writeback::Begun;
 
 use crate::area::MAX_LANES;
 use crate::backend::OwnRing;
@@ -60,6 +62,7 @@ pub struct Requester {
     pending: Vec<usize>,
     requests: Vec<Request>,
     results: Vec<i64>,
+    begun: Begun,
 }
 
 impl Requester {
@@ -107,6 +110,7 @@ impl Requester {
             pending: Vec::new(),
             requests: Vec::new(),
             results: Vec::new(),
+            begun: Begun::default(),
         };
         requester.settle();
         Ok(requester)

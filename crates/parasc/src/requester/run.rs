@@ -162,8 +162,10 @@ impl Requester {
             }
             Way::Many(threads) => {
                 let threads = usize::from(threads);
+                self.begin_writeback(key.sysnum(), requests);
                 // SAFETY: as above.
                 unsafe { self.many(requests, results, threads, meanwhile) };
+                self.end_writeback(results);
             }
             // SAFETY: as above.
             Way::Ring => unsafe { self.ring.run(requests, results) },
@@ -225,7 +227,7 @@ impl Requester {
     }
 
     /// Together with threads of the pool.
-    unsafe fn many(
+    pub(super) unsafe fn many(
         &mut self,
         requests: &[Request],
         results: &mut [i64],

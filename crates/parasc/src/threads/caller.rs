@@ -199,6 +199,7 @@ pub(crate) struct Serving<'a> {
 
 impl<'a> Serving<'a> {
     pub(crate) fn enter(core: &'a Arc<Core>) -> Self {
+        core.note_filter();
         let caller = super::unkillable(true, || core.callers.enter());
         Serving { caller, core }
     }

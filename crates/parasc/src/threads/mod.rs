@@ -52,6 +52,8 @@ fn start(
     if until.is_some_and(|until| Instant::now() < until) {
         return Err(Error::Thread { source: io::ErrorKind::WouldBlock.into() });
     }
+    // It gets this thread's filters.
+    core.note_filter();
     let (shared, its) = (Arc::clone(core), cpus.clone());
     *lock(&core.alive) += 1;
     let body = move || {

@@ -1,12 +1,15 @@
 //! Under seccomp filters that refuse what the engine's threads ask for, or trap it.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_parasc::{Config, Engine, Operation, Pending, Request};
+use kumiki_parasc::{Config, Engine, Operation, Pending, Request, Requester};
 
 use super::{getppid, ppid};
 
@@ -126,4 +129,50 @@ fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
         unsafe { engine.requester().unwrap().run_raw(&[request; 100], &mut results) }.unwrap();
         assert_eq!(results, [EMULATED; 100]);
     });
+}
+
+/// Has many dirty files synced a few times, so that all ways to do so come about.
+fn sync(requester: &mut Requester) {
+    let files: Vec<File> = (0..200).map(|_| tempfile::tempfile().unwrap()).collect();
+    let fsync = |file: &File| Request::new(libc::SYS_fsync, [file.as_raw_fd() as u64]);
+    let requests: Vec<Request> = files.iter().map(fsync).collect();
+    for round in 0..10 {
+        files.iter().for_each(|file| file.write_all_at(&[round; 5000], 0).unwrap());
+        let mut results = [-1; 200];
+        // SAFETY: the calls have descriptors, and no pointers.
+        unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
+        assert_eq!(results, [0; 200]);
+    }
+}
+
+#[test]
+fn a_filter_sees_no_call_that_nobody_has_asked_for() {
+    // It would end the whole test.
+    let forbid = || filter(&[libc::SYS_sync_file_range], libc::SECCOMP_RET_KILL_PROCESS);
+    let engine = || Engine::new(&Config::default()).unwrap();
+    // Before there is an engine; after there is one.
+    aside(move || {
+        forbid();
+        sync(&mut engine().requester().unwrap());
+    });
+    aside(move || {
+        let engine = engine();
+        let mut requester = engine.requester().unwrap();
+        sync(&mut requester);
+        forbid();
+        sync(&mut requester);
+    });
+    // Only threads of the engine have one.
+    let engine = engine();
+    thread::scope(|scope| {
+        let first = || {
+            forbid();
+            let sleep = Request::new(libc::SYS_nanosleep, [(&raw const SHORT) as u64, 0]);
+            // SAFETY: a time that stays.
+            let slept = [(); 8].map(|()| unsafe { engine.submit_raw(sleep) });
+            slept.into_iter().for_each(|slept| assert!(slept.wait().is_ok()));
+        };
+        scope.spawn(first).join().unwrap();
+    });
+    sync(&mut engine.requester().unwrap());
 }
