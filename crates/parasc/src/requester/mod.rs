@@ -211,7 +211,7 @@ impl Requester {
     /// # Safety
     /// As for [`kumiki_sys::syscall::raw`], for each request; the calls may be
     /// made at the same time, in any order, by any threads of the process.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)
             && (request.head() == self.known || self.gets_known(request))
@@ -224,6 +224,17 @@ impl Requester {
         }
         aside();
         // SAFETY: as above, for all of them.
+        unsafe { self.run_alone(requests, results) }
+    }
+
+    /// As [`run_checked`](Self::run_checked) beside nothing. Out of the way of one
+    /// call, which the compiler would not inline otherwise.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    #[inline(never)]
+    unsafe fn run_alone(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
+        // SAFETY: the caller's promise.
         unsafe { self.run_checked(requests, results, &mut Meanwhile::default()) }
     }
 
