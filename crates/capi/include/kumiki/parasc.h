@@ -44,8 +44,12 @@
  * WHICH CALLS. Any system call of this machine's table but those that would hit
  * the wrong thread or break it (exit, fork, exec, set*id, signal masks, ...):
  * -EPERM, with the reason; see parasc_refusal(). The calls of a batch, and
- * requests, are made in no order, and at the same time. What the arguments point
- * to must be there until the result is.
+ * requests, are made in no order, at the same time or one after the other: one that
+ * waits for another of its batch, as a read from a pipe for the write that fills
+ * it, may wait for ever. What the arguments point to must be there until the result
+ * is. Before a batch of fsync or fdatasync, sync_file_range is made on the same
+ * descriptors, so that all files are written at once: not if an allow-list lacks
+ * it or a seccomp filter looks at any of these threads.
  *
  * THREADS. Any threads may use an engine at the same time. A requester belongs
  * to the thread that created it. Processing threads start when they are wanted

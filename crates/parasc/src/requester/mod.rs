@@ -26,7 +26,9 @@ use crate::request::{Place, Request};
 ///
 /// Batches block until all calls have been made; their order is open. Small
 /// batches of cheap calls are made by the caller itself, larger ones together
-/// with processing threads, whichever has proved faster.
+/// with processing threads, whichever has proved faster. No two calls of a batch
+/// are promised to be under way at the same time: one that waits for another of its
+/// own batch, as a read from a pipe for the write that fills it, may wait for ever.
 ///
 /// It may move between threads; each thread that makes requests has its own.
 #[derive(Debug)]
