@@ -131,6 +131,20 @@ fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
     });
 }
 
+#[test]
+fn a_filter_that_there_was_before_the_engine_sees_every_call() {
+    aside(|| {
+        filter(&[libc::SYS_sched_get_priority_max], DENY);
+        // Which leaves all calls to its processing threads.
+        let engine = Engine::new(&Config { help: false, ..Config::default() }).unwrap();
+        let request = Request::new(libc::SYS_sched_get_priority_max, [libc::SCHED_FIFO as u64]);
+        let mut results = [0; 100];
+        // SAFETY: takes a number.
+        unsafe { engine.requester().unwrap().run_raw(&[request; 100], &mut results) }.unwrap();
+        assert_eq!(results, [-i64::from(libc::EPERM); 100]);
+    });
+}
+
 /// Has many dirty files synced a few times, so that all ways to do so come about.
 fn sync(requester: &mut Requester) {
     let files: Vec<File> = (0..200).map(|_| tempfile::tempfile().unwrap()).collect();
