@@ -1,7 +1,7 @@
 //! The command line: du's options.
 
 use std::ffi::{CString, OsString};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser};
 use crate::exclude::Exclude;
 use crate::format::Format;
 use crate::lines::Style;
+use crate::output;
 use crate::talk::say;
 use crate::walk::Rules;
 
@@ -35,9 +36,8 @@ Sizes are rounded up. Without an option they are in the block size of
 DU_BLOCK_SIZE, BLOCK_SIZE or BLOCKSIZE, or else 1024 bytes (512 if
 POSIXLY_CORRECT is set).
 
-Exit status: 0 if everything was counted; 1 if something could not be read,
-which is said on stderr, or two options exclude each other; 2 if the command line
-is wrong otherwise or the output cannot be written.";
+Exit status: 0 if everything was counted; 1 if something could not be read, the
+command line is wrong, or the output cannot be written, which is said on stderr.";
 
 /// Disk usage of files and, recursively, of directories: what du says, with the
 /// system calls made in parallel
@@ -153,9 +153,10 @@ pub(crate) fn task() -> Result<Task> {
         // The first operand ends the options.
         command = command.mut_arg("files", |files| files.trailing_var_arg(true));
     }
-    let matches = command.get_matches_mut();
+    let matches =
+        command.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| end(&error));
     let cli =
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| end(&error.format(&mut command)));
     if cli.summarize && cli.all {
         contradict("cannot both summarize and show all entries");
     }
@@ -167,6 +168,26 @@ pub(crate) fn task() -> Result<Task> {
         _ => {}
     }
     cli.task(&matches)
+}
+
+/// Ends the program with the help that was asked for, or with what is wrong about the
+/// command line.
+fn end(text: &clap::Error) -> ! {
+    if text.use_stderr() {
+        // If somebody listens there.
+        let _ = text.print();
+        std::process::exit(1)
+    }
+    let printed = output::is_there().and_then(|()| text.print());
+    let printed = printed.and_then(|()| std::io::stdout().flush());
+    let code = match output::written(printed) {
+        Ok(()) => 0,
+        Err(error) => {
+            say(&format!("{error:#}"));
+            1
+        }
+    };
+    std::process::exit(code)
 }
 
 /// Ends the program, as du does, since two options exclude each other.

@@ -14,19 +14,21 @@ mod exclude;
 mod format;
 mod lines;
 mod links;
+mod output;
 mod talk;
 mod tree;
 mod walk;
 
 use std::ffi::CStr;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use args::{Task, Who};
 use calls::{Batched, Calls, Parallel, Plain};
+use output::{Output, written};
 use talk::{Talk, say};
 use walk::Walk;
 
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),
         Err(error) => {
             say(&format!("{error:#}"));
-            ExitCode::from(2)
+            ExitCode::FAILURE
         }
     }
 }
@@ -48,20 +50,14 @@ fn main() -> ExitCode {
 /// Prints what `task` asks for; returns whether anything could not be read.
 fn run(task: &Task, calls: impl Calls) -> Result<bool> {
     let talk = Talk::new();
-    match print(task, calls, &talk) {
-        // Whoever read our output has had enough: `kumiki-du / | head`.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        outcome => outcome.context("writing the output")?,
-    }
+    written(print(task, calls, &talk))?;
     Ok(talk.faulty())
 }
 
 fn print(task: &Task, calls: impl Calls, talk: &Talk) -> io::Result<()> {
     // The process ends: to take down its threads and its tree only takes time.
     let mut walk = ManuallyDrop::new(Walk::new(calls, &task.rules, talk));
-    // Where stdout is closed the standard library has opened /dev/null before
-    // main, so that unlike GNU du nothing goes wrong.
-    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let mut out = BufWriter::with_capacity(64 * 1024, Output::new());
     let mut total = 0u64;
     for operand in &task.operands {
         if let Some(tree) = walk.operand(operand) {

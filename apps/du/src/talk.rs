@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -46,9 +46,7 @@ impl Talk {
     /// Says that something could not be done with `path`.
     pub(crate) fn cannot(&self, verb: &str, path: &[u8], error: Errno) {
         let path = OsStr::from_bytes(path).quote();
-        let reason = std::io::Error::from(error).to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
-        self.fault(&format!("cannot {verb} {path}: {reason}"));
+        self.fault(&format!("cannot {verb} {path}: {}", reason(&error.into())));
     }
 
     /// Says what is wrong; the walk goes on.
@@ -82,6 +80,13 @@ impl Talk {
     pub(crate) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         self.bar.suspend(write)
     }
+}
+
+/// An error in du's words: without its number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    text.truncate(text.find(" (os error").unwrap_or(text.len()));
+    text
 }
 
 /// Writes a line to stderr, if somebody listens there.

@@ -94,8 +94,8 @@ pub enum Error {
     /// The engine was shut down before the call was made: it was not executed.
     #[error("the engine was shut down before the call was made; it was not executed")]
     ShutDown,
-    /// The call was submitted before fork(2), to threads that the child does
-    /// not have.
+    /// The call was submitted, or handed over by a batch, before fork(2), to threads
+    /// that the child does not have.
     #[error(
         "submitted before fork(2), to threads of the parent: this copy of the request was not \
          executed, submit it again if the child is to make the call too"

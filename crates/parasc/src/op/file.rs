@@ -90,6 +90,11 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
 /// before (`EIO`, `ENOSPC`, `EDQUOT`). The descriptor is the operation's until the
 /// call has been made: dropped before, the operation closes it at once, and given
 /// back by a request that was cancelled or refused, it can be requested again.
+///
+/// A child of fork(2) closes it by a copy of the operation only if nobody had begun
+/// the call. If somebody had, it may be closed in the child, and its number somebody
+/// else's there: the copy [is complete](crate::Failed::operation), and what was still
+/// open stays so.
 #[derive(Debug)]
 pub struct Close {
     file: Option<OwnedFd>,

@@ -195,9 +195,9 @@ impl Open {
 
     fn fill(&self, lane: Lane<'_>, at: usize, task: Arc<dyn Task>) {
         let side = &self.sides[at];
-        self.begin(at);
+        let generation = self.begin(at);
         let request = task.base().request;
-        task.base().set_slot(at);
+        task.base().set_slot(at, generation);
         let mut holder = lock(&side.task);
         *holder = Some(task);
         side.stage.store(WAITING, Relaxed);
@@ -255,6 +255,12 @@ impl Open {
     pub(crate) fn is_begun(&self, at: usize) -> bool {
         // Acquire: partner is `inherit`.
         self.sides[at].stage.load(Acquire) == BEGUN
+    }
+
+    /// Whether the task that is this generation of a slot waits there for somebody to
+    /// begin it. Takes no lock: in a child of fork(2) it may be held for good.
+    pub(crate) fn is_waiting(&self, at: usize, generation: u32) -> bool {
+        self.sides[at].stage.load(Relaxed) == WAITING && self.holds(at, generation)
     }
 
     /// The task in a slot that the caller has begun, if there is one.

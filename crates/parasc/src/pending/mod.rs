@@ -24,7 +24,7 @@ use crate::op::Operation;
 use crate::open::serve::{reject, serve_stranded, stop_if_terminated};
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
-use task::Body;
+use task::{Body, contain};
 
 /// An operation whose call has been made.
 #[derive(Debug)]
@@ -39,7 +39,9 @@ pub struct Completed<O: Operation> {
 pub struct Failed<O> {
     /// Why.
     pub error: Error,
-    /// The operation, as it was.
+    /// The operation, as it was. With [`Error::Forked`] it is so unless the call may
+    /// have begun when the process forked: then it is complete, and a
+    /// [`Close`](crate::op::Close) has given its descriptor up.
     pub operation: O,
 }
 
@@ -54,6 +56,9 @@ pub type Outcome<O> = Result<Completed<O>, Failed<O>>;
 /// goes on, and operation and buffer stay until it is over; then the operation
 /// is completed and its output dropped, which closes a descriptor that the call
 /// has opened.
+///
+/// In a child of fork(2) the request is its parent's: what was not over ends with
+/// [`Error::Forked`], and dropping it drops the child's copy of the operation.
 #[must_use = "dropped, it takes the request back if nobody has begun it"]
 pub struct Pending<O: Operation + Send + 'static> {
     core: Arc<Core>,
@@ -225,29 +230,37 @@ impl<O: Operation + Send + 'static> Pending<O> {
         }
     }
 
+    /// Leaves the request to the parent of this process, whose threads have it.
+    ///
+    /// Descriptors are copied before the memory (`copy_process`, kernel/fork.c), and
+    /// that page by page while the parent's threads go on: what nobody has begun as
+    /// far as one page tells has closed no descriptor of the child. What somebody
+    /// may have begun is complete, as a dead thread's.
     fn forked(&mut self) {
-        if !self.is_done() {
-            self.refused = Some(Error::Forked);
+        let Some(body) = self.body.as_ref().filter(|_| !self.is_done()) else { return };
+        self.refused = Some(Error::Forked);
+        let base = body.base();
+        let open = &self.core.open[base.lane()];
+        let waits = |at| open.is_waiting(at, base.generation());
+        if !base.slot().is_none_or(waits) {
+            base.leave_to_parent();
         }
     }
 
     /// Gives the end away.
     fn end(&mut self) -> Outcome<O> {
         let body = self.body.take().expect("the end of a request is given away once");
-        let end = body.base().ended();
-        let ret_val = match (&self.refused, end) {
-            (None, Some(End::Returned(ret_val))) => Some(ret_val),
+        let ret_val = match body.base().ended() {
+            Some(End::Returned(ret_val)) => Some(ret_val),
             _ => None,
         };
         // SAFETY: it has ended, with this result, or has not been placed; in a
         // child of fork(2) the parent's threads work on the parent's copy.
         let taken = unsafe { body.take(ret_val) };
         let (operation, output) = taken.expect("only the request's end takes its operation");
-        match output {
-            Some(output) => Ok(Completed { output, operation }),
-            None => {
-                Err(Failed { error: self.refused.take().unwrap_or(Error::ShutDown), operation })
-            }
+        match (self.refused.take(), output) {
+            (None, Some(output)) => Ok(Completed { output, operation }),
+            (refused, _) => Err(Failed { error: refused.unwrap_or(Error::ShutDown), operation }),
         }
     }
 }
@@ -281,8 +294,15 @@ impl<O: Operation + Send + 'static> Future for Pending<O> {
 
 impl<O: Operation + Send + 'static> Drop for Pending<O> {
     fn drop(&mut self) {
-        if !self.is_done() {
+        if self.is_done() {
+            return;
+        }
+        if self.core.process.is_current() {
             self.take_back();
+        } else {
+            // The lane has it, too, and may stay as long as the process.
+            self.forked();
+            contain(|| drop(self.end()));
         }
     }
 }

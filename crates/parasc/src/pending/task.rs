@@ -41,6 +41,8 @@ pub(crate) struct Base {
     lane: AtomicU32,
     /// 1 + the slot it is in; 0: it waits for one.
     slot: AtomicU32,
+    /// Which of the slot's requests it is.
+    generation: AtomicU32,
     state: AtomicU32,
     ret_val: AtomicI64,
     waker: AtomicWaker,
@@ -53,6 +55,7 @@ impl Base {
             request: Request::default(),
             lane: AtomicU32::new(0),
             slot: AtomicU32::new(0),
+            generation: AtomicU32::new(0),
             state: AtomicU32::new(OUTSTANDING),
             ret_val: AtomicI64::new(0),
             waker: AtomicWaker::new(),
@@ -74,8 +77,14 @@ impl Base {
         (self.slot.load(Acquire) as usize).checked_sub(1)
     }
 
-    pub(crate) fn set_slot(&self, at: usize) {
+    pub(crate) fn set_slot(&self, at: usize, generation: u32) {
+        self.generation.store(generation, Relaxed);
         self.slot.store(at as u32 + 1, Release);
+    }
+
+    /// Which of its slot's requests it is.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Relaxed)
     }
 
     /// Ends the request. Once: by whoever has taken it out of its slot or queue.
@@ -91,6 +100,13 @@ impl Base {
         self.state.store(state, Release);
         self.bell.ring();
         contain(|| self.waker.wake());
+    }
+
+    /// Ends this process's copy of a request that threads of its parent are at, as if
+    /// they had died. By a child of fork(2), where nobody else waits for it.
+    pub(super) fn leave_to_parent(&self) {
+        self.ret_val.store(-i64::from(libc::EOWNERDEAD), Relaxed);
+        self.state.store(RETURNED, Release);
     }
 
     /// How it has ended, if it has.
@@ -120,7 +136,7 @@ impl Base {
 /// Runs the program's code (a waker, an operation and its buffers), whose panic is
 /// not for the thread to die of that happens to come by: a processing thread
 /// mostly.
-fn contain(work: impl FnOnce()) {
+pub(super) fn contain(work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         // Leaked: what it has panicked with may panic in turn when dropped.
         std::mem::forget(panic);

@@ -3,7 +3,25 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use kumiki_sys::fork::Process;
 use kumiki_wait::Ticks;
+
+/// The work has called fork(2), and this is the child: the rest of the batch is the
+/// parent's, whose threads are at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Forked {
+    /// So many calls of the batch, the first ones, were over before the work.
+    pub(super) known: usize,
+    /// So many, those that follow, had been handed to others.
+    pub(super) handed: usize,
+}
+
+impl Forked {
+    /// The same in a batch with so many calls before, which are over.
+    pub(super) fn after(self, known: usize) -> Self {
+        Forked { known: self.known + known, ..self }
+    }
+}
 
 /// Work beside a batch, done once: in the midst of it if others are at the calls,
 /// or else after them.
@@ -16,6 +34,8 @@ pub(super) struct Meanwhile<'a> {
     panic: Option<Box<dyn Any + Send>>,
     /// Ticks that it took, until somebody has asked.
     away: u64,
+    /// What became of the batch by it.
+    pub(super) forked: Option<Forked>,
 }
 
 impl<'a> Meanwhile<'a> {
@@ -28,12 +48,21 @@ impl<'a> Meanwhile<'a> {
         self.work.is_some()
     }
 
-    /// Does it, if it has not been done.
-    pub(super) fn run(&mut self, ticks: Ticks) {
-        let Some(work) = self.work.take() else { return };
+    /// Does it, if it has not been done, while others have `handed` calls.
+    ///
+    /// # Errors
+    /// [`Forked`] if this is no longer `process`.
+    pub(super) fn run(
+        &mut self,
+        handed: usize,
+        ticks: Ticks,
+        process: Process,
+    ) -> Result<(), Forked> {
+        let Some(work) = self.work.take() else { return Ok(()) };
         let start = ticks.now();
         self.panic = catch_unwind(AssertUnwindSafe(work)).err();
         self.away = ticks.now().wrapping_sub(start);
+        if process.is_current() { Ok(()) } else { Err(Forked { known: 0, handed }) }
     }
 
     /// Ticks that it has taken since this was asked last.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use kumiki_wait::{Policy, Ticks, Waiter};
 
-use self::meanwhile::Meanwhile;
+use self::meanwhile::{Forked, Meanwhile};
 use self::writeback::Begun;
 
 use crate::area::MAX_LANES;
@@ -147,11 +147,20 @@ impl Requester {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// A child of fork(2) that `meanwhile` has made does not wait for its parent's
+    /// threads, and makes none of the calls a second time. There each operation is
+    /// as it was before, unless its call was over before `meanwhile`, or may have
+    /// begun when the process forked. Then it is complete: a
+    /// [`Close`](crate::op::Close) has given its descriptor up, which may still be
+    /// open in the child.
+    ///
     /// # Errors
     /// As for [`run`](Self::run); `meanwhile` has not been called then.
+    /// [`Error::Forked`] in a child of fork(2) that `meanwhile` has made, unless all
+    /// calls were over before.
     ///
     /// # Panics
-    /// If `meanwhile` does, once all calls have been made.
+    /// If `meanwhile` does, once all calls have been made, or at once in a child.
     pub fn run_while<O: Operation, R>(
         &mut self,
         operations: &mut [O],
@@ -176,14 +185,45 @@ impl Requester {
         // SAFETY: an operation vouches for its call, its pointers stay valid
         // while it is borrowed here, and the batch is over before that ends.
         let ran = unsafe { self.run_checked(&requests, &mut results, &mut meanwhile) };
-        // SAFETY: the results of this batch's calls, which have all been made.
-        let outputs = ran.map(|()| unsafe { complete(operations, &results) });
+        let outputs = ran.map(|()| {
+            let made = operations.iter_mut().zip(results.iter().copied());
+            // SAFETY: the results of this batch's calls, which have all been made.
+            unsafe { complete(made) }
+        });
+        if let Some(forked) = meanwhile.forked {
+            self.give_up(operations, &results, forked);
+        }
         (self.requests, self.results) = (requests, results);
         // Not before: a panic goes on from here.
-        if outputs.is_ok() {
+        if outputs.is_ok() || meanwhile.forked.is_some() {
             meanwhile.end();
         }
         outputs
+    }
+
+    /// Leaves the batch to the parent of this process, which has begun it.
+    ///
+    /// What stands in the slots was copied page by page, while the parent's threads
+    /// went on, and after the table of descriptors (`copy_process`, kernel/fork.c).
+    /// So a result there does not tell that the child has what the call has written
+    /// or opened. A request there does tell that no descriptor of it was closed:
+    /// nobody had begun it yet.
+    #[cold]
+    fn give_up<O: Operation>(&self, operations: &mut [O], results: &[i64], forked: Forked) {
+        let slots = self.core.area.lane(self.lane).slots;
+        let end = |at: usize| match at.checked_sub(forked.known) {
+            None => Some(results[at]),
+            Some(at) if at < forked.handed && !slots[at].is_requested() => {
+                Some(-i64::from(libc::EOWNERDEAD))
+            }
+            Some(_) => None,
+        };
+        let ended = operations.iter_mut().enumerate();
+        let ended = ended.filter_map(|(at, operation)| Some((operation, end(at)?)));
+        // SAFETY: results of calls that are over, and of those that are answered as a
+        // dead thread's: they may have been made, and nobody is at this process's
+        // copy of what they write to.
+        drop(unsafe { complete(ended) });
     }
 
     /// Whether this thread makes calls of its batches itself
@@ -282,7 +322,9 @@ impl Requester {
 ///
 /// # Safety
 /// As for [`Operation::complete`], for each.
-unsafe fn complete<O: Operation>(operations: &mut [O], results: &[i64]) -> Vec<O::Output> {
+unsafe fn complete<'a, O: Operation + 'a>(
+    made: impl Iterator<Item = (&'a mut O, i64)>,
+) -> Vec<O::Output> {
     struct Rest<I: Iterator>(I);
     impl<I: Iterator> Drop for Rest<I> {
         fn drop(&mut self) {
@@ -292,8 +334,8 @@ unsafe fn complete<O: Operation>(operations: &mut [O], results: &[i64]) -> Vec<O
 
     // SAFETY: the caller vouches for it; the iterator is past this one whatever
     // comes.
-    let complete = |(operation, result): (&mut O, &i64)| unsafe { operation.complete(*result) };
-    let mut rest = Rest(operations.iter_mut().zip(results).map(complete));
+    let complete = |(operation, result): (&mut O, i64)| unsafe { operation.complete(result) };
+    let mut rest = Rest(made.map(complete));
     rest.0.by_ref().collect()
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use kumiki_wait::Waiter;
 
 use super::Requester;
-use super::meanwhile::Meanwhile;
+use super::meanwhile::{Forked, Meanwhile};
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Key, Prior, Sample, Way, survey};
@@ -48,9 +48,13 @@ impl Requester {
             *result = unsafe { self.one(request) };
         } else {
             let most = self.core.area.lane_slots();
-            for (requests, results) in requests.chunks(most).zip(results.chunks_mut(most)) {
+            let parts = requests.chunks(most).zip(results.chunks_mut(most));
+            for (part, (requests, results)) in parts.enumerate() {
                 // SAFETY: as above, for all of them.
-                unsafe { self.run_part(requests, results, meanwhile) };
+                if let Err(forked) = unsafe { self.run_part(requests, results, meanwhile) } {
+                    meanwhile.forked = Some(forked.after(part * most));
+                    return Err(Error::Forked);
+                }
             }
         }
         Ok(())
@@ -73,6 +77,9 @@ impl Requester {
     /// Chooses how to run requests that fit the lane, and learns from how it
     /// went.
     ///
+    /// # Errors
+    /// [`Forked`] in a child of fork(2) that was made meanwhile.
+    ///
     /// # Safety
     /// As for [`Requester::run_raw`].
     unsafe fn run_part(
@@ -80,10 +87,11 @@ impl Requester {
         requests: &[Request],
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
-    ) {
+    ) -> Result<(), Forked> {
         if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
-            return unsafe { plain(requests, results) };
+            unsafe { plain(requests, results) };
+            return Ok(());
         }
         self.batches = self.batches.wrapping_add(1);
         if self.batches.is_multiple_of(SETTLE) {
@@ -92,7 +100,8 @@ impl Requester {
         if !self.core.help {
             self.batch = self.batch.wrapping_add(1);
             // SAFETY: as above.
-            return unsafe { self.unhelped(requests, results) };
+            unsafe { self.unhelped(requests, results) };
+            return Ok(());
         }
         let (first, len) = (&requests[0], requests.len());
         let like = (first.sysnum, first.place, len);
@@ -100,7 +109,8 @@ impl Requester {
         if self.pass > 0 && self.like == like && !beside {
             self.pass -= 1;
             // SAFETY: as above.
-            return unsafe { plain(requests, results) };
+            unsafe { plain(requests, results) };
+            return Ok(());
         }
         let (key, prior) = survey(requests, beside);
         (self.pass, self.like) = (0, like);
@@ -108,16 +118,21 @@ impl Requester {
         while at < len {
             let (requests, results) = (&requests[at..], &mut results[at..]);
             // SAFETY: as above.
-            at += unsafe { self.run_some((key, prior), requests, results, meanwhile) };
+            let ran = unsafe { self.run_some((key, prior), requests, results, meanwhile) };
+            at += ran.map_err(|forked| forked.after(at))?;
         }
         if self.pass > 0 {
             // Of the whole length, whatever the last part's was.
             self.costs.entry(key).pass(self.pass, len);
         }
+        Ok(())
     }
 
     /// Runs the first of `requests`, all of them if the way to do so is no
     /// question, and returns how many.
+    ///
+    /// # Errors
+    /// As for [`run_part`](Self::run_part).
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
@@ -127,14 +142,14 @@ impl Requester {
         requests: &[Request],
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
-    ) -> usize {
+    ) -> Result<usize, Forked> {
         // A number of its own: control words of the part before say no more.
         self.batch = self.batch.wrapping_add(1);
         self.means.ring = self.ring.guess(key.sysnum(), requests);
         if self.means.ring.is_some() && self.ring.is_always() && self.ring.prepare(requests) {
             // SAFETY: the caller vouches for all requests.
             unsafe { self.ring.run(requests, results) };
-            return requests.len();
+            return Ok(requests.len());
         }
         self.means.beside = meanwhile.is_left();
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
@@ -148,7 +163,7 @@ impl Requester {
         if choice.way == Way::Ring && !self.ring.prepare(requests) {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
-            return requests.len();
+            return Ok(requests.len());
         }
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
         let mut helped = 0;
@@ -158,20 +173,20 @@ impl Requester {
             Way::Inline => unsafe { plain(requests, results) },
             Way::Shared => {
                 // SAFETY: as above.
-                helped = unsafe { self.shared(requests, results, choice.wake, meanwhile) };
+                helped = unsafe { self.shared(requests, results, choice.wake, meanwhile) }?;
             }
             Way::Many(threads) => {
                 let threads = usize::from(threads);
                 self.begin_writeback(key.sysnum(), requests);
                 // SAFETY: as above.
-                unsafe { self.many(requests, results, threads, meanwhile) };
+                unsafe { self.many(requests, results, threads, meanwhile) }?;
                 self.end_writeback(results);
             }
             // SAFETY: as above.
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
         if !choice.measure {
-            return requests.len();
+            return Ok(requests.len());
         }
         let away = meanwhile.take_away();
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
@@ -182,19 +197,25 @@ impl Requester {
             let elapsed = wall.elapsed().as_nanos() as f32;
             entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
         }
-        requests.len()
+        Ok(requests.len())
     }
 
     /// Together with the processing threads that spin: they from the first slot
     /// upward, this thread its own part and then from the last slot downward.
     /// Returns how many calls others have made.
+    ///
+    /// # Errors
+    /// As for [`run_part`](Self::run_part).
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
     unsafe fn shared(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
         wake: bool,
         meanwhile: &mut Meanwhile<'_>,
-    ) -> usize {
+    ) -> Result<usize, Forked> {
         let count = requests.len();
         // While this thread is away the others may come to the end.
         let own = if meanwhile.is_left() { 0 } else { count / 2 * PRIVATE.0 / PRIVATE.1 };
@@ -219,21 +240,27 @@ impl Requester {
                 let _ = Seat::wake(&self.core, *seat);
             }
         }
-        meanwhile.run(self.ticks);
+        meanwhile.run(offered, self.ticks, self.core.process)?;
         // SAFETY: the caller vouches for all requests.
         unsafe { plain(&requests[offered..], &mut results[offered..]) };
         // SAFETY: as above.
-        unsafe { self.help(&requests[..offered], &mut results[..offered]) }
+        Ok(unsafe { self.help(&requests[..offered], &mut results[..offered]) })
     }
 
     /// Together with threads of the pool.
+    ///
+    /// # Errors
+    /// As for [`run_part`](Self::run_part).
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
     pub(super) unsafe fn many(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
         threads: usize,
         meanwhile: &mut Meanwhile<'_>,
-    ) {
+    ) -> Result<(), Forked> {
         let lane = self.core.area.lane(self.lane);
         self.core.pool.take_lane(self.lane);
         for (slot, request) in lane.slots.iter().zip(requests) {
@@ -241,10 +268,11 @@ impl Requester {
         }
         lane.publish(self.batch, requests.len());
         Pool::summon(&self.core, threads.min(requests.len()) - 1);
-        meanwhile.run(self.ticks);
+        meanwhile.run(requests.len(), self.ticks, self.core.process)?;
         // SAFETY: the caller vouches for all requests.
         unsafe { self.help(requests, results) };
         self.core.pool.leave_lane(self.lane);
+        Ok(())
     }
 
     /// Left to processing threads altogether, as long as there are any.

@@ -58,7 +58,9 @@ impl Requester {
         } else {
             let meanwhile = &mut Meanwhile::default();
             // SAFETY: as above.
-            unsafe { self.many(&begun.requests, &mut begun.results, threads, meanwhile) };
+            let made =
+                unsafe { self.many(&begun.requests, &mut begun.results, threads, meanwhile) };
+            debug_assert!(made.is_ok(), "nothing is done meanwhile");
             // What follows is a batch of its own.
             self.batch = self.batch.wrapping_add(1);
         }

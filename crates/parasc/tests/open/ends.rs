@@ -138,7 +138,7 @@ fn a_waker_may_drop_other_requests() {
 }
 
 /// Runs `child` in a child of fork(2) and returns its exit status.
-fn fork(child: impl FnOnce() -> i32) -> i32 {
+pub(super) fn fork(child: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child makes its calls and ends without the parent's handlers.
     match unsafe { libc::fork() } {
         0 => {

@@ -1,6 +1,7 @@
 //! Requests submitted and placed one by one, by any thread.
 
 mod by_hand;
+mod copies;
 mod deaths;
 mod ends;
 mod filtered;
@@ -43,18 +44,20 @@ fn read_under_way(engine: &Engine) -> (Pending<ReadOfPipe>, PipeWriter) {
 
 /// Returns when a thread of this process is in the call.
 fn until_made(operation: &Request) {
-    let [first, second, ..] = operation.args;
-    let start = format!("{} {first:#x} {second:#x} ", operation.sysnum);
-    let is_there = || {
-        let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
-        tasks.any(|task| {
-            let call = std::fs::read_to_string(task.unwrap().path().join("syscall"));
-            call.is_ok_and(|call| call.starts_with(&start))
-        })
-    };
-    while !is_there() {
+    while !is_being_made(operation) {
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether a thread of this process is in the call.
+fn is_being_made(operation: &Request) -> bool {
+    let [first, second, ..] = operation.args;
+    let start = format!("{} {first:#x} {second:#x} ", operation.sysnum);
+    let mut tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    tasks.any(|task| {
+        let call = std::fs::read_to_string(task.unwrap().path().join("syscall"));
+        call.is_ok_and(|call| call.starts_with(&start))
+    })
 }
 
 fn getppid() -> Request {

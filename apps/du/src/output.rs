@@ -1,0 +1,45 @@
+//! Where lines go: stdout, and what it means if they cannot.
+
+use std::io::{self, ErrorKind, StdoutLock, Write};
+
+use anyhow::{Result, bail};
+use kumiki_sys::stdio::stdout_was_closed;
+use rustix::io::Errno;
+
+use crate::talk::reason;
+
+/// Stdout, if there is one.
+pub(crate) struct Output(StdoutLock<'static>);
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Output(io::stdout().lock())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        is_there()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Asks whether there was a stdout when the program began. The standard library puts
+/// /dev/null there otherwise, which takes everything.
+pub(crate) fn is_there() -> io::Result<()> {
+    if stdout_was_closed() { Err(Errno::BADF.into()) } else { Ok(()) }
+}
+
+/// What the program makes of how its output has ended.
+pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
+    match outcome {
+        // Whoever read our output has had enough: `kumiki-du / | head`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => bail!("write error: {}", reason(&error)),
+        Ok(()) => Ok(()),
+    }
+}
