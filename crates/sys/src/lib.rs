@@ -76,6 +76,7 @@ pub mod fork;
 pub mod futex;
 pub mod pages;
 pub mod shm;
+#[cfg(feature = "stdio")]
 pub mod stdio;
 pub mod syscall;
 pub mod topology;
