@@ -21,12 +21,15 @@
  *   from        to          by                                  order
  *   FREE        REQUESTING  a requesting thread, compare and swap  acquire
  *   REQUESTING  REQUEST     the same thread, the slot is filled    release
+ *   REQUESTING  FREE        the same thread, which fills it not    release
  *   FREE, SUCCESS/ERROR  REQUEST  the thread whose lane it is      release
  *   REQUEST     PROCESSING  who executes it, or ends the area
  *                           (-ECANCELED), compare and swap         acquire
  *   PROCESSING  SUCCESS/ERROR  the same                            release
  *   PROCESSING  FREE        the process's own thread, which has given the
  *                           result elsewhere, or taken the request back  release
+ *   any, against these rules  SUCCESS/ERROR, FREE  the process's own thread,
+ *                           which has answered it with -EINVAL     release
  *   SUCCESS/ERROR  FREE     a requesting thread, result taken      release
  *
  * Who wins the swap from REQUEST to PROCESSING executes the call, once.

@@ -10,8 +10,9 @@ use anyhow::{Context, Result, ensure};
 use crate::run::{cargo, metadata, root, run};
 
 /// What a program must be linked with beside `libkumiki.a`: what
-/// `rustc --print native-static-libs` says for this target.
-const LIBS_PRIVATE: &str = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc";
+/// `rustc --print native-static-libs` says for this target, but for `-lgcc_s`. C
+/// compilers add what unwinds by themselves, and with `-static` it is another library.
+const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
 
 /// Builds the libraries and installs everything below `prefix`.
 pub(crate) fn capi(prefix: &Path) -> Result<ExitCode> {

@@ -101,6 +101,15 @@ fn c_with_the_static_library_under_asan() {
 }
 
 #[test]
+fn c_without_any_shared_library() {
+    let kumiki = pkg_config(&["--cflags", "--libs", "--static"]);
+    for source in PROGRAMS {
+        let compiler = ["gcc", "-std=c99", "-static"];
+        well(&mut Command::new(compile(source, "all-static", &compiler, &kumiki)));
+    }
+}
+
+#[test]
 fn cpp_reads_the_header_and_runs() {
     with_shared_library("cpp", &["g++", "-x", "c++", "-std=c++11"]);
 }

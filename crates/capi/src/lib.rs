@@ -24,10 +24,11 @@
 //! ```text
 //! cc main.c $(pkg-config --cflags --libs kumiki)
 //! cc main.c $(pkg-config --cflags --libs --static kumiki | sed 's/-lkumiki/-l:libkumiki.a/')
+//! cc -static main.c $(pkg-config --cflags --libs --static kumiki)
 //! ```
 //!
 //! The first needs `libkumiki.so.0` where the dynamic linker looks, the second
-//! no file of Kumiki. A program:
+//! no file of Kumiki, the third no shared library at all. A program:
 //!
 //! ```c
 //! #include <kumiki/shadow.h>

@@ -64,8 +64,8 @@
 //! An engine starts and binds threads, sleeps and wakes, looks at clocks, and asks
 //! prctl(2) for its seccomp mode. Before a batch of fsync or fdatasync it makes
 //! sync_file_range(2) on the same descriptors, so that all files are written at once:
-//! not if an [`AllowList`] lacks it, nor if a seccomp filter looks at the calling thread
-//! or at any of the engine's.
+//! not if an [`AllowList`] lacks it, nor if, as the batch begins, a seccomp filter looks
+//! at the calling thread or at any of the engine's.
 
 mod allow;
 mod area;

@@ -47,17 +47,24 @@
  * requests, are made in no order, at the same time or one after the other: one that
  * waits for another of its batch, as a read from a pipe for the write that fills
  * it, may wait for ever. What the arguments point to must be there until the result
- * is. Before a batch of fsync or fdatasync, sync_file_range is made on the same
- * descriptors, so that all files are written at once: not if an allow-list lacks
- * it or a seccomp filter looks at any of these threads.
+ * is. What means the calling thread and does not show in number and arguments is up
+ * to the program: /proc/thread-self, a read of a signalfd, memory under a protection
+ * key, an ioctl of a KVM virtual cpu.
  *
  * THREADS. Any threads may use an engine at the same time. A requester belongs
  * to the thread that created it. Processing threads start when they are wanted
  * and end by themselves, unless PARASC_NO_THREADS. All signals but SIGSYS are
  * blocked in them: no handler interrupts their calls, and where a call would
- * raise SIGPIPE or SIGXFSZ there is only its error. No function may be called by
- * a signal handler. pthread_cancel() takes effect in parasc_proc(), between two
- * calls, and in no other function.
+ * raise SIGPIPE or SIGXFSZ there is only its error. They have the credentials,
+ * namespaces, seccomp filter and Landlock domain of the thread that was the first to
+ * need them, as they were then. No function may be called by a signal handler.
+ * pthread_cancel() takes effect in parasc_proc(), between two calls, and in no other
+ * function.
+ *
+ * CALLS THAT NOBODY HAS ASKED FOR. Threads are started and bound, they sleep and wake,
+ * look at clocks, and ask prctl(2) for their seccomp mode. Before a batch of fsync(2)
+ * or fdatasync(2), sync_file_range(2) is made on the same descriptors: not if the
+ * allow-list lacks it, nor under a seccomp filter.
  *
  * FORK(2). The child has a copy of the engine and none of its threads. There the
  * calling thread makes all calls itself; results of what the parent had placed

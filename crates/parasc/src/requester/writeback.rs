@@ -11,6 +11,10 @@
 //! These are calls that nobody has asked for. A seccomp filter that does not expect
 //! them might end the process, and an allow-list says which calls there may be: they
 //! are not made where one forbids them, or a filter may look at them.
+//!
+//! That is asked as the batch begins. In one of more than [`FILES`] a thread that
+//! another requesting thread starts in that very moment, the engine's first one under a
+//! filter, may come upon such a call all the same.
 
 use std::mem;
 use std::sync::atomic::Ordering::Acquire;
