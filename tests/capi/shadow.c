@@ -354,9 +354,12 @@ static void null_pointers(void)
 {
 	struct shadow *shadow = create();
 	struct shadow_info info;
+	const char *text = shadow_last_error();
 	long number = 0;
 	char to;
 	REFUSED(shadow_create(NULL, NULL), EINVAL);
+	/* Who has asked before the call has the new text, too. */
+	CHECK(shadow_last_error() == text);
 	REFUSED(shadow_create_timeout(NULL, NULL, 0), EINVAL);
 	REFUSED(shadow_fork(NULL, increment, &number), EINVAL);
 	REFUSED(shadow_fork(shadow, NULL, &number), EINVAL);

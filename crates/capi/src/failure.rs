@@ -2,8 +2,8 @@
 //! one beside it.
 
 use std::any::Any;
-use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::cell::Cell;
+use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kumiki_shadow::{Error, copy};
@@ -102,8 +102,21 @@ impl From<copy::Error> for Failure {
     }
 }
 
+/// Bytes of a text with the zero at its end; of a longer one the first.
+const TEXT: usize = 1024;
+
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    /// Always at one place: C may ask for the text before the call that fails, if
+    /// both are arguments of one function, whose order is nobody's.
+    static LAST: [Cell<u8>; TEXT] = const { [const { Cell::new(0) }; TEXT] };
+}
+
+fn keep(text: &str) {
+    let end = text.floor_char_boundary(TEXT - 1);
+    let bytes = text.bytes().take(end).filter(|byte| *byte != 0);
+    LAST.with(|last| {
+        last.iter().zip(bytes.chain([0])).for_each(|(place, byte)| place.set(byte));
+    });
 }
 
 /// Runs what a function of the interface does, and turns its outcome into what
@@ -113,11 +126,8 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     // says that only destroying it is safe to do.
     let outcome = catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|panic| Err(Failure::panicked("the library", &*panic)));
-    outcome.unwrap_or_else(|Failure { errno, mut text }| {
-        text.retain(|c| c != '\0');
-        let text = CString::new(text).unwrap_or_default();
-        // A thread that ends has no text any more; the value alone must do.
-        let _ = LAST.try_with(|last| last.replace(text));
+    outcome.unwrap_or_else(|Failure { errno, text }| {
+        keep(&text);
         -errno
     })
 }
@@ -130,8 +140,7 @@ pub extern "C" fn shadow_last_error() -> *const c_char {
 
 /// One text for all headers: what failed last, wherever it was.
 pub(crate) fn last_error() -> *const c_char {
-    // The buffer stays where it is until the next failure replaces it.
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"the thread ends".as_ptr())
+    LAST.with(|last| last.as_ptr().cast())
 }
 
 #[cfg(test)]
@@ -141,8 +150,8 @@ mod tests {
     use super::*;
 
     fn last() -> String {
-        // SAFETY: the text ends with a zero and stays until this thread's next
-        // failure.
+        // SAFETY: the text ends with a zero, and only this thread's next failure
+        // changes it.
         let text = unsafe { CStr::from_ptr(shadow_last_error()) };
         text.to_str().unwrap().to_owned()
     }
@@ -155,6 +164,15 @@ mod tests {
         assert_eq!(answer(|| Ok(1)), 1);
         assert_eq!(last(), "ab", "only a failure replaces the text");
         std::thread::spawn(|| assert_eq!(last(), "")).join().unwrap();
+    }
+
+    #[test]
+    fn a_text_stays_at_its_place_and_is_cut_if_it_is_long() {
+        let place = shadow_last_error();
+        answer(|| Err(Failure::invalid("ä".repeat(TEXT))));
+        assert_eq!(last(), "ä".repeat((TEXT - 1) / 2));
+        answer(|| Err(Failure::invalid("short")));
+        assert_eq!((last().as_str(), shadow_last_error()), ("short", place));
     }
 
     #[test]

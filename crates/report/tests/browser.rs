@@ -221,6 +221,7 @@ fn the_page_works_in_a_browser() {
         std::fs::write(&file, kumiki_report::html(&results)).expect("the page can be written");
         let page = Open::new(&browser, &file);
         charts_are_drawn(&page);
+        the_papers_columns_need_no_scrolling(&page);
         it_fits_and_is_readable(&page, name);
         a_legend_entry_hides_its_line(&page);
         axes_have_binary_ticks(&page);
@@ -240,6 +241,16 @@ fn charts_are_drawn(page: &Open) {
     assert_eq!(empty, serde_json::json!([]), "charts without a line");
     for id in ["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"] {
         page.wait_for(&format!("document.getElementById('{id}') !== null"));
+    }
+}
+
+fn the_papers_columns_need_no_scrolling(page: &Open) {
+    let wide = "[...document.querySelectorAll('.scroll')].filter((s) =>
+      s.querySelector('.compact') && s.scrollWidth > s.clientWidth).map((s) => s.ariaLabel)";
+    for width in [1000, 1240, 1280, 1600] {
+        page.look(width, "light");
+        page.wait_for(&format!("innerWidth === {width}"));
+        assert_eq!(page.eval(wide), serde_json::json!([]), "beyond {width} px");
     }
 }
 

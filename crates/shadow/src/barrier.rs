@@ -41,7 +41,8 @@ pub struct Barrier {
     meeting: Meeting,
     /// Where the helpers are; `None` if the team has none.
     home: Option<Process>,
-    /// A member has panicked since the team's last broadcast began.
+    /// A member has panicked since the team's last broadcast began, or did not begin
+    /// in time.
     deserted: Arc<AtomicBool>,
 }
 
@@ -54,8 +55,9 @@ impl Barrier {
     /// visible to all after.
     ///
     /// # Panics
-    /// If a member will never come: it has panicked in the same broadcast, or
-    /// this is a child of fork(2) and the helpers stayed in the parent.
+    /// If a member will never come: it has panicked in the same broadcast, or has
+    /// not begun in its time ([`Team::broadcast_timeout`](crate::Team::broadcast_timeout)),
+    /// or this is a child of fork(2) and the helpers stayed in the parent.
     pub fn wait(&self) {
         if let Err(error) = self.meet(Deadline::NEVER) {
             panic!("{error}");

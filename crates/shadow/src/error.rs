@@ -83,8 +83,9 @@ pub enum Error {
     },
     /// A barrier at which somebody will be missing.
     #[error(
-        "a member of the team will not come to the barrier: it has panicked, or stayed in the \
-         parent of fork(2); create a team here, and see what it panicked with"
+        "a member of the team will not come to the barrier: it has panicked, has not begun in \
+         time, or stayed in the parent of fork(2); see what it panicked with, allow more time, or \
+         create a team here"
     )]
     Deserted,
 }

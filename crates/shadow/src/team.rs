@@ -36,9 +36,9 @@ use crate::timed::Deadline;
 /// ```
 pub struct Team {
     shadows: Vec<Shadow>,
-    /// A member has panicked since the last broadcast began: it will not come
-    /// to a barrier.
-    deserted: Arc<AtomicBool>,
+    /// A member has panicked since the last broadcast began, or did not begin in
+    /// time: it will not come to a barrier.
+    pub(crate) deserted: Arc<AtomicBool>,
     counters: Counters,
     _bound: Option<Binding>,
 }
@@ -76,9 +76,13 @@ impl Team {
         measure_sleep(policy);
         let deadline = Deadline::after(timeout);
         let allowed = binding::allowed()?;
-        let mut team = Team { counters: Counters::new(size), ..Team::inline() };
+        let mut team = Team::inline();
         match (1..size).try_for_each(|_| team.grow(&allowed, policy, deadline)) {
-            Ok(()) => Ok(team),
+            Ok(()) => {
+                // Not before: so many cpus there may not be, nor memory for them.
+                team.counters = Counters::new(size);
+                Ok(team)
+            }
             Err(error) => {
                 let come = team.shadows.len();
                 team.end(deadline);

@@ -11,6 +11,7 @@
 //! that is, so no protocol between the threads is needed for it.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,8 @@ impl Shadow {
 
 impl Team {
     /// As [`Team::broadcast`], but no member begins after `timeout`. Those that
-    /// have begun are waited for.
+    /// have begun are waited for; at a [`Barrier`](crate::Barrier) they do not wait
+    /// for those that have not, but get [`Error::Deserted`], or panic with it.
     ///
     /// # Errors
     /// [`Error::TimedOut`] with the number of members that have run.
@@ -116,12 +118,15 @@ impl Team {
     ) -> Result<()> {
         let deadline = Deadline::after(timeout);
         let begun = AtomicUsize::new(0);
+        let deserted = Arc::clone(&self.deserted);
         self.broadcast(|member| {
-            if !deadline.passed() {
-                // Relaxed: the join orders it before the count is read.
-                begun.fetch_add(1, Ordering::Relaxed);
-                f(member);
+            if deadline.passed() {
+                // Relaxed: whoever sees it later waits a little longer.
+                return deserted.store(true, Ordering::Relaxed);
             }
+            // Relaxed: the join orders it before the count is read.
+            begun.fetch_add(1, Ordering::Relaxed);
+            f(member);
         });
         deadline.check("members had begun", begun.into_inner(), self.size())
     }

@@ -190,6 +190,36 @@ fn a_member_that_has_begun_is_waited_for() {
 }
 
 #[test]
+fn nobody_waits_at_a_barrier_for_a_member_that_was_late() {
+    let (_turn, mut team) = team();
+    let (barrier, patience) = (team.barrier(), Duration::from_secs(60));
+    // Limits within which one of the members begins, and the other does not.
+    let mut alone = 0;
+    for timeout in (0..20_000).map(|i| Duration::from_nanos(i % 200 * 50)) {
+        let met = Mutex::new(Vec::new());
+        let in_time = team.broadcast_timeout(timeout, |_| {
+            let one = barrier.wait_timeout(patience);
+            met.lock().unwrap().push(one);
+        });
+        let met = met.into_inner().unwrap();
+        match in_time {
+            Ok(()) => assert!(met.len() == team.size() && met.iter().all(Result::is_ok)),
+            Err(Error::TimedOut { done, .. }) => {
+                assert_eq!(met.len(), done);
+                assert!(met.iter().all(|met| matches!(met, Err(Error::Deserted))), "{met:?}");
+                alone += done;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        if alone >= 3 {
+            break;
+        }
+    }
+    assert!(alone > 0 || team.size() == 1, "each began in time, or none");
+    team.broadcast(|_| barrier.wait());
+}
+
+#[test]
 fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
     let (_turn, mut team) = team();
     if team.size() < 2 {
@@ -214,6 +244,9 @@ fn nobody_waits_at_a_barrier_in_a_child_of_fork() {
 #[test]
 fn more_members_than_cpus_are_refused() {
     let _turn = turn();
-    let error = Team::create(100_000).err().expect("no machine has so many cpus");
-    assert!(error.to_string().contains("allowed"), "{error}");
+    // Of the last not even the counters would fit into memory.
+    for size in [100_000, usize::MAX] {
+        let error = Team::create(size).err().expect("no machine has so many cpus");
+        assert!(error.to_string().contains("allowed"), "{error}");
+    }
 }

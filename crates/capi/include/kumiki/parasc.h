@@ -308,8 +308,9 @@ const char *parasc_refusal(long sysnum);
 /*
  * What the last call of this thread that failed had to say, one line in
  * English: what failed, on which thing, what to do. Never null, "" if nothing
- * has failed. Valid until the next call of this thread that fails. The functions
- * of the other headers share it.
+ * has failed. It lies at one place for as long as the thread lives; the next call
+ * of this thread that fails writes another text there. The functions of the other
+ * headers share it.
  */
 const char *parasc_last_error(void);
 

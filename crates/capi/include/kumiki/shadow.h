@@ -282,7 +282,8 @@ int shadow_copy_prepare(struct shadow *shadow);
 /*
  * What the last call of this thread that failed had to say, one line in
  * English: what failed, on which thing, what to do. Never null, "" if nothing
- * has failed. Valid until the next call of this thread that fails.
+ * has failed. It lies at one place for as long as the thread lives; the next call
+ * of this thread that fails writes another text there.
  */
 const char *shadow_last_error(void);
 

@@ -8,7 +8,9 @@ use plotly::common::{
     DashType, ErrorData, ErrorType, Font, Label, Line as Stroke, Marker, MarkerSymbol, Mode, Title,
 };
 use plotly::configuration::{DisplayModeBar, ModeBarButtonName};
-use plotly::layout::{Axis, AxisType, CategoryOrder, DragMode, HoverMode, Margin, RangeMode};
+use plotly::layout::{
+    Axis, AxisType, CategoryOrder, DragMode, HoverMode, Margin, RangeMode, TicksDirection,
+};
 use plotly::{Configuration, Layout, Plot, Scatter};
 
 use super::Line;
@@ -146,10 +148,13 @@ fn hover(series: &Series) -> Vec<String> {
     series.points.iter().map(text).collect()
 }
 
+fn clear() -> Rgba {
+    Rgba::new(0, 0, 0, 0.0)
+}
+
 /// What all charts share. The legend is the page's own: one within the chart
 /// takes the chart's room.
 fn layout() -> Layout {
-    let clear = || Rgba::new(0, 0, 0, 0.0);
     Layout::new()
         .auto_size(true)
         .height(320)
@@ -215,6 +220,7 @@ pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
             Scatter::<f64, String>::new(x, y)
                 .name(plain(&one.label))
                 .mode(Mode::Markers)
+                .clip_on_axis(false)
                 .marker(marker(one, 10))
                 .error_x(error_bars(&one.points, unit, colour))
                 .hover_text_array(hover(one))
@@ -226,6 +232,10 @@ pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
         .category_order(CategoryOrder::Array)
         .category_array(ways.iter().rev().cloned().collect::<Vec<_>>())
         .range(vec![-0.6, ways.len() as f64 - 0.4])
+        // Room for a marker at 0, of which half is on this side.
+        .ticks(TicksDirection::Outside)
+        .tick_length(8)
+        .tick_color(clear())
         .auto_margin(true);
     let height = 60 + 26 * ways.len();
     let layout = layout().height(height);
