@@ -447,6 +447,8 @@ static void one_cpu_allowed(void)
 	keep_one_cpu(&kept);
 	refused_options(options, ENODEV);
 	CHECK(strstr(shadow_last_error(), "no cpu is free") != NULL);
+	/* In words of both languages. */
+	CHECK(strstr(shadow_last_error(), "::") == NULL);
 	/* The two ways out. */
 	options.flags = SHADOW_SHARE;
 	CHECK(shadow_create(&shadow, &options) == 0);

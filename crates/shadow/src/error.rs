@@ -22,8 +22,8 @@ pub enum Error {
     /// Every cpu that this thread may use is taken, or the chosen one is.
     #[error(
         "no cpu is free for a main thread and a helper: allowed {allowed} to this thread, taken by \
-         shadows {}; allow more cpus, end a shadow, or ask for a shared cpu (`Builder::share`) or \
-         none (`Shadow::inline`)",
+         shadows {}; allow more cpus, end a shadow, or ask for a shared cpu (`share`) or \
+         none (`inline`)",
         listed(taken)
     )]
     NoFreeCpu {
@@ -35,7 +35,7 @@ pub enum Error {
     /// The helper's cpu must be another one than the main thread's.
     #[error(
         "cpu {cpu} was chosen for the main thread and for the helper: choose two, or ask for a \
-         shared cpu (`Builder::share`)"
+         shared cpu (`share`)"
     )]
     SameCpu {
         /// The cpu.
