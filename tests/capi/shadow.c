@@ -334,6 +334,18 @@ static void copies(struct shadow *shadow)
 			}
 		}
 	}
+	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_SPLIT; method++) {
+		enum shadow_copy_method how = (enum shadow_copy_method)method;
+		size_t copied = 1;
+		memset(to, 0xa5, room);
+		REFUSED(shadow_copy_timeout(shadow, to, from, room, how, 0, &copied), ETIMEDOUT);
+		CHECK(copied == 0 && to[0] == 0xa5);
+		CHECK(shadow_copy_timeout(shadow, to, from, room, how, UINT64_MAX, &copied) == 0);
+		CHECK(copied == room && memcmp(to, from, room) == 0);
+		REFUSED(shadow_copy_timeout(shadow, to, to, 1, how, UINT64_MAX, &copied), EINVAL);
+		CHECK(copied == room);
+		CHECK(shadow_copy_timeout(shadow, to, from, 1, how, UINT64_MAX, NULL) == 0);
+	}
 	/* Neighbours are no overlap; one byte in common is. */
 	CHECK(shadow_copy(shadow, to, to + 64, 64, SHADOW_COPY_SPLIT) == 0);
 	REFUSED(shadow_copy(shadow, to, to + 63, 64, SHADOW_COPY_SPLIT), EINVAL);
@@ -369,6 +381,7 @@ static void null_pointers(void)
 	REFUSED(shadow_info(NULL, &info), EINVAL);
 	REFUSED(shadow_info(shadow, NULL), EINVAL);
 	REFUSED(shadow_copy(NULL, &to, "a", 1, SHADOW_COPY_AUTO), EINVAL);
+	REFUSED(shadow_copy_timeout(NULL, &to, "a", 1, SHADOW_COPY_AUTO, 0, NULL), EINVAL);
 	REFUSED(shadow_copy_prepare(NULL), EINVAL);
 	/* A refused fork has forked nothing. */
 	REFUSED(shadow_join(shadow), ESRCH);

@@ -286,3 +286,40 @@ pub unsafe extern "C" fn shadow_copy(
         Ok(0)
     })
 }
+
+/// See the header.
+///
+/// # Safety
+/// As for [`shadow_copy`]; `copied` is null, or a number can be stored there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_copy_timeout(
+    shadow: *mut Shadow,
+    to: *mut c_void,
+    from: *const c_void,
+    length: usize,
+    method: c_uint,
+    timeout_ns: u64,
+    copied: *mut usize,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(shadow) }?;
+        let method = method_of(method)?;
+        free(this)?;
+        let timeout = Duration::from_nanos(timeout_ns);
+        let (to, from) = (to.cast(), from.cast());
+        // SAFETY: the caller's promise.
+        let result = unsafe { copy::copy_raw_timeout(this, to, from, length, method, timeout) };
+        let done = match &result {
+            Ok(()) => Some(length),
+            Err(kumiki_shadow::Error::TimedOut { done, .. }) => Some(*done),
+            Err(_) => None,
+        };
+        // SAFETY: the caller's promise.
+        if let (Some(copied), Some(done)) = (unsafe { copied.as_mut() }, done) {
+            *copied = done;
+        }
+        result?;
+        Ok(0)
+    })
+}

@@ -35,10 +35,10 @@
  * WAITING. shadow_join() waits for the forked function, shadow_create() until
  * the new thread is on its cpu, shadow_destroy() until the idle helper has ended:
  * each has a form with a time limit, since a thread of higher priority may keep the
- * helper from its cpu. shadow_copy() waits for the part that the helper has begun,
- * shadow_copy_prepare() for jobs that do nothing: both take longer if the helper
- * loses its cpu meanwhile, and have no limit, since nothing may write to the
- * destination once a call has returned. Nothing else waits.
+ * helper from its cpu. So has shadow_copy(), but each form waits for the part that
+ * the helper has begun, which takes longer if the helper loses its cpu meanwhile:
+ * nothing may write to the destination once a call has returned.
+ * shadow_copy_prepare() waits for jobs that do nothing. Nothing else waits.
  *
  * CPUS. The calling thread stays on one cpu until its last shadow is destroyed, and
  * so does what it starts meanwhile, for good: threads and processes inherit the
@@ -269,6 +269,18 @@ int shadow_info(const struct shadow *shadow, struct shadow_info *info);
  */
 int shadow_copy(struct shadow *shadow, void *to, const void *from, size_t length,
                 enum shadow_copy_method method);
+
+/*
+ * The same in stretches of 8 MiB, the first one first, of which none begins when
+ * timeout_ns nanoseconds are over. One that has begun is waited for. *copied,
+ * unless copied is null, gets how many bytes, the first ones, are copied then: all
+ * of them with 0, and nothing is stored with other errors than this one.
+ *
+ *     -ETIMEDOUT  not all are copied: to go on, continue after *copied bytes
+ */
+int shadow_copy_timeout(struct shadow *shadow, void *to, const void *from, size_t length,
+                        enum shadow_copy_method method, uint64_t timeout_ns,
+                        size_t *copied);
 
 /*
  * Measures what SHADOW_COPY_AUTO needs to know of this machine, so that no copy

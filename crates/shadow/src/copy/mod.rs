@@ -32,8 +32,10 @@ mod line;
 mod prefetch;
 mod region;
 mod share;
+mod timed;
 
 use region::Region;
+pub use timed::{copy_raw_timeout, copy_timeout};
 
 use crate::Shadow;
 

@@ -1,0 +1,162 @@
+//! Copying with a time limit.
+//!
+//! As everywhere in this crate (`timed.rs`): what has not begun at the deadline does
+//! not begin, and what has begun is waited for, since nobody may write to the
+//! destination once the call has returned.
+
+use std::time::Duration;
+
+use super::region::Region;
+use super::{Error, Method, Pair, run};
+use crate::timed::Deadline;
+
+/// Bytes that are begun together. What a division between two threads costs is a
+/// hundredth of what so many take from memory, some 300 µs.
+const STRETCH: usize = 8 << 20;
+
+/// As [`copy`](super::copy), but in stretches of 8 MiB, the first one first, of which
+/// none begins after `timeout`. One that has begun is waited for: this takes the limit
+/// and one stretch's time at most, and longer only if the helper loses its cpu in the
+/// midst of a part.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kumiki_shadow::copy::{Method, copy_timeout};
+/// use kumiki_shadow::{Error, Shadow};
+///
+/// let mut shadow = Shadow::inline();
+/// let (mut to, from) = (vec![0_u8; 20 << 20], vec![7_u8; 20 << 20]);
+/// let timeout = Duration::from_micros(100);
+/// match copy_timeout(&mut shadow, &mut to, &from, Method::Auto, timeout) {
+///     Ok(()) => assert_eq!(to, from),
+///     Err(Error::TimedOut { done, .. }) => assert_eq!(to[..done], from[..done]),
+///     Err(error) => panic!("{error}"),
+/// }
+/// ```
+///
+/// # Errors
+/// [`Error::TimedOut`](crate::Error::TimedOut), whose `done` bytes are the first ones:
+/// to go on, continue there. What [`copy`](super::copy) refuses.
+pub fn copy_timeout<P: Pair>(
+    pair: &mut P,
+    to: &mut [u8],
+    from: &[u8],
+    method: Method,
+    timeout: Duration,
+) -> crate::Result<()> {
+    run_until(pair, Region::new(to, from)?, method, Deadline::after(timeout))
+}
+
+/// As [`copy_raw`](super::copy_raw), with the limit of [`copy_timeout`].
+///
+/// # Errors
+/// As for these two.
+///
+/// # Safety
+/// As for [`copy_raw`](super::copy_raw).
+pub unsafe fn copy_raw_timeout<P: Pair>(
+    pair: &mut P,
+    to: *mut u8,
+    from: *const u8,
+    len: usize,
+    method: Method,
+    timeout: Duration,
+) -> crate::Result<()> {
+    let deadline = Deadline::after(timeout);
+    // SAFETY: the caller promises the same of the two pointers.
+    let region = unsafe { Region::from_raw(to, from, len) }?;
+    run_until(pair, region, method, deadline)
+}
+
+fn run_until<P: Pair>(
+    pair: &mut P,
+    mut rest: Region<'_>,
+    method: Method,
+    deadline: Deadline,
+) -> crate::Result<()> {
+    if method == Method::Block(0) {
+        return Err(Error::EmptyBlock.into());
+    }
+    let of = rest.len();
+    while rest.len() > 0 {
+        if deadline.passed() {
+            return Err(deadline.error("bytes were copied", of - rest.len(), of));
+        }
+        let (stretch, others) = rest.split_at(STRETCH);
+        run(pair, stretch, method)?;
+        rest = others;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const LEN: usize = 2 * STRETCH + 77;
+
+    /// Takes a while, and counts.
+    struct Slow {
+        time: Duration,
+        forks: usize,
+    }
+
+    impl Pair for Slow {
+        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+            thread::sleep(self.time);
+            self.forks += 1;
+            ours();
+            theirs();
+        }
+    }
+
+    fn copied(time: Duration, timeout: Duration) -> (crate::Result<()>, usize, Vec<u8>) {
+        let from: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8 + 1).collect();
+        let (mut to, mut pair) = (vec![0; LEN], Slow { time, forks: 0 });
+        let result = copy_timeout(&mut pair, &mut to, &from, Method::Split, timeout);
+        let same = to.iter().zip(&from).take_while(|(to, from)| to == from).count();
+        (result, pair.forks, to.split_off(same))
+    }
+
+    #[test]
+    fn a_limit_far_away_is_none() {
+        let (result, forks, rest) = copied(Duration::ZERO, Duration::MAX);
+        assert!(result.is_ok() && rest.is_empty() && forks == 3, "{result:?} {forks}");
+    }
+
+    #[test]
+    fn what_has_begun_is_copied_and_no_more() {
+        let timeout = Duration::from_millis(20);
+        let (result, forks, rest) = copied(2 * timeout, timeout);
+        let Err(crate::Error::TimedOut { done, of, .. }) = result else { panic!("{result:?}") };
+        // None, if this thread was away before the first look.
+        assert_eq!((done, of), (forks * STRETCH, LEN));
+        assert!(forks <= 1);
+        assert_eq!(rest, vec![0; LEN - done]);
+    }
+
+    #[test]
+    fn a_limit_of_no_time_copies_nothing() {
+        let (result, forks, rest) = copied(Duration::ZERO, Duration::ZERO);
+        let text = result.unwrap_err().to_string();
+        assert!(text.starts_with("0 of 16777293 bytes were copied when the time"), "{text}");
+        assert_eq!((forks, rest.len()), (0, LEN));
+        // Of nothing all is copied.
+        let mut pair = Slow { time: Duration::ZERO, forks: 0 };
+        assert!(copy_timeout(&mut pair, &mut [], &[], Method::Auto, Duration::ZERO).is_ok());
+    }
+
+    #[test]
+    fn what_no_copy_can_be_is_said_before_the_time() {
+        let mut pair = Slow { time: Duration::ZERO, forks: 0 };
+        let mut refused = |to: &mut [u8], method| {
+            let result = copy_timeout(&mut pair, to, &[1], method, Duration::ZERO);
+            matches!(result, Err(crate::Error::Copy(_)))
+        };
+        assert!(refused(&mut [0], Method::Block(0)));
+        assert!(refused(&mut [0; 2], Method::Auto));
+    }
+}
