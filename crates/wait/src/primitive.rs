@@ -8,7 +8,8 @@ pub(crate) use kumiki_sys::futex::Scope;
 
 #[cfg(not(loom))]
 mod imp {
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::ops::Deref;
+    use std::sync::atomic::AtomicU32;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -21,32 +22,18 @@ mod imp {
     #[repr(transparent)]
     pub(crate) struct Word(AtomicU32);
 
+    impl Deref for Word {
+        type Target = AtomicU32;
+
+        #[inline(always)]
+        fn deref(&self) -> &AtomicU32 {
+            &self.0
+        }
+    }
+
     impl Word {
         pub(crate) const fn new(value: u32) -> Self {
             Word(AtomicU32::new(value))
-        }
-
-        #[inline(always)]
-        pub(crate) fn load(&self, order: Ordering) -> u32 {
-            self.0.load(order)
-        }
-
-        pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
-            self.0.swap(value, order)
-        }
-
-        pub(crate) fn compare_exchange(
-            &self,
-            old: u32,
-            new: u32,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u32, u32> {
-            self.0.compare_exchange(old, new, success, failure)
-        }
-
-        pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-            self.0.fetch_add(value, order)
         }
 
         /// Sleeps while the word is `expected`, and says whether `until` has
@@ -78,6 +65,7 @@ mod imp {
 
 #[cfg(loom)]
 mod imp {
+    use std::ops::Deref;
     use std::time::Instant;
 
     use kumiki_sys::futex::Scope;
@@ -98,31 +86,17 @@ mod imp {
         bell: Condvar,
     }
 
+    impl Deref for Word {
+        type Target = AtomicU32;
+
+        fn deref(&self) -> &AtomicU32 {
+            &self.value
+        }
+    }
+
     impl Word {
         pub(crate) fn new(value: u32) -> Self {
             Word { value: AtomicU32::new(value), queue: Mutex::new(()), bell: Condvar::new() }
-        }
-
-        pub(crate) fn load(&self, order: Ordering) -> u32 {
-            self.value.load(order)
-        }
-
-        pub(crate) fn swap(&self, value: u32, order: Ordering) -> u32 {
-            self.value.swap(value, order)
-        }
-
-        pub(crate) fn compare_exchange(
-            &self,
-            old: u32,
-            new: u32,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u32, u32> {
-            self.value.compare_exchange(old, new, success, failure)
-        }
-
-        pub(crate) fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
-            self.value.fetch_add(value, order)
         }
 
         /// The timer goes off at once: whatever others do before a later one,
