@@ -9,7 +9,7 @@
 //! up again.
 //!
 //! ```text
-//!   floor ≈ 2 µs          threshold              bound = 2 × cost of a sleep
+//!   floor, 2 µs or more   threshold              bound = 2 × cost of a sleep
 //!     ├───────────────────────┼───────────────────────┤
 //!             ÷2 ◄── a wait beyond the bound
 //!                    a sleep that ended within it ──► ×2

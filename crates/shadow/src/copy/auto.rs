@@ -9,7 +9,8 @@
 //! comes from memory. One of each: the border is somewhere between, and each
 //! half is a copy of its own. A destination without pages looks like memory, too.
 
-use super::costs::{Costs, PIECE, ticks_of};
+use super::costs::{Costs, From, PIECE, ticks_of};
+use super::prefetch::Footprint;
 use super::region::Region;
 use super::{Pair, known, share};
 
@@ -22,6 +23,9 @@ pub(super) const FLOOR: usize = 1 << 20;
 /// shorter one notices sooner that the cache ends or was never there.
 const SECOND_PIECE: usize = 64 << 10;
 const LATER_PIECE: usize = 512 << 10;
+/// A helper that is kept awake waits for as long as so many pieces from memory take:
+/// there are two, and an interrupt may come between.
+const PATIENCE: usize = 8;
 
 /// Bytes of the pieces at the start and the end of so many: the longer, the
 /// surer, but from memory they take two to three times as long as the rest.
@@ -49,20 +53,19 @@ pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>) {
 
 /// Copies pieces as `memcpy` does, and tells where they came from.
 trait Look {
-    /// Whether a piece, of [`PIECE`] bytes or more, came from memory for which
-    /// nobody has prefetched.
-    fn first_from_memory(&mut self, piece: Region<'_>) -> bool;
+    /// A piece of [`PIECE`] bytes or more, for which nobody has prefetched.
+    fn first_from(&mut self, piece: Region<'_>) -> From;
 
-    /// The same of one that follows another.
+    /// Whether one that follows another came from memory.
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool;
 }
 
 struct Clock<'a>(&'a Costs);
 
 impl Look for Clock<'_> {
-    fn first_from_memory(&mut self, piece: Region<'_>) -> bool {
+    fn first_from(&mut self, piece: Region<'_>) -> From {
         let len = piece.len();
-        self.0.first_from_memory(len, ticks_of(|| piece.copy()))
+        self.0.first_from(len, ticks_of(|| piece.copy()))
     }
 
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool {
@@ -77,31 +80,49 @@ struct Auto<'a, L, P> {
     pair: &'a mut P,
 }
 
-impl<L: Look, P: Pair> Auto<'_, L, P> {
+impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
     /// Copies a region, of which it may be known that it begins in memory.
     fn copy(&mut self, mut region: Region<'_>, mut begins: bool) {
-        let share_from = self.costs.share_from(self.pair.wake_ticks()).max(FLOOR - 2 * look(FLOOR));
-        let enough = share_from.min(self.costs.stream_from);
         loop {
-            let len = look(region.len());
-            if region.len() < enough + 2 * len {
+            let whole = region.len();
+            let len = look(whole);
+            let share_from = self.share_from();
+            if whole < self.costs.stream_from.min(share_from.saturating_add(2 * len)) {
                 return region.copy();
             }
-            let at = region.len() - len;
-            let (mut rest, last) = region.split_at(at);
-            let ends = self.look.first_from_memory(last);
-            if !begins {
-                let (first, others) = rest.split_at(len);
-                begins = self.look.first_from_memory(first);
-                rest = others;
-            }
-            region = match (begins, ends) {
-                (true, true) => return self.copy_memory(rest, share_from),
-                (false, false) => {
+            let (rest, last) = region.split_at(whole - len);
+            let (first, rest) = rest.split_at(if begins { 0 } else { len });
+            let lies = rest.footprint();
+            let (look, costs) = (&mut *self.look, self.costs);
+            let mut ends = false;
+            let decide = || {
+                let end = look.first_from(last);
+                let start = if begins { From::Memory } else { look.first_from(first) };
+                (begins, ends) = (start != From::Cache, end != From::Cache);
+                let slow = [start, end].contains(&From::Slow);
+                (begins && ends).then(|| from_memory(costs, whole, slow.then_some(lies)))
+            };
+            let rest = match self.pair.wake_ticks() {
+                // Left alone while this thread looks it might fall asleep.
+                0 if rest.len() >= share_from => {
+                    let patience = costs.later(PATIENCE * len);
+                    share::copy_if(self.pair, rest, patience, decide)
+                }
+                _ => match decide() {
+                    Some(copy) if rest.len() >= self.share_from() => {
+                        return share::copy(self.pair, rest, copy);
+                    }
+                    Some(copy) => return copy(rest),
+                    None => Some(rest),
+                },
+            };
+            let Some(rest) = rest else { return };
+            region = match begins || ends {
+                false => {
                     begins = true;
                     self.copy_cached(rest)
                 }
-                _ => {
+                true => {
                     let (half, other) = rest.halves();
                     self.copy(half, begins);
                     begins = false;
@@ -111,16 +132,9 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
         }
     }
 
-    /// Copies with both threads, or past the caches, or both, as it pays.
-    fn copy_memory(&mut self, region: Region<'_>, share_from: usize) {
-        // A page that the kernel gives at the first touch is in a cache then, as it has
-        // been cleared. Asked last: in a cache the call would show.
-        let past_caches = region.len() >= self.costs.stream_from && region.is_backed();
-        let copy = if past_caches { Region::stream } else { Region::copy };
-        match region.len() >= share_from {
-            true => share::copy(self.pair, region, copy),
-            false => copy(region),
-        }
+    /// Bytes from which two threads are faster, now.
+    fn share_from(&self) -> usize {
+        self.costs.share_from(self.pair.wake_ticks()).max(FLOOR - 2 * look(FLOOR))
     }
 
     /// Copies until a piece came from memory, and returns what follows it.
@@ -136,6 +150,15 @@ impl<L: Look, P: Pair> Auto<'_, L, P> {
         }
         region
     }
+}
+
+/// How bytes from memory are copied, of a copy of `whole` bytes; where they lie, if the
+/// destination may have no pages.
+fn from_memory<'a>(costs: &Costs, whole: usize, doubtful: Option<Footprint>) -> fn(Region<'a>) {
+    // A page that the kernel gives at the first touch is in a cache then, as it has
+    // been cleared.
+    let past_caches = whole >= costs.stream_from && doubtful.is_none_or(|lies| lies.is_backed());
+    if past_caches { Region::stream } else { Region::copy }
 }
 
 #[cfg(test)]
@@ -186,9 +209,9 @@ mod tests {
     }
 
     impl Look for Model {
-        fn first_from_memory(&mut self, piece: Region<'_>) -> bool {
+        fn first_from(&mut self, piece: Region<'_>) -> From {
             assert!(piece.len() >= PIECE);
-            self.copy(piece)
+            if self.copy(piece) { From::Slow } else { From::Cache }
         }
 
         fn later_from_memory(&mut self, piece: Region<'_>) -> bool {
@@ -225,7 +248,9 @@ mod tests {
     #[test]
     fn what_is_in_a_cache_is_not_shared() {
         for len in [FLOOR, FLOOR + 1, LEN] {
-            assert_eq!(copied(len, 0..len, 0), (0, [len, 0]));
+            // One that is awake was kept so, for nothing.
+            assert_eq!(copied(len, 0..len, 0), (1, [len, 0]));
+            assert_eq!(copied(len, 0..len, 1), (0, [len, 0]));
         }
     }
 
@@ -275,8 +300,8 @@ mod tests {
         /// In memory from the third megabyte to the fourth last.
         struct Middle(usize);
         impl Look for Middle {
-            fn first_from_memory(&mut self, piece: Region<'_>) -> bool {
-                self.later_from_memory(piece)
+            fn first_from(&mut self, piece: Region<'_>) -> From {
+                if self.later_from_memory(piece) { From::Memory } else { From::Cache }
             }
 
             fn later_from_memory(&mut self, piece: Region<'_>) -> bool {

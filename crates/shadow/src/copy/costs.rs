@@ -24,6 +24,7 @@ const PLACES: usize = 8;
 /// Pieces at each place: a first one, then so many that prefetchers do as well
 /// as they ever do.
 const RUN: usize = 12;
+const PAGE: usize = 4096;
 /// Used where the kernel does not tell (no cache files in sysfs).
 const TYPICAL_CORE_CACHE: u64 = 1 << 20;
 
@@ -40,6 +41,15 @@ pub(super) struct Costs {
     /// Copies of so many bytes go past the caches: source and destination
     /// together are more than the largest cache that a core has alone.
     pub(super) stream_from: usize,
+}
+
+/// Where a piece came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    Cache,
+    Memory,
+    /// Memory, but not as fast as that is: the destination may have had no pages.
+    Slow,
 }
 
 impl Costs {
@@ -71,24 +81,28 @@ impl Costs {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took so long
-    /// that they came from memory. Such times vary by a fifth; a shared last-level
-    /// cache is most often five times as fast, and twice in the worst case of
-    /// twenty.
-    pub(super) fn first_from_memory(&self, len: usize, ticks: u64) -> bool {
-        let cold = u128::from(self.first_ticks) + self.later(len - PIECE);
-        u128::from(ticks) * 5 > cold * 3
+    /// Where the first `len` bytes of a copy, [`PIECE`] or more, came from by the time
+    /// they took. Such times vary by a fifth, and between moments by a third; a shared
+    /// last-level cache is five times as fast on one machine, twice on another.
+    pub(super) fn first_from(&self, len: usize, ticks: u64) -> From {
+        let cold = self.first_ticks + self.later(len - PIECE);
+        match ticks {
+            ticks if ticks.saturating_mul(5) <= cold * 3 => From::Cache,
+            ticks if ticks < 2 * cold => From::Memory,
+            _ => From::Slow,
+        }
     }
 
-    /// The same of `len` bytes after the first, where a cache is two to three
-    /// times as fast as memory.
+    /// Whether `len` bytes after the first came from memory, where a cache is two to
+    /// three times as fast.
     pub(super) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
-        u128::from(ticks) * 3 > self.later(len) * 2
+        ticks.saturating_mul(3) > self.later(len) * 2
     }
 
-    /// Ticks to copy so many bytes from memory in the middle of a long copy.
-    fn later(&self, len: usize) -> u128 {
-        u128::from(self.later_ticks) * len as u128 / PIECE as u128
+    /// Ticks to copy so many bytes, some megabytes at most, from memory in the middle
+    /// of a long copy.
+    pub(super) fn later(&self, len: usize) -> u64 {
+        self.later_ticks * len as u64 / PIECE as u64
     }
 }
 
@@ -96,13 +110,17 @@ impl Costs {
 pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
     // SAFETY: SSE2 is part of x86-64. Loads would wait for stores of the piece before.
     unsafe { _mm_mfence() };
-    // SAFETY: every x86-64 processor has the counter.
-    let start = unsafe { _rdtsc() };
+    let start = ticks();
     work();
     // SAFETY: SSE2 is part of x86-64. The counter would not wait for the loads.
     unsafe { _mm_lfence() };
-    // SAFETY: as above.
-    unsafe { _rdtsc() }.saturating_sub(start)
+    ticks().saturating_sub(start)
+}
+
+/// The time stamp counter.
+pub(super) fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _rdtsc() }
 }
 
 /// Ticks to copy a piece that is in no cache: where nothing was copied before,
@@ -110,9 +128,12 @@ pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
 fn cold_pieces() -> (u64, u64) {
     // Places are apart and taken backwards, so no prefetcher has been there.
     const APART: usize = (RUN + 4) * PIECE;
-    let (mut to, from) = (vec![1_u8; APART * PLACES], vec![2_u8; APART * PLACES]);
-    evict(black_box(&to));
-    evict(black_box(&from));
+    let (mut to, from) = (vec![1_u8; APART * PLACES + PAGE], vec![2_u8; APART * PLACES + PAGE]);
+    // Where a heap happens to begin they were half as long again, or not.
+    let (to_skip, from_skip) = (to.as_ptr().align_offset(PAGE), from.as_ptr().align_offset(PAGE));
+    let (to, from) = (&mut to[to_skip..], &from[from_skip..]);
+    evict(black_box(to));
+    evict(black_box(from));
     let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
     let (first, later) = places
         .rev()
@@ -123,7 +144,7 @@ fn cold_pieces() -> (u64, u64) {
             (first, ticks_of(|| to_later.copy_from_slice(from_later)) / RUN as u64)
         })
         .unzip();
-    black_box(&to);
+    black_box(to);
     (median(first).max(1), median(later).max(1))
 }
 
@@ -163,11 +184,19 @@ mod tests {
 
     #[test]
     fn what_is_much_faster_than_memory_comes_from_a_cache() {
-        assert!(COSTS.first_from_memory(PIECE, 1200));
-        assert!(COSTS.first_from_memory(PIECE, 721));
-        assert!(!COSTS.first_from_memory(PIECE, 720));
-        assert!(COSTS.first_from_memory(2 * PIECE, 1201));
-        assert!(!COSTS.first_from_memory(2 * PIECE, 1200));
+        let first = [
+            (1, 0, From::Cache),
+            (1, 720, From::Cache),
+            (1, 721, From::Memory),
+            (1, 2399, From::Memory),
+            (1, 2400, From::Slow),
+            (1, u64::MAX, From::Slow),
+            (2, 1200, From::Cache),
+            (2, 1201, From::Memory),
+        ];
+        for (pieces, ticks, from) in first {
+            assert_eq!(COSTS.first_from(pieces * PIECE, ticks), from, "{pieces} in {ticks}");
+        }
         assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
         assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
     }

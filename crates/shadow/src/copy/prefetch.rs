@@ -4,6 +4,8 @@ use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ptr;
 
+use kumiki_sys::pages;
+
 /// Bytes of a cache line on every x86-64 processor.
 const LINE: usize = 64;
 
@@ -16,6 +18,11 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
+    /// Whether the destination has pages already, by the one in its middle.
+    pub(super) fn is_backed(&self) -> bool {
+        pages::is_present(self.to + self.len / 2)
+    }
+
     /// Asks for all lines of the source, to read, and of the destination, to
     /// write. It does not wait for the copy, so in a large one it runs too far
     /// ahead, as the paper found: what it fetched is evicted before its turn.

@@ -6,8 +6,6 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use kumiki_sys::pages;
-
 use super::prefetch::Footprint;
 use super::{Error, line};
 
@@ -115,11 +113,6 @@ impl<'a> Region<'a> {
     pub(super) fn stream(self) {
         // SAFETY: as for `copy`.
         unsafe { line::stream(self.to, self.from, self.len) }
-    }
-
-    /// Whether the destination has pages already, by the one in its middle.
-    pub(super) fn is_backed(&self) -> bool {
-        pages::is_present(self.to.addr() + self.len / 2)
     }
 
     /// Where it lies, without a right to touch it.

@@ -4,15 +4,24 @@
 //! from its half: a wake, another process on its cpu, a slower core. Parts are
 //! claimed instead, by one atomic addition each, and the caller never waits
 //! for more than one part. With a helper that never comes it copies them all.
+//!
+//! A helper may be asked to come before it is known whether there is anything for it:
+//! the caller looks where the bytes are, the helper waits, and need not be woken then.
 
+use std::hint;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Pair;
+use super::costs::ticks;
 use super::region::Region;
 
 /// Bytes of a part. A claim moves a cache line between the cores, some 0.1 to
 /// 0.6 µs, which should be nothing beside copying the part (20 µs and more).
 const PART: usize = 1 << 20;
+
+/// How a part is copied.
+type Copy<'a> = fn(Region<'a>);
 
 /// In one line, which the helper fetches once the request has come: a second
 /// line would be a second way between the cores.
@@ -21,7 +30,11 @@ struct Shares<'a> {
     region: Region<'a>,
     parts: usize,
     next: AtomicUsize,
+    /// Not yet while the caller looks where the bytes are; `None` if it copies alone.
+    decided: OnceLock<Option<Copy<'a>>>,
 }
+
+const _: () = assert!(size_of::<Shares>() == 64);
 
 // SAFETY: through a shared reference only `claim` is reached, which gives each
 // part to one caller; a `Region` may be sent.
@@ -31,7 +44,7 @@ impl<'a> Shares<'a> {
     /// An even number of parts, so that two equal threads end together.
     fn new(region: Region<'a>) -> Self {
         let parts = (region.len() / PART / 2 * 2).max(2);
-        Shares { region, parts, next: AtomicUsize::new(0) }
+        Shares { region, parts, next: AtomicUsize::new(0), decided: OnceLock::new() }
     }
 
     /// A part that nobody else has, and whether it is the last one.
@@ -61,7 +74,7 @@ impl<'a> Shares<'a> {
         }
     }
 
-    fn copy_all(&self, copy: fn(Region<'a>)) {
+    fn copy_all(&self, copy: Copy<'a>) {
         while let Some((part, last)) = self.claim() {
             copy(part);
             if last {
@@ -70,16 +83,57 @@ impl<'a> Shares<'a> {
             }
         }
     }
+
+    /// The caller's side.
+    fn decide(&self, decision: Option<Copy<'a>>) {
+        let decision = self.decided.get_or_init(|| decision);
+        decision.iter().for_each(|&copy| self.copy_all(copy));
+    }
+
+    /// The helper's side, until so many ticks have passed: a caller that has lost its
+    /// cpu copies alone when it is back.
+    fn follow(&self, patience: u64) {
+        let begin = ticks();
+        loop {
+            if let Some(decision) = self.decided.get() {
+                return decision.iter().for_each(|&copy| self.copy_all(copy));
+            }
+            if ticks().saturating_sub(begin) > patience {
+                return;
+            }
+            hint::spin_loop();
+        }
+    }
 }
 
 /// Copies `region` with both threads, each part by `copy`.
-pub(super) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: fn(Region<'a>)) {
+pub(super) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>) {
     let shares = Shares::new(region);
-    pair.both(|| shares.copy_all(copy), || shares.copy_all(copy));
+    shares.decided.get_or_init(|| Some(copy));
+    pair.both(|| shares.copy_all(copy), || shares.follow(0));
+}
+
+/// The same if `decide` says how. While it runs the helper waits, for so many ticks at
+/// most. Gives the region back if `decide` does not.
+pub(super) fn copy_if<'a, P: Pair>(
+    pair: &mut P,
+    region: Region<'a>,
+    patience: u64,
+    decide: impl FnOnce() -> Option<Copy<'a>> + Send,
+) -> Option<Region<'a>> {
+    let shares = Shares::new(region);
+    pair.both(|| shares.decide(decide()), || shares.follow(patience));
+    match shares.decided.get() {
+        Some(Some(_)) => None,
+        _ => Some(shares.region),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -99,6 +153,50 @@ mod tests {
                 assert!(parts.iter().all(on_pages), "{len} at {start:#x}: {parts:x?}");
             }
         }
+    }
+
+    /// Two threads, of which the helper begins before the caller decides.
+    struct Threads;
+
+    impl Pair for Threads {
+        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+            let begun = Barrier::new(2);
+            thread::scope(|threads| {
+                threads.spawn(|| {
+                    begun.wait();
+                    theirs();
+                });
+                begun.wait();
+                ours();
+            });
+        }
+    }
+
+    /// The helper first, and only then the caller.
+    struct Backwards;
+
+    impl Pair for Backwards {
+        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+            theirs();
+            ours();
+        }
+    }
+
+    #[test]
+    fn what_is_decided_for_is_copied_and_the_rest_given_back() {
+        fn check<P: Pair>(mut pair: P, patience: u64) {
+            let from: Vec<u8> = (0..3_000_001_u32).map(|at| (at % 253) as u8).collect();
+            let mut to = vec![0_u8; from.len()];
+            let region = Region::new(&mut to, &from).unwrap();
+            let rest = copy_if(&mut pair, region, patience, || None).unwrap();
+            assert_eq!(rest.len(), from.len());
+            assert!(copy_if(&mut pair, rest, patience, || Some(Region::copy)).is_none());
+            assert!(to == from);
+        }
+        for patience in [0, 1000, u64::MAX] {
+            check(Threads, patience);
+        }
+        check(Backwards, 1_000_000);
     }
 
     #[test]
