@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kumiki_sys::cache::prefetch_to_write;
 use kumiki_wait::Waiter;
 
 use super::{Seat, after};
@@ -119,7 +120,8 @@ pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim) 
     while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
         let end = chunk.end;
         for at in chunk {
-            prefetch(lane, (at + AHEAD).min(end - 1));
+            let ahead = &raw const lane.slots[(at + AHEAD).min(end - 1)];
+            prefetch_to_write(ahead.addr());
             try_execute(core, lane, Spot { lane: index, at }, side, claim);
         }
     }
@@ -139,15 +141,6 @@ fn try_execute(core: &Core, lane: Lane<'_>, spot: Spot, side: &Side, claim: &Cla
         unsafe { execute(slot, &core.rules) };
         side.answered(spot.at);
     }
-}
-
-/// Asks for a line to be written to.
-#[inline(always)]
-fn prefetch(lane: Lane<'_>, at: usize) {
-    use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-    let line = (&raw const lane.slots[at]).cast();
-    // SAFETY: a prefetch reads and writes nothing that a program can see.
-    unsafe { _mm_prefetch::<_MM_HINT_ET0>(line) };
 }
 
 #[cfg(test)]

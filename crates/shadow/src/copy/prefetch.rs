@@ -1,9 +1,9 @@
 //! Asking for lines before they are needed (the paper's Fig. 9).
 
-use std::arch::asm;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ptr;
 
+use kumiki_sys::cache::prefetch_to_write;
 use kumiki_sys::pages;
 
 /// Bytes of a cache line on every x86-64 processor.
@@ -32,12 +32,7 @@ impl Footprint {
             // SAFETY: SSE is part of x86-64, and a prefetch is a hint: any
             // address is allowed.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(from) };
-            let to = self.to.wrapping_add(at);
-            // SAFETY: as above; processors that do not know PREFETCHW take it
-            // for a NOP in 64-bit mode.
-            unsafe {
-                asm!("prefetchw [{to}]", to = in(reg) to, options(nostack, preserves_flags));
-            }
+            prefetch_to_write(self.to.wrapping_add(at));
         }
     }
 }
