@@ -1,6 +1,8 @@
 //! Every method of copying against the plain one, at every alignment, between
 //! pages that nobody may touch.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{ptr, slice, thread};
 
 use kumiki_shadow::Builder;
@@ -226,4 +228,31 @@ fn null_pointers_are_refused_unless_nothing_is_copied() {
     assert_eq!(run(null, good, 1), Err(Error::Null { side: "destination", len: 1 }));
     assert_eq!(run(good, null, 1), Err(Error::Null { side: "source", len: 1 }));
     assert_eq!(run(null, null, 0), Ok(()));
+}
+
+#[test]
+fn a_helper_that_is_at_a_job_is_not_waited_for() {
+    static GO: AtomicBool = AtomicBool::new(false);
+    let Ok(mut shadow) = Builder::new().share().create() else {
+        println!("skipped: needs two cpus");
+        return;
+    };
+    prepare(&mut shadow);
+    let job = || {
+        let give_up = Instant::now() + Duration::from_secs(20);
+        while !GO.load(Ordering::Acquire) && Instant::now() < give_up {
+            thread::yield_now();
+        }
+    };
+    shadow.fork(job).unwrap();
+    let from = pattern(16 << 20);
+    // Warm and from memory.
+    for len in [1 << 20, 2 << 20, from.len()] {
+        let mut to = vec![0; len];
+        copy(&mut shadow, &mut to, &from[..len], Method::Auto).unwrap();
+        copy(&mut shadow, &mut to, &from[..len], Method::Auto).unwrap();
+        assert!(to == from[..len]);
+    }
+    GO.store(true, Ordering::Release);
+    shadow.join().unwrap();
 }

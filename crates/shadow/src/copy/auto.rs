@@ -23,8 +23,8 @@ pub(super) const FLOOR: usize = 1 << 20;
 /// shorter one notices sooner that the cache ends or was never there.
 const SECOND_PIECE: usize = 64 << 10;
 const LATER_PIECE: usize = 512 << 10;
-/// A helper that is kept awake waits for as long as so many pieces from memory take:
-/// there are two, and an interrupt may come between.
+/// A helper that is kept awake waits for as long as so many pieces from memory take;
+/// there are two.
 const PATIENCE: usize = 8;
 
 /// Bytes of the pieces at the start and the end of so many: the longer, the
@@ -37,6 +37,8 @@ fn look(len: usize) -> usize {
 pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>) {
     let costs = match known::known() {
         Some(costs) => costs,
+        // Measuring would wait.
+        None if !pair.is_free() => return region.copy(),
         None => {
             let at = known::plain(region.len());
             let (plain, rest) = region.split_at(at);
@@ -86,7 +88,8 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
         loop {
             let whole = region.len();
             let len = look(whole);
-            let share_from = self.share_from();
+            let wake_ticks = self.wake_ticks();
+            let share_from = self.share_from(wake_ticks);
             if whole < self.costs.stream_from.min(share_from.saturating_add(2 * len)) {
                 return region.copy();
             }
@@ -102,21 +105,23 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
                 let slow = [start, end].contains(&From::Slow);
                 (begins && ends).then(|| from_memory(costs, whole, slow.then_some(lies)))
             };
-            let rest = match self.pair.wake_ticks() {
-                // Left alone while this thread looks it might fall asleep.
-                0 if rest.len() >= share_from => {
-                    let patience = costs.later(PATIENCE * len);
-                    share::copy_if(self.pair, rest, patience, decide)
+            // Left alone while this thread looks the helper might fall asleep.
+            let holds = wake_ticks == 0 && costs.fork_is_nothing(whole);
+            let (rest, way) = if holds && rest.len() >= share_from {
+                let patience = costs.later(PATIENCE * len);
+                match share::copy_if(self.pair, rest, patience, decide) {
+                    Some(left) => left,
+                    None => return,
                 }
-                _ => match decide() {
-                    Some(copy) if rest.len() >= self.share_from() => {
-                        return share::copy(self.pair, rest, copy);
-                    }
-                    Some(copy) => return copy(rest),
-                    None => Some(rest),
-                },
+            } else {
+                (rest, decide())
             };
-            let Some(rest) = rest else { return };
+            if let Some(copy) = way {
+                return match rest.len() >= self.share_from(self.wake_ticks()) {
+                    true => share::copy(self.pair, rest, copy),
+                    false => copy(rest),
+                };
+            }
             region = match begins || ends {
                 false => {
                     begins = true;
@@ -132,9 +137,13 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
         }
     }
 
-    /// Bytes from which two threads are faster, now.
-    fn share_from(&self) -> usize {
-        self.costs.share_from(self.pair.wake_ticks()).max(FLOOR - 2 * look(FLOOR))
+    /// Bytes from which two threads are faster.
+    fn share_from(&self, wake_ticks: u64) -> usize {
+        self.costs.share_from(wake_ticks).max(FLOOR - 2 * look(FLOOR))
+    }
+
+    fn wake_ticks(&self) -> u64 {
+        if self.pair.is_free() { self.pair.wake_ticks() } else { u64::MAX }
     }
 
     /// Copies until a piece came from memory, and returns what follows it.
@@ -178,8 +187,8 @@ mod tests {
     impl Pair for Counted {
         fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
             self.forks += 1;
-            theirs();
             ours();
+            theirs();
         }
 
         fn wake_ticks(&self) -> u64 {
@@ -291,6 +300,24 @@ mod tests {
             assert!(*to == from);
             assert_eq!((pair.forks, look.looked), (forks, [0, 2 * look_len]));
         }
+    }
+
+    #[test]
+    fn a_helper_that_has_left_is_asked_again() {
+        struct Early(u32);
+        impl Pair for Early {
+            fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+                self.0 += 1;
+                theirs();
+                ours();
+            }
+        }
+        let (mut to, from) = (vec![0; LEN], vec![1; LEN]);
+        let (mut look, mut pair) = (Model { cached: 0..0, looked: [0; 2] }, Early(0));
+        let region = Region::new(&mut to, &from).unwrap();
+        Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+        assert!(to == from);
+        assert_eq!((pair.0, look.looked), (2, [0, 2 * super::look(LEN)]));
     }
 
     #[test]

@@ -49,9 +49,18 @@ pub trait Pair {
 
     /// Ticks of the time stamp counter that would pass now before the helper
     /// begins, beyond what a fork to a spinning helper takes: 0 while it spins,
-    /// the cost of a wake while it sleeps.
+    /// the cost of a wake while it sleeps, `u64::MAX` if it is not to be asked. While
+    /// it is 0 [`Method::Auto`] forks before it knows whether there is anything to
+    /// share, if a fork takes little beside the copy: `theirs` then waits for `ours`,
+    /// for some microseconds at most.
     fn wake_ticks(&self) -> u64 {
         0
+    }
+
+    /// Whether [`both`](Self::both) would begin now: not while the helper is at
+    /// something else that would be waited for. [`Method::Auto`] then copies alone.
+    fn is_free(&self) -> bool {
+        true
     }
 }
 
@@ -228,5 +237,9 @@ impl Pair for Shadow {
 
     fn wake_ticks(&self) -> u64 {
         self.wake_ticks()
+    }
+
+    fn is_free(&self) -> bool {
+        !self.is_busy()
     }
 }

@@ -3,14 +3,14 @@
 //! Two fixed halves would make the caller wait for whatever keeps the helper
 //! from its half: a wake, another process on its cpu, a slower core. Parts are
 //! claimed instead, by one atomic addition each, and the caller never waits
-//! for more than one part. With a helper that never comes it copies them all.
+//! for more than one part (but for a helper that has begun and lost its cpu). With a helper that never comes it copies them all.
 //!
 //! A helper may be asked to come before it is known whether there is anything for it:
 //! the caller looks where the bytes are, the helper waits, and need not be woken then.
 
 use std::hint;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::Pair;
 use super::costs::ticks;
@@ -30,21 +30,24 @@ struct Shares<'a> {
     region: Region<'a>,
     parts: usize,
     next: AtomicUsize,
-    /// Not yet while the caller looks where the bytes are; `None` if it copies alone.
+    /// Not yet while the caller looks where the bytes are; `None` if nothing is copied
+    /// together.
     decided: OnceLock<Option<Copy<'a>>>,
+    /// The helper has waited for long enough. A hint.
+    left: AtomicBool,
 }
 
 const _: () = assert!(size_of::<Shares>() == 64);
 
-// SAFETY: through a shared reference only `claim` is reached, which gives each
-// part to one caller; a `Region` may be sent.
+// SAFETY: of the region a shared reference reaches only the parts that `claim` gives,
+// each to one caller; a `Region` may be sent. The other fields are Sync themselves.
 unsafe impl Sync for Shares<'_> {}
 
 impl<'a> Shares<'a> {
     /// An even number of parts, so that two equal threads end together.
     fn new(region: Region<'a>) -> Self {
         let parts = (region.len() / PART / 2 * 2).max(2);
-        Shares { region, parts, next: AtomicUsize::new(0), decided: OnceLock::new() }
+        Shares { region, parts, next: AtomicUsize::new(0), decided: OnceLock::new(), left: AtomicBool::new(false) }
     }
 
     /// A part that nobody else has, and whether it is the last one.
@@ -84,22 +87,24 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// The caller's side.
+    /// The caller's side. Without a helper that waits nothing is copied.
     fn decide(&self, decision: Option<Copy<'a>>) {
-        let decision = self.decided.get_or_init(|| decision);
-        decision.iter().for_each(|&copy| self.copy_all(copy));
+        if !self.left.load(Ordering::Relaxed) {
+            let decision = self.decided.get_or_init(|| decision);
+            decision.iter().for_each(|&copy| self.copy_all(copy));
+        }
     }
 
-    /// The helper's side, until so many ticks have passed: a caller that has lost its
-    /// cpu copies alone when it is back.
+    /// The helper's side, until so many ticks have passed: pages may have to be made
+    /// while the caller looks, or it may have lost its cpu.
     fn follow(&self, patience: u64) {
         let begin = ticks();
         loop {
             if let Some(decision) = self.decided.get() {
                 return decision.iter().for_each(|&copy| self.copy_all(copy));
             }
-            if ticks().saturating_sub(begin) > patience {
-                return;
+            if ticks().wrapping_sub(begin) > patience {
+                return self.left.store(true, Ordering::Relaxed);
             }
             hint::spin_loop();
         }
@@ -113,19 +118,25 @@ pub(super) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>
     pair.both(|| shares.copy_all(copy), || shares.follow(0));
 }
 
-/// The same if `decide` says how. While it runs the helper waits, for so many ticks at
-/// most. Gives the region back if `decide` does not.
+/// The same if `decide` says how; the helper waits while it runs, for so many ticks at
+/// most. If it says nothing, or the helper has left, nothing is copied, and the region
+/// comes back with what was said.
 pub(super) fn copy_if<'a, P: Pair>(
     pair: &mut P,
     region: Region<'a>,
     patience: u64,
     decide: impl FnOnce() -> Option<Copy<'a>> + Send,
-) -> Option<Region<'a>> {
+) -> Option<(Region<'a>, Option<Copy<'a>>)> {
     let shares = Shares::new(region);
-    pair.both(|| shares.decide(decide()), || shares.follow(patience));
+    let mut way = None;
+    let ours = || {
+        way = decide();
+        shares.decide(way);
+    };
+    pair.both(ours, || shares.follow(patience));
     match shares.decided.get() {
         Some(Some(_)) => None,
-        _ => Some(shares.region),
+        _ => Some((shares.region, way)),
     }
 }
 
@@ -172,6 +183,26 @@ mod tests {
         }
     }
 
+    const LEN: usize = PART * 2 + 77;
+
+    #[test]
+    fn a_helper_that_waits_copies_one_of_two_parts() {
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        /// Begins when somebody else has begun the other part.
+        fn copy_with_the_other(part: Region<'_>) {
+            BEGUN.fetch_add(1, Ordering::Relaxed);
+            while BEGUN.load(Ordering::Relaxed) < 2 {
+                thread::yield_now();
+            }
+            part.copy();
+        }
+        let (mut to, from) = (vec![0_u8; LEN], vec![3_u8; LEN]);
+        let region = Region::new(&mut to, &from).unwrap();
+        let copy: Copy<'_> = copy_with_the_other;
+        assert!(copy_if(&mut Threads, region, u64::MAX, || Some(copy)).is_none());
+        assert!(to == from);
+    }
+
     /// The helper first, and only then the caller.
     struct Backwards;
 
@@ -183,20 +214,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_for_is_copied_and_the_rest_given_back() {
-        fn check<P: Pair>(mut pair: P, patience: u64) {
-            let from: Vec<u8> = (0..3_000_001_u32).map(|at| (at % 253) as u8).collect();
-            let mut to = vec![0_u8; from.len()];
+    fn without_a_decision_or_a_helper_nothing_is_copied() {
+        fn check<P: Pair>(mut pair: P, patience: u64, decision: Option<Copy<'_>>) {
+            let (mut to, from) = (vec![0_u8; LEN], vec![3_u8; LEN]);
             let region = Region::new(&mut to, &from).unwrap();
-            let rest = copy_if(&mut pair, region, patience, || None).unwrap();
-            assert_eq!(rest.len(), from.len());
-            assert!(copy_if(&mut pair, rest, patience, || Some(Region::copy)).is_none());
-            assert!(to == from);
+            let way = decision.map(|_| Region::copy as Copy<'_>);
+            let (rest, said) = copy_if(&mut pair, region, patience, || way).unwrap();
+            assert_eq!((rest.len(), said.is_some()), (LEN, decision.is_some()));
+            assert!(to == [0; LEN], "patience {patience}");
         }
-        for patience in [0, 1000, u64::MAX] {
-            check(Threads, patience);
-        }
-        check(Backwards, 1_000_000);
+        check(Threads, u64::MAX, None);
+        check(Backwards, 1000, None);
+        check(Backwards, 1000, Some(Region::copy));
     }
 
     #[test]
