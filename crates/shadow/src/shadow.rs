@@ -24,6 +24,11 @@ use crate::timed::Deadline;
 const GRACE_POLLS: u32 = 4096;
 /// The same where a PAUSE follows each poll, which takes 30 times as long and more.
 const PAUSED_GRACE_POLLS: u32 = 64;
+/// How much longer a join has patience if the one before has taken its request back,
+/// twice as long each time. Asking interrupts the helper, in some virtual machines for
+/// tens of microseconds: with the same patience the next join would ask while it is
+/// still away for that, and so on for ever, each request taken back.
+const LATE: [Duration; 2] = [Duration::from_micros(2), Duration::from_micros(32)];
 /// Between two looks whether a helper has ended, about what that takes it.
 const END_PAUSE: Duration = Duration::from_micros(50);
 /// The number of a channel's first request.
@@ -91,6 +96,8 @@ pub struct Shadow {
     /// Two hardware threads of one core: the one that spins leaves the other
     /// its share.
     relax: bool,
+    /// How much longer a join has patience than others, see [`LATE`].
+    late: Duration,
     /// Number of the next request.
     next: u64,
     /// The request that was made and not joined.
@@ -150,6 +157,7 @@ impl Shadow {
             helper,
             waiter,
             relax,
+            late: Duration::ZERO,
             next: FIRST,
             outstanding,
             unscoped,
@@ -330,19 +338,26 @@ impl Shadow {
     ) -> std::result::Result<bool, TimedOut> {
         let Outstanding { n, at } = self.outstanding.expect("a request is outstanding");
         assert!(!self.is_orphaned(), "{}", Error::Orphaned);
-        let Self { channel, waiter, .. } = self;
+        let Self { channel, waiter, late, .. } = self;
         let done = || channel.done(n);
         let success = match (at, deadline) {
             (At::Ended(success), _) => success,
             (At::Helper, Some(deadline)) => {
                 waiter.wait_until(&channel.main, channel.status(), deadline, done)?
             }
-            (At::Helper, None) if !channel.take_back(n) => {
-                waiter.wait(&channel.main, channel.status(), done)
+            (At::Helper, None) => {
+                let answer = spin(*late, done).or_else(|| {
+                    let begun = !channel.take_back(n);
+                    begun.then(|| waiter.wait(&channel.main, channel.status(), done))
+                });
+                let [least, most] = LATE;
+                *late = answer.map_or((*late * 2).clamp(least, most), |_| Duration::ZERO);
+                // SAFETY: the request was not begun by the helper, and never will be, as
+                // it was taken back from it.
+                answer.unwrap_or_else(|| unsafe { job::execute(channel.request()) })
             }
-            // SAFETY: the request in the line was not begun and never will be
-            // by a helper: there is none, or it was taken back from it.
-            _ => unsafe { job::execute(channel.request()) },
+            // SAFETY: the request in the line was never handed to a helper.
+            (At::Here, _) => unsafe { job::execute(channel.request()) },
         };
         self.outstanding = Some(Outstanding { n, at: At::Ended(success) });
         Ok(success)
@@ -403,4 +418,16 @@ impl Drop for Shadow {
         }
         End(self).0.settle();
     }
+}
+
+/// Asks for so long.
+fn spin<T>(time: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        if let Some(answer) = ask() {
+            return Some(answer);
+        }
+        std::hint::spin_loop();
+    }
+    None
 }

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 use std::hint::black_box;
+use std::thread;
 
 use kumiki_sys::cache::evict;
 use kumiki_sys::topology::Topology;
@@ -17,8 +18,8 @@ pub(super) const PIECE: usize = 8 << 10;
 
 /// Forks of which the median counts.
 const FORKS: usize = 16;
-/// Forks before, until the helper that they wake is there: longer than a wake
-/// takes.
+/// Forks before, until the helper that they wake is there: taken back, they take longer
+/// than a wake.
 const WAKING: usize = 1000;
 /// Places where copies from memory are timed; an interrupt hits one of them.
 const PLACES: usize = 8;
@@ -56,12 +57,13 @@ impl Costs {
     /// Takes about two milliseconds, most of it page faults, evictions and
     /// reading sysfs.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        for _ in 0..WAKING {
-            if pair.wake_ticks() == 0 {
-                break;
-            }
-            pair.both(|| (), || ());
-        }
+        // One that is called is not asleep any more, but comes only after a wake's time.
+        let here = thread::current().id();
+        (0..WAKING).any(|_| {
+            let mut there = here;
+            pair.both(|| (), || there = thread::current().id());
+            there != here
+        });
         let forks = (0..FORKS).map(|_| ticks_of(|| pair.both(|| (), || ())));
         let (first_ticks, later_ticks) = cold_pieces();
         Costs {
