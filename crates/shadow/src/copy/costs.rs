@@ -18,9 +18,11 @@ pub(super) const PIECE: usize = 8 << 10;
 
 /// Forks of which the median counts.
 const FORKS: usize = 16;
-/// Forks before, until the helper that they wake is there: taken back, they take longer
-/// than a wake.
-const WAKING: usize = 1000;
+/// Forks until so many have been answered by the helper. Taken back, one takes some
+/// microseconds: together they take longer than a wake, and than a busy cpu's next turn.
+const TRIES: usize = 1000;
+/// Assumed where the helper has not come, or there is none: a microsecond or two.
+const ASSUMED_FORK: u64 = 4000;
 /// Places where copies from memory are timed; an interrupt hits one of them.
 const PLACES: usize = 8;
 /// Pieces at each place: a first one, then so many that prefetchers do as well
@@ -57,17 +59,9 @@ impl Costs {
     /// Takes about two milliseconds, most of it page faults, evictions and
     /// reading sysfs.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        // One that is called is not asleep any more, but comes only after a wake's time.
-        let here = thread::current().id();
-        (0..WAKING).any(|_| {
-            let mut there = here;
-            pair.both(|| (), || there = thread::current().id());
-            there != here
-        });
-        let forks = (0..FORKS).map(|_| ticks_of(|| pair.both(|| (), || ())));
         let (first_ticks, later_ticks) = cold_pieces();
         Costs {
-            fork_ticks: median(forks.collect()),
+            fork_ticks: fork_and_join(pair),
             first_ticks,
             later_ticks,
             stream_from: ((core_cache_bytes() / 2) as usize).max(FLOOR / 2),
@@ -129,6 +123,19 @@ pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
 pub(super) fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has it.
     unsafe { _rdtsc() }
+}
+
+/// Ticks of a fork and join of nothing with a helper that is there. Forks that it does
+/// not come to in time, because it sleeps or its cpu is busy, say nothing of that.
+fn fork_and_join<P: Pair>(pair: &mut P) -> u64 {
+    let here = thread::current().id();
+    let forks = (0..TRIES).filter_map(|_| {
+        let mut there = here;
+        let ticks = ticks_of(|| pair.both(|| (), || there = thread::current().id()));
+        (there != here).then_some(ticks)
+    });
+    let forks: Vec<u64> = forks.take(FORKS).collect();
+    if forks.len() < FORKS { ASSUMED_FORK } else { median(forks) }
 }
 
 /// Ticks to copy a piece that is in no cache: where nothing was copied before,
