@@ -254,5 +254,5 @@ fn a_helper_that_is_at_a_job_is_not_waited_for() {
         assert!(to == from[..len]);
     }
     GO.store(true, Ordering::Release);
-    shadow.join().unwrap();
+    shadow.join().unwrap().unwrap();
 }

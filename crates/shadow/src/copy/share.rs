@@ -47,7 +47,13 @@ impl<'a> Shares<'a> {
     /// An even number of parts, so that two equal threads end together.
     fn new(region: Region<'a>) -> Self {
         let parts = (region.len() / PART / 2 * 2).max(2);
-        Shares { region, parts, next: AtomicUsize::new(0), decided: OnceLock::new(), left: AtomicBool::new(false) }
+        Shares {
+            region,
+            parts,
+            next: AtomicUsize::new(0),
+            decided: OnceLock::new(),
+            left: AtomicBool::new(false),
+        }
     }
 
     /// A part that nobody else has, and whether it is the last one.
