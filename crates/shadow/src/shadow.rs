@@ -27,7 +27,8 @@ const PAUSED_GRACE_POLLS: u32 = 64;
 /// How much longer a join has patience if the one before has taken its request back,
 /// twice as long each time. Asking interrupts the helper, in some virtual machines for
 /// tens of microseconds: with the same patience the next join would ask while it is
-/// still away for that, and so on for ever, each request taken back.
+/// still away for that, and so on for ever, each request taken back. Over once a helper
+/// that was late has answered.
 const LATE: [Duration; 2] = [Duration::from_micros(2), Duration::from_micros(32)];
 /// Between two looks whether a helper has ended, about what that takes it.
 const END_PAUSE: Duration = Duration::from_micros(50);

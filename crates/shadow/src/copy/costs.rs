@@ -57,7 +57,7 @@ pub(super) enum From {
 
 impl Costs {
     /// Takes about two milliseconds, most of it page faults, evictions and
-    /// reading sysfs.
+    /// reading sysfs; some 40 if the helper does not come.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
         let (first_ticks, later_ticks) = cold_pieces();
         Costs {
