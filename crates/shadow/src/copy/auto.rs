@@ -177,24 +177,7 @@ mod tests {
     use kumiki_sys::shm::{Anon, Huge, Populate};
 
     use super::*;
-
-    /// A helper that is counted, and asleep or not.
-    struct Counted {
-        forks: u32,
-        wake_ticks: u64,
-    }
-
-    impl Pair for Counted {
-        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-            self.forks += 1;
-            ours();
-            theirs();
-        }
-
-        fn wake_ticks(&self) -> u64 {
-            self.wake_ticks
-        }
-    }
+    use crate::copy::one_thread::OneThread;
 
     /// Knows where the bytes are.
     struct Model {
@@ -234,13 +217,13 @@ mod tests {
 
     /// Copies `len` bytes of which those in `cached` are in a cache, checks
     /// them, and returns the forks and the bytes looked at: cached ones, others.
-    fn copied(len: usize, cached: Range<usize>, wake_ticks: u64) -> (u32, [usize; 2]) {
+    fn copied(len: usize, cached: Range<usize>, wake_ticks: u64) -> (usize, [usize; 2]) {
         let from: Vec<u8> = (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect();
         let mut to = vec![1; len];
         let start = from.as_ptr().addr();
         let cached = start + cached.start..start + cached.end;
         let mut look = Model { cached, looked: [0; 2] };
-        let mut pair = Counted { forks: 0, wake_ticks };
+        let mut pair = OneThread { wake_ticks, ..OneThread::default() };
         let region = Region::new(&mut to, &from).unwrap();
         Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
         assert!(to == from, "{len} bytes");
@@ -289,7 +272,7 @@ mod tests {
     fn a_destination_without_pages_is_shared() {
         let look_len = look(LEN);
         for (wake_ticks, forks) in [(0, 1), (u64::MAX, 0)] {
-            let mut pair = Counted { forks: 0, wake_ticks };
+            let mut pair = OneThread { wake_ticks, ..OneThread::default() };
             let from = vec![1_u8; LEN];
             let memory = Anon::new(LEN, Huge::Never, Populate::OnTouch).unwrap();
             // SAFETY: just mapped, of that length, and nobody else knows it.
@@ -304,25 +287,18 @@ mod tests {
 
     #[test]
     fn a_helper_that_has_left_is_asked_again() {
-        struct Early(u32);
-        impl Pair for Early {
-            fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-                self.0 += 1;
-                theirs();
-                ours();
-            }
-        }
         let (mut to, from) = (vec![0; LEN], vec![1; LEN]);
-        let (mut look, mut pair) = (Model { cached: 0..0, looked: [0; 2] }, Early(0));
+        let mut look = Model { cached: 0..0, looked: [0; 2] };
+        let mut pair = OneThread { helper_first: true, ..OneThread::default() };
         let region = Region::new(&mut to, &from).unwrap();
         Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
         assert!(to == from);
-        assert_eq!((pair.0, look.looked), (2, [0, 2 * super::look(LEN)]));
+        assert_eq!((pair.forks, look.looked), (2, [0, 2 * super::look(LEN)]));
     }
 
     #[test]
     fn memory_between_caches_is_found_when_it_is_reached() {
-        let mut pair = Counted { forks: 0, wake_ticks: 0 };
+        let mut pair = OneThread::default();
         let (mut to, from) = (vec![2; LEN], vec![1; LEN]);
         /// In memory from the third megabyte to the fourth last.
         struct Middle(usize);

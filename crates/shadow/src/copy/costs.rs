@@ -183,6 +183,7 @@ fn core_cache_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copy::one_thread::OneThread;
 
     const COSTS: Costs =
         Costs { fork_ticks: 1000, first_ticks: 1200, later_ticks: 800, stream_from: 1 << 19 };
@@ -215,14 +216,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_costs() {
-        struct Alone;
-        impl Pair for Alone {
-            fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-                ours();
-                theirs();
-            }
-        }
-        let costs = Costs::measure(&mut Alone);
+        let costs = Costs::measure(&mut OneThread::default());
         assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
         assert!(costs.stream_from >= 1 << 14, "{costs:?}");
     }

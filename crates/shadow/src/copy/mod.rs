@@ -29,6 +29,8 @@ mod auto;
 mod costs;
 mod known;
 mod line;
+#[cfg(test)]
+mod one_thread;
 mod prefetch;
 mod region;
 mod share;

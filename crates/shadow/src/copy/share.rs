@@ -152,6 +152,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::copy::one_thread::OneThread;
 
     #[test]
     fn the_parts_are_the_whole() {
@@ -209,16 +210,6 @@ mod tests {
         assert!(to == from);
     }
 
-    /// The helper first, and only then the caller.
-    struct Backwards;
-
-    impl Pair for Backwards {
-        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-            theirs();
-            ours();
-        }
-    }
-
     #[test]
     fn without_a_decision_or_a_helper_nothing_is_copied() {
         fn check<P: Pair>(mut pair: P, patience: u64, decision: Option<Copy<'_>>) {
@@ -230,22 +221,17 @@ mod tests {
             assert!(to == [0; LEN], "patience {patience}");
         }
         check(Threads, u64::MAX, None);
-        check(Backwards, 1000, None);
-        check(Backwards, 1000, Some(Region::copy));
+        let helper_first = || OneThread { helper_first: true, ..OneThread::default() };
+        check(helper_first(), 1000, None);
+        check(helper_first(), 1000, Some(Region::copy));
     }
 
     #[test]
     fn a_caller_whose_helper_never_comes_copies_all() {
-        struct Alone;
-        impl Pair for Alone {
-            fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-                ours();
-                theirs();
-            }
-        }
         let from: Vec<u8> = (0..3_000_001_u32).map(|at| (at % 253) as u8).collect();
         let mut to = vec![0_u8; from.len()];
-        copy(&mut Alone, Region::new(&mut to, &from).unwrap(), Region::stream);
+        let region = Region::new(&mut to, &from).unwrap();
+        copy(&mut OneThread::default(), region, Region::stream);
         assert!(to == from);
     }
 }

@@ -92,30 +92,14 @@ fn run_until<P: Pair>(
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
+    use crate::copy::one_thread::OneThread;
 
     const LEN: usize = 2 * STRETCH + 77;
 
-    /// Takes a while, and counts.
-    struct Slow {
-        time: Duration,
-        forks: usize,
-    }
-
-    impl Pair for Slow {
-        fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
-            thread::sleep(self.time);
-            self.forks += 1;
-            ours();
-            theirs();
-        }
-    }
-
     fn copied(time: Duration, timeout: Duration) -> (crate::Result<()>, usize, Vec<u8>) {
         let from: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8 + 1).collect();
-        let (mut to, mut pair) = (vec![0; LEN], Slow { time, forks: 0 });
+        let (mut to, mut pair) = (vec![0; LEN], OneThread { time, ..OneThread::default() });
         let result = copy_timeout(&mut pair, &mut to, &from, Method::Split, timeout);
         let same = to.iter().zip(&from).take_while(|(to, from)| to == from).count();
         (result, pair.forks, to.split_off(same))
@@ -145,13 +129,13 @@ mod tests {
         assert!(text.starts_with("0 of 16777293 bytes were copied when the time"), "{text}");
         assert_eq!((forks, rest.len()), (0, LEN));
         // Of nothing all is copied.
-        let mut pair = Slow { time: Duration::ZERO, forks: 0 };
+        let mut pair = OneThread::default();
         assert!(copy_timeout(&mut pair, &mut [], &[], Method::Auto, Duration::ZERO).is_ok());
     }
 
     #[test]
     fn what_no_copy_can_be_is_said_before_the_time() {
-        let mut pair = Slow { time: Duration::ZERO, forks: 0 };
+        let mut pair = OneThread::default();
         let mut refused = |to: &mut [u8], method| {
             let result = copy_timeout(&mut pair, to, &[1], method, Duration::ZERO);
             matches!(result, Err(crate::Error::Copy(_)))

@@ -1,0 +1,36 @@
+//! For tests: a pair of threads that is one thread.
+
+use std::thread;
+use std::time::Duration;
+
+use super::Pair;
+
+/// Runs the one closure and then the other, and counts.
+#[derive(Debug, Default)]
+pub(super) struct OneThread {
+    pub(super) forks: usize,
+    /// The helper's before the caller's, not after it.
+    pub(super) helper_first: bool,
+    /// What it says of a wake.
+    pub(super) wake_ticks: u64,
+    /// How long a fork takes.
+    pub(super) time: Duration,
+}
+
+impl Pair for OneThread {
+    fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+        self.forks += 1;
+        thread::sleep(self.time);
+        if self.helper_first {
+            theirs();
+            ours();
+        } else {
+            ours();
+            theirs();
+        }
+    }
+
+    fn wake_ticks(&self) -> u64 {
+        self.wake_ticks
+    }
+}
