@@ -49,6 +49,9 @@ const MARGIN: f32 = 0.97;
 const SETTLED: u32 = 64;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
+/// The part of what the caller has made of shared batches that it keeps of the
+/// next: these calls need no slot, and if others are faster for once, little waits.
+const KEPT: f32 = 0.9;
 /// How much dearer a wake gets if nobody comes, at most.
 const DEAREST: f32 = 64.0;
 
@@ -109,6 +112,8 @@ pub(crate) struct Entry {
     distrust: f32,
     /// Whether plain calls were found to sleep.
     sleeps: Option<bool>,
+    /// The part of shared batches that the caller has made, if others helped.
+    own: Option<f32>,
 }
 
 /// What to do with a batch.
@@ -152,8 +157,8 @@ impl Entry {
     pub(crate) fn like(other: &Entry) -> Entry {
         let means = other.means.map(|mean| Mean { samples: mean.samples.min(2), ..mean });
         let next_trial = other.next_trial.saturating_sub(other.spent);
-        let Entry { distrust, sleeps, .. } = *other;
-        Entry { means, distrust, sleeps, next_trial, ..Entry::default() }
+        let Entry { distrust, sleeps, own, .. } = *other;
+        Entry { means, distrust, sleeps, own, next_trial, ..Entry::default() }
     }
 
     /// How to run a batch of `calls`, or the first of them.
@@ -197,6 +202,12 @@ impl Entry {
             }
             way => Choice::of(way, calls),
         }
+    }
+
+    /// How many of `calls` to share with `others` the caller keeps for itself.
+    pub(crate) fn kept(&self, calls: usize, others: usize) -> usize {
+        let own = self.own.unwrap_or(1.0 / (1 + others) as f32);
+        (own * KEPT * calls as f32) as usize
     }
 
     /// Notes that so many batches of `calls` will not ask.
@@ -305,6 +316,7 @@ impl Entry {
         self.last_trial = at;
         // What it did long ago counts less than what it does now.
         self.means[at].samples = self.means[at].samples.min(2);
+        self.own = self.own.filter(|_| WAYS[at] != Way::Shared);
         self.trial = Some(Trial { at, left: TRIAL, woke: false, spent: 0.0, extra: 0.0 });
         self.lost = 0.0;
         Some(WAYS[at])
@@ -335,6 +347,11 @@ impl Entry {
         }
         if way == Way::Shared {
             self.trust(alone, means.wake);
+            if !alone && !sample.woke {
+                let own = 1.0 - sample.helped as f32 / calls;
+                let mean = self.own.get_or_insert(own);
+                *mean += (own - *mean) * WEIGHT;
+            }
         }
         let best = WAYS.iter().enumerate().filter(|(other, _)| self.means[*other].samples > 0);
         let best = best.map(|(other, _)| self.means[other].ticks).fold(f32::MAX, f32::min);
@@ -647,6 +664,21 @@ mod tests {
         world.run(2000, Prior::Scales, HOT, shared_costs(130));
         let (taken, _) = world.run(1000, Prior::Scales, HOT, shared_costs(130));
         assert!(taken[0] > 900, "{taken:?}");
+    }
+
+    #[test]
+    fn the_caller_keeps_most_of_what_it_has_made_of_batches_before() {
+        let mut world = World::new();
+        assert_eq!((world.entry.kept(100, 1), world.entry.kept(100, 3)), (45, 22));
+        let a_fifth = |way| if way == Way::Shared { (80, CALLS / 5) } else { (100, 0) };
+        world.run(1000, Prior::Scales, HOT, a_fifth);
+        assert!((70..=72).contains(&world.entry.kept(100, 1)), "{:?}", world.entry);
+        // Nobody comes: that says nothing of those who will.
+        let absent = |way| (if way == Way::Shared { 110 } else { 100 }, 0);
+        world.run(10, Prior::Scales, HOT, absent);
+        assert!(world.entry.kept(100, 1) <= 72, "{:?}", world.entry);
+        world.run(20_000, Prior::Scales, HOT, shared_costs(60));
+        assert!((43..=46).contains(&world.entry.kept(100, 1)), "{:?}", world.entry);
     }
 
     #[test]

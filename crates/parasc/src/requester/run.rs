@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use kumiki_sys::cache::prefetch_to_write;
 use kumiki_wait::Waiter;
 
 use super::Requester;
@@ -14,12 +15,12 @@ use crate::execute::{call, execute, plain};
 use crate::request::Request;
 use crate::threads::{Pool, Seat};
 
-/// Slots that are filled before processing threads are told of them. A line
-/// written more often would be fought for, less often they would come late.
+/// Slots that are filled before processing threads are told of them, and then as
+/// many again as there are. A line written more often would be fought for, less
+/// often they would come late.
 const PUBLISH: usize = 16;
-/// The part of its own share that the caller never offers to others: these
-/// calls need no slot.
-const PRIVATE: (usize, usize) = (3, 4);
+/// How far ahead this thread asks for the lines of slots whose results it reads.
+const AHEAD: usize = 8;
 /// Batches between two looks at where this thread runs: the way there is short,
 /// but not beside a batch of ten cheap calls.
 const SETTLE: u32 = 8;
@@ -173,7 +174,11 @@ impl Requester {
             Way::Inline => unsafe { plain(requests, results) },
             Way::Shared => {
                 // SAFETY: as above.
-                helped = unsafe { self.shared(requests, results, choice.wake, meanwhile) }?;
+                // While this thread is away the others may come to the end.
+                let kept =
+                    if means.beside { 0 } else { entry.kept(requests.len(), self.near.len()) };
+                // SAFETY: as above.
+                helped = unsafe { self.shared(requests, results, kept, choice.wake, meanwhile) }?;
             }
             Way::Many(threads) => {
                 let threads = usize::from(threads);
@@ -201,7 +206,7 @@ impl Requester {
     }
 
     /// Together with the processing threads that spin: they from the first slot
-    /// upward, this thread its own part and then from the last slot downward.
+    /// upward, this thread the `kept` last calls and then from the last slot downward.
     /// Returns how many calls others have made.
     ///
     /// # Errors
@@ -213,17 +218,15 @@ impl Requester {
         &mut self,
         requests: &[Request],
         results: &mut [i64],
+        kept: usize,
         wake: bool,
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<usize, Forked> {
-        let count = requests.len();
-        // While this thread is away the others may come to the end.
-        let own = if meanwhile.is_left() { 0 } else { count / 2 * PRIVATE.0 / PRIVATE.1 };
-        let offered = count - own;
+        let offered = requests.len() - kept;
         let lane = self.core.area.lane(self.lane);
         let mut at = 0;
         while at < offered {
-            let end = (at + PUBLISH).min(offered);
+            let end = (2 * at).max(PUBLISH).min(offered);
             for (slot, request) in lane.slots[at..end].iter().zip(&requests[at..end]) {
                 slot.publish(request);
             }
@@ -234,7 +237,7 @@ impl Requester {
             at = end;
         }
         if wake {
-            let wanted = self.near.len().min(count);
+            let wanted = self.near.len().min(offered);
             for seat in &self.near[..wanted] {
                 // None to be had: then this thread makes all calls.
                 let _ = Seat::wake(&self.core, *seat);
@@ -318,6 +321,10 @@ impl Requester {
                 own += 1;
             } else if let Some(result) = slot.result() {
                 results[at] = result;
+                // Written to in the next batch: taken from the other cpu but once.
+                if let Some(next) = at.checked_sub(AHEAD) {
+                    prefetch_to_write((&raw const lane.slots[next]).addr());
+                }
             } else {
                 self.pending.push(at);
             }

@@ -118,10 +118,11 @@ pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim) 
     // Alone in its batch, or the first: without a look at the control words.
     try_execute(core, lane, Spot { lane: index, at: 0 }, side, claim);
     while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
-        let end = chunk.end;
+        let last = chunk.end - 1;
+        let ask = |at: usize| prefetch_to_write((&raw const lane.slots[at.min(last)]).addr());
+        (chunk.start..chunk.start + AHEAD).for_each(ask);
         for at in chunk {
-            let ahead = &raw const lane.slots[(at + AHEAD).min(end - 1)];
-            prefetch_to_write(ahead.addr());
+            ask(at + AHEAD);
             try_execute(core, lane, Spot { lane: index, at }, side, claim);
         }
     }
