@@ -17,48 +17,63 @@ pub(crate) const RAW: &str = "raw";
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RoundTrip;
 
-/// One line, and the neighbour that the processor fetches with it. Odd values
-/// are requests, the next even one is the answer.
-#[derive(Default)]
-#[repr(align(128))]
+/// Where a line lies in memory decides which part of the last cache it passes by:
+/// that makes up to a third of its round trip. Each turn has another of so many.
+const LINES: usize = 256;
+
+/// One line, on a page of its own. Odd values are requests, the next even one is
+/// the answer; [`MOVE`] ends its turn.
+#[repr(align(4096))]
 struct Line(AtomicU64);
+
+/// The helper goes on to the next line.
+const MOVE: u64 = u64::MAX;
 
 /// A helper that answers for as long as the process lives. Both sides spin
 /// without PAUSE.
 pub(crate) struct Raw {
-    line: Arc<Line>,
-    /// The last answer.
-    value: u64,
+    lines: Arc<[Line]>,
+    /// The line of the last turn.
+    at: usize,
     watch: Stopwatch,
 }
 
 impl Raw {
     /// Starts the helper.
     pub(crate) fn new(pair: Pair) -> Result<Self> {
-        let line = Arc::new(Line::default());
-        let its = Arc::clone(&line);
-        pair.on_helper(move || std::thread::Builder::new().spawn(move || answer(&its.0)))??;
-        Ok(Raw { line, value: 0, watch: Stopwatch::new() })
+        let lines: Arc<[Line]> = (0..LINES).map(|_| Line(AtomicU64::new(0))).collect();
+        let its = Arc::clone(&lines);
+        pair.on_helper(move || std::thread::Builder::new().spawn(move || answer(&its)))??;
+        Ok(Raw { lines, at: 0, watch: Stopwatch::new() })
     }
 
     /// Samples of one turn, nanoseconds.
     pub(crate) fn turn(&mut self) -> Vec<f64> {
-        let Raw { line, value, watch } = self;
+        let Raw { lines, at, watch } = self;
+        let last = std::mem::replace(at, (*at + 1) % LINES);
+        lines[*at].0.store(0, Ordering::Relaxed);
+        // Release: the helper finds the next line as it was just left.
+        lines[last].0.store(MOVE, Ordering::Release);
+        let (line, mut value) = (&lines[*at].0, 0);
         watch.each(Amount::hot(200), || {
             // Release and Acquire, each the other side's partner: plain
             // moves on x86-64.
-            line.0.store(*value + 1, Ordering::Release);
-            *value += 2;
-            while line.0.load(Ordering::Acquire) != *value {}
+            line.store(value + 1, Ordering::Release);
+            value += 2;
+            while line.load(Ordering::Acquire) != value {}
         })
     }
 }
 
-fn answer(line: &AtomicU64) -> ! {
-    loop {
-        let value = line.load(Ordering::Acquire);
-        if value % 2 == 1 {
-            line.store(value + 1, Ordering::Release);
+fn answer(lines: &[Line]) -> ! {
+    for Line(line) in lines.iter().cycle() {
+        loop {
+            match line.load(Ordering::Acquire) {
+                MOVE => break,
+                value if value % 2 == 1 => line.store(value + 1, Ordering::Release),
+                _ => (),
+            }
         }
     }
+    unreachable!("there are lines")
 }

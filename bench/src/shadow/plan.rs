@@ -104,6 +104,8 @@ impl Plan for Shadow {
 
     fn phases(&self) -> Vec<Phase<Request>> {
         let fork = |case, rounds| Phase { case, rounds, base: None, turns_of_instance: None };
+        // One instance is one line, and lines differ by a third in how far they are.
+        let null = Phase { turns_of_instance: Some(4), ..fork(Request::ForkJoinNull, 200) };
         let sum = |elements| Phase {
             case: Request::SumF32 { elements },
             rounds: 40,
@@ -117,7 +119,7 @@ impl Plan for Shadow {
             base: Some("copy:libc"),
             turns_of_instance: None,
         };
-        let mut phases = vec![fork(Request::ForkJoinNull, 200), fork(Request::ForkCall, 60)];
+        let mut phases = vec![null, fork(Request::ForkCall, 60)];
         phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));
         phases.extend([1, 4, 16, 64, 256, 1024].map(|k| sum(k * KI)));
         for (state, sizes) in COPIES {
