@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for i in 0..200 {
             let t0 = clock.start();
             let (t1, _) = shadow.scope(|scope| {
-                let job = scope.fork(|| i + 1);
+                let job = scope.fork(move || i + 1);
                 let t1 = clock.start();
                 (t1, job.join())
             });
