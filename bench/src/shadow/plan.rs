@@ -65,6 +65,7 @@ const COPIES: &[(State, &[usize])] = &[
     (State::Warm, &[64, KI, 4 * KI, 64 * KI, 512 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleStart, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleHalf, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
+    (State::StaleEnds, &[MI, 3 * MI / 2, 2 * MI, 4 * MI, 16 * MI]),
     (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
 ];
 

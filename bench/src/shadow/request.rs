@@ -51,6 +51,8 @@ pub(crate) enum State {
     StaleStart,
     /// The same, but the first half is in memory.
     StaleHalf,
+    /// The same, but the first and the last [`STALE`] bytes are in memory.
+    StaleEnds,
     /// The source in no cache, and the destination without pages: new memory.
     Fresh,
 }
@@ -59,14 +61,16 @@ pub(crate) enum State {
 const STALE: usize = 64 << 10;
 
 impl State {
-    /// Bytes of source and destination to skip, and those to evict.
-    pub(crate) fn lie(self, bytes: usize) -> ((usize, usize), usize) {
+    /// Bytes of source and destination to skip, and those to evict at the start and
+    /// at the end.
+    pub(crate) fn lie(self, bytes: usize) -> ((usize, usize), (usize, usize)) {
         match self {
-            State::Cold | State::Fresh => ((0, 0), bytes),
-            State::Unaligned => ((1, 7), bytes),
-            State::Warm => ((0, 0), 0),
-            State::StaleStart => ((0, 0), STALE.min(bytes)),
-            State::StaleHalf => ((0, 0), bytes / 2),
+            State::Cold | State::Fresh => ((0, 0), (bytes, 0)),
+            State::Unaligned => ((1, 7), (bytes, 0)),
+            State::Warm => ((0, 0), (0, 0)),
+            State::StaleStart => ((0, 0), (STALE.min(bytes), 0)),
+            State::StaleHalf => ((0, 0), (bytes / 2, 0)),
+            State::StaleEnds => ((0, 0), (STALE.min(bytes / 2), STALE.min(bytes / 2))),
         }
     }
 }
@@ -84,6 +88,7 @@ impl Case for Request {
             Request::Copy { state: State::Warm, .. } => "copy_warm",
             Request::Copy { state: State::StaleStart, .. } => "copy_stale_start",
             Request::Copy { state: State::StaleHalf, .. } => "copy_stale_half",
+            Request::Copy { state: State::StaleEnds, .. } => "copy_stale_ends",
             Request::Copy { state: State::Fresh, .. } => "copy_fresh",
         }
     }

@@ -175,7 +175,8 @@ impl<S: Copy> Copier<S> {
                 }
             }
         }
-        let ((skip_from, skip_to), evicted) = state.lie(bytes);
+        let ((skip_from, skip_to), (first, last)) = state.lie(bytes);
+        let evicted = first + last;
         let repeats = if evicted == 0 { SAMPLE.div_ceil(bytes) } else { 1 };
         let mut one = |offset: usize| {
             let from = &sources[offset + skip_from..][..bytes];
@@ -190,9 +191,11 @@ impl<S: Copy> Copier<S> {
                 to.copy_from_slice(from);
             }
             if evicted <= EVICTED {
-                evict(&from[..evicted]);
-                if !is_new {
-                    evict(&to[..evicted]);
+                for part in [0..first, bytes - last..bytes] {
+                    evict(&from[part.clone()]);
+                    if !is_new {
+                        evict(&to[part]);
+                    }
                 }
             }
             // Of a copy before nothing is left by which this one might pass.

@@ -9,6 +9,7 @@ use kumiki_sys::topology::Topology;
 
 use super::Pair;
 use super::auto::FLOOR;
+use super::region::Region;
 
 /// Bytes copied first, to see where the rest comes from: short beside what is
 /// worth a fork, and so long that one slow line does not count. Of pieces of
@@ -41,6 +42,8 @@ pub(super) struct Costs {
     pub(super) first_ticks: u64,
     /// The same in the middle of a long copy.
     pub(super) later_ticks: u64,
+    /// Reading some lines of a source's middle from memory, at least.
+    pub(super) middle_ticks: u64,
     /// Copies of so many bytes, half of [`FLOOR`] or more, go past the caches: source
     /// and destination together are more than the largest cache that a core has alone.
     pub(super) stream_from: usize,
@@ -59,8 +62,9 @@ impl Costs {
     /// Takes about two milliseconds, most of it page faults, evictions and
     /// reading sysfs; some 40 if the helper does not come.
     pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        let (first_ticks, later_ticks) = cold_pieces();
+        let (middle_ticks, (first_ticks, later_ticks)) = (cold_middle(), cold_pieces());
         Costs {
+            middle_ticks,
             fork_ticks: fork_and_join(pair),
             first_ticks,
             later_ticks,
@@ -93,6 +97,12 @@ impl Costs {
             ticks if ticks < cold.saturating_mul(2) => From::Memory,
             _ => From::Slow,
         }
+    }
+
+    /// Whether a middle whose lines took so long is in a cache, and not one that is
+    /// little better than memory.
+    pub(super) fn middle_is_cached(&self, ticks: u64) -> bool {
+        ticks.saturating_mul(2) < self.middle_ticks
     }
 
     /// Whether `len` bytes after the first came from memory, where a cache is two to
@@ -136,6 +146,16 @@ fn fork_and_join<P: Pair>(pair: &mut P) -> u64 {
     });
     let forks: Vec<u64> = forks.take(FORKS).collect();
     if forks.len() < FORKS { ASSUMED_FORK } else { median(forks) }
+}
+
+/// Ticks to read the lines of a middle that is in no cache, the least of some.
+fn cold_middle() -> u64 {
+    let from = vec![1_u8; PLACES * FLOOR / 8];
+    let mut to = vec![0_u8; FLOOR / 8];
+    evict(black_box(&from));
+    let places = from.chunks_exact(FLOOR / 8);
+    let ticks = places.filter_map(|from| Some(Region::new(&mut to, from).ok()?.middle().ticks()));
+    ticks.min().unwrap_or(0)
 }
 
 /// Ticks to copy a piece that is in no cache: where nothing was copied before,
@@ -185,8 +205,13 @@ mod tests {
     use super::*;
     use crate::copy::one_thread::OneThread;
 
-    const COSTS: Costs =
-        Costs { fork_ticks: 1000, first_ticks: 1200, later_ticks: 800, stream_from: 1 << 19 };
+    const COSTS: Costs = Costs {
+        fork_ticks: 1000,
+        first_ticks: 1200,
+        later_ticks: 800,
+        middle_ticks: 400,
+        stream_from: 1 << 19,
+    };
 
     #[test]
     fn a_dearer_fork_needs_a_longer_copy() {
@@ -212,12 +237,16 @@ mod tests {
         }
         assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
         assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
+        assert!(COSTS.middle_is_cached(199) && !COSTS.middle_is_cached(200));
     }
 
     #[test]
     fn this_machine_has_costs() {
         let costs = Costs::measure(&mut OneThread::default());
-        assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
+        assert!(
+            costs.first_ticks > 1 && costs.later_ticks > 1 && costs.middle_ticks > 1,
+            "{costs:?}"
+        );
         assert!(costs.stream_from >= 1 << 14, "{costs:?}");
     }
 }

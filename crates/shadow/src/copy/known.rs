@@ -17,6 +17,7 @@ static PLAIN: AtomicUsize = AtomicUsize::new(0);
 
 static FORK: AtomicU64 = AtomicU64::new(0);
 static FIRST: AtomicU64 = AtomicU64::new(0);
+static MIDDLE: AtomicU64 = AtomicU64::new(0);
 static STREAM_FROM: AtomicUsize = AtomicUsize::new(0);
 /// Written last; 0 until then.
 static LATER: AtomicU64 = AtomicU64::new(0);
@@ -27,6 +28,7 @@ pub(super) fn known() -> Option<Costs> {
     (later_ticks > 0).then(|| Costs {
         fork_ticks: FORK.load(Ordering::Relaxed),
         first_ticks: FIRST.load(Ordering::Relaxed),
+        middle_ticks: MIDDLE.load(Ordering::Relaxed),
         later_ticks,
         stream_from: STREAM_FROM.load(Ordering::Relaxed),
     })
@@ -37,6 +39,7 @@ pub(super) fn measure<P: Pair>(pair: &mut P) -> Costs {
     let costs = Costs::measure(pair);
     FORK.store(costs.fork_ticks, Ordering::Relaxed);
     FIRST.store(costs.first_ticks, Ordering::Relaxed);
+    MIDDLE.store(costs.middle_ticks, Ordering::Relaxed);
     STREAM_FROM.store(costs.stream_from, Ordering::Relaxed);
     LATER.store(costs.later_ticks, Ordering::Release);
     costs

@@ -29,6 +29,7 @@ mod auto;
 mod costs;
 mod known;
 mod line;
+mod middle;
 #[cfg(test)]
 mod one_thread;
 mod prefetch;

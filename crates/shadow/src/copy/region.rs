@@ -6,6 +6,7 @@
 use std::marker::PhantomData;
 use std::ptr;
 
+use super::middle::Middle;
 use super::prefetch::Footprint;
 use super::{Error, line};
 
@@ -113,6 +114,12 @@ impl<'a> Region<'a> {
     pub(super) fn stream(self) {
         // SAFETY: as for `copy`.
         unsafe { line::stream(self.to, self.from, self.len) }
+    }
+
+    /// The middle of its source.
+    pub(super) fn middle(&self) -> Middle<'_> {
+        // SAFETY: the source of a region is a `&'a [u8]`.
+        unsafe { Middle::new(self.from, self.len) }
     }
 
     /// Where it lies, without a right to touch it.
