@@ -9,6 +9,8 @@ use kumiki_sys::topology::Topology;
 
 use super::Pair;
 use super::auto::FLOOR;
+use crate::error::Result;
+use crate::timed::Deadline;
 
 /// Bytes copied first, to see where the rest comes from: short beside what is
 /// worth a fork, and so long that one slow line does not count. Of pieces of
@@ -57,15 +59,18 @@ pub(super) enum From {
 
 impl Costs {
     /// Takes about two milliseconds, most of it page faults, evictions and
-    /// reading sysfs; some 40 if the helper does not come.
-    pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        let (first_ticks, later_ticks) = cold_pieces();
-        Costs {
-            fork_ticks: fork_and_join(pair),
-            first_ticks,
-            later_ticks,
-            stream_from: ((core_cache_bytes() / 2) as usize).max(FLOOR / 2),
-        }
+    /// reading sysfs; some 40 if the helper does not come. No step of it begins after the
+    /// deadline: one fork, or what takes this thread a millisecond or so.
+    pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<Self> {
+        let in_time = |done| match deadline.passed() {
+            true => Err(deadline.error("measurements were made", done, FORKS + 2)),
+            false => Ok(()),
+        };
+        let (first_ticks, later_ticks) = cold_pieces(|| in_time(0))?;
+        let fork_ticks = fork_and_join(pair, |answered| in_time(1 + answered))?;
+        in_time(1 + FORKS)?;
+        let stream_from = ((core_cache_bytes() / 2) as usize).max(FLOOR / 2);
+        Ok(Costs { fork_ticks, first_ticks, later_ticks, stream_from })
     }
 
     /// Bytes from which two threads are faster than one: half of the time to
@@ -127,25 +132,36 @@ pub(super) fn ticks() -> u64 {
 
 /// Ticks of a fork and join of nothing with a helper that is there. Forks that it does
 /// not come to in time, because it sleeps or its cpu is busy, say nothing of that.
-fn fork_and_join<P: Pair>(pair: &mut P) -> u64 {
+/// Before each, `in_time` is asked with the number of those that were answered.
+fn fork_and_join<P: Pair>(pair: &mut P, in_time: impl Fn(usize) -> Result<()>) -> Result<u64> {
     let here = thread::current().id();
-    let forks = (0..TRIES).filter_map(|_| {
+    let mut forks = Vec::with_capacity(FORKS);
+    for _ in 0..TRIES {
+        in_time(forks.len())?;
         let mut there = here;
         let ticks = ticks_of(|| pair.both(|| (), || there = thread::current().id()));
-        (there != here).then_some(ticks)
-    });
-    let forks: Vec<u64> = forks.take(FORKS).collect();
-    if forks.len() < FORKS { ASSUMED_FORK } else { median(forks) }
+        if there != here {
+            forks.push(ticks);
+        }
+        if forks.len() == FORKS {
+            return Ok(median(forks));
+        }
+    }
+    Ok(ASSUMED_FORK)
 }
 
 /// Ticks to copy a piece that is in no cache: where nothing was copied before,
-/// and following another.
-fn cold_pieces() -> (u64, u64) {
+/// and following another. Before each step `in_time` is asked.
+fn cold_pieces(in_time: impl Fn() -> Result<()>) -> Result<(u64, u64)> {
     // Places are apart and taken backwards, so no prefetcher has been there.
     const APART: usize = (RUN + 4) * PIECE;
-    let (mut to, from) = (vec![1_u8; APART * PLACES], vec![2_u8; APART * PLACES]);
-    evict(black_box(&to));
-    evict(black_box(&from));
+    let filled = |byte: u8| in_time().map(|()| vec![byte; APART * PLACES]);
+    let (mut to, from) = (filled(1)?, filled(2)?);
+    for part in to.chunks(APART).chain(from.chunks(APART)) {
+        in_time()?;
+        evict(black_box(part));
+    }
+    in_time()?;
     let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
     let (first, later) = places
         .rev()
@@ -157,7 +173,7 @@ fn cold_pieces() -> (u64, u64) {
         })
         .unzip();
     black_box(&to);
-    (median(first).max(1), median(later).max(1))
+    Ok((median(first).max(1), median(later).max(1)))
 }
 
 fn median(mut ticks: Vec<u64>) -> u64 {
@@ -216,7 +232,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_costs() {
-        let costs = Costs::measure(&mut OneThread::default());
+        let costs = Costs::measure(&mut OneThread::default(), &Deadline::NEVER).unwrap();
         assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
         assert!(costs.stream_from >= 1 << 14, "{costs:?}");
     }
