@@ -261,6 +261,7 @@ static void times_out(void)
 	REFUSED(shadow_fork(shadow, pass, &gate), EBUSY);
 	REFUSED(shadow_copy(shadow, &gate.ended, "1234", 4, SHADOW_COPY_AUTO), EBUSY);
 	REFUSED(shadow_copy_prepare(shadow), EBUSY);
+	REFUSED(shadow_copy_prepare_timeout(shadow, UINT64_MAX), EBUSY);
 	REFUSED(shadow_destroy(shadow), EBUSY);
 	CHECK(gate.ended == 0);
 	sem_post(&gate.end);
@@ -307,6 +308,21 @@ static void created_in_time(void)
 		CHECK(shadow_destroy_timeout(shadow, UINT64_MAX) == 0);
 	}
 	CHECK(shadow_destroy_timeout(NULL, 0) == 0);
+}
+
+/* Before all copies: what is known is known to the process. */
+static void prepared_in_time(void)
+{
+	struct shadow *shadow = create();
+	REFUSED(shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
+	/* Too short for the pages alone: what was begun is not kept. */
+	REFUSED(shadow_copy_prepare_timeout(shadow, 20000), ETIMEDOUT);
+	REFUSED(shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
+	CHECK(strstr(shadow_last_error(), "0 of 18 measurements") != NULL);
+	CHECK(shadow_copy_prepare_timeout(shadow, UINT64_MAX) == 0);
+	/* There is nothing left to do. */
+	CHECK(shadow_copy_prepare_timeout(shadow, 0) == 0);
+	CHECK(shadow_destroy(shadow) == 0);
 }
 
 static void copies(struct shadow *shadow)
@@ -383,6 +399,7 @@ static void null_pointers(void)
 	REFUSED(shadow_copy(NULL, &to, "a", 1, SHADOW_COPY_AUTO), EINVAL);
 	REFUSED(shadow_copy_timeout(NULL, &to, "a", 1, SHADOW_COPY_AUTO, 0, NULL), EINVAL);
 	REFUSED(shadow_copy_prepare(NULL), EINVAL);
+	REFUSED(shadow_copy_prepare_timeout(NULL, 0), EINVAL);
 	/* A refused fork has forked nothing. */
 	REFUSED(shadow_join(shadow), ESRCH);
 	REFUSED(shadow_join_timeout(shadow, 0), ESRCH);
@@ -675,6 +692,7 @@ int main(void)
 	chosen_cpus();
 	times_out();
 	created_in_time();
+	prepared_in_time();
 	copies(create());
 	copies(create_inline());
 	null_pointers();

@@ -71,7 +71,8 @@ pub use parasc::{
     parasc_run, parasc_terminate, parasc_wait, parasc_wake_up,
 };
 pub use shadow::{
-    Function, Shadow, shadow_copy, shadow_copy_prepare, shadow_copy_timeout, shadow_create,
-    shadow_create_timeout, shadow_destroy, shadow_destroy_timeout, shadow_fork, shadow_info,
-    shadow_is_finished, shadow_join, shadow_join_timeout,
+    Function, Shadow, shadow_copy, shadow_copy_prepare, shadow_copy_prepare_timeout,
+    shadow_copy_timeout, shadow_create, shadow_create_timeout, shadow_destroy,
+    shadow_destroy_timeout, shadow_fork, shadow_info, shadow_is_finished, shadow_join,
+    shadow_join_timeout,
 };

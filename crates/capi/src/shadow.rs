@@ -266,6 +266,24 @@ pub unsafe extern "C" fn shadow_copy_prepare(shadow: *mut Shadow) -> c_int {
 /// See the header.
 ///
 /// # Safety
+/// `shadow` is null, or from [`shadow_create`] and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shadow_copy_prepare_timeout(
+    shadow: *mut Shadow,
+    timeout_ns: u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(shadow) }?;
+        free(this)?;
+        copy::prepare_timeout(this, Duration::from_nanos(timeout_ns))?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
 /// `shadow` is null, or from [`shadow_create`] and not destroyed. The memory is
 /// as for `memcpy`, except that null pointers and overlaps are noticed.
 #[unsafe(no_mangle)]

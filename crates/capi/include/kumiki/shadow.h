@@ -37,8 +37,8 @@
  * each has a form with a time limit, since a thread of higher priority may keep the
  * helper from its cpu. So has shadow_copy(), but each form waits for the part that
  * the helper has begun, which takes longer if the helper loses its cpu meanwhile:
- * nothing may write to the destination once a call has returned.
- * shadow_copy_prepare() waits for jobs that do nothing. Nothing else waits.
+ * nothing may write to the destination once a call has returned. And so has
+ * shadow_copy_prepare(), which waits for jobs that do nothing. Nothing else waits.
  *
  * CPUS. The calling thread stays on one cpu until its last shadow is destroyed, and
  * so does what it starts meanwhile, for good: threads and processes inherit the
@@ -274,7 +274,9 @@ int shadow_copy(struct shadow *shadow, void *to, const void *from, size_t length
  * The same in stretches of 8 MiB, the first one first, of which none begins when
  * timeout_ns nanoseconds are over. One that has begun is waited for. *copied,
  * unless copied is null, gets how many bytes, the first ones, are copied then: all
- * of them with 0, and nothing is stored with other errors than this one.
+ * of them with 0, and nothing is stored with other errors than this one. What
+ * SHADOW_COPY_AUTO measures ends as shadow_copy_prepare_timeout() does; its stretch
+ * is then copied by the main thread.
  *
  *     -ETIMEDOUT  not all are copied: to go on, continue after *copied bytes
  */
@@ -290,6 +292,17 @@ int shadow_copy_timeout(struct shadow *shadow, void *to, const void *from, size_
  *     -EBUSY   a forked function was not joined: the helper is not free
  */
 int shadow_copy_prepare(struct shadow *shadow);
+
+/*
+ * The same, but no step of it begins when timeout_ns nanoseconds are over. A step is
+ * a fork and join of nothing, or takes the main thread a millisecond or so; one that
+ * has begun is waited for.
+ *
+ *     -ETIMEDOUT  not all was measured, and nothing is kept of it: try again with
+ *                 more time, or leave it to a copy
+ *     others      as shadow_copy_prepare()
+ */
+int shadow_copy_prepare_timeout(struct shadow *shadow, uint64_t timeout_ns);
 
 /*
  * What the last call of this thread that failed had to say, one line in

@@ -16,6 +16,7 @@ use super::middle::Middle;
 use super::prefetch::Footprint;
 use super::region::Region;
 use super::{Pair, known, share};
+use crate::timed::Deadline;
 
 /// Below this it is `memcpy` and nothing else. From memory two threads would be
 /// faster from an eighth of it on, where they are two cores. But in a cache a
@@ -36,8 +37,9 @@ fn look(len: usize) -> usize {
     (len / 64).clamp(PIECE, SECOND_PIECE)
 }
 
-/// Copies a region of [`FLOOR`] bytes or more.
-pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>) {
+/// Copies a region of [`FLOOR`] bytes or more. What is measured first is measured
+/// until the deadline; the copy itself has begun, and knows none.
+pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>, deadline: &Deadline) {
     let costs = match known::known() {
         Some(costs) => costs,
         // Measuring would wait.
@@ -50,7 +52,10 @@ pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>) {
                 return rest.copy();
             }
             region = rest;
-            known::measure(pair)
+            match known::measure(pair, deadline) {
+                Ok(costs) => costs,
+                Err(_) => return region.copy(),
+            }
         }
     };
     Auto { look: &mut Clock(&costs), costs: &costs, pair }.copy(region, false);

@@ -9,7 +9,9 @@ use kumiki_sys::topology::Topology;
 
 use super::Pair;
 use super::auto::FLOOR;
-use super::region::Region;
+use super::middle::Middle;
+use crate::error::Result;
+use crate::timed::Deadline;
 
 /// Bytes copied first, to see where the rest comes from: short beside what is
 /// worth a fork, and so long that one slow line does not count. Of pieces of
@@ -60,16 +62,18 @@ pub(super) enum From {
 
 impl Costs {
     /// Takes about two milliseconds, most of it page faults, evictions and
-    /// reading sysfs; some 40 if the helper does not come.
-    pub(super) fn measure<P: Pair>(pair: &mut P) -> Self {
-        let (middle_ticks, (first_ticks, later_ticks)) = (cold_middle(), cold_pieces());
-        Costs {
-            middle_ticks,
-            fork_ticks: fork_and_join(pair),
-            first_ticks,
-            later_ticks,
-            stream_from: ((core_cache_bytes() / 2) as usize).max(FLOOR / 2),
-        }
+    /// reading sysfs; some 40 if the helper does not come. No step of it begins after the
+    /// deadline: one fork, or what takes this thread a millisecond or so.
+    pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<Self> {
+        let in_time = |done| match deadline.passed() {
+            true => Err(deadline.error("measurements were made", done, FORKS + 2)),
+            false => Ok(()),
+        };
+        let (middle_ticks, first_ticks, later_ticks) = from_memory(|| in_time(0))?;
+        let fork_ticks = fork_and_join(pair, |answered| in_time(1 + answered))?;
+        in_time(1 + FORKS)?;
+        let stream_from = ((core_cache_bytes() / 2) as usize).max(FLOOR / 2);
+        Ok(Costs { fork_ticks, first_ticks, later_ticks, middle_ticks, stream_from })
     }
 
     /// Bytes from which two threads are faster than one: half of the time to
@@ -137,35 +141,39 @@ pub(super) fn ticks() -> u64 {
 
 /// Ticks of a fork and join of nothing with a helper that is there. Forks that it does
 /// not come to in time, because it sleeps or its cpu is busy, say nothing of that.
-fn fork_and_join<P: Pair>(pair: &mut P) -> u64 {
+/// Before each, `in_time` is asked with the number of those that were answered.
+fn fork_and_join<P: Pair>(pair: &mut P, in_time: impl Fn(usize) -> Result<()>) -> Result<u64> {
     let here = thread::current().id();
-    let forks = (0..TRIES).filter_map(|_| {
+    let mut forks = Vec::with_capacity(FORKS);
+    for _ in 0..TRIES {
+        in_time(forks.len())?;
         let mut there = here;
         let ticks = ticks_of(|| pair.both(|| (), || there = thread::current().id()));
-        (there != here).then_some(ticks)
-    });
-    let forks: Vec<u64> = forks.take(FORKS).collect();
-    if forks.len() < FORKS { ASSUMED_FORK } else { median(forks) }
+        if there != here {
+            forks.push(ticks);
+        }
+        if forks.len() == FORKS {
+            return Ok(median(forks));
+        }
+    }
+    Ok(ASSUMED_FORK)
 }
 
-/// Ticks to read the lines of a middle that is in no cache, the least of some.
-fn cold_middle() -> u64 {
-    let from = vec![1_u8; PLACES * FLOOR / 8];
-    let mut to = vec![0_u8; FLOOR / 8];
-    evict(black_box(&from));
-    let places = from.chunks_exact(FLOOR / 8);
-    let ticks = places.filter_map(|from| Some(Region::new(&mut to, from).ok()?.middle().ticks()));
-    ticks.min().unwrap_or(0)
-}
-
-/// Ticks to copy a piece that is in no cache: where nothing was copied before,
-/// and following another.
-fn cold_pieces() -> (u64, u64) {
+/// Ticks to read a middle that is in no cache, the less of two, and to copy such a
+/// piece: where nothing was copied before, and following another. Before each step
+/// `in_time` is asked.
+fn from_memory(in_time: impl Fn() -> Result<()>) -> Result<(u64, u64, u64)> {
     // Places are apart and taken backwards, so no prefetcher has been there.
     const APART: usize = (RUN + 4) * PIECE;
-    let (mut to, from) = (vec![1_u8; APART * PLACES], vec![2_u8; APART * PLACES]);
-    evict(black_box(&to));
-    evict(black_box(&from));
+    let filled = |byte: u8| in_time().map(|()| vec![byte; APART * PLACES]);
+    let (mut to, from) = (filled(1)?, filled(2)?);
+    for part in to.chunks(APART).chain(from.chunks(APART)) {
+        in_time()?;
+        evict(black_box(part));
+    }
+    in_time()?;
+    // Four lines at each of two places, of some thousand.
+    let middle = Middle::of(&from).ticks().min(Middle::of(&to).ticks());
     let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
     let (first, later) = places
         .rev()
@@ -177,7 +185,7 @@ fn cold_pieces() -> (u64, u64) {
         })
         .unzip();
     black_box(&to);
-    (median(first).max(1), median(later).max(1))
+    Ok((middle, median(first).max(1), median(later).max(1)))
 }
 
 fn median(mut ticks: Vec<u64>) -> u64 {
@@ -242,11 +250,9 @@ mod tests {
 
     #[test]
     fn this_machine_has_costs() {
-        let costs = Costs::measure(&mut OneThread::default());
-        assert!(
-            costs.first_ticks > 1 && costs.later_ticks > 1 && costs.middle_ticks > 1,
-            "{costs:?}"
-        );
+        let costs = Costs::measure(&mut OneThread::default(), &Deadline::NEVER).unwrap();
+        assert!(costs.middle_ticks > 1, "{costs:?}");
+        assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
         assert!(costs.stream_from >= 1 << 14, "{costs:?}");
     }
 }

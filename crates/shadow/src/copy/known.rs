@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::Pair;
 use super::costs::Costs;
+use crate::error::Result;
+use crate::timed::Deadline;
 
 /// Bytes that go by `memcpy` before anything is measured. From memory that
 /// takes about as long as measuring, so a process loses no more by it than as
@@ -34,15 +36,17 @@ pub(super) fn known() -> Option<Costs> {
     })
 }
 
-/// Measures now.
-pub(super) fn measure<P: Pair>(pair: &mut P) -> Costs {
-    let costs = Costs::measure(pair);
+/// Measures now, until the deadline: what is known then is all or nothing.
+pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<Costs> {
+    // If in vain, it is to be earned anew: limits may always be too short.
+    let costs =
+        Costs::measure(pair, deadline).inspect_err(|_| PLAIN.store(0, Ordering::Relaxed))?;
     FORK.store(costs.fork_ticks, Ordering::Relaxed);
     FIRST.store(costs.first_ticks, Ordering::Relaxed);
     MIDDLE.store(costs.middle_ticks, Ordering::Relaxed);
     STREAM_FROM.store(costs.stream_from, Ordering::Relaxed);
     LATER.store(costs.later_ticks, Ordering::Release);
-    costs
+    Ok(costs)
 }
 
 /// The bytes of a copy of `len` that are to go by `memcpy` because nothing is

@@ -17,7 +17,13 @@ pub(super) struct Middle<'a> {
     borrowed: PhantomData<&'a [u8]>,
 }
 
-impl Middle<'_> {
+impl<'a> Middle<'a> {
+    /// Of some bytes.
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        // SAFETY: this is what a `&'a [u8]` says.
+        unsafe { Middle::new(bytes.as_ptr(), bytes.len()) }
+    }
+
     /// Of the `len` bytes at `from`: the quarter in the middle.
     ///
     /// # Safety

@@ -38,9 +38,10 @@ mod share;
 mod timed;
 
 use region::Region;
-pub use timed::{copy_raw_timeout, copy_timeout};
+pub use timed::{copy_raw_timeout, copy_timeout, prepare_timeout};
 
 use crate::Shadow;
+use crate::timed::Deadline;
 
 /// Two threads that work at the same time: the caller and its helper.
 pub trait Pair {
@@ -152,7 +153,7 @@ pub fn copy<P: Pair>(
     from: &[u8],
     method: Method,
 ) -> Result<(), Error> {
-    run(pair, Region::new(to, from)?, method)
+    run(pair, Region::new(to, from)?, method, &Deadline::NEVER)
 }
 
 /// Copies `len` bytes as `memcpy` does, with both threads of `pair`. With
@@ -176,7 +177,7 @@ pub unsafe fn copy_raw<P: Pair>(
 ) -> Result<(), Error> {
     // SAFETY: the caller promises the same of the two pointers.
     let region = unsafe { Region::from_raw(to, from, len) }?;
-    run(pair, region, method)
+    run(pair, region, method, &Deadline::NEVER)
 }
 
 /// Copies `from` to `to` with this thread alone and non-temporal stores: the
@@ -192,30 +193,42 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
 
 /// Measures what [`Method::Auto`] needs to know of this machine, which takes about
 /// two milliseconds, so that no later copy does: for programs that need each of
-/// their copies fast. The first pair of a process is measured for all.
+/// their copies fast. The first pair of a process is measured for all. With a time
+/// limit: [`prepare_timeout`].
 pub fn prepare<P: Pair>(pair: &mut P) {
     if known::known().is_none() {
-        known::measure(pair);
+        // Without a limit nothing fails.
+        let _ = known::measure(pair, &Deadline::NEVER);
     }
 }
 
 #[inline]
-fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
+fn run<P: Pair>(
+    pair: &mut P,
+    region: Region<'_>,
+    method: Method,
+    deadline: &Deadline,
+) -> Result<(), Error> {
     // Before all else, in the caller: a small copy takes as long as the way to
     // the code that would choose.
     if method == Method::Auto && region.len() < auto::FLOOR {
         region.copy();
         return Ok(());
     }
-    divide(pair, region, method)
+    divide(pair, region, method, deadline)
 }
 
 // Apart, or its registers would be saved for a copy of 64 bytes, too, which takes
 // a nanosecond.
 #[inline(never)]
-fn divide<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
+fn divide<P: Pair>(
+    pair: &mut P,
+    region: Region<'_>,
+    method: Method,
+    deadline: &Deadline,
+) -> Result<(), Error> {
     match method {
-        Method::Auto => auto::copy(pair, region),
+        Method::Auto => auto::copy(pair, region, deadline),
         Method::Prefetch => {
             let ahead = region.footprint();
             pair.both(|| region.copy(), || ahead.prefetch());

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::region::Region;
-use super::{Error, Method, Pair, run};
+use super::{Error, Method, Pair, known, run};
 use crate::timed::Deadline;
 
 /// Bytes that are begun together. What a division between two threads costs is a
@@ -17,7 +17,8 @@ const STRETCH: usize = 8 << 20;
 /// As [`copy`](super::copy), but in stretches of 8 MiB, the first one first, of which
 /// none begins after `timeout`. One that has begun is waited for: this takes the limit
 /// and one stretch's time at most, and longer only if the helper loses its cpu in the
-/// midst of a part.
+/// midst of a part. What [`Method::Auto`] measures ends as
+/// [`prepare_timeout`] does; its stretch is then copied by one thread.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,6 +70,41 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
     run_until(pair, region, method, deadline)
 }
 
+/// As [`prepare`](super::prepare), but no step of it begins after `timeout`: this
+/// takes the limit and one step's time at most. A step is a fork of nothing, and longer
+/// only if the helper loses its cpu in the midst of it; or it is this thread's alone
+/// and takes a millisecond or so. Nothing is kept of what was measured in vain: the
+/// next one begins anew.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use kumiki_shadow::copy::prepare_timeout;
+/// use kumiki_shadow::{Error, Shadow};
+///
+/// let mut shadow = Shadow::inline();
+/// match prepare_timeout(&mut shadow, Duration::from_millis(50)) {
+///     Ok(()) => println!("no copy measures any more"),
+///     Err(Error::TimedOut { done, of, .. }) => println!("{done} of {of} measurements"),
+///     Err(error) => panic!("{error}"),
+/// }
+/// ```
+///
+/// # Errors
+/// [`Error::TimedOut`](crate::Error::TimedOut); [`Error::Busy`](crate::Error::Busy) if
+/// the pair is not [free](Pair::is_free), as its job would be waited for. Neither if all
+/// was known before.
+pub fn prepare_timeout<P: Pair>(pair: &mut P, timeout: Duration) -> crate::Result<()> {
+    let deadline = Deadline::after(timeout);
+    if known::known().is_some() {
+        return Ok(());
+    }
+    if !pair.is_free() {
+        return Err(crate::Error::Busy);
+    }
+    known::measure(pair, &deadline).map(drop)
+}
+
 fn run_until<P: Pair>(
     pair: &mut P,
     mut rest: Region<'_>,
@@ -84,7 +120,7 @@ fn run_until<P: Pair>(
             return Err(deadline.error("bytes were copied", of - rest.len(), of));
         }
         let (stretch, others) = rest.split_at(STRETCH);
-        run(pair, stretch, method)?;
+        run(pair, stretch, method, &deadline)?;
         rest = others;
     }
     Ok(())
