@@ -156,7 +156,7 @@ enum shadow_copy_method {
 	 * One thread for what is small or already in a cache, both for the rest,
 	 * and past the caches when it would not fit there anyway. Once a process
 	 * has copied 32 MiB so, in copies of 1 MiB or more, the next one measures
-	 * this machine and takes about two milliseconds longer: see
+	 * this machine and takes two to six milliseconds longer: see
 	 * shadow_copy_prepare().
 	 */
 	SHADOW_COPY_AUTO = 0,
@@ -286,7 +286,7 @@ int shadow_copy_timeout(struct shadow *shadow, void *to, const void *from, size_
 
 /*
  * Measures what SHADOW_COPY_AUTO needs to know of this machine, so that no copy
- * of this process has to: takes about two milliseconds, and nothing if that
+ * of this process has to: takes two to six milliseconds, and nothing if that
  * was done before.
  *
  *     -EBUSY   a forked function was not joined: the helper is not free

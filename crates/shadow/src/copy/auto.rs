@@ -110,7 +110,7 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
             }
             if self.look.is_cached(region.middle()) {
                 if whole < 2 * FLOOR {
-                    return region.copy();
+                    return copy_pieces(region);
                 }
                 let (half, other) = region.halves();
                 self.copy(half, begins);
@@ -182,6 +182,16 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
             len = LATER_PIECE;
         }
         region
+    }
+}
+
+/// As `memcpy` does, in pieces: C libraries copy large regions another way, which in
+/// a cache is no faster and on some processors a fifth slower.
+fn copy_pieces(mut region: Region<'_>) {
+    while region.len() > 0 {
+        let (piece, rest) = region.split_at(LATER_PIECE);
+        piece.copy();
+        region = rest;
     }
 }
 

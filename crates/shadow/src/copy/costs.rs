@@ -61,7 +61,7 @@ pub(super) enum From {
 }
 
 impl Costs {
-    /// Takes about two milliseconds, most of it page faults, evictions and
+    /// Takes two to six milliseconds, most of it page faults, evictions and
     /// reading sysfs; some 40 if the helper does not come. No step of it begins after the
     /// deadline: one fork, or what takes this thread a millisecond or so.
     pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<Self> {

@@ -191,8 +191,8 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures what [`Method::Auto`] needs to know of this machine, which takes about
-/// two milliseconds, so that no later copy does: for programs that need each of
+/// Measures what [`Method::Auto`] needs to know of this machine, which takes
+/// two to six milliseconds, so that no later copy does: for programs that need each of
 /// their copies fast. The first pair of a process is measured for all. With a time
 /// limit: [`prepare_timeout`].
 pub fn prepare<P: Pair>(pair: &mut P) {
