@@ -229,7 +229,7 @@ fn shadow(r: &Results) -> Option<Sentence> {
     if let Some(asleep) = find(r, "shadow.pair", &asleep).find(|pair| pair.cpus == row.cpus) {
         after += &format!("; with a helper that must be woken first {}", time(asleep.median));
     }
-    if let Some(thread) = self::row(r, "shadow.null", &[("way", "std_thread".into())]) {
+    if let Some(thread) = self::row(r, "shadow.null", &[("way", "pthread".into())]) {
         after += &format!("; a new thread takes {}", time(thread.median));
     }
     let before = "Fork and join to a shadow thread on the nearest cpu take ";

@@ -3,14 +3,14 @@
 //! are and how near they are to each other, binds threads to them, reads a
 //! calibrated clock, sleeps and wakes by futex, maps memory that processes
 //! share, makes any system call, and examines what this machine lacks. It
-//! keeps no state and starts no thread.
+//! keeps no state and starts no thread that it is not asked for.
 //!
 //! ```text
 //!              wait · shadow · parasc · resource · node · measure
 //!  ───────────────────────────────────────────────────────────────────────
 //!   where           when      asleep     shared     raw         what if not
 //!   cpuset          clock     futex      shm        syscall     doctor
-//!   topology         │          │         │           │           │ tries,
+//!   topology         │          │         │        pthread        │ tries,
 //!   affinity         │          │         │           │           │ explains
 //!   cpu              │          │         │           │           │
 //!  ──┼───────────────┼──────────┼─────────┼───────────┼───────────┼──────
@@ -75,6 +75,7 @@ pub mod error;
 pub mod fork;
 pub mod futex;
 pub mod pages;
+pub mod pthread;
 pub mod shm;
 #[cfg(feature = "stdio")]
 pub mod stdio;

@@ -1,10 +1,10 @@
 //! `pthread_create` and `pthread_join` for each job.
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
 
 use anyhow::Result;
+use kumiki_sys::pthread::{Attributes, Thread};
 
 use super::Fork;
 use crate::pair::Pair;
@@ -13,7 +13,7 @@ use crate::stopwatch::Stopwatch;
 
 /// Attributes that bind each new thread to the helper's cpu.
 pub(crate) struct Pthread {
-    attributes: libc::pthread_attr_t,
+    attributes: Attributes,
 }
 
 extern "C" fn start(job: *mut c_void) -> *mut c_void {
@@ -27,46 +27,19 @@ extern "C" fn start(job: *mut c_void) -> *mut c_void {
 impl Pthread {
     /// For threads on the helper's cpu.
     pub(crate) fn new(pair: Pair) -> Result<Self> {
-        let mut attributes = MaybeUninit::uninit();
-        // SAFETY: it initialises what the pointer is to; in glibc it cannot fail.
-        unsafe { libc::pthread_attr_init(attributes.as_mut_ptr()) };
-        // SAFETY: initialised by the line above.
-        let mut attributes = unsafe { attributes.assume_init() };
-        // SAFETY: all-zero bytes are the empty set.
-        let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: panics for a cpu that the set cannot hold.
-        unsafe { libc::CPU_SET(pair.helper, &mut cpus) };
-        let size = size_of::<libc::cpu_set_t>();
-        // SAFETY: both are initialised and of the size given.
-        let error = unsafe { libc::pthread_attr_setaffinity_np(&mut attributes, size, &cpus) };
-        anyhow::ensure!(error == 0, "pthread_attr_setaffinity_np: error {error}");
-        Ok(Pthread { attributes })
+        Ok(Pthread { attributes: Attributes::bound_to(pair.helper)? })
     }
 
+    /// The caller joins it while the job is lent.
     #[inline]
-    fn create(&self, job: &Job) -> libc::pthread_t {
-        let mut thread = MaybeUninit::uninit();
+    fn create(&self, job: &Job) -> Thread {
         let data: *const Job = job;
-        // SAFETY: the attributes are initialised, and the job outlives the
-        // thread because every caller joins it.
-        let error = unsafe {
-            libc::pthread_create(
-                thread.as_mut_ptr(),
-                &self.attributes,
-                start,
-                data.cast_mut().cast(),
-            )
-        };
-        assert!(error == 0, "pthread_create: error {error}");
-        // SAFETY: written by the successful call.
-        unsafe { thread.assume_init() }
+        self.attributes.create(start, data.cast_mut().cast()).expect("a thread on the helper's cpu")
     }
 }
 
-fn join(thread: libc::pthread_t) {
-    // SAFETY: the thread was created joinable and is joined once.
-    let error = unsafe { libc::pthread_join(thread, null::<*mut c_void>().cast_mut()) };
-    assert!(error == 0, "pthread_join: error {error}");
+fn join(thread: Thread) {
+    thread.join().expect("the end of a thread");
 }
 
 impl Fork for Pthread {

@@ -7,6 +7,7 @@ mod idle;
 mod null;
 mod pair;
 mod threshold;
+mod user_thread;
 
 use std::time::{Duration, Instant};
 

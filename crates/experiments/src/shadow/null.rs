@@ -1,5 +1,7 @@
 //! Table 1: a thread that does nothing, from its start to its end.
 
+use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -9,15 +11,17 @@ use kumiki_measure::case::{Case, Each, Place};
 use kumiki_measure::{Error, Result};
 use kumiki_shadow::{Policy, Sleep, Threshold};
 use kumiki_sys::affinity;
-use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::pthread::Attributes;
 use kumiki_wait::Waiter;
 
+use super::user_thread::UserThread;
 use super::{Asleep, Helped, Hot, waiting};
 use crate::partner;
 
-const ABOUT: &str = "a thread on the other cpu that does nothing, from start to end: a shadow \
+const ABOUT: &str = "a thread that does nothing, from start to end: on the other cpu a shadow \
                      that spins, one that may sleep (two_phase), one that sleeps (by the best \
-                     means of the machine), a parked thread, a new thread";
+                     means of the machine), a parked thread, a new one (pthread); on the same \
+                     cpu a new one at user level (ucontext)";
 
 pub(super) fn cases() -> Vec<Case> {
     let shadow = |way, policy| {
@@ -29,16 +33,21 @@ pub(super) fn cases() -> Vec<Case> {
         let parked = Parked::start(partner(place)?)?;
         Ok(Each(move || parked.run()))
     });
-    let std_thread = Case::new("shadow.null", ABOUT, |place| {
-        let cpu = partner(place)?;
-        Ok(Each(move || create_and_join(cpu)))
+    let created = Case::new("shadow.null", ABOUT, |place| {
+        let attributes = Attributes::bound_to(partner(place)?)?;
+        Ok(Each(move || pthread(&attributes)))
+    });
+    let user_level = Case::new("shadow.null", ABOUT, |_| {
+        let mut thread = UserThread::new()?;
+        Ok(Each(move || thread.null()))
     });
     vec![
         shadow("spin", waiting(Threshold::Infinite)),
         shadow("two_phase", Policy::default()),
         asleep.with("way", format!("sleep_by_{}", sleep()).as_str()).two_cpus(),
         parked.with("way", "park").two_cpus(),
-        std_thread.with("way", "std_thread").two_cpus(),
+        created.with("way", "pthread").two_cpus(),
+        user_level.with("way", "ucontext"),
     ]
 }
 
@@ -50,13 +59,12 @@ fn sleep() -> Sleep {
     waiter.map_or(Sleep::Auto, |waiter| waiter.sleep())
 }
 
-fn create_and_join(cpu: usize) -> Result<()> {
-    // The bare call: checking what came of it would be in the figure.
-    let work = move || affinity::request(None, &CpuSet::from_iter([cpu]));
-    let thread = thread::Builder::new().spawn(work);
-    let thread = thread.map_err(|error| Error::os("start a thread", error))?;
-    let bound = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    bound.map_err(|error| Error::os(format!("bind a thread to cpu {cpu}"), error))
+fn pthread(attributes: &Attributes) -> Result<()> {
+    Ok(attributes.create(nothing, ptr::null_mut())?.join()?)
+}
+
+extern "C" fn nothing(_: *mut c_void) -> *mut c_void {
+    ptr::null_mut()
 }
 
 const IDLE: u32 = 0;
@@ -125,5 +133,36 @@ impl Drop for Parked {
             // It does nothing that could panic.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kumiki_measure::meter::{Meter, Sample};
+    use kumiki_sys::clock::Clock;
+
+    use super::*;
+
+    /// One thread of this way, from a cpu whose partner is this.
+    fn run(way: &str, partner: Option<usize>) -> Result<Sample> {
+        let mut cases = cases().into_iter();
+        let case = cases.find(|case| case.params["way"] == way.into()).unwrap();
+        assert_eq!(case.two_cpus, partner.is_some());
+        let place = Place { cpu: 0, partner, scratch: std::env::temp_dir() };
+        let meter = Meter::new(Clock::calibrate(Duration::from_millis(10)));
+        (case.setup)(&place)?.sample(1, &meter)
+    }
+
+    #[test]
+    fn a_pthread_is_made_for_the_other_cpu() {
+        let error = run("pthread", Some(100_000)).unwrap_err().to_string();
+        assert!(error.contains("cpu 100000"), "{error}");
+    }
+
+    #[test]
+    fn a_user_level_thread_needs_no_other_cpu() {
+        run("ucontext", None).unwrap();
     }
 }

@@ -250,12 +250,14 @@ fn threads(r: &mut Results) {
 }
 
 fn shadows(r: &mut Results) {
+    // It crosses to no other cpu.
+    r.rows.push(row("shadow.null", params([("way", "ucontext".into())]), 412.0));
     let mut add = |case: &str, all: Params, median: f64| {
         r.rows.push(crossing(row(&format!("shadow.{case}"), all, median)));
         r.rows.len() - 1
     };
     let spin = [("spin", 318.0), ("two_phase", 323.0)];
-    let sleep = [("sleep_by_futex", 41e3), ("park", 62e3), ("std_thread", 83e3)];
+    let sleep = [("sleep_by_futex", 41e3), ("park", 62e3), ("pthread", 83e3)];
     for (way, ns) in spin.into_iter().chain(sleep) {
         add("null", params([("way", way.into())]), ns);
     }
