@@ -153,7 +153,7 @@ pub fn copy<P: Pair>(
     from: &[u8],
     method: Method,
 ) -> Result<(), Error> {
-    run(pair, Region::new(to, from)?, method, &Deadline::NEVER)
+    run(pair, Region::new(to, from)?, method)
 }
 
 /// Copies `len` bytes as `memcpy` does, with both threads of `pair`. With
@@ -177,7 +177,7 @@ pub unsafe fn copy_raw<P: Pair>(
 ) -> Result<(), Error> {
     // SAFETY: the caller promises the same of the two pointers.
     let region = unsafe { Region::from_raw(to, from, len) }?;
-    run(pair, region, method, &Deadline::NEVER)
+    run(pair, region, method)
 }
 
 /// Copies `from` to `to` with this thread alone and non-temporal stores: the
@@ -203,24 +203,23 @@ pub fn prepare<P: Pair>(pair: &mut P) {
 }
 
 #[inline]
-fn run<P: Pair>(
-    pair: &mut P,
-    region: Region<'_>,
-    method: Method,
-    deadline: &Deadline,
-) -> Result<(), Error> {
+fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
     // Before all else, in the caller: a small copy takes as long as the way to
     // the code that would choose.
     if method == Method::Auto && region.len() < auto::FLOOR {
         region.copy();
         return Ok(());
     }
-    divide(pair, region, method, deadline)
+    unlimited(pair, region, method)
 }
 
 // Apart, or its registers would be saved for a copy of 64 bytes, too, which takes
 // a nanosecond.
 #[inline(never)]
+fn unlimited<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
+    divide(pair, region, method, &Deadline::NEVER)
+}
+
 fn divide<P: Pair>(
     pair: &mut P,
     region: Region<'_>,
@@ -228,6 +227,7 @@ fn divide<P: Pair>(
     deadline: &Deadline,
 ) -> Result<(), Error> {
     match method {
+        Method::Auto if region.len() < auto::FLOOR => region.copy(),
         Method::Auto => auto::copy(pair, region, deadline),
         Method::Prefetch => {
             let ahead = region.footprint();

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::region::Region;
-use super::{Error, Method, Pair, known, run};
+use super::{Error, Method, Pair, divide, known};
 use crate::timed::Deadline;
 
 /// Bytes that are begun together. What a division between two threads costs is a
@@ -120,7 +120,7 @@ fn run_until<P: Pair>(
             return Err(deadline.error("bytes were copied", of - rest.len(), of));
         }
         let (stretch, others) = rest.split_at(STRETCH);
-        run(pair, stretch, method, &deadline)?;
+        divide(pair, stretch, method, &deadline)?;
         rest = others;
     }
     Ok(())
