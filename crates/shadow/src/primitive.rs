@@ -3,11 +3,15 @@
 #[cfg(not(loom))]
 pub(crate) use std::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicU64, Ordering},
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use loom::{
+    hint::spin_loop,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
+};
 
 #[cfg(loom)]
 pub(crate) use std::cell::UnsafeCell;

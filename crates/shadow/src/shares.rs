@@ -14,7 +14,8 @@
 //! fork and join order the data, and the last call's counts are behind its joins.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::primitive::{AtomicU64, Ordering::Relaxed};
 
 /// Bits of a counter for ranges taken: a member has [`RANGES_EACH`] and one more.
 const TAKEN_BITS: u32 = 8;
@@ -109,6 +110,9 @@ impl Shares<'_> {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom;
 
 #[cfg(test)]
 mod tests {

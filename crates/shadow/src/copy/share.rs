@@ -3,18 +3,37 @@
 //! Two fixed halves would make the caller wait for whatever keeps the helper
 //! from its half: a wake, another process on its cpu, a slower core. Parts are
 //! claimed instead, by one atomic addition each, and the caller never waits
-//! for more than one part (but for a helper that has begun and lost its cpu). With a helper that never comes it copies them all.
+//! for more than one part (but for a helper that has begun and lost its cpu). With a
+//! helper that never comes it copies them all.
 //!
 //! A helper may be asked to come before it is known whether there is anything for it:
 //! the caller looks where the bytes are, the helper waits, and need not be woken then.
+//!
+//! # Protocol
+//!
+//! ```text
+//! caller:  left? ── no ──▶ decided = a way, or NOTHING ──▶ a way: claims parts
+//!            └──── yes ──▶ the region comes back
+//! helper:  decided? ── a way ────▶ claims parts
+//!            │  ├───── NOTHING ──▶ ends
+//!            │  └───── not yet ──▶ looks again
+//!            └ patience is over ─▶ left = true, ends
+//! ```
+//!
+//! - Only the caller writes `decided`, once. So it knows by itself whether the region
+//!   comes back; a helper cannot change that.
+//! - `left` is a hint. A caller that has missed it copies all parts alone.
+//! - A part is whose addition gave its number. A helper that comes late finds what was
+//!   decided, and the parts that are left.
+//! - Who has the region back has it alone: the join is behind both sides.
 
-use std::hint;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::marker::PhantomData;
+use std::{mem, ptr};
 
 use super::Pair;
 use super::costs::ticks;
 use super::region::Region;
+use crate::primitive::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, spin_loop};
 
 /// Bytes of a part. A claim moves a cache line between the cores, some 0.1 to
 /// 0.6 µs, which should be nothing beside copying the part (20 µs and more).
@@ -23,6 +42,9 @@ const PART: usize = 1 << 20;
 /// How a part is copied.
 type Copy<'a> = fn(Region<'a>);
 
+/// The decision that nothing is copied together. No function is there.
+const NOTHING: *mut () = ptr::without_provenance_mut(1);
+
 /// In one line, which the helper fetches once the request has come: a second
 /// line would be a second way between the cores.
 #[repr(align(64))]
@@ -30,13 +52,14 @@ struct Shares<'a> {
     region: Region<'a>,
     parts: usize,
     next: AtomicUsize,
-    /// Not yet while the caller looks where the bytes are; `None` if nothing is copied
-    /// together.
-    decided: OnceLock<Option<Copy<'a>>>,
+    /// The way, or [`NOTHING`]; null while the caller looks where the bytes are.
+    decided: AtomicPtr<()>,
+    way: PhantomData<Copy<'a>>,
     /// The helper has waited for long enough. A hint.
     left: AtomicBool,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Shares>() == 64);
 
 // SAFETY: of the region a shared reference reaches only the parts that `claim` gives,
@@ -51,7 +74,8 @@ impl<'a> Shares<'a> {
             region,
             parts,
             next: AtomicUsize::new(0),
-            decided: OnceLock::new(),
+            decided: AtomicPtr::new(ptr::null_mut()),
+            way: PhantomData,
             left: AtomicBool::new(false),
         }
     }
@@ -93,10 +117,33 @@ impl<'a> Shares<'a> {
         }
     }
 
+    /// The caller, once: how the parts are copied, or that they are not.
+    fn say(&self, decision: Option<Copy<'a>>) {
+        let decided = decision.map_or(NOTHING, |copy| copy as *mut ());
+        // Release, partner of the load in `said`: what this thread did before is done
+        // before the helper copies.
+        self.decided.store(decided, Ordering::Release);
+    }
+
+    /// What the caller has said, if anything.
+    fn said(&self) -> Option<Option<Copy<'a>>> {
+        // Acquire, partner of the store in `say`.
+        let decided = self.decided.load(Ordering::Acquire);
+        if decided.is_null() {
+            return None;
+        }
+        if decided == NOTHING {
+            return Some(None);
+        }
+        // SAFETY: `say` stores nothing else but functions of this type.
+        Some(Some(unsafe { mem::transmute::<*mut (), Copy<'a>>(decided) }))
+    }
+
     /// The caller's side. Without a helper that waits nothing is copied.
     fn decide(&self, decision: Option<Copy<'a>>) {
+        // Relaxed: a hint, behind which there is nothing.
         if !self.left.load(Ordering::Relaxed) {
-            let decision = self.decided.get_or_init(|| decision);
+            self.say(decision);
             decision.iter().for_each(|&copy| self.copy_all(copy));
         }
     }
@@ -105,14 +152,16 @@ impl<'a> Shares<'a> {
     /// while the caller looks, or it may have lost its cpu.
     fn follow(&self, patience: u64) {
         let begin = ticks();
-        loop {
-            if let Some(decision) = self.decided.get() {
+        for looks in 1_u64.. {
+            if let Some(decision) = self.said() {
                 return decision.iter().for_each(|&copy| self.copy_all(copy));
             }
-            if ticks().wrapping_sub(begin) > patience {
+            // For loom no time passes: there patience is so many looks.
+            let waited = if cfg!(loom) { looks } else { ticks().wrapping_sub(begin) };
+            if waited > patience {
                 return self.left.store(true, Ordering::Relaxed);
             }
-            hint::spin_loop();
+            spin_loop();
         }
     }
 }
@@ -120,7 +169,7 @@ impl<'a> Shares<'a> {
 /// Copies `region` with both threads, each part by `copy`.
 pub(super) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>) {
     let shares = Shares::new(region);
-    shares.decided.get_or_init(|| Some(copy));
+    shares.say(Some(copy));
     pair.both(|| shares.copy_all(copy), || shares.follow(0));
 }
 
@@ -140,15 +189,19 @@ pub(super) fn copy_if<'a, P: Pair>(
         shares.decide(way);
     };
     pair.both(ours, || shares.follow(patience));
-    match shares.decided.get() {
+    match shares.said() {
         Some(Some(_)) => None,
         _ => Some((shares.region, way)),
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom;
+
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
     use std::thread;
 
     use super::*;
