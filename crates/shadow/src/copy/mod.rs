@@ -153,7 +153,13 @@ pub fn copy<P: Pair>(
     from: &[u8],
     method: Method,
 ) -> Result<(), Error> {
-    run(pair, Region::new(to, from)?, method)
+    // A small copy takes as long as the way to the code that would choose: before all
+    // else, here in the caller, and without a region in memory.
+    if is_plain(method, from.len()) && to.len() == from.len() {
+        to.copy_from_slice(from);
+        return Ok(());
+    }
+    chosen(pair, to, from, method)
 }
 
 /// Copies `len` bytes as `memcpy` does, with both threads of `pair`. With
@@ -177,7 +183,11 @@ pub unsafe fn copy_raw<P: Pair>(
 ) -> Result<(), Error> {
     // SAFETY: the caller promises the same of the two pointers.
     let region = unsafe { Region::from_raw(to, from, len) }?;
-    run(pair, region, method)
+    if is_plain(method, len) {
+        region.copy();
+        return Ok(());
+    }
+    divide(pair, region, method, &Deadline::NEVER)
 }
 
 /// Copies `from` to `to` with this thread alone and non-temporal stores: the
@@ -202,24 +212,20 @@ pub fn prepare<P: Pair>(pair: &mut P) {
     }
 }
 
-#[inline]
-fn run<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
-    // Before all else, in the caller: a small copy takes as long as the way to
-    // the code that would choose.
-    if method == Method::Auto && region.len() < auto::FLOOR {
-        region.copy();
-        return Ok(());
-    }
-    unlimited(pair, region, method)
+/// Whether there is nothing to choose.
+#[inline(always)]
+fn is_plain(method: Method, len: usize) -> bool {
+    method == Method::Auto && len < auto::FLOOR
 }
 
 // Apart, or its registers would be saved for a copy of 64 bytes, too, which takes
 // a nanosecond.
 #[inline(never)]
-fn unlimited<P: Pair>(pair: &mut P, region: Region<'_>, method: Method) -> Result<(), Error> {
-    divide(pair, region, method, &Deadline::NEVER)
+fn chosen<P: Pair>(pair: &mut P, to: &mut [u8], from: &[u8], method: Method) -> Result<(), Error> {
+    divide(pair, Region::new(to, from)?, method, &Deadline::NEVER)
 }
 
+#[inline(never)]
 fn divide<P: Pair>(
     pair: &mut P,
     region: Region<'_>,
@@ -227,7 +233,7 @@ fn divide<P: Pair>(
     deadline: &Deadline,
 ) -> Result<(), Error> {
     match method {
-        Method::Auto if region.len() < auto::FLOOR => region.copy(),
+        method if is_plain(method, region.len()) => region.copy(),
         Method::Auto => auto::copy(pair, region, deadline),
         Method::Prefetch => {
             let ahead = region.footprint();
