@@ -71,7 +71,7 @@ impl Shadow {
     ///
     /// # Errors
     /// Beside the result of `ours`: [`Error::TimedOut`] if `theirs` was dropped
-    /// without having run.
+    /// without having run, as where a job of [`Shadow::fork`] has not ended in time.
     pub fn both_timeout<A, B: Send>(
         &mut self,
         timeout: Duration,
@@ -79,6 +79,11 @@ impl Shadow {
         theirs: impl FnOnce() -> B + Send,
     ) -> (A, Result<B>) {
         let deadline = Deadline::after(timeout);
+        // The job of a `fork` that nobody has joined comes before, in the same time.
+        let waits = self.is_busy() && !self.is_orphaned();
+        if waits && self.wait_long(deadline.at()).is_err() {
+            return (ours(), Err(deadline.error("jobs had begun", 1, 2)));
+        }
         let theirs = move || (!deadline.passed()).then(theirs);
         let (a, b) = self.both(ours, theirs);
         (a, b.ok_or_else(|| deadline.error("jobs had begun", 1, 2)))

@@ -38,7 +38,8 @@ const STRETCH: usize = 8 << 20;
 ///
 /// # Errors
 /// [`Error::TimedOut`](crate::Error::TimedOut), whose `done` bytes are the first ones:
-/// to go on, continue there. What [`copy`](super::copy) refuses.
+/// to go on, continue there. [`Error::Busy`](crate::Error::Busy) if a pair that `method`
+/// cannot do without is not [free](Pair::is_free). What [`copy`](super::copy) refuses.
 pub fn copy_timeout<P: Pair>(
     pair: &mut P,
     to: &mut [u8],
@@ -113,6 +114,10 @@ fn run_until<P: Pair>(
 ) -> crate::Result<()> {
     if method == Method::Block(0) {
         return Err(Error::EmptyBlock.into());
+    }
+    // The job would be waited for. `Auto` goes without such a helper.
+    if method != Method::Auto && !pair.is_free() {
+        return Err(crate::Error::Busy);
     }
     let of = rest.len();
     while rest.len() > 0 {
