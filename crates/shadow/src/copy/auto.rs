@@ -27,6 +27,9 @@ pub(super) const FLOOR: usize = 1 << 20;
 /// shorter one notices sooner that the cache ends or was never there.
 const SECOND_PIECE: usize = 64 << 10;
 const LATER_PIECE: usize = 512 << 10;
+/// So much is looked at in the middle, too, where a next cache may have what both ends
+/// have not; in less it does not matter.
+const HALVED: usize = 4 * FLOOR;
 /// A helper that is kept awake waits for as long as so many pieces from memory take;
 /// there are two.
 const PATIENCE: usize = 8;
@@ -58,7 +61,13 @@ pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>, deadline: &Dea
             }
         }
     };
-    Auto { look: &mut Clock(&costs), costs: &costs, pair }.copy(region, false);
+    let mut auto = Auto { look: &mut Clock(&costs), costs: &costs, pair };
+    if region.len() < HALVED {
+        return auto.copy(region, false);
+    }
+    let (half, other) = region.halves();
+    auto.copy(half, false);
+    auto.copy(other, false);
 }
 
 /// Copies pieces as `memcpy` does, and tells where they came from.
