@@ -15,9 +15,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut shadow = Shadow::create()?;
     let info = shadow.info().expect("it has a helper");
     println!("{info:?}, in steps of {:.1} ns", clock.resolution_ns());
-    let (mut raw, mut null, mut call, mut reads) = (vec![], vec![], vec![], vec![]);
+    let (mut raw, mut raws, mut null) = (vec![], vec![], vec![]);
+    let (mut call, mut reads) = (vec![], vec![]);
     for _ in 0..200 {
-        raw.extend(round_trips(info.helper_cpu, &clock, 100)?);
+        let (each, row) = round_trips(info.helper_cpu, &clock, 100)?;
+        raw.extend(each);
+        raws.push(row);
         for i in 0..200 {
             let t0 = clock.start();
             let (t1, _) = shadow.scope(|scope| {
@@ -49,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     call.iter_mut().for_each(|ns| *ns = f64::max(*ns - read, 0.0));
     for (name, values) in [
         ("raw", &mut raw),
+        ("raw, of 16", &mut raws),
         ("fork+join", &mut null),
         ("fork+join, of 16", &mut whole),
         ("fork call", &mut call),
@@ -60,19 +64,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Single round trips, each timed as a fork and join is.
+/// Single round trips, each timed as a fork and join is, and what each of 16 in a row
+/// takes.
 fn round_trips(
     cpu: usize,
     clock: &Clock,
     count: u64,
-) -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+) -> Result<(Vec<f64>, f64), Box<dyn std::error::Error>> {
     let line = Line(AtomicU64::new(0));
     let line = &line.0;
-    let mut taken = Vec::new();
+    let (mut taken, mut row) = (Vec::new(), 0.0);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let _bound = affinity::bind(cpu);
-            for n in 0..2 * count {
+            for n in 0..2 * count + 16 {
                 while line.load(Ordering::Acquire) != 2 * n + 1 {}
                 line.store(2 * n + 2, Ordering::Release);
             }
@@ -85,6 +90,12 @@ fn round_trips(
                 taken.push(clock.between(t0, clock.end()));
             }
         }
+        let t0 = clock.start();
+        for n in 2 * count..2 * count + 16 {
+            line.store(2 * n + 1, Ordering::Release);
+            while line.load(Ordering::Acquire) != 2 * n + 2 {}
+        }
+        row = clock.between(t0, clock.end()) / 16.0;
     });
-    Ok(taken)
+    Ok((taken, row))
 }

@@ -171,10 +171,10 @@ fn from_memory(in_time: impl Fn() -> Result<()>) -> Result<(u64, u64, u64)> {
     }
     in_time()?;
     // Some lines of each place, of a thousand and more; then the same, which are in the
-    // first cache now. Three times that is more than the second takes.
+    // first cache now. Four times that is more than the second takes.
     let least = |parts: &[u8]| parts.chunks(APART).map(|part| Middle::of(part).ticks()).min();
     let (cold, hot) = (least(&from).unwrap_or(0), least(&from).unwrap_or(0));
-    let middle = (3 * hot).min(cold / 2);
+    let middle = (4 * hot).min(cold / 2);
     let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
     let (first, later) = places
         .rev()
