@@ -266,7 +266,7 @@ mod tests {
         };
         assert_eq!(without("kumiki").len(), 20);
         assert_eq!(without("fork_union").len(), 1);
-        assert_eq!(without("libc").len(), 6);
+        assert_eq!(without("libc").len(), 7);
         let cold = "cold copy, 1-64 MB, ÷ libc: not measured at n = 1048576";
         assert_eq!(without("libc")[0], cold);
     }
