@@ -20,37 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds after which this program is taken to hang. */
-#define PATIENCE 300
+#define LAST_ERROR shadow_last_error
+#include "check.h"
+
 #define NOBODY 65534
-
-static int failures;
-
-#define CHECK(condition) check((condition) != 0, #condition, __LINE__)
-/* A call that must fail so, with a text. */
-#define REFUSED(call, error) refused((call), (error), #call, __LINE__)
-
-static int check(int holds, const char *text, int line)
-{
-	if (!holds) {
-		fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, line, text);
-		failures++;
-	}
-	return holds;
-}
-
-static void refused(int got, int error, const char *text, int line)
-{
-	if (got != -error) {
-		fprintf(stderr, "%s:%d: %s: %d (%s) instead of %d\n", __FILE__, line, text, got,
-		        shadow_last_error(), -error);
-		failures++;
-	} else if (strlen(shadow_last_error()) < 20) {
-		fprintf(stderr, "%s:%d: %s: no text: \"%s\"\n", __FILE__, line, text,
-		        shadow_last_error());
-		failures++;
-	}
-}
 
 /* A shadow of the calling thread, on a shared cpu where there is only one. */
 static struct shadow *create(void)
