@@ -14,11 +14,19 @@
 //!             ÷2 ◄── a wait beyond the bound
 //!                    a sleep that ended within it ──► ×2
 //!        a spin that took more than half of it ──► +⅛ of the bound
+//!        a sleep that did not come about ────────► ×2, to twice that wait
 //! ```
 //!
 //! Why the bound is twice the cost: a sleep's own cost is part of the time that
 //! passed until the sleeper runs again. A wait that has taken less than twice
 //! the cost, the sleep included, would have taken less than the cost without.
+//!
+//! Why beyond the bound for a sleep that did not come about, as its reason had come
+//! while it was prepared: what a sleep costs may have been measured when it was cheap
+//! (the other cpu awake), and the heavy fence alone then takes longer than the bound
+//! where an interrupt has to be sent to a virtual cpu. Such a wait would count as long,
+//! the next would prepare its sleep sooner still, and as each fence holds up the
+//! thread that is waited for, two threads can keep each other late for ever.
 
 /// Ticks to spin, and how they change.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +60,8 @@ impl Adapt {
     pub(crate) fn spun(&mut self, spent: u64) {
         // A spin that was over long before the threshold says nothing about it.
         if spent > self.threshold / 2 {
-            self.threshold = self.threshold.saturating_add(self.step).min(self.bound);
+            let raised = self.threshold.saturating_add(self.step).min(self.bound);
+            self.threshold = raised.max(self.threshold);
         }
     }
 
@@ -63,6 +72,14 @@ impl Adapt {
         } else {
             (self.threshold / 2).max(self.floor)
         };
+    }
+
+    /// It came while a sleep was prepared, `total` ticks after the wait began.
+    pub(crate) fn spared(&mut self, total: u64) {
+        if self.step > 0 {
+            let most = self.bound.max(total.saturating_mul(2));
+            self.threshold = self.threshold.saturating_mul(2).min(most);
+        }
     }
 
     /// It had not come `total` ticks after the wait began, when time was up.
@@ -88,6 +105,7 @@ mod tests {
             for total in [0, 1, u64::MAX / 2, u64::MAX] {
                 adapt.spun(total);
                 adapt.slept(total);
+                adapt.spared(total);
                 assert_eq!(adapt.threshold(), ticks);
             }
         }
@@ -134,6 +152,22 @@ mod tests {
         assert_eq!(adapt.threshold(), COST);
         adapt.spun(COST / 2 + 1);
         assert!(adapt.threshold() > COST);
+    }
+
+    #[test]
+    fn sleeps_that_take_long_to_prepare_are_spared() {
+        // A hundredth of what the fence before it takes.
+        let mut adapt = Adapt::between(FLOOR, FLOOR);
+        let mut sleeps = 0;
+        while adapt.threshold() < COST {
+            adapt.spared(adapt.threshold() + COST);
+            sleeps += 1;
+        }
+        assert!(sleeps <= 6, "{sleeps}");
+        adapt.spun(adapt.threshold());
+        assert!(adapt.threshold() >= COST, "and a spin leaves it there");
+        (0..20).for_each(|_| adapt.slept(u64::MAX));
+        assert_eq!(adapt.threshold(), FLOOR, "but sleeps that pay do not");
     }
 
     #[test]

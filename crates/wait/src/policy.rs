@@ -28,7 +28,8 @@ pub enum Threshold {
     /// cannot be trusted); 0 sleeps at once.
     Ticks(u64),
     /// As long as it has been worth it of late: between a sixteenth of [what a sleep
-    /// costs here](crate::sleep_cost_ticks), or 2 µs, and twice that cost.
+    /// costs here](crate::sleep_cost_ticks), or 2 µs, and twice that cost; beyond that
+    /// only where falling asleep has proved to take longer.
     #[default]
     Adaptive,
     /// Never sleep.

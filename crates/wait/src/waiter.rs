@@ -226,18 +226,23 @@ impl Waiter {
             self.adapt.slept(self.ticks.now().wrapping_sub(start));
             return Ok(value);
         }
+        let mut looks = 0;
+        let mut ready = || {
+            looks += 1;
+            ready()
+        };
         // Spares a sleep that would end at once.
         let slept = match deadline {
             Some(deadline) if passed(deadline) => ready().ok_or(TimedOut),
-            _ => bell.sleep(deadline, ready),
+            _ => bell.sleep(deadline, &mut ready),
         };
         let total = self.ticks.now().wrapping_sub(start);
-        if slept.is_ok() {
-            self.counts.slept += 1;
-            self.adapt.slept(total);
-        } else {
-            self.adapt.missed(total);
+        match slept {
+            Ok(_) if looks == 1 => self.adapt.spared(total),
+            Ok(_) => self.adapt.slept(total),
+            Err(TimedOut) => self.adapt.missed(total),
         }
+        self.counts.slept += u64::from(slept.is_ok());
         slept
     }
 
