@@ -6,14 +6,14 @@
 //! is one thread's 21 against 55. So a large copy begins with a look at some lines
 //! of the source's middle. In a cache: each half is a copy of its own, down to a
 //! size that is `memcpy`. Otherwise a piece at the start and one at the end are
-//! copied, whose times tell. Both from memory: the rest is shared. Both from a cache,
-//! a slow one: on as before, with larger pieces, until one comes from memory. One
-//! of each: the border is somewhere between, and each half is a copy of its own. A
-//! destination without pages looks like memory, too.
+//! copied, whose times tell. Both from memory, and the destination's middle in no cache
+//! either: the rest is shared. Both from a cache, a slow one: on as before, with larger
+//! pieces, until one comes from memory. One of each: the border is somewhere between,
+//! and each half is a copy of its own. A destination without pages looks like memory,
+//! too, and is shared if it is large.
 
 use super::costs::{Costs, From, PIECE, ticks_of};
 use super::middle::Middle;
-use super::prefetch::Footprint;
 use super::region::Region;
 use super::{Pair, known, share};
 use crate::timed::Deadline;
@@ -30,6 +30,11 @@ const LATER_PIECE: usize = 512 << 10;
 /// So much is looked at in the middle, too, where a next cache may have what both ends
 /// have not; in less it does not matter.
 const HALVED: usize = 4 * FLOOR;
+/// Less is not shared if the destination has no pages: 2 MiB of them are in one page
+/// table with one lock, and two threads that both wait for the kernel to give them pages
+/// of it took four times as long on a virtual machine, where who finds a lock taken may
+/// halt its cpu.
+const TABLES: usize = 4 * (2 << 20);
 /// A helper that is kept awake waits for as long as so many pieces from memory take;
 /// there are two.
 const PATIENCE: usize = 8;
@@ -129,14 +134,24 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
             let (rest, last) = region.split_at(whole - len);
             let (first, rest) = rest.split_at(if begins { 0 } else { len });
             let lies = rest.footprint();
+            // SAFETY: read in `decide` alone, and nobody writes to the rest before that has
+            // returned: a helper that comes meanwhile waits for it, see `share::copy_if`.
+            let middle_to = unsafe { rest.middle_to() };
             let (look, costs) = (&mut *self.look, self.costs);
-            let mut ends = false;
+            let (mut ends, mut alone) = (false, false);
             let decide = || {
                 let end = look.first_from(last);
                 let start = if begins { From::Memory } else { look.first_from(first) };
                 (begins, ends) = (start != From::Cache, end != From::Cache);
                 let slow = [start, end].contains(&From::Slow);
-                (begins && ends).then(|| from_memory(costs, whole, slow.then_some(lies)))
+                if !(begins && ends) {
+                    return None;
+                }
+                // Where both ends had pages to be written to, the middle has, too.
+                let backed = !slow || lies.is_backed();
+                alone = !backed && whole < TABLES;
+                let kept = alone || backed && look.is_cached(middle_to);
+                (!kept).then(|| from_memory(costs, whole, backed))
             };
             // Left alone while this thread looks the helper might fall asleep.
             let holds = wake_ticks == 0 && costs.fork_is_nothing(whole);
@@ -154,6 +169,9 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
                     true => share::copy(self.pair, rest, copy),
                     false => copy(rest),
                 };
+            }
+            if alone {
+                return rest.copy();
             }
             region = match begins || ends {
                 false => {
@@ -204,13 +222,12 @@ fn copy_pieces(mut region: Region<'_>) {
     }
 }
 
-/// How bytes from memory are copied, of a copy of `whole` bytes; where they lie, if the
-/// destination may have no pages.
-fn from_memory<'a>(costs: &Costs, whole: usize, doubtful: Option<Footprint>) -> fn(Region<'a>) {
+/// How bytes from memory are copied, of a copy of `whole` bytes, to a destination that
+/// has pages or has none.
+fn from_memory<'a>(costs: &Costs, whole: usize, backed: bool) -> fn(Region<'a>) {
     // A page that the kernel gives at the first touch is in a cache then, as it has
     // been cleared.
-    let past_caches = whole >= costs.stream_from && doubtful.is_none_or(|lies| lies.is_backed());
-    if past_caches { Region::stream } else { Region::copy }
+    if backed && whole >= costs.stream_from { Region::stream } else { Region::copy }
 }
 
 #[cfg(test)]
@@ -328,19 +345,18 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_without_pages_is_shared() {
-        let look_len = look(LEN);
-        for (wake_ticks, forks) in [(0, 1), (u64::MAX, 0)] {
+    fn a_destination_without_pages_is_shared_if_it_is_large() {
+        for (len, wake_ticks, forks) in [(LEN, 1, 1), (LEN, u64::MAX, 0), (TABLES - 1, 1, 0)] {
             let mut pair = OneThread { wake_ticks, ..OneThread::default() };
-            let from = vec![1_u8; LEN];
-            let memory = Anon::new(LEN, Huge::Never, Populate::OnTouch).unwrap();
+            let from = vec![1_u8; len];
+            let memory = Anon::new(len, Huge::Never, Populate::OnTouch).unwrap();
             // SAFETY: just mapped, of that length, and nobody else knows it.
-            let to = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), LEN) };
+            let to = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), len) };
             let mut look = Model { cached: 0..0, looked: [0; 2] };
             let region = Region::new(to, &from).unwrap();
             Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
             assert!(*to == from);
-            assert_eq!((pair.forks, look.looked), (forks, [0, 2 * look_len]));
+            assert_eq!((pair.forks, look.looked), (forks, [0, 2 * super::look(len)]));
         }
     }
 

@@ -46,8 +46,7 @@ pub(super) struct Costs {
     pub(super) first_ticks: u64,
     /// The same in the middle of a long copy.
     pub(super) later_ticks: u64,
-    /// Some lines of a source's middle that are read in less are in a cache, and not in
-    /// one that is little better than memory.
+    /// Some lines of a middle that are read in less are in a cache.
     pub(super) middle_ticks: u64,
     /// Copies of so many bytes, half of [`FLOOR`] or more, go past the caches: source
     /// and destination together are more than the largest cache that a core has alone.
@@ -170,11 +169,9 @@ fn from_memory(in_time: impl Fn() -> Result<()>) -> Result<(u64, u64, u64)> {
         evict(black_box(part));
     }
     in_time()?;
-    // Some lines of each place, of a thousand and more; then the same, which are in the
-    // first cache now. Four times that is more than the second takes.
-    let least = |parts: &[u8]| parts.chunks(APART).map(|part| Middle::of(part).ticks()).min();
-    let (cold, hot) = (least(&from).unwrap_or(0), least(&from).unwrap_or(0));
-    let middle = (4 * hot).min(cold / 2);
+    // Of a last-level cache they take two thirds of that, and less.
+    let cold = median(from.chunks(APART).map(|part| Middle::of(part).ticks()).collect());
+    let middle = cold / 4 * 3;
     let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
     let (first, later) = places
         .rev()

@@ -84,8 +84,7 @@ pub enum Method {
     /// 1 MiB; one thread for what is already in a cache; both threads for the
     /// rest, and past the caches (non-temporal stores) when it would not fit in
     /// the core's own anyway. A reader that comes right after such a copy
-    /// fetches it from memory. It looks at both ends: a region of some megabytes that
-    /// is in a cache in its middle only is taken for one in memory, and is slower.
+    /// fetches it from memory.
     ///
     /// Once a process has copied 32 MiB so, in copies of 1 MiB or more and all by
     /// `memcpy`, the next one measures this machine and takes about two

@@ -117,9 +117,18 @@ impl<'a> Region<'a> {
     }
 
     /// The middle of its source.
-    pub(super) fn middle(&self) -> Middle<'_> {
+    pub(super) fn middle(&self) -> Middle<'a> {
         // SAFETY: the source of a region is a `&'a [u8]`.
-        unsafe { Middle::new(self.from, self.len) }
+        unsafe { Middle::new(self.from.cast(), self.len) }
+    }
+
+    /// The middle of its destination.
+    ///
+    /// # Safety
+    /// Nobody writes there while the result is in use.
+    pub(super) unsafe fn middle_to(&self) -> Middle<'a> {
+        // SAFETY: the destination of a region is a `&'a mut [u8]`; for the rest see above.
+        unsafe { Middle::new(self.to.cast(), self.len) }
     }
 
     /// Where it lies, without a right to touch it.
