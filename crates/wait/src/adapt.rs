@@ -23,10 +23,9 @@
 //!
 //! Why beyond the bound for a sleep that did not come about, as its reason had come
 //! while it was prepared: what a sleep costs may have been measured when it was cheap
-//! (the other cpu awake), and the heavy fence alone then takes longer than the bound
-//! where an interrupt has to be sent to a virtual cpu. Such a wait would count as long,
-//! the next would prepare its sleep sooner still, and as each fence holds up the
-//! thread that is waited for, two threads can keep each other late for ever.
+//! (the other cpu awake), and preparing it then takes longer than the bound. Such a wait
+//! would count as long, the next would prepare its sleep sooner still, and each ring
+//! meanwhile costs the waker a system call, for ever.
 
 /// Ticks to spin, and how they change.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +155,7 @@ mod tests {
 
     #[test]
     fn sleeps_that_take_long_to_prepare_are_spared() {
-        // A hundredth of what the fence before it takes.
+        // A thirtieth of what it takes to prepare them.
         let mut adapt = Adapt::between(FLOOR, FLOOR);
         let mut sleeps = 0;
         while adapt.threshold() < COST {

@@ -85,6 +85,12 @@ pub fn is_asymmetric() -> bool {
     return false;
 }
 
+/// Whether [`heavy`] interrupts others. A model has both sleeps, that before the fence
+/// and that after it.
+pub(crate) fn heavy_is_dear() -> bool {
+    cfg!(loom) || is_asymmetric()
+}
+
 #[cfg(not(loom))]
 mod mode {
     use std::sync::atomic::AtomicU8;

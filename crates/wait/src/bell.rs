@@ -18,10 +18,13 @@
 //!   sleeper                                waker
 //!   S1 bell = ASLEEP                       W1 make `ready` true (store Release)
 //!   S2 heavy fence                         W2 light fence
+//!      or, at first, look for a while
 //!   S3 ready? S5                           W3 bell == ASLEEP (or, shared, RUNG)?
 //!   S4 futex: sleep while bell == ASLEEP      else done
+//!      (at first for 10 ms)
 //!      ready? S5                           W4 exchange(bell, ASLEEP, RUNG) succeeds
 //!      bell still ASLEEP? S3, else S1         (or, shared, finds RUNG)? else done
+//!      (10 ms over? S1)
 //!   S5 bell = AWAKE, done                  W5 futex: wake one
 //! ```
 //!
@@ -54,6 +57,18 @@
 //! S1, S3, S5 and W3 are Relaxed: the fences order them. W4 releases and the load
 //! after S4 acquires, so a sleeper that finds `RUNG` sees what that waker did.
 //!
+//! # The first 10 ms
+//! The heavy fence interrupts every cpu on which the process runs, in some virtual
+//! machines for tens of microseconds, and most sleeps are short. So it comes when
+//! the sleep has lasted for 10 ms. Until then the argument above lacks S2, and what it
+//! excludes is a store W1 that still lingers in the waker's store buffer when S3
+//! reads, while the load W3 has read a value from before S1. A store buffer drains in
+//! less than a microsecond, in several if it is full of stores to lines that are far
+//! away, and at once if its cpu is interrupted or halts. The sleeper therefore goes on
+//! looking for some microseconds between S1 and S4. If a store should linger for
+//! longer all the same, that wake comes late, by 10 ms at most, and is not lost: then
+//! S1 to S4 are done again with the fence.
+//!
 //! # A waker that dies
 //! Threads of one process are killed together: there the wake is left to who owes
 //! it. Of processes that share memory one may be killed at any step. Before W4 it
@@ -84,13 +99,17 @@ use std::time::{Duration, Instant};
 
 use crate::barrier;
 use crate::error::TimedOut;
-use crate::primitive::{Scope, Word, fence};
+use crate::primitive::{Scope, Word, fence, spin_loop};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const RUNG: u32 = 2;
 
-/// First and longest step of a sleep that the heavy fence does not protect.
+/// For so long a sleep does without the heavy fence.
+const UNFENCED: Duration = Duration::from_millis(10);
+/// Looks before it, with a PAUSE after each: 5 to 20 µs.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 128 };
+/// First and longest step of a sleep for which the heavy fence has failed.
 const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
 
 /// Where one thread sleeps and any number of others wake it. A cache line of
@@ -221,13 +240,14 @@ impl Bell {
         }
     }
 
-    /// S1 to S5, until `ready` or until `deadline`.
+    /// S1 to S5, until `ready` or until `deadline`; and whether it came to S4.
     pub(crate) fn sleep<T>(
         &self,
         deadline: Option<Instant>,
         ready: &mut impl FnMut() -> Option<T>,
-    ) -> Result<T, TimedOut> {
+    ) -> Result<(T, bool), TimedOut> {
         let [mut step, longest] = STEPS;
+        let (mut fenced, mut slept) = (!barrier::heavy_is_dear() || self.is_shared(), false);
         let _s5 = Leaving(&self.state);
         loop {
             // S1. A store would do, here and in S5. But that a waker's late
@@ -238,18 +258,30 @@ impl Bell {
             self.state.swap(ASLEEP, Relaxed);
             // S2; partner: W2. A shared bell's wakers fence fully themselves,
             // and for that the fence within is enough.
-            let certain = barrier::heavy() || self.is_shared();
+            let certain = fenced && barrier::heavy() || self.is_shared();
+            for _ in 0..if fenced { 0 } else { LOOKS } {
+                if let Some(value) = ready() {
+                    return Ok((value, slept));
+                }
+                spin_loop();
+            }
             loop {
                 // S3
                 if let Some(value) = ready() {
-                    return Ok(value);
+                    return Ok((value, slept));
                 }
-                let look = (!certain).then(|| Instant::now() + step);
+                let span = if fenced { step } else { UNFENCED };
+                let look = (!certain).then(|| Instant::now() + span);
                 let until = earlier(deadline, look);
                 // S4
+                slept = true;
                 let timed_out = self.state.wait(ASLEEP, self.scope(), until);
                 if timed_out && until == deadline {
-                    return ready().ok_or(TimedOut);
+                    return ready().ok_or(TimedOut).map(|value| (value, slept));
+                }
+                if timed_out && !fenced {
+                    fenced = true;
+                    break;
                 }
                 if timed_out {
                     step = longest.min(step * 2);
@@ -257,7 +289,7 @@ impl Bell {
                 // Acquire: partner is W4.
                 if self.state.load(Acquire) != ASLEEP {
                     match ready() {
-                        Some(value) => return Ok(value),
+                        Some(value) => return Ok((value, slept)),
                         None => break,
                     }
                 }
@@ -324,7 +356,7 @@ mod tests {
                 bell.ring();
                 Some(bell.state.load(Relaxed))
             });
-            assert_eq!((seen, bell.state.load(Relaxed)), (Ok(RUNG), AWAKE));
+            assert_eq!((seen, bell.state.load(Relaxed)), (Ok((RUNG, false)), AWAKE));
             bell.ring();
             assert_eq!(bell.state.load(Relaxed), AWAKE);
         }
@@ -334,7 +366,7 @@ mod tests {
     fn the_last_look_is_made_after_the_bell_is_set() {
         let bell = Bell::new();
         let seen = bell.sleep(None, &mut || Some(bell.is_asleep()));
-        assert_eq!(seen, Ok(true));
+        assert_eq!(seen, Ok((true, false)));
         assert!(!bell.is_asleep());
     }
 

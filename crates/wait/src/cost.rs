@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use kumiki_sys::futex::{self, Scope};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use crate::barrier;
 use crate::machine::Machine;
 use crate::ticks::Ticks;
 
@@ -24,8 +23,6 @@ const SETTLE: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_millis(4);
 /// Bytes of the thread's stack: not what the caller's next thread may lack.
 const STACK: usize = 64 << 10;
-/// Heavy fences that are measured; the least counts.
-const FENCES: usize = 3;
 /// Tells the measured thread to end.
 const OVER: u32 = u32::MAX;
 /// What is believed, microseconds. Less than the first no sleep costs; more
@@ -39,15 +36,14 @@ const ASSUMED_US: u64 = 50;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// From the waker's last instruction before its call to the sleeper's
-    /// first after it, and the heavy fence before the sleep.
+    /// first after it.
     pub(crate) sleep: u64,
     pub(crate) microsecond: u64,
 }
 
 /// What sleeping and being woken costs here, in ticks of the time stamp counter
 /// (nanoseconds where that is not trustworthy): the time from a store and a
-/// futex wake until the sleeper runs on another cpu, the lower quartile of five,
-/// and the heavy fence that precedes a sleep, which interrupts that cpu.
+/// futex wake until the sleeper runs on another cpu, the lower quartile of five.
 ///
 /// Measured at the first call in a process, with a thread that lives for it, in
 /// 1 to 10 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The
@@ -77,21 +73,20 @@ pub(crate) fn cost() -> Cost {
 
 fn measure(ticks: Ticks) -> Cost {
     let (begin, first) = (Instant::now(), ticks.now());
-    let (mut sleeps, fence) = wakes(ticks);
+    let mut sleeps = wakes(ticks);
     // Where nothing was measured this makes the span long enough for the rate.
     thread::sleep(Duration::from_millis(1).saturating_sub(begin.elapsed()));
     let (us, elapsed) = (begin.elapsed().as_micros() as u64, ticks.now().wrapping_sub(first));
-    judge(&mut sleeps, fence, elapsed / us.max(1))
+    judge(&mut sleeps, elapsed / us.max(1))
 }
 
-fn judge(sleeps: &mut [u64], fence: u64, microsecond: u64) -> Cost {
+fn judge(sleeps: &mut [u64], microsecond: u64) -> Cost {
     // A tick is never longer than a microsecond, whatever the clocks say.
     let microsecond = microsecond.max(1);
     sleeps.sort_unstable();
     let [least, most] = SANE_US.map(|us| us * microsecond);
     let quartile = sleeps.get(sleeps.len() / 4).copied().filter(|sleep| *sleep <= most);
-    let sleep = quartile.unwrap_or(ASSUMED_US * microsecond).saturating_add(fence);
-    let sleep = sleep.clamp(least, most);
+    let sleep = quartile.unwrap_or(ASSUMED_US * microsecond).clamp(least, most);
     Cost { sleep, microsecond }
 }
 
@@ -126,23 +121,17 @@ impl Shared {
             self.at.store(ticks.now(), Relaxed);
             self.woken.store(expected + 1, Release);
         }
-        // Awake while the fences are measured.
-        while self.round.load(Acquire) != OVER {
-            std::hint::spin_loop();
-        }
     }
 }
 
-/// Puts a thread to sleep and wakes it, and says how long each wake took, and a
-/// heavy fence while that thread runs.
-fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
-    let mut fence = u64::MAX;
+/// Puts a thread to sleep and wakes it, and says how long each wake took.
+fn wakes(ticks: Ticks) -> Vec<u64> {
     let mut taken = Vec::with_capacity(ROUNDS);
     let (shared, partner) = (Arc::new(Shared::default()), partner());
     let theirs = Arc::clone(&shared);
     let builder = thread::Builder::new().name("kumiki-wait-cost".to_owned()).stack_size(STACK);
     let Ok(sleeper) = builder.spawn(move || theirs.sleeper(partner, ticks)) else {
-        return (taken, 0);
+        return taken;
     };
     let begin = Instant::now();
     let mut this = 0;
@@ -159,11 +148,6 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
             taken.push(shared.at.load(Relaxed).wrapping_sub(start));
         }
     }
-    for _ in 0..FENCES {
-        let start = ticks.now();
-        barrier::heavy();
-        fence = fence.min(ticks.now().wrapping_sub(start));
-    }
     shared.round.store(OVER, Release);
     // Asleep if patience was out before.
     let _ = futex::wake(&shared.round, 1, Scope::Private);
@@ -174,7 +158,7 @@ fn wakes(ticks: Ticks) -> (Vec<u64>, u64) {
     while !sleeper.is_finished() && over.elapsed() < PATIENCE {
         thread::sleep(SETTLE / 10);
     }
-    (taken, fence)
+    taken
 }
 
 /// A cpu other than the caller's for the sleeper.
@@ -207,17 +191,16 @@ mod tests {
     fn sleeps_are_really_slept() {
         let ticks = Ticks::of(Machine::this());
         // The machine may be busy for some attempts, not for all.
-        assert!((0..500).any(|_| !wakes(ticks).0.is_empty()));
+        assert!((0..500).any(|_| !wakes(ticks).is_empty()));
     }
 
     #[test]
     fn the_lower_quartile_counts_within_limits() {
-        let sleep = |mut sleeps: Vec<u64>| judge(&mut sleeps, 0, 1000).sleep;
+        let sleep = |mut sleeps: Vec<u64>| judge(&mut sleeps, 1000).sleep;
         assert_eq!(sleep(vec![90_000, 5_000_000, 60_000, 70_000]), 70_000);
         assert_eq!(sleep(vec![250_000]), 250_000);
         assert_eq!(sleep(vec![5_000_000]), 50_000, "the cpu was busy");
         assert_eq!(sleep(vec![3]), 1_000);
         assert_eq!(sleep(vec![]), 50_000);
-        assert_eq!(judge(&mut [60_000], 8_000, 1000).sleep, 68_000, "the fence is part of it");
     }
 }

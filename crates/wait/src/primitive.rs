@@ -1,7 +1,7 @@
 //! What the protocol is built from. Under `cfg(loom)` loom's doubles take the
 //! place of the real things, and the model checker runs the very same protocol.
 
-pub(crate) use imp::{Word, fence};
+pub(crate) use imp::{Word, fence, spin_loop};
 
 /// Who may sleep on a [`Word`].
 pub(crate) use kumiki_sys::futex::Scope;
@@ -15,6 +15,7 @@ mod imp {
 
     use kumiki_sys::futex::{self, Deadline, Outcome, Scope};
 
+    pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::fence;
 
     /// A word that a thread can sleep on.
@@ -73,6 +74,9 @@ mod imp {
     use loom::sync::{Condvar, Mutex};
 
     pub(crate) use loom::sync::atomic::fence;
+
+    /// For loom no time passes.
+    pub(crate) fn spin_loop() {}
 
     /// More threads than a model has.
     const MOST: u32 = 4;

@@ -226,24 +226,19 @@ impl Waiter {
             self.adapt.slept(self.ticks.now().wrapping_sub(start));
             return Ok(value);
         }
-        let mut looks = 0;
-        let mut ready = || {
-            looks += 1;
-            ready()
-        };
         // Spares a sleep that would end at once.
-        let slept = match deadline {
-            Some(deadline) if passed(deadline) => ready().ok_or(TimedOut),
-            _ => bell.sleep(deadline, &mut ready),
+        let outcome = match deadline {
+            Some(deadline) if passed(deadline) => ready().map(|v| (v, false)).ok_or(TimedOut),
+            _ => bell.sleep(deadline, ready),
         };
         let total = self.ticks.now().wrapping_sub(start);
-        match slept {
-            Ok(_) if looks == 1 => self.adapt.spared(total),
-            Ok(_) => self.adapt.slept(total),
+        match outcome {
+            Ok((_, false)) => self.adapt.spared(total),
+            Ok((_, true)) => self.adapt.slept(total),
             Err(TimedOut) => self.adapt.missed(total),
         }
-        self.counts.slept += u64::from(slept.is_ok());
-        slept
+        self.counts.slept += u64::from(outcome.is_ok());
+        outcome.map(|(value, _)| value)
     }
 
     fn doze<T>(
