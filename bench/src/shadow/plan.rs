@@ -66,7 +66,7 @@ const COPIES: &[(State, &[usize])] = &[
     (State::StaleStart, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleHalf, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleEnds, &[MI, 3 * MI / 2, 2 * MI, 4 * MI, 16 * MI]),
-    (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
+    (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 8 * MI, 16 * MI]),
 ];
 
 /// The plan, with the memory in which all subjects copy.

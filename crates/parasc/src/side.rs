@@ -16,7 +16,7 @@
 //!
 //! As with the bell itself (`kumiki_wait::Bell`), the fences leave two outcomes:
 //! the requesting thread sees the status, or the other one sees that it is
-//! awaited. A number left from an earlier wait costs a ring in vain.
+//! awaited; in the first 10 ms of a sleep a longer look stands for the heavy one. A number left from an earlier wait costs a ring in vain.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,7 +51,7 @@ impl Side {
     /// Says that slot `at` has its answer, by who has given it.
     #[inline(always)]
     pub(crate) fn answered(&self, at: usize) {
-        // Partner: the heavy fence of who sleeps.
+        // Partner: the heavy fence of who sleeps, or the look before it.
         barrier::light();
         if self.awaited.load(Relaxed) == at as u32 {
             self.bell.ring();

@@ -11,21 +11,21 @@
 //! ```text
 //!   floor, 2 µs or more   threshold              bound = 2 × cost of a sleep
 //!     ├───────────────────────┼───────────────────────┤
-//!             ÷2 ◄── a wait beyond the bound
-//!                    a sleep that ended within it ──► ×2
+//!             ÷2 ◄── a sleep that paid
+//!                       a sleep that did not ──► ×2 ⎫ beyond the bound to twice
+//!            a sleep that did not come about ──► ×2 ⎭ the time that was to be spun
 //!        a spin that took more than half of it ──► +⅛ of the bound
-//!        a sleep that did not come about ────────► ×2, to twice that wait
 //! ```
 //!
-//! Why the bound is twice the cost: a sleep's own cost is part of the time that
-//! passed until the sleeper runs again. A wait that has taken less than twice
-//! the cost, the sleep included, would have taken less than the cost without.
+//! A sleep has paid if what it ended for came later than a sleep costs: this one, from
+//! the ring until the sleeper ran, or one as measured, whichever is more. The measured
+//! figure alone would not do: where the other cpu was awake when it was taken, by
+//! chance, it is a tenth of what sleeps cost later, each wait of more than that would
+//! count as long, and every one would end in a sleep. Of a sleep whose ring nobody has
+//! timed, the cost is taken for the measured one.
 //!
-//! Why beyond the bound for a sleep that did not come about, as its reason had come
-//! while it was prepared: what a sleep costs may have been measured when it was cheap
-//! (the other cpu awake), and preparing it then takes longer than the bound. Such a wait
-//! would count as long, the next would prepare its sleep sooner still, and each ring
-//! meanwhile costs the waker a system call, for ever.
+//! A sleep that did not come about, as its reason came while it was prepared, should
+//! have been spun for in any case.
 
 /// Ticks to spin, and how they change.
 #[derive(Clone, Copy, Debug)]
@@ -34,19 +34,22 @@ pub(crate) struct Adapt {
     step: u64,
     floor: u64,
     bound: u64,
+    /// No sleep costs more: a sleeper that took longer had to wait for its cpu.
+    dearest: u64,
 }
 
 impl Adapt {
     /// Always `ticks`; `u64::MAX` for never to sleep. All the arithmetic below
     /// then leaves it alone, without asking.
     pub(crate) fn fixed(ticks: u64) -> Self {
-        Adapt { threshold: ticks, step: 0, floor: ticks, bound: ticks }
+        Adapt { threshold: ticks, step: 0, floor: ticks, bound: ticks, dearest: 0 }
     }
 
-    /// Between `floor` and twice `cost` ticks, at first `cost`.
-    pub(crate) fn between(floor: u64, cost: u64) -> Self {
+    /// Between `floor` and twice `cost` ticks, or twice what a sleep turns out to cost
+    /// if that is no more than `dearest`; at first `cost`.
+    pub(crate) fn between(floor: u64, cost: u64, dearest: u64) -> Self {
         let bound = cost.saturating_mul(2).max(floor);
-        Adapt { threshold: cost.max(floor), step: bound / 8, floor, bound }
+        Adapt { threshold: cost.max(floor), step: bound / 8, floor, bound, dearest }
     }
 
     #[inline(always)]
@@ -64,28 +67,36 @@ impl Adapt {
         }
     }
 
-    /// It came `total` ticks after the wait began, after a doze or a sleep.
-    pub(crate) fn slept(&mut self, total: u64) {
-        self.threshold = if total < self.bound {
-            self.threshold.saturating_mul(2).min(self.bound)
-        } else {
-            (self.threshold / 2).max(self.floor)
-        };
+    /// It came `total` ticks after the wait began, after a doze or a sleep, of which
+    /// the `wake` took so many, if that is known.
+    pub(crate) fn slept(&mut self, total: u64, wake: Option<u64>) {
+        let measured = self.bound / 2;
+        let wake = wake.unwrap_or(measured).min(self.dearest);
+        let came = total.saturating_sub(wake);
+        if came < wake.max(measured) { self.double(came) } else { self.halve() }
     }
 
     /// It came while a sleep was prepared, `total` ticks after the wait began.
     pub(crate) fn spared(&mut self, total: u64) {
+        self.double(total);
+    }
+
+    fn double(&mut self, came: u64) {
         if self.step > 0 {
-            let most = self.bound.max(total.saturating_mul(2));
+            let most = came.min(self.dearest).saturating_mul(2).max(self.bound);
             self.threshold = self.threshold.saturating_mul(2).min(most);
         }
+    }
+
+    fn halve(&mut self) {
+        self.threshold = (self.threshold / 2).max(self.floor);
     }
 
     /// It had not come `total` ticks after the wait began, when time was up.
     pub(crate) fn missed(&mut self, total: u64) {
         // Of a wait that was given less time than the bound nothing is known.
         if total >= self.bound {
-            self.slept(total);
+            self.halve();
         }
     }
 }
@@ -96,6 +107,7 @@ mod tests {
 
     const FLOOR: u64 = 5_000;
     const COST: u64 = 150_000;
+    const DEAREST: u64 = 500_000;
 
     #[test]
     fn fixed_stays() {
@@ -103,7 +115,8 @@ mod tests {
             let mut adapt = Adapt::fixed(ticks);
             for total in [0, 1, u64::MAX / 2, u64::MAX] {
                 adapt.spun(total);
-                adapt.slept(total);
+                adapt.slept(total, None);
+                adapt.slept(total, Some(total / 2));
                 adapt.spared(total);
                 assert_eq!(adapt.threshold(), ticks);
             }
@@ -112,22 +125,22 @@ mod tests {
 
     #[test]
     fn long_waits_lead_to_the_floor_and_no_further() {
-        let mut adapt = Adapt::between(FLOOR, COST);
+        let mut adapt = Adapt::between(FLOOR, COST, DEAREST);
         assert_eq!(adapt.threshold(), COST);
         for _ in 0..20 {
-            adapt.slept(10 * COST);
+            adapt.slept(10 * COST, None);
         }
         assert_eq!(adapt.threshold(), FLOOR);
     }
 
     #[test]
     fn sleeps_that_did_not_pay_lead_back_within_few_waits() {
-        let mut adapt = Adapt::between(FLOOR, COST);
-        (0..20).for_each(|_| adapt.slept(u64::MAX));
+        let mut adapt = Adapt::between(FLOOR, COST, DEAREST);
+        (0..20).for_each(|_| adapt.slept(u64::MAX, None));
         // What comes after a third of the cost is spun for after these sleeps.
         let mut sleeps = 0;
         while adapt.threshold() < COST / 3 {
-            adapt.slept(COST / 3 + COST);
+            adapt.slept(COST / 3 + COST, None);
             sleeps += 1;
         }
         assert!(sleeps <= 4, "{sleeps}");
@@ -135,10 +148,10 @@ mod tests {
 
     #[test]
     fn never_more_than_twice_the_cost() {
-        let mut adapt = Adapt::between(FLOOR, COST);
+        let mut adapt = Adapt::between(FLOOR, COST, DEAREST);
         for _ in 0..100 {
             adapt.spun(adapt.threshold());
-            adapt.slept(0);
+            adapt.slept(0, None);
             assert!(adapt.threshold() <= 2 * COST);
         }
         assert_eq!(adapt.threshold(), 2 * COST);
@@ -146,7 +159,7 @@ mod tests {
 
     #[test]
     fn short_spins_change_nothing() {
-        let mut adapt = Adapt::between(FLOOR, COST);
+        let mut adapt = Adapt::between(FLOOR, COST, DEAREST);
         (0..100).for_each(|_| adapt.spun(COST / 2));
         assert_eq!(adapt.threshold(), COST);
         adapt.spun(COST / 2 + 1);
@@ -156,7 +169,7 @@ mod tests {
     #[test]
     fn sleeps_that_take_long_to_prepare_are_spared() {
         // A thirtieth of what it takes to prepare them.
-        let mut adapt = Adapt::between(FLOOR, FLOOR);
+        let mut adapt = Adapt::between(FLOOR, FLOOR, DEAREST);
         let mut sleeps = 0;
         while adapt.threshold() < COST {
             adapt.spared(adapt.threshold() + COST);
@@ -165,13 +178,28 @@ mod tests {
         assert!(sleeps <= 6, "{sleeps}");
         adapt.spun(adapt.threshold());
         assert!(adapt.threshold() >= COST, "and a spin leaves it there");
-        (0..20).for_each(|_| adapt.slept(u64::MAX));
+        (0..20).for_each(|_| adapt.slept(u64::MAX, None));
         assert_eq!(adapt.threshold(), FLOOR, "but sleeps that pay do not");
     }
 
     #[test]
+    fn what_a_sleep_costs_counts_and_not_what_it_was_measured_to() {
+        // A tenth of what a wake takes.
+        let mut adapt = Adapt::between(FLOOR, COST / 10, DEAREST);
+        for _ in 0..4 {
+            adapt.slept(COST / 2 + COST, Some(COST));
+        }
+        assert_eq!(adapt.threshold(), COST, "twice what was waited for");
+        adapt.slept(3 * COST, Some(COST));
+        assert_eq!(adapt.threshold(), COST / 2, "that one has paid");
+        // A sleeper that did not get its cpu.
+        (0..20).for_each(|_| adapt.slept(30 * DEAREST, Some(20 * DEAREST)));
+        assert_eq!(adapt.threshold(), FLOOR);
+    }
+
+    #[test]
     fn missed_waits_count_as_long_if_they_were() {
-        let mut adapt = Adapt::between(FLOOR, COST);
+        let mut adapt = Adapt::between(FLOOR, COST, DEAREST);
         adapt.missed(2 * COST - 1);
         assert_eq!(adapt.threshold(), COST);
         adapt.missed(2 * COST);
@@ -180,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_machine_where_sleeping_is_cheap_still_has_a_floor() {
-        let adapt = Adapt::between(FLOOR, 100);
+        let adapt = Adapt::between(FLOOR, 100, DEAREST);
         assert_eq!((adapt.threshold(), adapt.bound), (FLOOR, FLOOR));
     }
 }

@@ -90,16 +90,17 @@
 //! and W3 is the processor's own affair, and the sleeper may miss a store that
 //! still lingers in the waker's store buffer. It then sleeps in steps and looks
 //! again after each: the wake is late, not lost. Store buffers drain within
-//! microseconds, so the first step is short and later ones are twice as long
-//! as the one before, up to a limit.
+//! microseconds, so the first step after the 10 ms is short and later ones are twice
+//! as long as the one before, up to a limit.
 
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use crate::barrier;
 use crate::error::TimedOut;
 use crate::primitive::{Scope, Word, fence, spin_loop};
+use crate::ticks::tsc;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -107,8 +108,10 @@ const RUNG: u32 = 2;
 
 /// For so long a sleep does without the heavy fence.
 const UNFENCED: Duration = Duration::from_millis(10);
-/// Looks before it, with a PAUSE after each: 5 to 20 µs.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 128 };
+/// For so many ticks of the time stamp counter it looks on before: 4 µs or more.
+const LOOK_TICKS: u64 = 20_000;
+/// Looks in that time at most, should the counter stand still.
+const MOST_LOOKS: u32 = if cfg!(loom) { 1 } else { 4096 };
 /// First and longest step of a sleep for which the heavy fence has failed.
 const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
 
@@ -131,6 +134,23 @@ pub struct Bell {
     state: Word,
     /// 0: threads of one process; 1: processes that share the memory.
     shared: AtomicU32,
+    /// Time stamp counter of who has rung last or is about to: what the sleeper learns
+    /// from, and nothing depends on.
+    rung_at: AtomicU64,
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Before it began.
+    Awake,
+    /// Nobody knows by what.
+    Asleep,
+    /// By a ring.
+    Rung {
+        /// The waker's time stamp counter before the ring.
+        at: u64,
+    },
 }
 
 #[cfg(not(loom))]
@@ -140,13 +160,13 @@ impl Bell {
     /// A bell for threads of one process. Its owner is awake.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(0) }
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(0), rung_at: AtomicU64::new(0) }
     }
 
     /// A bell for threads of one process. Its owner is awake.
     #[cfg(loom)]
     pub fn new() -> Self {
-        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(0) }
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(0), rung_at: AtomicU64::new(0) }
     }
 
     /// A bell for memory that several processes share, where the light fence
@@ -157,13 +177,13 @@ impl Bell {
     /// ring wakes it.
     #[cfg(not(loom))]
     pub const fn shared() -> Self {
-        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1) }
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1), rung_at: AtomicU64::new(0) }
     }
 
     /// A bell for memory that several processes share.
     #[cfg(loom)]
     pub fn shared() -> Self {
-        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1) }
+        Bell { state: Word::new(AWAKE), shared: AtomicU32::new(1), rung_at: AtomicU64::new(0) }
     }
 
     /// Wakes the thread that sleeps, if one does; otherwise costs a load or two.
@@ -215,6 +235,7 @@ impl Bell {
     #[cold]
     #[inline(never)]
     fn wake(&self) {
+        self.rung_at.store(tsc(), Relaxed);
         if self.owes_wake() {
             self.state.wake(1, self.scope());
         }
@@ -240,14 +261,15 @@ impl Bell {
         }
     }
 
-    /// S1 to S5, until `ready` or until `deadline`; and whether it came to S4.
+    /// S1 to S5, until `ready` or until `deadline`.
     pub(crate) fn sleep<T>(
         &self,
         deadline: Option<Instant>,
         ready: &mut impl FnMut() -> Option<T>,
-    ) -> Result<(T, bool), TimedOut> {
+    ) -> Result<(T, End), TimedOut> {
         let [mut step, longest] = STEPS;
-        let (mut fenced, mut slept) = (!barrier::heavy_is_dear() || self.is_shared(), false);
+        let mut fenced = !barrier::heavy_is_dear() || self.is_shared();
+        let mut end = End::Awake;
         let _s5 = Leaving(&self.state);
         loop {
             // S1. A store would do, here and in S5. But that a waker's late
@@ -258,26 +280,34 @@ impl Bell {
             self.state.swap(ASLEEP, Relaxed);
             // S2; partner: W2. A shared bell's wakers fence fully themselves,
             // and for that the fence within is enough.
-            let certain = fenced && barrier::heavy() || self.is_shared();
-            for _ in 0..if fenced { 0 } else { LOOKS } {
+            let certain = match self.is_shared() {
+                true => {
+                    fence(SeqCst);
+                    true
+                }
+                false => fenced && barrier::heavy(),
+            };
+            let (start, mut looks) = (tsc(), if fenced { 0 } else { MOST_LOOKS });
+            while looks > 0 && tsc().wrapping_sub(start) < LOOK_TICKS {
                 if let Some(value) = ready() {
-                    return Ok((value, slept));
+                    return Ok((value, end));
                 }
                 spin_loop();
+                looks -= 1;
             }
             loop {
                 // S3
                 if let Some(value) = ready() {
-                    return Ok((value, slept));
+                    return Ok((value, end));
                 }
                 let span = if fenced { step } else { UNFENCED };
                 let look = (!certain).then(|| Instant::now() + span);
                 let until = earlier(deadline, look);
                 // S4
-                slept = true;
+                end = End::Asleep;
                 let timed_out = self.state.wait(ASLEEP, self.scope(), until);
                 if timed_out && until == deadline {
-                    return ready().ok_or(TimedOut).map(|value| (value, slept));
+                    return ready().ok_or(TimedOut).map(|value| (value, end));
                 }
                 if timed_out && !fenced {
                     fenced = true;
@@ -288,8 +318,11 @@ impl Bell {
                 }
                 // Acquire: partner is W4.
                 if self.state.load(Acquire) != ASLEEP {
+                    end = End::Rung { at: self.rung_at.load(Relaxed) };
                     match ready() {
-                        Some(value) => return Ok((value, slept)),
+                        Some(value) => return Ok((value, end)),
+                        // Who is rung without end does not come to the timer.
+                        None if deadline.is_some_and(passed) => return Err(TimedOut),
                         None => break,
                     }
                 }
@@ -311,6 +344,13 @@ impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         self.0.swap(AWAKE, Relaxed);
     }
+}
+
+/// Whether `deadline` has passed. For loom no time passes: there a deadline
+/// comes in the futex.
+#[cold]
+pub(crate) fn passed(deadline: Instant) -> bool {
+    !cfg!(loom) && Instant::now() >= deadline
 }
 
 /// The earlier of two moments, of which none is never.
@@ -356,7 +396,7 @@ mod tests {
                 bell.ring();
                 Some(bell.state.load(Relaxed))
             });
-            assert_eq!((seen, bell.state.load(Relaxed)), (Ok((RUNG, false)), AWAKE));
+            assert_eq!((seen, bell.state.load(Relaxed)), (Ok((RUNG, End::Awake)), AWAKE));
             bell.ring();
             assert_eq!(bell.state.load(Relaxed), AWAKE);
         }
@@ -366,7 +406,7 @@ mod tests {
     fn the_last_look_is_made_after_the_bell_is_set() {
         let bell = Bell::new();
         let seen = bell.sleep(None, &mut || Some(bell.is_asleep()));
-        assert_eq!(seen, Ok((true, false)));
+        assert_eq!(seen, Ok((true, End::Awake)));
         assert!(!bell.is_asleep());
     }
 

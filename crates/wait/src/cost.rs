@@ -41,6 +41,13 @@ pub(crate) struct Cost {
     pub(crate) microsecond: u64,
 }
 
+impl Cost {
+    /// What no sleep costs.
+    pub(crate) fn dearest(self) -> u64 {
+        SANE_US[1] * self.microsecond
+    }
+}
+
 /// What sleeping and being woken costs here, in ticks of the time stamp counter
 /// (nanoseconds where that is not trustworthy): the time from a store and a
 /// futex wake until the sleeper runs on another cpu, the lower quartile of five.

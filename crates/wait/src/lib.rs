@@ -16,7 +16,8 @@
 //!   │ word  │ word's line  │ Bell       │◄── wakes, if ASLEEP ──┘
 //!   └───────┴──────────────┴────────────┘
 //!    ≤ 2 × what a     1 ms      until rung
-//!    sleep costs
+//!    sleep costs or
+//!    has cost
 //! ```
 //!
 //! ```

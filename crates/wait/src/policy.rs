@@ -29,7 +29,7 @@ pub enum Threshold {
     Ticks(u64),
     /// As long as it has been worth it of late: between a sixteenth of [what a sleep
     /// costs here](crate::sleep_cost_ticks), or 2 µs, and twice that cost; beyond that
-    /// only where falling asleep has proved to take longer.
+    /// only where a sleep has proved to cost more.
     #[default]
     Adaptive,
     /// Never sleep.

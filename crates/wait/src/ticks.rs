@@ -38,6 +38,14 @@ impl Ticks {
     }
 }
 
+impl Ticks {
+    /// Ticks until `now` from a reading of the time stamp counter by another thread,
+    /// if the two go together.
+    pub(crate) fn since(self, tsc: u64, now: u64) -> Option<u64> {
+        now.checked_sub(tsc).filter(|_| self.tsc)
+    }
+}
+
 /// The time stamp counter, trusted or not.
 #[inline(always)]
 pub(crate) fn tsc() -> u64 {

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use crate::adapt::Adapt;
-use crate::bell::{Bell, earlier};
+use crate::bell::{Bell, End, earlier, passed};
 use crate::cost;
 use crate::doze::doze;
 use crate::error::{Error, TimedOut};
@@ -85,7 +85,7 @@ impl Waiter {
             Threshold::Adaptive => {
                 let cost = cost::cost();
                 let floor = (FLOOR_US * cost.microsecond).max(cost.sleep / FLOOR_SHARE);
-                Adapt::between(floor, cost.sleep)
+                Adapt::between(floor, cost.sleep, cost.dearest())
             }
         };
         let tight = match policy.relax {
@@ -223,18 +223,22 @@ impl Waiter {
     ) -> Result<T, TimedOut> {
         if let Some(value) = self.doze(address, deadline, ready) {
             self.counts.dozed += 1;
-            self.adapt.slept(self.ticks.now().wrapping_sub(start));
+            self.adapt.slept(self.ticks.now().wrapping_sub(start), None);
             return Ok(value);
         }
         // Spares a sleep that would end at once.
         let outcome = match deadline {
-            Some(deadline) if passed(deadline) => ready().map(|v| (v, false)).ok_or(TimedOut),
+            Some(deadline) if passed(deadline) => {
+                ready().map(|value| (value, End::Awake)).ok_or(TimedOut)
+            }
             _ => bell.sleep(deadline, ready),
         };
-        let total = self.ticks.now().wrapping_sub(start);
+        let now = self.ticks.now();
+        let total = now.wrapping_sub(start);
         match outcome {
-            Ok((_, false)) => self.adapt.spared(total),
-            Ok((_, true)) => self.adapt.slept(total),
+            Ok((_, End::Awake)) => self.adapt.spared(total),
+            Ok((_, End::Asleep)) => self.adapt.slept(total, None),
+            Ok((_, End::Rung { at })) => self.adapt.slept(total, self.ticks.since(at, now)),
             Err(TimedOut) => self.adapt.missed(total),
         }
         self.counts.slept += u64::from(outcome.is_ok());
@@ -257,11 +261,4 @@ impl Waiter {
             Doze::Mwaitx(monitor) => doze(&monitor, address, until(), ready),
         }
     }
-}
-
-/// Whether `deadline` has passed. For loom no time passes: there a deadline
-/// comes in the futex.
-#[cold]
-fn passed(deadline: Instant) -> bool {
-    !cfg!(loom) && Instant::now() >= deadline
 }

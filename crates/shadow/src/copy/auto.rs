@@ -30,11 +30,11 @@ const LATER_PIECE: usize = 512 << 10;
 /// So much is looked at in the middle, too, where a next cache may have what both ends
 /// have not; in less it does not matter.
 const HALVED: usize = 4 * FLOOR;
-/// Less is not shared if the destination has no pages: 2 MiB of them are in one page
+/// Halves of less are not shared if the destination has no pages: 2 MiB of them are in one page
 /// table with one lock, and two threads that both wait for the kernel to give them pages
 /// of it took four times as long on a virtual machine, where who finds a lock taken may
 /// halt its cpu.
-const TABLES: usize = 4 * (2 << 20);
+const TABLES: usize = 2 * (2 << 20);
 /// A helper that is kept awake waits for as long as so many pieces from memory take;
 /// there are two.
 const PATIENCE: usize = 8;
@@ -83,7 +83,7 @@ trait Look {
     /// Whether one that follows another came from memory.
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool;
 
-    /// Whether the middle of what is to be copied is in a cache.
+    /// Whether a middle, of what is to be copied or of where to, is in a cache.
     fn is_cached(&mut self, middle: Middle<'_>) -> bool;
 }
 

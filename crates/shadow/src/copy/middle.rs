@@ -13,6 +13,7 @@ const PLACES: [usize; 2] = [3, 5];
 /// Lines at each. The first one is not timed: its page may be one that this cpu has not
 /// seen for long, which takes as long as some lines from memory.
 const LINES: usize = 4;
+const PAGE: usize = 4096;
 /// Bytes between them, so that no prefetcher follows.
 const STEP: usize = 576;
 
@@ -36,16 +37,18 @@ impl<'a> Middle<'a> {
     /// Of the `len` bytes at `from`, some tens of thousands.
     ///
     /// # Safety
-    /// They are valid for reads, and nobody writes to them, for `'a`.
+    /// They are valid for reads for `'a`, and nobody writes to them while the result is
+    /// in use.
     pub(super) unsafe fn new(from: *const MaybeUninit<u8>, len: usize) -> Self {
-        assert!(len / 8 * PLACES[1] + LINES * STEP <= len, "{len} bytes have no middle");
+        let fits = len / 8 * PLACES[0] >= PAGE && len / 8 * PLACES[1] + LINES * STEP <= len;
+        assert!(fits, "{len} bytes have no middle");
         Middle { from, len, borrowed: PhantomData }
     }
 
     /// Address of the first line.
     #[cfg(test)]
     pub(super) fn start(&self) -> usize {
-        self.from.addr() + self.len / 8 * PLACES[0]
+        self.from.addr() + self.offset(PLACES[0])
     }
 
     /// Ticks until the lines of the nearer place are here.
@@ -57,11 +60,17 @@ impl<'a> Middle<'a> {
         one.min(other)
     }
 
+    /// Where a place begins: with a page, so that its lines are in one.
+    fn offset(&self, place: usize) -> usize {
+        let at = self.len / 8 * place;
+        at - (self.from.addr() + at) % PAGE
+    }
+
     /// Reads lines at a place.
     fn read(&self, place: usize, lines: Range<usize>) {
         for line in lines {
             // SAFETY: within the length, as `new` has checked.
-            let at = unsafe { self.from.add(self.len / 8 * place + line * STEP) };
+            let at = unsafe { self.from.add(self.offset(place) + line * STEP) };
             // SAFETY: of the bytes that the caller of `new` vouches for.
             black_box(unsafe { at.read_volatile() });
         }

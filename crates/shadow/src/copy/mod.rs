@@ -169,9 +169,8 @@ pub fn copy<P: Pair>(
 /// [`Error::TooLong`], [`Error::EmptyBlock`].
 ///
 /// # Safety
-/// If `len` is not 0: `len` bytes at `from` can be read and `len` bytes at
-/// `to` written, and nobody else writes the former or touches the latter until
-/// this returns.
+/// If `len` is not 0: `len` bytes at `from` can be read and `len` bytes at `to` read and
+/// written, and nobody else writes the former or touches the latter until this returns.
 #[inline]
 pub unsafe fn copy_raw<P: Pair>(
     pair: &mut P,
