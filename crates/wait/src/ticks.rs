@@ -36,9 +36,7 @@ impl Ticks {
     pub fn now(self) -> u64 {
         if self.tsc { tsc() } else { monotonic_ns() }
     }
-}
 
-impl Ticks {
     /// Ticks until `now` from a reading of the time stamp counter by another thread,
     /// if the two go together.
     pub(crate) fn since(self, tsc: u64, now: u64) -> Option<u64> {

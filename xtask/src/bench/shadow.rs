@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::judge::{Bound, COPY_LIMIT, Figures, KUMIKI, digits, measured, of, worst, worst_at};
-use super::{Must, Outcome, Row};
+use super::{Must, Outcome};
 use crate::debian::{self, Package};
 
 /// What the peers in C and C++ need to be built.
@@ -46,11 +46,6 @@ const NEVER_SLOWER: [(&str, &str); 7] = [
 ];
 /// Two runs of the C library's copy differ by as much.
 const NOISE: f64 = 0.05;
-/// No interval excuses one that is slower than that.
-const MUCH: f64 = 0.85;
-/// Of a copy of 64 bytes, which takes seven cycles, one comparison is more than
-/// [`NOISE`].
-const CYCLE_NS: f64 = 0.25;
 
 fn musts(figures: &Figures) -> Vec<Must> {
     let null = |subject| figures.one("fork_join_null", subject);
@@ -91,34 +86,11 @@ fn musts(figures: &Figures) -> Vec<Must> {
         }
         musts.push(must);
     }
-    musts.extend(NEVER_SLOWER.map(|(case, other)| never_slower(figures, case, other)));
+    musts.extend(NEVER_SLOWER.map(|(case, other)| {
+        let ratios = figures.ratios(case, other, |_| true);
+        worst(&format!("{case}, any n, ÷ {other}"), ratios, Bound::AtLeast(1.0 - NOISE))
+    }));
     musts
-}
-
-/// The worst size of a case; it holds if none is slower beyond noise.
-fn never_slower(figures: &Figures, case: &str, other: &str) -> Must {
-    let ratios = figures.ratios(case, other, |_| true);
-    let noise = |n| {
-        let both = figures.at(case, KUMIKI, n).zip(figures.at(case, other, n));
-        both.is_some_and(|(kumiki, other)| within_noise(kumiki, other))
-    };
-    let bound = 1.0 - NOISE;
-    let excused = ratios.iter().all(|&(n, ratio)| ratio.is_some_and(|r| r >= bound) || noise(n));
-    let excused = excused && !ratios.is_empty();
-    let mut must = worst(&format!("{case}, any n, ÷ {other}"), ratios, Bound::AtLeast(bound));
-    if excused && !must.holds {
-        must.holds = true;
-        must.figure += ", within noise";
-    }
-    must
-}
-
-/// Whether a copy, of so many GB/s, is slower by less than what the bench can tell: the
-/// intervals of the medians overlap, unless it is much slower; or it is less than a cycle.
-fn within_noise(kumiki: &Row, other: &Row) -> bool {
-    let ns = |row: &Row| row.n as f64 / row.median;
-    let overlap = kumiki.ci[1] >= other.ci[0] && kumiki.median >= MUCH * other.median;
-    overlap || ns(kumiki) - ns(other) < CYCLE_NS
 }
 
 /// What two threads could copy at that moment, beside the promise and without
@@ -135,6 +107,7 @@ fn copy_limit(figures: &Figures, peer: &str, n: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Row;
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
         Row {
@@ -282,26 +255,6 @@ mod tests {
         rows[1].limit = Some(100.0);
         rows[1].p99 = 401.0;
         assert_eq!(broken(&rows).len(), 1);
-    }
-
-    #[test]
-    fn a_copy_is_slower_if_the_bench_can_tell() {
-        let mut rows = good();
-        let slow = rows.iter_mut().find(|r| r.case == "copy_warm" && r.subject == "kumiki");
-        let slow = slow.unwrap();
-        (slow.median, slow.ci) = (9.0, [8.5, 9.9]);
-        assert_eq!(broken(&rows), ["copy_warm, any n, ÷ libc: 0.900 × at n = 4096"]);
-        rows.iter_mut().find(|r| r.case == "copy_warm").unwrap().ci = [9.8, 10.2];
-        assert_eq!(broken(&rows), [] as [&str; 0], "the intervals overlap");
-        let mut much = good();
-        for row in much.iter_mut().filter(|r| r.case == "copy_warm") {
-            row.ci = [1.0, 20.0];
-            row.median = if row.subject == "kumiki" { 8.4 } else { 10.0 };
-        }
-        assert_eq!(broken(&much), ["copy_warm, any n, ÷ libc: 0.840 × at n = 4096"]);
-        rows.push(row("copy_warm", "kumiki", 64, 35.0));
-        rows.push(row("copy_warm", "libc", 64, 40.0));
-        assert_eq!(broken(&rows), [] as [&str; 0], "1.83 ns and 1.6 ns");
     }
 
     #[test]

@@ -30,10 +30,10 @@ const LATER_PIECE: usize = 512 << 10;
 /// So much is looked at in the middle, too, where a next cache may have what both ends
 /// have not; in less it does not matter.
 const HALVED: usize = 4 * FLOOR;
-/// Halves of less are not shared if the destination has no pages: 2 MiB of them are in one page
-/// table with one lock, and two threads that both wait for the kernel to give them pages
-/// of it took four times as long on a virtual machine, where who finds a lock taken may
-/// halt its cpu.
+/// Halves of less are not shared if the destination has no pages: 2 MiB of them are in
+/// one page table with one lock, and two threads that both wait for the kernel to give
+/// them pages of it took four times as long on a virtual machine, where who finds a lock
+/// taken may halt its cpu.
 const TABLES: usize = 2 * (2 << 20);
 /// A helper that is kept awake waits for as long as so many pieces from memory take;
 /// there are two.
