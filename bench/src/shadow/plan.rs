@@ -69,6 +69,17 @@ const COPIES: &[(State, &[usize])] = &[
     (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 8 * MI, 16 * MI]),
 ];
 
+/// The shortest copies are made in a second or two by all subjects, and that second may
+/// be one in which the machine is slow for one of them.
+fn copy_rounds(state: State, bytes: usize) -> usize {
+    match bytes {
+        bytes if bytes >= 64 * MI => 10,
+        bytes if bytes > 4 * MI => 30,
+        bytes if bytes >= 256 * KI && state == State::Cold => 60,
+        _ => 150,
+    }
+}
+
 /// The plan, with the memory in which all subjects copy.
 pub(crate) struct Shadow {
     arena: Arena,
@@ -116,7 +127,7 @@ impl Plan for Shadow {
         };
         let copy = |(state, bytes)| Phase {
             case: Request::Copy { state, bytes, offset: 0 },
-            rounds: if bytes < 64 * MI { 30 } else { 10 },
+            rounds: copy_rounds(state, bytes),
             base: Some("copy:libc"),
             turns_of_instance: None,
         };

@@ -23,6 +23,8 @@ use crate::timed::Deadline;
 /// copy so short takes so little that looking at the clock shows, and a mistake
 /// about where it is doubles its time.
 pub(super) const FLOOR: usize = 1 << 20;
+/// Of less neither is there anything to share nor is it copied past the caches.
+pub(super) const LEAST: usize = FLOOR / 2;
 /// The piece after the first, and those after it: a longer one costs less, a
 /// shorter one notices sooner that the cache ends or was never there.
 const SECOND_PIECE: usize = 64 << 10;
@@ -42,37 +44,46 @@ const PATIENCE: usize = 8;
 /// Bytes of the pieces at the start and the end of so many: the longer, the
 /// surer, but from memory they take two to three times as long as the rest.
 fn look(len: usize) -> usize {
-    (len / 64).clamp(PIECE, SECOND_PIECE)
+    (len / 128).clamp(PIECE, SECOND_PIECE)
 }
 
 /// Copies a region of [`FLOOR`] bytes or more. What is measured first is measured
 /// until the deadline; the copy itself has begun, and knows none.
-pub(super) fn copy<P: Pair>(pair: &mut P, mut region: Region<'_>, deadline: &Deadline) {
-    let costs = match known::known() {
-        Some(costs) => costs,
-        // Measuring would wait.
-        None if !pair.is_free() => return region.copy(),
-        None => {
-            let at = known::plain(region.len());
-            let (plain, rest) = region.split_at(at);
-            plain.copy();
-            if rest.len() < FLOOR {
-                return rest.copy();
-            }
-            region = rest;
-            match known::measure(pair, deadline) {
-                Ok(costs) => costs,
-                Err(_) => return region.copy(),
-            }
-        }
-    };
-    let mut auto = Auto { look: &mut Clock(&costs), costs: &costs, pair };
-    if region.len() < HALVED {
-        return auto.copy(region, false);
+#[inline(always)]
+pub(super) fn copy<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
+    match known::known() {
+        Some(costs) => copy_by(&costs, pair, region),
+        None => copy_first(pair, region, deadline),
     }
-    let (half, other) = region.halves();
-    auto.copy(half, false);
-    auto.copy(other, false);
+}
+
+/// Copies by costs that are known.
+#[inline(always)]
+fn copy_by<P: Pair>(costs: &Costs, pair: &mut P, region: Region<'_>) {
+    let mut auto = Auto { look: &mut Clock(costs), costs, pair };
+    match region.len() < HALVED {
+        true => auto.copy(region, false),
+        false => auto.copy_halves(region, false),
+    }
+}
+
+/// Copies, and measures the costs if enough has been copied without them.
+#[cold]
+fn copy_first<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
+    if !pair.is_free() {
+        // Measuring would wait.
+        return region.copy();
+    }
+    let at = known::plain(region.len());
+    let (plain, rest) = region.split_at(at);
+    plain.copy();
+    if rest.len() < FLOOR {
+        return rest.copy();
+    }
+    match known::measure(pair, deadline) {
+        Ok(costs) => copy_by(&costs, pair, rest),
+        Err(_) => rest.copy(),
+    }
 }
 
 /// Copies pieces as `memcpy` does, and tells where they came from.
@@ -113,78 +124,81 @@ struct Auto<'a, L, P> {
 
 impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
     /// Copies a region, of which it may be known that it begins in memory.
-    fn copy(&mut self, mut region: Region<'_>, mut begins: bool) {
-        loop {
-            let whole = region.len();
-            let len = look(whole);
-            let wake_ticks = self.wake_ticks();
-            let share_from = self.share_from(wake_ticks);
-            if whole < self.costs.stream_from.min(share_from.saturating_add(2 * len)) {
-                return region.copy();
+    //
+    // Inlined up to where it is known that the bytes are in a cache: of a copy of 1 MiB
+    // there each further page of code or data may take a hundredth, as neither this cpu
+    // has seen it for long nor have its caches.
+    #[inline(always)]
+    fn copy(&mut self, region: Region<'_>, begins: bool) {
+        match region.len() {
+            len if len < LEAST => region.copy(),
+            _ if !self.look.is_cached(region.middle()) => self.copy_around(region, begins),
+            len if len < 2 * FLOOR => copy_pieces(region),
+            _ => self.copy_halves(region, begins),
+        }
+    }
+
+    #[inline(never)]
+    fn copy_halves(&mut self, region: Region<'_>, begins: bool) {
+        let (half, other) = region.halves();
+        self.copy(half, begins);
+        self.copy(other, false);
+    }
+
+    /// Copies a region whose source's middle is in memory.
+    #[inline(never)]
+    fn copy_around(&mut self, region: Region<'_>, mut begins: bool) {
+        let whole = region.len();
+        let len = look(whole);
+        let wake_ticks = self.wake_ticks();
+        let share_from = self.share_from(wake_ticks);
+        if whole < self.costs.stream_from.min(share_from.saturating_add(2 * len)) {
+            return region.copy();
+        }
+        let (rest, last) = region.split_at(whole - len);
+        let (first, rest) = rest.split_at(if begins { 0 } else { len });
+        let lies = rest.footprint();
+        // SAFETY: read in `decide` alone, and nobody writes to the rest before that has
+        // returned: a helper that comes meanwhile waits for it, see `share::copy_if`.
+        let middle_to = unsafe { rest.middle_to() };
+        let (look, costs) = (&mut *self.look, self.costs);
+        let (mut ends, mut alone) = (false, false);
+        let decide = || {
+            let end = look.first_from(last);
+            let start = if begins { From::Memory } else { look.first_from(first) };
+            (begins, ends) = (start != From::Cache, end != From::Cache);
+            let slow = [start, end].contains(&From::Slow);
+            if !(begins && ends) {
+                return None;
             }
-            if self.look.is_cached(region.middle()) {
-                if whole < 2 * FLOOR {
-                    return copy_pieces(region);
-                }
-                let (half, other) = region.halves();
-                self.copy(half, begins);
-                (region, begins) = (other, false);
-                continue;
+            // Where both ends had pages to be written to, the middle has, too.
+            let backed = !slow || lies.is_backed();
+            alone = !backed && whole < TABLES;
+            let kept = alone || backed && look.is_cached(middle_to);
+            (!kept).then(|| from_memory(costs, whole, backed))
+        };
+        // Left alone while this thread looks the helper might fall asleep.
+        let holds = wake_ticks == 0 && costs.fork_is_nothing(whole);
+        let (rest, way) = if holds && rest.len() >= share_from {
+            let patience = costs.later(PATIENCE * len);
+            match share::copy_if(self.pair, rest, patience, decide) {
+                Some(left) => left,
+                None => return,
             }
-            let (rest, last) = region.split_at(whole - len);
-            let (first, rest) = rest.split_at(if begins { 0 } else { len });
-            let lies = rest.footprint();
-            // SAFETY: read in `decide` alone, and nobody writes to the rest before that has
-            // returned: a helper that comes meanwhile waits for it, see `share::copy_if`.
-            let middle_to = unsafe { rest.middle_to() };
-            let (look, costs) = (&mut *self.look, self.costs);
-            let (mut ends, mut alone) = (false, false);
-            let decide = || {
-                let end = look.first_from(last);
-                let start = if begins { From::Memory } else { look.first_from(first) };
-                (begins, ends) = (start != From::Cache, end != From::Cache);
-                let slow = [start, end].contains(&From::Slow);
-                if !(begins && ends) {
-                    return None;
-                }
-                // Where both ends had pages to be written to, the middle has, too.
-                let backed = !slow || lies.is_backed();
-                alone = !backed && whole < TABLES;
-                let kept = alone || backed && look.is_cached(middle_to);
-                (!kept).then(|| from_memory(costs, whole, backed))
-            };
-            // Left alone while this thread looks the helper might fall asleep.
-            let holds = wake_ticks == 0 && costs.fork_is_nothing(whole);
-            let (rest, way) = if holds && rest.len() >= share_from {
-                let patience = costs.later(PATIENCE * len);
-                match share::copy_if(self.pair, rest, patience, decide) {
-                    Some(left) => left,
-                    None => return,
-                }
-            } else {
-                (rest, decide())
-            };
-            if let Some(copy) = way {
-                return match rest.len() >= self.share_from(self.wake_ticks()) {
-                    true => share::copy(self.pair, rest, copy),
-                    false => copy(rest),
-                };
+        } else {
+            (rest, decide())
+        };
+        match way {
+            Some(copy) if rest.len() >= self.share_from(self.wake_ticks()) => {
+                share::copy(self.pair, rest, copy);
             }
-            if alone {
-                return rest.copy();
+            Some(copy) => copy(rest),
+            None if alone => rest.copy(),
+            None if begins || ends => self.copy_halves(rest, begins),
+            None => {
+                let rest = self.copy_cached(rest);
+                self.copy(rest, true);
             }
-            region = match begins || ends {
-                false => {
-                    begins = true;
-                    self.copy_cached(rest)
-                }
-                true => {
-                    let (half, other) = rest.halves();
-                    self.copy(half, begins);
-                    begins = false;
-                    other
-                }
-            };
         }
     }
 

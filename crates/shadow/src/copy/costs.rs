@@ -8,7 +8,7 @@ use kumiki_sys::cache::evict;
 use kumiki_sys::topology::Topology;
 
 use super::Pair;
-use super::auto::FLOOR;
+use super::auto::LEAST;
 use super::middle::Middle;
 use crate::error::Result;
 use crate::timed::Deadline;
@@ -48,7 +48,7 @@ pub(super) struct Costs {
     pub(super) later_ticks: u64,
     /// Some lines of a middle that are read in less are in a cache.
     pub(super) middle_ticks: u64,
-    /// Copies of so many bytes, half of [`FLOOR`] or more, go past the caches: source
+    /// Copies of so many bytes, [`LEAST`] or more, go past the caches: source
     /// and destination together are more than the largest cache that a core has alone.
     pub(super) stream_from: usize,
 }
@@ -74,7 +74,7 @@ impl Costs {
         let (middle_ticks, first_ticks, later_ticks) = from_memory(|| in_time(0))?;
         let fork_ticks = fork_and_join(pair, |answered| in_time(1 + answered))?;
         in_time(1 + FORKS)?;
-        let stream_from = ((core_cache_bytes() / 2) as usize).max(FLOOR / 2);
+        let stream_from = ((core_cache_bytes() / 2) as usize).max(LEAST);
         Ok(Costs { fork_ticks, first_ticks, later_ticks, middle_ticks, stream_from })
     }
 
@@ -119,6 +119,7 @@ impl Costs {
 }
 
 /// Ticks until `work` is done and its loads have arrived.
+#[inline(always)]
 pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
     // SAFETY: SSE2 is part of x86-64. Loads would wait for stores of the piece before.
     unsafe { _mm_mfence() };
@@ -130,6 +131,7 @@ pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
 }
 
 /// The time stamp counter.
+#[inline(always)]
 pub(super) fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has it.
     unsafe { _rdtsc() }

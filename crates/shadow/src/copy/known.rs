@@ -17,22 +17,35 @@ const EARNED: usize = 32 << 20;
 
 static PLAIN: AtomicUsize = AtomicUsize::new(0);
 
-static FORK: AtomicU64 = AtomicU64::new(0);
-static FIRST: AtomicU64 = AtomicU64::new(0);
-static MIDDLE: AtomicU64 = AtomicU64::new(0);
-static STREAM_FROM: AtomicUsize = AtomicUsize::new(0);
-/// Written last; 0 until then.
-static LATER: AtomicU64 = AtomicU64::new(0);
+/// In one line: a copy in a cache reads it once, and from memory.
+#[repr(align(64))]
+struct Known {
+    fork: AtomicU64,
+    first: AtomicU64,
+    middle: AtomicU64,
+    stream_from: AtomicUsize,
+    /// Written last; 0 until then.
+    later: AtomicU64,
+}
+
+static KNOWN: Known = Known {
+    fork: AtomicU64::new(0),
+    first: AtomicU64::new(0),
+    middle: AtomicU64::new(0),
+    stream_from: AtomicUsize::new(0),
+    later: AtomicU64::new(0),
+};
 
 /// What was measured, if it was.
+#[inline(always)]
 pub(super) fn known() -> Option<Costs> {
-    let later_ticks = LATER.load(Ordering::Acquire);
+    let later_ticks = KNOWN.later.load(Ordering::Acquire);
     (later_ticks > 0).then(|| Costs {
-        fork_ticks: FORK.load(Ordering::Relaxed),
-        first_ticks: FIRST.load(Ordering::Relaxed),
-        middle_ticks: MIDDLE.load(Ordering::Relaxed),
+        fork_ticks: KNOWN.fork.load(Ordering::Relaxed),
+        first_ticks: KNOWN.first.load(Ordering::Relaxed),
+        middle_ticks: KNOWN.middle.load(Ordering::Relaxed),
         later_ticks,
-        stream_from: STREAM_FROM.load(Ordering::Relaxed),
+        stream_from: KNOWN.stream_from.load(Ordering::Relaxed),
     })
 }
 
@@ -41,11 +54,11 @@ pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<Cost
     // If in vain, it is to be earned anew: limits may always be too short.
     let costs =
         Costs::measure(pair, deadline).inspect_err(|_| PLAIN.store(0, Ordering::Relaxed))?;
-    FORK.store(costs.fork_ticks, Ordering::Relaxed);
-    FIRST.store(costs.first_ticks, Ordering::Relaxed);
-    MIDDLE.store(costs.middle_ticks, Ordering::Relaxed);
-    STREAM_FROM.store(costs.stream_from, Ordering::Relaxed);
-    LATER.store(costs.later_ticks, Ordering::Release);
+    KNOWN.fork.store(costs.fork_ticks, Ordering::Relaxed);
+    KNOWN.first.store(costs.first_ticks, Ordering::Relaxed);
+    KNOWN.middle.store(costs.middle_ticks, Ordering::Relaxed);
+    KNOWN.stream_from.store(costs.stream_from, Ordering::Relaxed);
+    KNOWN.later.store(costs.later_ticks, Ordering::Release);
     Ok(costs)
 }
 

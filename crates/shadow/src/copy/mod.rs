@@ -220,7 +220,12 @@ fn is_plain(method: Method, len: usize) -> bool {
 // a nanosecond.
 #[inline(never)]
 fn chosen<P: Pair>(pair: &mut P, to: &mut [u8], from: &[u8], method: Method) -> Result<(), Error> {
-    divide(pair, Region::new(to, from)?, method, &Deadline::NEVER)
+    let region = Region::new(to, from)?;
+    match method {
+        Method::Auto => auto::copy(pair, region, &Deadline::NEVER),
+        method => divide(pair, region, method, &Deadline::NEVER)?,
+    }
+    Ok(())
 }
 
 #[inline(never)]

@@ -64,6 +64,7 @@ impl<'a> Region<'a> {
 
     /// The first `at` bytes, and the others; all and nothing if there are
     /// fewer.
+    #[inline]
     pub(super) fn split_at(self, at: usize) -> (Region<'a>, Region<'a>) {
         let at = at.min(self.len);
         // SAFETY: `self` is gone, and the two parts have no byte in common.
@@ -92,6 +93,7 @@ impl<'a> Region<'a> {
     ///
     /// # Safety
     /// No other region that is in use has a byte of this part.
+    #[inline]
     pub(super) unsafe fn part(&self, start: usize, len: usize) -> Region<'a> {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
         // SAFETY: start ≤ self.len, so it stays within the region.
@@ -117,6 +119,7 @@ impl<'a> Region<'a> {
     }
 
     /// The middle of its source.
+    #[inline]
     pub(super) fn middle(&self) -> Middle<'a> {
         // SAFETY: the source of a region is a `&'a [u8]`.
         unsafe { Middle::new(self.from.cast(), self.len) }
