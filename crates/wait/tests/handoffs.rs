@@ -9,10 +9,10 @@ mod handoffs;
 #[test]
 fn a_million_handoffs() {
     let seed = fastrand::u64(..);
-    let counts = handoffs::run(1_000_000, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
-    // Both ways to end a wait were taken; otherwise nothing has been tried.
-    for side in counts {
-        assert!(side.spun + side.slept > 0 && side.slept > 0, "{counts:?}");
-        assert_eq!(side.dozed, 0);
+    let seen = handoffs::run(1_000_000, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    // Otherwise nothing has been tried.
+    for side in seen {
+        assert!(side.counts.slept > 0, "{seen:?}");
+        assert_eq!(side.counts.dozed, 0);
     }
 }
