@@ -11,7 +11,7 @@ fn a_million_handoffs() {
     let seed = fastrand::u64(..);
     let seen = handoffs::run(1_000_000, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     // Otherwise nothing has been tried.
-    for side in seen {
+    for side in &seen {
         assert!(side.counts.slept > 0, "{seen:?}");
         assert_eq!(side.counts.dozed, 0);
     }
