@@ -69,8 +69,8 @@ const COPIES: &[(State, &[usize])] = &[
     (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 8 * MI, 16 * MI]),
 ];
 
-/// The shortest copies are made in a second or two by all subjects, and that second may
-/// be one in which the machine is slow for one of them.
+/// So many that a case takes some ten seconds: in one or two the machine may be slow for
+/// one of the subjects. Cold, there are ten of these, and lines to be evicted.
 fn copy_rounds(state: State, bytes: usize) -> usize {
     match bytes {
         bytes if bytes >= 64 * MI => 10,

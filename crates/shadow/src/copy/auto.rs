@@ -23,7 +23,7 @@ use crate::timed::Deadline;
 /// copy so short takes so little that looking at the clock shows, and a mistake
 /// about where it is doubles its time.
 pub(super) const FLOOR: usize = 1 << 20;
-/// Of less neither is there anything to share nor is it copied past the caches.
+/// [`Costs::stream_from`] is this at least: a middle needs some length.
 pub(super) const LEAST: usize = FLOOR / 2;
 /// The piece after the first, and those after it: a longer one costs less, a
 /// shorter one notices sooner that the cache ends or was never there.
@@ -38,8 +38,8 @@ const HALVED: usize = 4 * FLOOR;
 /// taken may halt its cpu.
 const TABLES: usize = 2 * (2 << 20);
 /// A helper that is kept awake waits for as long as so many pieces from memory take;
-/// there are two.
-const PATIENCE: usize = 8;
+/// there are two, the destination's middle and, at times, a question to the kernel.
+const PATIENCE: usize = 16;
 
 /// Bytes of the pieces at the start and the end of so many: the longer, the
 /// surer, but from memory they take two to three times as long as the rest.
@@ -111,6 +111,7 @@ impl Look for Clock<'_> {
         self.0.later_from_memory(len, ticks_of(|| piece.copy()))
     }
 
+    #[inline]
     fn is_cached(&mut self, middle: Middle<'_>) -> bool {
         middle.ticks() < self.0.middle_ticks
     }
@@ -123,15 +124,16 @@ struct Auto<'a, L, P> {
 }
 
 impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
-    /// Copies a region, of which it may be known that it begins in memory.
+    /// Copies a region; `begins` says that it is known to begin in memory.
     //
-    // Inlined up to where it is known that the bytes are in a cache: of a copy of 1 MiB
-    // there each further page of code or data may take a hundredth, as neither this cpu
-    // has seen it for long nor have its caches.
+    // Inlined up to where it is known that the bytes are in a cache. Of a copy of 1 MiB
+    // there each further page of code or data takes a hundredth: this cpu's caches, those
+    // of its page tables too, are full of what was copied before.
     #[inline(always)]
     fn copy(&mut self, region: Region<'_>, begins: bool) {
         match region.len() {
-            len if len < LEAST => region.copy(),
+            // There would be nothing to gain wherever they are.
+            len if len < self.costs.stream_from.min(FLOOR) => region.copy(),
             _ if !self.look.is_cached(region.middle()) => self.copy_around(region, begins),
             len if len < 2 * FLOOR => copy_pieces(region),
             _ => self.copy_halves(region, begins),
@@ -145,9 +147,9 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
         self.copy(other, false);
     }
 
-    /// Copies a region whose source's middle is in memory.
+    /// Copies a region whose source's middle is in memory; `begins` as above.
     #[inline(never)]
-    fn copy_around(&mut self, region: Region<'_>, mut begins: bool) {
+    fn copy_around(&mut self, mut region: Region<'_>, mut begins: bool) {
         let whole = region.len();
         let len = look(whole);
         let wake_ticks = self.wake_ticks();
@@ -155,7 +157,7 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
         if whole < self.costs.stream_from.min(share_from.saturating_add(2 * len)) {
             return region.copy();
         }
-        let (rest, last) = region.split_at(whole - len);
+        let (rest, last) = region.reborrow().split_at(whole - len);
         let (first, rest) = rest.split_at(if begins { 0 } else { len });
         let lies = rest.footprint();
         // SAFETY: read in `decide` alone, and nobody writes to the rest before that has
@@ -193,7 +195,9 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
                 share::copy(self.pair, rest, copy);
             }
             Some(copy) => copy(rest),
-            None if alone => rest.copy(),
+            // The ends once more: C libraries copy 1 MiB in one call another way than in
+            // three, and it is the kernel's pages that take the time.
+            None if alone => region.copy(),
             None if begins || ends => self.copy_halves(rest, begins),
             None => {
                 let rest = self.copy_cached(rest);
@@ -228,6 +232,7 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
 
 /// As `memcpy` does, in pieces: C libraries copy large regions another way, which in
 /// a cache is no faster and on some processors a fifth slower.
+#[inline]
 fn copy_pieces(mut region: Region<'_>) {
     while region.len() > 0 {
         let (piece, rest) = region.split_at(LATER_PIECE);
@@ -315,16 +320,50 @@ mod tests {
 
     #[test]
     fn what_is_in_memory_is_shared_after_two_pieces() {
-        for len in [FLOOR, FLOOR + 1, LEN] {
+        for len in [FLOOR, FLOOR + 1, 3_000_000, LEN] {
             assert_eq!(copied(len, 0..0, 0), (1, [0, 2 * look(len)]));
         }
     }
 
     #[test]
     fn what_is_in_a_cache_is_not_shared() {
-        for len in [FLOOR, FLOOR + 1, LEN] {
+        for len in [0, LEAST - 1, LEAST, LEAST + 1, FLOOR, FLOOR + 1, LEN] {
             assert_eq!(copied(len, 0..len, 0), (0, [0, 0]));
         }
+    }
+
+    #[test]
+    fn for_what_is_in_a_cache_nobody_asks_after_the_helper() {
+        let (mut to, from) = (vec![0; LEN], vec![1; LEN]);
+        let mut look = Model { cached: 0..usize::MAX, looked: [0; 2] };
+        let mut pair = OneThread::default();
+        let region = Region::new(&mut to, &from).unwrap();
+        Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+        assert!(to == from);
+        assert_eq!(pair.asked.into_inner(), 0);
+    }
+
+    #[test]
+    fn what_is_too_short_to_gain_by_anything_is_not_looked_at() {
+        let costs = Costs { stream_from: 3 << 20, ..COSTS };
+        let (mut to, from) = (vec![0; FLOOR - 1], vec![1; FLOOR - 1]);
+        /// Nobody asks it.
+        struct Blind;
+        impl Look for Blind {
+            fn first_from(&mut self, _: Region<'_>) -> From {
+                unreachable!()
+            }
+            fn later_from_memory(&mut self, _: Region<'_>) -> bool {
+                unreachable!()
+            }
+            fn is_cached(&mut self, _: Middle<'_>) -> bool {
+                unreachable!()
+            }
+        }
+        let region = Region::new(&mut to, &from).unwrap();
+        let pair = &mut OneThread::default();
+        Auto { look: &mut Blind, costs: &costs, pair }.copy(region, false);
+        assert!(to == from);
     }
 
     #[test]
@@ -360,7 +399,8 @@ mod tests {
 
     #[test]
     fn a_destination_without_pages_is_shared_if_it_is_large() {
-        for (len, wake_ticks, forks) in [(LEN, 1, 1), (LEN, u64::MAX, 0), (TABLES - 1, 1, 0)] {
+        let cases = [(LEN, 1, 1), (LEN, u64::MAX, 0), (TABLES - 1, 1, 0), (TABLES - 1, 0, 1)];
+        for (len, wake_ticks, forks) in cases {
             let mut pair = OneThread { wake_ticks, ..OneThread::default() };
             let from = vec![1_u8; len];
             let memory = Anon::new(len, Huge::Never, Populate::OnTouch).unwrap();

@@ -252,6 +252,6 @@ mod tests {
         let costs = Costs::measure(&mut OneThread::default(), &Deadline::NEVER).unwrap();
         assert!(costs.middle_ticks > 1, "{costs:?}");
         assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
-        assert!(costs.stream_from >= 1 << 14, "{costs:?}");
+        assert!(costs.stream_from >= LEAST, "{costs:?}");
     }
 }

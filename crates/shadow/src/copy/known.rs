@@ -17,7 +17,7 @@ const EARNED: usize = 32 << 20;
 
 static PLAIN: AtomicUsize = AtomicUsize::new(0);
 
-/// In one line: a copy in a cache reads it once, and from memory.
+/// In one line: each copy reads it, and mostly from a far cache.
 #[repr(align(64))]
 struct Known {
     fork: AtomicU64,

@@ -222,6 +222,7 @@ fn is_plain(method: Method, len: usize) -> bool {
 fn chosen<P: Pair>(pair: &mut P, to: &mut [u8], from: &[u8], method: Method) -> Result<(), Error> {
     let region = Region::new(to, from)?;
     match method {
+        // As `divide` does, without the way there: its page may not have been seen for long.
         Method::Auto => auto::copy(pair, region, &Deadline::NEVER),
         method => divide(pair, region, method, &Deadline::NEVER)?,
     }

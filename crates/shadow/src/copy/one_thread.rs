@@ -1,5 +1,7 @@
 //! For tests: a pair of threads that is one thread.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ pub(super) struct OneThread {
     pub(super) helper_first: bool,
     /// What it says of a wake.
     pub(super) wake_ticks: u64,
+    /// How often it was asked for that.
+    pub(super) asked: AtomicUsize,
     /// How long a fork takes.
     pub(super) time: Duration,
 }
@@ -31,6 +35,7 @@ impl Pair for OneThread {
     }
 
     fn wake_ticks(&self) -> u64 {
+        self.asked.fetch_add(1, Relaxed);
         self.wake_ticks
     }
 }

@@ -1,7 +1,7 @@
 //! A source and a destination of one length, as one value that may be divided
 //! and sent to another thread. Each byte belongs to one `Region` at a time, and
-//! copying consumes it: so no byte is copied twice or by two threads, and what
-//! is built of regions needs no `unsafe`.
+//! copying consumes it: so no byte is copied by two threads, nor twice unless it is
+//! reborrowed, and what is built of regions needs no `unsafe`.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -60,6 +60,12 @@ impl<'a> Region<'a> {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// All of it, for as long as it is borrowed, to be copied once more afterwards.
+    pub(super) fn reborrow(&mut self) -> Region<'_> {
+        // SAFETY: `self` is not used while the result is.
+        unsafe { self.part(0, self.len) }
     }
 
     /// The first `at` bytes, and the others; all and nothing if there are
