@@ -27,7 +27,7 @@ pub enum Threshold {
     /// Always so many ticks of the time stamp counter (nanoseconds where that
     /// cannot be trusted); 0 sleeps at once.
     Ticks(u64),
-    /// As long as it has been worth it of late: between a sixteenth of [what a sleep
+    /// As long as it has been worth it of late: between an eighth of [what a sleep
     /// costs here](crate::sleep_cost_ticks), or 2 µs, and twice that cost; beyond that
     /// only where a sleep has proved to cost more.
     #[default]

@@ -30,10 +30,11 @@ const TIGHT_TICKS: u64 = 10_000;
 const DEADLINE_TICKS: u64 = 4_000;
 /// The lowest adaptive threshold, microseconds.
 const FLOOR_US: u64 = 2;
-/// And a sleep's cost divided by this, so that a wait which ends in a sleep takes a
-/// sixteenth more at most. Who sleeps sooner, where a sleep costs a hundred
-/// microseconds, is on the way there when the next job of a run comes.
-const FLOOR_SHARE: u64 = 16;
+/// And a sleep's cost divided by this, so that a wait which ends in a sleep takes an
+/// eighth more at most. Who sleeps sooner, where a sleep costs tens of microseconds, is
+/// on the way there when the next job of a run comes: with a sixteenth one process in
+/// six copied 1 MiB alone just after a job.
+const FLOOR_SHARE: u64 = 8;
 /// The longest doze before the kernel gets the cpu.
 const LONGEST_DOZE: Duration = Duration::from_millis(1);
 
