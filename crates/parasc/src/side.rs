@@ -16,7 +16,8 @@
 //!
 //! As with the bell itself (`kumiki_wait::Bell`), the fences leave two outcomes:
 //! the requesting thread sees the status, or the other one sees that it is
-//! awaited; in the first 10 ms of a sleep a longer look stands for the heavy one. A number left from an earlier wait costs a ring in vain.
+//! awaited; in the first 10 ms of a sleep a longer look stands for the heavy one. A
+//! number left from an earlier wait costs a ring in vain.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

@@ -5,12 +5,12 @@
 //! because half of the lines must travel to the helper first; from memory it
 //! is one thread's 21 against 55. So a large copy begins with a look at some lines
 //! of the source's middle. In a cache: each half is a copy of its own, down to a
-//! size that is `memcpy`. Otherwise a piece at the start and one at the end are
-//! copied, whose times tell. Both from memory, and the destination's middle in no cache
-//! either: the rest is shared. Both from a cache, a slow one: on as before, with larger
-//! pieces, until one comes from memory. One of each: the border is somewhere between,
-//! and each half is a copy of its own. A destination without pages looks like memory,
-//! too, and is shared if it is large.
+//! size that is `memcpy`. Otherwise a piece at the end and, of a longer copy, one at the
+//! start are copied, whose times tell. Both from memory, and the destination's middle in
+//! no cache either: the rest is shared. Both from a cache, a slow one: on as before, with
+//! larger pieces, until one comes from memory. One of each: the border is somewhere
+//! between, and each half is a copy of its own. A destination without pages looks like
+//! memory, too, and is shared if it is large.
 
 use super::costs::{Costs, From, PIECE, ticks_of};
 use super::middle::Middle;

@@ -190,14 +190,17 @@ fn from_memory(in_time: impl Fn() -> Result<()>) -> Result<(u64, u64, u64)> {
 /// What a quarter of them is below. What evicting has written is still on its way to
 /// memory at first, and others' work makes times longer, never shorter; with medians,
 /// one process in fourteen took memory for a cache ever after.
-fn quartile(mut ticks: Vec<u64>) -> u64 {
-    ticks.sort_unstable();
-    ticks[ticks.len() / 4]
+fn quartile(ticks: Vec<u64>) -> u64 {
+    above_one_in(4, ticks)
 }
 
-fn median(mut ticks: Vec<u64>) -> u64 {
+fn median(ticks: Vec<u64>) -> u64 {
+    above_one_in(2, ticks)
+}
+
+fn above_one_in(part: usize, mut ticks: Vec<u64>) -> u64 {
     ticks.sort_unstable();
-    ticks[ticks.len() / 2]
+    ticks[ticks.len() / part]
 }
 
 /// Bytes of the largest data cache that the cpus of one core have to
