@@ -127,6 +127,23 @@ impl Monitor for Mwaitx {
     }
 }
 
+/// What a rest does in a test.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pretended(pub(crate) fn());
+
+#[cfg(test)]
+impl Monitor for Pretended {
+    fn arm(&self, address: *const u8) {
+        assert!(!address.is_null());
+    }
+
+    fn rest(&self, ticks: u32) {
+        assert_eq!(ticks, REST_TICKS);
+        (self.0)();
+    }
+}
+
 /// Dozes on the line of `address` until `ready`, or until `until` has come.
 pub(crate) fn doze<T>(
     monitor: &impl Monitor,

@@ -260,6 +260,75 @@ impl Waiter {
             Doze::None => None,
             Doze::Umwait(monitor) => doze(&monitor, address, until(), ready),
             Doze::Mwaitx(monitor) => doze(&monitor, address, until(), ready),
+            #[cfg(test)]
+            Doze::Pretended(monitor) => doze(&monitor, address, until(), ready),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::thread;
+
+    use super::*;
+    use crate::doze::Pretended;
+
+    thread_local! {
+        static RESTS: Cell<u32> = const { Cell::new(0) };
+    }
+
+    fn rest() {
+        RESTS.set(RESTS.get() + 1);
+        thread::sleep(Duration::from_micros(50));
+    }
+
+    /// One that dozes at once, by a monitor that is none.
+    fn dozer(futex: bool) -> Waiter {
+        let policy =
+            Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() };
+        let way = Way { sleep: Sleep::Umwait, doze: Doze::Pretended(Pretended(rest)), futex };
+        Waiter { way, ..Waiter::new(&policy).unwrap() }
+    }
+
+    const DOZED: Counts = Counts { spun: 0, dozed: 1, slept: 0 };
+    const SLEPT: Counts = Counts { spun: 0, dozed: 0, slept: 1 };
+
+    #[test]
+    fn a_doze_goes_on_until_it_finds_the_answer() {
+        let mut waiter = dozer(true);
+        let ready = || (RESTS.get() >= 3).then_some(());
+        waiter.wait(&Bell::new(), &0, ready);
+        assert_eq!((RESTS.get(), waiter.counts()), (3, DOZED));
+    }
+
+    #[test]
+    fn a_long_doze_gives_way_to_the_kernel_where_that_is_allowed() {
+        for (futex, counts) in [(true, SLEPT), (false, DOZED)] {
+            let (bell, start) = (Bell::new(), Instant::now());
+            let over = || start.elapsed() >= 3 * LONGEST_DOZE;
+            thread::scope(|threads| {
+                threads.spawn(|| {
+                    while !over() || futex && !bell.is_asleep() {
+                        thread::yield_now();
+                    }
+                    bell.ring();
+                });
+                let mut waiter = dozer(futex);
+                waiter.wait(&bell, &0, || over().then_some(()));
+                assert_eq!(waiter.counts(), counts, "futex {futex}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_deadline_ends_a_doze() {
+        for futex in [true, false] {
+            let deadline = Instant::now() + LONGEST_DOZE / 2;
+            let mut waiter = dozer(futex);
+            let outcome = waiter.wait_until(&Bell::new(), &0, deadline, || None::<()>);
+            assert_eq!((outcome, waiter.counts()), (Err(TimedOut), Counts::default()));
+            assert!(Instant::now() >= deadline);
         }
     }
 }
