@@ -11,6 +11,7 @@ use kumiki_parasc::Request;
 use kumiki_wait::EventCount;
 
 use super::Execute;
+use super::request::Kind;
 use super::share::Share;
 use super::work::Work;
 use crate::pair::Pair;
@@ -29,6 +30,8 @@ pub(crate) struct Bare {
 enum Team {
     Missing,
     Half(Half),
+    /// Of a call that is handed over the helper's half is all.
+    Other(Half),
     Many(Many),
 }
 
@@ -44,14 +47,16 @@ impl Execute for Bare {
         match &self.team {
             Team::Missing => unreachable!("it was told what to expect"),
             Team::Half(half) => half.execute(Share::cut(requests, results, 2)),
+            Team::Other(half) => half.hand_over(Share::cut(requests, results, 1)),
             Team::Many(many) => many.execute(Share::cut(requests, results, requests.len())),
         }
     }
 
     fn expect(&mut self, work: &Work) -> Result<()> {
-        self.team = match work.kind().sleeps() {
-            true => Team::Many(Many::new(self.pair, work.len().min(SLEEPERS))?),
-            false => Team::Half(Half::new(self.pair)?),
+        self.team = match work.kind() {
+            Kind::Handoff => Team::Other(Half::new(self.pair)?),
+            kind if kind.sleeps() => Team::Many(Many::new(self.pair, work.len().min(SLEEPERS))?),
+            _ => Team::Half(Half::new(self.pair)?),
         };
         Ok(())
     }
@@ -98,14 +103,25 @@ impl Half {
 
     fn execute(&self, mut shares: impl Iterator<Item = Share>) {
         let own = shares.next();
-        if let Some(other) = shares.next() {
-            *self.line.share.lock().expect("calls do not panic") = Some(other);
-            self.line.state.store(ASKED, Release);
-        }
+        shares.next().into_iter().for_each(|other| self.ask(other));
         if let Some(own) = own {
             // SAFETY: `Bare::execute` has the caller's promise, and waits.
             unsafe { own.execute() };
         }
+        self.wait();
+    }
+
+    fn hand_over(&self, mut shares: impl Iterator<Item = Share>) {
+        shares.next().into_iter().for_each(|all| self.ask(all));
+        self.wait();
+    }
+
+    fn ask(&self, share: Share) {
+        *self.line.share.lock().expect("calls do not panic") = Some(share);
+        self.line.state.store(ASKED, Release);
+    }
+
+    fn wait(&self) {
         while self.line.state.load(Acquire) == ASKED {}
     }
 }

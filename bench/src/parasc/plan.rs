@@ -108,7 +108,7 @@ impl Plan for Parasc {
 
     fn asks(&self, batch: Batch, subject: &str) -> bool {
         match batch.kind {
-            Kind::Handoff => subject == "kumiki",
+            Kind::Handoff => ["kumiki", BARE].contains(&subject),
             // It has none.
             Kind::Mmap => !subject.starts_with("io_uring"),
             _ => true,

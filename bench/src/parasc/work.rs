@@ -26,7 +26,7 @@ const DIRECTORIES: usize = 64;
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     /// The parent's id, or what stands for it.
-    Parent,
+    Parent(i64),
     /// Exactly this.
     Exactly(i64),
     /// A descriptor or an address.
@@ -80,7 +80,8 @@ impl Work {
         let all = 0..n;
         let calls: Vec<Request> = match kind {
             Kind::Getppid | Kind::Handoff => {
-                expected = Expected::Parent;
+                let parent = getppid().map_or(0, |pid| i64::from(pid.as_raw_pid()));
+                expected = Expected::Parent(parent);
                 vec![Request::new(libc::SYS_getppid, []); n]
             }
             Kind::ReadZeroOwn | Kind::ReadZeroOne => {
@@ -250,9 +251,8 @@ impl Work {
     /// Whether every call did what it should; `parent` is what the subject's
     /// getppid returns, if that is not the parent's id. Forgets the results.
     pub(crate) fn check(&mut self, parent: Option<i64>) -> Result<()> {
-        let real = || getppid().map_or(0, |pid| i64::from(pid.as_raw_pid()));
         let expected = match self.expected {
-            Expected::Parent => Some(parent.unwrap_or_else(real)),
+            Expected::Parent(real) => Some(parent.unwrap_or(real)),
             Expected::Exactly(value) => Some(value),
             Expected::Something => None,
         };

@@ -85,6 +85,7 @@ mod kind;
 mod lane;
 #[cfg(all(test, loom))]
 mod loom;
+mod offer;
 pub mod op;
 mod open;
 mod pending;

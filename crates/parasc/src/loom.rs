@@ -9,11 +9,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
 use kumiki_wait::{Policy, Sleep, Threshold, Waiter};
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use crate::lane::{Control, Lane};
+use crate::offer::Calls;
 use crate::open::{Open, Ready, Rejected, Taken};
 use crate::pending::{Bare, End, Task};
 use crate::request::Request;
@@ -130,6 +132,95 @@ fn a_batch_of_three_with_one_processing_thread() {
 #[test]
 fn a_claim_that_comes_late_finds_the_next_batch() {
     batches(1, 2, 2);
+}
+
+/// What a requesting thread offers, with results that only one thread may be at.
+struct Offered {
+    side: Side,
+    results: Vec<UnsafeCell<i64>>,
+    executed: Vec<Count>,
+}
+
+impl Offered {
+    fn new(calls: usize) -> Arc<Self> {
+        Arc::new(Offered {
+            side: Side::default(),
+            results: (0..calls).map(|_| UnsafeCell::new(0)).collect(),
+            executed: (0..calls).map(|_| Count::new(0)).collect(),
+        })
+    }
+
+    /// Where the calls of batch `number` stand, as far as this model goes.
+    fn calls(number: usize) -> Calls {
+        let results = std::ptr::without_provenance_mut(number);
+        Calls { requests: std::ptr::without_provenance(number), results }
+    }
+
+    fn make(&self, calls: Calls, at: usize) {
+        self.executed[at].fetch_add(1, Relaxed);
+        let result = (calls.results.addr() * 10 + at) as i64;
+        // SAFETY: loom sees to it that nobody else is at it.
+        self.results[at].with_mut(|to| unsafe { to.write(result) });
+    }
+
+    /// As a processing thread does that finds work once.
+    fn serve(&self) {
+        let mut made = 0;
+        while let Some(chunk) = self.side.offer.next(made, 2) {
+            made = chunk.len();
+            chunk.for_each(|at| self.make(self.side.offer.calls(), at));
+        }
+        if made > 0 {
+            self.side.made();
+        }
+    }
+
+    fn batch(&self, number: usize, waiter: &mut Waiter) {
+        let (offer, calls) = (&self.side.offer, Self::calls(number));
+        offer.open(calls, self.results.len(), 2);
+        while let Some(chunk) = offer.last(2) {
+            chunk.for_each(|at| self.make(calls, at));
+        }
+        if offer.over().is_none() {
+            self.side.expect_end();
+            waiter.wait(&self.side.bell, offer.word(), || offer.over());
+        }
+        for (at, result) in self.results.iter().enumerate() {
+            // SAFETY: as above.
+            let result = result.with(|from| unsafe { from.read() });
+            assert_eq!(result, (number * 10 + at) as i64);
+        }
+    }
+}
+
+/// One requesting thread that offers batches, sleeps for what others are at, and so
+/// many others.
+fn offers(processors: usize, batches: usize, calls: usize) {
+    bounded(4 - processors, move || {
+        let offered = Offered::new(calls);
+        let threads: Vec<_> = (0..processors)
+            .map(|_| {
+                let offered = Arc::clone(&offered);
+                thread::spawn(move || offered.serve())
+            })
+            .collect();
+        let mut waiter = Waiter::new(&sleeper()).unwrap();
+        (1..=batches).for_each(|number| offered.batch(number, &mut waiter));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for count in &offered.executed {
+            assert_eq!(count.load(Relaxed), batches);
+        }
+    });
+}
+
+#[test]
+fn an_offered_batch_with_two_processing_threads() {
+    offers(2, 1, 3);
+}
+
+#[test]
+fn an_offer_that_is_seen_late_is_the_next_batch() {
+    offers(1, 2, 3);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What belongs to a lane in this process alone: where its requesting thread
-//! sleeps, and for which answer.
+//! What belongs to a lane in this process alone: what its requesting thread shares
+//! where it stands, where that thread sleeps, and for which answer.
 //!
 //! Who has executed a request rings only if its answer is the awaited one. A
 //! requesting thread that waits for the last answers of a batch would otherwise
@@ -24,12 +24,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_wait::{Bell, barrier};
 
+use crate::offer::Offer;
 use crate::primitive::AtomicU32;
+
+/// Awaited in place of a slot's answer: the end of what is offered.
+const OFFERED: usize = u32::MAX as usize;
 
 /// A lane's requesting thread, as others see it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Side {
+    pub(crate) offer: Offer,
     /// Where it sleeps.
     pub(crate) bell: Bell,
     /// Its slot whose answer it waits for, if it waits.
@@ -47,6 +52,17 @@ impl Side {
         if self.awaited.load(Relaxed) != at as u32 {
             self.awaited.store(at as u32, Relaxed);
         }
+    }
+
+    /// As [`expect`](Self::expect), for the end of what is offered.
+    pub(crate) fn expect_end(&self) {
+        self.expect(OFFERED);
+    }
+
+    /// As [`answered`](Self::answered), for claimed calls of what is offered.
+    #[inline(always)]
+    pub(crate) fn made(&self) {
+        self.answered(OFFERED);
     }
 
     /// Says that slot `at` has its answer, by who has given it.

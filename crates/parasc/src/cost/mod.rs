@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_new_file_begins_with_what_the_last_new_one_has_shown() {
         let means = Means { others: true, wake: 1e4, long: 1e6, ..Means::NONE };
-        let sample = Sample { calls: 20, ticks: 20_000, helped: 0, woke: false };
+        let sample = Sample { calls: 20, ticks: 20_000, helped: 0, kept: 0, woke: false };
         let mut costs = Costs::default();
         let plain = |costs: &mut Costs, place: u64| {
             let first = costs.entry(key(place));

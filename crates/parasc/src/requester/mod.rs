@@ -22,6 +22,9 @@ use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
 use crate::request::{Place, Request};
 
+/// No call's number and that of its arguments: they are too many.
+const NO_CALL: u32 = u32::MAX;
+
 /// A thread's lane in an area, and what it has learnt about its calls.
 ///
 /// Batches block until all calls have been made; their order is open. Small
@@ -40,6 +43,8 @@ pub struct Requester {
     /// The last single call made here without a look at its arguments
     /// ([`Request::head`]): a comparison is shorter than a look into a table.
     known: u32,
+    /// The same of the last one that was handed over.
+    handed: u32,
     lane: usize,
     /// Batches so far.
     batches: u32,
@@ -93,8 +98,8 @@ impl Requester {
         let mut requester = Requester {
             rules: core.rules.clone(),
             help: core.help,
-            // No call: it has too many arguments.
-            known: u32::MAX,
+            known: NO_CALL,
+            handed: NO_CALL,
             core,
             lane,
             batches: 0,
@@ -256,7 +261,8 @@ impl Requester {
     #[inline(always)]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)
-            && (request.head() == self.known || self.gets_known(request))
+            && (request.head() == self.known
+                || request.head() != self.handed && self.gets_known(request))
         {
             // All that one call of nearly any kind goes through: it is made
             // where it is asked for.
@@ -276,19 +282,26 @@ impl Requester {
     /// As for [`Requester::run_raw`].
     #[inline(never)]
     unsafe fn run_alone(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
+        if let ([request], [result]) = (requests, &mut *results)
+            && request.head() == self.handed
+        {
+            // SAFETY: the caller vouches for the call.
+            *result = unsafe { self.hand_over(request) };
+            return Ok(());
+        }
         // SAFETY: the caller's promise.
         unsafe { self.run_checked(requests, results, &mut Meanwhile::default()) }
     }
 
     /// Whether this thread may and will make the call itself, whatever its
-    /// arguments. Then so it will next time.
+    /// arguments. Then so it will next time, or else hand it over.
     #[cold]
     fn gets_known(&mut self, request: &Request) -> bool {
-        let known = self.help && self.rules.is_free(request);
-        if known {
-            self.known = request.head();
+        if self.rules.is_free(request) {
+            let known = if self.help { &mut self.known } else { &mut self.handed };
+            *known = request.head();
         }
-        known
+        request.head() == self.known
     }
 
     #[inline(always)]

@@ -5,13 +5,14 @@ use std::time::Instant;
 use kumiki_sys::cache::prefetch_to_write;
 use kumiki_wait::Waiter;
 
-use super::Requester;
 use super::meanwhile::{Forked, Meanwhile};
+use super::{NO_CALL, Requester};
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Key, Prior, Sample, Way, survey};
 use crate::error::{Error, Result};
 use crate::execute::{call, execute, plain};
+use crate::offer::Calls;
 use crate::request::Request;
 use crate::threads::{Pool, Seat};
 
@@ -24,6 +25,17 @@ const AHEAD: usize = 8;
 /// Batches between two looks at where this thread runs: the way there is short,
 /// but not beside a batch of ten cheap calls.
 const SETTLE: u32 = 8;
+
+/// On which a batch is shared.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    /// So many calls, the last ones, are the requesting thread's own.
+    kept: usize,
+    /// So many are claimed at once, at most.
+    most: usize,
+    /// Processing threads that sleep are woken.
+    wake: bool,
+}
 
 impl Requester {
     /// Runs a batch once every request has been found to be allowed, and does
@@ -41,8 +53,13 @@ impl Requester {
         if requests.len() != results.len() {
             return Err(Error::Lengths { requests: requests.len(), results: results.len() });
         }
+        // What the last one was, which passed whatever its arguments: mostly all are alike.
+        let mut known = NO_CALL;
         for (index, request) in requests.iter().enumerate() {
-            self.check(index, request)?;
+            if request.head() != known {
+                self.check(index, request)?;
+                known = if self.rules.is_free(request) { request.head() } else { NO_CALL };
+            }
         }
         if let ([request], [result]) = (requests, &mut *results) {
             // SAFETY: the caller vouches for the call.
@@ -167,7 +184,7 @@ impl Requester {
             return Ok(requests.len());
         }
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
-        let mut helped = 0;
+        let (mut helped, mut kept) = (0, 0);
         let start = if choice.measure { ticks.now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
@@ -175,10 +192,10 @@ impl Requester {
             Way::Shared => {
                 // SAFETY: as above.
                 // While this thread is away the others may come to the end.
-                let kept =
-                    if means.beside { 0 } else { entry.kept(requests.len(), self.near.len()) };
+                kept = if means.beside { 0 } else { entry.kept(requests.len(), self.near.len()) };
+                let terms = Terms { kept, most: entry.claimed(means), wake: choice.wake };
                 // SAFETY: as above.
-                helped = unsafe { self.shared(requests, results, kept, choice.wake, meanwhile) }?;
+                helped = unsafe { self.shared(requests, results, terms, meanwhile) }?;
             }
             Way::Many(threads) => {
                 let threads = usize::from(threads);
@@ -196,7 +213,7 @@ impl Requester {
         let away = meanwhile.take_away();
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
         let entry = self.costs.entry(key);
-        let sample = Sample { calls: requests.len(), ticks, helped, woke: choice.wake };
+        let sample = Sample { calls: requests.len(), ticks, helped, kept, woke: choice.wake };
         entry.record(choice.way, sample, prior, means);
         if let Some((before, wall)) = asked {
             let elapsed = wall.elapsed().as_nanos() as f32;
@@ -205,8 +222,8 @@ impl Requester {
         Ok(requests.len())
     }
 
-    /// Together with the processing threads that spin: they from the first slot
-    /// upward, this thread the `kept` last calls and then from the last slot downward.
+    /// Together with the processing threads that spin: they from the first call
+    /// upward, this thread the `kept` last ones and then from the last downward.
     /// Returns how many calls others have made.
     ///
     /// # Errors
@@ -215,6 +232,58 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     unsafe fn shared(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+        Terms { kept, most, wake }: Terms,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> Result<usize, Forked> {
+        if self.core.kernel.is_some() || self.core.callers.any() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.in_slots(requests, results, kept, wake, meanwhile) };
+        }
+        let (offered, kept) = requests.split_at(requests.len() - kept);
+        let (answers, own) = results.split_at_mut(offered.len());
+        let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
+        let side = &self.core.sides[self.lane];
+        side.offer.open(calls, offered.len(), most);
+        if wake {
+            self.wake(offered.len());
+        }
+        // In a child of fork(2) the offer stays as it was.
+        let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
+        meanwhile.run(offered.len(), self.ticks, self.core.process).map_err(forked)?;
+        // SAFETY: the caller vouches for all requests.
+        unsafe { plain(kept, own) };
+        while let Some(chunk) = side.offer.last(self.near.len() + 1) {
+            // SAFETY: as above; claimed just now.
+            unsafe { calls.make(chunk) };
+        }
+        let over = || side.offer.over();
+        Ok(over().unwrap_or_else(|| {
+            side.expect_end();
+            self.waiter.wait(&side.bell, side.offer.word(), over)
+        }))
+    }
+
+    /// Sees that the processing threads nearby look for `offered` calls.
+    fn wake(&self, offered: usize) {
+        let wanted = self.near.len().min(offered);
+        for seat in &self.near[..wanted] {
+            // None to be had: then this thread makes all calls.
+            let _ = Seat::wake(&self.core, *seat);
+        }
+    }
+
+    /// As [`shared`](Self::shared), by way of the lane's slots: also for threads that
+    /// may die, and for the kernel module.
+    ///
+    /// # Errors
+    /// As for [`run_part`](Self::run_part).
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    unsafe fn in_slots(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
@@ -237,11 +306,7 @@ impl Requester {
             at = end;
         }
         if wake {
-            let wanted = self.near.len().min(offered);
-            for seat in &self.near[..wanted] {
-                // None to be had: then this thread makes all calls.
-                let _ = Seat::wake(&self.core, *seat);
-            }
+            self.wake(offered);
         }
         meanwhile.run(offered, self.ticks, self.core.process)?;
         // SAFETY: the caller vouches for all requests.

@@ -26,8 +26,12 @@ enum Event {
     /// Somebody has called. What was to be done then may be done already: a small
     /// batch is over before a thread that slept is on its cpu.
     Called,
-    /// In this lane.
-    Work(usize),
+    /// In a slot of this lane.
+    Request(usize),
+    /// What this lane's requesting thread offers.
+    Offer(usize),
+    /// In the open lane.
+    Open,
 }
 
 /// Serves requests for calls that are soon over, until the termination flag is
@@ -45,42 +49,60 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             if header.is_terminated() {
                 return Some(Event::Terminated);
             }
-            let work = lane_with_work(core).map(Event::Work);
-            work.or_else(|| called.then_some(Event::Called))
+            work(core).or_else(|| called.then_some(Event::Called))
         };
         match waiter.wait_until(&seat.bell, word, retire, ready) {
-            Ok(Event::Work(lane)) => {
-                if let Some(module) = &core.kernel {
-                    module.serve(&core.area);
-                }
-                if lane != QUICK_LANE {
-                    serve_lane(core, lane, MOST, hand.claim);
-                }
-                open::serve(core, QUICK_LANE, hand);
-                worked = true;
+            Ok(Event::Request(lane)) => {
+                enter_module(core);
+                serve_lane(core, lane, MOST, hand.claim);
             }
+            Ok(Event::Offer(lane)) => serve_offer(core, &core.sides[lane]),
+            Ok(Event::Open) => enter_module(core),
             Ok(Event::Terminated) => return,
             // Spins anew, for the next batch: it is why there was a call.
-            Ok(Event::Called) => (),
+            Ok(Event::Called) => continue,
             Err(_) if !worked => return,
             Err(_) => {
                 worked = false;
                 retire = after(core.retire);
+                continue;
             }
         }
+        // After each lane: its requesting thread may always have more.
+        open::serve(core, QUICK_LANE, hand);
+        worked = true;
+    }
+}
+
+/// Serves inside the kernel module, if there is one.
+#[inline(always)]
+fn enter_module(core: &Core) {
+    if let Some(module) = &core.kernel {
+        module.serve(&core.area);
     }
 }
 
 /// Whether a request waits that [`serve`] would look at.
 pub(crate) fn has_work(core: &Core) -> bool {
-    lane_with_work(core).is_some()
+    work(core).is_some()
 }
 
-/// The first lane with a request for a call that is soon over.
+/// The first request for a call that is soon over. A loop as plain as this is short
+/// enough for the compiler to put it where it is waited.
 #[inline(always)]
-fn lane_with_work(core: &Core) -> Option<usize> {
-    let open = || core.open[QUICK_LANE].ready.any().then_some(QUICK_LANE);
-    bits(quick_lanes(core)).find(|lane| core.area.lane(*lane).has_work()).or_else(open)
+fn work(core: &Core) -> Option<Event> {
+    let mut lanes = quick_lanes(core);
+    while lanes != 0 {
+        let lane = lanes.trailing_zeros() as usize;
+        lanes &= lanes - 1;
+        if core.area.lane(lane).has_work() {
+            return Some(Event::Request(lane));
+        }
+        if core.sides[lane].offer.has_work() {
+            return Some(Event::Offer(lane));
+        }
+    }
+    core.open[QUICK_LANE].ready.any().then_some(Event::Open)
 }
 
 /// Leased lanes with calls that are soon over. A bit of an open lane, which only
@@ -109,6 +131,22 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
         left &= left.wrapping_sub(1);
         (bit < 64).then_some(bit)
     })
+}
+
+/// Makes calls that a requesting thread offers, as long as there are some.
+#[inline]
+fn serve_offer(core: &Core, side: &Side) {
+    let share = core.seats.len().max(2);
+    let mut made = 0;
+    while let Some(chunk) = side.offer.next(made, share) {
+        made = chunk.len();
+        // SAFETY: claimed just now, and the batch's requesting thread, which has
+        // vouched for its calls, waits until they are made.
+        unsafe { side.offer.calls().make(chunk) };
+    }
+    if made > 0 {
+        side.made();
+    }
 }
 
 /// Executes what waits in a lane, `most` slots at a time.

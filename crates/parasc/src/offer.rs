@@ -1,0 +1,190 @@
+//! A batch that a requesting thread shares where it stands, without slots.
+//!
+//! ```text
+//!        0               first                  last             calls
+//!        ├─────────────────┼──────────────────────┼────────────────┤
+//!        claimed by         nobody's yet           claimed by the
+//!        processing threads ►                    ◄ requesting thread
+//! ```
+//!
+//! `first`, `last` and how many of the calls before `first` have been `made` are one
+//! word, and each change is a swap of it: a claim takes calls that nobody else has,
+//! whichever batch it comes upon, and a batch is over when `made` = `first` = `last`.
+//! Until then its requesting thread waits, so who has claimed may look where the
+//! calls stand, which is written before the word, and write to the results.
+//!
+//! It takes two lines' ways less than a slot for each call, and a swap for many calls
+//! instead of one for each. What it lacks is what slots are for: a call that was
+//! claimed is with who has claimed it. So it is for the engine's own threads, which
+//! do not die; threads of the program and the kernel module find requests in slots.
+
+use std::ops::Range;
+use std::slice;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use crate::execute::plain;
+use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64};
+use crate::request::Request;
+
+/// Calls that an offer can have: a field of its word.
+const MOST: usize = u16::MAX as usize;
+const _: () = assert!(crate::area::MAX_LANE_SLOTS <= MOST);
+
+/// Where the calls of a batch stand, and their results are to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Calls {
+    pub(crate) requests: *const Request,
+    pub(crate) results: *mut i64,
+}
+
+impl Calls {
+    /// Makes those of `chunk`.
+    ///
+    /// # Safety
+    /// `requests` and `results` are valid for `chunk`, nobody else is at that part of
+    /// the results, and as for [`Requester::run_raw`](crate::Requester::run_raw).
+    #[inline(always)]
+    pub(crate) unsafe fn make(self, chunk: Range<usize>) {
+        // SAFETY: the caller vouches for this part of both.
+        let (requests, results) = unsafe { self.part(chunk) };
+        // SAFETY: as above, also for the calls.
+        unsafe { plain(requests, results) };
+    }
+
+    /// # Safety
+    /// As for [`make`](Self::make), as long as the part is used.
+    #[inline(always)]
+    unsafe fn part<'a>(self, chunk: Range<usize>) -> (&'a [Request], &'a mut [i64]) {
+        // SAFETY: within what both are valid for.
+        let requests = unsafe { self.requests.add(chunk.start) };
+        // SAFETY: as above.
+        let results = unsafe { self.results.add(chunk.start) };
+        // SAFETY: valid for the chunk, and nobody writes to requests.
+        let requests = unsafe { slice::from_raw_parts(requests, chunk.len()) };
+        // SAFETY: valid for the chunk, and nobody else is at these.
+        let results = unsafe { slice::from_raw_parts_mut(results, chunk.len()) };
+        (requests, results)
+    }
+}
+
+/// The word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    made: usize,
+    first: usize,
+    last: usize,
+}
+
+impl State {
+    fn of(word: u64) -> Self {
+        let field = |at: u32| word >> (16 * at) & MOST as u64;
+        State { made: field(0) as usize, first: field(1) as usize, last: field(2) as usize }
+    }
+
+    fn word(self) -> u64 {
+        self.made as u64 | (self.first as u64) << 16 | (self.last as u64) << 32
+    }
+
+    /// One part in `share` of what is nobody's, `most` at most; 0 if there is nothing.
+    fn chunk(self, share: usize, most: usize) -> usize {
+        let left = self.last.saturating_sub(self.first);
+        (left / share).min(most).max(1).min(left)
+    }
+}
+
+/// One requesting thread's offer. On a line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Offer {
+    state: AtomicU64,
+    requests: AtomicPtr<Request>,
+    results: AtomicPtr<i64>,
+    /// Calls that are claimed at once, at most.
+    most: AtomicU32,
+}
+
+impl Offer {
+    /// Offers so many calls. By the requesting thread, whose last batch is over.
+    #[inline]
+    pub(crate) fn open(&self, calls: Calls, count: usize, most: usize) {
+        self.requests.store(calls.requests.cast_mut(), Relaxed);
+        self.results.store(calls.results, Relaxed);
+        self.most.store(most as u32, Relaxed);
+        // Release: partner is the swap in `next`.
+        self.state.store(State { made: 0, first: 0, last: count }.word(), Release);
+    }
+
+    /// Whether there is anything to claim.
+    #[inline(always)]
+    pub(crate) fn has_work(&self) -> bool {
+        let state = State::of(self.state.load(Relaxed));
+        state.first < state.last
+    }
+
+    /// Says that the last `made` calls that the caller has claimed have been made, and
+    /// claims the next ones, one part in `share` of what is left. By a processing
+    /// thread; `None` if there is nothing left.
+    #[inline]
+    pub(crate) fn next(&self, made: usize, share: usize) -> Option<Range<usize>> {
+        let mut word = self.state.load(Relaxed);
+        loop {
+            let state = State::of(word);
+            let chunk = state.chunk(share, self.most.load(Relaxed) as usize);
+            let first = state.first + chunk;
+            if made + chunk == 0 {
+                return None;
+            }
+            let after = State { made: state.made + made, first, ..state };
+            // Acquire: partner is `open`. Release: partner is `over`.
+            match self.state.compare_exchange_weak(word, after.word(), AcqRel, Relaxed) {
+                Ok(_) => return (chunk > 0).then_some(state.first..first),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Claims calls from the end, one part in `share` of what is left. By the
+    /// requesting thread.
+    #[inline]
+    pub(crate) fn last(&self, share: usize) -> Option<Range<usize>> {
+        let mut word = self.state.load(Relaxed);
+        loop {
+            let state = State::of(word);
+            let chunk = state.chunk(share, self.most.load(Relaxed) as usize);
+            if chunk == 0 {
+                return None;
+            }
+            let last = state.last - chunk;
+            let after = State { last, ..state }.word();
+            match self.state.compare_exchange_weak(word, after, Relaxed, Relaxed) {
+                Ok(_) => return Some(last..state.last),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// How many calls others have made, once all that were claimed are made and
+    /// nothing is left.
+    #[inline(always)]
+    pub(crate) fn over(&self) -> Option<usize> {
+        // Acquire: partner is the swap in `next`; their results are to be seen.
+        let state = State::of(self.state.load(Acquire));
+        (state.made == state.last && state.first == state.last).then_some(state.made)
+    }
+
+    /// How many calls others have claimed so far.
+    pub(crate) fn claimed(&self) -> usize {
+        State::of(self.state.load(Relaxed)).first
+    }
+
+    /// Where the calls stand. By who has claimed some that are not made yet.
+    #[inline(always)]
+    pub(crate) fn calls(&self) -> Calls {
+        Calls { requests: self.requests.load(Relaxed), results: self.results.load(Relaxed) }
+    }
+
+    /// What changes when it is over.
+    pub(crate) fn word(&self) -> &AtomicU64 {
+        &self.state
+    }
+}
