@@ -96,11 +96,7 @@ impl<'scope, R> Job<'scope, R> {
 
 impl<R> Drop for Job<'_, R> {
     fn drop(&mut self) {
-        if self.shadow.is_orphaned() {
-            // In a child of fork(2): nobody runs it and nothing waits for it.
-            return self.shadow.settle();
-        }
         // SAFETY: as in `join`, which does not drop the job.
-        drop(unsafe { self.shadow.finish::<R>() });
+        unsafe { self.shadow.discard::<R>() };
     }
 }

@@ -311,6 +311,19 @@ impl Shadow {
         unsafe { job::unpack(self.channel.request(), success) }
     }
 
+    /// Waits for the outstanding request and drops its result, or what it panicked
+    /// with. In a child of fork(2), where nobody runs it, it is forgotten.
+    ///
+    /// # Safety
+    /// As [`Shadow::finish`].
+    pub(crate) unsafe fn discard<R>(&mut self) {
+        if self.is_orphaned() {
+            return self.settle();
+        }
+        // SAFETY: the caller's promise.
+        drop(unsafe { self.finish::<R>() });
+    }
+
     /// Waits for the outstanding request; `true` if it did not panic.
     #[inline(always)]
     fn wait(&mut self) -> bool {

@@ -1,5 +1,6 @@
 //! Several helpers beside one main thread.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -191,14 +192,15 @@ fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + 
         f(i);
         std::mem::forget(deserts);
     };
-    let all = All(shadows);
-    for (i, shadow) in all.0.iter_mut().enumerate() {
+    // SAFETY: the jobs below return nothing.
+    let all = unsafe { All::<()>::of(shadows) };
+    for (i, shadow) in all.shadows.iter_mut().enumerate() {
         let member = &member;
         shadow.submit(move || member(i + 1));
     }
     member(0);
     let mut panic = None;
-    for shadow in all.0.iter_mut() {
+    for shadow in all.shadows.iter_mut() {
         // SAFETY: each shadow was handed a job that returns nothing.
         panic = panic.or(unsafe { shadow.finish::<()>() }.err());
     }
@@ -214,12 +216,13 @@ where
     S: Fn(usize) -> Option<T> + Sync,
     F: Fn(T, T) -> T,
 {
-    let all = All(shadows);
-    for (i, shadow) in all.0.iter_mut().enumerate() {
+    // SAFETY: the jobs below are a `share` each, which returns this.
+    let all = unsafe { All::<Option<T>>::of(shadows) };
+    for (i, shadow) in all.shadows.iter_mut().enumerate() {
         shadow.submit(move || share(i + 1));
     }
     let mut total = share(0);
-    for shadow in all.0.iter_mut() {
+    for shadow in all.shadows.iter_mut() {
         // SAFETY: each shadow was handed a `share`, which returns this.
         match unsafe { shadow.finish::<Option<T>>() } {
             Ok(theirs) => total = [total, theirs].into_iter().flatten().reduce(fold),
@@ -286,13 +289,26 @@ impl Drop for Deserts<'_> {
     }
 }
 
-/// Jobs borrow from the caller: none may be left when it unwinds.
-struct All<'a>(&'a mut [Shadow]);
+/// Jobs borrow from the caller: none may be left when it unwinds, nor a result that
+/// nobody has taken.
+struct All<'a, R> {
+    shadows: &'a mut [Shadow],
+    _results: PhantomData<R>,
+}
 
-impl Drop for All<'_> {
+impl<'a, R> All<'a, R> {
+    /// # Safety
+    /// The jobs that these shadows are handed return an `R`, as long as this lives.
+    unsafe fn of(shadows: &'a mut [Shadow]) -> Self {
+        All { shadows, _results: PhantomData }
+    }
+}
+
+impl<R> Drop for All<'_, R> {
     fn drop(&mut self) {
-        for shadow in self.0.iter_mut().filter(|shadow| shadow.is_busy()) {
-            shadow.settle();
+        for shadow in self.shadows.iter_mut().filter(|shadow| shadow.is_busy()) {
+            // SAFETY: a job is outstanding, and `of` was told what it returns.
+            unsafe { shadow.discard::<R>() };
         }
     }
 }

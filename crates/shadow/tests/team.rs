@@ -130,6 +130,40 @@ fn a_panic_leaves_nobody_at_the_barrier() {
     }
 }
 
+/// Counts how many of it there are.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(alive: &'a AtomicUsize) -> Self {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Counted(alive)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn results_are_dropped_whoever_panics() {
+    let (_turn, mut team) = team();
+    let (alive, size) = (AtomicUsize::new(0), team.size());
+    for panics in 0..size {
+        // One range a member, of which nobody takes another's.
+        let reduced = catch_unwind(AssertUnwindSafe(|| {
+            let map = |range: std::ops::Range<usize>| {
+                assert_ne!(range.start, panics, "no result");
+                Counted::new(&alive)
+            };
+            drop(team.reduce(size, 1, map, |a, _| a));
+        }));
+        assert!(reduced.is_err());
+        assert_eq!(alive.load(Ordering::Relaxed), 0, "member {panics} of {size} has panicked");
+    }
+}
+
 #[test]
 fn what_has_not_begun_in_time_does_not_begin() {
     let (_turn, mut team) = team();
