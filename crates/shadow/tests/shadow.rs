@@ -234,6 +234,56 @@ fn a_job_that_nobody_joins_ends_with_scope_or_shadow() {
     }
 }
 
+/// A limit, and no test takes so long.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A helper on its main thread's cpu that does not get it while the main thread has
+/// something to do.
+fn kept_from_its_cpu() -> Shadow {
+    let cpu = kumiki_sys::affinity::current().unwrap().first().unwrap();
+    let policy = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
+    let builder = Builder::new().main_cpu(cpu).helper_cpu(cpu).share().policy(policy);
+    let mut shadow = builder.create().unwrap();
+    let when_idle = || {
+        let priority = libc::sched_param { sched_priority: 0 };
+        // SAFETY: changes this thread's class; `priority` is readable.
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &priority) }
+    };
+    // With a limit a job is left to the helper, whose thread is to change.
+    let changed = shadow.scope(|scope| scope.fork(when_idle).join_timeout(LONG).ok());
+    assert_eq!(changed.unwrap().unwrap(), 0, "{}", std::io::Error::last_os_error());
+    shadow
+}
+
+#[test]
+fn what_the_helper_has_not_begun_runs_in_the_joining_thread() {
+    const JOBS: usize = 1000;
+    let mut shadow = kept_from_its_cpu();
+    let here = std::thread::current().id();
+    let (ran, boxed) = (AtomicUsize::new(0), [7_u8; 100]);
+    let mut taken_back = 0;
+    for _ in 0..JOBS {
+        let job = || {
+            ran.fetch_add(1, Ordering::Relaxed);
+            (std::thread::current().id(), boxed)
+        };
+        let (thread, result) = shadow.scope(|scope| scope.fork(job).join().unwrap());
+        taken_back += usize::from(thread == here);
+        assert_eq!(result, boxed);
+    }
+    // An idle thread gets the cpu where a third one takes it from the joining one.
+    assert!(taken_back > 0, "none of {JOBS} was taken back");
+    assert_eq!(ran.load(Ordering::Relaxed), JOBS);
+
+    // A panic is the join's here, too.
+    let panic = shadow.scope(|scope| scope.fork(|| -> u8 { panic!("taken back") }).join());
+    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"taken back"));
+    // With a limit the helper has it, late as it is.
+    let job = || std::thread::current().id();
+    let ran = shadow.scope(|scope| scope.fork(job).join_timeout(LONG).ok());
+    assert_ne!(ran.unwrap().unwrap(), here);
+}
+
 /// A helper that has begun unseen would run the same request.
 #[test]
 fn nothing_is_taken_back_where_the_fence_fails() {

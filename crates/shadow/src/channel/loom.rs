@@ -1,6 +1,9 @@
 //! Every interleaving of the channel's protocol, as far as the checker goes:
 //! a request runs once, whoever runs it, and its data never has two owners.
 
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
@@ -49,8 +52,12 @@ fn helper(scene: Arc<Scene>) -> thread::JoinHandle<()> {
     })
 }
 
-/// Requests 1 to `requests`, of which those in `back` are wanted back.
+/// Requests 1 to `requests`, of which those in `back` are wanted back. In some
+/// executions they are got back, in others the helper was there first.
 fn scene(requests: u64, back: &'static [u64]) {
+    // Not the model's: they count over all of its executions.
+    let counts = [const { AtomicUsize::new(0) }; 2].map(std::sync::Arc::new);
+    let [taken, left] = counts.clone();
     let mut model = loom::model::Builder::new();
     model.preemption_bound.get_or_insert(3);
     model.check(move || {
@@ -58,9 +65,13 @@ fn scene(requests: u64, back: &'static [u64]) {
         let helper = helper(Arc::clone(&scene));
         for n in 1..=requests {
             scene.channel.submit(n);
-            if back.contains(&n) && scene.channel.take_back(n) {
-                scene.run(n);
-                continue;
+            if back.contains(&n) {
+                if scene.channel.take_back(n) {
+                    taken.fetch_add(1, Relaxed);
+                    scene.run(n);
+                    continue;
+                }
+                left.fetch_add(1, Relaxed);
             }
             while scene.channel.done(n).is_none() {
                 thread::yield_now();
@@ -76,6 +87,9 @@ fn scene(requests: u64, back: &'static [u64]) {
             assert!(ran.iter().copied().eq(1..=requests), "{ran:?}");
         });
     });
+    for count in counts {
+        assert_eq!(count.load(Relaxed) > 0, !back.is_empty());
+    }
 }
 
 #[test]
