@@ -5,7 +5,7 @@ use std::time::Duration;
 use kumiki_wait::{Policy, Threshold};
 
 use crate::binding::{self, Binding};
-use crate::cpus::Pair;
+use crate::cpus::{Pair, Wish};
 use crate::error::Result;
 use crate::shadow::Shadow;
 use crate::timed::Deadline;
@@ -79,7 +79,8 @@ impl Builder {
     pub fn create_timeout(self, timeout: Duration) -> Result<Shadow> {
         measure_sleep(&self.policy);
         let deadline = Deadline::after(timeout);
-        let pair = Pair::take(&binding::allowed()?, self.main, self.helper, self.share)?;
+        let wish = Wish { main: self.main, helper: self.helper, share: self.share };
+        let pair = Pair::take(&binding::allowed()?, wish)?;
         let bound = Binding::to(pair.main)?;
         Shadow::beside(pair, Some(bound), &self.policy, deadline)
     }

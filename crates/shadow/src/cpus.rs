@@ -58,49 +58,87 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Chooses and takes a pair. Without wishes: the cpu where the caller runs
-    /// now, its hardware sibling, or without one the cpu nearest by cache.
-    pub(crate) fn take(
-        allowed: &CpuSet,
-        main: Option<usize>,
-        helper: Option<usize>,
-        share: bool,
-    ) -> Result<Pair> {
+    /// Chooses and takes a pair.
+    pub(crate) fn take(allowed: &CpuSet, wish: Wish) -> Result<Pair> {
+        for cpu in [wish.main, wish.helper].into_iter().flatten() {
+            affinity::require(cpu, allowed)?;
+        }
         let topology = Topology::read()?;
         let of = Taken::of_this_process()?;
         let mut counts = of.counts();
-        let taken: CpuSet = counts.keys().copied().collect();
-        let none = || Error::NoFreeCpu { allowed: allowed.clone(), taken: taken.clone() };
-        let free = allowed.difference(&taken);
-        // A thread's own cpu is taken by itself.
-        let usable = |cpu: usize| share || !taken.contains(cpu) || binding::bound() == Some(cpu);
-        let main = match main {
-            Some(main) => affinity::require(main, allowed).map(|()| main)?,
-            None => Some(current(allowed))
-                .filter(|cpu| usable(*cpu))
-                .or_else(|| topology.nearest(current(allowed), &free))
-                .ok_or_else(none)?,
+        let scene = Scene {
+            topology: &topology,
+            allowed,
+            counts: &counts,
+            here: current(allowed),
+            bound: binding::bound(),
         };
-        let mut others = allowed.clone();
-        others.remove(main);
-        let free = others.difference(&taken);
-        let chosen = match helper {
-            Some(helper) if helper == main && !share => return Err(Error::SameCpu { cpu: main }),
-            Some(helper) => {
-                affinity::require(helper, allowed)?;
-                (share || !taken.contains(helper)).then_some(helper)
-            }
-            None => topology.sibling(main, &free).or_else(|| topology.nearest(main, &free)),
-        };
-        let among = if share { &others } else { &free };
-        let helper = chosen
-            .or_else(|| share.then(|| topology.nearest(main, among).unwrap_or(main)))
-            .filter(|_| usable(main))
-            .ok_or_else(none)?;
+        let (main, helper) = scene.choose(wish)?;
         for cpu in [main, helper] {
             *counts.entry(cpu).or_default() += 1;
         }
         Ok(Pair { main, helper, relation: topology.relation(main, helper), of })
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish {
+    pub(crate) main: Option<usize>,
+    pub(crate) helper: Option<usize>,
+    pub(crate) share: bool,
+}
+
+/// What a choice depends on.
+struct Scene<'a> {
+    topology: &'a Topology,
+    allowed: &'a CpuSet,
+    counts: &'a BTreeMap<usize, usize>,
+    /// Where the caller runs.
+    here: usize,
+    /// Its own cpu, if shadows have bound it.
+    bound: Option<usize>,
+}
+
+impl Scene<'_> {
+    /// A main thread's cpu and its helper's; those wished for are allowed. Without
+    /// wishes: the cpu where the caller runs now, its hardware sibling, or without one
+    /// the cpu nearest by cache.
+    fn choose(&self, wish: Wish) -> Result<(usize, usize)> {
+        let Wish { main, helper, share } = wish;
+        let taken: CpuSet = self.counts.keys().copied().collect();
+        let none = || Error::NoFreeCpu { allowed: self.allowed.clone(), taken: taken.clone() };
+        let free = self.allowed.difference(&taken);
+        // A thread's own cpu is taken by itself.
+        let usable = |cpu: usize| share || !taken.contains(cpu) || self.bound == Some(cpu);
+        let main = match main {
+            Some(main) => main,
+            None => Some(self.here)
+                .filter(|cpu| usable(*cpu))
+                .or_else(|| self.topology.nearest(self.here, &free))
+                .ok_or_else(none)?,
+        };
+        let mut others = self.allowed.clone();
+        others.remove(main);
+        let chosen = match helper {
+            Some(helper) if helper == main && !share => return Err(Error::SameCpu { cpu: main }),
+            Some(helper) => (share || !taken.contains(helper)).then_some(helper),
+            None if share => {
+                let least = self.least_taken(&others);
+                Some(self.topology.nearest(main, &least).unwrap_or(main))
+            }
+            // The sibling is the nearest.
+            None => self.topology.nearest(main, &others.difference(&taken)),
+        };
+        let helper = chosen.filter(|_| usable(main)).ok_or_else(none)?;
+        Ok((main, helper))
+    }
+
+    /// Those of `cpus` on which the fewest sit: none, where one is free.
+    fn least_taken(&self, cpus: &CpuSet) -> CpuSet {
+        let count = |cpu: &usize| self.counts.get(cpu).copied().unwrap_or(0);
+        let least = cpus.iter().map(|cpu| count(&cpu)).min();
+        cpus.iter().filter(|cpu| Some(count(cpu)) == least).collect()
     }
 }
 
@@ -123,4 +161,126 @@ impl Drop for Pair {
 fn current(allowed: &CpuSet) -> usize {
     let here = rustix::thread::sched_getcpu();
     if allowed.contains(here) { here } else { allowed.first().unwrap_or(here) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Two packages of four cores: cpus 0 to 3 and 4 to 7. Pairs of cores have a level-2
+    /// cache in common, packages the level-3 cache. With two threads a core, the second
+    /// ones are cpus 8 to 15, as Linux numbers them.
+    fn machine(threads: usize) -> Topology {
+        const CORES: usize = 8;
+        let dir = TempDir::new().unwrap();
+        let put = |path: String, content: String| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        let cpus = CORES * threads;
+        put("cpu/online".to_owned(), format!("0-{}", cpus - 1));
+        for cpu in 0..cpus {
+            let group = |cores: usize| {
+                let same = |&other: &usize| other % CORES / cores == cpu % CORES / cores;
+                (0..cpus).filter(same).collect::<CpuSet>().to_string()
+            };
+            let folder = format!("cpu/cpu{cpu}");
+            put(format!("{folder}/topology/core_cpus_list"), group(1));
+            let package = cpu % CORES / 4;
+            put(format!("{folder}/topology/physical_package_id"), package.to_string());
+            for (index, level, cores) in [(0, 1, 1), (1, 2, 2), (2, 3, 4)] {
+                let cache = format!("{folder}/cache/index{index}");
+                put(format!("{cache}/level"), level.to_string());
+                put(format!("{cache}/type"), "Unified".to_owned());
+                put(format!("{cache}/shared_cpu_list"), group(cores));
+            }
+        }
+        Topology::read_from(dir.path()).unwrap()
+    }
+
+    /// The choice of a caller on cpu 1 where so many sit on some cpus.
+    fn choice(
+        topology: &Topology,
+        allowed: &str,
+        counts: impl IntoIterator<Item = (usize, usize)>,
+        wish: Wish,
+    ) -> Result<(usize, usize)> {
+        let (allowed, counts) = (allowed.parse().unwrap(), counts.into_iter().collect());
+        let (allowed, counts) = (&allowed, &counts);
+        Scene { topology, allowed, counts, here: 1, bound: None }.choose(wish)
+    }
+
+    fn taken(cpus: &str) -> impl Iterator<Item = (usize, usize)> {
+        let cpus: CpuSet = cpus.parse().unwrap();
+        (0..16).filter(move |cpu| cpus.contains(*cpu)).map(|cpu| (cpu, 1))
+    }
+
+    #[test]
+    fn a_helper_is_on_the_nearest_cpu_that_is_free() {
+        let (single, double, any) = (machine(1), machine(2), Wish::default());
+        let cases = [
+            (&double, "0-15", "", 9),
+            (&double, "0-15", "9", 0),
+            (&double, "0-15", "0,8-9", 2),
+            (&double, "0-15", "0,2-3,8-11", 4),
+            // One that is free but not allowed is none.
+            (&double, "1-7", "", 2),
+            (&single, "0-7", "", 0),
+            (&single, "0-7", "0", 2),
+            (&single, "0-7", "0,2", 3),
+            (&single, "0-7", "0,2-3", 4),
+        ];
+        for (topology, allowed, others, helper) in cases {
+            let chosen = choice(topology, allowed, taken(others), any).unwrap();
+            assert_eq!(chosen, (1, helper), "{others} of {allowed} taken");
+        }
+    }
+
+    #[test]
+    fn without_a_free_cpu_the_error_says_what_is_taken() {
+        let single = machine(1);
+        for (allowed, others, wish) in [
+            ("0-7", "0,2-7", Wish::default()),
+            ("1", "", Wish::default()),
+            ("0-1,5", "0,5", Wish::default()),
+            ("0-7", "3", Wish { helper: Some(3), ..Wish::default() }),
+            ("0-7", "3", Wish { main: Some(3), ..Wish::default() }),
+        ] {
+            let error = choice(&single, allowed, taken(others), wish).unwrap_err();
+            let text = error.to_string();
+            let Error::NoFreeCpu { allowed: among, taken } = error else { panic!("{text}") };
+            assert_eq!((among.to_string(), taken.to_string()), (allowed.into(), others.into()));
+            assert!(text.contains(&format!("allowed {allowed} ")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_caller_on_a_taken_cpu_moves_to_the_nearest_free_one() {
+        let double = machine(2);
+        let moved = choice(&double, "0-15", taken("1,9"), Wish::default()).unwrap();
+        assert_eq!(moved, (0, 8));
+        // Unless it sits there itself.
+        let (allowed, counts) = ("0-15".parse().unwrap(), taken("1,9").collect());
+        let (allowed, counts) = (&allowed, &counts);
+        let own = Scene { topology: &double, allowed, counts, here: 1, bound: Some(1) };
+        assert_eq!(own.choose(Wish::default()).unwrap(), (1, 0));
+    }
+
+    #[test]
+    fn helpers_that_share_are_spread() {
+        let (single, share) = (machine(1), Wish { share: true, ..Wish::default() });
+        let mut counts = BTreeMap::new();
+        let helpers = (0..8).map(|_| {
+            let (main, helper) = choice(&single, "0-3", counts.clone(), share).unwrap();
+            [main, helper].iter().for_each(|&cpu| *counts.entry(cpu).or_default() += 1);
+            helper
+        });
+        assert_eq!(helpers.collect::<Vec<_>>(), [0, 2, 3, 0, 2, 3, 0, 2]);
+        assert_eq!(choice(&single, "1", [], share).unwrap(), (1, 1));
+    }
 }

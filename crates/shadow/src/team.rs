@@ -13,7 +13,7 @@ use kumiki_wait::Policy;
 use crate::barrier::Barrier;
 use crate::binding::{self, Binding};
 use crate::builder::measure_sleep;
-use crate::cpus::Pair;
+use crate::cpus::{Pair, Wish};
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
 use crate::shares::Counters;
@@ -97,7 +97,7 @@ impl Team {
 
     /// Takes one more helper.
     fn grow(&mut self, allowed: &CpuSet, policy: &Policy, deadline: Deadline) -> Result<()> {
-        let pair = Pair::take(allowed, None, None, false)?;
+        let pair = Pair::take(allowed, Wish::default())?;
         if self._bound.is_none() {
             self._bound = Some(Binding::to(pair.main)?);
         }
