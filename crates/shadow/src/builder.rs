@@ -6,15 +6,27 @@ use kumiki_wait::{Policy, Threshold};
 
 use crate::binding::{self, Binding};
 use crate::cpus::{Pair, Wish};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shadow::Shadow;
+use crate::team::Team;
 use crate::timed::Deadline;
 
-/// What a [`Shadow`] is to be like.
+/// What a [`Shadow`] or a [`Team`] is to be like.
+///
+/// ```
+/// use kumiki_shadow::Builder;
+///
+/// // More threads than this machine may have cpus.
+/// let mut team = Builder::new().share().create_team(4)?;
+/// let sum = team.reduce(1000, 10, |range| range.sum::<usize>(), |a, b| a + b);
+/// assert_eq!(sum, Some(499_500));
+/// assert_eq!(team.info().count(), 3);
+/// # Ok::<(), kumiki_shadow::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     main: Option<usize>,
-    helper: Option<usize>,
+    helpers: Vec<usize>,
     share: bool,
     policy: Policy,
 }
@@ -32,14 +44,21 @@ impl Builder {
         self
     }
 
-    /// Binds the helper to this cpu.
-    pub fn helper_cpu(mut self, cpu: usize) -> Self {
-        self.helper = Some(cpu);
+    /// Binds the helper, of a team the first one, to this cpu.
+    pub fn helper_cpu(self, cpu: usize) -> Self {
+        self.helper_cpus([cpu])
+    }
+
+    /// Binds a team's helpers to these cpus, in order. Helpers beyond them are placed
+    /// as ever; cpus beyond the helpers are an error.
+    pub fn helper_cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.helpers = cpus.into_iter().collect();
         self
     }
 
     /// Allows a cpu on which another shadow of this process, or the main thread
-    /// itself, already sits.
+    /// itself, already sits: of those, one on which the fewest do. Helpers that share a
+    /// cpu run in turn, and take time from each other.
     pub fn share(mut self) -> Self {
         self.share = true;
         self
@@ -77,13 +96,58 @@ impl Builder {
     /// [`TimedOut`](crate::Error::TimedOut): the helper ends as soon as it gets its
     /// cpu, which no longer counts as taken. Others as [`Builder::create`].
     pub fn create_timeout(self, timeout: Duration) -> Result<Shadow> {
+        self.check(1)?;
         measure_sleep(&self.policy);
         let deadline = Deadline::after(timeout);
-        let wish = Wish { main: self.main, helper: self.helper, share: self.share };
-        let pair = Pair::take(&binding::allowed()?, wish)?;
+        let pair = Pair::take(&binding::allowed()?, self.wish(0))?;
         let bound = Binding::to(pair.main)?;
         Shadow::beside(pair, Some(bound), &self.policy, deadline)
     }
+
+    /// A team of `size` threads, the caller included: [`Builder::create`] with several
+    /// helpers. One of 1 has none, and is bound to nothing.
+    ///
+    /// # Errors
+    /// As [`Builder::create`]: above all, without [`Builder::share`], fewer free cpus
+    /// than `size`; also a `size` of 0.
+    pub fn create_team(self, size: usize) -> Result<Team> {
+        self.create_team_timeout(size, Duration::MAX)
+    }
+
+    /// The same, but the helpers are waited for until `timeout` is over, as by
+    /// [`Builder::create_timeout`].
+    ///
+    /// # Errors
+    /// [`TimedOut`](crate::Error::TimedOut) with the number of helpers that have come;
+    /// all end then. Others as [`Builder::create_team`].
+    pub fn create_team_timeout(self, size: usize, timeout: Duration) -> Result<Team> {
+        let Some(helpers) = size.checked_sub(1) else {
+            return Err(invalid("a team of 0 threads: the caller is one of it, ask for 1 or more"));
+        };
+        self.check(helpers)?;
+        measure_sleep(&self.policy);
+        let deadline = Deadline::after(timeout);
+        let allowed = binding::allowed()?;
+        let pairs = (0..helpers).map(|helper| Pair::take(&allowed, self.wish(helper)));
+        Team::of(pairs, &self.policy, deadline)
+    }
+
+    fn wish(&self, helper: usize) -> Wish {
+        let helper = self.helpers.get(helper).copied();
+        Wish { main: self.main, helper, share: self.share }
+    }
+
+    fn check(&self, helpers: usize) -> Result<()> {
+        let cpus = self.helpers.len();
+        if cpus <= helpers {
+            return Ok(());
+        }
+        Err(invalid(format!("{cpus} cpus were chosen for helpers, of which there are {helpers}")))
+    }
+}
+
+fn invalid(text: impl Into<String>) -> Error {
+    kumiki_sys::Error::Invalid(text.into()).into()
 }
 
 /// Has the cost of a sleep measured, once in a process, while this thread may

@@ -35,7 +35,7 @@ const END_PAUSE: Duration = Duration::from_micros(50);
 /// The number of a channel's first request.
 pub(crate) const FIRST: u64 = 1;
 
-/// Where a shadow sits and how it waits.
+/// Where a shadow, or one helper of a team, sits and how it waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
     /// The main thread's cpu.

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
-use crate::binding::{self, Binding};
-use crate::builder::measure_sleep;
-use crate::cpus::{Pair, Wish};
+use crate::binding::Binding;
+use crate::builder::Builder;
+use crate::cpus::Pair;
 use crate::error::{Error, Result};
-use crate::shadow::Shadow;
+use crate::shadow::{Info, Shadow};
 use crate::shares::Counters;
 use crate::timed::Deadline;
 
@@ -46,13 +45,13 @@ pub struct Team {
 
 impl Team {
     /// A team of `size` threads, the caller included; it is bound to the cpu
-    /// where it runs, the helpers to the nearest cpus that are free.
+    /// where it runs, the helpers to the nearest cpus that are free. For other cpus, or
+    /// more threads than there are free ones: [`Builder::create_team`].
     ///
     /// # Errors
-    /// As [`Builder::create`](crate::Builder::create): above all, fewer free
-    /// cpus than `size`; also a `size` of 0.
+    /// As [`Builder::create_team`].
     pub fn create(size: usize) -> Result<Team> {
-        Team::with_policy(size, &Policy::default())
+        Builder::new().create_team(size)
     }
 
     /// The same with another way to wait.
@@ -63,32 +62,32 @@ impl Team {
         Team::create_timeout(size, policy, Duration::MAX)
     }
 
-    /// The same, but the helpers are waited for until `timeout` is over, as by
-    /// [`Builder::create_timeout`](crate::Builder::create_timeout).
+    /// The same with a time limit: [`Builder::create_team_timeout`].
     ///
     /// # Errors
-    /// [`Error::TimedOut`] with the number of helpers that have come; all end then.
-    /// Others as [`Team::create`].
+    /// As there.
     pub fn create_timeout(size: usize, policy: &Policy, timeout: Duration) -> Result<Team> {
-        if size == 0 {
-            let text = "a team of 0 threads: the caller is one of it, ask for 1 or more";
-            return Err(kumiki_sys::Error::Invalid(text.to_owned()).into());
-        }
-        measure_sleep(policy);
-        let deadline = Deadline::after(timeout);
-        let allowed = binding::allowed()?;
-        let mut team = Team::inline();
-        match (1..size).try_for_each(|_| team.grow(&allowed, policy, deadline)) {
+        Builder::new().policy(*policy).create_team_timeout(size, timeout)
+    }
+
+    /// A team with a helper on each of these pairs, whose main thread is the caller.
+    pub(crate) fn of(
+        mut pairs: impl ExactSizeIterator<Item = Result<Pair>>,
+        policy: &Policy,
+        deadline: Deadline,
+    ) -> Result<Team> {
+        let (mut team, helpers) = (Team::inline(), pairs.len());
+        match pairs.try_for_each(|pair| team.grow(pair?, policy, deadline)) {
             Ok(()) => {
                 // Not before: so many cpus there may not be, nor memory for them.
-                team.counters = Counters::new(size);
+                team.counters = Counters::new(team.size());
                 Ok(team)
             }
             Err(error) => {
                 let come = team.shadows.len();
                 team.end(deadline);
                 Err(match error {
-                    Error::TimedOut { what, .. } => deadline.error(what, come, size - 1),
+                    Error::TimedOut { what, .. } => deadline.error(what, come, helpers),
                     other => other,
                 })
             }
@@ -96,13 +95,17 @@ impl Team {
     }
 
     /// Takes one more helper.
-    fn grow(&mut self, allowed: &CpuSet, policy: &Policy, deadline: Deadline) -> Result<()> {
-        let pair = Pair::take(allowed, Wish::default())?;
+    fn grow(&mut self, pair: Pair, policy: &Policy, deadline: Deadline) -> Result<()> {
         if self._bound.is_none() {
             self._bound = Some(Binding::to(pair.main)?);
         }
         self.shadows.push(Shadow::beside(pair, None, policy, deadline)?);
         Ok(())
+    }
+
+    /// Where each helper sits and how it waits, member 1 first.
+    pub fn info(&self) -> impl Iterator<Item = Info> {
+        self.shadows.iter().filter_map(Shadow::info)
     }
 
     /// Ends the team as a drop does, but waits for the helpers' end for `timeout` at
