@@ -13,6 +13,14 @@ use crate::timed::Deadline;
 
 /// What a [`Shadow`] or a [`Team`] is to be like.
 ///
+/// A cpu is free if this thread may use it and no shadow of this *process* sits there.
+/// Those of other processes are not known, nor what else runs: two processes may have
+/// their helpers on one cpu, unless they are given cpus of their own (taskset, a
+/// cgroup's cpuset). Nor is a cgroup's `cpu.max` looked at: where it allows less than
+/// two cpus' time, a helper that spins uses up the main thread's, and both are stopped
+/// for the rest of the period; [`Shadow::inline`] or a short
+/// [`Threshold`](crate::Threshold) suits there.
+///
 /// ```
 /// use kumiki_shadow::Builder;
 ///

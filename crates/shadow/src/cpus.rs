@@ -1,4 +1,5 @@
-//! Which cpus shadows take: never more helpers than idle hardware threads.
+//! Which cpus shadows take: never more helpers than hardware threads that no shadow of
+//! this process sits on, unless asked. Nothing is known of other processes' shadows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicPtr;

@@ -63,6 +63,11 @@ struct Helper {
 /// [`Shadow::destroy_timeout`] waits no longer than it is told. Threads and processes
 /// that the calling thread starts meanwhile inherit its one cpu, and keep it.
 ///
+/// A job may make a shadow of its own. The helper is bound to its cpu, which is taken,
+/// so there that needs [`Builder::share`], or [`Shadow::inline`]; it is
+/// [`Error::NoFreeCpu`] otherwise. A job that the main thread has taken back may find a
+/// free cpu. [`Scope::fork`] says more of jobs.
+///
 /// What would be errors at run time in another language are refused by the
 /// compiler. A job cannot use the shadow that it was forked on:
 ///

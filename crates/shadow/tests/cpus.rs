@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::{Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use kumiki_shadow::{Builder, Error, Shadow};
 use kumiki_sys::affinity;
@@ -90,6 +91,39 @@ fn a_main_thread_is_not_put_on_a_taken_cpu() {
             drop(Builder::new().main_cpu(helper).share().create().unwrap());
         });
     });
+}
+
+#[test]
+fn a_shadow_of_a_job_shares_the_helpers_cpu() {
+    let _alone = alone();
+    let Some((mut shadow, main, helper)) = on_two() else { return };
+    let alone = CpuSet::from_iter([helper]);
+    shadow.scope(|scope| {
+        let job = scope.fork(|| {
+            match Shadow::create().err().expect("the helper's cpu is taken") {
+                Error::NoFreeCpu { allowed, taken } => {
+                    assert_eq!((&allowed, taken), (&alone, CpuSet::from_iter([main, helper])));
+                }
+                other => panic!("{other}"),
+            }
+            assert_eq!(affinity::current().unwrap(), alone);
+            let mut inner = Builder::new().share().create().unwrap();
+            let info = inner.info().unwrap();
+            assert_eq!((info.main_cpu, info.helper_cpu), (helper, helper));
+            assert_eq!(inner.both(|| 1, || 2), (1, 2));
+            drop(inner);
+            assert_eq!(affinity::current().unwrap(), alone);
+            assert_eq!(Shadow::inline().both(|| 3, || 4), (3, 4));
+        });
+        // With a limit it is the helper's.
+        job.join_timeout(Duration::from_secs(60)).ok().expect("in time").unwrap();
+    });
+    // Taken back, there may be cpus.
+    match shadow.both(|| (), || Shadow::create().map(drop)).1 {
+        Ok(()) | Err(Error::NoFreeCpu { .. }) => {}
+        Err(other) => panic!("{other}"),
+    }
+    assert_eq!(shadow.both(|| 5, || 6), (5, 6));
 }
 
 #[test]

@@ -42,7 +42,11 @@
  *
  * CPUS. The calling thread stays on one cpu until its last shadow is destroyed, and
  * so does what it starts meanwhile, for good: threads and processes inherit the
- * binding (sched_setaffinity(2)). Start them before, or give them their cpus.
+ * binding (sched_setaffinity(2)). Start them before, or give them their cpus. A cpu
+ * is free if this thread may use it and no shadow of this process sits there: those
+ * of other processes are not known, nor is a cgroup's cpu.max looked at. A forked
+ * function may create a shadow of its own, for which the helper's one cpu is taken:
+ * with SHADOW_SHARE or SHADOW_INLINE.
  *
  * STACK. A forked function runs on the helper's stack, 2 MiB unless the environment
  * variable RUST_MIN_STACK says otherwise, or on the main thread's.
