@@ -29,6 +29,13 @@ impl<'shadow, 'env> Scope<'shadow, 'env> {
     /// is visible after its join. A helper that sleeps is woken, by a system
     /// call; a helper that spins costs no call. In a child of fork(2), where
     /// there is no helper, the job runs when it is joined.
+    ///
+    /// A job that is still outstanding is waited for first, however long it takes: one
+    /// whose handle was forgotten, or one of [`Shadow::fork`] that was not joined, of
+    /// which there is nothing to join then.
+    ///
+    /// # Panics
+    /// With what such a job of [`Shadow::fork`] has panicked with; `job` is dropped.
     #[inline(always)]
     pub fn fork<F, R>(&mut self, job: F) -> Job<'_, R>
     where
@@ -41,11 +48,12 @@ impl<'shadow, 'env> Scope<'shadow, 'env> {
 }
 
 impl Drop for Scope<'_, '_> {
-    /// A job whose handle was forgotten still borrows: waits for its end.
+    /// A job whose handle was forgotten still borrows: waits for its end. One that was
+    /// forked without a scope does not.
     #[inline(always)]
     fn drop(&mut self) {
-        if self.shadow.is_busy() {
-            self.shadow.settle();
+        if self.shadow.is_busy() && !self.shadow.unscoped {
+            drop(self.shadow.settle());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A shadow: this thread, bound to its cpu, and a helper beside it.
 
 use std::marker::PhantomData;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -58,7 +59,8 @@ struct Helper {
 
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
-/// Dropping it waits for a job that runs, ends the helper, and gives the
+/// Dropping it waits for a job that runs, whose panic nobody gets then, as that of a
+/// thread that nobody joins; ends the helper; and gives the
 /// calling thread its former cpus back, if it is the thread's last one;
 /// [`Shadow::destroy_timeout`] waits no longer than it is told. Threads and processes
 /// that the calling thread starts meanwhile inherit its one cpu, and keep it.
@@ -210,7 +212,9 @@ impl Shadow {
     }
 
     /// Opens a scope in which jobs may borrow from outside of it. All of them
-    /// have ended when it returns, also if `body` panics.
+    /// have ended when it returns, also if `body` panics. A job of [`Shadow::fork`] that
+    /// was not joined before is none of them: it is left alone until something is forked
+    /// ([`Scope::fork`]).
     #[inline]
     pub fn scope<'env, T>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>) -> T) -> T {
         let mut scope = Scope::open(self);
@@ -220,6 +224,9 @@ impl Shadow {
     /// Runs `theirs` on the helper while `ours` runs here; returns both results.
     /// A panic of either side continues here, after both have ended. With a time
     /// limit: [`Shadow::both_timeout`].
+    ///
+    /// A job of [`Shadow::fork`] that was not joined is waited for first, as by
+    /// [`Scope::fork`]; if that has panicked, neither side runs.
     #[inline]
     pub fn both<A, B: Send>(
         &mut self,
@@ -231,7 +238,7 @@ impl Shadow {
             let a = ours();
             match job.join() {
                 Ok(b) => (a, b),
-                Err(panic) => std::panic::resume_unwind(panic),
+                Err(panic) => resume_unwind(panic),
             }
         })
     }
@@ -253,7 +260,7 @@ impl Shadow {
         R: Send,
     {
         if self.outstanding.is_some() {
-            self.settle();
+            self.make_way();
         }
         let n = self.next;
         self.next += 1;
@@ -323,7 +330,7 @@ impl Shadow {
     /// As [`Shadow::finish`].
     pub(crate) unsafe fn discard<R>(&mut self) {
         if self.is_orphaned() {
-            return self.settle();
+            return drop(self.settle());
         }
         // SAFETY: the caller's promise.
         drop(unsafe { self.finish::<R>() });
@@ -382,22 +389,32 @@ impl Shadow {
         Ok(success)
     }
 
+    /// Ends the outstanding request for another one. What a job without a scope, which
+    /// nobody can join any more then, has panicked with continues here.
+    #[cold]
+    #[inline(never)]
+    fn make_way(&mut self) {
+        if let Err(panic) = self.settle() {
+            resume_unwind(panic);
+        }
+    }
+
     /// Ends the outstanding request, whose handle was forgotten. What it holds
     /// stays undropped, as with anything forgotten; without a scope there is no
     /// handle, and it ends as if it were joined.
     #[cold]
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) -> thread::Result<()> {
         if std::mem::take(&mut self.unscoped) && !self.is_orphaned() {
             // SAFETY: an unscoped job is outstanding, and such a job returns
             // nothing.
-            drop(unsafe { self.finish::<()>() });
-            return;
+            return unsafe { self.finish() };
         }
         if matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && self.has_helper()
         {
             self.wait();
         }
         self.outstanding = None;
+        Ok(())
     }
 }
 
@@ -435,7 +452,7 @@ impl Drop for Shadow {
                 self.0.end(Deadline::NEVER);
             }
         }
-        End(self).0.settle();
+        drop(End(self).0.settle());
     }
 }
 

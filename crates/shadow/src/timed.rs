@@ -11,6 +11,7 @@
 //! that is, so no protocol between the threads is needed for it.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -56,7 +57,8 @@ impl Deadline {
 impl Shadow {
     /// As [`Shadow::both`], but `theirs` does not begin after `timeout`. `ours`
     /// begins at once, and each that has begun is waited for: this takes the
-    /// limit and the run time of both at most.
+    /// limit and the run time of both at most. A job of [`Shadow::fork`] that was not
+    /// joined is waited for first, in the same time; its panic continues here.
     ///
     /// ```
     /// use std::time::Duration;
@@ -96,6 +98,9 @@ impl Shadow {
     ///
     /// # Errors
     /// The shadow itself, with the job outstanding.
+    ///
+    /// # Panics
+    /// With what the job has panicked with, once the helper has been told to end.
     #[allow(clippy::result_large_err, reason = "it is what the caller gave")]
     pub fn destroy_timeout(mut self, timeout: Duration) -> std::result::Result<(), Shadow> {
         let waits = self.is_busy() && !self.is_orphaned();
@@ -103,9 +108,9 @@ impl Shadow {
         if waits && self.wait_long(deadline.at()).is_err() {
             return Err(self);
         }
-        self.settle();
+        let outcome = self.settle();
         self.end(deadline);
-        Ok(())
+        outcome.map_err(|panic| resume_unwind(panic))
     }
 }
 

@@ -13,8 +13,11 @@ impl Shadow {
     /// Hands `job` to the helper and returns at once; [`Shadow::join`] waits for
     /// its end. What holds for [`Scope::fork`](crate::Scope::fork) holds here.
     ///
-    /// A job that nobody joins has ended, and its panic is lost, when the shadow
-    /// is dropped or the next scope has closed.
+    /// One that is not joined before the next [`Scope::fork`](crate::Scope::fork),
+    /// [`Shadow::both`] or copy by other methods than `Auto` is waited for there, and its
+    /// panic continues there. One that is outstanding when the shadow is dropped is
+    /// waited for, and nobody gets its panic: join it, or end the shadow by
+    /// [`Shadow::destroy_timeout`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -86,7 +89,7 @@ impl Shadow {
             return Err(Error::NotForked);
         }
         if self.is_orphaned() {
-            self.settle();
+            drop(self.settle());
             return Err(Error::Orphaned);
         }
         Ok(())

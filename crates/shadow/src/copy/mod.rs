@@ -141,7 +141,11 @@ pub enum Error {
     EmptyBlock,
 }
 
-/// Copies `from` to `to` with both threads of `pair`.
+/// Copies `from` to `to` with both threads of `pair`. If it is not
+/// [free](Pair::is_free), [`Method::Auto`] copies with one thread, and the other methods
+/// wait for what the helper is at, however long that takes; a shadow's job that was
+/// forked and not joined is joined so, and if it has panicked, that continues here and
+/// nothing is copied. [`copy_timeout`] does not wait, but fails.
 ///
 /// # Errors
 /// [`Error::Length`], [`Error::EmptyBlock`].
@@ -161,8 +165,8 @@ pub fn copy<P: Pair>(
     chosen(pair, to, from, method)
 }
 
-/// Copies `len` bytes as `memcpy` does, with both threads of `pair`. With
-/// `len` 0 the pointers are not looked at.
+/// Copies `len` bytes as `memcpy` does, with both threads of `pair`, which it waits for
+/// as [`copy`] does. With `len` 0 the pointers are not looked at.
 ///
 /// # Errors
 /// [`Error::Overlap`], where `memcpy` would be undefined; [`Error::Null`],
@@ -203,8 +207,17 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
 /// two to six milliseconds, so that no later copy does: for programs that need each of
 /// their copies fast. The first pair of a process is measured for all. With a time
 /// limit: [`prepare_timeout`].
+///
+/// Unless all is known, a pair that is not [free](Pair::is_free) is waited for, as by [`copy`] with other
+/// methods than [`Method::Auto`]: a shadow's job that was forked and not joined is
+/// joined here, and its panic continues here. [`prepare_timeout`] does not wait for it,
+/// but fails.
 pub fn prepare<P: Pair>(pair: &mut P) {
     if known::known().is_none() {
+        if !pair.is_free() {
+            // What the helper is at would be measured, too.
+            pair.both(|| (), || ());
+        }
         // Without a limit nothing fails.
         let _ = known::measure(pair, &Deadline::NEVER);
     }

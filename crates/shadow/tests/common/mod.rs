@@ -37,6 +37,10 @@ impl Gate {
         }
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire) != 0
+    }
+
     pub(crate) fn open(&self) {
         self.open.store(1, Ordering::Release);
     }
