@@ -85,10 +85,12 @@ impl State {
         self.made as u64 | (self.first as u64) << 16 | (self.last as u64) << 32
     }
 
-    /// One part in `share` of what is nobody's, `most` at most; 0 if there is nothing.
+    /// Half of one part in `share` of what is nobody's, `most` at most; 0 if there is
+    /// nothing. So the chunks get shorter towards the end, where all are to be ready at
+    /// the same time.
     fn chunk(self, share: usize, most: usize) -> usize {
         let left = self.last.saturating_sub(self.first);
-        (left / share).min(most).max(1).min(left)
+        (left / (2 * share)).min(most).max(1).min(left)
     }
 }
 
@@ -122,8 +124,8 @@ impl Offer {
     }
 
     /// Says that the last `made` calls that the caller has claimed have been made, and
-    /// claims the next ones, one part in `share` of what is left. By a processing
-    /// thread; `None` if there is nothing left.
+    /// claims the next ones, half of one part in `share` of what is left. By a
+    /// processing thread; `None` if there is nothing left.
     #[inline]
     pub(crate) fn next(&self, made: usize, share: usize) -> Option<Range<usize>> {
         let mut word = self.state.load(Relaxed);
@@ -143,7 +145,7 @@ impl Offer {
         }
     }
 
-    /// Claims calls from the end, one part in `share` of what is left. By the
+    /// Claims calls from the end, half of one part in `share` of what is left. By the
     /// requesting thread.
     #[inline]
     pub(crate) fn last(&self, share: usize) -> Option<Range<usize>> {

@@ -53,10 +53,8 @@ const SAMPLE: u32 = 8;
 const KEPT: f32 = 0.9;
 /// By which part of a batch what it keeps changes at most, before [`WEIGHT`].
 const STEP: f32 = 1.0 / 16.0;
-/// So many chunks of calls take as long as a wake, or more …
-const CHUNKS: f32 = 8.0;
-/// … of so many calls at most.
-const CHUNK: usize = 16;
+/// So many calls are claimed at once at most, or as many as take as long as a wake.
+const CHUNK: usize = 32;
 /// How much dearer a wake gets if nobody comes, at most.
 const DEAREST: f32 = 64.0;
 
@@ -222,7 +220,7 @@ impl Entry {
     /// others waiting.
     pub(crate) fn claimed(&self, means: Means) -> usize {
         let plain = self.means[0].ticks.max(1.0);
-        ((means.wake / (CHUNKS * plain)) as usize).clamp(1, CHUNK)
+        ((means.wake / plain) as usize).clamp(1, CHUNK)
     }
 
     /// Notes that so many batches of `calls` will not ask.
