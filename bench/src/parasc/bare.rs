@@ -11,6 +11,7 @@ use kumiki_parasc::Request;
 use kumiki_wait::EventCount;
 
 use super::Execute;
+use super::handoff::Handoff;
 use super::request::Kind;
 use super::share::Share;
 use super::work::Work;
@@ -30,8 +31,7 @@ pub(crate) struct Bare {
 enum Team {
     Missing,
     Half(Half),
-    /// Of a call that is handed over the helper's half is all.
-    Other(Half),
+    One(Handoff),
     Many(Many),
 }
 
@@ -44,17 +44,22 @@ impl Bare {
 
 impl Execute for Bare {
     unsafe fn execute(&mut self, requests: &[Request], results: &mut [i64]) {
-        match &self.team {
+        match &mut self.team {
             Team::Missing => unreachable!("it was told what to expect"),
             Team::Half(half) => half.execute(Share::cut(requests, results, 2)),
-            Team::Other(half) => half.hand_over(Share::cut(requests, results, 1)),
+            Team::One(handoff) => {
+                for (request, result) in requests.iter().zip(results) {
+                    // SAFETY: the caller's promise.
+                    *result = unsafe { handoff.call(request) };
+                }
+            }
             Team::Many(many) => many.execute(Share::cut(requests, results, requests.len())),
         }
     }
 
     fn expect(&mut self, work: &Work) -> Result<()> {
         self.team = match work.kind() {
-            Kind::Handoff => Team::Other(Half::new(self.pair)?),
+            Kind::Handoff => Team::One(Handoff::new(self.pair)?),
             kind if kind.sleeps() => Team::Many(Many::new(self.pair, work.len().min(SLEEPERS))?),
             _ => Team::Half(Half::new(self.pair)?),
         };
@@ -103,25 +108,14 @@ impl Half {
 
     fn execute(&self, mut shares: impl Iterator<Item = Share>) {
         let own = shares.next();
-        shares.next().into_iter().for_each(|other| self.ask(other));
+        if let Some(other) = shares.next() {
+            *self.line.share.lock().expect("calls do not panic") = Some(other);
+            self.line.state.store(ASKED, Release);
+        }
         if let Some(own) = own {
             // SAFETY: `Bare::execute` has the caller's promise, and waits.
             unsafe { own.execute() };
         }
-        self.wait();
-    }
-
-    fn hand_over(&self, mut shares: impl Iterator<Item = Share>) {
-        shares.next().into_iter().for_each(|all| self.ask(all));
-        self.wait();
-    }
-
-    fn ask(&self, share: Share) {
-        *self.line.share.lock().expect("calls do not panic") = Some(share);
-        self.line.state.store(ASKED, Release);
-    }
-
-    fn wait(&self) {
         while self.line.state.load(Acquire) == ASKED {}
     }
 }

@@ -17,6 +17,7 @@ use self::work::Work;
 
 mod bare;
 mod du;
+mod handoff;
 mod kumiki;
 mod plain;
 mod plan;

@@ -21,6 +21,8 @@ const PACKAGES: &[Package] = &[
 const LOOP: &str = "loop";
 /// Threads that do nothing but the calls: what the machine has to give.
 const BARE: &str = "bare_threads";
+/// Two of GNU's du side by side, each for half of the tree: the same of walks.
+const HALVES: &str = "gnu_du/halves";
 const RINGS: [&str; 4] = ["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
 const RUST_WALKERS: [&str; 3] = ["jwalk", "ignore", "dua"];
 
@@ -83,11 +85,18 @@ const HANDOFF: f64 = 1.1;
 fn musts(figures: &Figures) -> Vec<Must> {
     let mut musts: Vec<Must> =
         PROMISES.iter().flat_map(|promise| calls(figures, promise)).collect();
-    musts.push(of("handoff of one getppid ÷ (raw round trip + call)", || {
-        let handoff = figures.at("handoff", KUMIKI, 1)?;
+    let handoff = |subject| {
+        let handoff = figures.at("handoff", subject, 1)?;
         let call = figures.at("getppid", LOOP, 1)?.median;
-        Some((handoff.median / (handoff.limit? + call), Bound::AtMost(HANDOFF), "×"))
-    }));
+        Some(handoff.median / (handoff.limit? + call))
+    };
+    let mut one = of("handoff of one getppid ÷ (raw round trip + call)", || {
+        Some((handoff(KUMIKI)?, Bound::AtMost(HANDOFF), "×"))
+    });
+    if let Some(bare) = handoff(BARE) {
+        one.figure += &format!(", bare threads {}", digits(bare));
+    }
+    musts.push(one);
     let du = |name: &str, others: &[&str], limit| {
         of(&format!("du of /usr, warm, ÷ {name}"), || {
             let kumiki = figures.one("du_usr", KUMIKI)?.median;
@@ -96,7 +105,14 @@ fn musts(figures: &Figures) -> Vec<Must> {
             Some((kumiki / best, Bound::AtMost(limit), "×"))
         })
     };
-    musts.push(du("GNU du", &["gnu_du"], 0.55));
+    let mut gnu = du("GNU du", &["gnu_du"], 0.55);
+    if let (Some(halves), Some(whole)) =
+        (figures.one("du_usr", HALVES), figures.one("du_usr", "gnu_du"))
+    {
+        let ratio = digits(halves.median / whole.median);
+        gnu.figure += &format!(", two of GNU's side by side, each for half: {ratio}");
+    }
+    musts.push(gnu);
     musts.push(du("the best of jwalk, ignore, dua", &RUST_WALKERS, 0.75));
     musts.push(du("io_uring", &["io_uring"], 0.42));
     musts

@@ -1,8 +1,10 @@
 //! The size of a tree of files, as `du` says it: each walker a process of its
 //! own, from start to end.
 
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -10,8 +12,11 @@ use crate::case::Case;
 use crate::run::{Row, Turns};
 use crate::stopwatch::Stopwatch;
 
+mod halves;
 #[cfg(feature = "peers")]
 pub(crate) mod walk;
+
+use self::halves::Halves;
 
 /// The tree.
 const TREE: &str = "/usr";
@@ -24,6 +29,8 @@ const ROUNDS: usize = 12;
 const DIFFERENCE: f64 = 0.001;
 /// The walker whose figure is the plain way.
 const BASE: &str = "gnu_du";
+/// No walker, but what two cpus give.
+const HALVES: &str = "gnu_du/halves";
 
 /// What is asked for, of so many entries.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
@@ -61,19 +68,23 @@ struct Answer {
 pub(crate) fn rows() -> Result<Vec<Row>> {
     eprintln!("{NAME}");
     let watch = Stopwatch::new();
-    let walkers = walkers()?;
+    let halves = Halves::of(Path::new(TREE))?;
+    let walkers = walkers(&halves)?;
     let mut turns: Vec<Turns> = walkers.iter().map(|_| Turns::default()).collect();
     let mut order: Vec<usize> = (0..walkers.len()).collect();
     // Fills the kernel's caches, and is compared with all others.
-    let answers = walkers.iter().map(|walker| walker.run(&watch).map(|(_, answer)| answer));
-    let answers = answers.collect::<Result<Vec<_>>>()?;
-    for (walker, answer) in walkers.iter().zip(&answers) {
-        let (kib, first) = (answer.kib, answers[0].kib);
+    let mut answers = Vec::new();
+    for walker in &walkers {
+        let (_, answer) = walker.run(&watch)?;
+        answers.extend(answer.map(|answer| (walker.name, answer)));
+    }
+    let (base, first) = answers.first().copied().context("nobody walks")?;
+    for (name, answer) in &answers {
         ensure!(
-            kib.abs_diff(first) as f64 <= DIFFERENCE * first as f64,
-            "{} finds {kib} KiB in {TREE}, but {} finds {first}",
-            walker.name,
-            walkers[0].name
+            answer.kib.abs_diff(first.kib) as f64 <= DIFFERENCE * first.kib as f64,
+            "{name} finds {} KiB in {TREE}, but {base} finds {}",
+            answer.kib,
+            first.kib
         );
     }
     for _ in 0..ROUNDS {
@@ -83,7 +94,7 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
             turns[i].samples.push(vec![ns / 1e6]);
         }
     }
-    let entries = answers.iter().find_map(|answer| answer.entries).unwrap_or(0);
+    let entries = answers.iter().find_map(|(_, answer)| answer.entries).unwrap_or(0);
     let base = walkers.iter().position(|walker| walker.name == BASE);
     let base = base.map(|i| turns[i].median());
     let row =
@@ -91,27 +102,39 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
     Ok(walkers.iter().zip(&turns).map(row).collect())
 }
 
-/// A program that says the size of the tree.
+/// A program that says the size of the tree; or several side by side that say nothing.
 struct Walker {
     name: &'static str,
     program: PathBuf,
-    words: Vec<&'static str>,
+    words: Vec<Vec<OsString>>,
 }
 
 impl Walker {
     /// Nanoseconds and the answer.
-    fn run(&self, watch: &Stopwatch) -> Result<(f64, Answer)> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.words);
+    fn run(&self, watch: &Stopwatch) -> Result<(f64, Option<Answer>)> {
         let start = watch.clock().start();
-        let output = command.output();
+        let outputs = self.outputs();
         let ns = watch.ns(start, watch.clock().end());
-        let output = output.with_context(|| format!("running {}", self.program.display()))?;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{} failed: {stderr}", self.name);
+        let outputs = outputs.with_context(|| format!("running {}", self.program.display()))?;
+        for output in &outputs {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "{} failed: {stderr}", self.name);
+        }
+        let [output] = &outputs[..] else { return Ok((ns, None)) };
         let text = String::from_utf8_lossy(&output.stdout);
         let answer = parse(&text).with_context(|| format!("{} said {text:?}", self.name))?;
-        Ok((ns, answer))
+        Ok((ns, Some(answer)))
+    }
+
+    fn outputs(&self) -> io::Result<Vec<Output>> {
+        let start = |words| {
+            let mut command = Command::new(&self.program);
+            // They are waited for one after the other, and none is to wait for its reader.
+            let said = if self.words.len() == 1 { Stdio::piped() } else { Stdio::null() };
+            command.args(words).stdin(Stdio::null()).stdout(said).stderr(Stdio::piped()).spawn()
+        };
+        let programs = self.words.iter().map(start).collect::<io::Result<Vec<_>>>()?;
+        programs.into_iter().map(Child::wait_with_output).collect()
     }
 }
 
@@ -122,11 +145,14 @@ fn parse(text: &str) -> Result<Answer> {
     Ok(Answer { kib, entries: words.next().and_then(|word| word.parse().ok()) })
 }
 
-fn walkers() -> Result<Vec<Walker>> {
+fn walkers(halves: &Halves) -> Result<Vec<Walker>> {
     let own = std::env::current_exe().context("finding our own program")?;
-    let summary = vec!["-s", TREE];
-    let mut walkers =
-        vec![Walker { name: BASE, program: PathBuf::from("du"), words: summary.clone() }];
+    let words = |words: &[&str]| vec![words.iter().map(OsString::from).collect()];
+    let (du, summary) = (PathBuf::from("du"), words(&["-s", TREE]));
+    let mut walkers = vec![
+        Walker { name: BASE, program: du.clone(), words: summary.clone() },
+        Walker { name: HALVES, program: du, words: halves.words().into() },
+    ];
     let kumiki = own.with_file_name("kumiki-du");
     if kumiki.is_file() {
         walkers.push(Walker { name: "kumiki", program: kumiki, words: summary });
@@ -139,7 +165,8 @@ fn walkers() -> Result<Vec<Walker>> {
             eprintln!("{name} is left out, as it is refused here");
             continue;
         }
-        walkers.push(Walker { name, program: own.clone(), words: vec!["walk", name, TREE] });
+        let words = words(&["walk", name, TREE]);
+        walkers.push(Walker { name, program: own.clone(), words });
     }
     Ok(walkers)
 }
