@@ -90,10 +90,10 @@ impl Plan for Parasc {
         let batches = batches.chain(slow.into_iter().flat_map(|kind| sizes(kind, FEW_SIZES)));
         let phase = |(i, (kind, n))| {
             let (rounds, turns) = match n {
-                _ if slow.contains(&kind) => (9, 3),
+                _ if slow.contains(&kind) => (18, 3),
                 // The shortest differ most between processes.
-                1 => (40, 2),
-                _ => (24, 4),
+                1 => (60, 2),
+                _ => (40, 4),
             };
             Phase {
                 // More than a phase has.
