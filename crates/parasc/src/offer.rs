@@ -190,3 +190,79 @@ impl Offer {
         &self.state
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    use super::*;
+    use crate::area::MAX_LANE_SLOTS;
+
+    const NOWHERE: Calls = Calls { requests: std::ptr::null(), results: std::ptr::null_mut() };
+
+    #[test]
+    fn chunks_get_shorter_towards_the_end() {
+        let chunks = |count: usize, share: usize, most: usize| {
+            let offer = Offer::default();
+            offer.open(NOWHERE, count, most);
+            let mut made = 0;
+            let chunks: Vec<usize> = std::iter::from_fn(|| {
+                made = offer.next(made, share)?.len();
+                Some(made)
+            })
+            .collect();
+            assert_eq!((chunks.iter().sum(), offer.over()), (count, Some(count)));
+            chunks
+        };
+        assert_eq!(chunks(28, 2, 32), [7, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(chunks(12, 2, 1), [1; 12]);
+        assert_eq!(chunks(2, 64, 32), [1, 1]);
+        let longest = chunks(MAX_LANE_SLOTS, 2, 32);
+        assert!(longest.is_sorted_by(|a, b| a >= b) && longest[0] == 32, "{longest:?}");
+    }
+
+    #[test]
+    fn nothing_is_there_before_it_is_offered_and_after_it_is_over() {
+        let offer = Offer::default();
+        assert!(!offer.has_work() && offer.next(0, 2).is_none() && offer.last(2).is_none());
+        offer.open(NOWHERE, 3, 1);
+        assert_eq!((offer.last(2), offer.next(0, 2), offer.over()), (Some(2..3), Some(0..1), None));
+        assert_eq!((offer.last(2), offer.claimed()), (Some(1..2), 1));
+        // Nothing is left, and one is not made yet.
+        assert!(!offer.has_work() && offer.over().is_none());
+        assert_eq!((offer.next(1, 2), offer.over()), (None, Some(1)));
+    }
+
+    #[test]
+    fn every_call_is_claimed_once_however_many_claim() {
+        const BATCHES: u32 = 200;
+        let (offer, ends) = (Offer::default(), AtomicBool::new(false));
+        let made: Vec<AtomicU32> = (0..MAX_LANE_SLOTS).map(|_| AtomicU32::new(0)).collect();
+        let make = |chunk: Range<usize>| {
+            chunk.clone().for_each(|at| _ = made[at].fetch_add(1, Relaxed));
+            chunk.len()
+        };
+        thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    let mut last = 0;
+                    while !ends.load(Relaxed) {
+                        last = offer.next(last, 4).map_or(0, make);
+                    }
+                });
+            }
+            for batch in 1..=BATCHES {
+                let count = MAX_LANE_SLOTS / (1 + batch as usize % 7);
+                offer.open(NOWHERE, count, 1 + batch as usize % 40);
+                while offer.last(4).map(make).is_some() {}
+                while offer.over().is_none() {
+                    thread::yield_now();
+                }
+                let counts = made.iter().map(|made| made.swap(0, Relaxed));
+                assert!(counts.enumerate().all(|(at, made)| made == u32::from(at < count)));
+            }
+            ends.store(true, Relaxed);
+        });
+    }
+}
