@@ -1,4 +1,5 @@
-//! Which slot a processing thread is at: what is left of it if it dies there.
+//! Which slot a processing thread is at: what is left of it if it dies there. One that
+//! is at calls without slots, as only threads do that cannot die, notes just that.
 //!
 //! The thread writes the slot here, on a line of its own, before it tries to
 //! take the request, and takes the note away when it has given the result. The
@@ -17,12 +18,15 @@ pub(crate) struct Spot {
     pub(crate) at: usize,
 }
 
+/// A note of no slot: its index is 0, where others have 1 and more.
+const HELD: u64 = 1 << 31;
+
 /// A processing thread's note. Only that thread writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Claim {
-    /// How many so far in the high half; lane and 1 + index in the low half, 0
-    /// if the thread is at none.
+    /// How many so far in the high half; lane and 1 + index in the low half, or
+    /// [`HELD`], 0 if the thread is at none.
     word: AtomicU64,
     /// Requests taken from the lane for calls that are soon over.
     quick: AtomicU32,
@@ -39,6 +43,14 @@ impl Claim {
         self.word.store(count << 32 | low, Release);
     }
 
+    /// Says that the thread is at calls that stand in no slot.
+    #[inline(always)]
+    pub(crate) fn hold(&self) {
+        let count = (self.word.load(Relaxed) >> 32).wrapping_add(1);
+        // To be seen with the swap that follows (`Offer::next`), as above.
+        self.word.store(count << 32 | HELD, Release);
+    }
+
     /// Says that it is at none any more.
     #[inline(always)]
     pub(crate) fn clear(&self) {
@@ -51,7 +63,7 @@ impl Claim {
         // Acquire: partners are `clear` and `set`, before whose store the thread has
         // given the result of its last request.
         let low = self.word.load(Acquire) as u32 as usize;
-        (low != 0).then(|| Spot { lane: low >> 16, at: (low & 0xffff) - 1 })
+        (low & 0xffff != 0).then(|| Spot { lane: low >> 16, at: (low & 0xffff) - 1 })
     }
 
     /// Whether the thread is at a request.
@@ -91,5 +103,14 @@ mod tests {
             claim.set(spot);
             assert_ne!(claim.word(), word);
         }
+    }
+
+    #[test]
+    fn a_thread_at_calls_without_a_slot_is_at_something() {
+        let claim = Claim::default();
+        claim.hold();
+        assert!(claim.is_set() && claim.spot().is_none());
+        claim.clear();
+        assert!(!claim.is_set());
     }
 }

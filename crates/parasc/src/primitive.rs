@@ -15,6 +15,17 @@ pub(crate) use loom::sync::atomic::{
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 
+/// A full fence just after a swap. On x86-64, all that this crate is for, the swap is one
+/// itself (Intel SDM volume 3A, "Memory Ordering": nothing is reordered with a locked
+/// instruction), so that only the compiler has to be told.
+#[inline(always)]
+pub(crate) fn fence_after_swap() {
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(loom)]
+    fence(std::sync::atomic::Ordering::SeqCst);
+}
+
 /// Locks it, whatever has happened to a former owner: no data of ours is left
 /// half changed where a panic could come.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -46,8 +46,8 @@ impl Request {
 
     /// The number of the call and that of its arguments.
     #[inline(always)]
-    pub(crate) fn head(&self) -> u32 {
-        u32::from(self.sysnum) | u32::from(self.args_num) << 16
+    pub(crate) fn head(&self) -> u64 {
+        u64::from(self.sysnum) | u64::from(self.args_num) << 16
     }
 
     /// The same call, said to contend on `place`.

@@ -79,7 +79,7 @@ impl Slot {
     /// [`reserve`](Self::reserve).
     #[inline(always)]
     pub(crate) fn publish(&self, request: &Request) {
-        self.call.store(request.head(), Relaxed);
+        self.call.store(request.head() as u32, Relaxed);
         for (to, from) in self.args.iter().zip(&request.args) {
             to.store(*from, Relaxed);
         }

@@ -22,8 +22,8 @@ use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
 use crate::request::{Place, Request};
 
-/// No call's number and that of its arguments: they are too many.
-const NO_CALL: u32 = u32::MAX;
+/// No call's [`Request::head`].
+const NO_CALL: u64 = u64::MAX;
 
 /// A thread's lane in an area, and what it has learnt about its calls.
 ///
@@ -42,9 +42,9 @@ pub struct Requester {
     help: bool,
     /// The last single call made here without a look at its arguments
     /// ([`Request::head`]): a comparison is shorter than a look into a table.
-    known: u32,
+    known: u64,
     /// The same of the last one that was handed over.
-    handed: u32,
+    handed: u64,
     lane: usize,
     /// Batches so far.
     batches: u32,
@@ -212,7 +212,8 @@ impl Requester {
     /// went on, and after the table of descriptors (`copy_process`, kernel/fork.c).
     /// So a result there does not tell that the child has what the call has written
     /// or opened. A request there does tell that no descriptor of it was closed:
-    /// nobody had begun it yet.
+    /// nobody had begun it yet. So does the word of an offer, of calls that nobody had
+    /// claimed: they are none that were `handed`, and no slot has them.
     #[cold]
     fn give_up<O: Operation>(&self, operations: &mut [O], results: &[i64], forked: Forked) {
         let slots = self.core.area.lane(self.lane).slots;
@@ -257,7 +258,10 @@ impl Requester {
     ///
     /// # Safety
     /// As for [`kumiki_sys::syscall::raw`], for each request; the calls may be
-    /// made at the same time, in any order, by any threads of the process.
+    /// made at the same time, in any order, by any threads of the process, which read
+    /// `requests` and write to `results` until this returns: a thread that ends in
+    /// between without returning, as by exit(2) in a handler of a signal, must leave
+    /// both in place.
     #[inline(always)]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)

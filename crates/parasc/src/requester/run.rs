@@ -190,7 +190,6 @@ impl Requester {
             // SAFETY: as above.
             Way::Inline => unsafe { plain(requests, results) },
             Way::Shared => {
-                // SAFETY: as above.
                 // While this thread is away the others may come to the end.
                 kept = if means.beside { 0 } else { entry.kept(requests.len(), self.near.len()) };
                 let terms = Terms { kept, most: entry.claimed(means), wake: choice.wake };

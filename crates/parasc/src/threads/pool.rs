@@ -227,7 +227,7 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
     let ends = || core.area.header().is_terminated();
     loop {
         while has_work(core) && !ends() {
-            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, 1, hand.claim));
+            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, 1, hand.claim, || ()));
             open::serve(core, SLEEPING_LANE, &mut hand);
             if core.pool.rescues() {
                 open::serve(core, QUICK_LANE, &mut hand);

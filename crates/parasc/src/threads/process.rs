@@ -41,7 +41,7 @@ pub(crate) fn process(core: &Arc<Core>) {
     let header = core.area.header();
     let word = core.area.lane(0).slots[0].status();
     while !header.is_terminated() {
-        bits(leased(core)).for_each(|lane| serve_lane(core, lane, MOST, &caller.claim));
+        bits(leased(core)).for_each(|lane| serve_lane(core, lane, MOST, &caller.claim, || ()));
         (0..OPEN_LANES).for_each(|lane| serve(core, lane, &mut hand));
         cancel.point();
         let ready = || (header.is_terminated() || has_work(core)).then_some(());

@@ -12,6 +12,7 @@ use crate::core::{Core, OPEN_LANES, QUICK_LANE};
 use crate::execute::execute;
 use crate::lane::Lane;
 use crate::open::serve::{self as open, Hand};
+use crate::primitive::fence_after_swap;
 use crate::side::Side;
 
 /// Slots that a processing thread claims at once, at most. More would leave the
@@ -54,9 +55,9 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
         match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Request(lane)) => {
                 enter_module(core);
-                serve_lane(core, lane, MOST, hand.claim);
+                serve_lane(core, lane, MOST, hand.claim, || see_to_others(core));
             }
-            Ok(Event::Offer(lane)) => serve_offer(core, &core.sides[lane]),
+            Ok(Event::Offer(lane)) => serve_offer(core, &core.sides[lane], hand.claim),
             Ok(Event::Open) => enter_module(core),
             Ok(Event::Terminated) => return,
             // Spins anew, for the next batch: it is why there was a call.
@@ -117,7 +118,7 @@ fn quick_lanes(core: &Core) -> u64 {
 pub(crate) fn serve_quick_lanes(core: &Arc<Core>) {
     let claim = Claim::default();
     let lanes = quick_lanes(core);
-    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST, &claim));
+    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST, &claim, || ()));
     let mut hand = Hand::new(&claim, false);
     (0..OPEN_LANES).for_each(|lane| open::serve(core, lane, &mut hand));
 }
@@ -135,10 +136,12 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 
 /// Makes calls that a requesting thread offers, as long as there are some.
 #[inline]
-fn serve_offer(core: &Core, side: &Side) {
+fn serve_offer(core: &Arc<Core>, side: &Side, claim: &Claim) {
     let share = core.seats.len().max(2);
     let mut made = 0;
+    claim.hold();
     while let Some(chunk) = side.offer.next(made, share) {
+        see_to_others(core);
         made = chunk.len();
         // SAFETY: claimed just now, and the batch's requesting thread, which has
         // vouched for its calls, waits until they are made.
@@ -147,34 +150,55 @@ fn serve_offer(core: &Core, side: &Side) {
     if made > 0 {
         side.made();
     }
+    claim.clear();
 }
 
-/// Executes what waits in a lane, `most` slots at a time.
-pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim) {
+/// By a thread that has just taken a call of a leased lane, by a swap: should it sleep
+/// there, somebody must see to what waits in the open lane. Who places a request later
+/// sees the note (`summon_seat`).
+#[inline(always)]
+fn see_to_others(core: &Arc<Core>) {
+    fence_after_swap();
+    if core.open[QUICK_LANE].ready.any() && !core.watch.is_alerted() {
+        core.watch.alert(core);
+    }
+}
+
+/// Executes what waits in a lane, `most` slots at a time; calls `taken` with each that it
+/// has taken, before it makes the call.
+pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim, taken: impl Fn()) {
     let lane = core.area.lane(index);
     let side = &core.sides[index];
     // Alone in its batch, or the first: without a look at the control words.
-    try_execute(core, lane, Spot { lane: index, at: 0 }, side, claim);
+    try_execute(core, lane, Spot { lane: index, at: 0 }, side, claim, &taken);
     while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
         let last = chunk.end - 1;
         let ask = |at: usize| prefetch_to_write((&raw const lane.slots[at.min(last)]).addr());
         (chunk.start..chunk.start + AHEAD).for_each(ask);
         for at in chunk {
             ask(at + AHEAD);
-            try_execute(core, lane, Spot { lane: index, at }, side, claim);
+            try_execute(core, lane, Spot { lane: index, at }, side, claim, &taken);
         }
     }
     claim.clear();
 }
 
 #[inline(always)]
-fn try_execute(core: &Core, lane: Lane<'_>, spot: Spot, side: &Side, claim: &Claim) {
+fn try_execute(
+    core: &Core,
+    lane: Lane<'_>,
+    spot: Spot,
+    side: &Side,
+    claim: &Claim,
+    taken: &impl Fn(),
+) {
     let slot = &lane.slots[spot.at];
     if !slot.is_requested() {
         return;
     }
     claim.set(spot);
     if slot.take() {
+        taken();
         // SAFETY: a request is published only by who vouches for the call
         // (`Requester::run_raw`).
         unsafe { execute(slot, &core.rules) };
@@ -190,6 +214,44 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::offer::Calls;
+    use crate::request::Request;
+
+    #[test]
+    fn a_thread_that_sleeps_in_an_offered_call_is_at_something_and_others_are_seen_to() {
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let lane = OPEN_LANES;
+        core.area.header().open_lane(lane);
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut byte = 0_u8;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
+        let request = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);
+        let mut result = 0;
+        let calls = Calls { requests: &raw const request, results: &raw mut result };
+        // Somebody has just placed a request, as far as anybody can see.
+        core.open[QUICK_LANE].ready.mark(0);
+        core.sides[lane].offer.open(calls, 1, 1);
+        let wait_for = |what: &dyn Fn() -> bool| {
+            while !what() {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let (seat, policy) = (&core.seats[0], Policy::default());
+                let mut waiter = Waiter::new(&policy).unwrap();
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
+            });
+            let offer = &core.sides[lane].offer;
+            wait_for(&|| offer.claimed() == 1 && core.watch.is_alerted());
+            assert!(core.seats[0].claim.is_set() && offer.over().is_none());
+            std::io::Write::write_all(&mut &writer, b"!").unwrap();
+            wait_for(&|| offer.over() == Some(1) && !core.seats[0].claim.is_set());
+            core.area.header().terminate();
+            core.wake_all();
+        });
+        assert_eq!((result, byte), (1, b'!'));
+    }
 
     #[test]
     fn a_call_ends_a_sleep_even_if_there_is_nothing_left_to_do() {
