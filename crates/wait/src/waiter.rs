@@ -307,9 +307,10 @@ mod tests {
         for (futex, counts) in [(true, SLEPT), (false, DOZED)] {
             let (bell, start) = (Bell::new(), Instant::now());
             let over = || start.elapsed() >= 3 * LONGEST_DOZE;
+            let far_too_late = || start.elapsed() >= 1000 * LONGEST_DOZE;
             thread::scope(|threads| {
                 threads.spawn(|| {
-                    while !over() || futex && !bell.is_asleep() {
+                    while !over() || futex && !bell.is_asleep() && !far_too_late() {
                         thread::yield_now();
                     }
                     bell.ring();
