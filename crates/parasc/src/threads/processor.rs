@@ -209,6 +209,7 @@ fn try_execute(
 #[cfg(test)]
 mod tests {
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use kumiki_wait::{Policy, Threshold};
 
@@ -216,6 +217,9 @@ mod tests {
     use crate::Config;
     use crate::offer::Calls;
     use crate::request::Request;
+
+    /// Nothing for so long is a hang.
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     #[test]
     fn a_thread_that_sleeps_in_an_offered_call_is_at_something_and_others_are_seen_to() {
@@ -231,26 +235,30 @@ mod tests {
         // Somebody has just placed a request, as far as anybody can see.
         core.open[QUICK_LANE].ready.mark(0);
         core.sides[lane].offer.open(calls, 1, 1);
-        let wait_for = |what: &dyn Fn() -> bool| {
-            while !what() {
+        let start = Instant::now();
+        let comes = |what: &dyn Fn() -> bool| {
+            while !what() && start.elapsed() < PATIENCE {
                 thread::yield_now();
             }
+            what()
         };
-        thread::scope(|threads| {
+        let seen = thread::scope(|threads| {
             threads.spawn(|| {
                 let (seat, policy) = (&core.seats[0], Policy::default());
                 let mut waiter = Waiter::new(&policy).unwrap();
                 serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
             });
             let offer = &core.sides[lane].offer;
-            wait_for(&|| offer.claimed() == 1 && core.watch.is_alerted());
-            assert!(core.seats[0].claim.is_set() && offer.over().is_none());
+            let claim = &core.seats[0].claim;
+            let asleep = comes(&|| offer.claimed() == 1 && core.watch.is_alerted());
+            let noted = claim.is_set() && offer.over().is_none();
             std::io::Write::write_all(&mut &writer, b"!").unwrap();
-            wait_for(&|| offer.over() == Some(1) && !core.seats[0].claim.is_set());
+            let over = comes(&|| offer.over() == Some(1) && !claim.is_set());
             core.area.header().terminate();
             core.wake_all();
+            (asleep, noted, over)
         });
-        assert_eq!((result, byte), (1, b'!'));
+        assert_eq!((seen, result, byte), ((true, true, true), 1, b'!'));
     }
 
     #[test]
