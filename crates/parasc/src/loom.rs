@@ -100,19 +100,25 @@ impl Memory {
     }
 }
 
+/// Does `work` beside so many processing threads, which end before it returns.
+fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: impl FnOnce()) {
+    let processor = |_| {
+        let scene = Arc::clone(scene);
+        thread::spawn(move || serve(&scene))
+    };
+    let threads: Vec<_> = (0..processors).map(processor).collect();
+    work();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
 /// One requesting thread that helps and `processors` others, `batches` batches.
 fn batches(processors: usize, batches: u32, len: usize) {
     // Three threads at three slots have too many orders for more.
     bounded(4 - processors, move || {
         let memory = Arc::new(Memory::new(len));
-        let threads: Vec<_> = (0..processors)
-            .map(|_| {
-                let memory = Arc::clone(&memory);
-                thread::spawn(move || memory.serve())
-            })
-            .collect();
-        (1..=batches).for_each(|number| memory.batch(number, len));
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        beside(processors, &memory, Memory::serve, || {
+            (1..=batches).for_each(|number| memory.batch(number, len));
+        });
         for count in &memory.executed {
             assert_eq!(count.load(Relaxed), batches as usize);
         }
@@ -198,15 +204,10 @@ impl Offered {
 fn offers(processors: usize, batches: usize, calls: usize) {
     bounded(4 - processors, move || {
         let offered = Offered::new(calls);
-        let threads: Vec<_> = (0..processors)
-            .map(|_| {
-                let offered = Arc::clone(&offered);
-                thread::spawn(move || offered.serve())
-            })
-            .collect();
-        let mut waiter = Waiter::new(&sleeper()).unwrap();
-        (1..=batches).for_each(|number| offered.batch(number, &mut waiter));
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        beside(processors, &offered, Offered::serve, || {
+            let mut waiter = Waiter::new(&sleeper()).unwrap();
+            (1..=batches).for_each(|number| offered.batch(number, &mut waiter));
+        });
         for count in &offered.executed {
             assert_eq!(count.load(Relaxed), batches);
         }

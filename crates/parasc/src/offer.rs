@@ -9,9 +9,9 @@
 //!
 //! `first`, `last` and how many of the calls before `first` have been `made` are one
 //! word, and while the batch lasts each change is a swap of it: a claim takes calls that
-//! nobody else has, whichever batch it comes upon, and a batch is over when `made` = `first` = `last`.
-//! Until then its requesting thread waits, so who has claimed may look where the
-//! calls stand, which is written before the word, and write to the results.
+//! nobody else has, whichever batch it comes upon, and a batch is over when `made` =
+//! `first` = `last`. Until then its requesting thread waits, so who has claimed may look
+//! where the calls stand, which is written before the word, and write to the results.
 //!
 //! It takes two lines' ways less than a slot for each call, and a swap for many calls
 //! instead of one for each. What it lacks is what slots are for: a call that was

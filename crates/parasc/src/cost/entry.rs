@@ -12,10 +12,11 @@
 //! when that has cost as much as a wake, the thread is taken for asleep, and each
 //! further wake must be worth twice the one before, until somebody helps again.
 
+use super::own::Own;
 use super::{Means, Prior, WAYS, Way};
 
 /// Least weight of a new sample.
-const WEIGHT: f32 = 1.0 / 8.0;
+pub(super) const WEIGHT: f32 = 1.0 / 8.0;
 /// A sample counts for so many times the mean at most: a thread that was
 /// preempted in between says little about the way.
 const OUTLIER: f32 = 4.0;
@@ -49,10 +50,6 @@ const MARGIN: f32 = 0.97;
 const SETTLED: u32 = 64;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
-/// The part of what the caller is guessed to make of a shared batch that it keeps.
-const KEPT: f32 = 0.9;
-/// By which part of a batch what it keeps changes at most, before [`WEIGHT`].
-const STEP: f32 = 1.0 / 16.0;
 /// So many calls are claimed at once at most, or as many as take as long as a wake.
 const CHUNK: usize = 32;
 /// How much dearer a wake gets if nobody comes, at most.
@@ -115,9 +112,7 @@ pub(crate) struct Entry {
     distrust: f32,
     /// Whether plain calls were found to sleep.
     sleeps: Option<bool>,
-    /// The part of a shared batch that the caller keeps, if others have helped: such
-    /// that both are ready at the same time.
-    own: Option<f32>,
+    own: Own,
 }
 
 /// What to do with a batch.
@@ -212,8 +207,7 @@ impl Entry {
 
     /// How many of `calls` to share with `others` the caller keeps for itself.
     pub(crate) fn kept(&self, calls: usize, others: usize) -> usize {
-        let own = self.own.unwrap_or(KEPT / (1 + others) as f32);
-        (own * calls as f32) as usize
+        self.own.of(calls, others)
     }
 
     /// How many calls to claim at once, at most: who is at the last ones keeps the
@@ -329,7 +323,9 @@ impl Entry {
         self.last_trial = at;
         // What it did long ago counts less than what it does now.
         self.means[at].samples = self.means[at].samples.min(2);
-        self.own = self.own.filter(|_| WAYS[at] != Way::Shared);
+        if WAYS[at] == Way::Shared {
+            self.own = Own::default();
+        }
         self.trial = Some(Trial { at, left: TRIAL, woke: false, spent: 0.0, extra: 0.0 });
         self.lost = 0.0;
         Some(WAYS[at])
@@ -361,7 +357,7 @@ impl Entry {
         if way == Way::Shared {
             self.trust(alone, means.wake);
             if !alone && !sample.woke {
-                self.keep(sample);
+                self.own.learn(sample);
             }
         }
         let best = WAYS.iter().enumerate().filter(|(other, _)| self.means[*other].samples > 0);
@@ -381,16 +377,6 @@ impl Entry {
                 trial.left = if enough { 0 } else { trial.left - 1 };
             }
         }
-    }
-
-    /// Learns from a shared batch how much of the next one the caller keeps. A call that
-    /// it could have kept has to be claimed, at the price of a line's way or two; one
-    /// too many that it has kept the others wait for.
-    fn keep(&mut self, Sample { calls, helped, kept, .. }: Sample) {
-        let part = |count: usize| count as f32 / calls as f32;
-        let own = self.own.get_or_insert(part(kept));
-        let change = if helped == calls - kept { -1.0 } else { part(calls - helped) - *own };
-        *own = (*own + change.clamp(-STEP, STEP) * WEIGHT).clamp(0.0, 1.0 - part(1));
     }
 
     /// Learns from a shared batch whether processing threads come.
@@ -425,300 +411,4 @@ fn is_open(way: Way, sleeps: bool, means: Means) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CALLS: usize = 10;
-    const HOT: Means =
-        Means { others: true, hot: true, pool: true, wake: 5e4, long: 5e4, ..Means::NONE };
-
-    /// An entry whose batches take what a test says.
-    struct World {
-        entry: Entry,
-    }
-
-    impl World {
-        fn new() -> Self {
-            World { entry: Entry::default() }
-        }
-
-        /// Runs `batches`, of which `cost` says what a call takes each way and
-        /// how many calls others have made; returns how often each way was
-        /// taken, and how many wakes there were.
-        fn run(
-            &mut self,
-            batches: u32,
-            prior: Prior,
-            means: Means,
-            mut cost: impl FnMut(Way) -> (u64, usize),
-        ) -> ([u32; WAYS.len()], u32) {
-            let (mut taken, mut wakes) = ([0; WAYS.len()], 0);
-            let mut pass = 0;
-            for _ in 0..batches {
-                if pass > 0 {
-                    (pass, taken[0]) = (pass - 1, taken[0] + 1);
-                    continue;
-                }
-                let choice = self.entry.choose(CALLS, prior, means);
-                taken[WAYS.iter().position(|way| *way == choice.way).unwrap()] += 1;
-                wakes += u32::from(choice.wake);
-                pass = choice.pass;
-                self.entry.pass(pass, CALLS);
-                let (each, helped) = cost(choice.way);
-                let ticks = each * CALLS as u64;
-                if choice.measure {
-                    let (woke, kept) = (choice.wake, 0);
-                    let sample = Sample { calls: CALLS, ticks, helped, kept, woke };
-                    self.entry.record(choice.way, sample, prior, means);
-                }
-            }
-            (taken, wakes)
-        }
-    }
-
-    fn shared_costs(each: u64) -> impl FnMut(Way) -> (u64, usize) {
-        move |way| if way == Way::Shared { (each, CALLS / 2) } else { (100, 0) }
-    }
-
-    #[test]
-    fn the_faster_way_is_taken_and_the_other_tried() {
-        let (taken, _) = World::new().run(10_000, Prior::Scales, HOT, shared_costs(60));
-        assert!(taken[1] > 9_800 && taken[0] >= 4, "{taken:?}");
-        let (taken, _) = World::new().run(10_000, Prior::Scales, HOT, shared_costs(130));
-        assert!(taken[0] > 9_800 && taken[1] >= 4, "{taken:?}");
-    }
-
-    #[test]
-    fn what_changes_is_noticed() {
-        let mut world = World::new();
-        world.run(10_000, Prior::Scales, HOT, shared_costs(130));
-        world.run(10_000, Prior::Scales, HOT, shared_costs(60));
-        let (taken, _) = world.run(10_000, Prior::Scales, HOT, shared_costs(60));
-        assert!(taken[1] > 9_000, "{taken:?}");
-        world.run(10_000, Prior::Scales, HOT, shared_costs(130));
-        let (taken, _) = world.run(10_000, Prior::Scales, HOT, shared_costs(130));
-        assert!(taken[0] > 9_000, "{taken:?}");
-    }
-
-    #[test]
-    fn a_terrible_first_sample_is_forgotten() {
-        let mut world = World::new();
-        let mut first = true;
-        let cost = |way| match way {
-            Way::Shared if std::mem::take(&mut first) => (1_000_000, 1),
-            Way::Shared => (60, 5),
-            _ => (100, 0),
-        };
-        world.run(5_000, Prior::Scales, HOT, cost);
-        let (taken, _) = world.run(5_000, Prior::Scales, HOT, shared_costs(60));
-        assert!(taken[1] > 4_800, "{taken:?}");
-    }
-
-    #[test]
-    fn a_contended_place_is_left_to_plain_calls_unless_sharing_proves_better() {
-        let (taken, _) = World::new().run(50_000, Prior::OneDirectory, HOT, shared_costs(200));
-        assert!((4..200).contains(&taken[1]), "{taken:?}");
-        let (taken, _) = World::new().run(50_000, Prior::OneDirectory, HOT, shared_costs(60));
-        assert!(taken[1] > 40_000, "{taken:?}");
-        // No thread is started for it in a process that has none.
-        let cold = Means { hot: false, alone: true, ..HOT };
-        let (taken, _) = World::new().run(50_000, Prior::OneDirectory, cold, shared_costs(60));
-        assert_eq!(taken[0], 50_000, "{taken:?}");
-        let cold = Means { alone: false, ..cold };
-        let (_, wakes) = World::new().run(50_000, Prior::OneDirectory, cold, shared_costs(60));
-        assert!(wakes > 0);
-    }
-
-    #[test]
-    fn the_address_space_is_never_shared() {
-        let (taken, _) = World::new().run(4096, Prior::Serial, HOT, shared_costs(1));
-        assert_eq!(taken[0], 4096);
-    }
-
-    #[test]
-    fn a_wake_waits_until_it_would_have_paid() {
-        let cold = Means { hot: false, ..HOT };
-        let mut world = World::new();
-        let mut before = 0;
-        while world.run(1, Prior::Scales, cold, shared_costs(60)).1 == 0 {
-            before += 1;
-        }
-        // Each batch would have saved 400 ticks, and the wake costs 50,000.
-        assert!((125..=130).contains(&before), "{before}");
-    }
-
-    #[test]
-    fn if_nobody_comes_wakes_get_rare() {
-        // Awake, as it seems, but never on a cpu.
-        let absent = |way| if way == Way::Shared { (110, 0) } else { (100, 0) };
-        let mut world = World::new();
-        world.run(20_000, Prior::Scales, HOT, absent);
-        let (taken, wakes) = world.run(100_000, Prior::Scales, HOT, absent);
-        let loss = f64::from(taken[1]) * 100.0 + f64::from(wakes) * 5e4;
-        let total = 100_000.0 * 1000.0;
-        assert!(loss / total < 0.05, "{taken:?}, {wakes} wakes");
-        // It comes back.
-        world.run(100_000, Prior::Scales, HOT, shared_costs(60));
-        let (taken, _) = world.run(10_000, Prior::Scales, HOT, shared_costs(60));
-        assert!(taken[1] > 9_500, "{taken:?}");
-    }
-
-    #[test]
-    fn calls_that_sleep_get_threads_at_once() {
-        let mut world = World::new();
-        let first = world.entry.choose(CALLS, Prior::Sleeps, HOT);
-        assert!(matches!(first.way, Way::Many(_)), "{first:?}");
-        let cost = |way| match way {
-            Way::Many(32) => (10_000, 9),
-            Way::Inline => (100_000, 0),
-            _ => (30_000, 9),
-        };
-        // Each of many threads is taken once.
-        let (taken, _) = world.run(15, Prior::Sleeps, HOT, cost);
-        assert!(taken[3] >= 10, "{taken:?}");
-        let (taken, _) = world.run(4096, Prior::Sleeps, HOT, cost);
-        assert!(taken[3] > 3_700, "{taken:?}");
-    }
-
-    #[test]
-    fn calls_that_were_guessed_to_sleep_and_do_not_become_plain() {
-        let cost = |way| (if way == Way::Inline { 200 } else { 20_000 }, 9);
-        let (taken, _) = World::new().run(10_000, Prior::Sleeps, HOT, cost);
-        assert!(taken[0] > 9_000, "{taken:?}");
-    }
-
-    #[test]
-    fn a_thread_that_never_comes_is_not_called_for_ever() {
-        let never = |way| if way == Way::Shared { (5_100, 0) } else { (100, 0) };
-        let cold = Means { hot: false, ..HOT };
-        for prior in [Prior::Scales, Prior::OneFile, Prior::OneDirectory] {
-            let (_, wakes) = World::new().run(1_000_000, prior, cold, never);
-            let loss = f64::from(wakes) * 5e4 / (1_000_000.0 * 1000.0);
-            assert!(loss < 0.05, "{prior:?}: {wakes} wakes, {loss}");
-        }
-    }
-
-    #[test]
-    fn a_trial_waits_until_who_was_woken_has_come() {
-        let cold = Means { hot: false, ..HOT };
-        let mut world = World::new();
-        world.run(SETTLED - 1, Prior::OneDirectory, cold, shared_costs(60));
-        let mut shared = 0;
-        let cost = |way| match way {
-            Way::Shared => {
-                shared += 1;
-                // A wake takes 5,000 ticks of each call, and somebody comes later.
-                (if shared == 1 { 5_000 } else { 105 }, if shared < 20 { 0 } else { 5 })
-            }
-            _ => (100, 0),
-        };
-        world.run(2_000, Prior::OneDirectory, cold, cost);
-        assert!(world.entry.means[1].samples >= u32::from(TRIAL), "{:?}", world.entry);
-    }
-
-    #[test]
-    fn few_long_batches_do_not_pay_for_what_is_likely_to_be_worse() {
-        let ring = Means { ring: Some(2.0), ..HOT };
-        let cost = |way| (if way == Way::Inline { 100_000 } else { 120_000 }, CALLS / 2);
-        let (taken, _) = World::new().run(10, Prior::OneDirectory, ring, cost);
-        assert_eq!(taken[0], 10, "{taken:?}");
-        // One batch is a trial then, as long as it is.
-        let (taken, _) = World::new().run(40, Prior::OneDirectory, ring, cost);
-        assert!(taken[0] > 36, "{taken:?}");
-        let (taken, _) = World::new().run(800, Prior::OneDirectory, ring, cost);
-        assert!(taken[0] > 770 && taken[1] > 1 && taken[5] > 1, "{taken:?}");
-    }
-
-    #[test]
-    fn a_trial_takes_no_more_of_a_long_batch_than_it_needs() {
-        const LONG: usize = 10_000;
-        let mut entry = Entry::default();
-        let (mut inline, mut shared) = (0, 0);
-        for _ in 0..100 {
-            let mut left = LONG;
-            while left > 0 {
-                let choice = entry.choose(left, Prior::Scales, HOT);
-                let (each, helped) = match choice.way {
-                    Way::Shared => (600, choice.calls / 2),
-                    _ => (1000, 0),
-                };
-                let count = if choice.way == Way::Shared { &mut shared } else { &mut inline };
-                *count += choice.calls;
-                left -= choice.calls;
-                let ticks = each * choice.calls as u64;
-                let sample =
-                    Sample { calls: choice.calls, ticks, helped, kept: 0, woke: choice.wake };
-                entry.record(choice.way, sample, Prior::Scales, HOT);
-            }
-        }
-        assert_eq!(inline + shared, 100 * LONG);
-        assert!(inline > 100 && inline < LONG, "{inline}");
-    }
-
-    #[test]
-    fn beside_other_work_a_trial_that_others_help_with_takes_the_whole_batch() {
-        const LONG: usize = 10_000;
-        let means = Means { beside: true, ..HOT };
-        let mut entry = Entry::default();
-        let (mut inline, mut shared) = (0, 0);
-        for _ in 0..1000 {
-            let choice = entry.choose(LONG, Prior::Scales, means);
-            let is_shared = choice.way == Way::Shared;
-            let part = if is_shared { &mut shared } else { &mut inline };
-            *part += usize::from(choice.calls < LONG);
-            let (each, helped) = if is_shared { (1300, LONG / 2) } else { (1000, 0) };
-            let ticks = each * choice.calls as u64;
-            let sample = Sample { calls: choice.calls, ticks, helped, kept: 0, woke: choice.wake };
-            entry.record(choice.way, sample, Prior::Scales, means);
-        }
-        assert!(entry.means[1].samples > 0, "{entry:?}");
-        assert!(shared == 0 && inline > 0, "{shared} and {inline}");
-    }
-
-    #[test]
-    fn what_is_known_of_a_similar_batch_need_not_be_learnt_again() {
-        let mut known = World::new();
-        known.run(1000, Prior::Scales, HOT, shared_costs(60));
-        let mut world = World { entry: Entry::like(&known.entry) };
-        let (taken, _) = world.run(4, Prior::Scales, HOT, shared_costs(60));
-        assert_eq!(taken[1], 4, "{taken:?}");
-        // It may be wrong.
-        world.run(2000, Prior::Scales, HOT, shared_costs(130));
-        let (taken, _) = world.run(1000, Prior::Scales, HOT, shared_costs(130));
-        assert!(taken[0] > 900, "{taken:?}");
-    }
-
-    #[test]
-    fn the_caller_keeps_so_much_that_all_are_ready_at_once() {
-        const LONG: usize = 100;
-        let mut entry = Entry::default();
-        assert_eq!((entry.kept(LONG, 1), entry.kept(LONG, 3)), (45, 22));
-        // Others who make `speed` calls while the caller makes one.
-        let mut run = |batches: u32, speed: f64| {
-            for _ in 0..batches {
-                let kept = entry.kept(LONG, 1);
-                let offered = LONG - kept;
-                let helped = (LONG as f64 * speed / (1.0 + speed)) as usize;
-                let helped = helped.min(offered);
-                let sample = Sample { calls: LONG, ticks: 6_000, helped, kept, woke: false };
-                entry.record(Way::Shared, sample, Prior::Scales, HOT);
-            }
-            entry.kept(LONG, 1)
-        };
-        assert!((47..=50).contains(&run(100, 1.0)));
-        assert!((75..=80).contains(&run(100, 0.25)));
-        // Nobody comes: that says nothing of those who will.
-        assert!((75..=80).contains(&run(10, 0.0)));
-        // One batch that was disturbed changes little.
-        assert!((74..=81).contains(&run(1, 0.05)));
-        assert!((47..=50).contains(&run(200, 1.0)));
-        assert!((22..=25).contains(&run(200, 3.0)));
-    }
-
-    #[test]
-    fn without_other_cpus_everything_is_plain_and_unmeasured() {
-        let alone = Means { others: false, hot: false, pool: false, ..HOT };
-        let choice = Entry::default().choose(300, Prior::Scales, alone);
-        assert_eq!((choice.way, choice.measure), (Way::Inline, false));
-    }
-}
+mod tests;

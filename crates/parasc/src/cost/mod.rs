@@ -12,6 +12,7 @@
 mod duration;
 mod entry;
 mod key;
+mod own;
 mod sleep;
 
 use std::collections::HashMap;
