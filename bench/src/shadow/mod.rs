@@ -45,7 +45,11 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "fork_union" => forker(fork::fork_union::ForkUnion::new(pair)?, pair),
         #[cfg(feature = "peers")]
         "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
-        "copy:libc" => copier(copy::libc::Libc, arena),
+        "first:kumiki" => {
+            let shadow = fork::kumiki::shadow(pair)?;
+            copier(copy::kumiki::Kumiki::unprepared(shadow, || Method::Auto), arena)
+        }
+        "first:libc" | "copy:libc" => copier(copy::libc::Libc, arena),
         "copy:nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
         "copy:nontemporal_2t" => copier(copy::nontemporal::TwoThreads::new(pair)?, arena),
         "copy:kumiki/memcpy" => copier(copy::kumiki::Memcpy(fork::kumiki::shadow(pair)?), arena),

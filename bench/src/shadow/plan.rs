@@ -55,6 +55,9 @@ const COPY: &[&str] = &[
 /// Subjects of which the first is never to be slower than the second.
 const NEVER_SLOWER: &[&str] = &["copy:kumiki", "copy:libc", "copy:nontemporal_2t"];
 
+/// Subjects that have not copied before.
+const FIRST: &[&str] = &["first:kumiki", "first:libc"];
+
 const KI: usize = 1 << 10;
 const MI: usize = 1 << 20;
 
@@ -67,12 +70,14 @@ const COPIES: &[(State, &[usize])] = &[
     (State::StaleHalf, &[256 * KI, MI, 2 * MI, 4 * MI, 16 * MI]),
     (State::StaleEnds, &[MI, 3 * MI / 2, 2 * MI, 4 * MI, 16 * MI]),
     (State::Fresh, &[64 * KI, MI, 2 * MI, 4 * MI, 8 * MI, 16 * MI]),
+    (State::First, &[MI, 16 * MI]),
 ];
 
 /// So many that a case takes some ten seconds: in one or two the machine may be slow for
 /// one of the subjects. Cold, there are ten of these, and lines to be evicted.
 fn copy_rounds(state: State, bytes: usize) -> usize {
     match bytes {
+        _ if state == State::First => 40,
         bytes if bytes >= 64 * MI => 10,
         bytes if bytes > 4 * MI => 30,
         bytes if bytes >= 256 * KI && state == State::Cold => 60,
@@ -98,7 +103,7 @@ impl Plan for Shadow {
     const NAME: &'static str = "shadow";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [FORK, SUM, COPY].concat()
+        [FORK, SUM, COPY, FIRST].concat()
     }
 
     fn argument(&self) -> String {
@@ -129,8 +134,8 @@ impl Plan for Shadow {
         let copy = |(state, bytes)| Phase {
             case: Request::Copy { state, bytes, offset: 0 },
             rounds: copy_rounds(state, bytes),
-            base: Some("copy:libc"),
-            turns_of_instance: None,
+            base: Some(if state == State::First { "first:libc" } else { "copy:libc" }),
+            turns_of_instance: (state == State::First).then_some(1),
         };
         let mut phases = vec![null, fork(Request::ForkCall, 60)];
         phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));
@@ -146,8 +151,11 @@ impl Plan for Shadow {
     fn asks(&self, case: Request, subject: &str) -> bool {
         match case {
             Request::Copy { state: State::Cold, .. } => COPY.contains(&subject),
+            Request::Copy { state: State::First, .. } => FIRST.contains(&subject),
             Request::Copy { .. } => NEVER_SLOWER.contains(&subject),
-            Request::SumF32 { .. } => !COPY.contains(&subject) && subject != "park",
+            Request::SumF32 { .. } => {
+                ![COPY, FIRST].concat().contains(&subject) && subject != "park"
+            }
             Request::IdleBurn => FORK.contains(&subject) && !NEW_THREAD_EACH.contains(&subject),
             _ => FORK.contains(&subject),
         }
@@ -162,7 +170,8 @@ impl Plan for Shadow {
     }
 
     fn shown(subject: &'static str) -> &'static str {
-        subject.strip_prefix("copy:").unwrap_or(subject)
+        let copies = ["copy:", "first:"].into_iter().find_map(|mark| subject.strip_prefix(mark));
+        copies.unwrap_or(subject)
     }
 }
 
@@ -174,6 +183,7 @@ mod tests {
     fn a_subject_that_copies_is_shown_without_its_mark() {
         assert_eq!(Shadow::shown("copy:libc"), "libc");
         assert_eq!(Shadow::shown("copy:kumiki/split"), "kumiki/split");
+        assert_eq!(Shadow::shown("first:kumiki"), "kumiki");
         assert_eq!(Shadow::shown("kumiki"), "kumiki");
     }
 }

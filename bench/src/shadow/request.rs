@@ -55,6 +55,9 @@ pub(crate) enum State {
     StaleEnds,
     /// The source in no cache, and the destination without pages: new memory.
     Fresh,
+    /// In no cache, and by a process that has copied nothing before: all of its first
+    /// copies together, in which it learns of the machine what it wants to know.
+    First,
 }
 
 /// See [`State::StaleStart`].
@@ -65,7 +68,7 @@ impl State {
     /// at the end.
     pub(crate) fn lie(self, bytes: usize) -> ((usize, usize), (usize, usize)) {
         match self {
-            State::Cold | State::Fresh => ((0, 0), (bytes, 0)),
+            State::Cold | State::Fresh | State::First => ((0, 0), (bytes, 0)),
             State::Unaligned => ((1, 7), (bytes, 0)),
             State::Warm => ((0, 0), (0, 0)),
             State::StaleStart => ((0, 0), (STALE.min(bytes), 0)),
@@ -90,6 +93,7 @@ impl Case for Request {
             Request::Copy { state: State::StaleHalf, .. } => "copy_stale_half",
             Request::Copy { state: State::StaleEnds, .. } => "copy_stale_ends",
             Request::Copy { state: State::Fresh, .. } => "copy_fresh",
+            Request::Copy { state: State::First, .. } => "copy_first",
         }
     }
 

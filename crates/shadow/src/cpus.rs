@@ -12,6 +12,7 @@ use kumiki_sys::fork::Process;
 use kumiki_sys::topology::{Relation, Topology};
 
 use crate::binding;
+use crate::copy;
 use crate::error::{Error, Result};
 
 /// How many main threads and helpers of a process sit on each cpu.
@@ -65,6 +66,7 @@ impl Pair {
             affinity::require(cpu, allowed)?;
         }
         let topology = Topology::read()?;
+        copy::caches(&topology);
         let of = Taken::of_this_process()?;
         let mut counts = of.counts();
         let scene = Scene {

@@ -16,6 +16,11 @@ impl<M: Fn() -> Method> Kumiki<M> {
     /// With what the automatic choice measures once already measured.
     pub(crate) fn new(mut shadow: Shadow, method: M) -> Self {
         prepare(&mut shadow);
+        Self::unprepared(shadow, method)
+    }
+
+    /// As a program finds it that has not asked for anything else.
+    pub(crate) fn unprepared(shadow: Shadow, method: M) -> Self {
         Kumiki { shadow, method }
     }
 }

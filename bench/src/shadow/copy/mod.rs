@@ -30,6 +30,8 @@ const HALF: usize = 512 << 20;
 /// A copy before the first sample of a turn: code and pages of the stack are
 /// there then.
 const WARM: usize = 1 << 20;
+/// What a process copies that has copied nothing before.
+const FIRST: usize = 192 << 20;
 /// Larger sources and destinations were pushed out of every cache by
 /// themselves, and evicting them would take longer than copying.
 const EVICTED: usize = 64 << 20;
@@ -80,7 +82,7 @@ impl Arena {
 
     /// A place for the copies of one turn.
     pub(crate) fn reserve(&mut self, state: State, bytes: usize) -> Request {
-        let offset = place(&mut self.next, bytes);
+        let offset = place(&mut self.next, state, bytes);
         Request::Copy { state, bytes, offset }
     }
 
@@ -94,8 +96,8 @@ impl Arena {
 }
 
 /// Takes the next place from the ring of places.
-fn place(next: &mut usize, bytes: usize) -> usize {
-    let span = span(bytes);
+fn place(next: &mut usize, state: State, bytes: usize) -> usize {
+    let span = span(state, bytes);
     if *next + span > HALF {
         *next = 0;
     }
@@ -105,9 +107,9 @@ fn place(next: &mut usize, bytes: usize) -> usize {
 }
 
 /// Bytes that a turn goes through.
-fn span(bytes: usize) -> usize {
+fn span(state: State, bytes: usize) -> usize {
     // The largest must fit into a half twice.
-    if warm(bytes) { WARM + copies(bytes) * stride(bytes) } else { bytes }
+    if warm(bytes) { WARM + copies(state, bytes) * stride(bytes) } else { bytes }
 }
 
 /// The largest copies take so long that a helper's waking does not count.
@@ -121,8 +123,11 @@ fn stride(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE) + PAGE
 }
 
-fn copies(bytes: usize) -> usize {
-    ((4 << 20) / bytes.max(1)).clamp(1, 16)
+fn copies(state: State, bytes: usize) -> usize {
+    match state {
+        State::First => FIRST / bytes,
+        _ => ((4 << 20) / bytes.max(1)).clamp(1, 16),
+    }
 }
 
 /// The word at byte `at` of the sources.
@@ -164,7 +169,9 @@ impl<S: Copy> Copier<S> {
         let (sources, destinations) = arena.halves();
         if warm(bytes) {
             let to = &mut destinations[offset..][..WARM];
-            subject.copy(&sources[offset..][..WARM], to);
+            if state != State::First {
+                subject.copy(&sources[offset..][..WARM], to);
+            }
             // Lines that are evicted leave room in the cache, which the copies that
             // follow fill without evicting others: at 16 KiB a twentieth of their time.
             // A copy past the caches leaves none, so all begin after the same one.
@@ -224,9 +231,15 @@ impl<S: Copy> Copier<S> {
                 assert!(to == from, "bytes {word:?} of {bytes} were not copied");
                 to.fill(0);
             }
-            bytes as f64 / ns.max(1.0)
+            ns.max(1.0)
         };
-        Some((0..copies(bytes)).map(|i| one(offset + i * stride(bytes))).collect())
+        let ns = (0..copies(state, bytes)).map(|i| one(offset + i * stride(bytes)));
+        let ns: Vec<f64> = match state {
+            // What is spent once counts in all of them.
+            State::First => vec![ns.sum::<f64>() / copies(state, bytes) as f64],
+            _ => ns.collect(),
+        };
+        Some(ns.into_iter().map(|ns| bytes as f64 / ns).collect())
     }
 }
 
@@ -236,12 +249,13 @@ mod tests {
 
     #[test]
     fn places_lie_within_the_half_and_apart() {
-        for bytes in [4096, 65536, 1 << 20, 64 << 20, 256 << 20] {
+        let cold = [4096, 65536, 1 << 20, 64 << 20, 256 << 20].map(|bytes| (State::Cold, bytes));
+        for (state, bytes) in cold.into_iter().chain([(State::First, 1 << 20)]) {
             let mut next = 0;
-            let first = place(&mut next, bytes);
-            let second = place(&mut next, bytes);
-            assert!(second >= first + span(bytes), "{bytes} bytes");
-            assert!(second + span(bytes) <= HALF, "{bytes} bytes");
+            let first = place(&mut next, state, bytes);
+            let second = place(&mut next, state, bytes);
+            assert!(second >= first + span(state, bytes), "{bytes} bytes");
+            assert!(second + span(state, bytes) <= HALF, "{bytes} bytes");
         }
     }
 

@@ -158,9 +158,9 @@ struct shadow_info {
 enum shadow_copy_method {
 	/*
 	 * One thread for what is small or already in a cache, both for the rest,
-	 * and past the caches when it would not fit there anyway. Once a process
-	 * has copied 32 MiB so, in copies of 1 MiB or more, the next one measures
-	 * this machine and takes two to six milliseconds longer: see
+	 * and past the caches when it would not fit there anyway. At first the copies
+	 * of a process are memcpy's, and those of 1 MiB or more spend a fortieth of
+	 * their time on measuring this machine, some hundred copies: see
 	 * shadow_copy_prepare().
 	 */
 	SHADOW_COPY_AUTO = 0,
@@ -278,9 +278,8 @@ int shadow_copy(struct shadow *shadow, void *to, const void *from, size_t length
  * The same in stretches of 8 MiB, the first one first, of which none begins when
  * timeout_ns nanoseconds are over. One that has begun is waited for. *copied,
  * unless copied is null, gets how many bytes, the first ones, are copied then: all
- * of them with 0, and nothing is stored with other errors than this one. What
- * SHADOW_COPY_AUTO measures ends as shadow_copy_prepare_timeout() does; its stretch
- * is then copied by the main thread.
+ * of them with 0, and nothing is stored with other errors than this one.
+ * SHADOW_COPY_AUTO measures nothing after the limit.
  *
  *     -ETIMEDOUT  not all are copied: to go on, continue after *copied bytes
  */
@@ -289,9 +288,9 @@ int shadow_copy_timeout(struct shadow *shadow, void *to, const void *from, size_
                         size_t *copied);
 
 /*
- * Measures what SHADOW_COPY_AUTO needs to know of this machine, so that no copy
- * of this process has to: takes two to six milliseconds, and nothing if that
- * was done before.
+ * Measures at once what SHADOW_COPY_AUTO needs to know of this machine, so that no
+ * copy of this process has to: takes half a millisecond, some 40 if the helper's cpu
+ * is busy, and nothing if that was done before.
  *
  *     -EBUSY   a forked function was not joined: the helper is not free
  */
@@ -299,11 +298,11 @@ int shadow_copy_prepare(struct shadow *shadow);
 
 /*
  * The same, but no step of it begins when timeout_ns nanoseconds are over. A step is
- * a fork and join of nothing, or takes the main thread a millisecond or so; one that
+ * a fork and join of nothing, or takes the main thread some microseconds; one that
  * has begun is waited for.
  *
- *     -ETIMEDOUT  not all was measured, and nothing is kept of it: try again with
- *                 more time, or leave it to a copy
+ *     -ETIMEDOUT  not all was measured. What was is kept: try again, or leave the rest
+ *                 to copies
  *     others      as shadow_copy_prepare()
  */
 int shadow_copy_prepare_timeout(struct shadow *shadow, uint64_t timeout_ns);

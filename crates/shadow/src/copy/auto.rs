@@ -47,42 +47,27 @@ fn look(len: usize) -> usize {
     (len / 128).clamp(PIECE, SECOND_PIECE)
 }
 
-/// Copies a region of [`FLOOR`] bytes or more. What is measured first is measured
-/// until the deadline; the copy itself has begun, and knows none.
+/// Copies a region of [`FLOOR`] bytes or more. What is measured then is measured until
+/// the deadline; the copy itself knows none.
 #[inline(always)]
 pub(super) fn copy<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
-    match known::known() {
-        Some(costs) => copy_by(&costs, pair, region),
-        None => copy_first(pair, region, deadline),
-    }
-}
-
-/// Copies by costs that are known.
-#[inline(always)]
-fn copy_by<P: Pair>(costs: &Costs, pair: &mut P, region: Region<'_>) {
-    let mut auto = Auto { look: &mut Clock(costs), costs, pair };
+    let Some(costs) = known::known() else {
+        return copy_unknown(pair, region, deadline);
+    };
+    let mut auto = Auto { look: &mut Clock(&costs), costs: &costs, pair, deadline };
     match region.len() < HALVED {
         true => auto.copy(region, false),
         false => auto.copy_halves(region, false),
     }
 }
 
-/// Copies, and measures the costs if enough has been copied without them.
+/// Copies as long as nothing is known.
 #[cold]
-fn copy_first<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
-    if !pair.is_free() {
-        // Measuring would wait.
-        return region.copy();
-    }
-    let at = known::plain(region.len());
-    let (plain, rest) = region.split_at(at);
-    plain.copy();
-    if rest.len() < FLOOR {
-        return rest.copy();
-    }
-    match known::measure(pair, deadline) {
-        Ok(costs) => copy_by(&costs, pair, rest),
-        Err(_) => rest.copy(),
+fn copy_unknown<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
+    let copied = ticks_of(|| region.copy());
+    // What the helper is at would be measured, too.
+    if pair.is_free() {
+        known::learn(pair, copied, deadline);
     }
 }
 
@@ -121,6 +106,8 @@ struct Auto<'a, L, P> {
     look: &'a mut L,
     costs: &'a Costs,
     pair: &'a mut P,
+    /// Of what is measured.
+    deadline: &'a Deadline,
 }
 
 impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
@@ -149,7 +136,16 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
 
     /// Copies a region whose source's middle is in memory; `begins` as above.
     #[inline(never)]
-    fn copy_around(&mut self, mut region: Region<'_>, mut begins: bool) {
+    fn copy_around(&mut self, region: Region<'_>, begins: bool) {
+        let len = region.len();
+        self.share_or_copy(region, begins);
+        if self.costs.fork_ticks.is_none() {
+            // The helper may be awake now.
+            known::learn(self.pair, self.costs.later(len), self.deadline);
+        }
+    }
+
+    fn share_or_copy(&mut self, mut region: Region<'_>, mut begins: bool) {
         let whole = region.len();
         let len = look(whole);
         let wake_ticks = self.wake_ticks();
@@ -298,7 +294,7 @@ mod tests {
     }
 
     const COSTS: Costs = Costs {
-        fork_ticks: 0,
+        fork_ticks: Some(1),
         first_ticks: 1,
         later_ticks: 1,
         middle_ticks: 1,
@@ -316,7 +312,8 @@ mod tests {
         let mut look = Model { cached, looked: [0; 2] };
         let mut pair = OneThread { wake_ticks, ..OneThread::default() };
         let region = Region::new(&mut to, &from).unwrap();
-        Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+        Auto { look: &mut look, costs: &COSTS, pair: &mut pair, deadline: &Deadline::NEVER }
+            .copy(region, false);
         assert!(to == from, "{len} bytes");
         (pair.forks, look.looked)
     }
@@ -341,7 +338,8 @@ mod tests {
         let mut look = Model { cached: 0..usize::MAX, looked: [0; 2] };
         let mut pair = OneThread::default();
         let region = Region::new(&mut to, &from).unwrap();
-        Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+        Auto { look: &mut look, costs: &COSTS, pair: &mut pair, deadline: &Deadline::NEVER }
+            .copy(region, false);
         assert!(to == from);
         assert_eq!(pair.asked.into_inner(), 0);
     }
@@ -365,7 +363,8 @@ mod tests {
         }
         let region = Region::new(&mut to, &from).unwrap();
         let pair = &mut OneThread::default();
-        Auto { look: &mut Blind, costs: &costs, pair }.copy(region, false);
+        Auto { look: &mut Blind, costs: &costs, pair, deadline: &Deadline::NEVER }
+            .copy(region, false);
         assert!(to == from);
     }
 
@@ -411,7 +410,8 @@ mod tests {
             let to = unsafe { std::slice::from_raw_parts_mut(memory.as_ptr(), len) };
             let mut look = Model { cached: 0..0, looked: [0; 2] };
             let region = Region::new(to, &from).unwrap();
-            Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+            Auto { look: &mut look, costs: &COSTS, pair: &mut pair, deadline: &Deadline::NEVER }
+                .copy(region, false);
             assert!(*to == from);
             assert_eq!((pair.forks, look.looked), (forks, [0, 2 * super::look(len)]));
         }
@@ -423,7 +423,8 @@ mod tests {
         let mut look = Model { cached: 0..0, looked: [0; 2] };
         let mut pair = OneThread { helper_first: true, ..OneThread::default() };
         let region = Region::new(&mut to, &from).unwrap();
-        Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+        Auto { look: &mut look, costs: &COSTS, pair: &mut pair, deadline: &Deadline::NEVER }
+            .copy(region, false);
         assert!(to == from);
         assert_eq!((pair.forks, look.looked), (2, [0, 2 * super::look(LEN)]));
     }
@@ -453,7 +454,8 @@ mod tests {
         }
         let mut look = Between(from.as_ptr().addr());
         let region = Region::new(&mut to, &from).unwrap();
-        Auto { look: &mut look, costs: &COSTS, pair: &mut pair }.copy(region, false);
+        Auto { look: &mut look, costs: &COSTS, pair: &mut pair, deadline: &Deadline::NEVER }
+            .copy(region, false);
         assert!(to == from && pair.forks > 0);
     }
 }

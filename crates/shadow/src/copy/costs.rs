@@ -1,17 +1,6 @@
 //! What decides between the ways to copy, measured on this machine.
 
 use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
-use std::hint::black_box;
-use std::thread;
-
-use kumiki_sys::cache::evict;
-use kumiki_sys::topology::Topology;
-
-use super::Pair;
-use super::auto::LEAST;
-use super::middle::Middle;
-use crate::error::Result;
-use crate::timed::Deadline;
 
 /// Bytes copied first, to see where the rest comes from: short beside what is
 /// worth a fork, and so long that one slow line does not count. Of pieces of
@@ -19,28 +8,15 @@ use crate::timed::Deadline;
 /// fastest from memory.
 pub(super) const PIECE: usize = 8 << 10;
 
-/// Forks of which the median counts.
-const FORKS: usize = 16;
-/// Forks until so many have been answered by the helper. Taken back, one takes some
-/// microseconds: together they take longer than a wake, and than a busy cpu's next turn.
-const TRIES: usize = 1000;
-/// Assumed where the helper has not come, or there is none: a microsecond or two.
-const ASSUMED_FORK: u64 = 4000;
-/// One that takes longer has waited for a helper that was on its way, ticks.
-const LONGEST_FORK: u64 = 8 * ASSUMED_FORK;
-/// Places where copies from memory are timed; an interrupt hits one of them.
-const PLACES: usize = 8;
-/// Pieces at each place: a first one, then so many that prefetchers do as well
-/// as they ever do.
-const RUN: usize = 12;
-/// Used where the kernel does not tell (no cache files in sysfs).
-const TYPICAL_CORE_CACHE: u64 = 1 << 20;
+/// A fork and join of which nothing is known yet, or that the helper has never come to: a
+/// microsecond or two.
+pub(super) const ASSUMED_FORK: u64 = 4000;
 
 /// Costs in ticks of the time stamp counter.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    /// Fork and join of nothing.
-    pub(super) fork_ticks: u64,
+    /// Fork and join of nothing; `None` until the helper was awake after a copy.
+    pub(super) fork_ticks: Option<u64>,
     /// `memcpy` of a piece from memory to memory, the first one at its place:
     /// nobody has prefetched for it.
     pub(super) first_ticks: u64,
@@ -63,26 +39,11 @@ pub(super) enum From {
 }
 
 impl Costs {
-    /// Takes two to six milliseconds, most of it page faults, evictions and
-    /// reading sysfs; some 40 if the helper does not come. No step of it begins after the
-    /// deadline: one fork, or what takes this thread a millisecond or so.
-    pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<Self> {
-        let in_time = |done| match deadline.passed() {
-            true => Err(deadline.error("measurements were made", done, FORKS + 2)),
-            false => Ok(()),
-        };
-        let (middle_ticks, first_ticks, later_ticks) = from_memory(|| in_time(0))?;
-        let fork_ticks = fork_and_join(pair, |answered| in_time(1 + answered))?;
-        in_time(1 + FORKS)?;
-        let stream_from = ((core_cache_bytes() / 2) as usize).max(LEAST);
-        Ok(Costs { fork_ticks, first_ticks, later_ticks, middle_ticks, stream_from })
-    }
-
     /// Bytes from which two threads are faster than one: half of the time to
     /// copy them from memory is at least three times what a fork costs, so
     /// that a fork that costs more this time does not lose.
     pub(super) fn share_from(&self, wake_ticks: u64) -> usize {
-        let fork = self.fork_ticks.saturating_add(wake_ticks);
+        let fork = self.fork().saturating_add(wake_ticks);
         let bytes = u128::from(fork) * 6 * PIECE as u128 / u128::from(self.later_ticks);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
@@ -90,7 +51,11 @@ impl Costs {
     /// Whether a fork for nothing does not show beside `len` bytes: not even in a cache
     /// five times as fast as memory it takes a twelfth of the time.
     pub(super) fn fork_is_nothing(&self, len: usize) -> bool {
-        self.fork_ticks.saturating_mul(64) <= self.later(len)
+        self.fork().saturating_mul(64) <= self.later(len)
+    }
+
+    fn fork(&self) -> u64 {
+        self.fork_ticks.unwrap_or(ASSUMED_FORK)
     }
 
     /// Where the first `len` bytes of a copy, [`PIECE`] or more, came from by the time
@@ -137,94 +102,12 @@ pub(super) fn ticks() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Ticks of a fork and join of nothing with a helper that is there. Forks that it does
-/// not come to in time, because it sleeps or its cpu is busy, say nothing of that:
-/// in one process of fifteen all of the first ones took 40 µs.
-/// Before each, `in_time` is asked with the number of those that were answered.
-fn fork_and_join<P: Pair>(pair: &mut P, in_time: impl Fn(usize) -> Result<()>) -> Result<u64> {
-    let here = thread::current().id();
-    let mut forks = Vec::with_capacity(FORKS);
-    for _ in 0..TRIES {
-        in_time(forks.len())?;
-        let mut there = here;
-        let ticks = ticks_of(|| pair.both(|| (), || there = thread::current().id()));
-        if there != here && ticks < LONGEST_FORK {
-            forks.push(ticks);
-        }
-        if forks.len() == FORKS {
-            return Ok(median(forks));
-        }
-    }
-    Ok(ASSUMED_FORK)
-}
-
-/// Ticks that tell a middle in a cache from one in none, and those to copy a piece that
-/// is in none: where nothing was copied before, and following another. Before each step
-/// `in_time` is asked.
-fn from_memory(in_time: impl Fn() -> Result<()>) -> Result<(u64, u64, u64)> {
-    // Places are apart and taken backwards, so no prefetcher has been there.
-    const APART: usize = (RUN + 4) * PIECE;
-    let filled = |byte: u8| in_time().map(|()| vec![byte; APART * PLACES]);
-    let (mut to, from) = (filled(1)?, filled(2)?);
-    for part in to.chunks(APART).chain(from.chunks(APART)) {
-        in_time()?;
-        evict(black_box(part));
-    }
-    in_time()?;
-    let middle = quartile(from.chunks(APART).map(|part| Middle::of(part).ticks()).collect());
-    let places = to.chunks_exact_mut(APART).zip(from.chunks_exact(APART));
-    let (first, later) = places
-        .rev()
-        .map(|(to, from)| {
-            let (to_first, to_later) = to[..(1 + RUN) * PIECE].split_at_mut(PIECE);
-            let (from_first, from_later) = from[..(1 + RUN) * PIECE].split_at(PIECE);
-            let first = ticks_of(|| to_first.copy_from_slice(from_first));
-            (first, ticks_of(|| to_later.copy_from_slice(from_later)) / RUN as u64)
-        })
-        .unzip();
-    black_box(&to);
-    // Of a last-level cache a middle takes two thirds of that, and less.
-    Ok((middle / 4 * 3, quartile(first).max(1), quartile(later).max(1)))
-}
-
-/// What a quarter of them is below. What evicting has written is still on its way to
-/// memory at first, and others' work makes times longer, never shorter; with medians,
-/// one process in fourteen took memory for a cache ever after.
-fn quartile(ticks: Vec<u64>) -> u64 {
-    above_one_in(4, ticks)
-}
-
-fn median(ticks: Vec<u64>) -> u64 {
-    above_one_in(2, ticks)
-}
-
-fn above_one_in(part: usize, mut ticks: Vec<u64>) -> u64 {
-    ticks.sort_unstable();
-    ticks[ticks.len() / part]
-}
-
-/// Bytes of the largest data cache that the cpus of one core have to
-/// themselves. A virtual machine that shows one cpu a socket shows a last-level cache
-/// so, too.
-fn core_cache_bytes() -> u64 {
-    let Ok(topology) = Topology::read() else { return TYPICAL_CORE_CACHE };
-    let sizes = topology.cpus().flat_map(|cpu| {
-        let own = cpu
-            .caches
-            .iter()
-            .filter(|cache| cache.level <= 2 && cache.shared.len() <= cpu.siblings.len());
-        own.filter_map(|cache| cache.size_bytes)
-    });
-    sizes.max().unwrap_or(TYPICAL_CORE_CACHE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy::one_thread::OneThread;
 
     const COSTS: Costs = Costs {
-        fork_ticks: 1000,
+        fork_ticks: Some(1000),
         first_ticks: 1200,
         later_ticks: 800,
         middle_ticks: 400,
@@ -258,10 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_costs() {
-        let costs = Costs::measure(&mut OneThread::default(), &Deadline::NEVER).unwrap();
-        assert!(costs.middle_ticks > 1, "{costs:?}");
-        assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
-        assert!(costs.stream_from >= LEAST, "{costs:?}");
+    fn a_fork_of_which_nothing_is_known_is_assumed_to_be_dear() {
+        let unknown = Costs { fork_ticks: None, ..COSTS };
+        assert_eq!(unknown.share_from(0), 4 * COSTS.share_from(0));
+        assert!(COSTS.fork_is_nothing(80 * PIECE) && !unknown.fork_is_nothing(80 * PIECE));
     }
 }

@@ -29,6 +29,7 @@ mod auto;
 mod costs;
 mod known;
 mod line;
+mod measuring;
 mod middle;
 #[cfg(test)]
 mod one_thread;
@@ -37,6 +38,7 @@ mod region;
 mod share;
 mod timed;
 
+pub(crate) use known::caches;
 use region::Region;
 pub use timed::{copy_raw_timeout, copy_timeout, prepare_timeout};
 
@@ -86,9 +88,9 @@ pub enum Method {
     /// the core's own anyway. A reader that comes right after such a copy
     /// fetches it from memory.
     ///
-    /// Once a process has copied 32 MiB so, in copies of 1 MiB or more and all by
-    /// `memcpy`, the next one measures this machine and takes about two
-    /// milliseconds longer; [`prepare`] does that at once.
+    /// A process knows nothing of its machine at first. Copies of 1 MiB or more are made
+    /// by `memcpy` then, and each spends a fortieth of its time, or some microseconds
+    /// now and then, on measuring: some hundred copies. [`prepare`] does that at once.
     Auto,
 }
 
@@ -203,9 +205,9 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures what [`Method::Auto`] needs to know of this machine, which takes
-/// two to six milliseconds, so that no later copy does: for programs that need each of
-/// their copies fast. The first pair of a process is measured for all. With a time
+/// Measures what [`Method::Auto`] needs to know of this machine at once, which takes half
+/// a millisecond, and up to some 40 if the helper's cpu is busy: for programs that need
+/// their first copies fast, too. The first pair of a process is measured for all. With a time
 /// limit: [`prepare_timeout`].
 ///
 /// Unless all is known, a pair that is not [free](Pair::is_free) is waited for, as by [`copy`] with other
@@ -213,7 +215,7 @@ pub fn stream(to: &mut [u8], from: &[u8]) -> Result<(), Error> {
 /// joined here, and its panic continues here. [`prepare_timeout`] does not wait for it,
 /// but fails.
 pub fn prepare<P: Pair>(pair: &mut P) {
-    if known::known().is_none() {
+    if !known::is_all() {
         if !pair.is_free() {
             // What the helper is at would be measured, too.
             pair.both(|| (), || ());

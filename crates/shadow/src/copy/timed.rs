@@ -17,8 +17,7 @@ const STRETCH: usize = 8 << 20;
 /// As [`copy`](super::copy), but in stretches of 8 MiB, the first one first, of which
 /// none begins after `timeout`. One that has begun is waited for: this takes the limit
 /// and one stretch's time at most, and longer only if the helper loses its cpu in the
-/// midst of a part. What [`Method::Auto`] measures ends as
-/// [`prepare_timeout`] does; its stretch is then copied by one thread.
+/// midst of a part. [`Method::Auto`] measures nothing after the limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,8 +73,8 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
 /// As [`prepare`](super::prepare), but no step of it begins after `timeout`: this
 /// takes the limit and one step's time at most. A step is a fork of nothing, and longer
 /// only if the helper loses its cpu in the midst of it; or it is this thread's alone
-/// and takes a millisecond or so. Nothing is kept of what was measured in vain: the
-/// next one begins anew.
+/// and takes some microseconds. What was measured by then is kept: the next one, or the
+/// copies of [`Method::Auto`], go on with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -97,13 +96,13 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
 /// was known before.
 pub fn prepare_timeout<P: Pair>(pair: &mut P, timeout: Duration) -> crate::Result<()> {
     let deadline = Deadline::after(timeout);
-    if known::known().is_some() {
+    if known::is_all() {
         return Ok(());
     }
     if !pair.is_free() {
         return Err(crate::Error::Busy);
     }
-    known::measure(pair, &deadline).map(drop)
+    known::measure(pair, &deadline)
 }
 
 fn run_until<P: Pair>(
