@@ -12,7 +12,7 @@ pub(crate) struct Package {
     pub(crate) reason: &'static str,
 }
 
-/// Every package that a test needs beside Rust itself.
+/// Every package that a test on this processor needs beside Rust itself.
 pub(crate) const TESTS: &[Package] = &[
     Package { name: "chromium", reason: "the report's page is tested in a real browser" },
     Package { name: "fonts-liberation", reason: "glyphs for the pages that the browser draws" },
@@ -20,6 +20,13 @@ pub(crate) const TESTS: &[Package] = &[
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
     Package { name: "libc6-dev", reason: "the C library's headers, for the same" },
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
+];
+
+/// The same for those that run the tests for aarch64.
+pub(crate) const AARCH64: &[Package] = &[
+    Package { name: "gcc-aarch64-linux-gnu", reason: "links the tests for aarch64" },
+    Package { name: "libc6-dev-arm64-cross", reason: "the C library that they are linked with" },
+    Package { name: "qemu-user-static", reason: "runs them" },
 ];
 
 /// Installs what is missing: as root, or through a `sudo` that asks nothing.

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::run::{EVERYTHING, cargo, run};
-use crate::{deny, layers};
+use crate::{aarch64, deny, layers};
 
 type Check = fn() -> Result<()>;
 
 /// Runs every check, also after a failure, and fails if one did.
 pub(crate) fn lint() -> Result<ExitCode> {
-    let checks: [(&str, Check); 6] = [
+    let checks: [(&str, Check); 7] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("clippy", || {
@@ -19,6 +19,7 @@ pub(crate) fn lint() -> Result<ExitCode> {
                 run(&mut cargo(&format!("clippy {what} --all-targets --locked -- -D warnings")))
             })
         }),
+        ("clippy for aarch64", aarch64::clippy),
         ("documentation", || {
             EVERYTHING.iter().try_for_each(|what| {
                 run(cargo(&format!("doc {what} --locked --no-deps"))

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod aarch64;
 mod bench;
 mod capi;
 mod debian;

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: every test of the workspace, and the models of its
-//! protocols.
+//! `cargo xtask test`: every test of the workspace, the models of its protocols, and
+//! what is promised for aarch64.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitCode, Stdio};
@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, Result};
 
 use crate::run::{EVERYTHING, announce, cargo, text};
-use crate::{debian, loom};
+use crate::{aarch64, debian, loom};
 
 /// Installs what the tests need, runs them all, and prints a tally as the
 /// last line.
@@ -19,6 +19,7 @@ pub(crate) fn test() -> Result<ExitCode> {
     let mut commands: Vec<Command> =
         everything.map(|what| cargo(&format!("test {what} --locked --no-fail-fast"))).collect();
     commands.extend(loom::commands()?);
+    commands.extend(aarch64::tests());
     let mut tally = Tally::default();
     let mut good = true;
     for command in &mut commands {

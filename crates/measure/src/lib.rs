@@ -1,5 +1,12 @@
 //! What the operating system costs, against the parameters that decide it.
 
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "kumiki-measure needs x86-64: it starts programs of its own in that processor's \
+     code. For aarch64 kumiki-sys and kumiki-wait alone compile. (What else is \
+     reported follows from this.)"
+);
+
 mod activity;
 mod cache_line;
 pub mod case;

@@ -67,6 +67,13 @@
 //! not if an [`AllowList`] lacks it, nor if, as the batch begins, a seccomp filter looks
 //! at the calling thread or at any of the engine's.
 
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "kumiki-parasc needs x86-64: it knows the system calls of that processor's table. \
+     For aarch64 kumiki-sys and kumiki-wait alone compile. (What else is reported \
+     follows from this.)"
+);
+
 mod allow;
 mod area;
 pub mod backend;

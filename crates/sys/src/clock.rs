@@ -4,15 +4,18 @@
 //! The TSC is used if the processor calls it invariant and the kernel still
 //! trusts it: its clocksource watchdog compares the TSC of all cpus with
 //! another timer and stops offering `tsc` when they drift apart
-//! (`clocksource_mark_unstable`, kernel/time/clocksource.c).
+//! (`clocksource_mark_unstable`, kernel/time/clocksource.c). Other processors
+//! than x86-64 have none.
 
 mod calibrate;
 mod source;
+#[cfg_attr(not(target_arch = "x86_64"), path = "clock/no_tsc.rs")]
+mod tsc;
 
 use std::time::Duration;
 
-pub use source::tsc_verdict;
-use source::{Source, monotonic_raw_ns, tsc_end, tsc_start};
+use source::{Source, monotonic_raw_ns};
+use tsc::Tsc;
 
 /// A calibrated clock. It is plain data: clone it into every thread.
 ///
@@ -45,8 +48,8 @@ impl Clock {
     /// `CLOCK_MONOTONIC_RAW` for `span`, in which the thread sleeps; the
     /// longer, the smaller [`error_ppm`](Self::error_ppm).
     pub fn calibrate(span: Duration) -> Self {
-        match tsc_verdict() {
-            Ok(()) => Self::characterised(Source::Tsc, calibrate::rate(span)),
+        match Tsc::trusted() {
+            Ok(tsc) => Self::characterised(Source::Tsc(tsc), calibrate::rate(tsc, span)),
             Err(_) => Self::monotonic_raw(),
         }
     }
@@ -74,7 +77,7 @@ impl Clock {
     #[inline(always)]
     pub fn start(&self) -> u64 {
         match self.source {
-            Source::Tsc => tsc_start(),
+            Source::Tsc(tsc) => tsc.start(),
             Source::MonotonicRaw => monotonic_raw_ns(),
         }
     }
@@ -84,7 +87,7 @@ impl Clock {
     #[inline(always)]
     pub fn end(&self) -> u64 {
         match self.source {
-            Source::Tsc => tsc_end(),
+            Source::Tsc(tsc) => tsc.end(),
             Source::MonotonicRaw => monotonic_raw_ns(),
         }
     }
@@ -116,14 +119,14 @@ impl Clock {
     /// `tsc` or `CLOCK_MONOTONIC_RAW`.
     pub fn name(&self) -> &'static str {
         match self.source {
-            Source::Tsc => "tsc",
+            Source::Tsc(_) => "tsc",
             Source::MonotonicRaw => "CLOCK_MONOTONIC_RAW",
         }
     }
 
     /// Whether the ticks are those of the TSC.
     pub fn is_tsc(&self) -> bool {
-        self.source == Source::Tsc
+        matches!(self.source, Source::Tsc(_))
     }
 
     /// Bound of the calibration's error, parts in a million, against
@@ -142,6 +145,14 @@ impl Clock {
     pub fn read_cost_ns(&self) -> f64 {
         self.read_cost_ns
     }
+}
+
+/// Whether [`Clock::new`] takes the TSC on this machine.
+///
+/// # Errors
+/// Why not, in words.
+pub fn tsc_verdict() -> Result<(), String> {
+    Tsc::trusted().map(|_| ())
 }
 
 impl Default for Clock {

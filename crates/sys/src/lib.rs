@@ -18,6 +18,10 @@
 //!                   vDSO                mmap(2)                the calls
 //! ```
 //!
+//! That is x86-64. On aarch64 there is neither TSC nor CPUID, so the clock is the
+//! kernel's and no feature is known, and what is x86-64's by nature is left out:
+//! `cache`, `cycle` and `doctor`.
+//!
 //! Two threads on neighbouring cores, and the time that a wake takes:
 //!
 //! ```
@@ -57,19 +61,23 @@
 //! # Ok::<(), kumiki_sys::Error>(())
 //! ```
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!(
-    "Kumiki runs on Linux on x86-64 only: it uses that kernel's system calls and that \
-     processor's time stamp counter. Build with --target x86_64-unknown-linux-gnu."
+    "Kumiki runs on Linux on x86-64 or, kumiki-sys and kumiki-wait alone, on aarch64: it uses \
+     that kernel's system calls and those processors' instructions. Build with --target \
+     x86_64-unknown-linux-gnu."
 );
 
 pub mod affinity;
+#[cfg(target_arch = "x86_64")]
 pub mod cache;
 pub mod clock;
 pub mod cpu;
 pub mod cpuset;
+#[cfg(target_arch = "x86_64")]
 pub mod cycle;
 pub mod directory;
+#[cfg(target_arch = "x86_64")]
 pub mod doctor;
 pub mod error;
 pub mod fork;

@@ -1,11 +1,9 @@
 //! What the kernel knows of pages.
 
 use rustix::io::Errno;
+use rustix::param::page_size;
 
 use crate::syscall;
-
-/// Bytes of the smallest page on x86-64.
-const PAGE: usize = 4096;
 
 /// Whether the page of private memory that holds `address` is there, so that
 /// touching it is no page fault: mincore(2). A page that was only read counts as
@@ -17,8 +15,9 @@ const PAGE: usize = 4096;
 /// ```
 pub fn is_present(address: usize) -> bool {
     let mut state = 0_u8;
-    let page = address & !(PAGE - 1);
-    let args = [page as u64, PAGE as u64, (&raw mut state) as u64, 0, 0, 0];
+    let bytes = page_size();
+    let page = address & !(bytes - 1);
+    let args = [page as u64, bytes as u64, (&raw mut state) as u64, 0, 0, 0];
     // SAFETY: the kernel writes one byte, for the one page, to `state`; it touches
     // nothing at the address, which may be any.
     match unsafe { syscall::call(libc::SYS_mincore as usize, args) } {
@@ -36,11 +35,12 @@ mod tests {
 
     #[test]
     fn a_page_is_there_once_it_was_written() {
-        let memory = Anon::new(2 * PAGE, Huge::Never, Populate::OnTouch).unwrap();
-        let (first, second) = (memory.as_ptr().addr(), memory.as_ptr().addr() + PAGE);
+        let page = page_size();
+        let memory = Anon::new(2 * page, Huge::Never, Populate::OnTouch).unwrap();
+        let (first, second) = (memory.as_ptr().addr(), memory.as_ptr().addr() + page);
         assert!(!is_present(first) && !is_present(second));
-        memory.write(PAGE + 5, &[1]);
-        assert!(!is_present(first) && is_present(second) && is_present(second + PAGE - 1));
+        memory.write(page + 5, &[1]);
+        assert!(!is_present(first) && is_present(second) && is_present(second + page - 1));
         drop(memory);
         assert!(!is_present(0));
     }

@@ -23,7 +23,7 @@ pub enum Huge {
     /// As the machine's transparent huge page policy has it.
     #[default]
     Policy,
-    /// 4 KiB, whatever the policy.
+    /// The smallest (4 KiB on x86-64), whatever the policy.
     Never,
     /// Transparent huge pages wherever the kernel finds one (`MADV_HUGEPAGE`).
     Transparent,

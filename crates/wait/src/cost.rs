@@ -49,7 +49,7 @@ impl Cost {
 }
 
 /// What sleeping and being woken costs here, in ticks of the time stamp counter
-/// (nanoseconds where that is not trustworthy): the time from a store and a
+/// (nanoseconds where there is none to trust): the time from a store and a
 /// futex wake until the sleeper runs on another cpu, the lower quartile of five.
 ///
 /// Measured at the first call in a process, with a thread that lives for it, in

@@ -43,6 +43,8 @@
 //! # Ok::<(), kumiki_wait::Error>(())
 //! ```
 //!
+//! Linux on x86-64; on aarch64 without a doze.
+//!
 //! The environment variable `KUMIKI_WAIT` (`auto`, `umwait`, `mwaitx`, `futex`)
 //! chooses the way to sleep for every waiter whose program leaves it open.
 //!

@@ -14,7 +14,7 @@ pub(crate) struct Machine {
     pub(crate) waitpkg: bool,
     /// MONITORX and MWAITX.
     pub(crate) monitorx: bool,
-    /// The time stamp counter can be trusted.
+    /// There is a time stamp counter, and it can be trusted.
     pub(crate) tsc: bool,
     /// Some cores have several hardware threads.
     pub(crate) smt: bool,

@@ -26,8 +26,8 @@ pub struct Policy {
 /// For how long to spin before sleeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threshold {
-    /// Always so many ticks of the time stamp counter (nanoseconds where that
-    /// cannot be trusted); 0 sleeps at once.
+    /// Always so many ticks of the time stamp counter (nanoseconds where there is
+    /// none that can be trusted); 0 sleeps at once.
     Ticks(u64),
     /// As long as it has been worth it of late: between an eighth of [what a sleep
     /// costs here](crate::sleep_cost_ticks), or 2 µs, and twice that cost; beyond that
@@ -62,7 +62,7 @@ pub enum Relax {
     /// `Pause` where cores have several hardware threads, else `Tight`.
     #[default]
     Auto,
-    /// PAUSE after each look: leaves the core to its other hardware thread, at
+    /// PAUSE (ISB on aarch64) after each look: leaves the core to its other hardware thread, at
     /// the price of up to 140 cycles until the next look.
     Pause,
     /// Nothing for the first few microseconds, where the next look must not be
@@ -164,14 +164,12 @@ impl Way {
 }
 
 fn umwait(machine: Machine) -> Option<Way> {
-    // SAFETY: the processor says that it has WAITPKG.
-    let monitor = machine.waitpkg.then(|| unsafe { Umwait::new() })?;
+    let monitor = Umwait::of(machine)?;
     Some(Way { sleep: Sleep::Umwait, doze: Doze::Umwait(monitor), futex: false })
 }
 
 fn mwaitx(machine: Machine) -> Option<Way> {
-    // SAFETY: the processor says that it has MONITORX.
-    let monitor = machine.monitorx.then(|| unsafe { Mwaitx::new() })?;
+    let monitor = Mwaitx::of(machine)?;
     Some(Way { sleep: Sleep::Mwaitx, doze: Doze::Mwaitx(monitor), futex: false })
 }
 
@@ -196,6 +194,7 @@ mod tests {
         })
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn auto_takes_what_the_machine_has() {
         assert_eq!(way(Sleep::Auto, None, PLAIN), Ok((Sleep::Futex, true)));
@@ -203,6 +202,7 @@ mod tests {
         assert_eq!(way(Sleep::Auto, None, AMD), Ok((Sleep::Mwaitx, true)));
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn what_is_chosen_is_taken_and_nothing_beside_it() {
         assert_eq!(way(Sleep::Futex, None, INTEL), Ok((Sleep::Futex, true)));
@@ -210,6 +210,7 @@ mod tests {
         assert_eq!(way(Sleep::Mwaitx, None, AMD), Ok((Sleep::Mwaitx, false)));
     }
 
+    #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_variable_counts_where_the_program_leaves_it_open() {
         assert_eq!(way(Sleep::Auto, Some("futex"), INTEL), Ok((Sleep::Futex, true)));

@@ -1,13 +1,11 @@
 //! Time as a spin loop needs it: one instruction, no conversion.
 
-use std::arch::x86_64::_rdtsc;
-
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::Machine;
 
 /// Reads ticks: of the time stamp counter, or nanoseconds of the kernel's
-/// monotonic clock where that counter cannot be trusted.
+/// monotonic clock where there is no such counter that can be trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticks {
     tsc: bool,
@@ -45,11 +43,18 @@ impl Ticks {
 }
 
 /// The time stamp counter, trusted or not.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn tsc() -> u64 {
     // SAFETY: every x86-64 has RDTSC, and Linux leaves it to user mode unless
     // a process has asked to be denied it (PR_SET_TSC).
-    unsafe { _rdtsc() }
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// What stands for the time stamp counter where there is none: nanoseconds.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn tsc() -> u64 {
+    monotonic_ns()
 }
 
 #[cold]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Clock;
-use super::source::{monotonic_raw_ns, tsc_end, tsc_start};
+use super::source::monotonic_raw_ns;
+use super::tsc::Tsc;
 
 /// Attempts to read both clocks in one go; the best counts.
 const ATTEMPTS: usize = 200;
@@ -29,27 +30,27 @@ struct Moment {
 /// Reads the TSC before and after the kernel's clock. An interrupt, or a
 /// hypervisor that takes the cpu away, in between widens the window, so the
 /// narrowest of many attempts is the truest.
-fn moment() -> Moment {
+fn moment(tsc: Tsc) -> Moment {
     let attempts = (0..ATTEMPTS).map(|_| {
-        let before = tsc_start();
+        let before = tsc.start();
         let ns = monotonic_raw_ns();
-        let window = tsc_end().saturating_sub(before);
+        let window = tsc.end().saturating_sub(before);
         Moment { ticks: before + window / 2, ns, window }
     });
     let narrowest = attempts.filter(|m| m.window > 0).min_by_key(|m| m.window);
     narrowest.unwrap_or_else(|| Moment {
-        ticks: tsc_start(),
+        ticks: tsc.start(),
         ns: monotonic_raw_ns(),
         window: u64::MAX,
     })
 }
 
 /// Compares the clocks now and after `span`.
-pub(super) fn rate(span: Duration) -> Rate {
-    let first = moment();
+pub(super) fn rate(tsc: Tsc, span: Duration) -> Rate {
+    let first = moment(tsc);
     // Less than this would leave a window's width as large as the span.
     std::thread::sleep(span.max(Duration::from_millis(1)));
-    let last = moment();
+    let last = moment(tsc);
     between(first, last)
 }
 

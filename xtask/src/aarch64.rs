@@ -1,0 +1,80 @@
+//! `kumiki-sys` and `kumiki-wait` for aarch64, for which they promise to compile and
+//! to work: checked on x86-64, their tests under QEMU's user emulation.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::debian;
+use crate::run::{cargo, program, read, run};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+const PACKAGES: &str = "--package kumiki-sys --package kumiki-wait";
+/// Of the test programs those that the emulator can run. Not `process` of kumiki-wait:
+/// it starts itself anew, and puts seccomp filters on. The emulator can do neither.
+const PROGRAMS: &str = "--lib --test topology --test wait --test handoffs";
+/// Of the tests in them those that it cannot.
+const NOT_EMULATED: [&str; 5] = [
+    // It says yes to madvise(2) and does nothing: no page is cleared in children, …
+    "fork::tests::children_are_other_processes",
+    // … and none is populated.
+    "shm::anon::tests::populated_memory_is_resident_and_zero",
+    "shm::anon::tests::transparent_pages_are_asked_for_at_a_fitting_address",
+    // /proc/self/statm has all that the emulator maps for itself.
+    "shm::anon::tests::alignment_leaves_no_address_space_behind",
+    // A doze gives way after a millisecond, in which the emulator may not have
+    // translated the code yet. Only x86-64 dozes.
+    "waiter::tests::",
+];
+
+/// What runs the tests: nothing where they cannot be had, which is said.
+pub(crate) fn tests() -> Vec<Command> {
+    if !has_target() {
+        return Vec::new();
+    }
+    if let Err(error) = debian::install(debian::AARCH64) {
+        skipped(&format!("{error:#}"));
+        return Vec::new();
+    }
+    let skips = NOT_EMULATED.map(|test| format!(" --skip {test}")).concat();
+    let mut command = cargo(&format!(
+        "test --target {TARGET} {PACKAGES} {PROGRAMS} --locked --no-fail-fast --{skips}"
+    ));
+    // Not in .cargo/config.toml, where they would bind an aarch64 machine, too.
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    let runner = "qemu-aarch64-static -L /usr/aarch64-linux-gnu";
+    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    vec![command]
+}
+
+/// Checks the sources as they are compiled there.
+pub(crate) fn clippy() -> Result<()> {
+    if !has_target() {
+        return Ok(());
+    }
+    let clippy = format!("clippy --target {TARGET} {PACKAGES} --all-targets --locked");
+    run(&mut cargo(&format!("{clippy} -- -D warnings")))
+}
+
+/// Whether Rust can compile for it, if need be after fetching what that takes.
+fn has_target() -> bool {
+    let there = || {
+        let mut library = program("rustc", ["--print", "target-libdir", "--target", TARGET]);
+        read(&mut library).is_ok_and(|folder| Path::new(folder.trim()).is_dir())
+    };
+    if there() {
+        return true;
+    }
+    let added = run(&mut program("rustup", ["target", "add", TARGET])).is_ok() && there();
+    if !added {
+        skipped(&format!(
+            "Rust's library for {TARGET} is not installed, and rustup did not add it"
+        ));
+    }
+    added
+}
+
+fn skipped(reason: &str) {
+    eprintln!("skipped: kumiki-sys and kumiki-wait for aarch64: {reason}");
+}
