@@ -45,7 +45,10 @@ pub(crate) enum State {
     Cold,
     /// The same, and neither begins where a line or a word does.
     Unaligned,
-    /// Copied twice just before: in a cache as far as they fit.
+    /// Copied twice just before: in a cache as far as they fit. The destination begins
+    /// half a page further into its page than the source does: where the last twelve bits
+    /// of the addresses agree, the processor takes loads to be of what was stored just
+    /// before, and 1 KiB takes 2 to 7 % longer at some instances.
     Warm,
     /// The same, but the first [`STALE`] bytes are in memory.
     StaleStart,
@@ -60,6 +63,8 @@ pub(crate) enum State {
     First,
 }
 
+/// See [`State::Warm`].
+const HALF_PAGE: usize = 2048;
 /// See [`State::StaleStart`].
 const STALE: usize = 64 << 10;
 
@@ -70,7 +75,7 @@ impl State {
         match self {
             State::Cold | State::Fresh | State::First => ((0, 0), (bytes, 0)),
             State::Unaligned => ((1, 7), (bytes, 0)),
-            State::Warm => ((0, 0), (0, 0)),
+            State::Warm => ((0, HALF_PAGE), (0, 0)),
             State::StaleStart => ((0, 0), (STALE.min(bytes), 0)),
             State::StaleHalf => ((0, 0), (bytes / 2, 0)),
             State::StaleEnds => ((0, 0), (STALE.min(bytes / 2), STALE.min(bytes / 2))),

@@ -149,6 +149,14 @@ impl NewMemory {
     }
 }
 
+/// A copy as it stands in a program: in a loop of nothing but the same copy the compiler
+/// does for one subject what it does not do for another (unrolls it, keeps the address of
+/// `memcpy` in a register), which makes a tenth of 64 bytes.
+#[inline(never)]
+fn one_of_many<S: Copy>(subject: &mut S, from: &[u8], to: &mut [u8]) {
+    subject.copy(from, to);
+}
+
 /// A copying subject and its memory.
 pub(crate) struct Copier<S> {
     subject: S,
@@ -220,7 +228,7 @@ impl<S: Copy> Copier<S> {
                 subject.wake();
             }
             let start = watch.clock().start();
-            (0..repeats).for_each(|_| subject.copy(from, to));
+            (0..repeats).for_each(|_| one_of_many(subject, from, to));
             let ns = watch.ns(start, watch.clock().end()) / repeats as f64;
             // What ordinary stores left in the caches would be written back at
             // the cost of whoever copies next. It is charged to nobody, in
