@@ -50,6 +50,9 @@ const MARGIN: f32 = 0.97;
 const SETTLED: u32 = 64;
 /// Batches between two that are looked at then, or at which a trial may begin.
 const SAMPLE: u32 = 8;
+/// What it takes to ask and to measure, ticks. Where that is nothing each batch does: what
+/// is looked at rarely is learnt slowly.
+const ASKING: f32 = 500.0;
 /// So many calls are claimed at once at most, or as many as take as long as a wake.
 const CHUNK: usize = 32;
 /// How much dearer a wake gets if nobody comes, at most.
@@ -185,7 +188,8 @@ impl Entry {
         }
         match best {
             Way::Inline => {
-                let pass = if self.batches < SETTLED { 0 } else { SAMPLE };
+                let short = plain.ticks * (calls as f32) < ASKING * 32.0;
+                let pass = if self.batches < SETTLED || !short { 0 } else { SAMPLE };
                 Choice { pass, ..Choice::of(Way::Inline, calls) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {

@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod meanwhile;
+mod passes;
 mod run;
 mod writeback;
 
@@ -11,6 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use kumiki_wait::{Policy, Ticks, Waiter};
 
 use self::meanwhile::{Forked, Meanwhile};
+use self::passes::Passes;
 use self::writeback::Begun;
 
 use crate::area::MAX_LANES;
@@ -20,7 +22,7 @@ use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
-use crate::request::{Place, Request};
+use crate::request::Request;
 
 /// No call's [`Request::head`].
 const NO_CALL: u64 = u64::MAX;
@@ -54,10 +56,7 @@ pub struct Requester {
     ticks: Ticks,
     costs: Costs,
     means: Means,
-    /// So many batches like the last one are plain without a question.
-    pass: u32,
-    /// The last one's first call and its length.
-    like: (u16, Place, usize),
+    passes: Passes,
     ring: OwnRing,
     /// Where this thread ran when `near` was made.
     cpu: usize,
@@ -108,8 +107,7 @@ impl Requester {
             ticks: Ticks::new(),
             costs: Costs::default(),
             means,
-            pass: 0,
-            like: (0, Place::NONE, 0),
+            passes: Passes::NONE,
             ring,
             cpu: usize::MAX,
             near: Vec::new(),

@@ -37,6 +37,14 @@ struct Terms {
     wake: bool,
 }
 
+/// What was run of a batch.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    calls: usize,
+    /// So many batches like it need not ask.
+    pass: u32,
+}
+
 impl Requester {
     /// Runs a batch once every request has been found to be allowed, and does
     /// what there is to do meanwhile, unless that is for afterwards.
@@ -121,33 +129,33 @@ impl Requester {
             unsafe { self.unhelped(requests, results) };
             return Ok(());
         }
-        let (first, len) = (&requests[0], requests.len());
-        let like = (first.sysnum, first.place, len);
         let beside = meanwhile.is_left();
-        if self.pass > 0 && self.like == like && !beside {
-            self.pass -= 1;
+        if !beside && self.passes.take(requests) {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
             return Ok(());
         }
         let (key, prior) = survey(requests, beside);
-        (self.pass, self.like) = (0, like);
-        let mut at = 0;
-        while at < len {
+        let (mut at, mut pass) = (0, 0);
+        while at < requests.len() {
             let (requests, results) = (&requests[at..], &mut results[at..]);
             // SAFETY: as above.
             let ran = unsafe { self.run_some((key, prior), requests, results, meanwhile) };
-            at += ran.map_err(|forked| forked.after(at))?;
+            let ran = ran.map_err(|forked| forked.after(at))?;
+            (at, pass) = (at + ran.calls, ran.pass);
         }
-        if self.pass > 0 {
+        if pass > 0 {
             // Of the whole length, whatever the last part's was.
-            self.costs.entry(key).pass(self.pass, len);
+            self.costs.entry(key).pass(pass, requests.len());
+        }
+        if !beside {
+            self.passes.give(requests, pass);
         }
         Ok(())
     }
 
     /// Runs the first of `requests`, all of them if the way to do so is no
-    /// question, and returns how many.
+    /// question.
     ///
     /// # Errors
     /// As for [`run_part`](Self::run_part).
@@ -160,14 +168,14 @@ impl Requester {
         requests: &[Request],
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
-    ) -> Result<usize, Forked> {
+    ) -> Result<Ran, Forked> {
         // A number of its own: control words of the part before say no more.
         self.batch = self.batch.wrapping_add(1);
         self.means.ring = self.ring.guess(key.sysnum(), requests);
         if self.means.ring.is_some() && self.ring.is_always() && self.ring.prepare(requests) {
             // SAFETY: the caller vouches for all requests.
             unsafe { self.ring.run(requests, results) };
-            return Ok(requests.len());
+            return Ok(Ran { calls: requests.len(), pass: 0 });
         }
         self.means.beside = meanwhile.is_left();
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
@@ -176,12 +184,12 @@ impl Requester {
         let entry = self.costs.entry(key);
         let choice = entry.choose(requests.len(), prior, means);
         let (requests, results) = (&requests[..choice.calls], &mut results[..choice.calls]);
-        self.pass = choice.pass;
+        let ran = Ran { calls: choice.calls, pass: choice.pass };
         let asks = choice.way == Way::Inline && choice.measure && entry.asks_whether_sleeps(means);
         if choice.way == Way::Ring && !self.ring.prepare(requests) {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
-            return Ok(requests.len());
+            return Ok(ran);
         }
         let asked = asks.then(|| (cpu_ns(), Instant::now()));
         let (mut helped, mut kept) = (0, 0);
@@ -207,7 +215,7 @@ impl Requester {
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
         if !choice.measure {
-            return Ok(requests.len());
+            return Ok(ran);
         }
         let away = meanwhile.take_away();
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
@@ -218,7 +226,7 @@ impl Requester {
             let elapsed = wall.elapsed().as_nanos() as f32;
             entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
         }
-        Ok(requests.len())
+        Ok(ran)
     }
 
     /// Together with the processing threads that spin: they from the first call

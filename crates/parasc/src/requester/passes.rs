@@ -1,0 +1,78 @@
+//! Batches that are plain without a question.
+
+use crate::request::{Place, Request};
+
+/// Programs mostly alternate between some batches: what opens, what reads, what closes.
+const KINDS: usize = 8;
+
+/// By their kind, how many more of the next batches need not ask.
+#[derive(Debug)]
+pub(super) struct Passes([Pass; KINDS]);
+
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    like: Like,
+    left: u32,
+}
+
+/// What alike batches have in common, at a glance: their first call and their length.
+type Like = (u16, Place, usize);
+
+impl Passes {
+    pub(super) const NONE: Passes = Passes([Pass { like: (0, Place::NONE, 0), left: 0 }; KINDS]);
+
+    /// Whether a batch need not ask, of which that is one fewer then.
+    #[inline(always)]
+    pub(super) fn take(&mut self, requests: &[Request]) -> bool {
+        let (at, like) = kind(requests);
+        let pass = &mut self.0[at];
+        let may = pass.left > 0 && pass.like == like;
+        pass.left -= u32::from(may);
+        may
+    }
+
+    /// So many batches like this one need not ask.
+    pub(super) fn give(&mut self, requests: &[Request], left: u32) {
+        let (at, like) = kind(requests);
+        self.0[at] = Pass { like, left };
+    }
+}
+
+#[inline(always)]
+fn kind(requests: &[Request]) -> (usize, Like) {
+    let first = &requests[0];
+    let at = (usize::from(first.sysnum) ^ requests.len()) % KINDS;
+    (at, (first.sysnum, first.place, requests.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_in_turns_keep_their_passes() {
+        let mut passes = Passes::NONE;
+        let opens = [Request::new(libc::SYS_openat, []); 5];
+        let closes = [Request::new(libc::SYS_close, []); 5];
+        assert!(!passes.take(&opens) && !passes.take(&closes));
+        passes.give(&opens, 2);
+        passes.give(&closes, 1);
+        assert!(passes.take(&opens) && passes.take(&closes));
+        assert!(passes.take(&opens) && !passes.take(&closes));
+        assert!(!passes.take(&opens));
+    }
+
+    #[test]
+    fn what_differs_asks() {
+        let mut passes = Passes::NONE;
+        let reads = [Request::new(libc::SYS_read, []); 16];
+        passes.give(&reads, 9);
+        assert!(!passes.take(&reads[..8]));
+        assert!(!passes.take(&[reads[0].at(Place(7)); 16]));
+        assert!(passes.take(&reads));
+        // One of the same number and kind takes its place.
+        passes.give(&[Request::new(libc::SYS_pread64, []); 16 ^ 17], 1);
+        passes.give(&reads, 0);
+        assert!(!passes.take(&reads));
+    }
+}
