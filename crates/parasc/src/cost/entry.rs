@@ -19,7 +19,7 @@ use super::{Means, Prior, WAYS, Way};
 pub(super) const WEIGHT: f32 = 1.0 / 8.0;
 /// A sample counts for so many times the mean at most: a thread that was
 /// preempted in between says little about the way.
-const OUTLIER: f32 = 4.0;
+const OUTLIER: f32 = 2.0;
 /// Samples that end a trial.
 const TRIAL: u8 = 4;
 /// Plain calls that make a sample, if they take as long as a wake …
@@ -86,6 +86,8 @@ struct Trial {
     left: u8,
     /// It has woken somebody.
     woke: bool,
+    /// Nothing of it has been counted yet.
+    fresh: bool,
     /// Ticks that these batches have taken.
     spent: f32,
     /// Ticks that it took more than the best way would have.
@@ -110,6 +112,8 @@ pub(crate) struct Entry {
     lost: f32,
     /// Since when wakes have been in vain, by `spent`.
     in_vain: Option<u64>,
+    /// Somebody was woken and has not helped yet.
+    arriving: bool,
     /// 0: a thread that seems awake is. Otherwise nobody came, and a wake must
     /// have been worth so many times its price.
     distrust: f32,
@@ -325,12 +329,11 @@ impl Entry {
             return None;
         };
         self.last_trial = at;
-        // What it did long ago counts less than what it does now.
-        self.means[at].samples = self.means[at].samples.min(2);
         if WAYS[at] == Way::Shared {
             self.own = Own::default();
         }
-        self.trial = Some(Trial { at, left: TRIAL, woke: false, spent: 0.0, extra: 0.0 });
+        self.trial =
+            Some(Trial { at, left: TRIAL, woke: false, fresh: true, spent: 0.0, extra: 0.0 });
         self.lost = 0.0;
         Some(WAYS[at])
     }
@@ -343,6 +346,9 @@ impl Entry {
         let ticks = sample.ticks as f32;
         let alone = way == Way::Shared && sample.helped == 0;
         self.spent += sample.ticks;
+        // Who comes from sleep takes several times as long for its first calls.
+        let arrives = way == Way::Shared && !alone && std::mem::take(&mut self.arriving);
+        self.arriving |= sample.woke && alone;
         let begins = sample.woke && self.trial.is_some_and(|trial| !trial.woke);
         if begins || alone && sample.woke {
             // What a wake takes is known, and who was called is on the way.
@@ -352,10 +358,17 @@ impl Entry {
             }
         } else if alone {
             self.lost += (ticks - self.means[0].ticks * calls).max(calls);
-        } else {
+        } else if !arrives {
             let guess = self.estimate(at, prior, means);
             // Without a plain one to compare with there was none.
             let guess = if self.means[0].samples > 0 { guess } else { 0.0 };
+            if let Some(trial) = &mut self.trial
+                && trial.at == at
+                && std::mem::take(&mut trial.fresh)
+            {
+                // What it did long ago is not what it does now.
+                self.means[at].samples = 0;
+            }
             self.means[at].add(ticks / calls, guess);
         }
         if way == Way::Shared {

@@ -89,6 +89,56 @@ fn a_terrible_first_sample_is_forgotten() {
 }
 
 #[test]
+fn accidents_are_no_reason_to_change() {
+    let mut batch = 0;
+    let cost = |way| match way {
+        Way::Shared => {
+            batch += 1;
+            (if batch % 20 == 0 { 1000 } else { 80 }, 5)
+        }
+        _ => (100, 0),
+    };
+    let (taken, _) = World::new().run(10_000, Prior::Scales, HOT, cost);
+    assert!(taken[1] > 9_700, "{taken:?}");
+}
+
+#[test]
+fn one_trial_is_enough_for_what_has_changed() {
+    let mut world = World::new();
+    world.run(10_000, Prior::Scales, HOT, shared_costs(1800));
+    while world.run(1, Prior::Scales, HOT, shared_costs(80)).0[1] == 0 {}
+    let (taken, _) = world.run(100, Prior::Scales, HOT, shared_costs(80));
+    assert_eq!(taken[1], 100);
+}
+
+#[test]
+fn who_comes_from_sleep_is_not_held_against_sharing() {
+    let cold = Means { hot: false, ..HOT };
+    let mut world = World::new();
+    let mut taken = 0;
+    for cycle in 0..200 {
+        // Somebody is woken in the end, and has not come when the batch is over.
+        let alone = |way| if way == Way::Shared { (5000, 0) } else { (100, 0) };
+        let mut wakes = 0;
+        for _ in 0..1000 {
+            wakes += world.run(1, Prior::Scales, cold, alone).1;
+            if wakes > 0 {
+                break;
+            }
+        }
+        let mut comes = wakes > 0;
+        let arrives = |way| match way {
+            Way::Shared if std::mem::take(&mut comes) => (3000, 1),
+            Way::Shared => (80, 5),
+            _ => (100, 0),
+        };
+        let ways = world.run(50, Prior::Scales, HOT, arrives).0;
+        taken += if cycle >= 100 { ways[1] } else { 0 };
+    }
+    assert!(taken > 4_500, "{taken} of 5000");
+}
+
+#[test]
 fn a_contended_place_is_left_to_plain_calls_unless_sharing_proves_better() {
     let (taken, _) = World::new().run(50_000, Prior::OneDirectory, HOT, shared_costs(200));
     assert!((4..200).contains(&taken[1]), "{taken:?}");
