@@ -24,6 +24,8 @@ use crate::execute::{Denied, Rules, call};
 use crate::op::Operation;
 use crate::request::Request;
 
+/// So many kinds of single calls are kept in mind.
+const KNOWN: usize = 8;
 /// No call's [`Request::head`].
 const NO_CALL: u64 = u64::MAX;
 
@@ -42,9 +44,10 @@ pub struct Requester {
     /// Of the engine, at hand.
     rules: Rules,
     help: bool,
-    /// The last single call made here without a look at its arguments
-    /// ([`Request::head`]): a comparison is shorter than a look into a table.
-    known: u64,
+    /// The last single calls made here without a look at their arguments
+    /// ([`Request::head`]), by their numbers' last bits: a comparison is shorter than a
+    /// look into the rules, and programs make some kinds of calls in turns.
+    known: [u64; KNOWN],
     /// The same of the last one that was handed over.
     handed: u64,
     lane: usize,
@@ -97,7 +100,7 @@ impl Requester {
         let mut requester = Requester {
             rules: core.rules.clone(),
             help: core.help,
-            known: NO_CALL,
+            known: [NO_CALL; KNOWN],
             handed: NO_CALL,
             core,
             lane,
@@ -263,8 +266,7 @@ impl Requester {
     #[inline(always)]
     pub unsafe fn run_raw(&mut self, requests: &[Request], results: &mut [i64]) -> Result<()> {
         if let ([request], [result]) = (requests, &mut *results)
-            && (request.head() == self.known
-                || request.head() != self.handed && self.gets_known(request))
+            && (self.is_known(request) || request.head() != self.handed && self.gets_known(request))
         {
             // All that one call of nearly any kind goes through: it is made
             // where it is asked for.
@@ -295,15 +297,20 @@ impl Requester {
         unsafe { self.run_checked(requests, results, &mut Meanwhile::default()) }
     }
 
+    #[inline(always)]
+    fn is_known(&self, request: &Request) -> bool {
+        self.known[usize::from(request.sysnum) % KNOWN] == request.head()
+    }
+
     /// Whether this thread may and will make the call itself, whatever its
     /// arguments. Then so it will next time, or else hand it over.
     #[cold]
     fn gets_known(&mut self, request: &Request) -> bool {
         if self.rules.is_free(request) {
-            let known = if self.help { &mut self.known } else { &mut self.handed };
-            *known = request.head();
+            let known = &mut self.known[usize::from(request.sysnum) % KNOWN];
+            *if self.help { known } else { &mut self.handed } = request.head();
         }
-        request.head() == self.known
+        self.is_known(request)
     }
 
     #[inline(always)]
