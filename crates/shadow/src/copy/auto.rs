@@ -5,15 +5,15 @@
 //! because half of the lines must travel to the helper first; from memory it
 //! is one thread's 21 against 55. So a large copy begins with a look at some lines
 //! of the source's middle. In a cache: each half is a copy of its own, down to a
-//! size that is `memcpy`. Otherwise a piece at the end and, of a longer copy, one at the
-//! start are copied, whose times tell. Both from memory, and the destination's middle in
+//! size that is `memcpy`. Otherwise lines of the end and, of a longer copy, of the
+//! start are looked at, and copied at once. Both from memory, and the destination's middle in
 //! no cache either: the rest is shared. Both from a cache, a slow one: on as before, with
 //! larger pieces, until one comes from memory. One of each: the border is somewhere
 //! between, and each half is a copy of its own. A destination without pages looks like
 //! memory, too, and is shared if it is large.
 
 use super::costs::{Costs, From, PIECE, ticks_of};
-use super::middle::Middle;
+use super::probe::{self, Probe};
 use super::region::Region;
 use super::{Pair, known, share};
 use crate::timed::Deadline;
@@ -73,22 +73,25 @@ fn copy_unknown<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) 
 
 /// Copies pieces as `memcpy` does, and tells where they came from.
 trait Look {
-    /// A piece of [`PIECE`] bytes or more, for which nobody has prefetched.
+    /// A piece of [`PIECE`] bytes or more at one end.
     fn first_from(&mut self, piece: Region<'_>) -> From;
 
     /// Whether one that follows another came from memory.
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool;
 
-    /// Whether a middle, of what is to be copied or of where to, is in a cache.
-    fn is_cached(&mut self, middle: Middle<'_>) -> bool;
+    /// Whether what is to be copied, or where to, is in a cache.
+    fn is_cached<const N: usize>(&mut self, probe: Probe<'_, N>) -> bool;
 }
 
 struct Clock<'a>(&'a Costs);
 
 impl Look for Clock<'_> {
     fn first_from(&mut self, piece: Region<'_>) -> From {
-        let len = piece.len();
-        self.0.first_from(len, ticks_of(|| piece.copy()))
+        // Its time would not tell: with what it takes to find the pages it varied by three
+        // quarters, and a last-level cache is but twice as fast as memory on some machines.
+        let (len, cached) = (piece.len(), self.is_cached(piece.probe(probe::PIECE)));
+        let ticks = ticks_of(|| piece.copy());
+        if cached { From::Cache } else { self.0.first_from(len, ticks) }
     }
 
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool {
@@ -96,9 +99,9 @@ impl Look for Clock<'_> {
         self.0.later_from_memory(len, ticks_of(|| piece.copy()))
     }
 
-    #[inline]
-    fn is_cached(&mut self, middle: Middle<'_>) -> bool {
-        middle.ticks() < self.0.middle_ticks
+    #[inline(always)]
+    fn is_cached<const N: usize>(&mut self, probe: Probe<'_, N>) -> bool {
+        probe.ticks() < self.0.probe_ticks
     }
 }
 
@@ -121,7 +124,9 @@ impl<L: Look + Send, P: Pair> Auto<'_, L, P> {
         match region.len() {
             // There would be nothing to gain wherever they are.
             len if len < self.costs.stream_from.min(FLOOR) => region.copy(),
-            _ if !self.look.is_cached(region.middle()) => self.copy_around(region, begins),
+            _ if !self.look.is_cached(region.probe(probe::MIDDLE)) => {
+                self.copy_around(region, begins)
+            }
             len if len < 2 * FLOOR => copy_pieces(region),
             _ => self.copy_halves(region, begins),
         }
@@ -288,8 +293,8 @@ mod tests {
             self.copy(piece)
         }
 
-        fn is_cached(&mut self, middle: Middle<'_>) -> bool {
-            self.cached.contains(&middle.start())
+        fn is_cached<const N: usize>(&mut self, probe: Probe<'_, N>) -> bool {
+            self.cached.contains(&probe.start())
         }
     }
 
@@ -297,7 +302,7 @@ mod tests {
         fork_ticks: Some(1),
         first_ticks: 1,
         later_ticks: 1,
-        middle_ticks: 1,
+        probe_ticks: 1,
         stream_from: 1 << 19,
     };
     const LEN: usize = 9_000_001;
@@ -316,6 +321,20 @@ mod tests {
             .copy(region, false);
         assert!(to == from, "{len} bytes");
         (pair.forks, look.looked)
+    }
+
+    #[test]
+    fn a_piece_comes_from_where_its_lines_are_whatever_its_own_time() {
+        let (mut to, from) = (vec![0; PIECE], vec![1; PIECE]);
+        let mut first_from = |first_ticks, probe_ticks| {
+            let costs = Costs { first_ticks, probe_ticks, ..COSTS };
+            Clock(&costs).first_from(Region::new(&mut to, &from).unwrap())
+        };
+        assert_eq!(first_from(u64::MAX, 0), From::Memory);
+        assert_eq!(first_from(0, 0), From::Slow);
+        assert_eq!(first_from(u64::MAX, u64::MAX), From::Cache);
+        assert_eq!(first_from(0, u64::MAX), From::Cache);
+        assert!(to == from);
     }
 
     #[test]
@@ -357,7 +376,7 @@ mod tests {
             fn later_from_memory(&mut self, _: Region<'_>) -> bool {
                 unreachable!()
             }
-            fn is_cached(&mut self, _: Middle<'_>) -> bool {
+            fn is_cached<const N: usize>(&mut self, _: Probe<'_, N>) -> bool {
                 unreachable!()
             }
         }
@@ -446,9 +465,9 @@ mod tests {
                 (2 << 20..5 << 20).contains(&at)
             }
 
-            fn is_cached(&mut self, middle: Middle<'_>) -> bool {
+            fn is_cached<const N: usize>(&mut self, probe: Probe<'_, N>) -> bool {
                 // That of the destination is in none.
-                let at = middle.start().wrapping_sub(self.0);
+                let at = probe.start().wrapping_sub(self.0);
                 at < LEN && !(2 << 20..5 << 20).contains(&at)
             }
         }

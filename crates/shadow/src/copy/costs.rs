@@ -2,10 +2,8 @@
 
 use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 
-/// Bytes copied first, to see where the rest comes from: short beside what is
-/// worth a fork, and so long that one slow line does not count. Of pieces of
-/// half the length one in twenty from the last-level cache took as long as the
-/// fastest from memory.
+/// Bytes copied first, to see how the rest will be: short beside what is worth a fork, and
+/// so long that one slow line does not count.
 pub(super) const PIECE: usize = 8 << 10;
 
 /// A fork and join of which nothing is known yet, or that the helper has never come to: a
@@ -22,8 +20,8 @@ pub(super) struct Costs {
     pub(super) first_ticks: u64,
     /// The same in the middle of a long copy.
     pub(super) later_ticks: u64,
-    /// Some lines of a middle that are read in less are in a cache.
-    pub(super) middle_ticks: u64,
+    /// Lines of a [`Probe`](super::probe::Probe) that are read in less are in a cache.
+    pub(super) probe_ticks: u64,
     /// Copies of so many bytes, [`LEAST`] or more, go past the caches: source
     /// and destination together are more than the largest cache that a core has alone.
     pub(super) stream_from: usize,
@@ -58,16 +56,11 @@ impl Costs {
         self.fork_ticks.unwrap_or(ASSUMED_FORK)
     }
 
-    /// Where the first `len` bytes of a copy, [`PIECE`] or more, came from by the time
-    /// they took. Such times vary by a fifth, and between moments by a third; a shared
-    /// last-level cache is five times as fast on one machine, twice on another.
+    /// Where the first `len` bytes of a copy, [`PIECE`] or more, came from if not from a
+    /// cache, by the time they took.
     pub(super) fn first_from(&self, len: usize, ticks: u64) -> From {
         let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
-        match ticks {
-            ticks if ticks.saturating_mul(5) <= cold.saturating_mul(3) => From::Cache,
-            ticks if ticks < cold.saturating_mul(2) => From::Memory,
-            _ => From::Slow,
-        }
+        if ticks < cold.saturating_mul(2) { From::Memory } else { From::Slow }
     }
 
     /// Whether `len` bytes after the first came from memory, where a cache is two to
@@ -110,7 +103,7 @@ mod tests {
         fork_ticks: Some(1000),
         first_ticks: 1200,
         later_ticks: 800,
-        middle_ticks: 400,
+        probe_ticks: 400,
         stream_from: 1 << 19,
     };
 
@@ -122,16 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_much_faster_than_memory_comes_from_a_cache() {
+    fn times_tell_where_bytes_come_from() {
         let first = [
-            (1, 0, From::Cache),
-            (1, 720, From::Cache),
-            (1, 721, From::Memory),
+            (1, 0, From::Memory),
             (1, 2399, From::Memory),
             (1, 2400, From::Slow),
             (1, u64::MAX, From::Slow),
-            (2, 1200, From::Cache),
-            (2, 1201, From::Memory),
+            (2, 3999, From::Memory),
+            (2, 4000, From::Slow),
         ];
         for (pieces, ticks, from) in first {
             assert_eq!(COSTS.first_from(pieces * PIECE, ticks), from, "{pieces} in {ticks}");

@@ -27,7 +27,7 @@ struct Known {
     /// 0 while it is not known.
     fork: AtomicU64,
     first: AtomicU64,
-    middle: AtomicU64,
+    probe: AtomicU64,
     stream_from: AtomicUsize,
     /// Written last; 0 until then.
     later: AtomicU64,
@@ -36,7 +36,7 @@ struct Known {
 static KNOWN: Known = Known {
     fork: AtomicU64::new(0),
     first: AtomicU64::new(0),
-    middle: AtomicU64::new(0),
+    probe: AtomicU64::new(0),
     stream_from: AtomicUsize::new(0),
     later: AtomicU64::new(0),
 };
@@ -60,7 +60,7 @@ pub(super) fn known() -> Option<Costs> {
     (later_ticks > 0).then(|| Costs {
         fork_ticks: Some(KNOWN.fork.load(Ordering::Relaxed)).filter(|&ticks| ticks > 0),
         first_ticks: KNOWN.first.load(Ordering::Relaxed),
-        middle_ticks: KNOWN.middle.load(Ordering::Relaxed),
+        probe_ticks: KNOWN.probe.load(Ordering::Relaxed),
         later_ticks,
         stream_from: KNOWN.stream_from.load(Ordering::Relaxed),
     })
@@ -125,7 +125,7 @@ fn publish(measuring: &Measuring) {
     let Some(costs) = measuring.costs(CORE_CACHE.load(Ordering::Relaxed)) else { return };
     KNOWN.fork.store(costs.fork_ticks.unwrap_or(0), Ordering::Relaxed);
     KNOWN.first.store(costs.first_ticks, Ordering::Relaxed);
-    KNOWN.middle.store(costs.middle_ticks, Ordering::Relaxed);
+    KNOWN.probe.store(costs.probe_ticks, Ordering::Relaxed);
     KNOWN.stream_from.store(costs.stream_from, Ordering::Relaxed);
     KNOWN.later.store(costs.later_ticks, Ordering::Release);
 }

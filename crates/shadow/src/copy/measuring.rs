@@ -10,7 +10,7 @@ use kumiki_sys::cache::evict;
 use super::Pair;
 use super::auto::LEAST;
 use super::costs::{ASSUMED_FORK, Costs, PIECE, ticks_of};
-use super::middle::Middle;
+use super::probe::{self, Probe};
 
 /// Places where copies from memory are timed; an interrupt hits one of them.
 const PLACES: usize = 8;
@@ -36,7 +36,7 @@ const LONGEST_FORK: u64 = 8 * ASSUMED_FORK;
 pub(super) struct Measuring {
     places: Vec<Place>,
     /// Of memory, each at all places.
-    middle: Vec<u64>,
+    probe: Vec<u64>,
     first: Vec<u64>,
     later: Vec<u64>,
     /// Of forks that the helper has answered, and how many were tried.
@@ -55,7 +55,7 @@ impl Measuring {
     /// Nothing yet.
     pub(super) const NEW: Measuring = Measuring {
         places: Vec::new(),
-        middle: Vec::new(),
+        probe: Vec::new(),
         first: Vec::new(),
         later: Vec::new(),
         fork: Vec::new(),
@@ -115,7 +115,7 @@ impl Measuring {
     /// Times the last place, backwards: no prefetcher has been there.
     fn time(&mut self) {
         let Some(Place { mut to, from }) = self.places.pop() else { return };
-        self.middle.push(Middle::of(&from).ticks());
+        self.probe.push(Probe::of(&from, probe::MIDDLE).ticks());
         let (to_first, to_later) = to.split_at_mut(PIECE);
         let (from_first, from_later) = from.split_at(PIECE);
         self.first.push(ticks_of(|| to_first.copy_from_slice(from_first)));
@@ -150,8 +150,8 @@ impl Measuring {
             fork_ticks,
             first_ticks: quartile(&self.first).max(1),
             later_ticks: quartile(&self.later).max(1),
-            // Of a last-level cache a middle takes two thirds of that, and less.
-            middle_ticks: quartile(&self.middle) / 4 * 3,
+            // From a last-level cache it takes two thirds of that, and less.
+            probe_ticks: quartile(&self.probe) / 4 * 3,
             stream_from: (core_cache / 2).max(LEAST),
         })
     }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(memory(&mut measuring, &mut pair), Measuring::STEPS - FORKS);
         assert_eq!(pair.forks, 0);
         let costs = measuring.costs(0).unwrap();
-        assert!(costs.middle_ticks > 1, "{costs:?}");
+        assert!(costs.probe_ticks > 1, "{costs:?}");
         assert!(costs.first_ticks > 1 && costs.later_ticks > 1, "{costs:?}");
         assert_eq!((costs.fork_ticks, costs.stream_from), (None, LEAST));
         assert_eq!(measuring.costs(4 * LEAST).unwrap().stream_from, 2 * LEAST);

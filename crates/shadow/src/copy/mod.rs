@@ -30,10 +30,10 @@ mod costs;
 mod known;
 mod line;
 mod measuring;
-mod middle;
 #[cfg(test)]
 mod one_thread;
 mod prefetch;
+mod probe;
 mod region;
 mod share;
 mod timed;

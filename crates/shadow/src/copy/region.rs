@@ -6,8 +6,8 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use super::middle::Middle;
 use super::prefetch::Footprint;
+use super::probe::{self, Probe};
 use super::{Error, line};
 
 /// `len` readable bytes and as many writable ones, with no byte in common,
@@ -124,20 +124,20 @@ impl<'a> Region<'a> {
         unsafe { line::stream(self.to, self.from, self.len) }
     }
 
-    /// The middle of its source.
-    #[inline]
-    pub(super) fn middle(&self) -> Middle<'a> {
+    /// Some lines of its source.
+    #[inline(always)]
+    pub(super) fn probe<const N: usize>(&self, eighths: [usize; N]) -> Probe<'a, N> {
         // SAFETY: the source of a region is a `&'a [u8]`.
-        unsafe { Middle::new(self.from.cast(), self.len) }
+        unsafe { Probe::new(self.from.cast(), self.len, eighths) }
     }
 
-    /// The middle of its destination.
+    /// Some of the middle of its destination.
     ///
     /// # Safety
     /// Nobody writes there while the result is in use.
-    pub(super) unsafe fn middle_to(&self) -> Middle<'a> {
+    pub(super) unsafe fn middle_to(&self) -> Probe<'a, 2> {
         // SAFETY: the destination of a region is a `&'a mut [u8]`; for the rest see above.
-        unsafe { Middle::new(self.to.cast(), self.len) }
+        unsafe { Probe::new(self.to.cast(), self.len, probe::MIDDLE) }
     }
 
     /// Where it lies, without a right to touch it.
