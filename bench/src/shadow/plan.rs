@@ -154,7 +154,7 @@ impl Plan for Shadow {
             Request::Copy { state: State::First, .. } => FIRST.contains(&subject),
             Request::Copy { .. } => NEVER_SLOWER.contains(&subject),
             Request::SumF32 { .. } => {
-                ![COPY, FIRST].concat().contains(&subject) && subject != "park"
+                !COPY.contains(&subject) && !FIRST.contains(&subject) && subject != "park"
             }
             Request::IdleBurn => FORK.contains(&subject) && !NEW_THREAD_EACH.contains(&subject),
             _ => FORK.contains(&subject),

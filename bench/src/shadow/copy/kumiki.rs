@@ -5,6 +5,9 @@ use kumiki_shadow::copy::{Method, copy, prepare};
 
 use super::Copy;
 
+/// Below this [`Method::Auto`] asks no helper, and what it has done last may be long ago.
+const ALONE: usize = 1 << 20;
+
 /// Copies with a shadow thread by one method.
 pub(crate) struct Kumiki<M> {
     shadow: Shadow,
@@ -43,8 +46,10 @@ impl<M: Fn() -> Method> Copy for Kumiki<M> {
         copy(&mut self.shadow, to, from, (self.method)()).expect("both are of one length");
     }
 
-    fn wake(&mut self) {
-        wake(&mut self.shadow);
+    fn wake(&mut self, bytes: usize) {
+        if bytes >= ALONE || (self.method)() != Method::Auto {
+            wake(&mut self.shadow);
+        }
     }
 }
 
@@ -57,7 +62,7 @@ impl Copy for Memcpy {
         to.copy_from_slice(from);
     }
 
-    fn wake(&mut self) {
+    fn wake(&mut self, _bytes: usize) {
         wake(&mut self.0);
     }
 }

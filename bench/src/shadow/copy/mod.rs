@@ -20,8 +20,8 @@ pub(crate) trait Copy {
     /// Copies `from` to `to`, which is as long.
     fn copy(&mut self, from: &[u8], to: &mut [u8]);
 
-    /// Before each copy: a helper is awake after it.
-    fn wake(&mut self) {}
+    /// Before a copy of so many bytes: a helper that is to help is awake after it.
+    fn wake(&mut self, _bytes: usize) {}
 }
 
 /// Bytes of a half of the arena: two of the largest copies. What was copied
@@ -225,7 +225,7 @@ impl<S: Copy> Copier<S> {
             // It may sleep where it is not to help: one that spins on the same core
             // takes a third of what the caller copies in a cache.
             if state == State::Cold {
-                subject.wake();
+                subject.wake(bytes);
             }
             let start = watch.clock().start();
             (0..repeats).for_each(|_| one_of_many(subject, from, to));

@@ -71,7 +71,7 @@ impl Copy for TwoThreads {
         self.0.both(|| ours.copy(), || theirs.copy());
     }
 
-    fn wake(&mut self) {
+    fn wake(&mut self, _bytes: usize) {
         self.0.both(|| (), || ());
     }
 }
