@@ -135,7 +135,12 @@ impl Plan for Shadow {
             case: Request::Copy { state, bytes, offset: 0 },
             rounds: copy_rounds(state, bytes),
             base: Some(if state == State::First { "first:libc" } else { "copy:libc" }),
-            turns_of_instance: (state == State::First).then_some(1),
+            turns_of_instance: match state {
+                State::First => Some(1),
+                // The same as the shortest sums.
+                State::Warm if bytes < 64 * KI => Some(10),
+                _ => None,
+            },
         };
         let mut phases = vec![null, fork(Request::ForkCall, 60)];
         phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));
