@@ -12,7 +12,7 @@
 //! between, and each half is a copy of its own. A destination without pages looks like
 //! memory, too, and is shared if it is large.
 
-use super::costs::{Costs, From, PIECE, ticks_of};
+use super::costs::{Costs, PIECE, ticks_of};
 use super::probe::{self, Probe};
 use super::region::Region;
 use super::{Pair, known, share};
@@ -71,6 +71,15 @@ fn copy_unknown<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) 
     }
 }
 
+/// Where a piece came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Cache,
+    Memory,
+    /// Memory, but not as fast as that is: the destination may have had no pages.
+    Slow,
+}
+
 /// Copies pieces as `memcpy` does, and tells where they came from.
 trait Look {
     /// A piece of [`PIECE`] bytes or more at one end.
@@ -89,9 +98,12 @@ impl Look for Clock<'_> {
     fn first_from(&mut self, piece: Region<'_>) -> From {
         // Its time would not tell: with what it takes to find the pages it varied by three
         // quarters, and a last-level cache is but twice as fast as memory on some machines.
-        let (len, cached) = (piece.len(), self.is_cached(piece.probe(probe::PIECE)));
-        let ticks = ticks_of(|| piece.copy());
-        if cached { From::Cache } else { self.0.first_from(len, ticks) }
+        let (len, cached) = (piece.len(), self.is_cached(piece.probe(probe::END)));
+        match ticks_of(|| piece.copy()) {
+            _ if cached => From::Cache,
+            ticks if self.0.is_slow(len, ticks) => From::Slow,
+            _ => From::Memory,
+        }
     }
 
     fn later_from_memory(&mut self, piece: Region<'_>) -> bool {

@@ -27,15 +27,6 @@ pub(super) struct Costs {
     pub(super) stream_from: usize,
 }
 
-/// Where a piece came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum From {
-    Cache,
-    Memory,
-    /// Memory, but not as fast as that is: the destination may have had no pages.
-    Slow,
-}
-
 impl Costs {
     /// Bytes from which two threads are faster than one: half of the time to
     /// copy them from memory is at least three times what a fork costs, so
@@ -56,11 +47,11 @@ impl Costs {
         self.fork_ticks.unwrap_or(ASSUMED_FORK)
     }
 
-    /// Where the first `len` bytes of a copy, [`PIECE`] or more, came from if not from a
-    /// cache, by the time they took.
-    pub(super) fn first_from(&self, len: usize, ticks: u64) -> From {
+    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took longer than from
+    /// memory to memory: the destination may have had no pages.
+    pub(super) fn is_slow(&self, len: usize, ticks: u64) -> bool {
         let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
-        if ticks < cold.saturating_mul(2) { From::Memory } else { From::Slow }
+        ticks >= cold.saturating_mul(2)
     }
 
     /// Whether `len` bytes after the first came from memory, where a cache is two to
@@ -115,17 +106,10 @@ mod tests {
     }
 
     #[test]
-    fn times_tell_where_bytes_come_from() {
-        let first = [
-            (1, 0, From::Memory),
-            (1, 2399, From::Memory),
-            (1, 2400, From::Slow),
-            (1, u64::MAX, From::Slow),
-            (2, 3999, From::Memory),
-            (2, 4000, From::Slow),
-        ];
-        for (pieces, ticks, from) in first {
-            assert_eq!(COSTS.first_from(pieces * PIECE, ticks), from, "{pieces} in {ticks}");
+    fn times_are_compared_with_those_from_memory() {
+        for (pieces, slow) in [(1, 2400), (2, 4000)] {
+            assert!(COSTS.is_slow(pieces * PIECE, slow) && COSTS.is_slow(PIECE, u64::MAX));
+            assert!(!COSTS.is_slow(pieces * PIECE, slow - 1));
         }
         assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
         assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));

@@ -10,8 +10,8 @@ use super::costs::ticks_of;
 /// Places in a long source or destination, in eighths of the length: a cache that is full
 /// of the rest has lost some lines here and there.
 pub(super) const MIDDLE: [usize; 2] = [3, 5];
-/// The one that each piece of two pages has.
-pub(super) const PIECE: [usize; 1] = [5];
+/// The place in a piece at one end, two pages or more.
+pub(super) const END: [usize; 1] = [5];
 /// Lines at each. The first one is not timed: its page may be one that this cpu has not
 /// seen for long, which takes as long as some lines from memory.
 const LINES: usize = 4;
@@ -103,7 +103,7 @@ mod tests {
         };
         for start in (0..2 * PAGE).step_by(61) {
             let piece = &bytes[start..][..2 * PAGE];
-            within(piece, Probe::of(piece, PIECE).places[0].addr());
+            within(piece, Probe::of(piece, END).places[0].addr());
             let long = &bytes[start..][..7 * PAGE];
             let [one, other] = Probe::of(long, MIDDLE).places.map(<*const _>::addr);
             within(long, one);
@@ -115,6 +115,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "4096 bytes have no such place")]
     fn a_page_has_no_place() {
-        let _ = Probe::of(&[0; PAGE], PIECE);
+        let _ = Probe::of(&[0; PAGE], END);
     }
 }
