@@ -8,6 +8,7 @@ use kumiki_shadow::copy::Method;
 use crate::child::turns;
 use crate::pair::Pair;
 
+use self::copy::kumiki::Kumiki;
 use self::copy::{Arena, Copier};
 use self::fork::{Fork, Forker};
 
@@ -47,7 +48,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
         "first:kumiki" => {
             let shadow = fork::kumiki::shadow(pair)?;
-            copier(copy::kumiki::Kumiki::unprepared(shadow, || Method::Auto), arena)
+            copier(Kumiki::unprepared(shadow, || Method::Auto), arena)
         }
         "first:libc" | "copy:libc" => copier(copy::libc::Libc, arena),
         "copy:nontemporal_1t" => copier(copy::nontemporal::NonTemporal, arena),
@@ -55,13 +56,13 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "copy:kumiki/memcpy" => copier(copy::kumiki::Memcpy(fork::kumiki::shadow(pair)?), arena),
         _ => {
             let method = subject.strip_prefix("copy:").and_then(copy::kumiki::method);
-            let Some(method) = method else {
+            let Some((method, awake_from)) = method else {
                 bail!("there is no subject {subject:?} in this build")
             };
             let shadow = fork::kumiki::shadow(pair)?;
             match method {
-                Method::Auto => copier(copy::kumiki::Kumiki::new(shadow, || Method::Auto), arena),
-                other => copier(copy::kumiki::Kumiki::new(shadow, move || other), arena),
+                Method::Auto => copier(Kumiki::new(shadow, || Method::Auto, awake_from), arena),
+                other => copier(Kumiki::new(shadow, move || other, awake_from), arena),
             }
         }
     }

@@ -5,7 +5,7 @@ use anyhow::Result;
 #[cfg(feature = "peers")]
 use crate::pair::Pair;
 use crate::run::{Phase, Plan};
-use crate::shadow::copy::Arena;
+use crate::shadow::copy::{Arena, SAMPLE};
 #[cfg(feature = "peers")]
 use crate::shadow::fork::openmp;
 use crate::shadow::request::{Request, State};
@@ -44,6 +44,7 @@ const COPY: &[&str] = &[
     "copy:nontemporal_1t",
     "copy:nontemporal_2t",
     "copy:kumiki",
+    "copy:kumiki/awake",
     "copy:kumiki/memcpy",
     "copy:kumiki/prefetch",
     "copy:kumiki/block256",
@@ -137,8 +138,8 @@ impl Plan for Shadow {
             base: Some(if state == State::First { "first:libc" } else { "copy:libc" }),
             turns_of_instance: match state {
                 State::First => Some(1),
-                // The same as the shortest sums.
-                State::Warm if bytes < 64 * KI => Some(10),
+                // As the shortest sums: where a process has its code makes a twentieth.
+                State::Warm if bytes < SAMPLE => Some(10),
                 _ => None,
             },
         };

@@ -68,19 +68,20 @@ impl<'a> Figures<'a> {
         self.rows(case, subject).find(|row| row.n == n)
     }
 
-    /// Median of Kumiki ÷ median of `other` at each size in `sizes` that either
+    /// Median of one subject ÷ median of the other at each size in `sizes` that either
     /// has; `None` for one that lacks the other.
     pub(super) fn ratios(
         &self,
         case: &str,
-        other: &str,
+        subjects: [&str; 2],
         sizes: impl Fn(usize) -> bool,
     ) -> Vec<(usize, Option<f64>)> {
-        let both = [KUMIKI, other].into_iter().flat_map(|subject| self.rows(case, subject));
+        let both = subjects.into_iter().flat_map(|subject| self.rows(case, subject));
         let mut all: Vec<usize> = both.map(|row| row.n).filter(|&n| sizes(n)).collect();
         all.sort_unstable();
         all.dedup();
-        let ratio = |n| Some(self.at(case, KUMIKI, n)?.median / self.at(case, other, n)?.median);
+        let [subject, other] = subjects;
+        let ratio = |n| Some(self.at(case, subject, n)?.median / self.at(case, other, n)?.median);
         all.into_iter().map(|n| (n, ratio(n))).collect()
     }
 }

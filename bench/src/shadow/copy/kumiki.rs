@@ -5,7 +5,8 @@ use kumiki_shadow::copy::{Method, copy, prepare};
 
 use super::Copy;
 
-/// Below this [`Method::Auto`] asks no helper, and what it has done last may be long ago.
+/// Below this, `FLOOR` of Kumiki's automatic choice, it asks no helper, and what that has
+/// done last may be long ago.
 const ALONE: usize = 1 << 20;
 
 /// Copies with a shadow thread by one method.
@@ -13,30 +14,34 @@ pub(crate) struct Kumiki<M> {
     shadow: Shadow,
     /// A function, so that it is known when compiled, as in most programs.
     method: M,
+    /// The helper is awake before copies of so many bytes and more.
+    awake_from: usize,
 }
 
 impl<M: Fn() -> Method> Kumiki<M> {
     /// With what the automatic choice measures once already measured.
-    pub(crate) fn new(mut shadow: Shadow, method: M) -> Self {
+    pub(crate) fn new(mut shadow: Shadow, method: M, awake_from: usize) -> Self {
         prepare(&mut shadow);
-        Self::unprepared(shadow, method)
+        Kumiki { shadow, method, awake_from }
     }
 
     /// As a program finds it that has not asked for anything else.
     pub(crate) fn unprepared(shadow: Shadow, method: M) -> Self {
-        Kumiki { shadow, method }
+        Kumiki { shadow, method, awake_from: ALONE }
     }
 }
 
-/// The method in a subject's name: `kumiki` leaves it to Kumiki.
-pub(crate) fn method(subject: &str) -> Option<Method> {
+/// The method in a subject's name, and from how many bytes on its helper is awake:
+/// `kumiki` leaves the one to Kumiki, and by the other helps where it is to help.
+pub(crate) fn method(subject: &str) -> Option<(Method, usize)> {
     Some(match subject.strip_prefix("kumiki")? {
-        "" => Method::Auto,
-        "/prefetch" => Method::Prefetch,
-        "/block256" => Method::Block(256),
-        "/block1024" => Method::Block(1024),
-        "/block4096" => Method::Block(4096),
-        "/split" => Method::Split,
+        "" => (Method::Auto, ALONE),
+        "/awake" => (Method::Auto, 0),
+        "/prefetch" => (Method::Prefetch, 0),
+        "/block256" => (Method::Block(256), 0),
+        "/block1024" => (Method::Block(1024), 0),
+        "/block4096" => (Method::Block(4096), 0),
+        "/split" => (Method::Split, 0),
         _ => return None,
     })
 }
@@ -47,7 +52,7 @@ impl<M: Fn() -> Method> Copy for Kumiki<M> {
     }
 
     fn wake(&mut self, bytes: usize) {
-        if bytes >= ALONE || (self.method)() != Method::Auto {
+        if bytes >= self.awake_from {
             wake(&mut self.shadow);
         }
     }

@@ -41,7 +41,7 @@ const ASLEEP: Duration = Duration::from_millis(2);
 const PAGE: usize = 4096;
 /// Shorter copies are made as often as it takes to come to this, if they are of
 /// the same bytes in a cache: the clock has steps.
-const SAMPLE: usize = 64 << 10;
+pub(crate) const SAMPLE: usize = 64 << 10;
 
 /// Memory that all subjects copy in, each where nobody has copied for long.
 /// The parent makes it and hands out the places; pages are of ordinary size.

@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 
-/// Bytes copied first, to see how the rest will be: short beside what is worth a fork, and
-/// so long that one slow line does not count.
+/// Bytes copied first, whose time tells whether the destination has pages: short beside
+/// what is worth a fork, and so long that one slow line does not count.
 pub(super) const PIECE: usize = 8 << 10;
 
 /// A fork and join of which nothing is known yet, or that the helper has never come to: a
@@ -47,8 +47,8 @@ impl Costs {
         self.fork_ticks.unwrap_or(ASSUMED_FORK)
     }
 
-    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took longer than from
-    /// memory to memory: the destination may have had no pages.
+    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took twice as long as from
+    /// memory to memory, or longer: the destination may have had no pages.
     pub(super) fn is_slow(&self, len: usize, ticks: u64) -> bool {
         let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
         ticks >= cold.saturating_mul(2)
