@@ -6,11 +6,11 @@
 //! is one thread's 21 against 55. So a large copy begins with a look at some lines
 //! of the source's middle. In a cache: each half is a copy of its own, down to a
 //! size that is `memcpy`. Otherwise lines of the end and, of a longer copy, of the
-//! start are looked at, and the pieces around them are copied. Both from memory, and the destination's middle in
-//! no cache either: the rest is shared. Both from a cache, a slow one: on as before, with
-//! larger pieces, until one comes from memory. One of each: the border is somewhere
-//! between, and each half is a copy of its own. A destination without pages looks like
-//! memory, too, and is shared if it is large.
+//! start are looked at, and the pieces around them are copied. Both from memory, and the
+//! destination's middle in no cache either: the rest is shared. Both from a cache, a slow
+//! one: on as before, with larger pieces, until one comes from memory. One of each: the
+//! border is somewhere between, and each half is a copy of its own. A destination without
+//! pages is told by the pieces' time, counts as memory, and is shared if it is large.
 
 use super::costs::{Costs, PIECE, ticks_of};
 use super::probe::{self, Probe};
@@ -76,7 +76,7 @@ fn copy_unknown<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) 
 enum From {
     Cache,
     Memory,
-    /// Memory, but not as fast as that is: the destination may have had no pages.
+    /// Wherever, but slower than memory: the destination may have had no pages.
     Slow,
 }
 
