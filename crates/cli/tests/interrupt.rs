@@ -44,7 +44,7 @@ fn kept(home: &Home, at_least: u64) {
 fn killed_in_the_middle() {
     let home = Home::new();
     let mut child = home.spawn(&LONG);
-    home.wait_for_rows(5);
+    home.wait_for_rows(&mut child, 5);
     kill_process(pid(&child), Signal::KILL).unwrap();
     child.wait().unwrap();
     kept(&home, 5);
@@ -55,8 +55,8 @@ fn killed_in_the_middle() {
 #[test]
 fn interrupted_by_ctrl_c() {
     let home = Home::new();
-    let child = home.spawn(&LONG);
-    home.wait_for_rows(5);
+    let mut child = home.spawn(&LONG);
+    home.wait_for_rows(&mut child, 5);
     kill_process_group(pid(&child), Signal::INT).unwrap();
     interrupted(&home, child);
 }
@@ -64,8 +64,8 @@ fn interrupted_by_ctrl_c() {
 #[test]
 fn ended_by_sigterm() {
     let home = Home::new();
-    let child = home.spawn(&LONG);
-    home.wait_for_rows(5);
+    let mut child = home.spawn(&LONG);
+    home.wait_for_rows(&mut child, 5);
     kill_process(pid(&child), Signal::TERM).unwrap();
     interrupted(&home, child);
 }

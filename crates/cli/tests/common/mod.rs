@@ -106,9 +106,15 @@ impl Home {
         list.as_array().unwrap().last().map_or(0, |run| run["rows"].as_u64().unwrap())
     }
 
-    /// Waits for a run that has stored some rows.
-    pub(crate) fn wait_for_rows(&self, rows: u64) {
-        wait_until("a run stores its rows", || self.rows() >= rows);
+    /// Waits for a run that has stored some rows; one that ends before is shown.
+    pub(crate) fn wait_for_rows(&self, run: &mut Child, rows: u64) {
+        wait_until("a run stores its rows", || {
+            if let Some(status) = run.try_wait().unwrap() {
+                let talk = std::io::read_to_string(run.stderr.take().unwrap()).unwrap();
+                panic!("the run ended before it stored {rows} rows: {status}: {talk}");
+            }
+            self.rows() >= rows
+        });
     }
 
     /// Processes that were started here, by anything that was started here.

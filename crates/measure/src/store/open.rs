@@ -121,11 +121,13 @@ fn look(path: &Path) -> Result<Found> {
     }
 }
 
-/// Application id, schema version and number of tables and indexes.
+/// Application id, schema version and number of tables and indexes, all of one
+/// moment: another process may be making the database.
 fn identity(path: &Path, access: OpenFlags) -> rusqlite::Result<(i64, i64, i64)> {
     let connection = connect(path, access)?;
-    let objects = count_objects(&connection)?;
-    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get(0));
+    let moment = connection.unchecked_transaction()?;
+    let objects = count_objects(&moment)?;
+    let pragma = |name| moment.pragma_query_value(None, name, |row| row.get(0));
     Ok((pragma("application_id")?, pragma("user_version")?, objects))
 }
 

@@ -133,6 +133,24 @@ fn other_files_are_refused_and_left_alone() {
     assert!(refusal(&path).contains("database of another program"));
 }
 
+/// Whatever moment of its making by one the others look at.
+#[test]
+fn many_make_the_same_database() {
+    for _ in 0..60 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        std::thread::scope(|scope| {
+            for after in 0..16 {
+                let path = &path;
+                scope.spawn(move || {
+                    std::thread::sleep(std::time::Duration::from_micros(100 * after));
+                    Store::open(path).map(drop).unwrap_or_else(|e| panic!("{e}"))
+                });
+            }
+        });
+    }
+}
+
 #[test]
 fn newer_schema_is_refused_and_left_alone() {
     let (_folder, store) = store();
