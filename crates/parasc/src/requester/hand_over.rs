@@ -6,6 +6,8 @@
 //! it back to give the result: a third way. So the caller first stays away from
 //! it for as long as such calls have taken of late.
 
+use kumiki_sys::cache::prefetch_to_write;
+
 use super::Requester;
 use super::run::wait;
 use crate::execute::call;
@@ -29,11 +31,13 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     pub(super) unsafe fn hand_over(&mut self, request: &Request) -> i64 {
+        let slot = &self.core.area.lane(self.lane).slots[0];
+        // A processing thread looks at it: its line is on the way while this thread does.
+        prefetch_to_write((&raw const *slot).addr());
         if !self.has_help() {
             // SAFETY: the caller vouches for the call.
             return unsafe { call(request) };
         }
-        let slot = &self.core.area.lane(self.lane).slots[0];
         slot.publish(request);
         let start = self.ticks.now();
         let seat = self.near.first().copied().filter(|at| Seat::wake(&self.core, *at));

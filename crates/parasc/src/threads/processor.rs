@@ -31,6 +31,8 @@ enum Event {
     Request(usize),
     /// What this lane's requesting thread offers.
     Offer(usize),
+    /// It has been offered, and is made.
+    Served,
     /// In the open lane.
     Open,
 }
@@ -44,20 +46,35 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     // clock takes longer than finding the next one.
     let mut retire = after(core.retire);
     let mut worked = false;
+    let claim = hand.claim;
     loop {
         let ready = || {
             let called = seat.looks();
             if header.is_terminated() {
                 return Some(Event::Terminated);
             }
-            work(core).or_else(|| called.then_some(Event::Called))
+            let event = work(core);
+            // At once, and then what there is to do at the end of a wait: unless others
+            // take this thread for one that sleeps, and comes when it is called.
+            match event {
+                Some(Event::Request(lane)) if !seat.bell.is_asleep() => {
+                    serve_first(core, lane, claim);
+                }
+                Some(Event::Offer(lane)) if !seat.bell.is_asleep() => {
+                    serve_offer(core, &core.sides[lane], claim);
+                    return Some(Event::Served);
+                }
+                _ => (),
+            }
+            event.or_else(|| called.then_some(Event::Called))
         };
         match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Request(lane)) => {
                 enter_module(core);
-                serve_lane(core, lane, MOST, hand.claim, || see_to_others(core));
+                serve_lane(core, lane, MOST, claim, || see_to_others(core));
             }
-            Ok(Event::Offer(lane)) => serve_offer(core, &core.sides[lane], hand.claim),
+            Ok(Event::Offer(lane)) => serve_offer(core, &core.sides[lane], claim),
+            Ok(Event::Served) => (),
             Ok(Event::Open) => enter_module(core),
             Ok(Event::Terminated) => return,
             // Spins anew, for the next batch: it is why there was a call.
@@ -134,8 +151,17 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Executes the first request of a lane, which often is the only one.
+#[inline(never)]
+fn serve_first(core: &Arc<Core>, lane: usize, claim: &Claim) {
+    let spot = Spot { lane, at: 0 };
+    try_execute(core, core.area.lane(lane), spot, &core.sides[lane], claim, &|| {
+        see_to_others(core)
+    });
+}
+
 /// Makes calls that a requesting thread offers, as long as there are some.
-#[inline]
+#[inline(never)]
 fn serve_offer(core: &Arc<Core>, side: &Side, claim: &Claim) {
     let share = core.seats.len().max(2);
     let mut made = 0;
@@ -259,6 +285,48 @@ mod tests {
             (asleep, noted, over)
         });
         assert_eq!((seen, result, byte), ((true, true, true), 1, b'!'));
+    }
+
+    /// Others would call it, and rely on that it comes.
+    #[test]
+    fn a_thread_at_a_call_does_not_look_asleep() {
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let lane = OPEN_LANES;
+        core.area.header().open_lane(lane);
+        let (seat, offer) = (&core.seats[0], &core.sides[lane].offer);
+        let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
+        let mut waiter = Waiter::new(&at_once).unwrap();
+        let looked_asleep = thread::scope(|threads| {
+            threads.spawn(|| serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false)));
+            let mut looked_asleep = 0;
+            for _ in 0..200 {
+                while !seat.bell.is_asleep() {
+                    thread::yield_now();
+                }
+                // In time for the looks before a sleep, or else called from it.
+                let time = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+                let request =
+                    Request::new(libc::SYS_nanosleep, [(&raw const time).addr() as u64, 0]);
+                let mut result = -1;
+                let calls = Calls { requests: &raw const request, results: &raw mut result };
+                offer.open(calls, 1, 1);
+                let start = Instant::now();
+                while offer.claimed() == 0 {
+                    if start.elapsed() > Duration::from_micros(100) {
+                        seat.bell.ring();
+                    }
+                }
+                let asleep = seat.bell.is_asleep();
+                looked_asleep += usize::from(asleep && offer.over().is_none());
+                while offer.over().is_none() {
+                    thread::yield_now();
+                }
+            }
+            core.area.header().terminate();
+            core.wake_all();
+            looked_asleep
+        });
+        assert_eq!(looked_asleep, 0);
     }
 
     #[test]
