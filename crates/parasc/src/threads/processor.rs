@@ -47,6 +47,8 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     let mut retire = after(core.retire);
     let mut worked = false;
     let claim = hand.claim;
+    // A module is to find what there is, as it was requested.
+    let alone = core.kernel.is_none();
     loop {
         let ready = || {
             let called = seat.looks();
@@ -57,7 +59,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             // At once, and then what there is to do at the end of a wait: unless others
             // take this thread for one that sleeps, and comes when it is called.
             match event {
-                Some(Event::Request(lane)) if !seat.bell.is_asleep() => {
+                Some(Event::Request(lane)) if alone && !seat.bell.is_asleep() => {
                     serve_first(core, lane, claim);
                 }
                 Some(Event::Offer(lane)) if !seat.bell.is_asleep() => {
@@ -294,12 +296,13 @@ mod tests {
         let lane = OPEN_LANES;
         core.area.header().open_lane(lane);
         let (seat, offer) = (&core.seats[0], &core.sides[lane].offer);
+        let slot = &core.area.lane(lane).slots[0];
         let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
         let mut waiter = Waiter::new(&at_once).unwrap();
         let looked_asleep = thread::scope(|threads| {
             threads.spawn(|| serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false)));
             let mut looked_asleep = 0;
-            for _ in 0..200 {
+            for round in 0..400 {
                 while !seat.bell.is_asleep() {
                     thread::yield_now();
                 }
@@ -308,17 +311,25 @@ mod tests {
                 let request =
                     Request::new(libc::SYS_nanosleep, [(&raw const time).addr() as u64, 0]);
                 let mut result = -1;
-                let calls = Calls { requests: &raw const request, results: &raw mut result };
-                offer.open(calls, 1, 1);
+                let offered = round % 2 == 0;
+                if offered {
+                    let calls = Calls { requests: &raw const request, results: &raw mut result };
+                    offer.open(calls, 1, 1);
+                } else {
+                    slot.publish(&request);
+                }
+                let begun = || if offered { offer.claimed() > 0 } else { !slot.is_requested() };
+                let over =
+                    || if offered { offer.over().is_some() } else { slot.result().is_some() };
                 let start = Instant::now();
-                while offer.claimed() == 0 {
+                while !begun() {
                     if start.elapsed() > Duration::from_micros(100) {
                         seat.bell.ring();
                     }
                 }
                 let asleep = seat.bell.is_asleep();
-                looked_asleep += usize::from(asleep && offer.over().is_none());
-                while offer.over().is_none() {
+                looked_asleep += usize::from(asleep && !over());
+                while !over() {
                     thread::yield_now();
                 }
             }
