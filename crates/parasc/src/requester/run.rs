@@ -469,7 +469,7 @@ pub(super) unsafe fn wait(
 }
 
 /// Sees to a request without a result: nobody is there to make the call, or its
-/// thread sleeps in it, or has died, or a foreign hand has freed the slot.
+/// thread sleeps in it, or has died, or a foreign hand has changed the status.
 ///
 /// # Safety
 /// As for [`wait`].
@@ -484,6 +484,8 @@ unsafe fn overdue(core: &Core, lane: usize, at: usize) {
         slot.finish(-i64::from(libc::EINVAL));
     } else if let Some(result) = core.lost_in_lane(lane, at) {
         slot.finish(result);
+    } else if core.is_feigned(lane, at) {
+        slot.finish(-i64::from(libc::EINVAL));
     }
 }
 

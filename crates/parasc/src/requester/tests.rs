@@ -56,7 +56,8 @@ fn a_status_that_a_foreign_hand_has_left_is_answered_with_an_error() {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
         let mut requester = Requester::new(Arc::clone(&core)).unwrap();
         let request = Request::new(libc::SYS_getppid, []);
-        for status in [slot::FREE, slot::REQUESTING, slot::ERROR + 1, u32::MAX] {
+        let taken = slot::PROCESSING;
+        for status in [slot::FREE, slot::REQUESTING, taken, slot::ERROR + 1, u32::MAX] {
             core.area.lane(requester.lane).slots[3].fill(status, &request);
             // SAFETY: getppid takes nothing and changes nothing.
             let result =
@@ -85,6 +86,21 @@ fn a_request_that_is_taken_away_while_its_thread_sleeps_is_answered() {
             let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None) };
             assert_eq!(result, -i64::from(libc::EINVAL));
         });
+    });
+}
+
+/// Not even when its requesting thread looks whether it is.
+#[test]
+fn a_request_that_somebody_is_at_for_long_is_not_given_up() {
+    ends(|| {
+        let core = Core::new(&Config { help: false, ..Config::default() }).unwrap();
+        let mut requester = Requester::new(Arc::new(core)).unwrap();
+        let time = libc::timespec { tv_sec: 1, tv_nsec: 300_000_000 };
+        let request = Request::new(libc::SYS_nanosleep, [(&raw const time).addr() as u64, 0]);
+        let mut result = [-1];
+        // SAFETY: the time lives until the call is over.
+        unsafe { requester.run_raw(&[request], &mut result) }.unwrap();
+        assert_eq!(result, [0]);
     });
 }
 

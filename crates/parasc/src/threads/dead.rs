@@ -48,6 +48,19 @@ impl Core {
         lost.then_some(OWNER_DIED)
     }
 
+    /// Whether a request in a leased lane looks taken and nobody has taken it: a foreign
+    /// hand has written its status. By the lane's requesting thread.
+    ///
+    /// A thread notes a request before it takes it, and gives the result before it takes
+    /// the note away; a module makes no notes.
+    pub(crate) fn is_feigned(&self, lane: usize, at: usize) -> bool {
+        let slot = &self.area.lane(lane).slots[at];
+        self.kernel.is_none()
+            && slot.is_processing()
+            && !self.is_noted(Spot { lane, at })
+            && slot.is_processing()
+    }
+
     /// Looks after what dead threads have left in the open lanes.
     pub(crate) fn tend(self: &Arc<Self>) {
         if !self.process.is_current() {
