@@ -18,17 +18,32 @@ use super::batch::{Batches, Calls, Plain, make};
 use super::files::{Names, PAGE, open, page};
 use super::running::cpus;
 use super::unchecked::Mappings;
+use super::unlinks::Unlinks;
 
 const ABOUT: &str = "so many calls of one kind, all together: plain calls in a row, or requests \
                      whose results are all awaited (parallel); open_close and mmap make all of \
-                     one call, then all of the other";
+                     one call, then all of the other; unlink_one removes files of one directory, \
+                     unlink_many those of a directory each";
 
 /// Batches with the shortest run that includes them.
-const CHEAP: [(usize, Level); 4] =
-    [(1, Level::Default), (10, Level::Default), (50, Level::Default), (300, Level::Default)];
-/// Of calls that sleep, where 300 plain ones take a good part of a second.
-const SLEEPING: [(usize, Level); 4] =
-    [(1, Level::Full), (10, Level::Default), (50, Level::Default), (300, Level::Full)];
+const CHEAP: [(usize, Level); 6] = [
+    (1, Level::Default),
+    (5, Level::Full),
+    (10, Level::Default),
+    (50, Level::Default),
+    (100, Level::Full),
+    (300, Level::Default),
+];
+/// Of calls that sleep, where 300 plain ones take a good part of a second, or that
+/// need as much time to be prepared.
+const LONG: [(usize, Level); 6] = [
+    (1, Level::Full),
+    (5, Level::Full),
+    (10, Level::Default),
+    (50, Level::Default),
+    (100, Level::Full),
+    (300, Level::Full),
+];
 
 /// What is asked for; timer slack (usually 50 µs) comes on top.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000 };
@@ -39,16 +54,18 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(both("pread", CHEAP, Preads::new));
     cases.extend(both("statx", CHEAP, Stats::new));
     cases.extend(both("open_close", CHEAP, Opens::new));
-    cases.extend(both("fsync", SLEEPING, Syncs::new));
+    cases.extend(both("fsync", LONG, Syncs::new));
+    cases.extend(both("unlink_one", LONG, Unlinks::one));
+    cases.extend(both("unlink_many", LONG, Unlinks::many));
     cases.extend(both("mmap", CHEAP, |_, count| Ok(Mappings::new(count))));
-    cases.extend(both("nanosleep", SLEEPING, |_, count| Ok(Sleeps::new(count))));
+    cases.extend(both("nanosleep", LONG, |_, count| Ok(Sleeps::new(count))));
     cases
 }
 
 /// Each number of calls, both ways.
 fn both<C: Calls + 'static>(
     call: &'static str,
-    counts: [(usize, Level); 4],
+    counts: [(usize, Level); 6],
     make: fn(&Place, usize) -> Result<C>,
 ) -> impl Iterator<Item = Case> {
     let params = move |case: Case, way: &'static str, count: usize, level| {

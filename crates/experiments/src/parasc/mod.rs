@@ -8,6 +8,7 @@ mod requests;
 mod running;
 mod steps;
 mod unchecked;
+mod unlinks;
 
 use kumiki_measure::case::Case;
 
