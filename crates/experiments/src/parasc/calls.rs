@@ -25,25 +25,13 @@ const ABOUT: &str = "so many calls of one kind, all together: plain calls in a r
                      one call, then all of the other; unlink_one removes files of one directory, \
                      unlink_many those of a directory each";
 
-/// Batches with the shortest run that includes them.
-const CHEAP: [(usize, Level); 6] = [
-    (1, Level::Default),
-    (5, Level::Full),
-    (10, Level::Default),
-    (50, Level::Default),
-    (100, Level::Full),
-    (300, Level::Default),
-];
-/// Of calls that sleep, where 300 plain ones take a good part of a second, or that
-/// need as much time to be prepared.
-const LONG: [(usize, Level); 6] = [
-    (1, Level::Full),
-    (5, Level::Full),
-    (10, Level::Default),
-    (50, Level::Default),
-    (100, Level::Full),
-    (300, Level::Full),
-];
+/// Calls of a batch.
+const SIZES: [usize; 6] = [1, 5, 10, 50, 100, 300];
+/// Those that are not for full runs only.
+const CHEAP: &[usize] = &[1, 10, 50, 300];
+/// The same of calls that sleep, where 300 plain ones take a good part of a second, or
+/// that need as much time to be prepared.
+const LONG: &[usize] = &[10, 50];
 
 /// What is asked for; timer slack (usually 50 µs) comes on top.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000 };
@@ -65,13 +53,14 @@ pub(super) fn cases() -> Vec<Case> {
 /// Each number of calls, both ways.
 fn both<C: Calls + 'static>(
     call: &'static str,
-    counts: [(usize, Level); 6],
+    default: &'static [usize],
     make: fn(&Place, usize) -> Result<C>,
 ) -> impl Iterator<Item = Case> {
     let params = move |case: Case, way: &'static str, count: usize, level| {
         case.with("call", call).with("way", way).with("requests", count as u64).level(level)
     };
-    counts.into_iter().flat_map(move |(count, level)| {
+    SIZES.into_iter().flat_map(move |count| {
+        let level = if default.contains(&count) { Level::Default } else { Level::Full };
         let plain = move |place: &Place| Ok(Plain(make(place, count)?));
         let parallel = move |place: &Place| {
             let cpus = cpus(place, &Default::default(), 1)?;
