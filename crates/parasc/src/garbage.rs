@@ -14,6 +14,7 @@ use crate::allow::AllowList;
 use crate::config::Config;
 use crate::core::{Core, OPEN_LANES, SLEEPING_LANE};
 use crate::execute::call;
+use crate::open::Look;
 use crate::pending::{Bare, End, Task};
 use crate::refusal::refusal_of;
 use crate::request::Request;
@@ -96,14 +97,18 @@ pub fn serve_garbage(bytes: &[u8]) {
         .clone()
         .map(|index| {
             let lane = core.area.lane(index);
-            // The first slots of open lanes are those of tasks.
-            let tasks = if index < OPEN_LANES { bytes.small(SLOTS as u64 + 1) } else { 0 };
+            // The first slots of open lanes are those of tasks, the next ones of requests
+            // by hand.
+            let mut some = || if index < OPEN_LANES { bytes.small(SLOTS as u64 + 1) } else { 0 };
+            let (tasks, by_hand) = (some(), some());
             let task = |_| {
                 let task = Bare::new(Request::default());
                 core.open[index].put(lane, Arc::clone(&task) as _);
                 task
             };
             let tasks: Vec<_> = (0..SLOTS.min(tasks as usize)).map(task).collect();
+            let place = |_| core.open.get(index)?.place(lane, &Request::default());
+            let by_hand = (0..by_hand.min(SLOTS as u64)).map_while(place).collect::<Vec<_>>();
             let words = [0; 2].map(|_| bytes.small(3) << 32 | bytes.small(SLOTS as u64 + 2));
             lane.fill(words);
             let fill = |slot: &Slot| {
@@ -112,7 +117,7 @@ pub fn serve_garbage(bytes: &[u8]) {
                 (status, request)
             };
             let slots: Vec<(u32, Request)> = lane.slots.iter().map(fill).collect();
-            (words, tasks, slots)
+            (words, (tasks, by_hand), slots)
         })
         .collect();
 
@@ -126,7 +131,7 @@ pub fn serve_garbage(bytes: &[u8]) {
         assert!(looks <= SLOTS * lanes.len(), "there is always more to do");
     }
 
-    for (index, ([published, next], tasks, slots)) in lanes.zip(filled) {
+    for (index, ([published, next], (tasks, by_hand), slots)) in lanes.zip(filled) {
         let lane = core.area.lane(index);
         let claimed = if published >> 32 == next >> 32 { next as u32 } else { 0 };
         let told = |at: usize| at == 0 || (claimed..published as u32).contains(&(at as u32));
@@ -144,6 +149,14 @@ pub fn serve_garbage(bytes: &[u8]) {
                 assert_eq!(task.base().slot(), Some(at));
                 assert_eq!(end, Some(End::Returned(expected)), "task, {before}: {request:?}");
                 assert!(patiently(|| slot.is_free().then_some(())).is_some(), "{before}");
+                continue;
+            }
+            if let Some((_, generation)) = by_hand.iter().find(|(other, _)| *other == at) {
+                let expected =
+                    if before == REQUEST { answer(&counted) } else { -i64::from(EINVAL) };
+                let look = || Some(core.open[index].collect(lane, at, *generation));
+                let end = patiently(|| look().filter(|look| *look != Look::Outstanding));
+                assert_eq!(end, Some(Look::Result(expected)), "by hand, {before}: {request:?}");
                 continue;
             }
             let is_answered = before == REQUEST && is_seen || is_open && before > ERROR;

@@ -16,7 +16,7 @@ use loom::thread;
 
 use crate::lane::{Control, Lane};
 use crate::offer::Calls;
-use crate::open::{Open, Ready, Rejected, Taken};
+use crate::open::{Look, Open, Ready, Rejected, Taken};
 use crate::pending::{Bare, End, Task};
 use crate::request::Request;
 use crate::side::Side;
@@ -501,12 +501,15 @@ impl Spoilt {
         }
         self.notes[own].store(1, Relaxed);
         match open.take(self.scene.memory.lane(), 0) {
-            Some(taken) => {
-                assert_eq!(taken, Taken::Task);
+            Some(Taken::Task) => {
                 self.scene.memory.executed[0].fetch_add(1, Relaxed);
                 let task = open.take_task(0).expect("nobody else has what was begun");
                 self.end(&*task, 1);
                 let _next = open.free(self.scene.memory.lane(), 0);
+            }
+            Some(taken) => {
+                self.scene.memory.executed[0].fetch_add(1, Relaxed);
+                open.answer(self.scene.memory.lane(), 0, taken, 1);
             }
             None => self.reject(own),
         }
@@ -580,4 +583,61 @@ fn a_spoilt_task_ends_once() {
 #[test]
 fn no_task_is_rejected_without_a_reason() {
     spoil(None, 2);
+}
+
+/// A foreign hand writes `status`, if any, while one thread serves a request by hand and
+/// another one looks after it, collects it and places the next.
+fn spoil_by_hand(status: Option<u32>) {
+    model(move || {
+        let spoilt = Spoilt::new();
+        let (open, lane) = (&spoilt.scene.open, spoilt.scene.memory.lane());
+        let place = || open.place(lane, &Request::default());
+        let (_, first) = place().unwrap();
+        let server = thread::spawn({
+            let spoilt = Arc::clone(&spoilt);
+            move || spoilt.serve(0)
+        });
+        if let Some(status) = status {
+            spoilt.scene.memory.slots[0].status().swap(status, Relaxed);
+        }
+        spoilt.reject(1);
+        let mut results = Vec::new();
+        let mut collect = |generation| match open.collect(lane, 0, generation) {
+            Look::Result(ret_val) => {
+                let _next = open.free(lane, 0);
+                results.push(ret_val);
+                true
+            }
+            look => {
+                assert_eq!(look, Look::Outstanding);
+                false
+            }
+        };
+        let early = collect(first);
+        let second = early.then(place).flatten().map(|(_, second)| second);
+        spoilt.reject(1);
+        server.join().unwrap();
+        while spoilt.serve(1) {}
+        spoilt.reject(1);
+        assert!(early || collect(first), "it waits for ever");
+        assert!(second.is_none_or(collect), "the second does");
+        assert!(!early || second.is_some() || status.is_some(), "no slot");
+        let rejected = results.iter().filter(|result| **result != 1).count();
+        // The result may be spoilt as well, once the call has been made.
+        assert!(spoilt.scene.executed() + rejected >= results.len(), "neither made nor rejected");
+        assert!(spoilt.scene.executed() <= results.len(), "made twice");
+        assert!(status.is_some() || rejected == 0, "without a reason");
+    });
+}
+
+#[test]
+fn a_spoilt_request_by_hand_is_answered_once() {
+    for status in [FREE, REQUESTING, PROCESSING, SUCCESS, 77] {
+        spoil_by_hand(Some(status));
+    }
+}
+
+#[test]
+fn no_request_by_hand_is_rejected_without_a_reason() {
+    spoil_by_hand(None);
 }

@@ -11,7 +11,7 @@
 //! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
 //! | `SUCCESS`, `ERROR` | `FREE` | the requesting thread, result taken | Release |
 //! | `PROCESSING` | `FREE` | who has executed it, its result given to a task; who has taken it back | Release |
-//! | what a foreign hand has written | `FREE` | who rejects the request of a task (`open/mod.rs`) | Release |
+//! | what a foreign hand has written | `FREE` | who rejects the request of a task (`open/stage.rs`) | Release |
 //!
 //! # Why a request is executed once
 //! Only the winner of the swap from `REQUEST` to `PROCESSING` executes the call,

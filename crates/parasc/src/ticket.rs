@@ -7,7 +7,8 @@ use crate::area::MAX_LANE_SLOTS;
 use crate::core::{Core, OPEN_LANES, STEP};
 use crate::error::{Error, Result};
 use crate::execute::call;
-use crate::open::serve::{give, serve_stranded, stop_if_terminated};
+use crate::open::Look;
+use crate::open::serve::{give, reject, reject_all, serve_stranded, stop_if_terminated};
 use crate::request::Request;
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
@@ -89,56 +90,43 @@ pub(crate) fn collect_by_number(core: &Arc<Core>, number: u64) -> Result<Option<
     }
 }
 
-/// What there is for a ticket.
-enum Look {
-    /// The result, and the slot is free now.
-    Result(i64),
-    Outstanding,
-    /// The slot holds nothing, or something else.
-    Unknown,
-}
-
-/// A number may come twice, even at the same time: one gets the result.
+/// A number may come twice, even at the same time: one gets the result, and the slot is
+/// free then.
 fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
     let Ticket { lane: index, at, generation } = *ticket;
     let Some(open) = core.open.get(index) else { return Look::Unknown };
     let lane = core.area.lane(index);
     let Some(slot) = lane.slots.get(at) else { return Look::Unknown };
-    if !open.holds(at, generation) || slot.is_free() {
-        return Look::Unknown;
+    let own = core.process.is_current();
+    let look = open.collect(lane, at, generation);
+    match look {
+        Look::Result(_) if own => serve_next(core, index, open.free(lane, at)),
+        // As in `place`; and what waits for a slot is the parent's.
+        Look::Result(_) => slot.release(),
+        Look::Outstanding if own && !slot.is_requested() => reject(core, index, at),
+        _ => (),
     }
-    match slot.result() {
-        Some(ret_val) if slot.is_complete() => {
-            if !open.retire(at, generation) {
-                return Look::Unknown;
-            }
-            if core.process.is_current() {
-                serve_next(core, index, open.free(lane, at));
-            } else {
-                // As in `place`; and what waits for a slot is the parent's.
-                slot.release();
-            }
-            Look::Result(ret_val)
-        }
-        _ => Look::Outstanding,
-    }
+    look
 }
 
 pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
-    let slots = || (0..OPEN_LANES).flat_map(|lane| core.area.lane(lane).slots);
-    let complete = || slots().filter(|slot| slot.is_complete()).count();
+    let lanes = || core.open.iter().enumerate().map(|(index, open)| (open, core.area.lane(index)));
+    let complete = || lanes().map(|(open, lane)| open.answered(lane)).sum();
     // Nothing is placed after the end: then there will be no more. Nor in a child
     // of fork(2), which makes each call as it is placed.
     let is_over = || {
         !core.process.is_current()
-            || core.area.header().is_terminated()
-                && slots().all(|slot| slot.is_free() || slot.is_complete())
+            || core.area.header().is_terminated() && lanes().all(|(open, lane)| open.is_over(lane))
     };
     let enough = || {
         let over = is_over();
         Some(complete()).filter(|count| over || *count >= min_complete)
     };
-    let found = core.finished.wait(timeout, STEP, enough, || core.tend());
+    let overdue = || {
+        core.tend();
+        (0..OPEN_LANES).for_each(|index| reject_all(core, index));
+    };
+    let found = core.finished.wait(timeout, STEP, enough, overdue);
     found.unwrap_or_else(complete)
 }
 
@@ -203,8 +191,8 @@ mod tests {
         let place = || unsafe { place(&core, getpid()) }.unwrap();
         let (first, second) = (place(), place());
         let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
-        assert!(lane.slots[first.at].take());
-        lane.slots[first.at].finish(7);
+        let taken = open.take(lane, first.at).unwrap();
+        open.answer(lane, first.at, taken, 7);
         // It waits for a slot.
         open.put(lane, Bare::new(getpid()));
         // As another thread has them that the child has not.

@@ -18,26 +18,7 @@
 //! - A task is in the queue, or in one side, or has ended. It moves from the
 //!   queue to a side under the queue's lock.
 //!
-//! # Whose a slot is
-//! The status lies in memory where foreign hands may write, and a task must neither
-//! wait for ever for what one has written nor end while a thread is at its buffers.
-//! So the status says where there is something to do, and the *stage* in the side
-//! says who does it with a task:
-//!
-//! | from | to | who |
-//! |---|---|---|
-//! | `OPEN` | `RESERVED` | who has swapped the status from `FREE`, by swap |
-//! | `RESERVED` | `WAITING` | the same; the side's lock is held until the request is published |
-//! | `RESERVED` | `OPEN` | the same: by hand, or for nobody |
-//! | `WAITING` | `BEGUN` | who has taken the request or rejects it, by swap |
-//! | `BEGUN` | `OPEN` | the same, or who has found it dead; it has the task then, and frees the slot |
-//!
-//! Under the side's lock, a slot in `WAITING` is in `REQUEST`, or in `PROCESSING`
-//! with a note (`claim.rs`) of who is about to swap the stage. Anything else a foreign
-//! hand has written; whoever comes upon it *rejects* the request: its task ends with
-//! `EINVAL`. But not as long as there is a note: that thread may have taken the
-//! request before the foreign hand came, and would find a stage that is no task's.
-//! One in `BEGUN` is answered by who has begun it, whatever the status.
+//! Whose a slot is, if foreign hands may write to its status, is in [`stage`].
 //!
 //! # Why no task stays in the queue
 //! Who finds no free slot puts its task in the queue, and then looks for a free
@@ -51,31 +32,38 @@
 
 mod ready;
 pub(crate) mod serve;
+mod stage;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 pub(crate) use ready::Ready;
 
 use crate::lane::Lane;
 use crate::pending::Task;
-use crate::primitive::{AtomicU32, AtomicUsize, Mutex, MutexGuard, fence, lock};
+use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, lock};
 use crate::request::Request;
-
-/// The stages of a slot. No task's: free, or of a request by hand.
-const OPEN: u32 = 0;
-const RESERVED: u32 = 1;
-const WAITING: u32 = 2;
-const BEGUN: u32 = 3;
+use stage::{ANSWERED, BEGUN, OPEN, PLACED, PLACING, RESERVED, Seen, Stage, TAKEN, WAITING};
 
 /// What somebody has taken to execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// A task gets the result.
     Task,
-    /// The result stays in the slot.
+    /// The result stays in the slot until it is collected.
     ByHand,
+    /// The result stays in the slot, for the foreign hand that has requested it.
+    Foreign,
+}
+
+/// What there is for who has placed a request by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Result(i64),
+    Outstanding,
+    /// The slot holds nothing, or something else.
+    Unknown,
 }
 
 /// What a foreign hand has spoilt.
@@ -84,8 +72,8 @@ pub(crate) enum Rejected {
     /// The request of a task, which is the caller's to end. Its slot is free: so
     /// many tasks have come into slots by that.
     Task(Arc<dyn Task>, usize),
-    /// Something else; the error is in the slot.
-    ByHand,
+    /// Another one; the error is in the slot.
+    InSlot,
 }
 
 /// What belongs to a slot in this process alone.
@@ -93,10 +81,7 @@ pub(crate) enum Rejected {
 struct Side {
     /// Who gets the result. Without one it stays in the slot, to be collected.
     task: Mutex<Option<Arc<dyn Task>>>,
-    /// How far it has come: see above.
-    stage: AtomicU32,
-    /// Counts the requests that have been in the slot.
-    generation: AtomicU32,
+    stage: Stage,
 }
 
 type Holder<'a> = MutexGuard<'a, Option<Arc<dyn Task>>>;
@@ -118,11 +103,7 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn new(slots: usize) -> Self {
-        let side = |_| Side {
-            task: Mutex::new(None),
-            stage: AtomicU32::new(OPEN),
-            generation: AtomicU32::new(0),
-        };
+        let side = |_| Side { task: Mutex::new(None), stage: Stage::new() };
         Open {
             ready: Ready::new(slots),
             sides: (0..slots).map(side).collect(),
@@ -154,9 +135,11 @@ impl Open {
     /// Places a request whose result stays in the slot; `None` if all are taken.
     pub(crate) fn place(&self, lane: Lane<'_>, request: &Request) -> Option<(usize, u32)> {
         let at = self.reserve(lane)?;
-        let generation = self.begin(at);
-        self.sides[at].stage.store(OPEN, Release);
+        let stage = &self.sides[at].stage;
+        let generation = stage.begin(PLACING);
         lane.slots[at].publish(request);
+        // Not if somebody has taken it by now.
+        stage.swap(Seen { generation, stage: PLACING }, PLACED);
         self.ready.mark(at);
         Some((at, generation))
     }
@@ -170,37 +153,28 @@ impl Open {
     fn reserve_one(&self, lane: Lane<'_>, at: usize) -> bool {
         let stage = &self.sides[at].stage;
         while lane.slots[at].reserve() {
-            // Acquire: partner is `open`.
-            if stage.compare_exchange(OPEN, RESERVED, Acquire, Relaxed).is_ok() {
+            let seen = stage.get();
+            if seen.stage == OPEN && stage.swap(seen, RESERVED) {
                 return true;
             }
-            // A task's: a foreign hand has written `FREE`.
+            // Somebody's: a foreign hand has written `FREE`.
             lane.slots[at].unreserve();
             // Partner: the fence in `free`. Who has freed the slot just now may have
             // found it reserved.
             fence(SeqCst);
-            if stage.load(Relaxed) != OPEN {
+            if !stage.is(OPEN) {
                 break;
             }
         }
         false
     }
 
-    /// A new request in a slot that the caller has reserved.
-    fn begin(&self, at: usize) -> u32 {
-        let generation = self.sides[at].generation.load(Relaxed).wrapping_add(1);
-        self.sides[at].generation.store(generation, Relaxed);
-        generation
-    }
-
     fn fill(&self, lane: Lane<'_>, at: usize, task: Arc<dyn Task>) {
         let side = &self.sides[at];
-        let generation = self.begin(at);
         let request = task.base().request;
-        task.base().set_slot(at, generation);
         let mut holder = lock(&side.task);
+        task.base().set_slot(at, side.stage.begin(WAITING));
         *holder = Some(task);
-        side.stage.store(WAITING, Relaxed);
         lane.slots[at].publish(&request);
         drop(holder);
         self.ready.mark(at);
@@ -223,7 +197,7 @@ impl Open {
                     drop(queue);
                     // Somebody may have queued a task while this slot was not
                     // free: look again.
-                    self.sides[at].stage.store(OPEN, Release);
+                    self.sides[at].stage.set(OPEN);
                     lane.slots[at].release();
                     fence(SeqCst);
                 }
@@ -237,35 +211,90 @@ impl Open {
         if !lane.slots[at].take() {
             return None;
         }
-        match self.sides[at].stage.load(Relaxed) {
-            OPEN => Some(Taken::ByHand),
-            // Not if it was rejected just now, or a foreign hand has written `REQUEST`.
-            _ => self.inherit(at).then_some(Taken::Task),
+        // Not if it was rejected just now, or a foreign hand has written `REQUEST`.
+        self.inherit(at).or_else(|| self.sides[at].stage.is(OPEN).then_some(Taken::Foreign))
+    }
+
+    /// Has the request in a slot begun by the caller, if nobody else has.
+    pub(crate) fn inherit(&self, at: usize) -> Option<Taken> {
+        let stage = &self.sides[at].stage;
+        loop {
+            let seen = stage.get();
+            let (to, taken) = match seen.stage {
+                WAITING => (BEGUN, Taken::Task),
+                PLACING | PLACED => (TAKEN, Taken::ByHand),
+                _ => return None,
+            };
+            // It may have been placed meanwhile.
+            if stage.swap(seen, to) {
+                return Some(taken);
+            }
         }
     }
 
-    /// Has the task in a slot begun by the caller, if nobody else has.
-    pub(crate) fn inherit(&self, at: usize) -> bool {
-        // Release: partner is `is_begun`.
-        self.sides[at].stage.compare_exchange(WAITING, BEGUN, AcqRel, Relaxed).is_ok()
+    /// What somebody has begun in a slot; then the note of that thread (`claim.rs`) is
+    /// to be seen.
+    pub(crate) fn begun(&self, at: usize) -> Option<Taken> {
+        match self.sides[at].stage.get().stage {
+            BEGUN => Some(Taken::Task),
+            TAKEN => Some(Taken::ByHand),
+            _ => None,
+        }
     }
 
-    /// Whether somebody has begun the task in a slot; then the note of that
-    /// thread (`claim.rs`) is to be seen.
-    pub(crate) fn is_begun(&self, at: usize) -> bool {
-        // Acquire: partner is `inherit`.
-        self.sides[at].stage.load(Acquire) == BEGUN
+    /// Leaves the result in the slot of what the caller has taken, no task's.
+    pub(crate) fn answer(&self, lane: Lane<'_>, at: usize, taken: Taken, ret_val: i64) {
+        lane.slots[at].finish(ret_val);
+        if taken == Taken::ByHand {
+            self.sides[at].stage.set(ANSWERED);
+        }
+    }
+
+    /// How many slots have a result in them.
+    pub(crate) fn answered(&self, lane: Lane<'_>) -> usize {
+        (0..lane.slots.len()).filter(|at| self.is_answered(lane, *at)).count()
+    }
+
+    fn is_answered(&self, lane: Lane<'_>, at: usize) -> bool {
+        match self.sides[at].stage.get().stage {
+            ANSWERED => true,
+            OPEN => lane.slots[at].is_complete(),
+            _ => false,
+        }
+    }
+
+    /// Whether every request has a result, so that no more will come.
+    pub(crate) fn is_over(&self, lane: Lane<'_>) -> bool {
+        let is_free = |at: usize| self.sides[at].stage.is(OPEN) && lane.slots[at].is_free();
+        (0..lane.slots.len()).all(|at| is_free(at) || self.is_answered(lane, at))
+    }
+
+    /// What there is for generation `generation` of a slot. One caller only gets the
+    /// result, and is to free the slot.
+    pub(crate) fn collect(&self, lane: Lane<'_>, at: usize, generation: u32) -> Look {
+        let stage = &self.sides[at].stage;
+        let seen = stage.get();
+        match seen.stage {
+            _ if seen.generation != generation => Look::Unknown,
+            PLACING | PLACED | TAKEN => Look::Outstanding,
+            ANSWERED => {
+                // A foreign hand may have taken the status away since.
+                let ret_val = lane.slots[at].result().unwrap_or(-i64::from(libc::EINVAL));
+                if stage.swap(seen, OPEN) { Look::Result(ret_val) } else { Look::Unknown }
+            }
+            _ => Look::Unknown,
+        }
     }
 
     /// Whether the task that is this generation of a slot waits there for somebody to
     /// begin it. Takes no lock: in a child of fork(2) it may be held for good.
     pub(crate) fn is_waiting(&self, at: usize, generation: u32) -> bool {
-        self.sides[at].stage.load(Relaxed) == WAITING && self.holds(at, generation)
+        self.sides[at].stage.get() == Seen { generation, stage: WAITING }
     }
 
     /// The task in a slot that the caller has begun, if there is one.
     pub(crate) fn take_task(&self, at: usize) -> Option<Arc<dyn Task>> {
-        if !self.is_begun(at) {
+        if self.begun(at) != Some(Taken::Task) {
             return None;
         }
         self.open(at, lock(&self.sides[at].task))
@@ -274,17 +303,16 @@ impl Open {
     /// No task's any more.
     fn open(&self, at: usize, mut holder: Holder<'_>) -> Option<Arc<dyn Task>> {
         let task = holder.take();
-        // Release: partner is `reserve_one`.
-        self.sides[at].stage.store(OPEN, Release);
+        self.sides[at].stage.set(OPEN);
         task
     }
 
     /// Whether a slot whose request cannot be taken may hold garbage: a hint for
     /// those who would [reject](Self::reject) it.
     pub(crate) fn is_suspect(&self, lane: Lane<'_>, at: usize) -> bool {
-        match self.sides[at].stage.load(Relaxed) {
+        match self.sides[at].stage.get().stage {
             OPEN => lane.slots[at].is_garbage(),
-            stage => stage == WAITING,
+            stage => matches!(stage, WAITING | PLACED),
         }
     }
 
@@ -299,13 +327,14 @@ impl Open {
         noted: impl FnOnce() -> bool,
     ) -> Option<Rejected> {
         let slot = &lane.slots[at];
-        let stage = &self.sides[at].stage;
-        if stage.load(Relaxed) == OPEN {
-            return slot.reject_garbage().then_some(Rejected::ByHand);
-        }
-        let holder = lock(&self.sides[at].task);
-        if stage.load(Relaxed) != WAITING {
-            return None;
+        let Side { task, stage } = &self.sides[at];
+        let holder = stage.is(WAITING).then(|| lock(task));
+        let seen = stage.get();
+        match seen.stage {
+            OPEN => return slot.reject_garbage().then_some(Rejected::InSlot),
+            WAITING if holder.is_some() => (),
+            PLACED => (),
+            _ => return None,
         }
         if slot.is_good() || decision.contains(&at) || noted() {
             // To be looked at again, since who failed to take it had its bit: good now,
@@ -314,10 +343,17 @@ impl Open {
             self.ready.mark(at);
             return None;
         }
-        if !self.inherit(at) {
+        if seen.stage == PLACED {
+            let rejects = stage.swap(seen, TAKEN);
+            return rejects.then(|| {
+                self.answer(lane, at, Taken::ByHand, -i64::from(libc::EINVAL));
+                Rejected::InSlot
+            });
+        }
+        if !stage.swap(seen, BEGUN) {
             return None;
         }
-        let task = self.open(at, holder)?;
+        let task = self.open(at, holder?)?;
         Some(Rejected::Task(task, self.free(lane, at)))
     }
 
@@ -404,22 +440,8 @@ impl Open {
         self.decide().retain(|other| *other != at);
     }
 
-    /// Whether `generation` is the slot's last one, and not collected.
-    pub(crate) fn holds(&self, at: usize, generation: u32) -> bool {
-        self.generation(at) == generation
-    }
-
     pub(crate) fn generation(&self, at: usize) -> u32 {
-        self.sides[at].generation.load(Relaxed)
-    }
-
-    /// Ends a generation whose result has been read: `true` for one caller only,
-    /// who is to free the slot.
-    pub(crate) fn retire(&self, at: usize, generation: u32) -> bool {
-        let next = generation.wrapping_add(1);
-        // Release: the result was read before. Acquire: partner is the same of
-        // another caller.
-        self.sides[at].generation.compare_exchange(generation, next, AcqRel, Relaxed).is_ok()
+        self.sides[at].stage.get().generation
     }
 }
 

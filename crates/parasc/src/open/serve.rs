@@ -97,13 +97,20 @@ pub(crate) fn reject(core: &Arc<Core>, index: usize, at: usize) {
     drop(decision);
     match rejected {
         None => (),
-        Some(Rejected::ByHand) => core.finished.count(),
+        Some(Rejected::InSlot) => core.finished.count(),
         Some(Rejected::Task(task, others)) => {
             task.base().end(End::Returned(-i64::from(libc::EINVAL)));
             serve_next(core, index, others);
             stop_if_terminated(core);
         }
     }
+}
+
+/// The same for all slots of a lane.
+pub(crate) fn reject_all(core: &Arc<Core>, index: usize) {
+    let lane = core.area.lane(index);
+    let spoilt = |at: &usize| !lane.slots[*at].is_requested();
+    (0..lane.slots.len()).filter(spoilt).for_each(|at| reject(core, index, at));
 }
 
 /// Gives the result of a request that the caller has taken and executed.
@@ -122,8 +129,7 @@ pub(crate) fn give(
             stop_if_terminated(core);
         });
     }
-    core.area.lane(index).slots[at].finish(ret_val);
-    core.finished.count();
+    leave_in_slot(core, index, at, taken, ret_val);
 }
 
 /// Ends the task whose request the caller has taken.
@@ -188,7 +194,7 @@ pub(crate) fn cancel_all(core: &Arc<Core>) {
             let noted = || core.is_noted(Spot { lane: index, at });
             match open.reject(lane, at, &decision, noted) {
                 None => (),
-                Some(Rejected::ByHand) => core.finished.count(),
+                Some(Rejected::InSlot) => core.finished.count(),
                 Some(Rejected::Task(task, _)) => tasks.push_back(task),
             }
         }
@@ -210,19 +216,19 @@ pub(crate) fn take_out(
     end: End,
 ) -> Option<(Arc<dyn Task>, usize)> {
     let (open, lane) = (&core.open[index], core.area.lane(index));
-    if taken == Taken::ByHand {
-        leave_in_slot(core, index, at, end);
+    if taken != Taken::Task {
+        let ret_val = match end {
+            End::Returned(ret_val) => ret_val,
+            End::Cancelled => -i64::from(libc::ECANCELED),
+        };
+        leave_in_slot(core, index, at, taken, ret_val);
         return None;
     }
     let task = open.take_task(at)?;
     Some((task, open.free(lane, at)))
 }
 
-fn leave_in_slot(core: &Core, index: usize, at: usize, end: End) {
-    let ret_val = match end {
-        End::Returned(ret_val) => ret_val,
-        End::Cancelled => -i64::from(libc::ECANCELED),
-    };
-    core.area.lane(index).slots[at].finish(ret_val);
+fn leave_in_slot(core: &Core, index: usize, at: usize, taken: Taken, ret_val: i64) {
+    core.open[index].answer(core.area.lane(index), at, taken, ret_val);
     core.finished.count();
 }

@@ -1,4 +1,4 @@
-//! What a foreign hand writes to slots of tasks.
+//! What a foreign hand writes to slots of tasks, and of requests by hand.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use crate::open::serve::{cancel_all, give, reject};
 use crate::pending::{Bare, End, Pending};
 use crate::slot::{ERROR, FREE, PROCESSING, REQUESTING, SUCCESS};
 use crate::threads::serve_quick_lanes;
+use crate::ticket;
 
 const SPOILT: End = End::Returned(-(libc::EINVAL as i64));
 const GARBAGE: [u32; 7] = [FREE, REQUESTING, PROCESSING, SUCCESS, ERROR, 77, u32::MAX];
@@ -63,6 +64,78 @@ fn a_spoilt_task_ends_and_its_slot_goes_on() {
     }
 }
 
+/// Places a request by hand, and collects what has become of it.
+fn place(core: &Core) -> (usize, impl Fn() -> Look) {
+    let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
+    let (at, generation) = open.place(lane, &getpid()).unwrap();
+    (at, move || open.collect(lane, at, generation))
+}
+
+const EINVAL: Look = Look::Result(-(libc::EINVAL as i64));
+
+#[test]
+fn a_spoilt_request_by_hand_is_answered() {
+    for status in GARBAGE {
+        let core = core();
+        let (at, collect) = place(&core);
+        write(&core, at, status);
+        assert_eq!(collect(), Look::Outstanding, "{status}");
+        serve_quick_lanes(&core);
+        assert_eq!((collect(), collect()), (EINVAL, Look::Unknown), "{status}");
+    }
+}
+
+#[test]
+fn what_a_thread_has_taken_by_hand_is_answered_whatever_the_status() {
+    for status in GARBAGE {
+        let core = core();
+        let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
+        let (at, collect) = place(&core);
+        assert_eq!(open.take(lane, at), Some(Taken::ByHand));
+        write(&core, at, status);
+        reject(&core, QUICK_LANE, at);
+        assert_eq!(open.place(lane, &getpid()).map(|(other, _)| other == at), Some(false));
+        assert_eq!(collect(), Look::Outstanding, "{status}");
+        give(&core, QUICK_LANE, at, Taken::ByHand, 7, false);
+        assert_eq!(collect(), Look::Result(7), "{status}");
+    }
+}
+
+#[test]
+fn a_spoilt_result_is_an_error() {
+    for status in [FREE, REQUESTING, crate::slot::REQUEST, PROCESSING, 77] {
+        let core = core();
+        let (at, collect) = place(&core);
+        serve_quick_lanes(&core);
+        write(&core, at, status);
+        serve_quick_lanes(&core);
+        assert_eq!(collect(), EINVAL, "{status}");
+    }
+}
+
+/// Without a thread that looks at it.
+#[test]
+fn who_collects_or_waits_finds_what_is_spoilt_by_hand() {
+    for (status, waits) in GARBAGE.into_iter().flat_map(|status| [(status, false), (status, true)])
+    {
+        let core = core();
+        let caller = core.callers.enter();
+        // SAFETY: takes no argument.
+        let ticket = unsafe { ticket::place(&core, getpid()) }.unwrap();
+        let placed = core.area.lane(QUICK_LANE).slots.iter().position(|slot| !slot.is_free());
+        write(&core, placed.unwrap(), status);
+        let ticket = if waits {
+            assert_eq!(ticket::wait(&core, 1, Some(Duration::from_secs(60))), 1, "{status}");
+            ticket
+        } else {
+            // Which also looks.
+            ticket::collect(&core, ticket).unwrap_err()
+        };
+        assert_eq!(ticket::collect(&core, ticket), Ok(-i64::from(libc::EINVAL)), "{status}");
+        core.callers.leave(&caller);
+    }
+}
+
 #[test]
 fn a_slot_that_is_said_to_be_free_is_not_given_away() {
     let core = core();
@@ -97,7 +170,7 @@ fn what_a_thread_is_at_is_not_rejected() {
         core.watch.claim().set(Spot { lane: QUICK_LANE, at });
         assert!(lane.slots[at].take());
         reject(&core, QUICK_LANE, at);
-        assert!(open.inherit(at));
+        assert_eq!(open.inherit(at), Some(Taken::Task));
         write(&core, at, status);
         reject(&core, QUICK_LANE, at);
         cancel_all(&core);
@@ -118,7 +191,7 @@ fn one_rejected_before_its_thread_has_begun_it_is_not_made() {
     write(&core, at, 77);
     reject(&core, QUICK_LANE, at);
     assert_eq!(task.base().ended(), Some(SPOILT));
-    assert!(!open.inherit(at), "a thread would be at buffers that have been given back");
+    assert_eq!(open.inherit(at), None, "a thread would be at buffers that have been given back");
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Core {
         // Nobody takes requests back meanwhile, whom no note would tell of.
         let decision = open.decide();
         // Whatever a foreign hand has made of the status.
-        let is_taken = || slot.is_processing() || open.is_begun(spot.at);
+        let is_taken = || slot.is_processing() || open.begun(spot.at).is_some();
         if !is_taken() {
             return true;
         }
@@ -107,9 +107,9 @@ impl Core {
             !unnoted && self.is_lost(spot, is_taken) && open.generation(spot.at) == generation;
         let died = End::Returned(OWNER_DIED);
         let take = || {
-            // It may have died before it began the task.
-            let is_task = open.inherit(spot.at) || open.is_begun(spot.at);
-            let taken = if is_task { Taken::Task } else { Taken::ByHand };
+            // It may have died before it began it.
+            let taken = open.inherit(spot.at).or_else(|| open.begun(spot.at));
+            let taken = taken.unwrap_or(Taken::Foreign);
             take_out(self, spot.lane, spot.at, taken, died)
         };
         let task = lost.then(take).flatten();
