@@ -1,5 +1,5 @@
-//! Which slot a processing thread is at: what is left of it if it dies there. One that
-//! is at calls without slots, as only threads do that cannot die, notes just that.
+//! Which slot a processing thread is at, or which of the calls that a requesting thread
+//! offers: what is left of it if it dies there.
 //!
 //! The thread writes the slot here, on a line of its own, before it tries to
 //! take the request, and takes the note away when it has given the result. The
@@ -8,6 +8,7 @@
 //! or another in its place, sees the result that was given before. So without a
 //! note of a living thread, a request in `PROCESSING` is that of a dead one.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -21,6 +22,16 @@ pub(crate) struct Spot {
 /// A note of no slot: its index is 0, where others have 1 and more.
 const HELD: u64 = 1 << 31;
 
+/// What is left of an offer where a thread has died at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) lane: usize,
+    /// Calls that it has claimed.
+    pub(crate) chunk: Range<usize>,
+    /// The one that it was at; those before are made.
+    pub(crate) at: usize,
+}
+
 /// A processing thread's note. Only that thread writes it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -28,6 +39,9 @@ pub(crate) struct Claim {
     /// How many so far in the high half; lane and 1 + index in the low half, or
     /// [`HELD`], 0 if the thread is at none.
     word: AtomicU64,
+    /// Where the claimed calls of an offer begin and end, and which one the thread is
+    /// at, 16 bits each.
+    chunk: AtomicU64,
     /// Requests taken from the lane for calls that are soon over.
     quick: AtomicU32,
 }
@@ -43,12 +57,41 @@ impl Claim {
         self.word.store(count << 32 | low, Release);
     }
 
-    /// Says that the thread is at calls that stand in no slot.
+    /// Says that the thread is at what the requesting thread of a lane offers.
     #[inline(always)]
-    pub(crate) fn hold(&self) {
+    pub(crate) fn hold(&self, lane: usize) {
         let count = (self.word.load(Relaxed) >> 32).wrapping_add(1);
+        // At no call yet.
+        self.chunk.store(0, Relaxed);
         // To be seen with the swap that follows (`Offer::next`), as above.
-        self.word.store(count << 32 | HELD, Release);
+        self.word.store(count << 32 | HELD | (lane as u64) << 16, Release);
+    }
+
+    /// Says that the thread is about to make call `at` of those that it has claimed.
+    #[inline(always)]
+    pub(crate) fn advance(&self, chunk: &Range<usize>, at: usize) {
+        let word = chunk.start as u64 | (chunk.end as u64) << 16 | (at as u64) << 32;
+        // Nobody looks but who has found the thread dead (`Life`), which orders it.
+        self.chunk.store(word, Relaxed);
+    }
+
+    /// What a thread that has died has left of an offer, if it was at one.
+    pub(crate) fn left(&self) -> Option<Left> {
+        let low = self.word.load(Acquire) & u64::from(u32::MAX);
+        let chunk = self.chunk.load(Relaxed);
+        let field = |at: u32| (chunk >> (16 * at) & 0xffff) as usize;
+        let left =
+            Left { lane: ((low & !HELD) >> 16) as usize, chunk: field(0)..field(1), at: field(2) };
+        (low & HELD != 0 && !left.chunk.is_empty()).then_some(left)
+    }
+
+    /// The note of a thread that writes no more.
+    pub(crate) fn copy(&self) -> Claim {
+        Claim {
+            word: AtomicU64::new(self.word.load(Acquire)),
+            chunk: AtomicU64::new(self.chunk.load(Relaxed)),
+            quick: AtomicU32::new(0),
+        }
     }
 
     /// Says that it is at none any more.
@@ -108,9 +151,12 @@ mod tests {
     #[test]
     fn a_thread_at_calls_without_a_slot_is_at_something() {
         let claim = Claim::default();
-        claim.hold();
-        assert!(claim.is_set() && claim.spot().is_none());
+        claim.hold(63);
+        assert!(claim.is_set() && claim.spot().is_none() && claim.left().is_none());
+        claim.advance(&(4000..4096), 4095);
+        let left = Some(Left { lane: 63, chunk: 4000..4096, at: 4095 });
+        assert_eq!((claim.left(), claim.copy().left()), (left.clone(), left));
         claim.clear();
-        assert!(!claim.is_set());
+        assert!(!claim.is_set() && claim.left().is_none());
     }
 }

@@ -46,7 +46,8 @@ pub struct Config {
     pub backend: Backend,
     /// Whether a requesting thread that waits for a batch makes calls of it
     /// itself. Without, a batch is left to processing threads altogether, which
-    /// is slower, but keeps the calls' traces out of the caller's caches.
+    /// is slower, but keeps the calls' traces out of the caller's caches. What
+    /// nobody has begun after 50 ms it makes itself, since who should is held up.
     pub help: bool,
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kumiki_wait::{Policy, Threshold};
 
 use crate::config::Config;
-use crate::core::{Core, OPEN_LANES};
+use crate::core::{Core, OPEN_LANES, STEP};
 use crate::error::Result;
 use crate::op::{Operation, Raw};
 use crate::open::serve::cancel_all;
@@ -201,18 +201,16 @@ impl Engine {
         fence(SeqCst);
         cancel_all(core);
         let deadline = after(patience);
-        let mut alive = lock(&core.alive);
-        while *alive > 0 {
+        loop {
+            // One that has died does not say so.
+            core.tend();
+            let alive = lock(&core.alive);
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
+            if *alive == 0 || left.is_zero() {
+                return *alive == 0;
             }
-            alive = match core.ended.wait_timeout(alive, left) {
-                Ok((alive, _)) => alive,
-                Err(poisoned) => poisoned.into_inner().0,
-            };
+            drop(core.ended.wait_timeout(alive, left.min(STEP)));
         }
-        true
     }
 
     /// How many threads the engine has at the moment: none in a child of

@@ -15,16 +15,19 @@
 //!
 //! It takes two lines' ways less than a slot for each call, and a swap for many calls
 //! instead of one for each. What it lacks is what slots are for: a call that was
-//! claimed is with who has claimed it. So it is for the engine's own threads, which
-//! do not die; threads of the program and the kernel module find requests in slots.
+//! claimed is with who has claimed it, in whose note (`claim.rs`) it stands. So it is for
+//! the engine's own threads, which do not die but of a call that they make; threads of
+//! the program and the kernel module find requests in slots.
 
 use std::ops::Range;
 use std::slice;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::execute::plain;
+use crate::claim::Left;
+use crate::execute::call;
 use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::request::Request;
+use crate::threads::OWNER_DIED;
 
 /// Calls that an offer can have: a field of its word.
 const MOST: usize = u16::MAX as usize;
@@ -38,17 +41,33 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Makes those of `chunk`.
+    /// Makes those of `chunk`, each after a word to `begins`.
     ///
     /// # Safety
     /// `requests` and `results` are valid for `chunk`, nobody else is at that part of
     /// the results, and as for [`Requester::run_raw`](crate::Requester::run_raw).
     #[inline(always)]
-    pub(crate) unsafe fn make(self, chunk: Range<usize>) {
+    pub(crate) unsafe fn make(self, chunk: Range<usize>, begins: impl Fn(usize)) {
+        let start = chunk.start;
         // SAFETY: the caller vouches for this part of both.
         let (requests, results) = unsafe { self.part(chunk) };
-        // SAFETY: as above, also for the calls.
-        unsafe { plain(requests, results) };
+        for (at, (request, result)) in requests.iter().zip(results).enumerate() {
+            begins(start + at);
+            // SAFETY: as above, also for the call.
+            *result = unsafe { call(request) };
+        }
+    }
+
+    /// Answers the call of a dead thread, and makes those that it had claimed besides.
+    ///
+    /// # Safety
+    /// As for [`make`](Self::make), for what is left of its chunk.
+    pub(crate) unsafe fn make_up(self, left: &Left) {
+        // SAFETY: the caller vouches for it.
+        let (_, died) = unsafe { self.part(left.at..left.at + 1) };
+        died.fill(OWNER_DIED);
+        // SAFETY: as above.
+        unsafe { self.make(left.at + 1..left.chunk.end, |_| ()) };
     }
 
     /// # Safety
@@ -172,6 +191,13 @@ impl Offer {
         // Acquire: partner is the swap in `next`; their results are to be seen.
         let state = State::of(self.state.load(Acquire));
         (state.made == state.last && state.first == state.last).then_some(state.made)
+    }
+
+    /// Says that so many calls have been made that a dead thread had claimed. By the
+    /// requesting thread.
+    pub(crate) fn make_up(&self, made: usize) {
+        // The lowest field, which does not overflow: all of them fit in.
+        self.state.fetch_add(made as u64, AcqRel);
     }
 
     /// How many calls others have claimed so far.

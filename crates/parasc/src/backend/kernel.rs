@@ -138,6 +138,11 @@ impl Device {
     pub(crate) fn deaf() -> Device {
         Device { file: tempfile::tempfile().unwrap(), failed: AtomicBool::new(false) }
     }
+
+    /// Whether it has been entered.
+    pub(crate) fn failed(&self) -> &AtomicBool {
+        &self.failed
+    }
 }
 
 #[cfg(test)]
@@ -182,28 +187,6 @@ mod tests {
         device.serve(&area);
         assert!(!is_used(&device));
         device.serve(&area);
-    }
-
-    #[test]
-    fn a_module_has_the_first_look_at_a_request() {
-        let mut core = Core::new(&Config { help: false, ..Config::default() }).unwrap();
-        core.kernel = Some(Device::deaf());
-        let core = Arc::new(core);
-        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
-        let seen = tempfile::tempfile().unwrap();
-        let failed = core.kernel.as_ref().unwrap().failed.as_ptr();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&seen) as u64;
-        // Writes down whether the device has been entered when the call is made.
-        let request = Request::new(libc::SYS_pwrite64, [fd, failed.addr() as u64, 1, 0]);
-        let mut result = [0];
-        // SAFETY: the call reads a byte that lives as long as the engine.
-        unsafe { requester.run_raw(&[request], &mut result) }.unwrap();
-        let mut byte = [7];
-        std::os::unix::fs::FileExt::read_exact_at(&seen, &mut byte, 0).unwrap();
-        let others = core.seats.len() > 1;
-        assert_eq!((result, byte[0] == 1), ([1], others));
-        core.area.header().terminate();
-        core.seats.iter().for_each(|seat| seat.bell.ring());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::threads::Seat;
 /// Ticks beyond which a look too many costs nothing that matters.
 const LONGEST_QUIET: u64 = 4_000;
 /// Looks before a wait in earnest, which begins with a look at the clock.
-const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = 64;
 
 impl Requester {
     /// Whether others can make calls for this thread.

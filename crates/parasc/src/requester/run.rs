@@ -1,10 +1,12 @@
 //! Running a batch, the ways there are.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use kumiki_sys::cache::prefetch_to_write;
 use kumiki_wait::Waiter;
 
+use super::hand_over::LOOKS;
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
 use crate::backend::LOOK;
@@ -264,13 +266,26 @@ impl Requester {
         unsafe { plain(kept, own) };
         while let Some(chunk) = side.offer.last(self.near.len() + 1) {
             // SAFETY: as above; claimed just now.
-            unsafe { calls.make(chunk) };
+            unsafe { calls.make(chunk, |_| ()) };
         }
         let over = || side.offer.over();
-        Ok(over().unwrap_or_else(|| {
-            side.expect_end();
-            self.waiter.wait(&side.bell, side.offer.word(), over)
-        }))
+        if let Some(made) = (0..LOOKS).find_map(|_| over()) {
+            return Ok(made);
+        }
+        side.expect_end();
+        loop {
+            // By the clock in earnest only: a thread of the engine's own hardly dies.
+            let until = Instant::now() + RARE;
+            if let Ok(made) = self.waiter.wait_until(&side.bell, side.offer.word(), until, over) {
+                return Ok(made);
+            }
+            self.core.tend();
+            while let Some(left) = self.core.left_of_offer(self.lane) {
+                // SAFETY: as above; claimed by a thread that is no more.
+                unsafe { calls.make_up(&left) };
+                side.offer.make_up(left.chunk.len());
+            }
+        }
     }
 
     /// Sees that the processing threads nearby look for `offered` calls.
@@ -434,7 +449,7 @@ impl Requester {
 /// The caller has published the request there, as [`Requester::run_raw`] does.
 pub(super) unsafe fn wait(
     waiter: &mut Waiter,
-    core: &Core,
+    core: &Arc<Core>,
     lane: usize,
     at: usize,
     seat: Option<usize>,
@@ -450,17 +465,21 @@ pub(super) unsafe fn wait(
     let answered = || slot.result().map(Some).or_else(|| overdue_now().then_some(None));
     loop {
         let watched = core.callers.any();
-        let step = match (&core.kernel, watched) {
-            (Some(_), _) => LOOK,
-            (_, true) => STEP,
-            _ => RARE,
-        };
+        let begun = !slot.is_requested();
+        // Who has not even begun by then is held up.
+        let patience = if begun && !watched { RARE } else { STEP };
         // A thread of the program may come, and die: it rings first.
         let come = || (!watched && core.callers.any()).then_some(None);
         let ready = || answered().or_else(come);
-        let until = Instant::now() + step;
-        let answer = waiter.wait_until(bell, slot.status(), until, ready).unwrap_or(None);
-        match answer {
+        let end = Instant::now() + patience;
+        let mut answer = None;
+        while answer.is_none() && Instant::now() < end {
+            // A module does not ring.
+            let step = if core.kernel.is_some() { LOOK } else { patience };
+            let until = end.min(Instant::now() + step);
+            answer = waiter.wait_until(bell, slot.status(), until, ready).ok();
+        }
+        match answer.flatten() {
             Some(result) => return result,
             // SAFETY: the caller vouches for the request.
             None => unsafe { overdue(core, lane, at) },
@@ -474,8 +493,9 @@ pub(super) unsafe fn wait(
 /// # Safety
 /// As for [`wait`].
 #[cold]
-unsafe fn overdue(core: &Core, lane: usize, at: usize) {
+unsafe fn overdue(core: &Arc<Core>, lane: usize, at: usize) {
     let slot = &core.area.lane(lane).slots[at];
+    core.tend();
     if slot.take() {
         // What stands there now may be a foreign hand's: the rules decide again.
         // SAFETY: the caller vouches for the request.

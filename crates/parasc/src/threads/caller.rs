@@ -1,10 +1,10 @@
 //! Processing threads that belong to the program: it has called
 //! [`Engine::process`](crate::Engine::process), and may end them at any moment.
 //!
-//! Such a thread holds a robust mutex as long as it serves: the kernel marks it
-//! when the thread dies, however it dies (pthread_mutexattr_setrobust(3)). What
-//! it was at stands in its [`Claim`]. Whoever waits for something overdue looks
-//! for dead ones:
+//! What such a thread was at stands in its [`Claim`]. Whoever waits for something
+//! overdue looks for dead ones ([`Life`]). The engine's own threads nobody can reach,
+//! but a seccomp filter may kill one at a call that it makes, or the program's handler
+//! of SIGSYS end it: what is left of it then is a dead one here.
 //!
 //! | the slot named by a dead thread's note | and then |
 //! |---|---|
@@ -13,22 +13,20 @@
 //! | `PROCESSING`, also named by a living thread | looked at again later |
 //! | anything else | nothing: that request is over |
 
-use std::cell::UnsafeCell;
-use std::fmt;
-use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::{Arc, Mutex};
 
 use kumiki_wait::Bell;
 
+use super::life::Life;
 use super::lock;
 use crate::claim::Claim;
 use crate::core::Core;
 use crate::primitive::AtomicUsize;
 
-/// What outlives a processing thread of the program.
-#[derive(Debug)]
+/// What outlives a processing thread.
+#[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) claim: Claim,
     pub(crate) bell: Bell,
@@ -36,85 +34,7 @@ pub(crate) struct Caller {
     dead: AtomicBool,
 }
 
-/// A robust mutex, held by a thread as long as it serves.
-struct Life(UnsafeCell<libc::pthread_mutex_t>);
-
-// SAFETY: a mutex is made to be used by several threads.
-unsafe impl Send for Life {}
-// SAFETY: as above.
-unsafe impl Sync for Life {}
-
-impl fmt::Debug for Life {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Life")
-    }
-}
-
-impl Life {
-    /// Initialises it where it stays.
-    ///
-    /// # Safety
-    /// `life` is neither moved nor in use.
-    unsafe fn init(life: &Life) {
-        let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
-        // SAFETY: initialises what it is given; fails only without memory,
-        // which the C library does not need for it.
-        unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) };
-        // SAFETY: initialised above.
-        unsafe {
-            libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST)
-        };
-        // SAFETY: the caller vouches for the mutex.
-        unsafe { libc::pthread_mutex_init(life.0.get(), attributes.as_ptr()) };
-        // SAFETY: initialised above.
-        unsafe { libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()) };
-    }
-
-    fn begin(&self) {
-        // SAFETY: an initialised mutex that nobody else locks for longer than a
-        // look; this thread does not have it.
-        unsafe { libc::pthread_mutex_lock(self.0.get()) };
-    }
-
-    /// By the thread that has begun it.
-    fn end(&self) {
-        // SAFETY: locked by this thread, in `begin`.
-        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
-    }
-
-    /// Whether the thread has died in it. `true` for one caller only.
-    fn has_died(&self) -> bool {
-        // SAFETY: an initialised mutex.
-        match unsafe { libc::pthread_mutex_trylock(self.0.get()) } {
-            0 => {
-                self.end();
-                false
-            }
-            libc::EOWNERDEAD => {
-                // SAFETY: locked by this thread just now, its owner dead.
-                unsafe { libc::pthread_mutex_consistent(self.0.get()) };
-                self.end();
-                true
-            }
-            _ => false,
-        }
-    }
-}
-
 impl Caller {
-    fn new() -> Arc<Self> {
-        let mutex = UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
-        let caller = Arc::new(Caller {
-            claim: Claim::default(),
-            bell: Bell::new(),
-            life: Life(mutex),
-            dead: AtomicBool::new(false),
-        });
-        // SAFETY: in its `Arc`, where it stays, and not in use yet.
-        unsafe { Life::init(&caller.life) };
-        caller
-    }
-
     /// Whether the thread has died.
     pub(crate) fn is_dead(&self) -> bool {
         if self.life.has_died() {
@@ -143,12 +63,22 @@ impl Callers {
 
     /// Makes the calling thread one, until [`leave`](Self::leave).
     pub(crate) fn enter(&self) -> Arc<Caller> {
-        let caller = Caller::new();
+        let caller = Arc::new(Caller::default());
         caller.life.begin();
-        let mut list = lock(&self.list);
-        list.push(Arc::clone(&caller));
-        self.count.store(list.len(), SeqCst);
+        self.add(Arc::clone(&caller));
         caller
+    }
+
+    /// Takes up what is left of a thread of the engine's own.
+    pub(crate) fn take_up(&self, claim: &Claim) {
+        let dead = AtomicBool::new(true);
+        self.add(Arc::new(Caller { claim: claim.copy(), dead, ..Caller::default() }));
+    }
+
+    fn add(&self, caller: Arc<Caller>) {
+        let mut list = lock(&self.list);
+        list.push(caller);
+        self.count.store(list.len(), SeqCst);
     }
 
     /// By the thread that has entered.

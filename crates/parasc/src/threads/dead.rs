@@ -1,19 +1,21 @@
 //! Finding what dead processing threads have left behind.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
 
-use super::serve_next;
-use crate::claim::{Claim, Spot};
+use super::caller::Caller;
+use super::{Counted, Pool, serve_next};
+use crate::claim::{Claim, Left, Spot};
 use crate::core::{Core, OPEN_LANES};
 use crate::open::Taken;
 use crate::open::serve::{stop_if_terminated, take_out};
 use crate::pending::End;
 
 /// The answer to a request whose thread has died: perhaps executed.
-const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
+pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 
 impl Core {
-    /// The notes of the threads that are the engine's own, and cannot die.
+    /// The notes of the threads that are the engine's own.
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
         let seats = self.seats.iter().map(|seat| &seat.claim);
         seats.chain(self.pool.claims()).chain([self.watch.claim()])
@@ -61,11 +63,56 @@ impl Core {
             && slot.is_processing()
     }
 
+    /// Whether a thread of the engine's own is at a request, and may die of that.
+    pub(crate) fn may_be_killed(&self) -> bool {
+        self.filtered.load(Acquire) && self.claims().any(Claim::is_set)
+    }
+
+    /// Looks for threads of the engine's own that have died, and takes up what is left
+    /// of them.
+    fn bury(self: &Arc<Self>) {
+        for seat in self.seats.iter().filter(|seat| seat.life.has_died()) {
+            self.take_up(&seat.claim);
+            seat.clear(self);
+        }
+        for (at, claim) in self.pool.claims().enumerate() {
+            if self.pool.lives()[at].has_died() {
+                self.take_up(claim);
+                Pool::clear(self, at);
+            }
+        }
+        if self.watch.life.has_died() {
+            self.take_up(self.watch.claim());
+            self.watch.clear();
+            self.watch.alert(self);
+        }
+    }
+
+    fn take_up(&self, claim: &Claim) {
+        drop(Counted(self));
+        if claim.is_set() {
+            self.callers.take_up(claim);
+        }
+    }
+
+    /// What a dead thread has left of what `lane`'s requesting thread offers. By that
+    /// thread; once.
+    pub(crate) fn left_of_offer(&self, lane: usize) -> Option<Left> {
+        let of_lane = |caller: &Arc<Caller>| {
+            let left = caller.claim.left().filter(|left| left.lane == lane);
+            left.map(|left| (Arc::clone(caller), left))
+        };
+        let (caller, left) = self.callers.all().iter().find_map(of_lane)?;
+        self.callers.forget(&caller);
+        Some(left)
+    }
+
     /// Looks after what dead threads have left in the open lanes.
     pub(crate) fn tend(self: &Arc<Self>) {
         if !self.process.is_current() {
             return;
         }
+        self.bury();
         let callers = self.callers.all();
         let dead: Vec<_> = callers.into_iter().filter(|caller| caller.is_dead()).collect();
         if dead.is_empty() {
@@ -73,7 +120,8 @@ impl Core {
         }
         for caller in &dead {
             let over = match caller.claim.spot() {
-                None => true,
+                // What is offered is left to the lane's requesting thread, too.
+                None => caller.claim.left().is_none(),
                 Some(spot) if spot.lane < OPEN_LANES => self.settle(spot),
                 // Left to the lane's requesting thread.
                 Some(spot) => !self.area.lane(spot.lane).slots[spot.at].is_processing(),

@@ -4,6 +4,7 @@
 
 mod caller;
 mod dead;
+mod life;
 mod pool;
 mod process;
 mod processor;
@@ -12,10 +13,13 @@ mod watch;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(crate) use caller::Callers;
+pub(crate) use dead::OWNER_DIED;
+use life::Life;
 pub(crate) use pool::Pool;
 pub(crate) use process::{process, unkillable};
 #[cfg(any(test, fuzzing))]
@@ -39,6 +43,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Starts a thread of the engine, which runs on `cpus`: its starter may be bound
 /// to one, and is busy there. Signals are blocked in it: they are for the
 /// program's own threads, and a handler's `EINTR` for the caller's own call.
+/// As long as it lives it holds `life`.
 ///
 /// # Errors
 /// [`Error::Thread`] if the kernel gives none, or has just given none.
@@ -46,6 +51,7 @@ fn start(
     core: &Arc<Core>,
     name: String,
     cpus: &CpuSet,
+    life: &Arc<Life>,
     run: impl FnOnce(&Arc<Core>) + Send + 'static,
 ) -> Result<()> {
     let until = *lock(&core.no_thread_until);
@@ -54,11 +60,12 @@ fn start(
     }
     // It gets this thread's filters.
     core.note_filter();
-    let (shared, its) = (Arc::clone(core), cpus.clone());
+    let (shared, its, life) = (Arc::clone(core), cpus.clone(), Arc::clone(life));
     *lock(&core.alive) += 1;
     let body = move || {
         // Also when something in it panics.
         let _counted = Counted(&shared);
+        let _held = life.hold();
         // Refused: then where it may run.
         let _ = affinity::request(None, &its);
         run(&shared);
@@ -128,6 +135,10 @@ fn serve_what_waits(core: &Arc<Core>) {
 /// Sees to it that some thread serves the requests of open lane `lane` that have
 /// been placed before, `requests` of late. `false` if there is none to be had.
 pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
+    if core.filtered.load(Relaxed) {
+        // A filter may kill the thread that comes.
+        core.watch.alert(core);
+    }
     if lane == SLEEPING_LANE {
         return Pool::summon(core, requests) || core.callers.call();
     }
@@ -258,7 +269,9 @@ mod tests {
         let begins = || {
             let (tell, told) = mpsc::channel();
             let cpus = &core.cpus;
-            start(&core, "parasc-test".to_owned(), cpus, move |_| tell.send(()).unwrap())?;
+            start(&core, "parasc-test".to_owned(), cpus, &Arc::default(), move |_| {
+                tell.send(()).unwrap()
+            })?;
             told.recv().expect("the thread has begun");
             Ok::<_, Error>(())
         };

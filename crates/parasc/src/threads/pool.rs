@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use kumiki_wait::EventCount;
 
+use super::life::Life;
 use super::processor::{bits, serve_lane};
 use super::{Unwinding, after, serve_what_waits, start};
 use crate::claim::Claim;
@@ -36,6 +37,7 @@ struct Members {
 pub(crate) struct Pool {
     /// Of each place for a thread.
     claims: Vec<Claim>,
+    lives: Vec<Arc<Life>>,
     members: Mutex<Members>,
     /// Where the idle ones sleep.
     calls: EventCount,
@@ -50,6 +52,7 @@ impl Pool {
         let members = Members { vacant: (0..threads).collect(), ..Members::default() };
         Pool {
             claims: (0..threads).map(|_| Claim::default()).collect(),
+            lives: (0..threads).map(|_| Arc::default()).collect(),
             members: Mutex::new(members),
             calls: EventCount::new(),
             lanes: AtomicU64::new(0),
@@ -109,6 +112,17 @@ impl Pool {
 
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
         self.claims.iter()
+    }
+
+    pub(super) fn lives(&self) -> &[Arc<Life>] {
+        &self.lives
+    }
+
+    /// The thread of place `at` has died: another one may come.
+    pub(super) fn clear(core: &Arc<Core>, at: usize) {
+        core.pool.claims[at].clear();
+        lock(&core.pool.members).vacant.push(at);
+        serve_what_waits(core);
     }
 
     /// Wakes or starts up to `threads` threads to look through the pool's
@@ -208,7 +222,7 @@ fn start_some(core: &Arc<Core>, threads: usize) -> bool {
 fn start_one(core: &Arc<Core>, more: usize) -> bool {
     let Some(at) = core.pool.take_place() else { return false };
     let run = move |core: &Arc<Core>| serve(core, at, more);
-    let started = start(core, format!("parasc-pool-{at}"), &core.cpus, run);
+    let started = start(core, format!("parasc-pool-{at}"), &core.cpus, &core.pool.lives[at], run);
     if started.is_err() {
         lock(&core.pool.members).vacant.push(at);
     }
@@ -217,11 +231,7 @@ fn start_one(core: &Arc<Core>, more: usize) -> bool {
 
 /// A thread of the pool.
 fn serve(core: &Arc<Core>, at: usize, more: usize) {
-    let _left = Unwinding(|| {
-        core.pool.claims[at].clear();
-        lock(&core.pool.members).vacant.push(at);
-        serve_what_waits(core);
-    });
+    let _left = Unwinding(|| Pool::clear(core, at));
     start_some(core, more);
     let mut hand = Hand::new(&core.pool.claims[at], false);
     let ends = || core.area.header().is_terminated();

@@ -32,7 +32,7 @@ enum Event {
     /// What this lane's requesting thread offers.
     Offer(usize),
     /// It has been offered, and is made.
-    Served,
+    Served(usize),
     /// In the open lane.
     Open,
 }
@@ -63,21 +63,28 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
                     serve_first(core, lane, claim);
                 }
                 Some(Event::Offer(lane)) if !seat.bell.is_asleep() => {
-                    serve_offer(core, &core.sides[lane], claim);
-                    return Some(Event::Served);
+                    serve_offer(core, lane, claim);
+                    return Some(Event::Served(lane));
                 }
                 _ => (),
             }
             event.or_else(|| called.then_some(Event::Called))
         };
-        match waiter.wait_until(&seat.bell, word, retire, ready) {
+        let served = match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Request(lane)) => {
                 enter_module(core);
                 serve_lane(core, lane, MOST, claim, || see_to_others(core));
+                lane
             }
-            Ok(Event::Offer(lane)) => serve_offer(core, &core.sides[lane], claim),
-            Ok(Event::Served) => (),
-            Ok(Event::Open) => enter_module(core),
+            Ok(Event::Offer(lane)) => {
+                serve_offer(core, lane, claim);
+                lane
+            }
+            Ok(Event::Served(lane)) => lane,
+            Ok(Event::Open) => {
+                enter_module(core);
+                QUICK_LANE
+            }
             Ok(Event::Terminated) => return,
             // Spins anew, for the next batch: it is why there was a call.
             Ok(Event::Called) => continue,
@@ -87,8 +94,9 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
                 retire = after(core.retire);
                 continue;
             }
-        }
-        // After each lane: its requesting thread may always have more.
+        };
+        // After each lane the others: its requesting thread may always have more.
+        serve_lanes_after(core, served, claim);
         open::serve(core, QUICK_LANE, hand);
         worked = true;
     }
@@ -162,18 +170,33 @@ fn serve_first(core: &Arc<Core>, lane: usize, claim: &Claim) {
     });
 }
 
+/// Serves the lanes after `lane` that have anything, each once: those before it come
+/// first when the next look is taken.
+#[inline(always)]
+fn serve_lanes_after(core: &Arc<Core>, lane: usize, claim: &Claim) {
+    for lane in bits(quick_lanes(core) & (!0 << lane) << 1) {
+        if core.area.lane(lane).has_work() {
+            serve_lane(core, lane, MOST, claim, || see_to_others(core));
+        } else if core.sides[lane].offer.has_work() {
+            serve_offer(core, lane, claim);
+        }
+    }
+}
+
 /// Makes calls that a requesting thread offers, as long as there are some.
 #[inline(never)]
-fn serve_offer(core: &Arc<Core>, side: &Side, claim: &Claim) {
+fn serve_offer(core: &Arc<Core>, lane: usize, claim: &Claim) {
+    let side = &core.sides[lane];
     let share = core.seats.len().max(2);
     let mut made = 0;
-    claim.hold();
+    claim.hold(lane);
     while let Some(chunk) = side.offer.next(made, share) {
         see_to_others(core);
         made = chunk.len();
+        let calls = side.offer.calls();
         // SAFETY: claimed just now, and the batch's requesting thread, which has
         // vouched for its calls, waits until they are made.
-        unsafe { side.offer.calls().make(chunk) };
+        unsafe { calls.make(chunk.clone(), |at| claim.advance(&chunk, at)) };
     }
     if made > 0 {
         side.made();
@@ -243,6 +266,7 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::backend::Device;
     use crate::offer::Calls;
     use crate::request::Request;
 
@@ -287,6 +311,65 @@ mod tests {
             (asleep, noted, over)
         });
         assert_eq!((seen, result, byte), ((true, true, true), 1, b'!'));
+    }
+
+    #[test]
+    fn a_module_has_the_first_look_at_a_request() {
+        let spins = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+        for before in [Duration::ZERO, Duration::from_millis(20)] {
+            let mut core = Core::new(&Config::default()).unwrap();
+            core.kernel = Some(Device::deaf());
+            let core = Arc::new(core);
+            let entered = core.kernel.as_ref().unwrap().failed();
+            core.area.header().open_lane(OPEN_LANES);
+            let slot = &core.area.lane(OPEN_LANES).slots[0];
+            // Writes down whether the device has been entered when the call is made.
+            let seen = tempfile::tempfile().unwrap();
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&seen) as u64;
+            let at = entered.as_ptr().addr() as u64;
+            let request = Request::new(libc::SYS_pwrite64, [fd, at, 1, 0]);
+            thread::scope(|threads| {
+                threads.spawn(|| {
+                    let (seat, mut waiter) = (&core.seats[0], Waiter::new(&spins).unwrap());
+                    serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
+                });
+                // It begins with a look, or has looked for long.
+                thread::sleep(before);
+                slot.publish(&request);
+                while slot.result().is_none() {
+                    thread::yield_now();
+                }
+                core.area.header().terminate();
+                core.wake_all();
+            });
+            let mut byte = [7];
+            std::os::unix::fs::FileExt::read_exact_at(&seen, &mut byte, 0).unwrap();
+            assert_eq!((slot.result(), byte), (Some(1), [1]));
+        }
+    }
+
+    #[test]
+    fn after_one_lane_all_that_follow_are_served_whatever_comes_in_it_meanwhile() {
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let request = Request::new(libc::SYS_getpid, []);
+        let lanes = [OPEN_LANES, OPEN_LANES + 1, OPEN_LANES + 3];
+        let slot = |lane: usize| &core.area.lane(lane).slots[0];
+        for lane in lanes {
+            core.area.header().open_lane(lane);
+            slot(lane).publish(&request);
+        }
+        let offered = OPEN_LANES + 2;
+        core.area.header().open_lane(offered);
+        let mut result = 0;
+        let calls = Calls { requests: &raw const request, results: &raw mut result };
+        core.sides[offered].offer.open(calls, 1, 1);
+        let claim = Claim::default();
+        serve_lanes_after(&core, OPEN_LANES, &claim);
+        assert_eq!(lanes.map(|lane| slot(lane).is_requested()), [true, false, false]);
+        assert_eq!(core.sides[offered].offer.over(), Some(1));
+        // There is none after the last one there can be.
+        serve_lanes_after(&core, 63, &claim);
+        assert!(slot(OPEN_LANES).is_requested() && !claim.is_set());
     }
 
     /// Others would call it, and rely on that it comes.

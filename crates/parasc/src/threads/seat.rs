@@ -23,6 +23,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
+use super::life::Life;
 use super::{Unwinding, processor, serve_what_waits, start};
 use crate::claim::Claim;
 use crate::core::Core;
@@ -107,6 +108,7 @@ pub(crate) struct Seat {
     /// runs it takes a while, and a batch offered to it until then would be the
     /// caller's alone, and counted as a bad one.
     called: AtomicU32,
+    pub(super) life: Arc<Life>,
     /// On a line of its own: written with every request.
     pub(crate) claim: Claim,
 }
@@ -118,6 +120,7 @@ impl Seat {
             cpu,
             state: State::new(),
             called: AtomicU32::new(0),
+            life: Arc::default(),
             claim: Claim::default(),
         }
     }
@@ -160,7 +163,7 @@ impl Seat {
                 seat.called.store(1, Relaxed);
                 let name = format!("parasc-{}", seat.cpu);
                 let run = move |core: &Arc<Core>| serve(core, &core.seats[index]);
-                let started = start(core, name, &CpuSet::from_iter([seat.cpu]), run);
+                let started = start(core, name, &CpuSet::from_iter([seat.cpu]), &seat.life, run);
                 if started.is_err() {
                     // The next one who wants it tries again.
                     seat.leave(core, EMPTY);
@@ -170,6 +173,12 @@ impl Seat {
             Entry::Taken => seat.call(),
             Entry::Closed => false,
         }
+    }
+
+    /// Its thread has died: another one may come.
+    pub(super) fn clear(&self, core: &Arc<Core>) {
+        self.claim.clear();
+        self.abandon(core, EMPTY);
     }
 
     /// Wakes the thread that is here, if it sleeps.
@@ -213,10 +222,7 @@ fn policy(chosen: Policy) -> Policy {
 
 /// The thread of a seat.
 fn serve(core: &Arc<Core>, seat: &Seat) {
-    let _left = Unwinding(|| {
-        seat.claim.clear();
-        seat.abandon(core, EMPTY);
-    });
+    let _left = Unwinding(|| seat.clear(core));
     let Ok(_bound) = affinity::bind(seat.cpu) else {
         return seat.abandon(core, CLOSED);
     };

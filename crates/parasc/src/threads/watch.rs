@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
+use super::life::Life;
 use super::{Pool, Seat, Unwinding, after, lock, start};
 use crate::claim::Claim;
 use crate::core::{Core, OPEN_LANES, QUICK_LANE, STEP};
@@ -39,6 +40,7 @@ pub(crate) struct Watch {
     /// Whether it must make calls itself.
     heir: AtomicBool,
     claim: Claim,
+    pub(super) life: Arc<Life>,
 }
 
 impl Watch {
@@ -67,6 +69,14 @@ impl Watch {
         self.alert(core);
     }
 
+    /// Its thread has died: another one may come.
+    pub(super) fn clear(&self) {
+        self.claim.clear();
+        let mut running = lock(&self.running);
+        self.alerted.store(0, SeqCst);
+        *running = false;
+    }
+
     #[cold]
     fn begin(&self, core: &Arc<Core>) -> bool {
         let mut running = lock(&self.running);
@@ -76,7 +86,7 @@ impl Watch {
             }
             return true;
         }
-        *running = start(core, "parasc-watch".to_owned(), &core.cpus, serve).is_ok();
+        *running = start(core, "parasc-watch".to_owned(), &core.cpus, &self.life, serve).is_ok();
         // Not before: nobody must take an alert for given that no thread sees.
         self.alerted.store((*running).into(), SeqCst);
         *running
@@ -98,12 +108,7 @@ fn serve(core: &Arc<Core>) {
     let policy = Policy { threshold: Threshold::Ticks(0), ..core.policy };
     let mut waiter = Waiter::new(&policy).ok();
     let mut seen = Seen::default();
-    let _left = Unwinding(|| {
-        watch.claim.clear();
-        let mut running = lock(&watch.running);
-        watch.alerted.store(0, SeqCst);
-        *running = false;
-    });
+    let _left = Unwinding(|| watch.clear());
     // Who has started this thread is alerting it.
     drop(lock(&watch.running));
     loop {
@@ -161,7 +166,8 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
             0..LINGER => Some(LOOK),
-            _ if core.callers.any() => Some(STEP),
+            // One that dies may be at a request that nobody waits for in steps.
+            _ if core.callers.any() || core.may_be_killed() => Some(STEP),
             _ => None,
         };
     }

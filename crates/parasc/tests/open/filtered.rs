@@ -100,23 +100,118 @@ static SHORT: [i64; 2] = [0, 1000];
 
 /// What the handler makes of a call that is trapped.
 const EMULATED: i64 = 4711;
+/// A call at which it ends a thread of the engine's own.
+const DEADLY: libc::c_long = libc::SYS_sched_get_priority_min;
 
 extern "C" fn emulate(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel gives a handler with SA_SIGINFO this context.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    context.uc_mcontext.gregs[libc::REG_RAX as usize] = EMULATED;
+    let result = &mut context.uc_mcontext.gregs[libc::REG_RAX as usize];
+    let mut name = [0; 16];
+    // SAFETY: writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    if *result == DEADLY && name.starts_with(b"parasc") {
+        // SAFETY: ends this thread alone, as a filter does that kills it.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    }
+    *result = EMULATED;
 }
 
-#[test]
-fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
+/// Traps these calls in the calling thread and those that it starts.
+fn trap(calls: &[libc::c_long]) {
     // SAFETY: plain numbers and a pointer that may be null.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = emulate as *const () as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO;
     // SAFETY: a handler that may run at any time.
     assert_eq!(unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) }, 0);
+    filter(calls, libc::SECCOMP_RET_TRAP);
+}
+
+const DIED: i64 = -(libc::EOWNERDEAD as i64);
+
+fn deadly() -> Request {
+    Request::new(DEADLY, [libc::SCHED_FIFO as u64])
+}
+
+/// Nothing may be left that is waited for.
+fn shuts_down(engine: &Engine) {
+    assert!(engine.shut_down(Duration::from_secs(10)), "a thread is missing");
+}
+
+#[test]
+fn a_batch_is_over_though_its_threads_die_at_it() {
+    const CALLS: usize = 100;
     aside(|| {
-        filter(&[libc::SYS_vhangup], libc::SECCOMP_RET_TRAP);
+        trap(&[DEADLY]);
+        let engine = Engine::new(&Config::default()).unwrap();
+        let mut requester = engine.requester().unwrap();
+        let zero = File::open("/dev/zero").unwrap();
+        let mut bytes = vec![7_u8; 1 << 14];
+        let pread = [zero.as_raw_fd() as u64, bytes.as_mut_ptr().addr() as u64, 1 << 14, 0];
+        let pread = Request::new(libc::SYS_pread64, pread);
+        let mut run = |requests: &[Request; CALLS]| {
+            let mut results = [0; CALLS];
+            // SAFETY: all write zeros to memory that stays, or take a number.
+            unsafe { requester.run_raw(requests, &mut results) }.unwrap();
+            results
+        };
+        let start = Instant::now();
+        let mut deaths = 0;
+        while deaths < 2 {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody else was at a batch");
+            assert_eq!(run(&[pread; CALLS]), [1 << 14; CALLS]);
+            let mut requests = [pread; CALLS];
+            requests[3] = deadly();
+            let results = run(&requests);
+            deaths += usize::from(results[3] == DIED);
+            let expected = |at| if at == 3 { [EMULATED, DIED] } else { [1 << 14; 2] };
+            assert!((0..CALLS).all(|at| expected(at).contains(&results[at])), "{results:?}");
+        }
+        drop(requester);
+        shuts_down(&engine);
+    });
+}
+
+#[test]
+fn what_is_left_to_a_thread_that_dies_at_it_is_answered() {
+    aside(|| {
+        trap(&[DEADLY]);
+        let engine = Engine::new(&Config { help: false, ..Config::default() }).unwrap();
+        let mut requester = engine.requester().unwrap();
+        for count in [1, 3] {
+            let mut requests = vec![getppid(); count];
+            requests[0] = deadly();
+            let mut results = vec![0; count];
+            // SAFETY: take a number, or none.
+            unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
+            let mut expected = vec![ppid(); count];
+            expected[0] = DIED;
+            assert_eq!(results, expected);
+        }
+        // Not waited for by anybody.
+        // SAFETY: as above.
+        let pending = unsafe { engine.submit_raw(deadly()) };
+        assert!(ends(&pending), "it is lost");
+        assert_eq!(pending.wait().unwrap().output, DIED);
+        // SAFETY: as above.
+        let ticket = unsafe { engine.place(deadly()) }.unwrap();
+        assert_eq!(engine.wait(1, Some(Duration::from_secs(10))), 1);
+        assert_eq!(engine.collect(ticket), Ok(DIED));
+        // There are others by now.
+        // SAFETY: as above.
+        let pending = unsafe { engine.submit_raw(getppid()) };
+        assert!(ends(&pending));
+        assert_eq!(pending.wait().unwrap().output, ppid());
+        drop(requester);
+        shuts_down(&engine);
+    });
+}
+
+#[test]
+fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
+    aside(|| {
+        trap(&[libc::SYS_vhangup]);
         let engine = Engine::new(&Config::default()).unwrap();
         let request = Request::new(libc::SYS_vhangup, []);
         // SAFETY: takes no argument.

@@ -1,0 +1,133 @@
+//! Whether a thread still lives.
+//!
+//! It holds a robust mutex as long as it serves: the kernel marks that when the thread
+//! ends, however it ends (pthread_mutexattr_setrobust(3)).
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// A robust mutex, where it stays.
+pub(crate) struct Life(Box<UnsafeCell<libc::pthread_mutex_t>>);
+
+// SAFETY: a mutex is made to be used by several threads.
+unsafe impl Send for Life {}
+// SAFETY: as above.
+unsafe impl Sync for Life {}
+
+impl fmt::Debug for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Life")
+    }
+}
+
+impl Default for Life {
+    fn default() -> Self {
+        let life = Life(Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+        let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+        // SAFETY: initialises what it is given; fails only without memory,
+        // which the C library does not need for it.
+        unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) };
+        // SAFETY: initialised above.
+        unsafe {
+            libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST)
+        };
+        // SAFETY: nobody else has it yet, and it stays in its box.
+        unsafe { libc::pthread_mutex_init(life.0.get(), attributes.as_ptr()) };
+        // SAFETY: initialised above.
+        unsafe { libc::pthread_mutexattr_destroy(attributes.as_mut_ptr()) };
+        life
+    }
+}
+
+impl Life {
+    /// The calling thread's from here on, until it [ends](Self::end) it or dies.
+    pub(crate) fn begin(&self) {
+        // SAFETY: an initialised mutex that this thread does not have; nobody else
+        // locks it for longer than a look, or than it takes to end.
+        if unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD {
+            self.mend();
+        }
+    }
+
+    /// By the thread that has begun it.
+    pub(crate) fn end(&self) {
+        // SAFETY: locked by this thread, in `begin` or `has_died`.
+        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+    }
+
+    /// The same for as long as the value lives.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.begin();
+        Held(self)
+    }
+
+    /// Whether the thread has died in it. `true` for one caller only.
+    pub(crate) fn has_died(&self) -> bool {
+        // SAFETY: an initialised mutex.
+        let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
+        if locked == libc::EOWNERDEAD {
+            self.mend();
+        }
+        if [0, libc::EOWNERDEAD].contains(&locked) {
+            self.end();
+        }
+        locked == libc::EOWNERDEAD
+    }
+
+    fn mend(&self) {
+        // SAFETY: locked by this thread just now, its owner dead.
+        unsafe { libc::pthread_mutex_consistent(self.0.get()) };
+    }
+}
+
+/// Held by the thread that lives.
+#[derive(Debug)]
+pub(crate) struct Held<'a>(&'a Life);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    /// Ends the thread as a seccomp filter does that kills it: nothing is unwound.
+    fn killed(life: &Arc<Life>) {
+        let life = Arc::clone(life);
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        thread::spawn(move || {
+            life.begin();
+            drop(tell);
+            // SAFETY: ends this thread alone, which nobody joins.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        });
+        told.recv().unwrap_err();
+    }
+
+    #[test]
+    fn a_death_is_told_once_and_another_may_begin() {
+        let life = Arc::new(Life::default());
+        assert!(!life.has_died());
+        drop(life.hold());
+        assert!(!life.has_died());
+        killed(&life);
+        while !life.has_died() {
+            thread::yield_now();
+        }
+        assert!(!life.has_died());
+        // Not noticed by anybody.
+        killed(&life);
+        let held = life.hold();
+        let shared = Arc::clone(&life);
+        assert!(!thread::spawn(move || shared.has_died()).join().unwrap(), "it lives");
+        drop(held);
+        assert!(!life.has_died());
+    }
+}
