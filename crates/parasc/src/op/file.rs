@@ -153,6 +153,12 @@ operation! {
 }
 
 operation! {
+    /// truncate(2): as [`Ftruncate`], by name; of what a symbolic link leads to.
+    pub struct Truncate<P: AsRef<CStr>> { path: P, length: u64 }
+    |op| Request::new(libc::SYS_truncate, [name(&op.path), op.length]) => ()
+}
+
+operation! {
     /// fallocate(2): reserves, frees, zeroes, inserts or removes `length` bytes
     /// at `offset`, by `flags`.
     pub struct Fallocate<F: AsFd> { file: F, flags: FallocateFlags, offset: u64, length: u64 }

@@ -38,6 +38,7 @@ mod attr;
 mod control;
 mod copy;
 mod dir;
+mod epoll;
 mod event;
 mod file;
 mod fstatat;
@@ -46,12 +47,15 @@ mod io;
 mod lock;
 mod memory;
 mod message;
+mod mincore;
 mod misc;
 mod output;
+mod pair;
 mod process;
 mod ranges;
 mod raw;
 mod socket;
+mod sockname;
 mod sockopt;
 mod statx;
 mod sync;
@@ -63,15 +67,18 @@ pub use attr::{Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs
 pub use buffer::BufferMut;
 pub use copy::{CopyFileRange, Sendfile, Splice};
 pub use dir::{Linkat, Mkdirat, Mknodat, Readlinkat, Renameat2, Symlinkat, Unlinkat};
+pub use epoll::{EpollCreate1, EpollCtl, EpollWait};
 pub use event::{InotifyAddWatch, InotifyInit1, InotifyRmWatch, Poll};
-pub use file::{Close, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2};
+pub use file::{Close, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2, Truncate};
 pub use fstatat::Fstatat;
 pub use getdents::{Entries, Entry, Getdents64};
 pub use io::{Pread, Pwrite, Read, Write};
 pub use lock::{Flock, LockKind, OfdGetlk, OfdSetlk, RangeLock};
 pub use memory::{Madvise, MemfdCreate, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap};
 pub use message::{Recvmsg, Sendmsg};
+pub use mincore::Mincore;
 pub use misc::{Getrandom, Ioctl};
+pub use pair::{Pipe2, Socketpair};
 pub use process::{Getppid, ProcessVmReadv, ProcessVmWritev};
 pub use raw::{Raw, raw};
 pub use rustix::fs::CWD;
@@ -79,13 +86,15 @@ pub use rustix::io::Errno;
 pub use socket::{
     Accept4, Bind, Connect, Listen, Recv, Recvfrom, Send, Sendto, ShutdownSocket, Socket,
 };
+pub use sockname::{Getpeername, Getsockname};
 pub use sockopt::{Getsockopt, Setsockopt};
 pub use statx::{Attributes, Statx};
 pub use sync::{Fdatasync, Fsync, SyncFileRange, Syncfs};
 pub use time::{ClockNanosleep, Nanosleep};
 pub use vectored::{Preadv2, Pwritev2, Readv, Writev};
 pub use xattr::{
-    Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Listxattr, Removexattr, Setxattr,
+    Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Lgetxattr, Listxattr, Llistxattr,
+    Lremovexattr, Lsetxattr, Removexattr, Setxattr,
 };
 
 use crate::execute::call;

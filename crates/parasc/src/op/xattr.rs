@@ -20,6 +20,15 @@ filling! {
 }
 
 filling! {
+    /// lgetxattr(2): as [`Getxattr`], of a symbolic link itself.
+    pub struct Lgetxattr<P: AsRef<CStr>, N: AsRef<CStr>> { path: P, attribute: N }
+    |op, pointer, room| Request::new(
+        libc::SYS_lgetxattr,
+        [name(&op.path), name(&op.attribute), pointer, room],
+    )
+}
+
+filling! {
     /// fgetxattr(2): as [`Getxattr`], of an open file.
     pub struct Fgetxattr<F: AsFd, N: AsRef<CStr>> { file: F, attribute: N }
     |op, pointer, room| Request::new(
@@ -32,6 +41,12 @@ filling! {
     /// listxattr(2): the names of all attributes, each with a zero at its end.
     pub struct Listxattr<P: AsRef<CStr>> { path: P }
     |op, pointer, room| Request::new(libc::SYS_listxattr, [name(&op.path), pointer, room])
+}
+
+filling! {
+    /// llistxattr(2): as [`Listxattr`], of a symbolic link itself.
+    pub struct Llistxattr<P: AsRef<CStr>> { path: P }
+    |op, pointer, room| Request::new(libc::SYS_llistxattr, [name(&op.path), pointer, room])
 }
 
 filling! {
@@ -52,6 +67,30 @@ operation! {
         let value = op.value.as_ref();
         Request::new(
             libc::SYS_setxattr,
+            [
+                name(&op.path),
+                name(&op.attribute),
+                value.as_ptr() as u64,
+                value.len() as u64,
+                op.flags.bits() as u64,
+            ],
+        )
+    } => ()
+}
+
+operation! {
+    /// lsetxattr(2): as [`Setxattr`], of a symbolic link itself, on which `user.…`
+    /// is an error, `EPERM`.
+    pub struct Lsetxattr<P: AsRef<CStr>, N: AsRef<CStr>, B: AsRef<[u8]>> {
+        path: P,
+        attribute: N,
+        value: B,
+        flags: XattrFlags,
+    }
+    |op| {
+        let value = op.value.as_ref();
+        Request::new(
+            libc::SYS_lsetxattr,
             [
                 name(&op.path),
                 name(&op.attribute),
@@ -90,6 +129,12 @@ operation! {
     /// removexattr(2): removes an attribute; `ENODATA` if there is none.
     pub struct Removexattr<P: AsRef<CStr>, N: AsRef<CStr>> { path: P, attribute: N }
     |op| Request::new(libc::SYS_removexattr, [name(&op.path), name(&op.attribute)]) => ()
+}
+
+operation! {
+    /// lremovexattr(2): as [`Removexattr`], of a symbolic link itself.
+    pub struct Lremovexattr<P: AsRef<CStr>, N: AsRef<CStr>> { path: P, attribute: N }
+    |op| Request::new(libc::SYS_lremovexattr, [name(&op.path), name(&op.attribute)]) => ()
 }
 
 operation! {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use kumiki_parasc::Operation;
 use kumiki_parasc::op::{
     CWD, Close, Errno, Fadvise, Fallocate, Ftruncate, Lseek, Openat, Openat2, Pread, Pwrite, Read,
-    Write,
+    Truncate, Write,
 };
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, ResolveFlags, SeekFrom};
 use tempfile::TempDir;
 
-use crate::{execute, name};
+use crate::{completed, execute, name};
 
 #[test]
 fn a_file_is_opened_written_read_and_closed() {
@@ -189,6 +189,23 @@ fn position_and_length() {
     let (pipe, _writer) = io::pipe().unwrap();
     assert_eq!(execute(&mut Lseek::new(&pipe, SeekFrom::Start(0))), Err(Errno::SPIPE));
     assert_eq!(execute(&mut Fadvise::new(&pipe, 0, 0, Advice::Normal)), Err(Errno::SPIPE));
+}
+
+#[test]
+fn a_name_tells_which_file_to_cut() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, "0123456789").unwrap();
+    std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+    assert_eq!(completed(Truncate::new(name(&folder, "link"), 4)).output, Ok(()));
+    assert_eq!(fs::read(&path).unwrap(), b"0123");
+    let mut longer = Truncate::new(name(&folder, "file"), 6);
+    assert_eq!(execute(&mut longer), Ok(()));
+    assert_eq!(fs::read(&path).unwrap(), b"0123\0\0");
+    let truncate = |file, length| execute(&mut Truncate::new(name(&folder, file), length));
+    assert_eq!(truncate("no", 0), Err(Errno::NOENT));
+    assert_eq!(truncate("", 0), Err(Errno::ISDIR));
+    assert_eq!(truncate("file", u64::MAX), Err(Errno::INVAL));
 }
 
 #[test]

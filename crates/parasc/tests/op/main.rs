@@ -3,18 +3,23 @@
 mod attr;
 mod copy;
 mod dir;
+mod epoll;
 mod event;
 mod file;
 mod lock;
 mod memory;
 mod message;
+mod pair;
 mod process;
 mod socket;
 mod sync;
 mod vectored;
 mod xattr;
 
-use kumiki_parasc::Operation;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use kumiki_parasc::{Completed, Config, Engine, Operation, Pending};
 use kumiki_sys::syscall;
 
 /// Makes the call at once, on this thread.
@@ -27,6 +32,19 @@ fn execute<O: Operation>(op: &mut O) -> O::Output {
     let ret_val = unsafe { syscall::raw(request.sysnum.into(), args) };
     // SAFETY: just made, once.
     unsafe { op.complete(ret_val) }
+}
+
+/// Gives the operation to an engine.
+fn submit<O: Operation + Send + 'static>(op: O) -> Pending<O> {
+    static ENGINE: LazyLock<Engine> = LazyLock::new(|| Engine::new(&Config::default()).unwrap());
+    ENGINE.submit(op)
+}
+
+/// Has an engine's thread make the call.
+fn completed<O: Operation + Send + 'static>(op: O) -> Completed<O> {
+    // A wait without a limit might make it here.
+    let ended = submit(op).wait_timeout(Duration::from_secs(120));
+    ended.expect("hangs").unwrap()
 }
 
 /// The name of a file in a folder, for the kernel.
@@ -57,6 +75,11 @@ fn operations_that_own_all_they_need_are_independent() {
     independent::<Sendto<OwnedFd, Vec<u8>>>();
     independent::<Recvfrom<OwnedFd, Vec<u8>>>();
     independent::<Getsockopt<OwnedFd, Vec<u8>>>();
+    independent::<Getsockname<OwnedFd>>();
+    independent::<Socketpair>();
+    independent::<EpollCtl<OwnedFd, Arc<OwnedFd>>>();
+    independent::<EpollWait<OwnedFd>>();
+    independent::<Mincore<Vec<u8>>>();
     independent::<Mmap<OwnedFd>>();
     independent::<Poll<OwnedFd>>();
     independent::<ProcessVmReadv<Vec<u8>>>();

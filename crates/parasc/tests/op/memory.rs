@@ -3,13 +3,13 @@ use std::os::unix::fs::FileExt;
 use std::slice;
 
 use kumiki_parasc::op::{
-    Errno, Madvise, MemfdCreate, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap, Operation,
-    place,
+    Errno, Madvise, MemfdCreate, Mincore, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap,
+    Operation, place,
 };
 use rustix::fs::MemfdFlags;
 use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
 
-use crate::execute;
+use crate::{completed, execute};
 
 const PAGE: usize = 4096;
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
@@ -127,4 +127,31 @@ fn memory_is_locked_and_unlocked() {
     unmap(around, 3 * PAGE);
     // Beyond the last address.
     assert_eq!(execute(&mut Munlock::new(usize::MAX - PAGE, 2 * PAGE)), Err(Errno::INVAL));
+}
+
+#[test]
+fn pages_in_memory_are_told() {
+    let address = execute(&mut Mmap::anonymous(4 * PAGE, READ_WRITE)).unwrap();
+    memory(address, 4 * PAGE)[2 * PAGE] = 1;
+    let mut all = [0; 4];
+    // SAFETY: a byte for each page.
+    let told = unsafe { libc::mincore(address as *mut _, 4 * PAGE, all.as_mut_ptr()) };
+    assert_eq!((told, all[2] & 1), (0, 1));
+
+    // The last page in part.
+    let told = completed(Mincore::new(address, 3 * PAGE + 1, Vec::with_capacity(64)));
+    assert_eq!((told.output, told.operation.filled()), (Ok(4), &all[..]));
+    let mut told = Mincore::new(address, PAGE, [9; 4]);
+    assert_eq!(told.request().place, place::ADDRESS_SPACE);
+    assert_eq!((execute(&mut told), told.filled()), (Ok(1), &all[..1]));
+    // No more than there is room for.
+    let mut told = Mincore::new(address + PAGE, usize::MAX, [9; 2]);
+    assert_eq!((execute(&mut told), told.filled()), (Ok(2), &all[1..3]));
+    assert_eq!(execute(&mut Mincore::new(address, 4 * PAGE, [9; 0])), Ok(0));
+
+    let mut within = Mincore::new(address + 1, PAGE, [9; 1]);
+    assert_eq!((execute(&mut within), within.filled()), (Err(Errno::INVAL), &b""[..]));
+    unmap(address, 4 * PAGE);
+    let mut none = Mincore::new(usize::MAX - PAGE + 1, PAGE, [9; 1]);
+    assert_eq!(execute(&mut none), Err(Errno::NOMEM));
 }

@@ -4,15 +4,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use kumiki_parasc::op::{
-    Accept4, Bind, Connect, Errno, Getsockopt, Listen, Recv, Recvfrom, Recvmsg, Send, Sendto,
-    Setsockopt, ShutdownSocket, Socket,
+    Accept4, Bind, Connect, Errno, Getpeername, Getsockname, Getsockopt, Listen, Recv, Recvfrom,
+    Recvmsg, Send, Sendto, Setsockopt, ShutdownSocket, Socket,
 };
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags,
     SocketType, getsockname,
 };
 
-use crate::execute;
+use crate::{completed, execute};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -147,6 +147,25 @@ fn a_peer_without_a_name_has_an_address_without_one() {
     assert_eq!(accept.peer().unwrap().address_family(), AddressFamily::UNIX);
     assert_eq!(execute(&mut accept).unwrap_err(), Errno::AGAIN);
     assert_eq!(accept.peer(), None);
+}
+
+#[test]
+fn a_socket_tells_its_address_and_its_peers() {
+    let listener = TcpListener::bind(LOOPBACK).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (own, peer) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+    let client = std::sync::Arc::new(client);
+    let told = completed(Getsockname::new(client.clone())).output;
+    assert_eq!(address(told.unwrap().unwrap()), own);
+    let told = completed(Getpeername::new(client)).output;
+    assert_eq!(address(told.unwrap().unwrap()), peer);
+
+    let (one, _other) = UnixStream::pair().unwrap();
+    let told = execute(&mut Getsockname::new(&one)).unwrap().unwrap();
+    assert_eq!((told.address_family(), told.addr_len()), (AddressFamily::UNIX, 2));
+    assert_eq!(execute(&mut Getpeername::new(&listener)).unwrap_err(), Errno::NOTCONN);
+    let file = tempfile::tempfile().unwrap();
+    assert_eq!(execute(&mut Getsockname::new(&file)).unwrap_err(), Errno::NOTSOCK);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 use kumiki_parasc::op::{
-    Errno, Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Listxattr, Removexattr,
-    Setxattr,
+    Errno, Fgetxattr, Flistxattr, Fremovexattr, Fsetxattr, Getxattr, Lgetxattr, Listxattr,
+    Llistxattr, Lremovexattr, Lsetxattr, Removexattr, Setxattr,
 };
 use rustix::fs::XattrFlags;
 use tempfile::NamedTempFile;
 
-use crate::execute;
+use crate::{completed, execute, name};
 
 #[test]
 fn attributes_are_set_told_listed_and_removed() {
@@ -46,11 +46,45 @@ fn attributes_are_set_told_listed_and_removed() {
 }
 
 #[test]
+fn a_link_has_other_attributes_than_what_it_leads_to() {
+    let folder = tempfile::TempDir::new().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+    let (file, link) = (name(&folder, "file"), name(&folder, "link"));
+    let (one, none) = (c"user.one", XattrFlags::empty());
+    match completed(Lsetxattr::new(file.clone(), one, "first", none)).output {
+        Err(Errno::OPNOTSUPP) => {
+            return eprintln!("passed over: the temporary files have no attributes here");
+        }
+        result => assert_eq!(result, Ok(())),
+    }
+    let get = completed(Lgetxattr::new(file.clone(), one, Vec::with_capacity(64)));
+    assert_eq!((get.output, get.operation.filled()), (Ok(5), &b"first"[..]));
+    let list = completed(Llistxattr::new(file.clone(), Vec::with_capacity(256)));
+    let mut plain = Listxattr::new(&file, [0; 256]);
+    assert_eq!(list.output, execute(&mut plain));
+    assert_eq!(list.operation.filled(), plain.filled());
+
+    let mut followed = Getxattr::new(&link, one, [0; 64]);
+    assert_eq!((execute(&mut followed), followed.filled()), (Ok(5), &b"first"[..]));
+    assert_eq!(execute(&mut Lgetxattr::new(&link, one, [0; 64])), Err(Errno::NODATA));
+    let mut list = Llistxattr::new(&link, [0; 256]);
+    execute(&mut list).unwrap();
+    assert!(list.filled().split(|byte| *byte == 0).all(|name| name != one.to_bytes()));
+    assert_eq!(execute(&mut Lsetxattr::new(&link, one, "x", none)), Err(Errno::PERM));
+    assert_eq!(execute(&mut Lremovexattr::new(&link, one)), Err(Errno::PERM));
+
+    assert_eq!(completed(Lremovexattr::new(file.clone(), one)).output, Ok(()));
+    assert_eq!(execute(&mut Lremovexattr::new(&file, one)), Err(Errno::NODATA));
+}
+
+#[test]
 fn attributes_that_are_not_there_are_errors() {
     let folder = tempfile::TempDir::new().unwrap();
-    let (missing, attribute) = (crate::name(&folder, "no"), c"user.one");
+    let (missing, attribute) = (name(&folder, "no"), c"user.one");
     assert_eq!(execute(&mut Getxattr::new(&missing, attribute, [0; 9])), Err(Errno::NOENT));
     assert_eq!(execute(&mut Listxattr::new(&missing, [0; 9])), Err(Errno::NOENT));
+    assert_eq!(execute(&mut Llistxattr::new(&missing, [0; 9])), Err(Errno::NOENT));
     assert_eq!(execute(&mut Removexattr::new(&missing, attribute)), Err(Errno::NOENT));
     let file = tempfile::tempfile().unwrap();
     let none = [Errno::NODATA, Errno::OPNOTSUPP];

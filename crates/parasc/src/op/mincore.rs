@@ -1,0 +1,78 @@
+//! Which pages are in memory.
+
+use kumiki_sys::syscall;
+use rustix::io::Errno;
+
+use super::{BufferMut, Operation, place};
+use crate::request::Request;
+
+/// Of x86-64, whose kernels have no other.
+const PAGE_BYTES: usize = 4096;
+
+/// mincore(2): tells which pages are in memory, for each a byte whose lowest bit
+/// says it; gives the number of pages. `ENOMEM` where nothing is mapped.
+///
+/// All pages of a file that the process neither owns nor may write to are told to
+/// be in memory.
+#[derive(Debug)]
+pub struct Mincore<B> {
+    address: usize,
+    length: usize,
+    buffer: B,
+    filled: usize,
+}
+
+impl<B: BufferMut> Mincore<B> {
+    /// The call for `length` bytes from the start of a page, as far as the buffer
+    /// has room for their pages.
+    #[inline]
+    pub const fn new(address: usize, length: usize, buffer: B) -> Self {
+        Mincore { address, length, buffer, filled: 0 }
+    }
+
+    /// A byte for each page of the last call.
+    #[inline]
+    pub fn filled(&self) -> &[u8] {
+        // SAFETY: `complete` told of that many, and the buffer is not handed out
+        // but by value.
+        unsafe { self.buffer.filled(self.filled) }
+    }
+
+    /// The buffer.
+    #[inline]
+    pub fn into_buffer(self) -> B {
+        self.buffer
+    }
+
+    /// Where to write, and for how many pages.
+    #[inline]
+    fn room(&mut self) -> (u64, usize) {
+        let (pointer, room) = self.buffer.spare();
+        (pointer as u64, room.min(self.length.div_ceil(PAGE_BYTES)))
+    }
+}
+
+// SAFETY: the kernel writes a byte for each page to the buffer's own memory, no
+// more than it has room for.
+unsafe impl<B: BufferMut> Operation for Mincore<B> {
+    type Output = Result<usize, Errno>;
+
+    #[inline]
+    fn request(&mut self) -> Request {
+        self.filled = 0;
+        let (pointer, pages) = self.room();
+        let length = self.length.min(pages.saturating_mul(PAGE_BYTES));
+        Request::new(libc::SYS_mincore, [self.address as u64, length as u64, pointer])
+            .at(place::ADDRESS_SPACE)
+    }
+
+    #[inline]
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
+        syscall::result(ret_val)?;
+        let (_, pages) = self.room();
+        self.filled = pages;
+        // SAFETY: the kernel wrote all of them, as many as there is room for.
+        unsafe { self.buffer.advance(pages) };
+        Ok(pages)
+    }
+}
