@@ -33,9 +33,14 @@ impl Pair {
     #[inline]
     unsafe fn complete(&self, ret_val: i64) -> Result<(OwnedFd, OwnedFd), Errno> {
         syscall::result(ret_val)?;
+        let [first, second] = self.0;
+        if first < 0 || second < 0 {
+            // Copied by fork(2) after the end and before the numbers, page by page: the
+            // descriptors are the parent's.
+            return Err(Errno::BADF);
+        }
         // SAFETY: the call has opened and told both, just now; nobody else has them.
         let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
-        let [first, second] = self.0;
         Ok((owned(first), owned(second)))
     }
 }
