@@ -44,8 +44,6 @@ fn rings() -> &'static [&'static str] {
 const RINGS: &[&str] = &["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
 
 const SIZES: &[usize] = &[1, 5, 10, 50, 100, 300];
-/// Of calls that take long, or that must be prepared one by one.
-const FEW_SIZES: &[usize] = &[1, 10, 50, 300];
 
 /// The plan, with the folder in which all subjects work.
 pub(crate) struct Parasc {
@@ -73,7 +71,7 @@ impl Plan for Parasc {
     }
 
     fn phases(&self) -> Vec<Phase<Batch>> {
-        let sizes = |kind, sizes: &'static [usize]| sizes.iter().map(move |&n| (kind, n));
+        let sizes = |kind| SIZES.iter().map(move |&n| (kind, n));
         let cheap = [
             Kind::Getppid,
             Kind::ReadZeroOwn,
@@ -84,10 +82,10 @@ impl Plan for Parasc {
             Kind::OpenClose,
             Kind::Mmap,
         ];
+        // Those that take long, or must be prepared one by one.
         let slow = [Kind::Nanosleep, Kind::UnlinkMany, Kind::UnlinkOne, Kind::FsyncDirty];
         let batches = [(Kind::Handoff, 1)].into_iter();
-        let batches = batches.chain(cheap.into_iter().flat_map(|kind| sizes(kind, SIZES)));
-        let batches = batches.chain(slow.into_iter().flat_map(|kind| sizes(kind, FEW_SIZES)));
+        let batches = batches.chain(cheap.into_iter().chain(slow).flat_map(sizes));
         let phase = |(i, (kind, n))| {
             let (rounds, turns) = match n {
                 _ if slow.contains(&kind) => (18, 3),
@@ -146,8 +144,10 @@ mod tests {
     #[test]
     fn every_promised_size_is_measured() {
         let phases = Parasc::new().unwrap().phases();
-        for kind in ["getppid", "read_zero_own", "statx", "fsync_dirty", "unlink_one", "mmap"] {
-            for n in [1, 10, 50, 300] {
+        let kinds = "getppid read_zero_own read_zero_one pread_own pread_one statx open_close \
+                     fsync_dirty unlink_many unlink_one mmap nanosleep";
+        for kind in kinds.split_ascii_whitespace() {
+            for n in [1, 5, 10, 50, 100, 300] {
                 let is = |p: &&Phase<Batch>| p.case.name() == kind && p.case.size() == Some(n);
                 assert_eq!(phases.iter().filter(is).count(), 1, "{kind} {n}");
             }
