@@ -12,6 +12,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use kumiki_parasc::op::{Errno, Pread};
 use kumiki_parasc::{Config, Engine};
@@ -37,18 +38,15 @@ async fn read(engine: &Engine, path: &str) -> Result<u64, Box<dyn Error>> {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let paths: Vec<String> = std::env::args().skip(1).collect();
-    if paths.is_empty() {
-        eprintln!("usage: tokio_read FILE...");
-        return Ok(ExitCode::from(2));
-    }
-    let engine = std::sync::Arc::new(Engine::new(&Config::default())?);
+/// Reads all of them at the same time; for each its length, or why there is none.
+pub(crate) async fn lengths(
+    paths: Vec<String>,
+) -> Result<Vec<(String, Result<u64, String>)>, Box<dyn Error>> {
+    let engine = Arc::new(Engine::new(&Config::default())?);
     let tasks: Vec<_> = paths
         .into_iter()
         .map(|path| {
-            let engine = std::sync::Arc::clone(&engine);
+            let engine = Arc::clone(&engine);
             let local = async move {
                 let length = read(&engine, &path).await.map_err(|error| error.to_string());
                 (path, length)
@@ -56,11 +54,26 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             tokio::spawn(local)
         })
         .collect();
-    let mut failed = false;
+    let mut lengths = Vec::new();
     for task in tasks {
-        match task.await? {
-            (path, Ok(length)) => println!("{length:>12} {path}"),
-            (path, Err(error)) => {
+        lengths.push(task.await?);
+    }
+    Ok(lengths)
+}
+
+#[allow(dead_code, reason = "the test that includes this file has its own")]
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let paths: Vec<String> = std::env::args().skip(1).collect();
+    if paths.is_empty() {
+        eprintln!("usage: tokio_read FILE...");
+        return Ok(ExitCode::from(2));
+    }
+    let mut failed = false;
+    for (path, length) in lengths(paths).await? {
+        match length {
+            Ok(length) => println!("{length:>12} {path}"),
+            Err(error) => {
                 eprintln!("{path}: {error}");
                 failed = true;
             }
