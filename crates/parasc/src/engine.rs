@@ -89,6 +89,14 @@ impl Engine {
     /// assert_eq!(completed.operation.filled(), [0; 4096]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Aborts
+    /// If there is no memory for the request, which is allocated, Rust's allocator ends
+    /// the process. A batch like one before takes none ([`Requester::run_raw`]; for
+    /// [`Requester::run`] a list of outputs), and goes on. A thread that starts for
+    /// either takes some: if there is enough for its stack (the C library keeps those of
+    /// threads that have ended) but not for its first steps, some 40 KiB more, as it may
+    /// be under RLIMIT_AS, the standard library ends the process.
     pub fn submit<O: Operation + Send + 'static>(&self, operation: O) -> Pending<O> {
         Pending::submit(&self.core, operation)
     }

@@ -10,9 +10,17 @@ use super::{engine, parent, parents, run, warm_up};
 /// Marks the process that is to run out of something.
 const CHILD: &str = "KUMIKI_PARASC_CHILD";
 
-/// Runs test `name` again in a process of its own, where `work` is run; whether
-/// this is that process.
+/// Runs test `name` again in a process of its own, where `work` is run.
 fn in_a_child(name: &str, work: fn()) {
+    in_a_child_with([], name, work);
+}
+
+/// The same, with more of an environment.
+pub(crate) fn in_a_child_with<const N: usize>(
+    environment: [(&str, String); N],
+    name: &str,
+    work: fn(),
+) {
     if std::env::var_os(CHILD).is_some() {
         // Ends the process where it hangs.
         end_in(super::PATIENCE.as_secs() as u32);
@@ -20,6 +28,7 @@ fn in_a_child(name: &str, work: fn()) {
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", name, "--nocapture", "--test-threads=1"]).env(CHILD, "1");
+    child.envs(environment);
     let output = child.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("1 passed"), "{}: {output:?}", output.status);
@@ -31,7 +40,7 @@ fn end_in(seconds: u32) {
     unsafe { libc::alarm(seconds) };
 }
 
-fn limit(resource: Resource, most: u64) {
+pub(crate) fn limit(resource: Resource, most: u64) {
     let maximum = getrlimit(resource).maximum;
     setrlimit(resource, Rlimit { current: Some(most), maximum }).unwrap();
 }
@@ -101,6 +110,13 @@ fn no_thread_can_be_had() {
     });
 }
 
+/// Bytes that this process has mapped.
+pub(crate) fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    pages * 4096
+}
+
 #[test]
 fn memory_is_exhausted() {
     in_a_child("bad::memory_is_exhausted", || {
@@ -109,9 +125,7 @@ fn memory_is_exhausted() {
         let config = Config { requesters: 62, slots: 4096, ..Config::default() };
         let (mut works, mut fails) = (0, 0);
         for room in (0..24).map(|step| (1u64 << step) * 1024).chain([0]) {
-            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-            let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
-            limit(Resource::As, pages * 4096 + room);
+            limit(Resource::As, address_space() + room);
             match Engine::new(&config).and_then(|engine| Ok((engine.requester()?, engine))) {
                 Ok((mut requester, engine)) => {
                     works += 1;

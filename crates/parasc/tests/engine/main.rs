@@ -6,6 +6,7 @@ mod bounds;
 mod children;
 mod end;
 mod meanwhile;
+mod memory;
 mod parting;
 mod signals;
 mod together;
