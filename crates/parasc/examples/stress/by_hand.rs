@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use kumiki_parasc::{Engine, Error, Ticket};
+use kumiki_parasc::{Error, Ticket};
 
 use super::hand::Hand;
 use super::kind::Kind;
-use super::{PATIENCE, Scene};
+use super::processing_thread::{Thread, start};
+use super::round::{Round, not_allowed};
+use super::{PATIENCE, Scene, rain};
 
 /// Processing threads of the program in one engine, less than.
 const PROCESSORS: usize = 3;
@@ -20,51 +21,89 @@ const PROCESSORS: usize = 3;
 pub(crate) struct ByHand<'a> {
     scene: &'a Scene,
     random: Rng,
-    engine: Arc<Engine>,
-    processors: Vec<JoinHandle<()>>,
+    round: Arc<Round>,
+    /// They are in `round`'s engine, and end before it.
+    processors: Vec<Thread>,
+    cancelled: Vec<Thread>,
 }
 
 impl<'a> ByHand<'a> {
     pub(crate) fn new(scene: &'a Scene, number: usize) -> Self {
         let random = Rng::with_seed(scene.seed.wrapping_add(number as u64));
-        ByHand { scene, random, engine: scene.engine(), processors: Vec::new() }
+        let round = scene.round();
+        ByHand { scene, random, round, processors: Vec::new(), cancelled: Vec::new() }
     }
 
     pub(crate) fn play(mut self) -> Result<(), String> {
-        while !self.scene.is_over() {
-            self.hand()?;
-            if !Arc::ptr_eq(&self.engine, &self.scene.engine()) {
-                self.change_engine()?;
-            }
+        let played = self.hands();
+        if played.is_err() {
+            // Nobody knows whether its threads ever end.
+            std::mem::forget(self);
         }
-        self.engine.shut_down(PATIENCE);
-        self.end_processors()
+        played
     }
 
-    /// Goes to the next engine, the last one having been shut down.
-    fn change_engine(&mut self) -> Result<(), String> {
-        self.end_processors()?;
-        self.engine = self.scene.engine();
-        let start = |_| {
-            let engine = Arc::clone(&self.engine);
-            thread::spawn(move || engine.process())
-        };
-        self.processors = (0..self.random.usize(..PROCESSORS)).map(start).collect();
+    fn hands(&mut self) -> Result<(), String> {
+        while !self.scene.is_over() {
+            self.hand()?;
+            if !Arc::ptr_eq(&self.round, &self.scene.round()) {
+                self.change_engine();
+            }
+        }
         Ok(())
     }
 
-    fn end_processors(&mut self) -> Result<(), String> {
-        let mut ended = self.processors.drain(..).map(JoinHandle::join);
-        ended.try_for_each(|end| end.map_err(|_| "a processing thread has panicked".to_owned()))
+    /// Goes to the next engine, the last one having been shut down.
+    fn change_engine(&mut self) {
+        self.end_processors();
+        self.round = self.scene.round();
+        (0..self.random.usize(..PROCESSORS)).for_each(|_| self.start_processor());
+    }
+
+    fn start_processor(&mut self) {
+        self.processors.push(start(&self.round.engine));
+        self.scene.counts.processors.fetch_add(1, Relaxed);
+    }
+
+    /// Of an engine that has been shut down.
+    fn end_processors(&mut self) {
+        self.processors.drain(..).chain(self.cancelled.drain(..)).for_each(Thread::join);
+    }
+
+    /// Perhaps ends a processing thread, starts another, or signals one, whatever
+    /// they are at. Cancelled ones end between two calls, so that what has become of
+    /// each request is certain.
+    fn disturb(&mut self) {
+        let one = self.random.usize(..self.processors.len().max(1));
+        match self.random.u32(..32) {
+            0 if one < self.processors.len() => {
+                let thread = self.processors.swap_remove(one);
+                thread.cancel();
+                self.cancelled.push(thread);
+                self.scene.counts.cancelled.fetch_add(1, Relaxed);
+            }
+            1 if self.processors.len() + 1 < PROCESSORS => self.start_processor(),
+            2..16 if self.round.rain.is_some() && one < self.processors.len() => {
+                self.processors[one].signal(rain::SIGNAL);
+                self.scene.counts.signals.fetch_add(1, Relaxed);
+            }
+            _ => {}
+        }
     }
 
     /// Places a hand, or as much of it as there are slots, collects the results
     /// in any order, and looks for the effects.
     fn hand(&mut self) -> Result<(), String> {
+        if self.round.is_narrow && self.random.u32(..16) == 0 {
+            // SAFETY: takes no argument.
+            let placed = unsafe { self.round.engine.place(not_allowed()) };
+            self.scene.counts.refused(placed, 0)?;
+        }
         let hand = Hand::new(self.scene, &mut self.random)?;
         let mut words: Vec<u64> = (0..hand.kinds().len()).map(|at| hand.word(at)).collect();
         let mut tickets = self.place(&hand, &mut words)?;
         let placed = tickets.len();
+        self.disturb();
         let deadline = Instant::now() + PATIENCE;
         let mut results = vec![None; words.len()];
         while !tickets.is_empty() {
@@ -76,7 +115,7 @@ impl<'a> ByHand<'a> {
             self.wait(tickets.len())?;
             for _ in 0..tickets.len() {
                 let (at, ticket) = tickets.swap_remove(self.random.usize(..tickets.len()));
-                match self.engine.collect(ticket) {
+                match self.round.engine.collect(ticket) {
                     Ok(result) => results[at] = Some(result),
                     Err(ticket) => tickets.push((at, ticket)),
                 }
@@ -86,7 +125,7 @@ impl<'a> ByHand<'a> {
         for (at, result) in results.into_iter().enumerate() {
             match result {
                 Some(result) if result != -i64::from(libc::ECANCELED) => {
-                    hand.tell(at);
+                    hand.tell(at, result);
                     hand.check(at, result, words[at])?;
                     counts.kinds[hand.kinds()[at] as usize].fetch_add(1, Relaxed);
                     counts.by_hand.fetch_add(1, Relaxed);
@@ -98,6 +137,7 @@ impl<'a> ByHand<'a> {
             }
         }
         counts.effects.fetch_add(hand.effects()?, Relaxed);
+        counts.interrupted.fetch_add(hand.interrupted(), Relaxed);
         counts.requests.fetch_add(placed as u64, Relaxed);
         Ok(())
     }
@@ -109,7 +149,7 @@ impl<'a> ByHand<'a> {
         for (at, word) in words.iter_mut().enumerate() {
             let request = hand.request(at, &raw mut *word as u64);
             // SAFETY: word and hand stay until the result has been collected.
-            match unsafe { self.engine.place(request) } {
+            match unsafe { self.round.engine.place(request) } {
                 Ok(ticket) => tickets.push((at, ticket)),
                 Err(Error::Full { .. } | Error::ShutDown) => break,
                 Err(error) => return Err(error.to_string()),
@@ -123,10 +163,17 @@ impl<'a> ByHand<'a> {
         let wanted = self.random.usize(..=outstanding);
         let a_while = Duration::from_micros(self.random.u64(..500));
         let timeout = self.random.bool().then_some(a_while);
-        let found = self.engine.wait(wanted, timeout);
+        let found = self.round.engine.wait(wanted, timeout);
         if found > outstanding || found < wanted && timeout.is_none() {
             return Err(format!("waited for {wanted} of {outstanding} results, found {found}"));
         }
         Ok(())
+    }
+}
+
+impl Drop for ByHand<'_> {
+    fn drop(&mut self) {
+        self.round.engine.shut_down(PATIENCE);
+        self.end_processors();
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Hand {
     sent: Vec<u64>,
     /// How often each was said to have been made.
     told: [AtomicU32; MOST],
+    /// Those that a signal has interrupted, a bit each.
+    interrupted: AtomicU32,
 }
 
 impl Hand {
@@ -37,7 +39,8 @@ impl Hand {
         };
         let sent = kinds.iter().enumerate().map(number).collect();
         let told = [const { AtomicU32::new(0) }; MOST];
-        Ok(Hand { things: Things::new(scene)?, kinds, sent, told })
+        let interrupted = AtomicU32::new(0);
+        Ok(Hand { things: Things::new(scene)?, kinds, sent, told, interrupted })
     }
 
     pub(crate) fn kinds(&self) -> &[Kind] {
@@ -58,9 +61,17 @@ impl Hand {
         self.things.send(1);
     }
 
-    /// Notes that request `at` was made, as the engine has it.
-    pub(crate) fn tell(&self, at: usize) {
+    /// Notes that request `at` was made, as the engine has it, with this result.
+    pub(crate) fn tell(&self, at: usize, result: i64) {
+        if self.kinds[at].is_interrupted(result) {
+            self.interrupted.fetch_or(1 << at, AcqRel);
+        }
         self.told[at].fetch_add(1, AcqRel);
+    }
+
+    /// Requests that a signal has interrupted.
+    pub(crate) fn interrupted(&self) -> u64 {
+        self.interrupted.load(Acquire).count_ones().into()
     }
 
     /// Whether request `at` was answered rightly, which was told before.
@@ -100,7 +111,8 @@ impl Hand {
                 let all = self.kinds.len();
                 return Err(format!("request {at} of {all}, {kind:?}: told {told}, added {added}"));
             }
-            received += usize::from(*kind == Kind::Receive && told == 1);
+            let whole = self.interrupted.load(Acquire) >> at & 1 == 0;
+            received += usize::from(*kind == Kind::Receive && told == 1 && whole);
             effects += u64::from(added);
         }
         let sent = self.kinds.iter().filter(|kind| **kind == Kind::Receive).count();

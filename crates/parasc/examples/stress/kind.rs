@@ -22,6 +22,13 @@ pub(crate) enum Kind {
     Receive,
 }
 
+impl Kind {
+    /// Whether a signal has interrupted such a request: it has had no effect then.
+    pub(crate) fn is_interrupted(self, result: i64) -> bool {
+        SLEEPING.contains(&self) && result == -i64::from(libc::EINTR)
+    }
+}
+
 pub(crate) const KINDS: [Kind; 7] = [
     Kind::Getppid,
     Kind::BadDescriptor,
@@ -72,4 +79,11 @@ pub(crate) fn batch(random: &mut Rng) -> Vec<Kind> {
         0 => (0..count).map(|_| any(random)).collect(),
         _ => vec![any(random); count],
     }
+}
+
+/// Those of a batch's requests that a signal has interrupted.
+pub(crate) fn interrupted(kinds: &[Kind], results: &[i64]) -> Vec<usize> {
+    let ended = kinds.iter().zip(results).enumerate();
+    let interrupted = ended.filter(|(_, (kind, result))| kind.is_interrupted(**result));
+    interrupted.map(|(at, _)| at).collect()
 }

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use kumiki_parasc::{Engine, Place, Requester};
+use kumiki_parasc::{Place, Request, Requester};
 
 use super::kind::{self, Kind, MOST};
+use super::round::{Round, not_allowed};
 use super::things::Things;
 use super::{Scene, WORDS};
 
@@ -20,7 +21,7 @@ const WRITTEN: usize = 1 << 14;
 pub(crate) struct Player<'a> {
     scene: &'a Scene,
     random: Rng,
-    engine: Arc<Engine>,
+    round: Arc<Round>,
     requester: Requester,
     things: Things,
     /// What was to be written to the file; never moves.
@@ -33,12 +34,12 @@ pub(crate) struct Player<'a> {
 
 impl<'a> Player<'a> {
     pub(crate) fn new(scene: &'a Scene, number: usize) -> Result<Self, String> {
-        let engine = scene.engine();
-        let requester = engine.requester().map_err(|error| error.to_string())?;
+        let round = scene.round();
+        let requester = round.engine.requester().map_err(|error| error.to_string())?;
         Ok(Player {
             scene,
             random: Rng::with_seed(scene.seed.wrapping_add(number as u64)),
-            engine,
+            round,
             requester,
             things: Things::new(scene)?,
             bytes: Vec::with_capacity(WRITTEN),
@@ -51,6 +52,9 @@ impl<'a> Player<'a> {
         while !self.scene.is_over() {
             self.change_hands()?;
             self.batch()?;
+            if self.round.is_narrow && self.random.u32(..64) == 0 {
+                self.batch_in_vain()?;
+            }
             if self.bytes.len() + MOST > WRITTEN {
                 self.look()?;
             }
@@ -65,8 +69,8 @@ impl<'a> Player<'a> {
         if self.random.u32(..256) != 0 {
             return Ok(());
         }
-        self.engine = self.scene.engine();
-        self.requester = self.engine.requester().map_err(|error| error.to_string())?;
+        self.round = self.scene.round();
+        self.requester = self.round.engine.requester().map_err(|error| error.to_string())?;
         self.scene.counts.lanes.fetch_add(1, Relaxed);
         Ok(())
     }
@@ -93,6 +97,22 @@ impl<'a> Player<'a> {
         // SAFETY: each call reads or writes its own word in `words`, a byte of
         // `bytes` (which never moves) or the time, all of which outlive it.
         unsafe { self.requester.run_raw(&requests, &mut results) }.map_err(|e| e.to_string())?;
+        loop {
+            let left = kind::interrupted(&kinds, &results);
+            if left.is_empty() {
+                break;
+            }
+            self.scene.counts.interrupted.fetch_add(left.len() as u64, Relaxed);
+            for at in &left {
+                self.things.check(kinds[*at], sent[*at], results[*at], words[*at])?;
+            }
+            // As a program does.
+            let again: Vec<Request> = left.iter().map(|at| requests[*at]).collect();
+            let mut ends = vec![i64::MIN; left.len()];
+            // SAFETY: as above.
+            unsafe { self.requester.run_raw(&again, &mut ends) }.map_err(|e| e.to_string())?;
+            left.iter().zip(ends).for_each(|(at, end)| results[*at] = end);
+        }
 
         for (at, kind) in kinds.iter().enumerate() {
             let checked = self.things.check(*kind, sent[at], results[at], words[at]);
@@ -103,6 +123,22 @@ impl<'a> Player<'a> {
         self.scene.counts.requests.fetch_add(kinds.len() as u64, Relaxed);
         self.scene.counts.batches.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// Runs a batch with a call that the allow-list lacks: no call is made. Those
+    /// that were would be found in the sum.
+    fn batch_in_vain(&mut self) -> Result<(), String> {
+        let number = 1u64;
+        let add = self.things.request(Kind::Add, &raw const number as u64, number);
+        let mut requests = vec![add; self.random.usize(1..MOST)];
+        let at = self.random.usize(..requests.len());
+        requests[at] = not_allowed();
+        let mut results = vec![i64::MIN; requests.len()];
+        // SAFETY: the calls would read a local, or have no argument.
+        let ran = unsafe { self.requester.run_raw(&requests, &mut results) };
+        self.scene.counts.refused(ran, at)?;
+        let untouched = results.iter().all(|result| *result == i64::MIN);
+        untouched.then_some(()).ok_or_else(|| "a refused batch has results".to_owned())
     }
 
     /// The number that goes with a request.

@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::hand::Hand;
 use super::kind::Kind;
+use super::round::not_allowed;
 use super::{PATIENCE, Scene};
 
 /// A request of a hand.
@@ -33,7 +34,7 @@ unsafe impl Operation for Call {
     }
 
     unsafe fn complete(&mut self, ret_val: i64) -> i64 {
-        self.hand.tell(self.at);
+        self.hand.tell(self.at, ret_val);
         ret_val
     }
 }
@@ -60,6 +61,9 @@ impl<'a> Single<'a> {
     pub(crate) fn play(mut self) -> Result<(), String> {
         while !self.scene.is_over() {
             self.hand()?;
+            if self.random.u32(..16) == 0 {
+                self.ask_in_vain()?;
+            }
             if self.random.u32(..64) == 0 {
                 thread::sleep(Duration::from_micros(self.random.u64(..2000)));
             }
@@ -70,13 +74,13 @@ impl<'a> Single<'a> {
     /// Submits a hand, sees to each request's end, in any order, and looks for
     /// the effects.
     fn hand(&mut self) -> Result<(), String> {
-        let engine = self.scene.engine();
+        let round = self.scene.round();
         let mut hand = Arc::new(Hand::new(self.scene, &mut self.random)?);
         let count = hand.kinds().len();
         let (mut pending, mut next) = (Vec::new(), 0);
         while next < count || !pending.is_empty() {
             if next < count && (pending.is_empty() || self.random.u32(..4) != 0) {
-                pending.push(self.submit(&engine, &hand, next));
+                pending.push(self.submit(&round.engine, &hand, next));
                 next += 1;
             } else {
                 let one = pending.swap_remove(self.random.usize(..pending.len()));
@@ -84,7 +88,7 @@ impl<'a> Single<'a> {
             }
         }
         self.send(&hand);
-        drop(engine);
+        drop(round);
         let deadline = Instant::now() + PATIENCE;
         // What is dropped goes on, and holds the hand.
         while Arc::get_mut(&mut hand).is_none() {
@@ -95,10 +99,22 @@ impl<'a> Single<'a> {
         }
         let counts = &self.scene.counts;
         counts.effects.fetch_add(hand.effects()?, Relaxed);
+        counts.interrupted.fetch_add(hand.interrupted(), Relaxed);
         for kind in hand.kinds() {
             counts.kinds[*kind as usize].fetch_add(1, Relaxed);
         }
         counts.requests.fetch_add(count as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Submits what an allow-list lacks, where there is one.
+    fn ask_in_vain(&self) -> Result<(), String> {
+        let round = self.scene.round();
+        if round.is_narrow {
+            // SAFETY: takes no argument.
+            let outcome = unsafe { round.engine.submit_raw(not_allowed()) }.wait();
+            self.scene.counts.refused(outcome.map_err(|failed| failed.error), 0)?;
+        }
         Ok(())
     }
 

@@ -1,6 +1,5 @@
 //! Processing threads of the program that die.
 
-use std::ffi::c_void;
 use std::ptr;
 use std::thread;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use kumiki_parasc::{Config, Engine, Operation, Request};
 use kumiki_sys::cpuset::CpuSet;
 
+use super::processing_thread::{Thread, start};
 use super::{getppid, ppid, read_of_pipe, read_under_way, release, until_made};
 
 pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
@@ -18,38 +18,7 @@ fn bare(help: bool) -> Engine {
     Engine::new(&Config { cpus, threads: 0, slots: 64, help, ..Config::default() }).unwrap()
 }
 
-/// A thread as a C program starts one, in `Engine::process`.
-pub(crate) struct Thread(libc::pthread_t);
-
-extern "C-unwind" fn process(engine: *mut c_void) -> *mut c_void {
-    // SAFETY: `start` has been given an engine that outlives the thread.
-    unsafe { &*engine.cast::<Engine>() }.process();
-    ptr::null_mut()
-}
-
-type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-
-unsafe extern "C-unwind" {
-    fn pthread_create(
-        thread: *mut libc::pthread_t,
-        attributes: *const libc::pthread_attr_t,
-        start: Start,
-        argument: *mut c_void,
-    ) -> libc::c_int;
-}
-
-/// The thread lives no longer than `engine`: each test waits for its end.
-pub(crate) fn start(engine: &Engine) -> Thread {
-    let mut thread = 0;
-    // SAFETY: the engine is not moved, and lives until the thread has ended.
-    let error = unsafe {
-        pthread_create(&raw mut thread, ptr::null(), process, ptr::from_ref(engine) as _)
-    };
-    assert_eq!(error, 0);
-    Thread(thread)
-}
-
-/// The same; it serves when this returns. Until then whoever submits a request would
+/// As `start`; it serves when this returns. Until then whoever submits a request would
 /// find nobody, and make the call.
 fn serving(engine: &Engine) -> Thread {
     let thread = start(engine);
@@ -60,35 +29,6 @@ fn serving(engine: &Engine) -> Thread {
     // It still has to take its note of that away.
     nap();
     thread
-}
-
-/// Ends the thread it comes to, wherever that is: not the process, and without
-/// the C library.
-extern "C" fn die(_: libc::c_int) {
-    // SAFETY: ends this thread, which holds nothing that others need.
-    unsafe { libc::syscall(libc::SYS_exit, 0) };
-}
-
-impl Thread {
-    pub(crate) fn kill(self) {
-        let handler = die as extern "C" fn(libc::c_int);
-        // SAFETY: a handler that may come at any moment.
-        unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
-        // SAFETY: a thread that has not been joined.
-        unsafe { libc::pthread_kill(self.0, libc::SIGUSR1) };
-        // The kernel tells of its end, as of any other.
-        self.join();
-    }
-
-    pub(crate) fn cancel(&self) {
-        // SAFETY: a thread that has not been joined.
-        unsafe { libc::pthread_cancel(self.0) };
-    }
-
-    pub(crate) fn join(self) {
-        // SAFETY: joined once.
-        unsafe { libc::pthread_join(self.0, ptr::null_mut()) };
-    }
 }
 
 fn nap() {
@@ -244,8 +184,7 @@ fn a_signal_that_is_handled_interrupts_the_call() {
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: a handler that does nothing, without SA_RESTART.
     unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, ptr::null_mut()) };
-    // SAFETY: a thread that has not been joined.
-    unsafe { libc::pthread_kill(thread.0, libc::SIGUSR2) };
+    thread.signal(libc::SIGUSR2);
     let output = pending.wait_timeout(Duration::from_secs(60)).unwrap().unwrap().output;
     assert_eq!(output.unwrap_err().raw_os_error(), libc::EINTR);
     engine.shut_down(Duration::from_secs(60));

@@ -7,6 +7,8 @@ mod ends;
 mod filtered;
 mod mortal;
 mod panics;
+#[path = "../common/processing_thread.rs"]
+mod processing_thread;
 mod submit;
 
 use std::io::{PipeWriter, Write};

@@ -13,7 +13,8 @@ use kumiki_parasc::{Config, Engine, Error, Operation, Request};
 use kumiki_sys::cpuset::CpuSet;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::deaths::{OWNER_DIED, Thread, start};
+use super::deaths::OWNER_DIED;
+use super::processing_thread::{Thread, start};
 
 const LONG: Duration = Duration::from_secs(60);
 /// Threads that die in one engine.
