@@ -88,7 +88,7 @@ impl Plan for Parasc {
         let batches = batches.chain(cheap.into_iter().chain(slow).flat_map(sizes));
         let phase = |(i, (kind, n))| {
             let (rounds, turns) = match n {
-                _ if slow.contains(&kind) => (18, 3),
+                2.. if slow.contains(&kind) => (18, 3),
                 // The shortest differ most between processes.
                 1 => (60, 2),
                 _ => (40, 4),
