@@ -131,6 +131,12 @@ impl Requester {
     /// [`Error::NotAllowed`] if the engine's allow-list lacks one; then nothing
     /// has been executed. What the kernel answers is in the outputs.
     pub fn run<O: Operation>(&mut self, operations: &mut [O]) -> Result<Vec<O::Output>> {
+        if self.help
+            && let [operation] = operations
+        {
+            // What a batch needs besides takes half as long as a short call.
+            return Ok(vec![self.call(operation)?]);
+        }
         self.run_beside(operations, Meanwhile::default())
     }
 
