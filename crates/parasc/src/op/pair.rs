@@ -22,6 +22,7 @@ impl Pair {
     /// A pointer to the numbers, to be written.
     #[inline]
     fn room(&mut self) -> u64 {
+        self.0 = [-1; 2];
         &raw mut self.0 as u64
     }
 

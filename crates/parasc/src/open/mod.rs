@@ -39,12 +39,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 pub(crate) use ready::Ready;
+pub(crate) use stage::Seen;
 
 use crate::lane::Lane;
 use crate::pending::Task;
 use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, lock};
 use crate::request::Request;
-use stage::{ANSWERED, BEGUN, OPEN, PLACED, PLACING, RESERVED, Seen, Stage, TAKEN, WAITING};
+use stage::{ANSWERED, BEGUN, OPEN, PLACED, PLACING, RESERVED, Stage, TAKEN, WAITING};
 
 /// What somebody has taken to execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,19 +218,37 @@ impl Open {
 
     /// Has the request in a slot begun by the caller, if nobody else has.
     pub(crate) fn inherit(&self, at: usize) -> Option<Taken> {
-        let stage = &self.sides[at].stage;
         loop {
-            let seen = stage.get();
+            let seen = self.seen(at);
             let (to, taken) = match seen.stage {
                 WAITING => (BEGUN, Taken::Task),
                 PLACING | PLACED => (TAKEN, Taken::ByHand),
                 _ => return None,
             };
             // It may have been placed meanwhile.
-            if stage.swap(seen, to) {
+            if self.sides[at].stage.swap(seen, to) {
                 return Some(taken);
             }
         }
+    }
+
+    /// As [`inherit`](Self::inherit), of what was `seen` of a dead thread's request,
+    /// which it may have begun or not.
+    pub(crate) fn inherit_seen(&self, at: usize, seen: Seen) -> Option<Taken> {
+        let (to, taken) = match seen.stage {
+            BEGUN => return Some(Taken::Task),
+            TAKEN => return Some(Taken::ByHand),
+            OPEN => return Some(Taken::Foreign),
+            WAITING => (BEGUN, Taken::Task),
+            PLACING | PLACED => (TAKEN, Taken::ByHand),
+            _ => return None,
+        };
+        self.sides[at].stage.swap(seen, to).then_some(taken)
+    }
+
+    /// How far the request in a slot has come.
+    pub(crate) fn seen(&self, at: usize) -> Seen {
+        self.sides[at].stage.get()
     }
 
     /// What somebody has begun in a slot; then the note of that thread (`claim.rs`) is
@@ -438,10 +457,6 @@ impl Open {
     /// After the result.
     pub(crate) fn leave_unnoted(&self, at: usize) {
         self.decide().retain(|other| *other != at);
-    }
-
-    pub(crate) fn generation(&self, at: usize) -> u32 {
-        self.sides[at].stage.get().generation
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a processing thread does with the requests of an open lane.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use kumiki_wait::{Ticks, barrier};
 
@@ -63,7 +63,9 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
-    if index == QUICK_LANE && open.ready.any() && !core.watch.is_alerted() {
+    // And should a filter kill this thread, somebody must find out.
+    let left = index == QUICK_LANE && open.ready.any() || core.filtered.load(Relaxed);
+    if left && !core.watch.is_alerted() {
         unkillable(hand.mortal, || core.watch.alert(core));
     }
     let request = lane.slots[at].taken();

@@ -52,8 +52,8 @@ pub(super) struct Stage(AtomicU64);
 
 /// What was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) generation: u32,
+pub(crate) struct Seen {
+    pub(crate) generation: u32,
     pub(super) stage: u32,
 }
 

@@ -383,9 +383,11 @@ impl Requester {
             unsafe { self.help(requests, results) };
             return;
         }
+        let mut late = false;
         for (at, result) in results.iter_mut().enumerate() {
+            let (waiter, core) = (&mut self.waiter, &self.core);
             // SAFETY: as above; published before.
-            *result = unsafe { wait(&mut self.waiter, &self.core, self.lane, at, seat) };
+            *result = unsafe { wait(waiter, core, self.lane, at, seat, &mut late) };
         }
         self.close_batch(results.len());
     }
@@ -426,9 +428,11 @@ impl Requester {
     /// # Safety
     /// As for [`help`](Self::help).
     unsafe fn collect(&mut self, results: &mut [i64]) {
+        let mut late = false;
         for at in &self.pending {
+            let (waiter, core) = (&mut self.waiter, &self.core);
             // SAFETY: the caller vouches for what stands in the lane.
-            results[*at] = unsafe { wait(&mut self.waiter, &self.core, self.lane, *at, None) };
+            results[*at] = unsafe { wait(waiter, core, self.lane, *at, None, &mut late) };
         }
         self.close_batch(results.len());
     }
@@ -443,7 +447,8 @@ impl Requester {
 
 /// Waits for the result of slot `at`, which is left to the thread of `seat` and
 /// to those of the program, or which others are at already. Makes the call if
-/// they have gone.
+/// they have gone. `late` if nobody is to be waited for without a look at who is there,
+/// since one of the batch was overdue; says so for the next.
 ///
 /// # Safety
 /// The caller has published the request there, as [`Requester::run_raw`] does.
@@ -453,6 +458,7 @@ pub(super) unsafe fn wait(
     lane: usize,
     at: usize,
     seat: Option<usize>,
+    late: &mut bool,
 ) -> i64 {
     let (side, slot) = (&core.sides[lane], &core.area.lane(lane).slots[at]);
     side.expect(at);
@@ -463,6 +469,10 @@ pub(super) unsafe fn wait(
     };
     let overdue_now = || slot.is_lost() || gone();
     let answered = || slot.result().map(Some).or_else(|| overdue_now().then_some(None));
+    if *late && slot.result().is_none() {
+        // SAFETY: the caller vouches for the request.
+        unsafe { overdue(core, lane, at) };
+    }
     loop {
         let watched = core.callers.any();
         let begun = !slot.is_requested();
@@ -481,8 +491,11 @@ pub(super) unsafe fn wait(
         }
         match answer.flatten() {
             Some(result) => return result,
-            // SAFETY: the caller vouches for the request.
-            None => unsafe { overdue(core, lane, at) },
+            None => {
+                // SAFETY: the caller vouches for the request.
+                unsafe { overdue(core, lane, at) };
+                *late = slot.result().is_some();
+            }
         }
     }
 }

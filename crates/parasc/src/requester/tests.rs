@@ -60,8 +60,9 @@ fn a_status_that_a_foreign_hand_has_left_is_answered_with_an_error() {
         for status in [slot::FREE, slot::REQUESTING, taken, slot::ERROR + 1, u32::MAX] {
             core.area.lane(requester.lane).slots[3].fill(status, &request);
             // SAFETY: getppid takes nothing and changes nothing.
-            let result =
-                unsafe { run::wait(&mut requester.waiter, &core, requester.lane, 3, None) };
+            let result = unsafe {
+                run::wait(&mut requester.waiter, &core, requester.lane, 3, None, &mut false)
+            };
             assert_eq!(result, -i64::from(libc::EINVAL), "{status}");
         }
     });
@@ -83,7 +84,8 @@ fn a_request_that_is_taken_away_while_its_thread_sleeps_is_answered() {
                 core.area.lane(lane).slots[3].fill(slot::FREE, &request);
             });
             // SAFETY: getppid takes nothing and changes nothing.
-            let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None) };
+            let result =
+                unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None, &mut false) };
             assert_eq!(result, -i64::from(libc::EINVAL));
         });
     });
@@ -115,7 +117,7 @@ fn a_call_that_a_foreign_hand_has_put_in_is_not_made() {
         core.area.lane(lane).slots[3].fill(slot::REQUEST, &dup);
         // Nobody serves the lane, so this thread does.
         // SAFETY: dup is not allowed, and does no harm.
-        let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None) };
+        let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None, &mut false) };
         assert_eq!(result, -i64::from(libc::EPERM));
     });
 }

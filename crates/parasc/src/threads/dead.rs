@@ -7,7 +7,6 @@ use super::caller::Caller;
 use super::{Counted, Pool, serve_next};
 use crate::claim::{Claim, Left, Spot};
 use crate::core::{Core, OPEN_LANES};
-use crate::open::Taken;
 use crate::open::serve::{stop_if_terminated, take_out};
 use crate::pending::End;
 
@@ -88,10 +87,12 @@ impl Core {
         }
     }
 
-    fn take_up(&self, claim: &Claim) {
+    fn take_up(self: &Arc<Self>, claim: &Claim) {
         drop(Counted(self));
         if claim.is_set() {
             self.callers.take_up(claim);
+            // Until it is forgotten: nobody else may look again.
+            self.watch.alert(self);
         }
     }
 
@@ -149,15 +150,14 @@ impl Core {
         if !is_taken() {
             return true;
         }
-        let generation = open.generation(spot.at);
+        let seen = open.seen(spot.at);
         let unnoted = decision.contains(&spot.at);
-        let lost =
-            !unnoted && self.is_lost(spot, is_taken) && open.generation(spot.at) == generation;
+        let lost = !unnoted
+            && self.is_lost(spot, is_taken)
+            && open.seen(spot.at).generation == seen.generation;
         let died = End::Returned(OWNER_DIED);
         let take = || {
-            // It may have died before it began it.
-            let taken = open.inherit(spot.at).or_else(|| open.begun(spot.at));
-            let taken = taken.unwrap_or(Taken::Foreign);
+            let taken = open.inherit_seen(spot.at, seen)?;
             take_out(self, spot.lane, spot.at, taken, died)
         };
         let task = lost.then(take).flatten();
@@ -169,5 +169,40 @@ impl Core {
         }
         stop_if_terminated(self);
         lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::Config;
+    use crate::request::Request;
+    use crate::threads::lock;
+
+    /// Others would take another way as long as there is one.
+    #[test]
+    fn a_dead_thread_is_forgotten_once_its_request_is_answered() {
+        let core = Arc::new(Core::new(&Config::default()).unwrap());
+        let (lane, at) = (OPEN_LANES, 3);
+        let slot = &core.area.lane(lane).slots[at];
+        slot.publish(&Request::default());
+        assert!(slot.take());
+        let claim = Claim::default();
+        claim.set(Spot { lane, at });
+        *lock(&core.alive) += 1;
+        core.take_up(&claim);
+        assert_eq!(core.lost_in_lane(lane, at), Some(OWNER_DIED));
+        core.tend();
+        assert!(core.callers.any(), "its requester has not found it");
+        slot.finish(OWNER_DIED);
+        let begin = Instant::now();
+        while core.callers.any() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "never");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        core.area.header().terminate();
+        core.wake_all();
     }
 }

@@ -13,7 +13,6 @@ mod watch;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -135,10 +134,6 @@ fn serve_what_waits(core: &Arc<Core>) {
 /// Sees to it that some thread serves the requests of open lane `lane` that have
 /// been placed before, `requests` of late. `false` if there is none to be had.
 pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
-    if core.filtered.load(Relaxed) {
-        // A filter may kill the thread that comes.
-        core.watch.alert(core);
-    }
     if lane == SLEEPING_LANE {
         return Pool::summon(core, requests) || core.callers.call();
     }

@@ -191,6 +191,8 @@ fn serve_offer(core: &Arc<Core>, lane: usize, claim: &Claim) {
     let mut made = 0;
     claim.hold(lane);
     while let Some(chunk) = side.offer.next(made, share) {
+        // Before anything of which this thread may die.
+        claim.advance(&chunk, chunk.start);
         see_to_others(core);
         made = chunk.len();
         let calls = side.offer.calls();
@@ -198,6 +200,8 @@ fn serve_offer(core: &Arc<Core>, lane: usize, claim: &Claim) {
         // vouched for its calls, waits until they are made.
         unsafe { calls.make(chunk.clone(), |at| claim.advance(&chunk, at)) };
     }
+    // None is its own any more.
+    claim.advance(&(0..0), 0);
     if made > 0 {
         side.made();
     }

@@ -130,6 +130,11 @@ fn trap(calls: &[libc::c_long]) {
 
 const DIED: i64 = -(libc::EOWNERDEAD as i64);
 
+/// Otherwise the program's own threads make all calls of batches.
+fn has_another_cpu() -> bool {
+    thread::available_parallelism().unwrap().get() > 1
+}
+
 fn deadly() -> Request {
     Request::new(DEADLY, [libc::SCHED_FIFO as u64])
 }
@@ -142,6 +147,9 @@ fn shuts_down(engine: &Engine) {
 #[test]
 fn a_batch_is_over_though_its_threads_die_at_it() {
     const CALLS: usize = 100;
+    if !has_another_cpu() {
+        return;
+    }
     aside(|| {
         trap(&[DEADLY]);
         let engine = Engine::new(&Config::default()).unwrap();
@@ -174,7 +182,33 @@ fn a_batch_is_over_though_its_threads_die_at_it() {
 }
 
 #[test]
+fn what_is_submitted_first_is_answered_though_its_thread_dies_at_it() {
+    aside(|| {
+        trap(&[DEADLY, libc::SYS_nanosleep]);
+        for pool in [false, true] {
+            let engine = Engine::new(&Config::default()).unwrap();
+            if pool {
+                // A call that is known to be long, for the pool.
+                let sleep = Request::new(libc::SYS_nanosleep, [(&raw const SHORT) as u64, 0]);
+                // SAFETY: a time that stays.
+                let slept = unsafe { engine.submit_raw(sleep) };
+                assert_eq!(slept.wait().unwrap().output, EMULATED);
+            }
+            // Not waited for by anybody.
+            // SAFETY: takes a number.
+            let pending = unsafe { engine.submit_raw(deadly()) };
+            assert!(ends(&pending), "it is lost");
+            assert_eq!(pending.wait().unwrap().output, DIED);
+            shuts_down(&engine);
+        }
+    });
+}
+
+#[test]
 fn what_is_left_to_a_thread_that_dies_at_it_is_answered() {
+    if !has_another_cpu() {
+        return;
+    }
     aside(|| {
         trap(&[DEADLY]);
         let engine = Engine::new(&Config { help: false, ..Config::default() }).unwrap();
@@ -183,11 +217,13 @@ fn what_is_left_to_a_thread_that_dies_at_it_is_answered() {
             let mut requests = vec![getppid(); count];
             requests[0] = deadly();
             let mut results = vec![0; count];
-            // SAFETY: take a number, or none.
-            unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
-            let mut expected = vec![ppid(); count];
-            expected[0] = DIED;
-            assert_eq!(results, expected);
+            // A thread that comes late finds it made.
+            while results[0] != DIED {
+                // SAFETY: take a number, or none.
+                unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
+                assert!([DIED, EMULATED].contains(&results[0]), "{results:?}");
+                assert_eq!(results[1..], vec![ppid(); count - 1]);
+            }
         }
         // Not waited for by anybody.
         // SAFETY: as above.
