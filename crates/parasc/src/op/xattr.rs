@@ -55,6 +55,19 @@ filling! {
     |op, pointer, room| Request::new(libc::SYS_flistxattr, [descriptor(&op.file), pointer, room])
 }
 
+/// Call number `sysnum` of those that set an attribute of a target.
+#[inline]
+fn set(
+    sysnum: libc::c_long,
+    target: u64,
+    attribute: &CStr,
+    value: &[u8],
+    flags: XattrFlags,
+) -> Request {
+    let (pointer, length) = (value.as_ptr() as u64, value.len() as u64);
+    Request::new(sysnum, [target, name(&attribute), pointer, length, flags.bits() as u64])
+}
+
 operation! {
     /// setxattr(2): sets an attribute.
     pub struct Setxattr<P: AsRef<CStr>, N: AsRef<CStr>, B: AsRef<[u8]>> {
@@ -64,17 +77,8 @@ operation! {
         flags: XattrFlags,
     }
     |op| {
-        let value = op.value.as_ref();
-        Request::new(
-            libc::SYS_setxattr,
-            [
-                name(&op.path),
-                name(&op.attribute),
-                value.as_ptr() as u64,
-                value.len() as u64,
-                op.flags.bits() as u64,
-            ],
-        )
+        let (attribute, value) = (op.attribute.as_ref(), op.value.as_ref());
+        set(libc::SYS_setxattr, name(&op.path), attribute, value, op.flags)
     } => ()
 }
 
@@ -88,17 +92,8 @@ operation! {
         flags: XattrFlags,
     }
     |op| {
-        let value = op.value.as_ref();
-        Request::new(
-            libc::SYS_lsetxattr,
-            [
-                name(&op.path),
-                name(&op.attribute),
-                value.as_ptr() as u64,
-                value.len() as u64,
-                op.flags.bits() as u64,
-            ],
-        )
+        let (attribute, value) = (op.attribute.as_ref(), op.value.as_ref());
+        set(libc::SYS_lsetxattr, name(&op.path), attribute, value, op.flags)
     } => ()
 }
 
@@ -111,17 +106,8 @@ operation! {
         flags: XattrFlags,
     }
     |op| {
-        let value = op.value.as_ref();
-        Request::new(
-            libc::SYS_fsetxattr,
-            [
-                descriptor(&op.file),
-                name(&op.attribute),
-                value.as_ptr() as u64,
-                value.len() as u64,
-                op.flags.bits() as u64,
-            ],
-        )
+        let (attribute, value) = (op.attribute.as_ref(), op.value.as_ref());
+        set(libc::SYS_fsetxattr, descriptor(&op.file), attribute, value, op.flags)
     } => ()
 }
 

@@ -220,11 +220,7 @@ impl Open {
     pub(crate) fn inherit(&self, at: usize) -> Option<Taken> {
         loop {
             let seen = self.seen(at);
-            let (to, taken) = match seen.stage {
-                WAITING => (BEGUN, Taken::Task),
-                PLACING | PLACED => (TAKEN, Taken::ByHand),
-                _ => return None,
-            };
+            let (to, taken) = seen.waiting()?;
             // It may have been placed meanwhile.
             if self.sides[at].stage.swap(seen, to) {
                 return Some(taken);
@@ -235,15 +231,13 @@ impl Open {
     /// As [`inherit`](Self::inherit), of what was `seen` of a dead thread's request,
     /// which it may have begun or not.
     pub(crate) fn inherit_seen(&self, at: usize, seen: Seen) -> Option<Taken> {
-        let (to, taken) = match seen.stage {
-            BEGUN => return Some(Taken::Task),
-            TAKEN => return Some(Taken::ByHand),
-            OPEN => return Some(Taken::Foreign),
-            WAITING => (BEGUN, Taken::Task),
-            PLACING | PLACED => (TAKEN, Taken::ByHand),
-            _ => return None,
-        };
-        self.sides[at].stage.swap(seen, to).then_some(taken)
+        if seen.stage == OPEN {
+            return Some(Taken::Foreign);
+        }
+        seen.begun().or_else(|| {
+            let (to, taken) = seen.waiting()?;
+            self.sides[at].stage.swap(seen, to).then_some(taken)
+        })
     }
 
     /// How far the request in a slot has come.
@@ -254,11 +248,7 @@ impl Open {
     /// What somebody has begun in a slot; then the note of that thread (`claim.rs`) is
     /// to be seen.
     pub(crate) fn begun(&self, at: usize) -> Option<Taken> {
-        match self.sides[at].stage.get().stage {
-            BEGUN => Some(Taken::Task),
-            TAKEN => Some(Taken::ByHand),
-            _ => None,
-        }
+        self.seen(at).begun()
     }
 
     /// Leaves the result in the slot of what the caller has taken, no task's.

@@ -33,6 +33,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::Taken;
 use crate::primitive::AtomicU64;
 
 /// Free, or a foreign hand's.
@@ -58,6 +59,24 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// What waits to be begun, and the stage that it goes to then.
+    pub(super) fn waiting(self) -> Option<(u32, Taken)> {
+        match self.stage {
+            WAITING => Some((BEGUN, Taken::Task)),
+            PLACING | PLACED => Some((TAKEN, Taken::ByHand)),
+            _ => None,
+        }
+    }
+
+    /// What somebody has begun.
+    pub(super) fn begun(self) -> Option<Taken> {
+        match self.stage {
+            BEGUN => Some(Taken::Task),
+            TAKEN => Some(Taken::ByHand),
+            _ => None,
+        }
+    }
+
     fn word(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.stage)
     }
