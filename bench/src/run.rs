@@ -40,6 +40,10 @@ pub(crate) struct Row {
     /// Median of each instance of the subject, where it is made anew at times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instances: Vec<f64>,
+    /// Of each turn, median ÷ that of the plain way in the same process just before or
+    /// after, where it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    of_plain: Vec<f64>,
 }
 
 /// One case at one size.
@@ -84,6 +88,13 @@ pub(crate) trait Plan {
     /// Whether `subject` takes part in `case`.
     fn asks(&self, case: Self::Case, subject: &str) -> bool;
 
+    /// The plain way in the process of `subject`, to be measured together with each of
+    /// its turns: where memory lies, and what else the machine does, is the same.
+    fn beside(&self, case: Self::Case, subject: &str) -> Option<Self::Case> {
+        let _ = (case, subject);
+        None
+    }
+
     /// The request for the next turn of a phase, in this round of it.
     fn next(&mut self, phase: &Phase<Self::Case>, round: usize) -> Self::Case;
 
@@ -99,6 +110,8 @@ pub(crate) trait Plan {
 pub(crate) struct Turns {
     pub(crate) samples: Vec<Vec<f64>>,
     raw: Vec<Vec<f64>>,
+    /// Of each turn, its median ÷ that of the plain way beside it.
+    of_plain: Vec<f64>,
 }
 
 /// This machine and what `rows` measured on its two cpus.
@@ -165,10 +178,13 @@ fn measure<P: Plan>(
         rng.shuffle(&mut order);
         let mut before = limit()?;
         for subject in &mut order {
-            let Some(samples) = subject.turn(&plan.next(&phase, round))? else { continue };
+            let case = plan.next(&phase, round);
+            let [samples, plain] = both(subject, case, plan.beside(case, subject.name()), rng)?;
+            let Some(samples) = samples else { continue };
             let after = limit()?;
             let name = subject.name();
             let (_, its) = turns.iter_mut().find(|(other, _)| *other == name).expect("asked");
+            its.of_plain.extend(plain.map(|plain| median(&samples) / median(&plain)));
             its.add(samples, phase.turns_of_instance.is_some_and(|turns| round % turns != 0));
             its.raw.extend([before, after.clone()]);
             before = after;
@@ -184,6 +200,7 @@ fn measure<P: Plan>(
         if phase.turns_of_instance.is_some() {
             row.instances = its.samples.iter().map(|group| median(group)).collect();
         }
+        row.of_plain.clone_from(&its.of_plain);
         row
     };
     let mut rows: Vec<Row> = turns.iter().map(row).collect();
@@ -192,6 +209,24 @@ fn measure<P: Plan>(
         rows.insert(0, Row::new(case, RAW, &all_raw, base));
     }
     Ok(rows)
+}
+
+/// Samples of a turn, and of the plain way beside it, whichever comes first.
+fn both<C: Case>(
+    subject: &mut Subject,
+    case: C,
+    plain: Option<C>,
+    rng: &mut fastrand::Rng,
+) -> Result<[Option<Vec<f64>>; 2]> {
+    let beside = |subject: &mut Subject, now| match plain {
+        Some(plain) if now => subject.turn(&plain),
+        _ => Ok(None),
+    };
+    let first = rng.bool();
+    let before = beside(subject, first)?;
+    let samples = subject.turn(&case)?;
+    let after = beside(subject, !first)?;
+    Ok([samples, before.or(after)])
 }
 
 impl Turns {
@@ -239,6 +274,7 @@ impl Row {
             limit: (!raw.is_empty()).then(|| describe::median(&raw)),
             base,
             instances: Vec::new(),
+            of_plain: Vec::new(),
         }
     }
 }
@@ -250,7 +286,7 @@ mod tests {
 
     fn turns(samples: &[&[f64]], raw: &[&[f64]]) -> Turns {
         let own = |visits: &[&[f64]]| visits.iter().map(|visit| visit.to_vec()).collect();
-        Turns { samples: own(samples), raw: own(raw) }
+        Turns { samples: own(samples), raw: own(raw), of_plain: Vec::new() }
     }
 
     #[test]

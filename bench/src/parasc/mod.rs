@@ -114,10 +114,10 @@ fn instances<S: Execute>(
     scratch: Scratch,
 ) -> Result<()> {
     let watch = Stopwatch::new();
-    let mut current: Option<(Batch, S, Work)> = None;
-    turns(|batch: Batch| {
-        let fresh = current.as_ref().is_none_or(|(last, ..)| *last != batch);
-        if fresh {
+    let mut current: Option<Instance<S>> = None;
+    turns(|asked: Batch| {
+        let batch = Batch { plain: false, ..asked };
+        if current.as_ref().is_none_or(|last| last.batch != batch) {
             // The last one has ended before the next begins.
             drop(current.take());
             // Its threads inherit both cpus, whatever main is bound to.
@@ -126,11 +126,24 @@ fn instances<S: Execute>(
             pair.bind_main()?;
             let work = Work::new(batch, &scratch)?;
             subject.expect(&work)?;
-            current = Some((batch, subject, work));
+            current = Some(Instance { batch, subject, work, fresh: true });
         }
-        let (_, subject, work) = current.as_mut().expect("made above");
-        turn(subject, work, &watch, fresh).map(Some)
+        let Instance { subject, work, fresh, .. } = current.as_mut().expect("made above");
+        let samples = match asked.plain {
+            true => turn(&mut plain::Loop, work, &watch, false),
+            false => turn(subject, work, &watch, std::mem::take(fresh)),
+        };
+        samples.map(Some)
     })
+}
+
+/// A subject with its work.
+struct Instance<S> {
+    batch: Batch,
+    subject: S,
+    work: Work,
+    /// It has had no turn.
+    fresh: bool,
 }
 
 /// Samples of one turn, nanoseconds for each batch.

@@ -95,7 +95,7 @@ impl Plan for Parasc {
             };
             Phase {
                 // More than a phase has.
-                case: Batch { kind, n, instance: i * 100 },
+                case: Batch { kind, n, instance: i * 100, plain: false },
                 rounds,
                 base: Some(LOOP),
                 turns_of_instance: Some(turns),
@@ -111,6 +111,12 @@ impl Plan for Parasc {
             Kind::Mmap => !subject.starts_with("io_uring"),
             _ => true,
         }
+    }
+
+    fn beside(&self, batch: Batch, subject: &str) -> Option<Batch> {
+        // What stands ready in other subjects spins beside the loop.
+        let both = subject == "kumiki" && batch.kind != Kind::Handoff;
+        both.then_some(Batch { plain: true, ..batch })
     }
 
     fn next(&mut self, phase: &Phase<Batch>, round: usize) -> Batch {
@@ -157,7 +163,7 @@ mod tests {
     #[test]
     fn a_ring_has_no_mmap() {
         let plan = Parasc::new().unwrap();
-        let batch = |kind| Batch { kind, n: 1, instance: 0 };
+        let batch = |kind| Batch { kind, n: 1, instance: 0, plain: false };
         assert!(!plan.asks(batch(Kind::Mmap), "io_uring_defer"));
         assert!(plan.asks(batch(Kind::Mmap), "tokio"));
         assert!(!plan.asks(batch(Kind::Handoff), "tokio"));

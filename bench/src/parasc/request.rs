@@ -13,6 +13,8 @@ pub(crate) struct Batch {
     pub(crate) n: usize,
     /// Which instance of the subject does it: a new number, a new instance.
     pub(crate) instance: usize,
+    /// By a plain loop in the subject's process: the same calls on the same files.
+    pub(crate) plain: bool,
 }
 
 /// What the calls of a batch are.

@@ -70,6 +70,8 @@ fn every_ring_makes_every_call() {
     }
 }
 
+const STATX: Batch = Batch { kind: Kind::Statx, n: 3, instance: 0, plain: false };
+
 /// Does nothing and says that all went well.
 struct Liar;
 
@@ -81,7 +83,7 @@ impl Execute for Liar {
 fn a_subject_that_does_nothing_is_noticed() {
     let plan = Parasc::new().unwrap();
     let scratch = Scratch::new(Path::new(&crate::run::Plan::argument(&plan)));
-    let mut work = Work::new(Batch { kind: Kind::Statx, n: 3, instance: 0 }, &scratch).unwrap();
+    let mut work = Work::new(STATX, &scratch).unwrap();
     work.run(&mut plain::Loop);
     work.check(None).unwrap();
     work.run(&mut Liar);

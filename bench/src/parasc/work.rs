@@ -72,7 +72,7 @@ struct Memory {
 impl Work {
     /// Opens the files and makes the requests of `batch`.
     pub(crate) fn new(batch: Batch, scratch: &Scratch) -> Result<Self> {
-        let Batch { kind, n, instance } = batch;
+        let Batch { kind, n, instance, .. } = batch;
         let mut memory = Memory::default();
         let mut before = Vec::new();
         let mut undo = Vec::new();

@@ -60,6 +60,10 @@ struct Row {
     /// Median of each instance of the subject, where it was made anew at times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     instances: Vec<f64>,
+    /// Of each turn, median ÷ that of the plain way in the same process just before or
+    /// after, where it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    of_plain: Vec<f64>,
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -185,6 +189,7 @@ mod tests {
             limit: None,
             base: Some(4.0),
             instances: Vec::new(),
+            of_plain: Vec::new(),
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
         let mut out = Vec::new();
