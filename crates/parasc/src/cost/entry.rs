@@ -48,8 +48,11 @@ const MARGIN: f32 = 0.97;
 /// Batches after which not each plain one is looked at any more, and those that
 /// are not plain get a trial of it.
 const SETTLED: u32 = 64;
-/// Batches between two that are looked at then, or at which a trial may begin.
+/// Batches between two that are looked at then, or at which a trial may begin …
 const SAMPLE: u32 = 8;
+/// … up to four times as many of the shortest, of whose time asking is to take no larger
+/// part than this.
+const ASKED: f32 = 0.02;
 /// What it takes to ask and to measure, ticks. Where that is nothing each batch does: what
 /// is looked at rarely is learnt slowly.
 const ASKING: f32 = 500.0;
@@ -192,8 +195,13 @@ impl Entry {
         }
         match best {
             Way::Inline => {
-                let short = plain.ticks * (calls as f32) < ASKING * 32.0;
-                let pass = if self.batches < SETTLED || !short { 0 } else { SAMPLE };
+                let takes = plain.ticks * calls as f32;
+                let pass = match self.batches {
+                    SETTLED.. if takes < ASKING * 32.0 => {
+                        ((ASKING / (ASKED * takes)) as u32).clamp(SAMPLE, 4 * SAMPLE)
+                    }
+                    _ => 0,
+                };
                 Choice { pass, ..Choice::of(Way::Inline, calls) }
             }
             Way::Shared if !means.hot || self.distrust > 0.0 => {

@@ -24,8 +24,8 @@ use crate::threads::{Pool, Seat};
 const PUBLISH: usize = 16;
 /// How far ahead this thread asks for the lines of slots whose results it reads.
 const AHEAD: usize = 8;
-/// Batches between two looks at where this thread runs: the way there is short,
-/// but not beside a batch of ten cheap calls.
+/// Batches that are not plain without a question, between two looks at where this thread
+/// runs: the way there is short, but not beside ten cheap calls.
 const SETTLE: u32 = 8;
 
 /// On which a batch is shared.
@@ -51,9 +51,12 @@ impl Requester {
     /// Runs a batch once every request has been found to be allowed, and does
     /// what there is to do meanwhile, unless that is for afterwards.
     ///
+    /// All that most batches go through which stay plain: a few calls and returns,
+    /// each of them some nanoseconds, beside which five short calls are not long.
+    ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    #[inline(never)]
+    #[inline(always)]
     pub(super) unsafe fn run_checked(
         &mut self,
         requests: &[Request],
@@ -71,18 +74,41 @@ impl Requester {
                 known = if self.rules.is_free(request) { request.head() } else { NO_CALL };
             }
         }
-        if let ([request], [result]) = (requests, &mut *results) {
+        match (requests, &mut *results) {
+            ([], []) => (),
             // SAFETY: the caller vouches for the call.
-            *result = unsafe { self.one(request) };
-        } else {
-            let most = self.core.area.lane_slots();
-            let parts = requests.chunks(most).zip(results.chunks_mut(most));
-            for (part, (requests, results)) in parts.enumerate() {
+            ([request], [result]) => *result = unsafe { self.one(request) },
+            _ if !meanwhile.is_left() && self.passes.take(requests) => {
                 // SAFETY: as above, for all of them.
-                if let Err(forked) = unsafe { self.run_part(requests, results, meanwhile) } {
-                    meanwhile.forked = Some(forked.after(part * most));
-                    return Err(Error::Forked);
-                }
+                unsafe { plain(requests, results) };
+            }
+            // SAFETY: as above.
+            _ => return unsafe { self.run_parts(requests, results, meanwhile) },
+        }
+        Ok(())
+    }
+
+    /// Runs a batch of allowed requests in parts that fit the lane.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`].
+    #[inline(never)]
+    unsafe fn run_parts(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> Result<()> {
+        let most = self.core.area.lane_slots();
+        let parts = requests.chunks(most).zip(results.chunks_mut(most));
+        for (part, (requests, results)) in parts.enumerate() {
+            // SAFETY: the caller vouches for all requests.
+            if let Err(forked) = unsafe { self.run_part(requests, results, meanwhile) } {
+                meanwhile.forked = Some(forked.after(part * most));
+                return Err(Error::Forked);
             }
         }
         Ok(())
@@ -132,11 +158,6 @@ impl Requester {
             return Ok(());
         }
         let beside = meanwhile.is_left();
-        if !beside && self.passes.take(requests) {
-            // SAFETY: as above.
-            unsafe { plain(requests, results) };
-            return Ok(());
-        }
         let (key, prior) = survey(requests, beside);
         let (mut at, mut pass) = (0, 0);
         while at < requests.len() {

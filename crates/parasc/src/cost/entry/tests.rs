@@ -160,6 +160,22 @@ fn the_address_space_is_never_shared() {
 }
 
 #[test]
+fn asking_takes_no_large_part_of_plain_batches_and_is_not_forgotten() {
+    for (each, fewest, most) in [(10, 32, 32), (100, 25, 25), (1_000, 8, 8), (10_000, 0, 0)] {
+        let mut world = World::new();
+        world.run(200, Prior::Scales, HOT, |way| match way {
+            Way::Inline => (each, 0),
+            _ => (2 * each, CALLS / 2),
+        });
+        let plain = (0..50).map(|_| world.entry.choose(CALLS, Prior::Scales, HOT));
+        let passes: Vec<u32> =
+            plain.filter(|choice| choice.way == Way::Inline).map(|choice| choice.pass).collect();
+        assert!(passes.len() > 20, "{each}: {passes:?}");
+        assert!(passes.iter().all(|pass| (fewest..=most).contains(pass)), "{each}: {passes:?}");
+    }
+}
+
+#[test]
 fn a_wake_waits_until_it_would_have_paid() {
     let cold = Means { hot: false, ..HOT };
     let mut world = World::new();
