@@ -122,15 +122,19 @@ fn musts(figures: &Figures) -> Vec<Must> {
 fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
     let Promise { case, of_loop, of_ring } = *promise;
     let at = |subject, n| figures.at(case, subject, n);
+    let bare = |other: Option<&Row>| {
+        let ratios = Ratios::of(at(BARE, other?.n)?, other?);
+        Some(format!(", bare threads {}", digits(ratios.median())))
+    };
+    let beside = |other| bare(other).unwrap_or_default();
     let plain = SIZES.into_iter().zip(of_loop).map(|(n, limit)| {
         let kumiki = at(KUMIKI, n).map(Ratios::of_plain).filter(|ratios| !ratios.0.is_empty());
         let mut must = of(&format!("{case} × {n} ÷ loop"), || {
             Some((kumiki.as_ref()?.median(), Bound::AtMost(limit), "×"))
         });
         must.figure += &kumiki.map_or(String::new(), |ratios| ratios.range());
-        if let (2.., Some(bare), Some(plain)) = (n, at(BARE, n), at(LOOP, n)) {
-            let ratio = Ratios::of(bare, plain).median();
-            must.figure += &format!(", bare threads {}", digits(ratio));
+        if n > 1 {
+            must.figure += &beside(at(LOOP, n));
         }
         must
     });
@@ -139,10 +143,12 @@ fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
         let best = RINGS.into_iter().filter_map(|ring| at(ring, largest));
         let best = best.min_by(|a, b| a.median.total_cmp(&b.median));
         let name = best.map_or("io_uring's best", |best| &best.subject);
-        of(&format!("{case} × {largest} ÷ {name}"), || {
+        let mut must = of(&format!("{case} × {largest} ÷ {name}"), || {
             let ratios = Ratios::of(at(KUMIKI, largest)?, best?);
             Some((ratios.median(), Bound::AtMost(limit), "×"))
-        })
+        });
+        must.figure += &beside(best);
+        must
     });
     plain.chain(ring).collect()
 }
@@ -308,7 +314,10 @@ mod tests {
     fn what_bare_threads_give_is_said_beside() {
         let mut rows = good();
         rows.push(row("getppid", BARE, 300, 550.0));
-        let figure = &musts(&Figures(&rows))[3].figure;
-        assert!(figure.ends_with(", bare threads 0.550"), "{figure}");
+        let musts = musts(&Figures(&rows));
+        for (at, ratio) in [(3, "0.550"), (4, "0.917")] {
+            let figure = &musts[at].figure;
+            assert!(figure.ends_with(&format!(", bare threads {ratio}")), "{figure}");
+        }
     }
 }
