@@ -130,7 +130,8 @@ fn instances<S: Execute>(
         }
         let Instance { subject, work, fresh, .. } = current.as_mut().expect("made above");
         let samples = match asked.plain {
-            true => turn(&mut plain::Loop, work, &watch, false),
+            // As warm as the subject, whichever comes first.
+            true => turn(&mut plain::Loop, work, &watch, *fresh),
             false => turn(subject, work, &watch, std::mem::take(fresh)),
         };
         samples.map(Some)
@@ -142,7 +143,7 @@ struct Instance<S> {
     batch: Batch,
     subject: S,
     work: Work,
-    /// It has had no turn.
+    /// The subject has had no turn.
     fresh: bool,
 }
 

@@ -50,8 +50,8 @@ const MARGIN: f32 = 0.97;
 const SETTLED: u32 = 64;
 /// Batches between two that are looked at then, or at which a trial may begin …
 const SAMPLE: u32 = 8;
-/// … up to four times as many of the shortest, of whose time asking is to take no larger
-/// part than this.
+/// … and up to four times as many of the shortest, so that asking takes no larger part of
+/// their time than this, or not much.
 const ASKED: f32 = 0.02;
 /// What it takes to ask and to measure, ticks. Where that is nothing each batch does: what
 /// is looked at rarely is learnt slowly.
