@@ -207,3 +207,20 @@ fn what_is_never_shared_passes_and_what_the_ring_makes_asks() {
     assert!(passes(libc::SYS_munmap, [1, 1]), "the address space is never shared");
     assert!(!passes(libc::SYS_close, [u64::MAX, 0]), "the ring makes every batch that it can");
 }
+
+#[test]
+fn parts_of_a_long_batch_pass_too() {
+    let core = Arc::new(Core::new(&Config::default()).unwrap());
+    let most = core.area.lane_slots();
+    let left_after = |parts| {
+        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
+        // The address space is never shared.
+        let requests = vec![Request::new(libc::SYS_munmap, [1, 1]); parts * most];
+        // SAFETY: no mapping begins at 1.
+        unsafe { requester.run_raw(&requests, &mut vec![0; parts * most]) }.unwrap();
+        (0..).take_while(|_| requester.passes.take(&requests[..most])).count()
+    };
+    let given = left_after(1);
+    assert!(given > 2);
+    assert_eq!([left_after(2), left_after(3)], [given - 1, given - 2]);
+}
