@@ -66,7 +66,8 @@ impl Accounts<'_> {
         if self.may_recur(meta) && !self.claim(tree, claim, meta) {
             return;
         }
-        tree.directory_mut(directory).files_bytes += bytes;
+        let held = tree.directory_mut(directory);
+        held.files_bytes = held.files_bytes.saturating_add(bytes);
         if listed {
             tree.add_file(directory, position, name, bytes);
         }

@@ -95,6 +95,8 @@ impl fmt::Display for Size<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = u128::from(self.bytes);
         match self.format {
+            // As many or more.
+            _ if self.bytes == u64::MAX => f.write_str("Infinity"),
             Format::Blocks { bytes: block, suffix } => {
                 write!(f, "{}{suffix}", bytes.div_ceil(*block))
             }
@@ -151,7 +153,8 @@ mod tests {
             (10 * 1024 + 1, "11K"),
             (1023 * 1024 + 1, "1.0M"),
             (5_825_612 * 1024, "5.6G"),
-            (u64::MAX, "16E"),
+            (u64::MAX - 1, "16E"),
+            (u64::MAX, "Infinity"),
         ] {
             assert_eq!(human(bytes, 1024), expected, "{bytes}");
         }

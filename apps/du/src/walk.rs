@@ -32,8 +32,9 @@ use crate::tree::{Found, ROOT, Tree, join};
 /// Bytes of records read from a directory before its entries are looked at.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// The longest record of getdents64(2): a name of 255 bytes.
-const LONGEST: usize = 280;
+/// A record of getdents64(2) of a name of 255 bytes: with less room it is not asked for
+/// more. Some file systems have longer ones, as vfat of 255 characters.
+const LONG: usize = 280;
 
 /// Names looked at in one batch: their results stay in the nearer caches.
 const STATS: usize = 512;
@@ -64,14 +65,41 @@ struct Active {
     descriptor: OwnedFd,
     buffer: Box<[u8]>,
     filled: usize,
+    /// The next record did not fit.
+    full: bool,
     /// Everything has been read.
     done: bool,
 }
 
 impl Active {
-    /// Whether the buffer takes another record, whatever its name.
+    fn new(directory: u32, descriptor: OwnedFd, buffer: Box<[u8]>) -> Self {
+        Active { directory, descriptor, buffer, filled: 0, full: false, done: false }
+    }
+
+    /// Whether the buffer takes another record, of nearly any name.
     fn has_room(&self) -> bool {
-        !self.done && self.buffer.len() - self.filled >= LONGEST
+        !self.done && !self.full && self.buffer.len() - self.filled >= LONG
+    }
+
+    /// What has been read is looked at no more.
+    fn clear(&mut self) {
+        (self.filled, self.full) = (0, false);
+    }
+
+    /// Takes what a read into the rest of the buffer has given.
+    fn take(&mut self, read: Result<usize, Errno>) -> Result<(), Errno> {
+        match read {
+            Ok(filled) => {
+                self.filled += filled;
+                self.done = filled == 0;
+            }
+            Err(Errno::INVAL) if self.filled > 0 => self.full = true,
+            Err(error) => {
+                self.done = true;
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -246,8 +274,7 @@ impl<'a, C: Calls> Walk<'a, C> {
                 Ok(descriptor) => {
                     let buffer = self.buffers.pop();
                     let buffer = buffer.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
-                    let directory = number;
-                    active.push(Active { directory, descriptor, buffer, filled: 0, done: false });
+                    active.push(Active::new(number, descriptor, buffer));
                 }
                 Err(error) if again && is_short(error) => {
                     postponed.push(number);
@@ -307,7 +334,7 @@ impl<'a, C: Calls> Walk<'a, C> {
 
     /// Reads until each directory's buffer is full or the directory at its end.
     fn fill(&mut self, tree: &Tree, active: &mut [Active]) {
-        active.iter_mut().for_each(|reading| reading.filled = 0);
+        active.iter_mut().for_each(Active::clear);
         while active.iter().any(Active::has_room) {
             let wanting = active.iter_mut().filter(|reading| reading.has_room());
             let reads = wanting.map(|reading| {
@@ -316,18 +343,10 @@ impl<'a, C: Calls> Walk<'a, C> {
             let results = self.calls.make(&mut reads.collect::<Vec<_>>(), || ());
             let wanting = active.iter_mut().filter(|reading| reading.has_room());
             for (reading, result) in wanting.zip(results) {
-                match result {
-                    Ok(filled) => {
-                        reading.filled += filled;
-                        reading.done = filled == 0;
-                    }
-                    Err(error) => {
-                        reading.done = true;
-                        // A directory that has been removed is at its end.
-                        if error != Errno::NOENT {
-                            self.cannot_read(tree, reading.directory, error);
-                        }
-                    }
+                match reading.take(result) {
+                    // A directory that has been removed is at its end.
+                    Ok(()) | Err(Errno::NOENT) => (),
+                    Err(error) => self.cannot_read(tree, reading.directory, error),
                 }
             }
         }
@@ -389,4 +408,24 @@ impl<'a, C: Calls> Walk<'a, C> {
 /// Whether there are too few descriptors, here or in the whole system.
 fn is_short(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_does_not_fit_is_read_into_the_empty_buffer() {
+        let directory = std::fs::File::open("/").unwrap();
+        let mut reading = Active::new(ROOT, directory.into(), vec![0; 2048].into());
+        assert_eq!(reading.take(Ok(1600)), Ok(()));
+        assert!(reading.has_room());
+        // As names of 255 characters are, where those are several bytes each.
+        assert_eq!(reading.take(Err(Errno::INVAL)), Ok(()));
+        assert!(!reading.has_room() && !reading.done && reading.filled == 1600);
+        reading.clear();
+        assert!(reading.has_room());
+        assert_eq!(reading.take(Err(Errno::INVAL)), Err(Errno::INVAL));
+        assert!(!reading.has_room() && reading.done);
+    }
 }

@@ -185,6 +185,23 @@ fn a_missing_operand_does_not_end_it() {
 }
 
 #[test]
+fn lengths_beyond_any_number() {
+    let memory = tempfile::tempdir_in("/dev/shm");
+    let longest = |name: &str| {
+        let file = fs::File::create(memory.as_ref().ok()?.path().join(name)).ok()?;
+        file.set_len(i64::MAX.cast_unsigned()).ok()
+    };
+    if !gnu_du() || !["a", "b", "c"].into_iter().all(|name| longest(name).is_some()) {
+        eprintln!("skipped: needs GNU du, and files of any length in /dev/shm");
+        return;
+    }
+    let folder = memory.unwrap();
+    for option in ["-b", "-ab", "-sh"] {
+        Scene::new().same(&[option.as_ref(), folder.path().as_os_str()]);
+    }
+}
+
+#[test]
 fn a_walk_that_becomes_long() {
     if !gnu_du() {
         return;

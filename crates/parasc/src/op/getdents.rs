@@ -14,9 +14,10 @@ filling! {
     /// getdents64(2): the next entries of a directory, as many as the buffer
     /// holds, in no order; 0 at the end. [`entries`](Self::entries) has them.
     ///
-    /// An entry takes up to 280 bytes; where not even one fits the call fails
-    /// with `EINVAL`. 32 KiB is what the C library uses. To go on with the same
-    /// operation take a buffer of fixed length: a vector is full after one call.
+    /// An entry of a name of 255 bytes takes 280, and some file systems have longer
+    /// names, of 255 characters; where not even one fits the call fails with `EINVAL`.
+    /// 32 KiB is what the C library uses. To go on with the same operation take a
+    /// buffer of fixed length: a vector is full after one call.
     pub struct Getdents64<F: AsFd> { dir: F }
     |op, pointer, room| Request::new(libc::SYS_getdents64, [descriptor(&op.dir), pointer, room])
         .at(place::open_file(&op.dir))
