@@ -74,8 +74,7 @@ struct parasc_area {
 	__u32 lane_slots; /* slots of each lane, 1..PARASC_MAX_LANE_SLOTS */
 	__u32 reserved0[11];
 	__u64 open_lanes; /* bit i, from 2 on: leased lane i may hold requests */
-	__u32 posted; /* grows with each wake-up: look at all slots of lanes 0, 1 */
-	__u32 reserved1[13];
+	__u64 reserved1[7];
 };
 
 /*

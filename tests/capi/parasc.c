@@ -468,9 +468,14 @@ static void full(void)
 
 static void garbage_tickets(void)
 {
-	struct parasc_engine *engine = create(NULL);
+	struct parasc_engine *engine = create(NULL), *other = create(NULL);
 	uint64_t ticket = place(engine, SYS_getppid), bit;
+	uint64_t foreign = place(other, SYS_getppid);
 	int64_t ret_val = 7;
+	CHECK(foreign != ticket);
+	REFUSED(parasc_collect(engine, foreign, &ret_val), ENOENT);
+	REFUSED(parasc_collect(other, ticket, &ret_val), ENOENT);
+	CHECK(parasc_destroy(other) == 0);
 	REFUSED(parasc_collect(engine, 0, &ret_val), ENOENT);
 	REFUSED(parasc_collect(engine, UINT64_MAX, &ret_val), ENOENT);
 	for (bit = 1; bit != 0; bit <<= 1)

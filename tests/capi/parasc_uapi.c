@@ -27,7 +27,6 @@ AT(struct parasc_area, version, 8);
 AT(struct parasc_area, lanes, 12);
 AT(struct parasc_area, lane_slots, 16);
 AT(struct parasc_area, open_lanes, 64);
-AT(struct parasc_area, posted, 72);
 
 SIZE(struct parasc_lane, 128);
 AT(struct parasc_lane, published, 0);

@@ -32,9 +32,7 @@ pub(crate) struct Header {
     _reserved0: [u32; 11],
     /// Bit i: lane i may hold requests.
     open_lanes: AtomicU64,
-    /// Grows with each wake-up.
-    posted: AtomicU32,
-    _reserved1: [u32; 13],
+    _reserved1: [u64; 7],
 }
 
 const _: () = {
@@ -42,7 +40,6 @@ const _: () = {
     assert!(std::mem::offset_of!(Header, terminate) == 0);
     assert!(std::mem::offset_of!(Header, lane_slots) == 16);
     assert!(std::mem::offset_of!(Header, open_lanes) == 64);
-    assert!(std::mem::offset_of!(Header, posted) == 72);
 };
 
 /// For comparison with the header (`uapi.rs`).
@@ -55,7 +52,6 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("offsetof(struct parasc_area, lanes)", std::mem::offset_of!(Header, lanes)),
     ("offsetof(struct parasc_area, lane_slots)", std::mem::offset_of!(Header, lane_slots)),
     ("offsetof(struct parasc_area, open_lanes)", std::mem::offset_of!(Header, open_lanes)),
-    ("offsetof(struct parasc_area, posted)", std::mem::offset_of!(Header, posted)),
 ];
 
 /// The shared memory of one engine.
@@ -104,7 +100,7 @@ impl Area {
         self.header().open_lanes() & (u64::MAX >> (MAX_LANES - self.lanes))
     }
 
-    /// Where the area begins, for the kernel module and for C.
+    /// Where the area begins, for the kernel module.
     pub(crate) fn start(&self) -> *mut u8 {
         self.memory.as_ptr()
     }
@@ -165,11 +161,5 @@ impl Header {
 
     pub(crate) fn close_lane(&self, lane: usize) {
         self.open_lanes.fetch_and(!(1 << lane), Release);
-    }
-
-    /// Counts a wake-up: whoever sees the count change looks through the open
-    /// lane.
-    pub(crate) fn post(&self) {
-        self.posted.fetch_add(1, Release);
     }
 }

@@ -34,7 +34,8 @@ pub struct Config {
     pub threads: usize,
     /// After how long without work a processing thread ends.
     pub retire: Duration,
-    /// How processing threads wait for requests.
+    /// How processing threads wait for requests. Of those of a cpu the adaptive threshold
+    /// is a fixed one: they spin for as long as two sleeps cost.
     pub policy: Policy,
     /// The only calls that may be made, if not all that are not
     /// [refused](crate::refusals) anyway.

@@ -1,7 +1,7 @@
 //! What the threads of one engine share.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,12 @@ pub(crate) const STEP: Duration = Duration::from_millis(50);
 pub(crate) const RARE: Duration = Duration::from_secs(1);
 /// Cpus whose nearest seats are remembered.
 const NEAR: usize = 1024;
+/// Before the generations of the next engine's slots, which are not to be those of
+/// another one: a ticket shows then that it is of another engine.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// From one engine to the next: in the golden ratio, of any thousand engines in a row two
+/// are at least a million apart (Knuth, The Art of Computer Programming, 6.4).
+const FAR: u32 = 0x9e37_79b9;
 
 /// One engine.
 #[derive(Debug)]
@@ -86,6 +92,7 @@ impl Core {
         let lanes = OPEN_LANES + config.requesters;
         let cpus = config.cpus()?;
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
+        let generation = GENERATION.fetch_add(FAR, Relaxed);
         // Which calls are for threads that sleep: a question where there are none.
         let long = if cpus.is_empty() && config.threads == 0 { 0 } else { sleep_ticks(&cpus) };
         Ok(Core {
@@ -97,7 +104,7 @@ impl Core {
             pool: Pool::new(config.threads),
             callers: Callers::new(),
             watch: Watch::default(),
-            open: std::array::from_fn(|_| Open::new(config.slots)),
+            open: std::array::from_fn(|_| Open::new(config.slots, generation)),
             finished: Finished::default(),
             filtered: AtomicBool::new(false),
             durations: Durations::new(long),
@@ -141,6 +148,12 @@ impl Core {
     pub(crate) fn lane_for(&self, request: &Request) -> usize {
         let pool = self.pool.threads() > 0;
         if pool && self.durations.is_long(request) { SLEEPING_LANE } else { QUICK_LANE }
+    }
+
+    /// Whether every request of the open lanes has a result.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut lanes = self.open.iter().enumerate();
+        lanes.all(|(index, open)| open.is_over(self.area.lane(index)))
     }
 
     /// Seats on other cpus than `cpu`, the nearest first.

@@ -73,6 +73,9 @@ impl Engine {
     /// to an engine that has been shut down, ends as [`Failed`](crate::Failed)
     /// with the operation.
     ///
+    /// What the caller has written before, the call finds, and what it has written is there
+    /// for whoever is given its end.
+    ///
     /// At most [`Config::threads`] calls that block, besides one a cpu, are made
     /// at the same time; more wait for one of these to end.
     ///
@@ -113,7 +116,8 @@ impl Engine {
     }
 
     /// Places a request by hand, for any processing thread; the result stays in
-    /// the slot until it is [collected](Self::collect).
+    /// the slot until it is [collected](Self::collect). What the caller has written
+    /// before, the call finds, and what it has written is there for who collects.
     ///
     /// # Errors
     /// [`Error::Refused`](crate::Error::Refused),
@@ -140,6 +144,9 @@ impl Engine {
     ///
     /// # Errors
     /// The ticket, if there is no result yet.
+    ///
+    /// # Panics
+    /// If the ticket is of another engine.
     pub fn collect(&self, ticket: Ticket) -> Result<i64, Ticket> {
         ticket::collect(&self.core, ticket)
     }
@@ -165,7 +172,8 @@ impl Engine {
 
     /// Waits until `min_complete` results of requests placed by hand are there to
     /// be collected, or `timeout` is over; `None` is for ever. Returns how many
-    /// there are. The paper's `parasc_wait`.
+    /// there are. Of more than [`open_slots`](Self::open_slots) it waits for these, as no
+    /// more can come before some are collected. The paper's `parasc_wait`.
     ///
     /// After the engine has been shut down it waits for those requests only that
     /// are being executed; in a child of fork(2) it does not wait.
@@ -196,7 +204,15 @@ impl Engine {
     }
 
     /// Ends the engine's threads and waits for them for at most `patience`.
-    /// Returns whether all have ended: one that is inside a call cannot.
+    /// Returns whether all have ended: one that is inside a call cannot, and the one
+    /// that supervises stays while another that may die is inside a call of a submitted
+    /// or placed request. Threads of the program that [process](Self::process) requests
+    /// are told to stop, and not waited for.
+    ///
+    /// Submitted requests that nobody has begun end as [`Error::ShutDown`], those placed
+    /// by hand get `-ECANCELED`. Requesters go on, and make all calls themselves.
+    ///
+    /// [`Error::ShutDown`]: crate::Error::ShutDown
     pub fn shut_down(&self, patience: Duration) -> bool {
         let core = &self.core;
         core.area.header().terminate();
@@ -221,8 +237,8 @@ impl Engine {
         }
     }
 
-    /// How many threads the engine has at the moment: none in a child of
-    /// fork(2).
+    /// How many threads the engine has at the moment, those of the program that
+    /// [process](Self::process) requests not counted: none in a child of fork(2).
     pub fn threads(&self) -> usize {
         if !self.core.process.is_current() {
             // Nor is the lock the child's: it may have been held at the fork.

@@ -4,7 +4,9 @@
 //! threads* of the same process (Nakamura, "Parallelising system calls by shared
 //! memory"): these make the calls, the requesting thread helps, and what pays is
 //! learnt for each call. So it is any call, on any kernel, where io_uring is forbidden
-//! too; and a batch is not slower than the plain calls one after the other.
+//! too; and a batch takes hardly longer than the plain calls one after the other where
+//! nothing can be gained: some 20 ns, and what is spent on finding out
+//! (`docs/design/parasc.md`, "Where it loses").
 //!
 //! ```text
 //!  requesting thread            request area               processing threads
@@ -61,11 +63,15 @@
 //!   for the other requests of the batch, which has no order.
 //!
 //! # Calls that nobody has asked for
-//! An engine starts and binds threads, sleeps and wakes, looks at clocks, and asks
-//! prctl(2) for its seccomp mode. Before a batch of fsync or fdatasync it makes
-//! sync_file_range(2) on the same descriptors, so that all files are written at once:
-//! not if an [`AllowList`] lacks it, nor if, as the batch begins, a seccomp filter looks
-//! at the calling thread or at any of the engine's.
+//! An engine maps memory, starts and binds threads, sleeps and wakes, looks at clocks, asks
+//! prctl(2) for its seccomp mode, and reads how cpus are related (below `/sys`) and whether
+//! the process has other threads (`/proc/self/task`). With [`Backend::IoUring`], and under
+//! [`Backend::Auto`] if no seccomp filter looks at the thread, it sets up rings, and asks
+//! fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
+//! or fdatasync it makes sync_file_range(2) on the same descriptors, so that all files are
+//! written at once, and its `EIO`, `ENOSPC` or `EDQUOT` is the answer of a call that has
+//! found nothing left to write: not if an [`AllowList`] lacks it, nor if, as the batch
+//! begins, a seccomp filter looks at the calling thread or at any of the engine's.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

@@ -363,7 +363,7 @@ struct Scene {
 
 impl Scene {
     fn new(slots: usize) -> Arc<Self> {
-        Arc::new(Scene { memory: Memory::new(slots), open: Open::new(slots) })
+        Arc::new(Scene { memory: Memory::new(slots), open: Open::new(slots, 0) })
     }
 
     /// Executes one request, if there is one.

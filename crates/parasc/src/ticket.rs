@@ -111,13 +111,13 @@ fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
 
 pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
     let lanes = || core.open.iter().enumerate().map(|(index, open)| (open, core.area.lane(index)));
+    // More do not come before some are collected.
+    let min_complete = min_complete.min(OPEN_LANES * core.area.lane_slots());
     let complete = || lanes().map(|(open, lane)| open.answered(lane)).sum();
     // Nothing is placed after the end: then there will be no more. Nor in a child
     // of fork(2), which makes each call as it is placed.
-    let is_over = || {
-        !core.process.is_current()
-            || core.area.header().is_terminated() && lanes().all(|(open, lane)| open.is_over(lane))
-    };
+    let is_over =
+        || !core.process.is_current() || core.area.header().is_terminated() && core.is_over();
     let enough = || {
         let over = is_over();
         Some(complete()).filter(|count| over || *count >= min_complete)
@@ -135,7 +135,6 @@ pub(crate) fn wake_up(core: &Arc<Core>) {
         // What waits in a child of fork(2) is the parent's, who makes the calls.
         return;
     }
-    core.area.header().post();
     for (index, open) in core.open.iter().enumerate() {
         open.scan(core.area.lane(index));
         if open.ready.any() {
@@ -182,6 +181,23 @@ mod tests {
 
     fn getpid() -> Request {
         Request::new(libc::SYS_getpid, [])
+    }
+
+    #[test]
+    fn a_ticket_of_another_engine_is_found_out() {
+        let (one, other) = (core(0), core(0));
+        // SAFETY: takes no argument.
+        let place = |core| unsafe { place(core, getpid()) }.unwrap();
+        let (number, foreign) = (place(&one).into_number(), place(&other).into_number());
+        // The first of both, in the same slot.
+        assert_eq!(number as u32, foreign as u32);
+        let error = collect_by_number(&other, number).unwrap_err();
+        assert!(matches!(error, Error::UnknownTicket { number: named } if named == number));
+        let ticket = Ticket::from_number(&other, number).unwrap();
+        let collect = std::panic::AssertUnwindSafe(|| collect(&other, ticket));
+        assert!(std::panic::catch_unwind(collect).is_err());
+        let own = Ticket::from_number(&other, foreign).unwrap();
+        assert!(!matches!(look(&other, &own), Look::Unknown));
     }
 
     #[test]

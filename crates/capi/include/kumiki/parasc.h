@@ -61,10 +61,14 @@
  * pthread_cancel() takes effect in parasc_proc(), between two calls, and in no other
  * function.
  *
- * CALLS THAT NOBODY HAS ASKED FOR. Threads are started and bound, they sleep and wake,
- * look at clocks, and ask prctl(2) for their seccomp mode. Before a batch of fsync(2)
- * or fdatasync(2), sync_file_range(2) is made on the same descriptors: not if the
- * allow-list lacks it, nor under a seccomp filter.
+ * CALLS THAT NOBODY HAS ASKED FOR. Memory is mapped; threads are started and bound, they
+ * sleep and wake, look at clocks, ask prctl(2) for their seccomp mode, and read how cpus
+ * are related (below /sys) and whether the process has other threads (/proc/self/task).
+ * With PARASC_BACKEND_IO_URING, and with _AUTO but not under a seccomp filter, rings are
+ * set up, and fstat(2) asked whether a file is one that a ring can read at a place.
+ * Before a batch of fsync(2) or fdatasync(2), sync_file_range(2) is made on the same
+ * descriptors, and its EIO, ENOSPC or EDQUOT is the answer of a call that has found
+ * nothing left to write: not if the allow-list lacks it, nor under a seccomp filter.
  *
  * FORK(2). The child has a copy of the engine and none of its threads. There the
  * calling thread makes all calls itself; results of what the parent had placed
@@ -266,7 +270,8 @@ int parasc_request(struct parasc_engine *engine, long sysnum, unsigned int args_
  * termination flag was set before it began; it was not executed) or -EOWNERDEAD
  * (the thread that executed it has died; it may have been).
  *
- *     -ENOENT  no such ticket: it was collected before, or never given
+ *     -ENOENT  no such ticket: it was collected before, or never given, or is of
+ *              another engine
  */
 int parasc_collect(struct parasc_engine *engine, uint64_t ticket, int64_t *ret_val);
 

@@ -103,8 +103,9 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new(slots: usize) -> Self {
-        let side = |_| Side { task: Mutex::new(None), stage: Stage::new() };
+    /// A lane whose slots' first requests come after this generation.
+    pub(crate) fn new(slots: usize, generation: u32) -> Self {
+        let side = |_| Side { task: Mutex::new(None), stage: Stage::new(generation) };
         Open {
             ready: Ready::new(slots),
             sides: (0..slots).map(side).collect(),

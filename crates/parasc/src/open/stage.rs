@@ -83,8 +83,9 @@ impl Seen {
 }
 
 impl Stage {
-    pub(super) fn new() -> Self {
-        Stage(AtomicU64::new(Seen { generation: 0, stage: OPEN }.word()))
+    /// Requests are of generations after this one.
+    pub(super) fn new(generation: u32) -> Self {
+        Stage(AtomicU64::new(Seen { generation, stage: OPEN }.word()))
     }
 
     pub(super) fn get(&self) -> Seen {

@@ -127,8 +127,12 @@ impl Requester {
     /// Makes the calls of `operations`, and returns what each has given, in
     /// their order. The calls themselves have none.
     ///
+    /// What this thread has written before, the calls find, and what they have written
+    /// it finds when this returns: threads that make calls synchronize with it both ways.
+    ///
     /// # Errors
-    /// [`Error::NotAllowed`] if the engine's allow-list lacks one; then nothing
+    /// [`Error::NotAllowed`] if the engine's allow-list lacks one, [`Error::Refused`] for
+    /// a call of [`op::raw`](crate::op::raw()) that no other thread may make; then nothing
     /// has been executed. What the kernel answers is in the outputs.
     pub fn run<O: Operation>(&mut self, operations: &mut [O]) -> Result<Vec<O::Output>> {
         if self.help
@@ -248,7 +252,7 @@ impl Requester {
     /// Makes one call, by this very thread: no other is as fast.
     ///
     /// # Errors
-    /// [`Error::NotAllowed`] if the engine's allow-list lacks it.
+    /// As for [`run`](Self::run).
     #[inline]
     pub fn call<O: Operation>(&mut self, operation: &mut O) -> Result<O::Output> {
         self.check(0, &operation.request())?;

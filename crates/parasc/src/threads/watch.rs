@@ -6,7 +6,8 @@
 //! millisecond; if between two looks nobody has taken any, threads of the pool
 //! are summoned for them, twice as many each time. Where no other thread is to be
 //! had for what a dead one has left, it makes the calls itself. When nothing has waited for
-//! a while it sleeps until the next alert, and ends if none comes.
+//! a while it sleeps until the next alert, and ends if none comes. It ends with the engine,
+//! but not while a thread that may die is at a request.
 
 use std::sync::atomic::Ordering::{AcqRel, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -114,6 +115,7 @@ fn serve(core: &Arc<Core>) {
     loop {
         let step = look(core, &mut seen);
         if header.is_terminated() {
+            see_out(core);
             break;
         }
         let Some(waiter) = &mut waiter else {
@@ -144,6 +146,17 @@ fn serve(core: &Arc<Core>) {
         seen.quiet = 0;
     }
     *lock(&watch.running) = false;
+}
+
+/// Waits for requests under way whose threads may die: an executor that has asked for
+/// the end of one does not ask again.
+fn see_out(core: &Arc<Core>) {
+    let mut looks = 0;
+    while (core.callers.any() || core.may_be_killed()) && !core.is_over() {
+        std::thread::sleep(if looks < LINGER { LOOK } else { STEP });
+        looks += 1;
+        core.tend();
+    }
 }
 
 /// Looks after everything; returns when to look again, `None` when alerted.

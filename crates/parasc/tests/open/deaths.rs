@@ -55,15 +55,23 @@ fn a_request_in_the_hands_of_a_dead_thread_is_answered() {
 
 #[test]
 fn one_whose_engine_has_been_shut_down_is_answered_too() {
-    let engine = bare(true);
-    let thread = serving(&engine);
-    let (pending, _writer) = read_under_way(&engine);
-    engine.shut_down(Duration::ZERO);
-    thread.kill();
-    let (tell, told) = std::sync::mpsc::channel();
-    thread::spawn(move || tell.send(pending.wait().unwrap().output));
-    let output = told.recv_timeout(Duration::from_secs(60)).expect("it is answered");
-    assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
+    for look_on in [false, true] {
+        let engine = bare(true);
+        let thread = serving(&engine);
+        let (pending, _writer) = read_under_way(&engine);
+        assert!(!engine.shut_down(Duration::ZERO), "somebody sees to the request");
+        thread.kill();
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            while look_on && !pending.is_done() {
+                nap();
+            }
+            tell.send(pending.wait().unwrap().output)
+        });
+        let output = told.recv_timeout(Duration::from_secs(60)).expect("it is answered");
+        assert_eq!(output.unwrap_err().raw_os_error(), libc::EOWNERDEAD);
+        assert!(engine.shut_down(Duration::from_secs(60)));
+    }
 }
 
 #[test]
