@@ -17,8 +17,8 @@ fn each_request_is_made_once() {
     for count in [effects, engines, awaited, taken_back, dropped, by_hand] {
         assert!(count.load(Relaxed) > 0, "{counts:?}");
     }
-    let stress::Counts { refused, signals, processors, cancelled, .. } = &counts;
-    for count in [refused, signals, processors, cancelled] {
+    let stress::Counts { refused, signals, processors, cancelled, others, .. } = &counts;
+    for count in [refused, signals, processors, cancelled, others] {
         assert!(count.load(Relaxed) > 0, "{counts:?}");
     }
 }

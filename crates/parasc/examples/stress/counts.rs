@@ -15,6 +15,8 @@ pub(crate) struct Counts {
     pub(crate) requests: AtomicU64,
     /// The same by kind.
     pub(crate) kinds: [AtomicU64; KINDS.len()],
+    /// Those of batches that have told that another thread has made them.
+    pub(crate) others: AtomicU64,
     pub(crate) batches: AtomicU64,
     /// Requests that were submitted one by one and awaited …
     pub(crate) awaited: AtomicU64,
@@ -74,6 +76,7 @@ impl fmt::Display for Counts {
         }
         for (count, what) in [
             (&self.effects, "effects found, once each"),
+            (&self.others, "of Gettid made by another thread than the one that asked"),
             (&self.batches, "batches"),
             (&self.awaited, "submitted one by one and awaited"),
             (&self.taken_back, "taken back"),

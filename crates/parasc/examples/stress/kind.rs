@@ -7,12 +7,14 @@ use fastrand::Rng;
 pub(crate) enum Kind {
     /// A known answer.
     Getppid,
+    /// An answer that tells who has made the call.
+    Gettid,
     /// An error that the kernel gives.
     BadDescriptor,
     /// A word whose content tells its place.
     Pread,
-    /// A byte, to a place of its own: lost, it is missing.
-    Pwrite,
+    /// A byte at the end of a file: lost or made twice, that is too short or too long.
+    Append,
     /// A number added to a counter: lost or made twice, the sum is wrong.
     Add,
     /// Sleeps.
@@ -29,19 +31,20 @@ impl Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 7] = [
+pub(crate) const KINDS: [Kind; 8] = [
     Kind::Getppid,
+    Kind::Gettid,
     Kind::BadDescriptor,
     Kind::Pread,
-    Kind::Pwrite,
+    Kind::Append,
     Kind::Add,
     Kind::Nanosleep,
     Kind::Receive,
 ];
 /// Those that are soon over.
-const QUICK: &[Kind] = KINDS.split_at(5).0;
+const QUICK: &[Kind] = KINDS.split_at(6).0;
 /// Those for which there are many threads.
-const SLEEPING: &[Kind] = KINDS.split_at(5).1;
+const SLEEPING: &[Kind] = KINDS.split_at(6).1;
 
 /// Requests of one batch, at most.
 pub(crate) const MOST: usize = 700;
@@ -50,8 +53,8 @@ const MOST_SLEEPING: usize = 50;
 /// One batch in so many sleeps.
 const SLEEPS_ONE_IN: u32 = 200;
 
-/// The kind of a request that is made by itself. One that writes its byte needs
-/// a place for it, which only batches have.
+/// The kind of a request that is made by itself. What is appended is looked at where
+/// batches are, and so is who has made a call.
 pub(crate) fn single(random: &mut Rng) -> Kind {
     match random.u32(..16) {
         0..2 => SLEEPING[random.usize(..SLEEPING.len())],

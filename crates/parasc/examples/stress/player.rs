@@ -20,11 +20,13 @@ const WRITTEN: usize = 1 << 14;
 /// One requesting thread.
 pub(crate) struct Player<'a> {
     scene: &'a Scene,
+    /// Its own id.
+    thread: i64,
     random: Rng,
     round: Arc<Round>,
     requester: Requester,
     things: Things,
-    /// What was to be written to the file; never moves.
+    /// What was to be appended to the file; never moves.
     bytes: Vec<u8>,
     /// How many numbers were added, and their sum.
     added: [u64; 2],
@@ -38,6 +40,7 @@ impl<'a> Player<'a> {
         let requester = round.engine.requester().map_err(|error| error.to_string())?;
         Ok(Player {
             scene,
+            thread: rustix::thread::gettid().as_raw_nonzero().get().into(),
             random: Rng::with_seed(scene.seed.wrapping_add(number as u64)),
             round,
             requester,
@@ -86,7 +89,7 @@ impl<'a> Player<'a> {
         for (kind, address) in kinds.iter().zip(addresses) {
             let number = sent[requests.len()];
             let address = match kind {
-                Kind::Pwrite => &raw const self.bytes[number as usize] as u64,
+                Kind::Append => &raw const self.bytes[number as usize] as u64,
                 _ => address,
             };
             let request = self.things.request(*kind, address, number);
@@ -118,6 +121,9 @@ impl<'a> Player<'a> {
             let checked = self.things.check(*kind, sent[at], results[at], words[at]);
             checked.map_err(|fault| format!("request {at} of {}, {fault}", kinds.len()))?;
             self.scene.counts.kinds[*kind as usize].fetch_add(1, Relaxed);
+            if *kind == Kind::Gettid && results[at] != self.thread {
+                self.scene.counts.others.fetch_add(1, Relaxed);
+            }
         }
         self.messages_are_all_there(&kinds, &sent, words)?;
         self.scene.counts.requests.fetch_add(kinds.len() as u64, Relaxed);
@@ -145,8 +151,8 @@ impl<'a> Player<'a> {
     fn argument(&mut self, kind: Kind) -> u64 {
         match kind {
             Kind::Pread => self.random.u64(..WORDS),
-            Kind::Pwrite => {
-                self.bytes.push(self.random.u8(1..));
+            Kind::Append => {
+                self.bytes.push(self.random.u8(..));
                 self.bytes.len() as u64 - 1
             }
             Kind::Add => {
@@ -189,10 +195,12 @@ impl<'a> Player<'a> {
         let mut from_start = &self.things.file;
         let read = from_start.rewind();
         read.and_then(|()| from_start.read_to_end(&mut there)).map_err(|e| e.to_string())?;
-        if let Some(at) = (0..self.bytes.len()).find(|at| there.get(*at) != Some(&self.bytes[*at]))
-        {
-            let (found, wrote) = (there.get(at), self.bytes[at]);
-            return Err(format!("byte {at} is {found:?}, {wrote} was written"));
+        // In whatever order.
+        there.sort_unstable();
+        self.bytes.sort_unstable();
+        if there != self.bytes {
+            let (found, wrote) = (there.len(), self.bytes.len());
+            return Err(format!("of {wrote} bytes, {found} are there, or others"));
         }
         let sum = self.things.sum()?;
         let [count, added] = self.added;
@@ -202,7 +210,6 @@ impl<'a> Player<'a> {
         self.scene.counts.effects.fetch_add(count + self.bytes.len() as u64, Relaxed);
         self.added = [0; 2];
         self.bytes.clear();
-        // Zeros are no bytes that are ever written.
         self.things.file.set_len(0).map_err(|error| error.to_string())
     }
 

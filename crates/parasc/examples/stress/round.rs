@@ -16,7 +16,7 @@ use super::PLAYERS;
 pub(crate) const BACKENDS: [Backend; 3] = [Backend::Auto, Backend::User, Backend::IoUring];
 /// The calls that are made.
 const CALLS: [&str; 7] =
-    ["getppid", "close", "pread64", "pwrite64", "write", "nanosleep", "recvfrom"];
+    ["getppid", "gettid", "close", "pread64", "write", "nanosleep", "recvfrom"];
 /// A round lasts for less than this, milliseconds.
 const LIFE_MS: u64 = 200;
 /// Between two signals at most, microseconds.
@@ -110,6 +110,8 @@ impl Deck {
                 [random.usize(..3)],
             allow: is_narrow.then_some(allowed),
             backend: BACKENDS[at],
+            // To be told who has made a call.
+            wrong_thread_answers: true,
             // A ring is the requesting thread's own.
             help: BACKENDS[at] == Backend::IoUring || random.u32(..8) != 0,
             ..Config::default()

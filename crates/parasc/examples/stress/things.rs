@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kumiki_parasc::Request;
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::OFlags;
 
 use super::kind::Kind;
 use super::{Scene, word};
@@ -16,9 +17,17 @@ use super::{Scene, word};
 /// One request on its way takes less; after that there is no message for it.
 const RECEIVE: Duration = Duration::from_secs(10);
 
+/// A file without a name, in which each write goes to the end.
+fn appended() -> std::io::Result<File> {
+    let file = tempfile::tempfile()?;
+    rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
 /// Files of one thread's own, and the one that all read.
 pub(crate) struct Things {
     known: Arc<File>,
+    /// Written to at its end only.
     pub(crate) file: File,
     counter: OwnedFd,
     sender: UnixStream,
@@ -33,7 +42,7 @@ impl Things {
         receiver.set_read_timeout(Some(RECEIVE)).map_err(|error| error.to_string())?;
         Ok(Things {
             known: Arc::clone(&scene.known),
-            file: tempfile::tempfile().map_err(|error| error.to_string())?,
+            file: appended().map_err(|error| error.to_string())?,
             counter: eventfd(0, EventfdFlags::NONBLOCK).map_err(|error| error.to_string())?,
             sender,
             receiver,
@@ -42,21 +51,20 @@ impl Things {
         })
     }
 
-    /// A request that reads or writes at `address`: a byte if it is a `Pwrite`,
+    /// A request that reads or writes at `address`: a byte if it is an `Append`,
     /// else a word. `number` goes with it: a place in a file, or nothing.
     pub(crate) fn request(&self, kind: Kind, address: u64, number: u64) -> Request {
         let descriptor = |fd: &dyn AsRawFd| fd.as_raw_fd() as u64;
         match kind {
             Kind::Getppid => Request::new(libc::SYS_getppid, []),
+            Kind::Gettid => Request::new(libc::SYS_gettid, []),
             // Negative as an int.
             Kind::BadDescriptor => Request::new(libc::SYS_close, [number | 1 << 31]),
             Kind::Pread => {
                 let known = descriptor(&self.known);
                 Request::new(libc::SYS_pread64, [known, address, 8, number * 8])
             }
-            Kind::Pwrite => {
-                Request::new(libc::SYS_pwrite64, [descriptor(&self.file), address, 1, number])
-            }
+            Kind::Append => Request::new(libc::SYS_write, [descriptor(&self.file), address, 1]),
             Kind::Add => Request::new(libc::SYS_write, [descriptor(&self.counter), address, 8]),
             Kind::Nanosleep => Request::new(libc::SYS_nanosleep, [&raw const self.time as u64, 0]),
             Kind::Receive => {
@@ -72,9 +80,10 @@ impl Things {
         let expected = match kind {
             _ if kind.is_interrupted(result) => result,
             Kind::Getppid => self.parent,
+            Kind::Gettid => result.max(1),
             Kind::BadDescriptor => -i64::from(libc::EBADF),
             Kind::Pread | Kind::Add | Kind::Receive => 8,
-            Kind::Pwrite => 1,
+            Kind::Append => 1,
             Kind::Nanosleep => 0,
         };
         let is_right = match kind {
