@@ -20,6 +20,7 @@ const PROCESSORS: usize = 3;
 /// One such thread. An engine has one only: `Engine::wait` counts all results.
 pub(crate) struct ByHand<'a> {
     scene: &'a Scene,
+    number: usize,
     random: Rng,
     round: Arc<Round>,
     /// They are in `round`'s engine, and end before it.
@@ -31,7 +32,7 @@ impl<'a> ByHand<'a> {
     pub(crate) fn new(scene: &'a Scene, number: usize) -> Self {
         let random = Rng::with_seed(scene.seed.wrapping_add(number as u64));
         let round = scene.round();
-        ByHand { scene, random, round, processors: Vec::new(), cancelled: Vec::new() }
+        ByHand { scene, number, random, round, processors: Vec::new(), cancelled: Vec::new() }
     }
 
     pub(crate) fn play(mut self) -> Result<(), String> {
@@ -46,6 +47,7 @@ impl<'a> ByHand<'a> {
     fn hands(&mut self) -> Result<(), String> {
         while !self.scene.is_over() {
             self.hand()?;
+            self.scene.await_turn(self.number);
             if !Arc::ptr_eq(&self.round, &self.scene.round()) {
                 self.change_engine();
             }

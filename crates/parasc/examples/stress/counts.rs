@@ -99,6 +99,7 @@ impl fmt::Display for Counts {
         }
         line(&self.drawn.narrow, &"engines with an allow-list")?;
         line(&self.drawn.left_to_others, &"engines that leave all calls to others")?;
-        line(&self.drawn.rainy, &"engines under signals")
+        line(&self.drawn.rainy, &"engines under signals")?;
+        line(&self.drawn.few, &"engines for one or two threads at a time")
     }
 }

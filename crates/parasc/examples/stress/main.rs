@@ -9,7 +9,8 @@
 //! Several threads run batches, each with a lane and files of its own; now and
 //! then they stay away, so that the engine's threads fall asleep and retire. Others
 //! submit requests one by one, which they await, take back or drop at any moment,
-//! and one places them by hand. Now and then the engine is shut down in the middle
+//! and one places them by hand. At times one or two of them are alone, so that others
+//! have a cpu to make their calls on. Now and then the engine is shut down in the middle
 //! and another one follows, with another backend, with or without an allow-list. It
 //! has threads of the program among its processing threads, which are cancelled at
 //! any moment, and signals interrupt all but the engine's own.
@@ -53,6 +54,8 @@ use single::Single;
 const PLAYERS: usize = 6;
 /// … and those that submit requests one by one. One more places them by hand.
 const SINGLES: usize = 2;
+/// All of these.
+const THREADS: usize = PLAYERS + SINGLES + 1;
 /// Words of the file that is read; word i holds `word(i)`.
 const WORDS: u64 = 1 << 16;
 /// Nothing for so long is a hang.
@@ -80,6 +83,13 @@ impl Scene {
 
     fn round(&self) -> Arc<Round> {
         Arc::clone(&self.round.read().expect("nobody panics with it"))
+    }
+
+    /// Returns when thread `number` is one of the round's, or all is over.
+    fn await_turn(&self, number: usize) {
+        while !self.is_over() && !self.round().has(number) {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
@@ -109,7 +119,7 @@ pub(crate) fn run(requests: u64, seed: u64) -> Result<Counts, String> {
         known: Arc::new(known),
         fault: Mutex::new(None),
     });
-    let players: Vec<_> = (0..=PLAYERS + SINGLES)
+    let players: Vec<_> = (0..THREADS)
         .map(|number| {
             let scene = Arc::clone(&scene);
             thread::spawn(move || {

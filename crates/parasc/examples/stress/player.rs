@@ -20,6 +20,7 @@ const WRITTEN: usize = 1 << 14;
 /// One requesting thread.
 pub(crate) struct Player<'a> {
     scene: &'a Scene,
+    number: usize,
     /// Its own id.
     thread: i64,
     random: Rng,
@@ -40,6 +41,7 @@ impl<'a> Player<'a> {
         let requester = round.engine.requester().map_err(|error| error.to_string())?;
         Ok(Player {
             scene,
+            number,
             thread: rustix::thread::gettid().as_raw_nonzero().get().into(),
             random: Rng::with_seed(scene.seed.wrapping_add(number as u64)),
             round,
@@ -62,6 +64,7 @@ impl<'a> Player<'a> {
                 self.look()?;
             }
             self.stay_away();
+            self.scene.await_turn(self.number);
         }
         self.look()
     }
@@ -69,10 +72,12 @@ impl<'a> Player<'a> {
     /// Goes to the next engine if there is one, or to another lane. Not at once:
     /// the old engine ends while it is in use.
     fn change_hands(&mut self) -> Result<(), String> {
-        if self.random.u32(..256) != 0 {
+        let round = self.scene.round();
+        let stays = if Arc::ptr_eq(&round, &self.round) { 256 } else { 8 };
+        if self.random.u32(..stays) != 0 {
             return Ok(());
         }
-        self.round = self.scene.round();
+        self.round = round;
         self.requester = self.round.engine.requester().map_err(|error| error.to_string())?;
         self.scene.counts.lanes.fetch_add(1, Relaxed);
         Ok(())

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use kumiki_parasc::backend::availability;
 use kumiki_parasc::{AllowList, Backend, Config, Engine, Request};
 
-use super::PLAYERS;
+use super::{PLAYERS, THREADS};
 
 /// Who makes the calls. The last one is not there everywhere; the kernel module is
 /// no part of this version.
@@ -27,6 +27,9 @@ pub(crate) fn not_allowed() -> Request {
     Request::new(libc::SYS_getpid, [])
 }
 
+/// In rounds of a few threads there are so many.
+const FEW: usize = 2;
+
 /// How many rounds were drawn to be what.
 #[derive(Debug, Default)]
 pub(crate) struct Drawn {
@@ -37,6 +40,8 @@ pub(crate) struct Drawn {
     pub(crate) left_to_others: AtomicU64,
     /// With signals.
     pub(crate) rainy: AtomicU64,
+    /// Of one or two threads.
+    pub(crate) few: AtomicU64,
 }
 
 /// One engine, and what there is to know of it.
@@ -48,6 +53,16 @@ pub(crate) struct Round {
     pub(crate) rain: Option<u64>,
     /// It lasts for so long.
     pub(crate) life: Duration,
+    /// Whose it is: so many threads' in a row, from this one.
+    threads: usize,
+    first: usize,
+}
+
+impl Round {
+    /// Whether thread `number` makes requests in it.
+    pub(crate) fn has(&self, number: usize) -> bool {
+        (number + THREADS - self.first) % THREADS < self.threads
+    }
 }
 
 /// Draws what there is in turns, in a random order: a short run has some of each.
@@ -75,6 +90,7 @@ pub(crate) struct Deck {
     backends: Turns<usize>,
     narrow: Turns<bool>,
     rainy: Turns<bool>,
+    few: Turns<bool>,
 }
 
 impl Deck {
@@ -92,6 +108,7 @@ impl Deck {
             backends: Turns::of(backends),
             narrow: either(),
             rainy: either(),
+            few: either(),
         }
     }
 
@@ -99,6 +116,9 @@ impl Deck {
         let random = &mut self.random;
         let at = self.backends.next(random);
         let is_narrow = self.narrow.next(random);
+        let few = self.few.next(random);
+        let threads = if few { random.usize(1..=FEW) } else { THREADS };
+        let first = random.usize(..THREADS);
         let rain = self.rainy.next(random).then(|| RAIN_US[random.usize(..RAIN_US.len())]);
         let allowed = AllowList::none().allow_each(CALLS).map_err(|error| error.to_string())?;
         let config = Config {
@@ -119,9 +139,10 @@ impl Deck {
         drawn.backends[at].fetch_add(1, Relaxed);
         drawn.narrow.fetch_add(is_narrow.into(), Relaxed);
         drawn.rainy.fetch_add(rain.is_some().into(), Relaxed);
+        drawn.few.fetch_add(few.into(), Relaxed);
         drawn.left_to_others.fetch_add((!config.help).into(), Relaxed);
         let engine = Engine::new(&config).map_err(|error| error.to_string())?;
         let life = Duration::from_millis(self.random.u64(..LIFE_MS));
-        Ok(Round { engine, is_narrow, rain, life })
+        Ok(Round { engine, is_narrow, rain, life, threads, first })
     }
 }

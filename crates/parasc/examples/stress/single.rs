@@ -42,6 +42,7 @@ unsafe impl Operation for Call {
 /// One such thread.
 pub(crate) struct Single<'a> {
     scene: &'a Scene,
+    number: usize,
     random: Rng,
     executor: Runtime,
     /// Messages that have not been sent yet: who receives them is blocked.
@@ -52,6 +53,7 @@ impl<'a> Single<'a> {
     pub(crate) fn new(scene: &'a Scene, number: usize) -> Result<Self, String> {
         Ok(Single {
             scene,
+            number,
             random: Rng::with_seed(scene.seed.wrapping_add(number as u64)),
             executor: Builder::new_current_thread().build().map_err(|error| error.to_string())?,
             unsent: 0,
@@ -61,6 +63,7 @@ impl<'a> Single<'a> {
     pub(crate) fn play(mut self) -> Result<(), String> {
         while !self.scene.is_over() {
             self.hand()?;
+            self.scene.await_turn(self.number);
             if self.random.u32(..16) == 0 {
                 self.ask_in_vain()?;
             }
