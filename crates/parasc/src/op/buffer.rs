@@ -110,6 +110,56 @@ macro_rules! through {
 through!(&mut T);
 through!(Box<T>);
 
+/// A buffer that an operation fills, and how much of it the last call has.
+#[derive(Debug)]
+pub(super) struct Filling<B> {
+    buffer: B,
+    filled: usize,
+}
+
+impl<B> Filling<B> {
+    pub(super) const fn new(buffer: B) -> Self {
+        Filling { buffer, filled: 0 }
+    }
+
+    #[inline]
+    pub(super) fn into_inner(self) -> B {
+        self.buffer
+    }
+}
+
+impl<B: BufferMut> Filling<B> {
+    /// Where the next call is to write, and how many bytes at most. What the last one
+    /// wrote counts no more.
+    #[inline]
+    pub(super) fn begin(&mut self) -> (u64, usize) {
+        self.filled = 0;
+        let (pointer, room) = self.buffer.spare();
+        (pointer as u64, room)
+    }
+
+    /// Takes note of `count` bytes, or as many as there is room for: some calls tell how
+    /// much there would have been (recv with MSG_TRUNC) or what is needed (getxattr with
+    /// no room).
+    ///
+    /// # Safety
+    /// These are written where [`begin`](Self::begin) told, or were zeros before.
+    #[inline]
+    pub(super) unsafe fn end(&mut self, count: usize) {
+        let (_, room) = self.buffer.spare();
+        self.filled = count.min(room);
+        // SAFETY: the caller's promise, and no more than there is room for.
+        unsafe { self.buffer.advance(self.filled) };
+    }
+
+    /// What the last call wrote.
+    #[inline]
+    pub(super) fn filled(&self) -> &[u8] {
+        // SAFETY: `end` told of that many, and the buffer is not handed out but by value.
+        unsafe { self.buffer.filled(self.filled) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -111,35 +111,32 @@ macro_rules! filling {
         #[derive(Debug)]
         pub struct $name<$($param,)* B> {
             $($field: $type,)*
-            buffer: B,
-            filled: usize,
+            buffer: $crate::op::buffer::Filling<B>,
         }
 
         impl<$($param: $bound,)* B: $crate::op::BufferMut> $name<$($param,)* B> {
             /// The call with these arguments, to be made.
             #[inline]
             pub const fn new($($field: $type,)* buffer: B) -> Self {
-                $name { $($field,)* buffer, filled: 0 }
+                $name { $($field,)* buffer: $crate::op::buffer::Filling::new(buffer) }
             }
 
             /// What the last call wrote.
             #[inline]
             pub fn filled(&self) -> &[u8] {
-                // SAFETY: `complete` told of that many, and the buffer is not
-                // handed out but by value.
-                unsafe { self.buffer.filled(self.filled) }
+                self.buffer.filled()
             }
 
             /// The buffer.
             #[inline]
             pub fn into_buffer(self) -> B {
-                self.buffer
+                self.buffer.into_inner()
             }
 
             /// What was given to `new`, in the same order.
             #[inline]
             pub fn into_parts(self) -> ($($type,)* B) {
-                ($(self.$field,)* self.buffer)
+                ($(self.$field,)* self.buffer.into_inner())
             }
         }
 
@@ -153,9 +150,8 @@ macro_rules! filling {
             #[inline]
             fn request(&mut self) -> $crate::request::Request {
                 let $op = self;
-                $op.filled = 0;
-                let ($pointer, $room) = $op.buffer.spare();
-                let ($pointer, $room) = ($pointer as u64, $room as u64);
+                let ($pointer, $room) = $op.buffer.begin();
+                let $room = $room as u64;
                 $request
             }
 
@@ -163,13 +159,9 @@ macro_rules! filling {
             unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
                 // SAFETY: any number is a count.
                 let count: usize = unsafe { $crate::op::output::typed(ret_val) }?;
-                // Some calls tell how much there would have been (recv with
-                // MSG_TRUNC) or what is needed (getxattr with no room).
-                let (_, room) = self.buffer.spare();
-                self.filled = count.min(room);
                 // SAFETY: the kernel wrote so many bytes, as many as there is
                 // room for, or they were zeros before.
-                unsafe { self.buffer.advance(self.filled) };
+                unsafe { self.buffer.end(count) };
                 Ok(count)
             }
         }

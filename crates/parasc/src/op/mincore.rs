@@ -3,6 +3,7 @@
 use kumiki_sys::syscall;
 use rustix::io::Errno;
 
+use super::buffer::Filling;
 use super::{BufferMut, Operation, place};
 use crate::request::Request;
 
@@ -18,8 +19,8 @@ const PAGE_BYTES: usize = 4096;
 pub struct Mincore<B> {
     address: usize,
     length: usize,
-    buffer: B,
-    filled: usize,
+    buffer: Filling<B>,
+    pages: usize,
 }
 
 impl<B: BufferMut> Mincore<B> {
@@ -27,28 +28,19 @@ impl<B: BufferMut> Mincore<B> {
     /// has room for their pages.
     #[inline]
     pub const fn new(address: usize, length: usize, buffer: B) -> Self {
-        Mincore { address, length, buffer, filled: 0 }
+        Mincore { address, length, buffer: Filling::new(buffer), pages: 0 }
     }
 
     /// A byte for each page of the last call.
     #[inline]
     pub fn filled(&self) -> &[u8] {
-        // SAFETY: `complete` told of that many, and the buffer is not handed out
-        // but by value.
-        unsafe { self.buffer.filled(self.filled) }
+        self.buffer.filled()
     }
 
     /// The buffer.
     #[inline]
     pub fn into_buffer(self) -> B {
-        self.buffer
-    }
-
-    /// Where to write, and for how many pages.
-    #[inline]
-    fn room(&mut self) -> (u64, usize) {
-        let (pointer, room) = self.buffer.spare();
-        (pointer as u64, room.min(self.length.div_ceil(PAGE_BYTES)))
+        self.buffer.into_inner()
     }
 }
 
@@ -59,9 +51,9 @@ unsafe impl<B: BufferMut> Operation for Mincore<B> {
 
     #[inline]
     fn request(&mut self) -> Request {
-        self.filled = 0;
-        let (pointer, pages) = self.room();
-        let length = self.length.min(pages.saturating_mul(PAGE_BYTES));
+        let (pointer, room) = self.buffer.begin();
+        self.pages = room.min(self.length.div_ceil(PAGE_BYTES));
+        let length = self.length.min(self.pages.saturating_mul(PAGE_BYTES));
         Request::new(libc::SYS_mincore, [self.address as u64, length as u64, pointer])
             .at(place::ADDRESS_SPACE)
     }
@@ -69,10 +61,8 @@ unsafe impl<B: BufferMut> Operation for Mincore<B> {
     #[inline]
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         syscall::result(ret_val)?;
-        let (_, pages) = self.room();
-        self.filled = pages;
         // SAFETY: the kernel wrote all of them, as many as there is room for.
-        unsafe { self.buffer.advance(pages) };
-        Ok(pages)
+        unsafe { self.buffer.end(self.pages) };
+        Ok(self.pages)
     }
 }

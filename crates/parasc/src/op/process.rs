@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::buffer::Filling;
 use super::output::typed;
 use super::ranges::Range;
 use super::{BufferMut, Operation};
@@ -21,8 +22,7 @@ pub struct ProcessVmReadv<B> {
     pid: Pid,
     remote: Range,
     local: Range,
-    buffer: B,
-    filled: usize,
+    buffer: Filling<B>,
 }
 
 impl<B: BufferMut> ProcessVmReadv<B> {
@@ -34,21 +34,20 @@ impl<B: BufferMut> ProcessVmReadv<B> {
     #[inline]
     pub const unsafe fn new(pid: Pid, address: u64, buffer: B) -> Self {
         let remote = Range { address, length: 0 };
-        ProcessVmReadv { pid, remote, local: Range { address: 0, length: 0 }, buffer, filled: 0 }
+        let local = Range { address: 0, length: 0 };
+        ProcessVmReadv { pid, remote, local, buffer: Filling::new(buffer) }
     }
 
     /// What the last call read.
     #[inline]
     pub fn filled(&self) -> &[u8] {
-        // SAFETY: `complete` told of that many, and the buffer is not handed out
-        // but by value.
-        unsafe { self.buffer.filled(self.filled) }
+        self.buffer.filled()
     }
 
     /// The buffer.
     #[inline]
     pub fn into_buffer(self) -> B {
-        self.buffer
+        self.buffer.into_inner()
     }
 }
 
@@ -60,8 +59,8 @@ unsafe impl<B: BufferMut> Operation for ProcessVmReadv<B> {
 
     #[inline]
     fn request(&mut self) -> Request {
-        self.filled = 0;
-        self.local = Range::spare(&mut self.buffer);
+        let (address, room) = self.buffer.begin();
+        self.local = Range { address, length: room as u64 };
         self.remote.length = self.local.length;
         Request::new(libc::SYS_process_vm_readv, ranges(self.pid, &self.local, &self.remote))
     }
@@ -70,10 +69,8 @@ unsafe impl<B: BufferMut> Operation for ProcessVmReadv<B> {
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         // SAFETY: any number is a count.
         let count: usize = unsafe { typed(ret_val) }?;
-        let (_, room) = self.buffer.spare();
-        self.filled = count.min(room);
         // SAFETY: the kernel wrote so many bytes, as many as there is room for.
-        unsafe { self.buffer.advance(self.filled) };
+        unsafe { self.buffer.end(count) };
         Ok(count)
     }
 }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use kumiki_sys::syscall;
 use rustix::io::Errno;
 
+use super::buffer::Filling;
 use super::output::descriptor;
 use super::{BufferMut, Operation};
 use crate::request::Request;
@@ -43,9 +44,8 @@ pub struct Getsockopt<F, B> {
     socket: F,
     level: i32,
     option: i32,
-    buffer: B,
+    buffer: Filling<B>,
     length: u32,
-    filled: usize,
 }
 
 impl<F: AsFd, B: BufferMut> Getsockopt<F, B> {
@@ -60,21 +60,19 @@ impl<F: AsFd, B: BufferMut> Getsockopt<F, B> {
     /// instructions, eight bytes each, and writes beyond the buffer.
     #[inline]
     pub const unsafe fn new(socket: F, level: i32, option: i32, buffer: B) -> Self {
-        Getsockopt { socket, level, option, buffer, length: 0, filled: 0 }
+        Getsockopt { socket, level, option, buffer: Filling::new(buffer), length: 0 }
     }
 
     /// What the last call wrote.
     #[inline]
     pub fn filled(&self) -> &[u8] {
-        // SAFETY: `complete` told of that many, and the buffer is not handed out
-        // but by value.
-        unsafe { self.buffer.filled(self.filled) }
+        self.buffer.filled()
     }
 
     /// The buffer.
     #[inline]
     pub fn into_buffer(self) -> B {
-        self.buffer
+        self.buffer.into_inner()
     }
 }
 
@@ -85,8 +83,7 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Getsockopt<F, B> {
 
     #[inline]
     fn request(&mut self) -> Request {
-        self.filled = 0;
-        let (pointer, room) = self.buffer.spare();
+        let (pointer, room) = self.buffer.begin();
         self.length = room.try_into().unwrap_or(i32::MAX as u32);
         Request::new(
             libc::SYS_getsockopt,
@@ -94,7 +91,7 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Getsockopt<F, B> {
                 descriptor(&self.socket),
                 self.level as u64,
                 self.option as u64,
-                pointer as u64,
+                pointer,
                 &raw mut self.length as u64,
             ],
         )
@@ -103,11 +100,9 @@ unsafe impl<F: AsFd, B: BufferMut> Operation for Getsockopt<F, B> {
     #[inline]
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
         syscall::result(ret_val)?;
-        let (_, room) = self.buffer.spare();
-        self.filled = room.min(self.length as usize);
         // SAFETY: the kernel wrote so many bytes, as many as there is room for
         // (the constructor's caller vouches for it).
-        unsafe { self.buffer.advance(self.filled) };
+        unsafe { self.buffer.end(self.length as usize) };
         Ok(self.length as usize)
     }
 }
