@@ -150,10 +150,10 @@ impl Core {
         if pool && self.durations.is_long(request) { SLEEPING_LANE } else { QUICK_LANE }
     }
 
-    /// Whether every request of the open lanes has a result.
-    pub(crate) fn is_over(&self) -> bool {
-        let mut lanes = self.open.iter().enumerate();
-        lanes.all(|(index, open)| open.is_over(self.area.lane(index)))
+    /// Slots that requests placed by hand can have: of the lanes that are in use.
+    pub(crate) fn open_slots(&self) -> usize {
+        let lanes = if self.pool.threads() > 0 { OPEN_LANES } else { 1 };
+        lanes * self.area.lane_slots()
     }
 
     /// Seats on other cpus than `cpu`, the nearest first.

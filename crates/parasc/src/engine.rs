@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kumiki_wait::{Policy, Threshold};
 
 use crate::config::Config;
-use crate::core::{Core, OPEN_LANES, STEP};
+use crate::core::{Core, STEP};
 use crate::error::Result;
 use crate::op::{Operation, Raw};
 use crate::open::serve::cancel_all;
@@ -146,7 +146,8 @@ impl Engine {
     /// The ticket, if there is no result yet.
     ///
     /// # Panics
-    /// If the ticket is of another engine.
+    /// If the ticket is of another engine, as far as can be told: among four billion
+    /// requests in one slot there is one of the same number.
     pub fn collect(&self, ticket: Ticket) -> Result<i64, Ticket> {
         ticket::collect(&self.core, ticket)
     }
@@ -164,16 +165,17 @@ impl Engine {
     /// How many requests placed by hand, and results not collected, there can be
     /// at the same time: in two lanes of as many slots each
     /// ([`Config::slots`]), one for calls that are soon over and one for those
-    /// that sleep. So [`place`](Self::place) may find no slot at half of them, and
-    /// always does with calls of one kind, or without threads for those that sleep.
+    /// that sleep, so that [`place`](Self::place) may find no slot at half of them, and
+    /// always does with calls of one kind. Without threads for those that sleep
+    /// ([`Config::threads`] 0) there is one lane for all.
     pub fn open_slots(&self) -> usize {
-        OPEN_LANES * self.core.area.lane_slots()
+        self.core.open_slots()
     }
 
     /// Waits until `min_complete` results of requests placed by hand are there to
     /// be collected, or `timeout` is over; `None` is for ever. Returns how many
-    /// there are. Of more than [`open_slots`](Self::open_slots) it waits for these, as no
-    /// more can come before some are collected. The paper's `parasc_wait`.
+    /// there are. More than [`open_slots`](Self::open_slots) are taken for as many. The
+    /// paper's `parasc_wait`.
     ///
     /// After the engine has been shut down it waits for those requests only that
     /// are being executed; in a child of fork(2) it does not wait.

@@ -63,9 +63,10 @@
 //!   for the other requests of the batch, which has no order.
 //!
 //! # Calls that nobody has asked for
-//! An engine maps memory, starts and binds threads, sleeps and wakes, looks at clocks, asks
-//! prctl(2) for its seccomp mode, and reads how cpus are related (below `/sys`) and whether
-//! the process has other threads (`/proc/self/task`). With [`Backend::IoUring`], and under
+//! An engine maps memory, starts threads, binds them and blocks their signals, sleeps and
+//! wakes, has the kernel order memory (membarrier(2)), looks at clocks, asks which cpus it
+//! may use, prctl(2) for its seccomp mode, and stat(2) whether the process has other threads
+//! (`/proc/self/task`), and reads how cpus are related (below `/sys`). With [`Backend::IoUring`], and under
 //! [`Backend::Auto`] if no seccomp filter looks at the thread, it sets up rings, and asks
 //! fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
 //! or fdatasync it makes sync_file_range(2) on the same descriptors, so that all files are

@@ -111,13 +111,15 @@ fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
 
 pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
     let lanes = || core.open.iter().enumerate().map(|(index, open)| (open, core.area.lane(index)));
-    // More do not come before some are collected.
-    let min_complete = min_complete.min(OPEN_LANES * core.area.lane_slots());
+    // There cannot be more at a time.
+    let min_complete = min_complete.min(core.open_slots());
     let complete = || lanes().map(|(open, lane)| open.answered(lane)).sum();
     // Nothing is placed after the end: then there will be no more. Nor in a child
     // of fork(2), which makes each call as it is placed.
-    let is_over =
-        || !core.process.is_current() || core.area.header().is_terminated() && core.is_over();
+    let is_over = || {
+        !core.process.is_current()
+            || core.area.header().is_terminated() && lanes().all(|(open, lane)| open.is_over(lane))
+    };
     let enough = || {
         let over = is_over();
         Some(complete()).filter(|count| over || *count >= min_complete)

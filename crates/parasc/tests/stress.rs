@@ -18,7 +18,10 @@ fn each_request_is_made_once() {
         assert!(count.load(Relaxed) > 0, "{counts:?}");
     }
     let stress::Counts { refused, signals, processors, cancelled, others, .. } = &counts;
-    for count in [refused, signals, processors, cancelled, others] {
+    for count in [refused, signals, processors, cancelled] {
         assert!(count.load(Relaxed) > 0, "{counts:?}");
     }
+    // With one cpu hardly any batch is worth another thread.
+    let alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+    assert!(alone || others.load(Relaxed) > 0, "{counts:?}");
 }

@@ -61,9 +61,11 @@
  * pthread_cancel() takes effect in parasc_proc(), between two calls, and in no other
  * function.
  *
- * CALLS THAT NOBODY HAS ASKED FOR. Memory is mapped; threads are started and bound, they
- * sleep and wake, look at clocks, ask prctl(2) for their seccomp mode, and read how cpus
- * are related (below /sys) and whether the process has other threads (/proc/self/task).
+ * CALLS THAT NOBODY HAS ASKED FOR. Memory is mapped; threads are started and bound, and
+ * their signals blocked; they sleep and wake, have the kernel order memory
+ * (membarrier(2)), look at clocks, ask which cpus they may use, prctl(2) for their seccomp
+ * mode, and stat(2) whether the process has other threads (/proc/self/task), and read how
+ * cpus are related (below /sys).
  * With PARASC_BACKEND_IO_URING, and with _AUTO but not under a seccomp filter, rings are
  * set up, and fstat(2) asked whether a file is one that a ring can read at a place.
  * Before a batch of fsync(2) or fdatasync(2), sync_file_range(2) is made on the same
@@ -243,7 +245,7 @@ int parasc_wake_up(struct parasc_engine *engine);
  * of whichever thread's requests, also if there are fewer. After termination it
  * waits only for what is being executed.
  *
- *     -EINVAL  also: min_complete is more than there are slots in both lanes
+ *     -EINVAL  also: min_complete is more than requests have slots (struct parasc_config)
  */
 int parasc_wait(struct parasc_engine *engine, size_t min_complete, uint64_t timeout_ns);
 
@@ -271,7 +273,8 @@ int parasc_request(struct parasc_engine *engine, long sysnum, unsigned int args_
  * (the thread that executed it has died; it may have been).
  *
  *     -ENOENT  no such ticket: it was collected before, or never given, or is of
- *              another engine
+ *              another engine (as far as can be told: of four billion requests in one
+ *              slot two have the same ticket)
  */
 int parasc_collect(struct parasc_engine *engine, uint64_t ticket, int64_t *ret_val);
 

@@ -41,6 +41,8 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
     let open = &core.open[index];
     for _ in 0..TURN {
         if core.area.header().is_terminated() {
+            // It may wait for this thread.
+            core.watch.bell.ring();
             return;
         }
         let Some(at) = open.ready.claim(&mut hand.cursor) else { return };
@@ -63,8 +65,10 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
-    // And should a filter kill this thread, somebody must find out.
-    let left = index == QUICK_LANE && open.ready.any() || core.filtered.load(Relaxed);
+    // And should this thread die, by a filter or, if it is the program's, whenever it
+    // likes, somebody must find out, also after the end.
+    let dies = core.filtered.load(Relaxed) || hand.mortal && core.area.header().is_terminated();
+    let left = index == QUICK_LANE && open.ready.any() || dies;
     if left && !core.watch.is_alerted() {
         unkillable(hand.mortal, || core.watch.alert(core));
     }

@@ -67,6 +67,13 @@ impl Core {
         self.filtered.load(Acquire) && self.claims().any(Claim::is_set)
     }
 
+    /// Whether a thread that may die is at a request of an open lane, or has died at one.
+    pub(crate) fn may_lose_one(&self) -> bool {
+        let is_at_one = |claim: &Claim| claim.spot().is_some_and(|spot| spot.lane < OPEN_LANES);
+        self.callers.all().iter().any(|caller| is_at_one(&caller.claim))
+            || self.filtered.load(Acquire) && self.claims().any(is_at_one)
+    }
+
     /// Looks for threads of the engine's own that have died, and takes up what is left
     /// of them.
     fn bury(self: &Arc<Self>) {

@@ -7,7 +7,8 @@
 //! are summoned for them, twice as many each time. Where no other thread is to be
 //! had for what a dead one has left, it makes the calls itself. When nothing has waited for
 //! a while it sleeps until the next alert, and ends if none comes. It ends with the engine,
-//! but not while a thread that may die is at a request.
+//! but not while a thread that may die is at a request of an open lane; one that begins
+//! such a request later alerts it again.
 
 use std::sync::atomic::Ordering::{AcqRel, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -115,7 +116,6 @@ fn serve(core: &Arc<Core>) {
     loop {
         let step = look(core, &mut seen);
         if header.is_terminated() {
-            see_out(core);
             break;
         }
         let Some(waiter) = &mut waiter else {
@@ -145,17 +145,34 @@ fn serve(core: &Arc<Core>) {
         }
         seen.quiet = 0;
     }
-    *lock(&watch.running) = false;
+    see_out(core, waiter);
 }
 
 /// Waits for requests under way whose threads may die: an executor that has asked for
 /// the end of one does not ask again.
-fn see_out(core: &Arc<Core>) {
-    let mut looks = 0;
-    while (core.callers.any() || core.may_be_killed()) && !core.is_over() {
-        std::thread::sleep(if looks < LINGER { LOOK } else { STEP });
-        looks += 1;
+fn see_out(core: &Arc<Core>, mut waiter: Option<Waiter>) {
+    let watch = &core.watch;
+    loop {
         core.tend();
+        let mut running = lock(&watch.running);
+        watch.alerted.store(0, SeqCst);
+        // Partner: the fence in `is_alerted`.
+        fence(SeqCst);
+        if !core.may_lose_one() {
+            *running = false;
+            return;
+        }
+        watch.alerted.store(1, SeqCst);
+        drop(running);
+        let over = || (!core.may_lose_one()).then_some(());
+        match &mut waiter {
+            // Who comes to the end of a request rings.
+            Some(waiter) => {
+                let until = Instant::now() + STEP;
+                let _ = waiter.wait_until(&watch.bell, &watch.alerted, until, over);
+            }
+            None => std::thread::sleep(STEP),
+        }
     }
 }
 

@@ -70,6 +70,20 @@ fn a_full_lane_says_so() {
 }
 
 #[test]
+fn more_results_than_slots_are_not_waited_for() {
+    let engine = bare(2);
+    assert_eq!(engine.open_slots(), 2, "all calls share a lane");
+    thread::scope(|scope| {
+        // SAFETY: takes no argument.
+        let tickets = [(); 2].map(|()| unsafe { engine.place(getppid()) }.unwrap());
+        scope.spawn(|| engine.process());
+        assert_eq!(engine.wait(usize::MAX, None), 2);
+        assert_eq!(tickets.map(|ticket| engine.collect(ticket)), [Ok(ppid()), Ok(ppid())]);
+        engine.shut_down(Duration::ZERO);
+    });
+}
+
+#[test]
 fn what_is_refused_is_not_placed() {
     let engine = bare(2);
     // SAFETY: refused.
