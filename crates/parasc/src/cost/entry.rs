@@ -1,10 +1,13 @@
 //! What the ways have cost for one key, and the choice between them.
 //!
 //! The best way is taken. A belief is only as good as its last samples, so each
-//! way gets a *trial* from time to time: a few batches in a row, or parts of one
-//! that is long, until it has shown what it does. Trials are as far apart as keeps
-//! their price small, by the time spent in batches of this key: a wrong belief
-//! lasts some milliseconds of that, whatever the size of the batches.
+//! way gets a *trial* from time to time, beside the best one (`trial.rs`). Trials are as
+//! far apart as keeps their price small, by the time spent in batches of this key: a wrong
+//! belief lasts some milliseconds of that, whatever the size of the batches.
+//!
+//! Between trials only the best way has samples. If it takes more now, batches may have
+//! become longer, or the way worse: the others are taken to have changed as much, and one
+//! of them gets its trial sooner.
 //!
 //! Sharing is special: it needs a processing thread that is awake *and* on a cpu.
 //! A batch of which nobody else has made a single call says nothing about
@@ -12,7 +15,10 @@
 //! when that has cost as much as a wake, the thread is taken for asleep, and each
 //! further wake must be worth twice the one before, until somebody helps again.
 
+use std::ops::RangeInclusive;
+
 use super::own::Own;
+use super::trial::Trial;
 use super::{Means, Prior, WAYS, Way};
 
 /// Least weight of a new sample.
@@ -20,8 +26,6 @@ pub(super) const WEIGHT: f32 = 1.0 / 8.0;
 /// A sample counts for so many times the mean at most: a thread that was
 /// preempted in between says little about the way.
 const OUTLIER: f32 = 2.0;
-/// Samples that end a trial.
-const TRIAL: u8 = 4;
 /// Plain calls that make a sample, if they take as long as a wake …
 const ENOUGH: usize = 16;
 /// … and calls for each of many threads.
@@ -33,6 +37,14 @@ const PATIENCE: f32 = 16.0;
 const DOUBLINGS: u32 = 7;
 /// … and so many wakes at least. A trial that has taken so long has shown enough.
 const LEAST_WAKES: f32 = 16.0;
+/// Samples of a way that a trial takes, mostly.
+const SAMPLES: RangeInclusive<f32> = 2.0..=4.0;
+/// A trial of which nothing comes of so many batches is none.
+const CLOSED: u32 = 64;
+/// Sooner, as if a way had failed no more than so many, if the best one takes …
+const SOON: u32 = 2;
+/// … so many times what it took at the least since then.
+const RISEN: f32 = 1.3;
 /// What several threads are guessed to take on one open file, times plain calls …
 const ONE_FILE: f32 = 1.1;
 /// … and in one directory, where they sleep in turns.
@@ -71,30 +83,12 @@ struct Mean {
 }
 
 impl Mean {
-    /// `guess` is what was expected of the first sample, 0 if nothing.
-    fn add(&mut self, sample: f32, guess: f32) {
-        let expected = if self.samples == 0 { guess } else { self.ticks };
-        let most = if expected > 0.0 { expected * OUTLIER } else { f32::MAX };
-        self.samples += 1;
+    fn add(&mut self, sample: f32) {
+        let most = if self.samples > 0 { self.ticks * OUTLIER } else { f32::MAX };
+        self.samples = self.samples.saturating_add(1);
         let weight = (1.0 / self.samples as f32).max(WEIGHT);
         self.ticks += (sample.min(most) - self.ticks) * weight;
     }
-}
-
-/// A way under trial.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    at: usize,
-    /// Samples that it still needs.
-    left: u8,
-    /// It has woken somebody.
-    woke: bool,
-    /// Nothing of it has been counted yet.
-    fresh: bool,
-    /// Ticks that these batches have taken.
-    spent: f32,
-    /// Ticks that it took more than the best way would have.
-    extra: f32,
 }
 
 /// One key's costs.
@@ -107,8 +101,12 @@ pub(crate) struct Entry {
     trial: Option<Trial>,
     /// Which way had the last trial.
     last_trial: usize,
-    /// When the next may begin, by `spent`.
+    /// When the next may begin, by `spent` …
     next_trial: u64,
+    /// … and when, at the soonest, if the best way comes to take more.
+    soonest: u64,
+    /// What the best way took at the least since the last one.
+    least: f32,
     /// Ticks that waking a processing thread would have saved so far.
     missed: f32,
     /// Ticks lost by sharing with nobody.
@@ -160,6 +158,8 @@ pub(crate) struct Sample {
     pub(crate) kept: usize,
     /// It began with a wake.
     pub(crate) woke: bool,
+    /// Ticks that the caller was away for besides.
+    pub(crate) away: u64,
 }
 
 impl Entry {
@@ -168,8 +168,9 @@ impl Entry {
     pub(crate) fn like(other: &Entry) -> Entry {
         let means = other.means.map(|mean| Mean { samples: mean.samples.min(2), ..mean });
         let next_trial = other.next_trial.saturating_sub(other.spent);
-        let Entry { distrust, sleeps, own, .. } = *other;
-        Entry { means, distrust, sleeps, own, next_trial, ..Entry::default() }
+        let soonest = other.soonest.saturating_sub(other.spent);
+        let Entry { least, distrust, sleeps, own, .. } = *other;
+        Entry { means, least, distrust, sleeps, own, next_trial, soonest, ..Entry::default() }
     }
 
     /// How to run a batch of `calls`, or the first of them.
@@ -182,43 +183,60 @@ impl Entry {
         let plain = self.means[0];
         let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
         if plain.samples < 2 && !sleeps {
-            self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64;
             return Choice::of(Way::Inline, self.enough(Way::Inline, calls, means));
         }
+        self.end_trial(prior, sleeps, means);
         let (best, estimate) = self.best(prior, sleeps, means);
-        if let Some(way) = self.on_trial((best, estimate), calls, prior, sleeps, means) {
+        if self.trial.is_none() {
+            self.begin_trial((best, estimate), calls, prior, sleeps, means);
+        }
+        // A way that is best by a guess has yet to show it.
+        let is_new = self.trial.is_none() && self.means[place(best)].samples == 0 && !sleeps;
+        // One or the other of the two may be no way for this batch.
+        let open = |trial: &Trial| trial.is_open(|at| is_open(WAYS[at], sleeps, means));
+        let trial = self.trial.filter(open);
+        if let (None, Some(waits)) = (trial, &mut self.trial) {
+            waits.closed += 1;
+        }
+        let (way, is_worse) = match trial {
+            Some(trial) => (WAYS[trial.due()], trial.is_own_turn() && WAYS[trial.at] != best),
+            None => (best, false),
+        };
+        let tries = trial.is_some() || is_new;
+        // What a trial of a worse one costs has been waited for.
+        let mut wake = way == Way::Shared && is_worse && !means.hot;
+        if way == Way::Shared && !is_worse && (!means.hot || self.distrust > 0.0) {
+            let each = self.estimate(place(way), prior, means);
+            self.missed += (plain.ticks - each) * calls as f32;
+            if self.missed < means.wake * self.distrust.max(1.0) {
+                // The caller helps: shared with nobody awake would be plain
+                // calls, only dearer.
+                self.spent += (plain.ticks * calls as f32) as u64;
+                return Choice::plain(calls);
+            }
+            self.missed = 0.0;
+            self.lost = 0.0;
+            self.distrust = -self.distrust.abs();
+            wake = true;
+        }
+        if is_new {
+            self.try_beside(place(way), place(Way::Inline), false);
+        }
+        if tries {
             // What the caller does meanwhile goes with the part that others help
             // with: that is to be no small one.
             let whole = means.beside && matches!(way, Way::Shared | Way::Many(_));
             let calls = if whole { calls } else { self.enough(way, calls, means) };
-            return Choice { wake: way == Way::Shared && !means.hot, ..Choice::of(way, calls) };
+            return Choice { wake, ..Choice::of(way, calls) };
         }
-        match best {
-            Way::Inline => {
-                let takes = plain.ticks * calls as f32;
-                let pass = match self.batches {
-                    SETTLED.. if takes < ASKING * 32.0 => {
-                        ((ASKING / (ASKED * takes)) as u32).clamp(SAMPLE, 4 * SAMPLE)
-                    }
-                    _ => 0,
-                };
-                Choice { pass, ..Choice::of(Way::Inline, calls) }
+        let takes = plain.ticks * calls as f32;
+        let pass = match self.batches {
+            SETTLED.. if way == Way::Inline && takes < ASKING * 32.0 => {
+                ((ASKING / (ASKED * takes)) as u32).clamp(SAMPLE, 4 * SAMPLE)
             }
-            Way::Shared if !means.hot || self.distrust > 0.0 => {
-                self.missed += (plain.ticks - estimate) * calls as f32;
-                if self.missed < means.wake * self.distrust.max(1.0) {
-                    // The caller helps: shared with nobody awake would be plain
-                    // calls, only dearer.
-                    self.spent += (plain.ticks * calls as f32) as u64;
-                    return Choice::plain(calls);
-                }
-                self.missed = 0.0;
-                self.lost = 0.0;
-                self.distrust = -self.distrust.abs();
-                Choice { wake: true, ..Choice::of(Way::Shared, calls) }
-            }
-            way => Choice::of(way, calls),
-        }
+            _ => 0,
+        };
+        Choice { wake, pass, ..Choice::of(way, calls) }
     }
 
     /// How many of `calls` to share with `others` the caller keeps for itself.
@@ -287,71 +305,113 @@ impl Entry {
         }
     }
 
-    /// The way that is on trial now, if it is time for one.
-    fn on_trial(
+    /// Ends a trial that has shown what there is to see, or does not get on.
+    fn end_trial(&mut self, prior: Prior, sleeps: bool, means: Means) {
+        let least = means.wake * LEAST_WAKES;
+        let ends = |trial: &mut Trial| trial.is_over(least) || trial.closed > CLOSED;
+        let Some(trial) = self.trial.take_if(ends) else { return };
+        let (ratio, rival) = (trial.ratio(), self.means[trial.rival].ticks);
+        let guess = self.estimate(trial.at, prior, means);
+        let mean = &mut self.means[trial.at];
+        if let Some(ratio) = ratio {
+            // What it did long ago is not what it does now.
+            mean.ticks = rival * ratio;
+            mean.samples = mean.samples.max(1);
+        } else if mean.samples == 0 && !trial.given_up {
+            // Of plain calls that sleep there is no guess.
+            mean.ticks = if guess < f32::MAX { guess } else { rival };
+            mean.samples = 1;
+        }
+        let best = place(self.best(prior, sleeps, means).0);
+        let mean = &mut self.means[trial.at];
+        let after = |spent: u64, doublings| {
+            spent + (trial.price() * PATIENCE * (1 << doublings) as f32).max(least) as u64
+        };
+        let worse = ratio.is_some_and(|ratio| ratio > 1.0);
+        let nobody_came = trial.given_up && trial.is_own_turn();
+        let doublings = if worse || nobody_came { mean.failed } else { 0 };
+        mean.failed = match trial.at == best {
+            true => 0,
+            false => mean.failed + u32::from(ratio.is_some() || nobody_came),
+        };
+        self.soonest = after(self.spent, doublings.min(SOON));
+        if !trial.early {
+            self.next_trial = after(self.spent, doublings.min(DOUBLINGS));
+        }
+        self.least = self.means[best].ticks;
+    }
+
+    /// Begins one beside the best way if it is time for it.
+    fn begin_trial(
         &mut self,
         (best, estimate): (Way, f32),
         calls: usize,
         prior: Prior,
         sleeps: bool,
         means: Means,
-    ) -> Option<Way> {
-        if let Some(trial) = self.trial {
-            if trial.left > 0 && is_open(WAYS[trial.at], sleeps, means) {
-                return Some(WAYS[trial.at]);
+    ) {
+        let known = self.means[place(best)];
+        let has_risen = self.least > 0.0 && known.ticks > self.least * RISEN;
+        let is_due = self.spent >= self.next_trial;
+        if known.samples == 0 || !(is_due || has_risen && self.spent >= self.soonest) {
+            return;
+        }
+        let can = |at: &usize| {
+            // A process that has had one thread only pays for the second with
+            // every use of a descriptor (fdget, fs/file.c): none is started on
+            // the mere chance.
+            let contends = matches!(prior, Prior::OneFile | Prior::OneDirectory);
+            let dear = WAYS[*at] == Way::Shared && contends && means.alone && !means.hot;
+            WAYS[*at] != best && is_open(WAYS[*at], sleeps, means) && !dear
+        };
+        if !is_due {
+            self.least = known.ticks;
+            let others = (0..WAYS.len()).filter(|at| can(at) && self.means[*at].samples > 0);
+            let ticks = |at: &usize| self.means[*at].ticks;
+            if let Some(at) = others.min_by(|a, b| ticks(a).total_cmp(&ticks(b))) {
+                self.try_beside(at, place(best), true);
             }
-            self.trial = None;
-            let mean = &mut self.means[trial.at];
-            let patience = PATIENCE * (1 << mean.failed.min(DOUBLINGS)) as f32;
-            mean.failed = if WAYS[trial.at] == best { 0 } else { mean.failed + 1 };
-            let pause = (trial.extra * patience).max(means.wake * LEAST_WAKES);
-            self.next_trial = self.spent + pause as u64;
-            return None;
+            return;
         }
-        if self.spent < self.next_trial {
-            return None;
-        }
-        let others = (1..=WAYS.len()).map(|step| (self.last_trial + step) % WAYS.len());
+        let mut others = (1..=WAYS.len()).map(|step| (self.last_trial + step) % WAYS.len());
         let plain = self.means[0].ticks;
-        let at = others.into_iter().find(|at| {
+        let at = others.find(|at| {
             let way = WAYS[*at];
             let guess = self.estimate(*at, prior, means);
             let sample = self.enough(way, calls, means) as f32;
-            let samples = (means.wake * LEAST_WAKES / (guess * sample)).clamp(1.0, TRIAL.into());
-            let price = (guess - estimate) * sample * samples;
+            let samples = means.wake * LEAST_WAKES / (guess * sample);
+            let price =
+                (guess - estimate) * sample * samples.clamp(*SAMPLES.start(), *SAMPLES.end());
             let unknown = self.means[*at].samples == 0 && guess > plain;
             let early = match way {
                 // Calls that sleep are not made plainly at first: no price is known.
                 Way::Inline => unknown && self.batches < SETTLED,
                 _ => unknown && (self.spent as f32) < price * EARNED,
             };
-            // A process that has had one thread only pays for the second with
-            // every use of a descriptor (fdget, fs/file.c): none is started on
-            // the mere chance.
-            let contends = matches!(prior, Prior::OneFile | Prior::OneDirectory);
-            let dear = way == Way::Shared && contends && means.alone && !means.hot;
-            way != best && is_open(way, sleeps, means) && !dear && !early
+            can(at) && !early
         });
-        let Some(at) = at else {
-            self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64;
-            return None;
-        };
-        self.last_trial = at;
+        match at {
+            Some(at) => {
+                self.last_trial = at;
+                self.try_beside(at, place(best), false);
+            }
+            None => self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64,
+        }
+    }
+
+    fn try_beside(&mut self, at: usize, rival: usize, early: bool) {
         if WAYS[at] == Way::Shared {
             self.own = Own::default();
         }
-        self.trial =
-            Some(Trial { at, left: TRIAL, woke: false, fresh: true, spent: 0.0, extra: 0.0 });
+        self.trial = Some(Trial::new(at, rival, early));
         self.lost = 0.0;
-        Some(WAYS[at])
     }
 
     /// Notes how a batch went.
     #[inline]
-    pub(crate) fn record(&mut self, way: Way, sample: Sample, prior: Prior, means: Means) {
-        let at = WAYS.iter().position(|other| *other == way).expect("every way has a place");
+    pub(crate) fn record(&mut self, way: Way, sample: Sample, means: Means) {
         let calls = sample.calls as f32;
-        let ticks = sample.ticks as f32;
+        let ticks = sample.ticks.max(1) as f32;
         let alone = way == Way::Shared && sample.helped == 0;
         self.spent += sample.ticks;
         // Who comes from sleep takes several times as long for its first calls.
@@ -367,17 +427,7 @@ impl Entry {
         } else if alone {
             self.lost += (ticks - self.means[0].ticks * calls).max(calls);
         } else if !arrives {
-            let guess = self.estimate(at, prior, means);
-            // Without a plain one to compare with there was none.
-            let guess = if self.means[0].samples > 0 { guess } else { 0.0 };
-            if let Some(trial) = &mut self.trial
-                && trial.at == at
-                && std::mem::take(&mut trial.fresh)
-            {
-                // What it did long ago is not what it does now.
-                self.means[at].samples = 0;
-            }
-            self.means[at].add(ticks / calls, guess);
+            self.learn(place(way), sample, means);
         }
         if way == Way::Shared {
             self.trust(alone, means.wake);
@@ -385,23 +435,48 @@ impl Entry {
                 self.own.learn(sample);
             }
         }
-        let best = WAYS.iter().enumerate().filter(|(other, _)| self.means[*other].samples > 0);
-        let best = best.map(|(other, _)| self.means[other].ticks).fold(f32::MAX, f32::min);
-        if let Some(trial) = &mut self.trial
-            && trial.at == at
-        {
-            // An accident is not the way's own price.
-            trial.extra += (ticks.min(best * calls * OUTLIER) - best * calls).max(0.0);
+        let plain = self.means[0].ticks * calls;
+        if let Some(trial) = &mut self.trial {
             trial.woke |= sample.woke;
-            if alone {
-                // Nobody has come, and will not.
-                trial.left *= u8::from(self.distrust <= 0.0);
-            } else if !begins {
-                trial.spent += ticks;
-                let enough = trial.spent >= means.wake * LEAST_WAKES;
-                trial.left = if enough { 0 } else { trial.left - 1 };
+            if trial.is_own_turn() && (begins || alone) {
+                trial.lost += (ticks - plain).clamp(0.0, means.wake.max(plain));
+            }
+            // Nobody has come, and will not.
+            trial.given_up |= alone && self.distrust > 0.0;
+        }
+    }
+
+    /// Takes what a batch has shown of a way.
+    fn learn(&mut self, at: usize, sample: Sample, means: Means) {
+        let (ticks, calls) = (sample.ticks.max(1) as f32, sample.calls as f32);
+        let each = ticks / calls;
+        let least = means.wake * LEAST_WAKES;
+        if let Some(trial) = &mut self.trial
+            && trial.due() == at
+        {
+            let own_turn = trial.is_own_turn();
+            trial.take(each, calls, self.means[trial.rival].ticks, least);
+            if own_turn {
+                return;
             }
         }
+        if self.means[at].samples == 0 {
+            // As good as a trial.
+            let known = self.means.iter().filter(|mean| mean.samples > 0);
+            let best = known.map(|mean| mean.ticks).fold(each, f32::min);
+            let pause = ((each - best) * calls * PATIENCE).max(least);
+            self.next_trial = self.next_trial.max(self.spent + pause as u64);
+        }
+        let before = self.means[at];
+        self.means[at].add(each);
+        let ticks = self.means[at].ticks;
+        // Of calls that sleep each way is taken once before there is anything to compare.
+        // While others make calls for who is away, what these take is not seen.
+        if self.means[0].samples > 0 && before.samples > 0 && sample.away < sample.ticks {
+            let others = self.means.iter_mut().enumerate().filter(|(other, _)| *other != at);
+            others.for_each(|(_, mean)| mean.ticks *= ticks / before.ticks);
+        }
+        self.least = self.least.min(ticks);
     }
 
     /// Learns from a shared batch whether processing threads come.
@@ -423,6 +498,11 @@ impl Entry {
     pub(crate) fn record_sleep(&mut self, busy: f32) {
         self.sleeps = Some(busy < 0.5);
     }
+}
+
+/// Where a way stands among all.
+fn place(way: Way) -> usize {
+    WAYS.iter().position(|other| *other == way).expect("every way has a place")
 }
 
 /// Whether a way can be taken at all.

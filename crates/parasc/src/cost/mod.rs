@@ -2,7 +2,7 @@
 //!
 //! For each *key* (call, the one open file or directory that all are on if it is one,
 //! size of the batch, alone or beside other work) the mean time per call of every way
-//! is kept. The way with the least is taken; others are tried now and then, the less
+//! is believed. The way with the least is taken; others are tried now and then, the less
 //! often the worse they were. What cannot help is never
 //! tried: calls on the address space run one after the other in the kernel.
 //!
@@ -14,6 +14,7 @@ mod entry;
 mod key;
 mod own;
 mod sleep;
+mod trial;
 
 use std::collections::HashMap;
 
@@ -135,13 +136,13 @@ mod tests {
     #[test]
     fn a_new_file_begins_with_what_the_last_new_one_has_shown() {
         let means = Means { others: true, wake: 1e4, long: 1e6, ..Means::NONE };
-        let sample = Sample { calls: 20, ticks: 20_000, helped: 0, kept: 0, woke: false };
+        let sample = Sample { calls: 20, ticks: 20_000, helped: 0, kept: 0, woke: false, away: 0 };
         let mut costs = Costs::default();
         let plain = |costs: &mut Costs, place: u64| {
             let first = costs.entry(key(place));
             for _ in 0..2 {
                 assert_eq!(first.choose(20, Prior::OneFile, means).way, Way::Inline);
-                first.record(Way::Inline, sample, Prior::OneFile, means);
+                first.record(Way::Inline, sample, means);
             }
             format!("{first:?}")
         };

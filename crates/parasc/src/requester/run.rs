@@ -249,8 +249,9 @@ impl Requester {
         let away = meanwhile.take_away();
         let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
         let entry = self.costs.entry(key);
-        let sample = Sample { calls: requests.len(), ticks, helped, kept, woke: choice.wake };
-        entry.record(choice.way, sample, prior, means);
+        let woke = choice.wake;
+        let sample = Sample { calls: requests.len(), ticks, helped, kept, woke, away };
+        entry.record(choice.way, sample, means);
         if let Some((before, wall)) = asked {
             let elapsed = wall.elapsed().as_nanos() as f32;
             entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
