@@ -1,24 +1,16 @@
 //! What the ways have cost for one key, and the choice between them.
 //!
-//! The best way is taken. A belief is only as good as its last samples, so each
-//! way gets a *trial* from time to time, beside the best one (`trial.rs`). Trials are as
-//! far apart as keeps their price small, by the time spent in batches of this key: a wrong
-//! belief lasts some milliseconds of that, whatever the size of the batches.
-//!
-//! Between trials only the best way has samples. If it takes more now, batches may have
-//! become longer, or the way worse: the others are taken to have changed as much, and one
-//! of them gets its trial sooner.
-//!
-//! Sharing is special: it needs a processing thread that is awake *and* on a cpu.
-//! A batch of which nobody else has made a single call says nothing about
-//! sharing, and is not counted as a sample of it. It says that nobody is there:
-//! when that has cost as much as a wake, the thread is taken for asleep, and each
-//! further wake must be worth twice the one before, until somebody helps again.
+//! The best way is taken. Between *trials* of the others (`entry/trials.rs`) only that one
+//! has samples. If it takes more now, batches may have become longer, or the way worse: the
+//! others are taken to have changed as much.
 
-use std::ops::RangeInclusive;
+mod trials;
+
+use trials::{LEAST_WAKES, PATIENCE};
 
 use super::own::Own;
 use super::trial::Trial;
+use super::trust::Trust;
 use super::{Means, Prior, WAYS, Way};
 
 /// Least weight of a new sample.
@@ -26,25 +18,6 @@ pub(super) const WEIGHT: f32 = 1.0 / 8.0;
 /// A sample counts for so many times the mean at most: a thread that was
 /// preempted in between says little about the way.
 const OUTLIER: f32 = 2.0;
-/// Plain calls that make a sample, if they take as long as a wake …
-const ENOUGH: usize = 16;
-/// … and calls for each of many threads.
-const TURNS: usize = 4;
-/// The time between two trials is so many times what the last has cost more
-/// than the best way would have, at first: a trial may have been disturbed …
-const PATIENCE: f32 = 16.0;
-/// … doubled with each trial that a way has failed, up to so many times …
-const DOUBLINGS: u32 = 7;
-/// … and so many wakes at least. A trial that has taken so long has shown enough.
-const LEAST_WAKES: f32 = 16.0;
-/// Samples of a way that a trial takes, mostly.
-const SAMPLES: RangeInclusive<f32> = 2.0..=4.0;
-/// A trial of which nothing comes of so many batches is none.
-const CLOSED: u32 = 64;
-/// Sooner, as if a way had failed no more than so many, if the best one takes …
-const SOON: u32 = 2;
-/// … so many times what it took at the least since then.
-const RISEN: f32 = 1.3;
 /// What several threads are guessed to take on one open file, times plain calls …
 const ONE_FILE: f32 = 1.1;
 /// … and in one directory, where they sleep in turns.
@@ -52,9 +25,6 @@ const ONE_DIRECTORY: f32 = 2.0;
 /// What io_uring is guessed to take where it cannot make the calls, times plain
 /// ones. It is not taken then, whatever this says: no better than they.
 const NO_RING: f32 = 1.0;
-/// A way that is guessed to be worse than plain calls gets its first trial when
-/// so many times what that will cost has been spent.
-const EARNED: f32 = 64.0;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
 /// Batches after which not each plain one is looked at any more, and those that
@@ -70,8 +40,6 @@ const ASKED: f32 = 0.02;
 const ASKING: f32 = 500.0;
 /// So many calls are claimed at once at most, or as many as take as long as a wake.
 const CHUNK: usize = 32;
-/// How much dearer a wake gets if nobody comes, at most.
-const DEAREST: f32 = 64.0;
 
 /// Mean time per call of one way, ticks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,17 +75,7 @@ pub(crate) struct Entry {
     soonest: u64,
     /// What the best way took at the least since the last one.
     least: f32,
-    /// Ticks that waking a processing thread would have saved so far.
-    missed: f32,
-    /// Ticks lost by sharing with nobody.
-    lost: f32,
-    /// Since when wakes have been in vain, by `spent`.
-    in_vain: Option<u64>,
-    /// Somebody was woken and has not helped yet.
-    arriving: bool,
-    /// 0: a thread that seems awake is. Otherwise nobody came, and a wake must
-    /// have been worth so many times its price.
-    distrust: f32,
+    trust: Trust,
     /// Whether plain calls were found to sleep.
     sleeps: Option<bool>,
     own: Own,
@@ -169,8 +127,9 @@ impl Entry {
         let means = other.means.map(|mean| Mean { samples: mean.samples.min(2), ..mean });
         let next_trial = other.next_trial.saturating_sub(other.spent);
         let soonest = other.soonest.saturating_sub(other.spent);
-        let Entry { least, distrust, sleeps, own, .. } = *other;
-        Entry { means, least, distrust, sleeps, own, next_trial, soonest, ..Entry::default() }
+        let Entry { least, sleeps, own, .. } = *other;
+        let trust = other.trust.anew();
+        Entry { means, least, trust, sleeps, own, next_trial, soonest, ..Entry::default() }
     }
 
     /// How to run a batch of `calls`, or the first of them.
@@ -205,18 +164,14 @@ impl Entry {
         let tries = trial.is_some() || is_new;
         // What a trial of a worse one costs has been waited for.
         let mut wake = way == Way::Shared && is_worse && !means.hot;
-        if way == Way::Shared && !is_worse && (!means.hot || self.distrust > 0.0) {
+        if way == Way::Shared && !is_worse && (!means.hot || self.trust.is_gone()) {
             let each = self.estimate(place(way), prior, means);
-            self.missed += (plain.ticks - each) * calls as f32;
-            if self.missed < means.wake * self.distrust.max(1.0) {
+            if !self.trust.is_worth_a_wake((plain.ticks - each) * calls as f32, means.wake) {
                 // The caller helps: shared with nobody awake would be plain
                 // calls, only dearer.
                 self.spent += (plain.ticks * calls as f32) as u64;
                 return Choice::plain(calls);
             }
-            self.missed = 0.0;
-            self.lost = 0.0;
-            self.distrust = -self.distrust.abs();
             wake = true;
         }
         if is_new {
@@ -257,23 +212,6 @@ impl Entry {
         self.batches = self.batches.wrapping_add(batches);
     }
 
-    /// How many of `calls` show what a way costs that is not the best one: the
-    /// others need not suffer from it.
-    fn enough(&self, way: Way, calls: usize, means: Means) -> usize {
-        let plain = self.means[0];
-        let wakes = |count| match plain.samples {
-            0 => 0,
-            _ => (means.wake * count / plain.ticks) as usize,
-        };
-        let enough = match way {
-            Way::Inline => wakes(1.0).max(ENOUGH),
-            // Who is woken needs time to come.
-            Way::Shared | Way::Ring => wakes(LEAST_WAKES / 2.0).max(4 * ENOUGH),
-            Way::Many(threads) => TURNS * usize::from(threads),
-        };
-        if calls / 2 < enough { calls } else { enough }
-    }
-
     /// The way that promises least, and what.
     fn best(&self, prior: Prior, sleeps: bool, means: Means) -> (Way, f32) {
         let mut best = (Way::Inline, self.estimate(0, prior, means) * MARGIN);
@@ -305,144 +243,30 @@ impl Entry {
         }
     }
 
-    /// Ends a trial that has shown what there is to see, or does not get on.
-    fn end_trial(&mut self, prior: Prior, sleeps: bool, means: Means) {
-        let least = means.wake * LEAST_WAKES;
-        let ends = |trial: &mut Trial| trial.is_over(least) || trial.closed > CLOSED;
-        let Some(trial) = self.trial.take_if(ends) else { return };
-        let (ratio, rival) = (trial.ratio(), self.means[trial.rival].ticks);
-        let guess = self.estimate(trial.at, prior, means);
-        let mean = &mut self.means[trial.at];
-        if let Some(ratio) = ratio {
-            // What it did long ago is not what it does now.
-            mean.ticks = rival * ratio;
-            mean.samples = mean.samples.max(1);
-        } else if mean.samples == 0 && !trial.given_up {
-            // Of plain calls that sleep there is no guess.
-            mean.ticks = if guess < f32::MAX { guess } else { rival };
-            mean.samples = 1;
-        }
-        let best = place(self.best(prior, sleeps, means).0);
-        let mean = &mut self.means[trial.at];
-        let after = |spent: u64, doublings| {
-            spent + (trial.price() * PATIENCE * (1 << doublings) as f32).max(least) as u64
-        };
-        let worse = ratio.is_some_and(|ratio| ratio > 1.0);
-        let nobody_came = trial.given_up && trial.is_own_turn();
-        let doublings = if worse || nobody_came { mean.failed } else { 0 };
-        mean.failed = match trial.at == best {
-            true => 0,
-            false => mean.failed + u32::from(ratio.is_some() || nobody_came),
-        };
-        self.soonest = after(self.spent, doublings.min(SOON));
-        if !trial.early {
-            self.next_trial = after(self.spent, doublings.min(DOUBLINGS));
-        }
-        self.least = self.means[best].ticks;
-    }
-
-    /// Begins one beside the best way if it is time for it.
-    fn begin_trial(
-        &mut self,
-        (best, estimate): (Way, f32),
-        calls: usize,
-        prior: Prior,
-        sleeps: bool,
-        means: Means,
-    ) {
-        let known = self.means[place(best)];
-        let has_risen = self.least > 0.0 && known.ticks > self.least * RISEN;
-        let is_due = self.spent >= self.next_trial;
-        if known.samples == 0 || !(is_due || has_risen && self.spent >= self.soonest) {
-            return;
-        }
-        let can = |at: &usize| {
-            // A process that has had one thread only pays for the second with
-            // every use of a descriptor (fdget, fs/file.c): none is started on
-            // the mere chance.
-            let contends = matches!(prior, Prior::OneFile | Prior::OneDirectory);
-            let dear = WAYS[*at] == Way::Shared && contends && means.alone && !means.hot;
-            WAYS[*at] != best && is_open(WAYS[*at], sleeps, means) && !dear
-        };
-        if !is_due {
-            self.least = known.ticks;
-            let others = (0..WAYS.len()).filter(|at| can(at) && self.means[*at].samples > 0);
-            let ticks = |at: &usize| self.means[*at].ticks;
-            if let Some(at) = others.min_by(|a, b| ticks(a).total_cmp(&ticks(b))) {
-                self.try_beside(at, place(best), true);
-            }
-            return;
-        }
-        let mut others = (1..=WAYS.len()).map(|step| (self.last_trial + step) % WAYS.len());
-        let plain = self.means[0].ticks;
-        let at = others.find(|at| {
-            let way = WAYS[*at];
-            let guess = self.estimate(*at, prior, means);
-            let sample = self.enough(way, calls, means) as f32;
-            let samples = means.wake * LEAST_WAKES / (guess * sample);
-            let price =
-                (guess - estimate) * sample * samples.clamp(*SAMPLES.start(), *SAMPLES.end());
-            let unknown = self.means[*at].samples == 0 && guess > plain;
-            let early = match way {
-                // Calls that sleep are not made plainly at first: no price is known.
-                Way::Inline => unknown && self.batches < SETTLED,
-                _ => unknown && (self.spent as f32) < price * EARNED,
-            };
-            can(at) && !early
-        });
-        match at {
-            Some(at) => {
-                self.last_trial = at;
-                self.try_beside(at, place(best), false);
-            }
-            None => self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64,
-        }
-    }
-
-    fn try_beside(&mut self, at: usize, rival: usize, early: bool) {
-        if WAYS[at] == Way::Shared {
-            self.own = Own::default();
-        }
-        self.trial = Some(Trial::new(at, rival, early));
-        self.lost = 0.0;
-    }
-
     /// Notes how a batch went.
     #[inline]
     pub(crate) fn record(&mut self, way: Way, sample: Sample, means: Means) {
         let calls = sample.calls as f32;
         let ticks = sample.ticks.max(1) as f32;
-        let alone = way == Way::Shared && sample.helped == 0;
+        let more = ticks - self.means[0].ticks * calls;
+        let plain = self.means[0].ticks * calls;
         self.spent += sample.ticks;
-        // Who comes from sleep takes several times as long for its first calls.
-        let arrives = way == Way::Shared && !alone && std::mem::take(&mut self.arriving);
-        self.arriving |= sample.woke && alone;
         let begins = sample.woke && self.trial.is_some_and(|trial| !trial.woke);
-        if begins || alone && sample.woke {
-            // What a wake takes is known, and who was called is on the way.
-            let since = *self.in_vain.get_or_insert(self.spent);
-            if (self.spent - since) as f32 > means.wake * LEAST_WAKES {
-                self.lost = self.lost.max(means.wake);
-            }
-        } else if alone {
-            self.lost += (ticks - self.means[0].ticks * calls).max(calls);
-        } else if !arrives {
+        let is_shared = way == Way::Shared;
+        let alone = is_shared && sample.helped == 0;
+        if !is_shared || self.trust.record(sample, begins, more, self.spent, means.wake) {
             self.learn(place(way), sample, means);
         }
-        if way == Way::Shared {
-            self.trust(alone, means.wake);
-            if !alone && !sample.woke {
-                self.own.learn(sample);
-            }
+        if is_shared && !alone && !sample.woke {
+            self.own.learn(sample);
         }
-        let plain = self.means[0].ticks * calls;
         if let Some(trial) = &mut self.trial {
             trial.woke |= sample.woke;
             if trial.is_own_turn() && (begins || alone) {
-                trial.lost += (ticks - plain).clamp(0.0, means.wake.max(plain));
+                trial.lost += more.clamp(0.0, means.wake.max(plain));
             }
             // Nobody has come, and will not.
-            trial.given_up |= alone && self.distrust > 0.0;
+            trial.given_up |= alone && self.trust.is_gone();
         }
     }
 
@@ -477,16 +301,6 @@ impl Entry {
             others.for_each(|(_, mean)| mean.ticks *= ticks / before.ticks);
         }
         self.least = self.least.min(ticks);
-    }
-
-    /// Learns from a shared batch whether processing threads come.
-    fn trust(&mut self, alone: bool, wake: f32) {
-        if !alone {
-            (self.lost, self.distrust, self.in_vain) = (0.0, 0.0, None);
-        } else if self.lost >= wake {
-            (self.lost, self.in_vain) = (0.0, None);
-            self.distrust = (self.distrust.abs() * 2.0).clamp(1.0, DEAREST);
-        }
     }
 
     /// Whether plain calls take so long that it is worth knowing if they sleep.

@@ -15,6 +15,7 @@ mod key;
 mod own;
 mod sleep;
 mod trial;
+mod trust;
 
 use std::collections::HashMap;
 

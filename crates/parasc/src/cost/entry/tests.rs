@@ -1,5 +1,6 @@
 //! The choice between the ways, where a test says what each takes.
 
+use super::trials::SAMPLES;
 use super::*;
 
 const CALLS: usize = 10;
