@@ -175,7 +175,7 @@ impl Entry {
             wake = true;
         }
         if is_new {
-            self.try_beside(place(way), place(Way::Inline), false);
+            self.try_beside(place(way), place(Way::Inline), false, means);
         }
         if tries {
             // What the caller does meanwhile goes with the part that others help
@@ -279,7 +279,7 @@ impl Entry {
             && trial.due() == at
         {
             let own_turn = trial.is_own_turn();
-            trial.take(each, calls, self.means[trial.rival].ticks, least);
+            trial.take(each, calls, self.means[trial.rival].ticks);
             if own_turn {
                 return;
             }

@@ -13,9 +13,9 @@
 
 use super::{WAYS, Way};
 
-/// Rounds that are enough if they agree …
+/// Rounds that are enough if they agree; one, if even the better way would have taken long.
 const ENOUGH: usize = 2;
-/// … which is, if most of them are no further apart than this …
+/// They do, if most of them are no further apart than this …
 const AGREE: f32 = 1.25;
 /// … and in three of four no two samples of one way further than this.
 const ALIKE: f32 = 1.5;
@@ -45,6 +45,8 @@ pub(super) struct Trial {
     pub(super) rival: usize,
     /// It came sooner than it would have.
     pub(super) early: bool,
+    /// So many ticks show as much as many samples.
+    enough: f32,
     /// It has woken somebody.
     pub(super) woke: bool,
     /// It is of no use to go on.
@@ -62,15 +64,17 @@ pub(super) struct Trial {
     rounds: [f32; MOST],
     /// Rounds in which the samples of one way differ, one bit each.
     uneven: u32,
-    /// Ticks that the way has taken.
+    /// Ticks that the way has taken …
     spent: f32,
+    /// … and that the better one of the two would have taken for that.
+    worth: f32,
     /// What it took for one tick of the rival when it was seen to be hopeless.
     hopeless: Option<f32>,
 }
 
 impl Trial {
-    pub(super) fn new(at: usize, rival: usize, early: bool) -> Self {
-        Trial { at, rival, early, ..Trial::default() }
+    pub(super) fn new(at: usize, rival: usize, early: bool, enough: f32) -> Self {
+        Trial { at, rival, early, enough, ..Trial::default() }
     }
 
     /// Whether both are ways that are open.
@@ -90,8 +94,8 @@ impl Trial {
     }
 
     /// Takes a sample of the one whose turn it is: ticks for each of `calls`. The rival is
-    /// believed to take `rival`, and `enough` ticks show as much as many samples.
-    pub(super) fn take(&mut self, each: f32, calls: f32, rival: f32, enough: f32) {
+    /// believed to take `rival`.
+    pub(super) fn take(&mut self, each: f32, calls: f32, rival: f32) {
         let (own, round) = (self.is_own_turn(), self.rounds());
         if round == MOST {
             return;
@@ -106,8 +110,9 @@ impl Trial {
         }
         if own {
             self.spent += each * calls;
+            self.worth += each.min(rival) * calls;
             let plain = WAYS[self.at] == Way::Inline;
-            if plain && each * calls > enough * LONGEST && each > rival * HOPELESS {
+            if plain && each * calls > self.enough * LONGEST && each > rival * HOPELESS {
                 self.hopeless = Some(each / rival);
             }
         }
@@ -118,16 +123,10 @@ impl Trial {
     }
 
     /// Whether it has shown what there is to see.
-    pub(super) fn is_over(&self, enough: f32) -> bool {
-        if self.given_up || self.hopeless.is_some() {
-            return true;
-        }
-        let rounds = self.rounds();
-        rounds > 0
-            && self.taken.is_multiple_of(ROUND)
-            && (rounds == MOST
-                || self.spent >= enough * LONGEST
-                || (rounds >= ENOUGH || self.spent >= enough) && self.agreed().is_some())
+    pub(super) fn is_over(&self) -> bool {
+        let is_long = self.rounds() > 0 && self.spent >= self.enough * LONGEST;
+        let ends = || is_long || self.rounds() == MOST || self.agreed().is_some();
+        self.given_up || self.hopeless.is_some() || self.taken.is_multiple_of(ROUND) && ends()
     }
 
     /// Rounds that are over.
@@ -148,8 +147,10 @@ impl Trial {
         self.lost + self.spent * self.ratio().map_or(1.0, |ratio| (1.0 - 1.0 / ratio).max(0.0))
     }
 
-    /// The median of the rounds, if they agree.
+    /// The median of the rounds, if they are enough and agree.
     fn agreed(&self) -> Option<f32> {
+        // What takes a multiple once may have been disturbed, however long that was.
+        let one = self.worth >= self.enough || self.spent >= self.enough * LONGEST;
         let mut rounds = self.rounds;
         let rounds = &mut rounds[..self.rounds()];
         rounds.sort_by(f32::total_cmp);
@@ -157,7 +158,9 @@ impl Trial {
         let quarter = rounds.len() / 4;
         let agree = rounds[last - quarter] - rounds[quarter] <= AGREE.ln();
         let alike = 4 * self.uneven.count_ones() as usize <= rounds.len();
-        (agree && alike).then_some((rounds[last / 2] + rounds[rounds.len() / 2]) / 2.0)
+        let are_enough = one || rounds.len() >= ENOUGH;
+        (are_enough && agree && alike)
+            .then_some((rounds[last / 2] + rounds[rounds.len() / 2]) / 2.0)
     }
 
     /// The mean of the rounds, if it is far from one.
@@ -177,13 +180,13 @@ mod tests {
 
     /// A trial of batches that take so much, with a way that takes `ratio`.
     fn trial(ratio: f32, mut load: impl FnMut(usize) -> f32) -> Trial {
-        let mut trial = Trial::new(1, 0, false);
+        let mut trial = Trial::new(1, 0, false, f32::MAX);
         for at in 0.. {
-            if trial.is_over(f32::MAX) {
+            if trial.is_over() {
                 break;
             }
             let each = load(at) * if trial.due() == 1 { ratio } else { 1.0 };
-            trial.take(each, 1.0, 1.0, f32::MAX);
+            trial.take(each, 1.0, 1.0);
         }
         trial
     }
@@ -248,10 +251,10 @@ mod tests {
     #[test]
     fn both_get_as_many_samples_and_long_ones_are_soon_enough() {
         let due = |calls: f32| {
-            let (mut trial, mut due) = (Trial::new(2, 0, false), Vec::new());
-            while !trial.is_over(7.0) {
+            let (mut trial, mut due) = (Trial::new(2, 0, false, 7.0), Vec::new());
+            while !trial.is_over() {
                 due.push(trial.due());
-                trial.take(1.0, calls, 1.0, 7.0);
+                trial.take(1.0, calls, 1.0);
             }
             assert_eq!((trial.ratio(), trial.price()), (Some(1.0), 0.0));
             due
@@ -261,16 +264,29 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_in_the_first_round_only_was_disturbed() {
+        let mut trial = Trial::new(1, 0, false, 7.0);
+        for at in 0.. {
+            if trial.is_over() {
+                break;
+            }
+            let own = if at < ROUND { 12.0 } else { 0.6 };
+            trial.take(if trial.due() == 1 { own } else { 1.0 }, 1.0, 1.0);
+        }
+        assert!((trial.ratio().unwrap() - 0.6).abs() < 0.01 && trial.rounds() > ENOUGH);
+    }
+
+    #[test]
     fn plain_calls_that_take_far_too_long_are_tried_once() {
-        let mut trial = Trial::new(0, 1, false);
-        trial.take(10.0, 10.0, 1.0, 1.0);
-        assert!(trial.is_over(1.0));
+        let mut trial = Trial::new(0, 1, false, 1.0);
+        trial.take(10.0, 10.0, 1.0);
+        assert!(trial.is_over());
         assert_eq!((trial.ratio(), trial.price()), (Some(10.0), 90.0));
     }
 
     #[test]
     fn its_price_is_what_the_rival_would_have_saved() {
-        assert_eq!(Trial::new(1, 0, false).ratio(), None);
+        assert_eq!(Trial::new(1, 0, false, 1.0).ratio(), None);
         let price = |ratio| trial(ratio, |_| 10.0).price();
         assert!((price(1.5) - 20.0).abs() < 0.1 && price(0.5) == 0.0);
     }

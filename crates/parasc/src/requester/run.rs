@@ -26,7 +26,7 @@ const PUBLISH: usize = 16;
 const AHEAD: usize = 8;
 /// Batches that are not plain without a question, between two looks at where this thread
 /// runs: the way there is short, but not beside ten cheap calls.
-const SETTLE: u32 = 8;
+pub(super) const SETTLE: u32 = 8;
 
 /// On which a batch is shared.
 #[derive(Clone, Copy, Debug)]
@@ -282,11 +282,11 @@ impl Requester {
         let (offered, kept) = requests.split_at(requests.len() - kept);
         let (answers, own) = results.split_at_mut(offered.len());
         let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
-        let side = &self.core.sides[self.lane];
-        side.offer.open(calls, offered.len(), most);
+        self.core.sides[self.lane].offer.open(calls, offered.len(), most);
         if wake {
             self.wake(offered.len());
         }
+        let side = &self.core.sides[self.lane];
         // In a child of fork(2) the offer stays as it was.
         let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
         meanwhile.run(offered.len(), self.ticks, self.core.process).map_err(forked)?;
@@ -317,7 +317,9 @@ impl Requester {
     }
 
     /// Sees that the processing threads nearby look for `offered` calls.
-    fn wake(&self, offered: usize) {
+    fn wake(&mut self, offered: usize) {
+        // One on this thread's own cpu would only be in the way: it may have moved.
+        self.settle();
         let wanted = self.near.len().min(offered);
         for seat in &self.near[..wanted] {
             // None to be had: then this thread makes all calls.

@@ -4,6 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use kumiki_sys::affinity;
+
 use super::*;
 use crate::allow::AllowList;
 use crate::config::Config;
@@ -137,6 +139,27 @@ fn seats_that_are_closed_are_not_near() {
         }
         assert_eq!(requester.near, []);
         assert!(!requester.means.others);
+    });
+}
+
+#[test]
+fn a_thread_that_has_moved_wakes_nobody_on_its_own_cpu() {
+    ends(|| {
+        let cpus: Vec<usize> = affinity::current().unwrap().iter().take(2).collect();
+        let [before, after] = cpus[..] else { return };
+        // Batches that are worth a wake at once.
+        let config = Config { slots: 4096, ..Config::default() };
+        let core = Arc::new(Core::new(&config).unwrap());
+        let bound = affinity::bind(before).unwrap();
+        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
+        drop(bound);
+        let _bound = affinity::bind(after).unwrap();
+        // Fewer than after which it looks where it is.
+        for _ in 1..run::SETTLE {
+            parents(&mut requester, 4000);
+        }
+        let runs = |cpu| core.seats.iter().any(|seat| seat.cpu == cpu && seat.is_running());
+        assert!(runs(before) && !runs(after));
     });
 }
 

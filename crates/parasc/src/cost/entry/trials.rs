@@ -56,7 +56,7 @@ impl Entry {
     /// Ends a trial that has shown what there is to see, or does not get on.
     pub(super) fn end_trial(&mut self, prior: Prior, sleeps: bool, means: Means) {
         let least = means.wake * LEAST_WAKES;
-        let ends = |trial: &mut Trial| trial.is_over(least) || trial.closed > CLOSED;
+        let ends = |trial: &mut Trial| trial.is_over() || trial.closed > CLOSED;
         let Some(trial) = self.trial.take_if(ends) else { return };
         let (ratio, rival) = (trial.ratio(), self.means[trial.rival].ticks);
         let guess = self.estimate(trial.at, prior, means);
@@ -117,7 +117,7 @@ impl Entry {
             let others = (0..WAYS.len()).filter(|at| can(at) && self.means[*at].samples > 0);
             let ticks = |at: &usize| self.means[*at].ticks;
             if let Some(at) = others.min_by(|a, b| ticks(a).total_cmp(&ticks(b))) {
-                self.try_beside(at, place(best), true);
+                self.try_beside(at, place(best), true, means);
             }
             return;
         }
@@ -141,17 +141,17 @@ impl Entry {
         match at {
             Some(at) => {
                 self.last_trial = at;
-                self.try_beside(at, place(best), false);
+                self.try_beside(at, place(best), false, means);
             }
             None => self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64,
         }
     }
 
-    pub(super) fn try_beside(&mut self, at: usize, rival: usize, early: bool) {
+    pub(super) fn try_beside(&mut self, at: usize, rival: usize, early: bool, means: Means) {
         if WAYS[at] == Way::Shared {
             self.own = Own::default();
         }
-        self.trial = Some(Trial::new(at, rival, early));
+        self.trial = Some(Trial::new(at, rival, early, means.wake * LEAST_WAKES));
         self.trust.begin_trial();
     }
 }
