@@ -40,7 +40,7 @@ pub(crate) struct Row {
     /// Median of each instance of the subject, where it is made anew at times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instances: Vec<f64>,
-    /// Of each turn, median ÷ that of the plain way in the same process just before or
+    /// Of each turn, median ÷ that of the plain way in the same process just before and
     /// after, where it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
@@ -179,7 +179,7 @@ fn measure<P: Plan>(
         let mut before = limit()?;
         for subject in &mut order {
             let case = plan.next(&phase, round);
-            let [samples, plain] = both(subject, case, plan.beside(case, subject.name()), rng)?;
+            let [samples, plain] = both(subject, case, plan.beside(case, subject.name()))?;
             let Some(samples) = samples else { continue };
             let after = limit()?;
             let name = subject.name();
@@ -211,22 +211,18 @@ fn measure<P: Plan>(
     Ok(rows)
 }
 
-/// Samples of a turn, and of the plain way beside it, whichever comes first.
+/// Samples of a turn, and of the plain way just before and just after it: what the machine
+/// does besides changes from millisecond to millisecond.
 fn both<C: Case>(
     subject: &mut Subject,
     case: C,
     plain: Option<C>,
-    rng: &mut fastrand::Rng,
 ) -> Result<[Option<Vec<f64>>; 2]> {
-    let beside = |subject: &mut Subject, now| match plain {
-        Some(plain) if now => subject.turn(&plain),
-        _ => Ok(None),
-    };
-    let first = rng.bool();
-    let before = beside(subject, first)?;
+    let beside = |subject: &mut Subject| plain.as_ref().map(|plain| subject.turn(plain));
+    let before = beside(subject).transpose()?.flatten();
     let samples = subject.turn(&case)?;
-    let after = beside(subject, !first)?;
-    Ok([samples, before.or(after)])
+    let after = beside(subject).transpose()?.flatten();
+    Ok([samples, before.zip(after).map(|(before, after)| [before, after].concat())])
 }
 
 impl Turns {

@@ -130,7 +130,7 @@ fn instances<S: Execute>(
         }
         let Instance { subject, work, fresh, .. } = current.as_mut().expect("made above");
         let samples = match asked.plain {
-            // As warm as the subject, whichever comes first.
+            // As warm as the subject.
             true => turn(&mut plain::Loop, work, &watch, *fresh),
             false => turn(subject, work, &watch, std::mem::take(fresh)),
         };

@@ -60,7 +60,7 @@ struct Row {
     /// Median of each instance of the subject, where it was made anew at times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     instances: Vec<f64>,
-    /// Of each turn, median ÷ that of the plain way in the same process just before or
+    /// Of each turn, median ÷ that of the plain way in the same process just before and
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
