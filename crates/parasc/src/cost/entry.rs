@@ -38,6 +38,8 @@ const ASKED: f32 = 0.02;
 /// What it takes to ask and to measure, ticks. Where that is nothing each batch does: what
 /// is looked at rarely is learnt slowly.
 const ASKING: f32 = 500.0;
+/// Wakes of a trial, at most: twice as many as it has samples of a way.
+const WAKES: u32 = 24;
 /// So many calls are claimed at once at most, or as many as take as long as a wake.
 const CHUNK: usize = 32;
 
@@ -67,6 +69,8 @@ pub(crate) struct Entry {
     /// Ticks that they have taken, about.
     spent: u64,
     trial: Option<Trial>,
+    /// The last batch that was chosen for is part of it.
+    in_trial: bool,
     /// Which way had the last trial.
     last_trial: usize,
     /// When the next may begin, by `spent` …
@@ -157,12 +161,10 @@ impl Entry {
         if let (None, Some(waits)) = (trial, &mut self.trial) {
             waits.closed += 1;
         }
-        let (way, is_worse) = match trial {
-            Some(trial) => (WAYS[trial.due()], trial.is_own_turn() && WAYS[trial.at] != best),
-            None => (best, false),
-        };
-        let tries = trial.is_some() || is_new;
-        // What a trial of a worse one costs has been waited for.
+        let way = trial.map_or(best, |trial| WAYS[trial.due()]);
+        let is_worse = way != best;
+        self.in_trial = trial.is_some() || is_new;
+        // What a trial with a worse one costs has been waited for.
         let mut wake = way == Way::Shared && is_worse && !means.hot;
         if way == Way::Shared && !is_worse && (!means.hot || self.trust.is_gone()) {
             let each = self.estimate(place(way), prior, means);
@@ -177,7 +179,7 @@ impl Entry {
         if is_new {
             self.try_beside(place(way), place(Way::Inline), false, means);
         }
-        if tries {
+        if self.in_trial {
             // What the caller does meanwhile goes with the part that others help
             // with: that is to be no small one.
             let whole = means.beside && matches!(way, Way::Shared | Way::Many(_));
@@ -251,7 +253,7 @@ impl Entry {
         let more = ticks - self.means[0].ticks * calls;
         let plain = self.means[0].ticks * calls;
         self.spent += sample.ticks;
-        let begins = sample.woke && self.trial.is_some_and(|trial| !trial.woke);
+        let begins = sample.woke && self.trial.is_some_and(|trial| trial.wakes == 0);
         let is_shared = way == Way::Shared;
         let alone = is_shared && sample.helped == 0;
         if !is_shared || self.trust.record(sample, begins, more, self.spent, means.wake) {
@@ -260,13 +262,13 @@ impl Entry {
         if is_shared && !alone && !sample.woke {
             self.own.learn(sample);
         }
-        if let Some(trial) = &mut self.trial {
-            trial.woke |= sample.woke;
+        if let Some(trial) = self.trial.as_mut().filter(|_| self.in_trial) {
+            trial.wakes += u32::from(sample.woke);
             if trial.is_own_turn() && (begins || alone) {
                 trial.lost += more.clamp(0.0, means.wake.max(plain));
             }
-            // Nobody has come, and will not.
-            trial.given_up |= alone && self.trust.is_gone();
+            // Nobody has come, and will not, or never stays for long enough.
+            trial.given_up |= alone && self.trust.is_gone() || trial.wakes > WAKES;
         }
     }
 
@@ -276,6 +278,7 @@ impl Entry {
         let each = ticks / calls;
         let least = means.wake * LEAST_WAKES;
         if let Some(trial) = &mut self.trial
+            && self.in_trial
             && trial.due() == at
         {
             let own_turn = trial.is_own_turn();
@@ -292,11 +295,14 @@ impl Entry {
             self.next_trial = self.next_trial.max(self.spent + pause as u64);
         }
         let before = self.means[at];
+        // While others make calls for who is away, what these take is not seen.
+        if before.samples > 0 && sample.away >= sample.ticks {
+            return;
+        }
         self.means[at].add(each);
         let ticks = self.means[at].ticks;
         // Of calls that sleep each way is taken once before there is anything to compare.
-        // While others make calls for who is away, what these take is not seen.
-        if self.means[0].samples > 0 && before.samples > 0 && sample.away < sample.ticks {
+        if self.means[0].samples > 0 && before.samples > 0 {
             let others = self.means.iter_mut().enumerate().filter(|(other, _)| *other != at);
             others.for_each(|(_, mean)| mean.ticks *= ticks / before.ticks);
         }

@@ -21,9 +21,9 @@ const AGREE: f32 = 1.25;
 const ALIKE: f32 = 1.5;
 /// Rounds at most.
 const MOST: usize = 6;
-/// So many times its standard error the mean of rounds that do not agree must be from one:
-/// by chance it is in one of twenty (Student's t of six).
-const FAR: f32 = 2.5;
+/// So many times its standard error the mean of so many rounds that do not agree, but one,
+/// must be from one: by chance it is in one of twenty (Student's t).
+const FAR: [f32; MOST] = [f32::INFINITY, 12.7, 4.3, 3.2, 2.8, 2.6];
 /// A trial without agreement ends after so many times what is enough of it; one of a way that
 /// takes …
 const LONGEST: f32 = 8.0;
@@ -47,8 +47,8 @@ pub(super) struct Trial {
     pub(super) early: bool,
     /// So many ticks show as much as many samples.
     enough: f32,
-    /// It has woken somebody.
-    pub(super) woke: bool,
+    /// How often it has woken somebody.
+    pub(super) wakes: u32,
     /// It is of no use to go on.
     pub(super) given_up: bool,
     /// Ticks that were of no use: it was tried, and nobody was there.
@@ -64,7 +64,9 @@ pub(super) struct Trial {
     rounds: [f32; MOST],
     /// Rounds in which the samples of one way differ, one bit each.
     uneven: u32,
-    /// Ticks that the way has taken …
+    /// Ticks that the way has taken, in its longest sample …
+    longest: f32,
+    /// … and in all …
     spent: f32,
     /// … and that the better one of the two would have taken for that.
     worth: f32,
@@ -109,6 +111,7 @@ impl Trial {
             self.uneven |= u32::from(!alike) << round;
         }
         if own {
+            self.longest = self.longest.max(each * calls);
             self.spent += each * calls;
             self.worth += each.min(rival) * calls;
             let plain = WAYS[self.at] == Way::Inline;
@@ -124,8 +127,11 @@ impl Trial {
 
     /// Whether it has shown what there is to see.
     pub(super) fn is_over(&self) -> bool {
-        let is_long = self.rounds() > 0 && self.spent >= self.enough * LONGEST;
-        let ends = || is_long || self.rounds() == MOST || self.agreed().is_some();
+        // But for what may have been an accident.
+        let is_long = self.spent - self.longest >= self.enough * LONGEST;
+        let ends = || {
+            is_long && self.rounds() >= ENOUGH || self.rounds() == MOST || self.agreed().is_some()
+        };
         self.given_up || self.hopeless.is_some() || self.taken.is_multiple_of(ROUND) && ends()
     }
 
@@ -142,6 +148,12 @@ impl Trial {
         self.agreed().or_else(|| self.mean()).map(f32::exp)
     }
 
+    /// The same if nothing better is known: of what has not shown enough.
+    pub(super) fn guess(&self) -> Option<f32> {
+        let enough = self.rounds() >= ENOUGH;
+        self.ratio().or_else(|| self.median().filter(|_| enough).map(f32::exp))
+    }
+
     /// Ticks that the way took more than its rival would have.
     pub(super) fn price(&self) -> f32 {
         self.lost + self.spent * self.ratio().map_or(1.0, |ratio| (1.0 - 1.0 / ratio).max(0.0))
@@ -149,18 +161,27 @@ impl Trial {
 
     /// The median of the rounds, if they are enough and agree.
     fn agreed(&self) -> Option<f32> {
-        // What takes a multiple once may have been disturbed, however long that was.
-        let one = self.worth >= self.enough || self.spent >= self.enough * LONGEST;
-        let mut rounds = self.rounds;
-        let rounds = &mut rounds[..self.rounds()];
-        rounds.sort_by(f32::total_cmp);
-        let last = rounds.len().checked_sub(1)?;
-        let quarter = rounds.len() / 4;
+        let (count, rounds) = (self.rounds(), self.sorted());
+        let last = count.checked_sub(1)?;
+        let quarter = count / 4;
         let agree = rounds[last - quarter] - rounds[quarter] <= AGREE.ln();
-        let alike = 4 * self.uneven.count_ones() as usize <= rounds.len();
-        let are_enough = one || rounds.len() >= ENOUGH;
-        (are_enough && agree && alike)
-            .then_some((rounds[last / 2] + rounds[rounds.len() / 2]) / 2.0)
+        let alike = 4 * self.uneven.count_ones() as usize <= count;
+        // What takes a multiple once may have been disturbed, however long that was.
+        let are_enough = count >= ENOUGH || self.worth >= self.enough;
+        if are_enough && agree && alike { self.median() } else { None }
+    }
+
+    fn median(&self) -> Option<f32> {
+        let (count, rounds) = (self.rounds(), self.sorted());
+        let last = count.checked_sub(1)?;
+        Some((rounds[last / 2] + rounds[count / 2]) / 2.0)
+    }
+
+    /// Those that are over come first.
+    fn sorted(&self) -> [f32; MOST] {
+        let mut rounds = self.rounds;
+        rounds[..self.rounds()].sort_by(f32::total_cmp);
+        rounds
     }
 
     /// The mean of the rounds, if it is far from one.
@@ -170,7 +191,8 @@ impl Trial {
         let mean = rounds.iter().sum::<f32>() / count;
         let squares: f32 = rounds.iter().map(|round| (round - mean).powi(2)).sum();
         let error = (squares / (count * (count - 1.0))).sqrt();
-        (rounds.len() > 1 && mean.abs() > FAR * error).then_some(mean)
+        let far = FAR[rounds.len().checked_sub(1)?];
+        (mean.abs() > far * error).then_some(mean)
     }
 }
 
@@ -222,14 +244,15 @@ mod tests {
             (seed >> 16) as f32 / 65_536.0
         };
         let mut wrong_of_200 = |load: &mut dyn FnMut(f32) -> f32| {
-            let mut wrong = 0;
+            let (mut wrong, mut shown) = (0, 0);
             for _ in 0..100 {
                 let mut found = |ratio| trial(ratio, |_| load(random())).ratio();
                 wrong += u32::from(found(0.6).is_some_and(|ratio| ratio > 1.0));
                 wrong += u32::from(found(1.7).is_some_and(|ratio| ratio < 1.0));
-                assert!(found(1e-6).is_none_or(|ratio| ratio < 0.1));
-                assert!(found(1e6).is_none_or(|ratio| ratio > 10.0));
+                shown += u32::from(found(1e-6).is_some_and(|ratio| ratio < 0.1));
+                shown += u32::from(found(1e6).is_some_and(|ratio| ratio > 10.0));
             }
+            assert!(shown > 180, "{shown}");
             wrong
         };
         let any = wrong_of_200(&mut |random| (random * 6.0).exp());

@@ -22,6 +22,8 @@ pub(super) struct Trust {
     in_vain: Option<u64>,
     /// Somebody was woken and has not helped yet.
     arriving: bool,
+    /// The last that helped was arriving.
+    arrived: bool,
     /// 0: a thread that seems awake is. Above: nobody came, and a wake must have been worth
     /// so many times its price. Below: that wake has been made.
     distrust: f32,
@@ -50,9 +52,11 @@ impl Trust {
         true
     }
 
-    /// What was lost before a trial says nothing about who comes to it.
+    /// What was lost before a trial of sharing says nothing about who comes to it, and its
+    /// wakes have been waited for.
     pub(super) fn begin_trial(&mut self) {
-        self.lost = 0.0;
+        (self.lost, self.in_vain) = (0.0, None);
+        self.distrust = -self.distrust.abs();
     }
 
     /// Notes how a shared batch went that took `more` ticks than plain calls would have, and
@@ -67,13 +71,15 @@ impl Trust {
         wake: f32,
     ) -> bool {
         let alone = sample.helped == 0;
-        // Who comes from sleep takes several times as long for its first calls.
-        let arrives = !alone && std::mem::take(&mut self.arriving);
-        self.arriving |= sample.woke && alone;
         if !alone {
+            // Who comes from sleep takes several times as long for its first calls. Where
+            // it always does, that is what sharing takes.
+            let arrives = std::mem::take(&mut self.arriving) && !self.arrived;
+            self.arrived = arrives;
             (self.lost, self.distrust, self.in_vain) = (0.0, 0.0, None);
             return !(begins || arrives);
         }
+        self.arriving |= sample.woke;
         if sample.woke {
             // What a wake takes is known.
             let since = *self.in_vain.get_or_insert(spent);

@@ -215,7 +215,12 @@ impl Requester {
         let (requests, results) = (&requests[..choice.calls], &mut results[..choice.calls]);
         let ran = Ran { calls: choice.calls, pass: choice.pass };
         let asks = choice.way == Way::Inline && choice.measure && entry.asks_whether_sleeps(means);
-        if choice.way == Way::Ring && !self.ring.prepare(requests) {
+        if choice.wake {
+            // One on this thread's own cpu would only be in the way: it may have moved.
+            self.settle();
+        }
+        let has_nobody = choice.way == Way::Shared && self.near.is_empty();
+        if has_nobody || choice.way == Way::Ring && !self.ring.prepare(requests) {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
             return Ok(ran);
@@ -228,6 +233,7 @@ impl Requester {
             Way::Inline => unsafe { plain(requests, results) },
             Way::Shared => {
                 // While this thread is away the others may come to the end.
+                let entry = self.costs.entry(key);
                 kept = if means.beside { 0 } else { entry.kept(requests.len(), self.near.len()) };
                 let terms = Terms { kept, most: entry.claimed(means), wake: choice.wake };
                 // SAFETY: as above.
@@ -282,11 +288,11 @@ impl Requester {
         let (offered, kept) = requests.split_at(requests.len() - kept);
         let (answers, own) = results.split_at_mut(offered.len());
         let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
-        self.core.sides[self.lane].offer.open(calls, offered.len(), most);
+        let side = &self.core.sides[self.lane];
+        side.offer.open(calls, offered.len(), most);
         if wake {
             self.wake(offered.len());
         }
-        let side = &self.core.sides[self.lane];
         // In a child of fork(2) the offer stays as it was.
         let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
         meanwhile.run(offered.len(), self.ticks, self.core.process).map_err(forked)?;
@@ -317,9 +323,7 @@ impl Requester {
     }
 
     /// Sees that the processing threads nearby look for `offered` calls.
-    fn wake(&mut self, offered: usize) {
-        // One on this thread's own cpu would only be in the way: it may have moved.
-        self.settle();
+    fn wake(&self, offered: usize) {
         let wanted = self.near.len().min(offered);
         for seat in &self.near[..wanted] {
             // None to be had: then this thread makes all calls.

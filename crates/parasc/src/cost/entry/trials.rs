@@ -67,7 +67,8 @@ impl Entry {
             mean.samples = mean.samples.max(1);
         } else if mean.samples == 0 && !trial.given_up {
             // Of plain calls that sleep there is no guess.
-            mean.ticks = if guess < f32::MAX { guess } else { rival };
+            let guess = if guess < f32::MAX { guess } else { rival };
+            mean.ticks = trial.guess().map_or(guess, |ratio| rival * ratio);
             mean.samples = 1;
         }
         let best = place(self.best(prior, sleeps, means).0);
@@ -75,13 +76,13 @@ impl Entry {
         let after = |spent: u64, doublings| {
             spent + (trial.price() * PATIENCE * (1 << doublings) as f32).max(least) as u64
         };
-        let worse = ratio.is_some_and(|ratio| ratio > 1.0);
-        let nobody_came = trial.given_up && trial.is_own_turn();
-        let doublings = if worse || nobody_came { mean.failed } else { 0 };
-        mean.failed = match trial.at == best {
-            true => 0,
-            false => mean.failed + u32::from(ratio.is_some() || nobody_came),
-        };
+        // Nor is it asked again soon for what it does not show.
+        let doublings = if ratio.is_none_or(|ratio| ratio > 1.0) { mean.failed } else { 0 };
+        if trial.at == best {
+            mean.failed = 0;
+        } else if !trial.early && (ratio.is_some() || trial.price() > 0.0) {
+            mean.failed = mean.failed.saturating_add(1);
+        }
         self.soonest = after(self.spent, doublings.min(SOON));
         if !trial.early {
             self.next_trial = after(self.spent, doublings.min(DOUBLINGS));
@@ -98,7 +99,13 @@ impl Entry {
         sleeps: bool,
         means: Means,
     ) {
-        let known = self.means[place(best)];
+        let is_new = self.means[place(best)].samples == 0;
+        let (rival, estimate) = match best {
+            // It cannot show what it promises: nobody comes.
+            Way::Shared if is_new && self.trust.is_gone() => (0, self.means[0].ticks),
+            _ => (place(best), estimate),
+        };
+        let known = self.means[rival];
         let has_risen = self.least > 0.0 && known.ticks > self.least * RISEN;
         let is_due = self.spent >= self.next_trial;
         if known.samples == 0 || !(is_due || has_risen && self.spent >= self.soonest) {
@@ -117,7 +124,7 @@ impl Entry {
             let others = (0..WAYS.len()).filter(|at| can(at) && self.means[*at].samples > 0);
             let ticks = |at: &usize| self.means[*at].ticks;
             if let Some(at) = others.min_by(|a, b| ticks(a).total_cmp(&ticks(b))) {
-                self.try_beside(at, place(best), true, means);
+                self.try_beside(at, rival, true, means);
             }
             return;
         }
@@ -141,7 +148,7 @@ impl Entry {
         match at {
             Some(at) => {
                 self.last_trial = at;
-                self.try_beside(at, place(best), false, means);
+                self.try_beside(at, rival, false, means);
             }
             None => self.next_trial = self.spent + (means.wake * LEAST_WAKES) as u64,
         }
@@ -150,8 +157,8 @@ impl Entry {
     pub(super) fn try_beside(&mut self, at: usize, rival: usize, early: bool, means: Means) {
         if WAYS[at] == Way::Shared {
             self.own = Own::default();
+            self.trust.begin_trial();
         }
         self.trial = Some(Trial::new(at, rival, early, means.wake * LEAST_WAKES));
-        self.trust.begin_trial();
     }
 }
