@@ -117,7 +117,8 @@ impl Entry {
             // the mere chance.
             let contends = matches!(prior, Prior::OneFile | Prior::OneDirectory);
             let dear = WAYS[*at] == Way::Shared && contends && means.alone && !means.hot;
-            WAYS[*at] != best && is_open(WAYS[*at], sleeps, means) && !dear
+            let is_other = WAYS[*at] != best && *at != rival;
+            is_other && is_open(WAYS[*at], sleeps, means) && !dear
         };
         if !is_due {
             self.least = known.ticks;
