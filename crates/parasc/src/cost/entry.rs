@@ -143,6 +143,7 @@ impl Entry {
             return Choice { pass: SAMPLE, ..Choice::plain(calls) };
         }
         self.batches = self.batches.wrapping_add(1);
+        self.in_trial = false;
         let plain = self.means[0];
         let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
         if plain.samples < 2 && !sleeps {
@@ -250,8 +251,8 @@ impl Entry {
     pub(crate) fn record(&mut self, way: Way, sample: Sample, means: Means) {
         let calls = sample.calls as f32;
         let ticks = sample.ticks.max(1) as f32;
-        let more = ticks - self.means[0].ticks * calls;
         let plain = self.means[0].ticks * calls;
+        let more = ticks - plain;
         self.spent += sample.ticks;
         let begins = sample.woke && self.trial.is_some_and(|trial| trial.wakes == 0);
         let is_shared = way == Way::Shared;

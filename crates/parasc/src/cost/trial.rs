@@ -148,10 +148,9 @@ impl Trial {
         self.agreed().or_else(|| self.mean()).map(f32::exp)
     }
 
-    /// The same if nothing better is known: of what has not shown enough.
+    /// The same if nothing better is known: of rounds that do not show it.
     pub(super) fn guess(&self) -> Option<f32> {
-        let enough = self.rounds() >= ENOUGH;
-        self.ratio().or_else(|| self.median().filter(|_| enough).map(f32::exp))
+        self.median().filter(|_| self.rounds() >= ENOUGH).map(f32::exp)
     }
 
     /// Ticks that the way took more than its rival would have.

@@ -456,8 +456,9 @@ fn who_comes_only_to_the_second_of_two_batches_is_not_called_for_ever() {
                 world.run(1, prior, HOT, shared_costs(each));
             }
             let loss = f64::from(calls) * 5e4 / (200_000.0 * 1000.0);
-            assert!(loss < 0.45, "{prior:?}, {each}: {calls} wakes, {loss}");
-            assert!(each == 60 || loss < 0.05, "{prior:?}: {calls} wakes, {loss}");
+            // What sharing would save of one batch in two, or what trials may take.
+            let most = if each == 60 { 0.4 / 2.0 } else { 0.05 };
+            assert!(loss < most * 1.05, "{prior:?}, {each}: {calls} wakes, {loss}");
         }
     }
 }
@@ -465,25 +466,24 @@ fn who_comes_only_to_the_second_of_two_batches_is_not_called_for_ever() {
 #[test]
 fn who_was_absent_once_is_tried_again() {
     let cold = Means { hot: false, ..HOT };
-    for prior in [Prior::Scales, Prior::OneDirectory] {
-        let mut world = World::new();
-        let absent = |way| (if way == Way::Shared { 5_100 } else { 100 }, 0);
-        world.run(100_000, prior, cold, absent);
-        // Asleep, unless there was a batch for it just now.
-        let (mut since, mut long) = (0, true);
-        let late = |way| {
-            since = if way == Way::Shared { 0 } else { since + 1 };
-            let alone = since > 20 || std::mem::replace(&mut long, since > 20);
-            match way {
-                Way::Shared if alone => (5_100, 0),
-                Way::Shared => (60, 5),
-                _ => (100, 0),
-            }
-        };
-        world.run(3_000_000, prior, cold, late);
-        let shared = world.entry.means[1];
-        assert!(shared.samples > 0 && shared.ticks < 70.0, "{prior:?}: {:?}", world.entry);
-    }
+    let mut world = World::new();
+    let absent = |way| (if way == Way::Shared { 5_100 } else { 100 }, 0);
+    world.run(100_000, Prior::OneDirectory, cold, absent);
+    assert!(world.entry.trust.is_gone(), "{:?}", world.entry);
+    // It comes too late for the first batch after a while.
+    let (mut since, mut long) = (0, true);
+    let late = |way| {
+        since = if way == Way::Shared { 0 } else { since + 1 };
+        let alone = std::mem::replace(&mut long, since > 20);
+        match way {
+            Way::Shared if alone => (5_100, 0),
+            Way::Shared => (60, 5),
+            _ => (100, 0),
+        }
+    };
+    world.run(3_000_000, Prior::OneDirectory, cold, late);
+    let shared = world.entry.means[1];
+    assert!(shared.samples > 0 && shared.ticks < 70.0, "{:?}", world.entry);
 }
 
 #[test]

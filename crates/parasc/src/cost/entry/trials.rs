@@ -21,7 +21,8 @@ const TURNS: usize = 4;
 pub(super) const PATIENCE: f32 = 16.0;
 /// … doubled with each trial that a way has failed, up to so many times …
 const DOUBLINGS: u32 = 7;
-/// … and so many wakes at least. A trial that has taken so long has shown enough.
+/// … and so many wakes at least. A round for which even the better way would have taken so
+/// long is enough.
 pub(super) const LEAST_WAKES: f32 = 16.0;
 /// Samples of a way that a trial takes, mostly.
 pub(super) const SAMPLES: RangeInclusive<f32> = 2.0..=4.0;
