@@ -89,6 +89,7 @@ mod claim;
 mod config;
 mod core;
 mod cost;
+mod differences;
 mod engine;
 mod error;
 mod execute;

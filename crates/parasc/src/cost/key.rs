@@ -1,5 +1,6 @@
 //! What batches have in common whose cost is alike.
 
+use crate::differences::Differences;
 use crate::kind::{Contends, default_place, has_place, kind, may_sleep};
 use crate::request::{Place, Request};
 
@@ -71,28 +72,23 @@ const MIXED: u16 = u16::MAX;
 /// The key of a batch, beside which the caller has something to do or not, and
 /// what to expect of it. `requests` has one at least.
 #[inline]
-pub(crate) fn survey(requests: &[Request], beside: bool) -> (Key, Prior) {
+pub(crate) fn survey(requests: &[Request], differ: Differences, beside: bool) -> (Key, Prior) {
     let first = &requests[0];
-    let (mut other_call, mut other_place, mut named) = (0, 0, 0);
-    for request in requests {
-        other_call |= request.sysnum ^ first.sysnum;
-        other_place |= request.place.0 ^ first.place.0;
-        named |= request.place.0;
-    }
+    let is_named = first.place != Place::NONE || differ.in_place();
     // Mostly the first look is enough.
-    let one_place = if named == 0 && other_call == 0 && !has_place(first.sysnum) {
+    let one_place = if !is_named && !differ.in_call() && !has_place(first.sysnum) {
         None
-    } else if named == 0 || other_place != 0 {
+    } else if !is_named || differ.in_place() {
         let first = place(first);
         let all = || requests.iter().all(|request| place(request) == first);
         (first != Place::NONE && all()).then_some(first)
     } else {
         Some(first.place)
     };
-    let sysnum = if other_call == 0 { first.sysnum } else { MIXED };
+    let sysnum = if differ.in_call() { MIXED } else { first.sysnum };
     let size = requests.len().ilog2() as u8;
     let key = Key { sysnum, place: one_place.map_or(0, number), size, beside };
-    (key, prior(first, other_call != 0, one_place.is_some()))
+    (key, prior(first, differ.in_call(), one_place.is_some()))
 }
 
 #[inline(always)]

@@ -118,10 +118,12 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::differences::Differences;
     use crate::request::{Place, Request};
 
     fn key(place: u64) -> Key {
-        survey(&[Request::new(libc::SYS_read, [0]).at(Place(place)); 20], false).0
+        let reads = [Request::new(libc::SYS_read, [0]).at(Place(place)); 20];
+        survey(&reads, Differences::of(&reads), false).0
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::{NO_CALL, Requester};
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Key, Prior, Sample, Way, survey};
+use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, execute, plain};
 use crate::offer::Calls;
@@ -66,24 +67,36 @@ impl Requester {
         if requests.len() != results.len() {
             return Err(Error::Lengths { requests: requests.len(), results: results.len() });
         }
-        // What the last one was, which passed whatever its arguments: mostly all are alike.
+        if let ([request], [result]) = (requests, &mut *results) {
+            self.check(0, request)?;
+            // SAFETY: the caller vouches for the call.
+            *result = unsafe { self.one(request) };
+            return Ok(());
+        }
+        let Some(first) = requests.first() else { return Ok(()) };
+        let differ = Differences::of(requests);
+        if differ.in_head() || !self.rules.is_free(first) {
+            self.check_each(requests)?;
+        }
+        if !meanwhile.is_left() && self.passes.take(requests) {
+            // SAFETY: as above, for all of them.
+            unsafe { plain(requests, results) };
+            return Ok(());
+        }
+        // SAFETY: as above.
+        unsafe { self.run_parts(requests, differ, results, meanwhile) }
+    }
+
+    /// Whether every request is allowed, where a look at the first does not tell.
+    #[inline(never)]
+    fn check_each(&self, requests: &[Request]) -> Result<()> {
+        // What the last one was, which passed whatever its arguments.
         let mut known = NO_CALL;
         for (index, request) in requests.iter().enumerate() {
             if request.head() != known {
                 self.check(index, request)?;
                 known = if self.rules.is_free(request) { request.head() } else { NO_CALL };
             }
-        }
-        match (requests, &mut *results) {
-            ([], []) => (),
-            // SAFETY: the caller vouches for the call.
-            ([request], [result]) => *result = unsafe { self.one(request) },
-            _ if !meanwhile.is_left() && self.passes.take(requests) => {
-                // SAFETY: as above, for all of them.
-                unsafe { plain(requests, results) };
-            }
-            // SAFETY: as above.
-            _ => return unsafe { self.run_parts(requests, results, meanwhile) },
         }
         Ok(())
     }
@@ -99,14 +112,17 @@ impl Requester {
     unsafe fn run_parts(
         &mut self,
         requests: &[Request],
+        differ: Differences,
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<()> {
         let most = self.core.area.lane_slots();
         let parts = requests.chunks(most).zip(results.chunks_mut(most));
+        let is_whole = requests.len() <= most;
         for (part, (requests, results)) in parts.enumerate() {
+            let differ = if is_whole { differ } else { Differences::of(requests) };
             // SAFETY: the caller vouches for all requests.
-            if let Err(forked) = unsafe { self.run_part(requests, results, meanwhile) } {
+            if let Err(forked) = unsafe { self.run_part(requests, differ, results, meanwhile) } {
                 meanwhile.forked = Some(forked.after(part * most));
                 return Err(Error::Forked);
             }
@@ -139,6 +155,7 @@ impl Requester {
     unsafe fn run_part(
         &mut self,
         requests: &[Request],
+        differ: Differences,
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<(), Forked> {
@@ -164,7 +181,7 @@ impl Requester {
             unsafe { plain(requests, results) };
             return Ok(());
         }
-        let (key, prior) = survey(requests, beside);
+        let (key, prior) = survey(requests, differ, beside);
         let (mut at, mut pass) = (0, 0);
         while at < requests.len() {
             let (requests, results) = (&requests[at..], &mut results[at..]);
