@@ -21,6 +21,9 @@ const PACKAGES: &[Package] = &[
 const LOOP: &str = "loop";
 /// Threads that do nothing but the calls: what the machine has to give.
 const BARE: &str = "bare_threads";
+/// Calls that leave their cpu to others. Of the rest, two cpus as fast as the loop's
+/// make all in half a loop at best.
+const SLEEP: &[&str] = &["fsync_dirty"];
 /// Two of GNU's du side by side, each for half of the tree: the same of walks.
 const HALVES: &str = "gnu_du/halves";
 const RINGS: [&str; 4] = ["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
@@ -148,6 +151,10 @@ fn calls(figures: &Figures, promise: &Promise) -> Vec<Must> {
             Some((ratios.median(), Bound::AtMost(limit), "×"))
         });
         must.figure += &beside(best);
+        if let (Some(whole), Some(best), false) = (at(LOOP, largest), best, SLEEP.contains(&case)) {
+            let half = Ratios::of(whole, best).median() / 2.0;
+            must.figure += &format!(", half a loop {}", digits(half));
+        }
         must
     });
     plain.chain(ring).collect()
@@ -271,7 +278,7 @@ mod tests {
         let ring = rows.iter_mut().find(|r| r.case == "statx" && r.subject == "io_uring_sqpoll");
         let ring = ring.unwrap();
         slow_down(ring, 800.0 / ring.median);
-        assert_eq!(broken(&rows), ["statx × 300 ÷ io_uring_sqpoll: 0.600 ×"]);
+        assert_eq!(broken(&rows), ["statx × 300 ÷ io_uring_sqpoll: 0.600 ×, half a loop 0.625"]);
     }
 
     #[test]
@@ -315,9 +322,13 @@ mod tests {
         let mut rows = good();
         rows.push(row("getppid", BARE, 300, 550.0));
         let musts = musts(&Figures(&rows));
-        for (at, ratio) in [(3, "0.550"), (4, "0.917")] {
+        for (at, said) in
+            [(3, ", bare threads 0.550"), (4, ", bare threads 0.917, half a loop 0.833")]
+        {
             let figure = &musts[at].figure;
-            assert!(figure.ends_with(&format!(", bare threads {ratio}")), "{figure}");
+            assert!(figure.ends_with(said), "{figure}");
         }
+        let fsync = musts.iter().find(|must| must.name.starts_with("fsync_dirty × 300 ÷ io"));
+        assert!(!fsync.unwrap().figure.contains("half"));
     }
 }
