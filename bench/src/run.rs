@@ -40,6 +40,9 @@ pub(crate) struct Row {
     /// Median of each instance of the subject, where it is made anew at times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instances: Vec<f64>,
+    /// `limit` of each instance.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limits: Vec<f64>,
     /// Of each turn, median ÷ that of the plain way in the same process just before and
     /// after, where it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -104,11 +107,11 @@ pub(crate) trait Plan {
     }
 }
 
-/// Samples of one subject in one phase, in groups that depend on each other,
-/// and of the raw round trip just before and after its turns.
+/// Samples of one subject in one phase, in groups that depend on each other.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     pub(crate) samples: Vec<Vec<f64>>,
+    /// Of the raw round trip just before and after the turns of each group.
     raw: Vec<Vec<f64>>,
     /// Of each turn, its median ÷ that of the plain way beside it.
     of_plain: Vec<f64>,
@@ -185,8 +188,8 @@ fn measure<P: Plan>(
             let name = subject.name();
             let (_, its) = turns.iter_mut().find(|(other, _)| *other == name).expect("asked");
             its.of_plain.extend(plain.map(|plain| median(&samples) / median(&plain)));
-            its.add(samples, phase.turns_of_instance.is_some_and(|turns| round % turns != 0));
-            its.raw.extend([before, after.clone()]);
+            let same = phase.turns_of_instance.is_some_and(|turns| round % turns != 0);
+            its.add(samples, [&before[..], &after].concat(), same);
             before = after;
             all_raw.samples.push(before.clone());
         }
@@ -199,6 +202,7 @@ fn measure<P: Plan>(
         let mut row = Row::new(case, P::shown(name), its, base);
         if phase.turns_of_instance.is_some() {
             row.instances = its.samples.iter().map(|group| median(group)).collect();
+            row.limits = its.raw.iter().map(|group| median(group)).collect();
         }
         row.of_plain.clone_from(&its.of_plain);
         row
@@ -231,11 +235,14 @@ impl Turns {
         describe::median(&pooled(&self.samples))
     }
 
-    /// Adds a turn's samples, to those of the turn before if `same` instance.
-    fn add(&mut self, samples: Vec<f64>, same: bool) {
-        match self.samples.last_mut() {
-            Some(group) if same => group.extend(samples),
-            _ => self.samples.push(samples),
+    /// Adds a turn's samples and the raw ones beside it, to those of the turn before if
+    /// `same` instance.
+    fn add(&mut self, samples: Vec<f64>, raw: Vec<f64>, same: bool) {
+        for (groups, more) in [(&mut self.samples, samples), (&mut self.raw, raw)] {
+            match groups.last_mut() {
+                Some(group) if same => group.extend(more),
+                _ => groups.push(more),
+            }
         }
     }
 }
@@ -270,6 +277,7 @@ impl Row {
             limit: (!raw.is_empty()).then(|| describe::median(&raw)),
             base,
             instances: Vec::new(),
+            limits: Vec::new(),
             of_plain: Vec::new(),
         }
     }
@@ -312,9 +320,10 @@ mod tests {
     fn samples_of_one_instance_go_together() {
         let mut its = Turns::default();
         for (round, sample) in [1.0, 2.0, 3.0, 4.0, 5.0].into_iter().enumerate() {
-            its.add(vec![sample], round % 2 != 0);
+            its.add(vec![sample], vec![10.0 * sample; 2], round % 2 != 0);
         }
         assert_eq!(its.samples, [vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0]]);
+        assert_eq!(its.raw[1..], [vec![30.0, 30.0, 40.0, 40.0], vec![50.0, 50.0]]);
     }
 
     #[test]

@@ -178,6 +178,7 @@ fn row(row: &schema::Row) -> Row {
         limit: row.round_trip_ns.filter(|_| crosses),
         base: None,
         instances: Vec::new(),
+        limits: Vec::new(),
         of_plain: Vec::new(),
     }
 }

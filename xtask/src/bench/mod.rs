@@ -60,6 +60,9 @@ struct Row {
     /// Median of each instance of the subject, where it was made anew at times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     instances: Vec<f64>,
+    /// `limit` of each instance.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    limits: Vec<f64>,
     /// Of each turn, median ÷ that of the plain way in the same process just before and
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -189,6 +192,7 @@ mod tests {
             limit: None,
             base: Some(4.0),
             instances: Vec::new(),
+            limits: Vec::new(),
             of_plain: Vec::new(),
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };

@@ -125,6 +125,7 @@ mod tests {
             limit: Some(100.0),
             base: None,
             instances: Vec::new(),
+            limits: Vec::new(),
             of_plain: Vec::new(),
         }
     }
