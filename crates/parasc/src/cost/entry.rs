@@ -27,13 +27,14 @@ const ONE_DIRECTORY: f32 = 2.0;
 const NO_RING: f32 = 1.0;
 /// A way must promise that much less than plain calls to be taken.
 const MARGIN: f32 = 0.97;
-/// Batches after which not each plain one is looked at any more, and those that
+/// Batches after which not each short one is looked at any more, and those that
 /// are not plain get a trial of it.
 const SETTLED: u32 = 64;
-/// Batches between two that are looked at then, or at which a trial may begin …
+/// Batches between two that are looked at then, or at which a trial may begin; of shared
+/// ones as many at most …
 const SAMPLE: u32 = 8;
-/// … and up to four times as many of the shortest, so that asking takes no larger part of
-/// their time than this, or not much.
+/// … and of the shortest plain ones up to four times as many, so that asking takes no larger
+/// part of their time than this, or not much.
 const ASKED: f32 = 0.02;
 /// What it takes to ask and to measure, ticks. Where that is nothing each batch does: what
 /// is looked at rarely is learnt slowly.
@@ -83,6 +84,8 @@ pub(crate) struct Entry {
     /// Whether plain calls were found to sleep.
     sleeps: Option<bool>,
     own: Own,
+    /// So many batches are shared as the last one, and not measured.
+    unasked: u32,
 }
 
 /// What to do with a batch.
@@ -144,6 +147,11 @@ impl Entry {
         }
         self.batches = self.batches.wrapping_add(1);
         self.in_trial = false;
+        if self.unasked > 0 && means.hot {
+            self.unasked -= 1;
+            self.spent += (self.means[place(Way::Shared)].ticks * calls as f32) as u64;
+            return Choice { measure: false, ..Choice::of(Way::Shared, calls) };
+        }
         let plain = self.means[0];
         let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
         if plain.samples < 2 && !sleeps {
@@ -187,14 +195,25 @@ impl Entry {
             let calls = if whole { calls } else { self.enough(way, calls, means) };
             return Choice { wake, ..Choice::of(way, calls) };
         }
-        let takes = plain.ticks * calls as f32;
-        let pass = match self.batches {
-            SETTLED.. if way == Way::Inline && takes < ASKING * 32.0 => {
-                ((ASKING / (ASKED * takes)) as u32).clamp(SAMPLE, 4 * SAMPLE)
+        let choice = Choice { wake, ..Choice::of(way, calls) };
+        if self.batches < SETTLED {
+            return choice;
+        }
+        let takes = self.means[place(way)].ticks * calls as f32;
+        let unasked = (ASKING / (ASKED * takes)) as u32;
+        match way {
+            Way::Inline if takes < ASKING * 32.0 => {
+                Choice { pass: unasked.clamp(SAMPLE, 4 * SAMPLE), ..choice }
             }
-            _ => 0,
-        };
-        Choice { wake, pass, ..Choice::of(way, calls) }
+            // Each counts while a trial waits, or where they have come to take more.
+            Way::Shared
+                if !(wake || means.beside || self.trial.is_some() || self.has_risen(way)) =>
+            {
+                self.unasked = unasked.min(SAMPLE);
+                choice
+            }
+            _ => choice,
+        }
     }
 
     /// How many of `calls` to share with `others` the caller keeps for itself.
@@ -207,6 +226,11 @@ impl Entry {
     pub(crate) fn claimed(&self, means: Means) -> usize {
         let plain = self.means[0].ticks.max(1.0);
         ((means.wake / plain) as usize).clamp(1, CHUNK)
+    }
+
+    /// Notes that nobody has come to a shared batch that was not measured: the next one is.
+    pub(crate) fn nobody_came(&mut self) {
+        self.unasked = 0;
     }
 
     /// Notes that so many batches of `calls` will not ask.

@@ -267,6 +267,9 @@ impl Requester {
             Way::Ring => unsafe { self.ring.run(requests, results) },
         }
         if !choice.measure {
+            if choice.way == Way::Shared && helped == 0 {
+                self.costs.entry(key).nobody_came();
+            }
             return Ok(ran);
         }
         let away = meanwhile.take_away();

@@ -1,6 +1,6 @@
 //! The choice between the ways, where a test says what each takes.
 
-use super::trials::SAMPLES;
+use super::trials::{RISEN, SAMPLES};
 use super::*;
 
 const CALLS: usize = 10;
@@ -40,6 +40,9 @@ impl World {
             pass = choice.pass;
             self.entry.pass(pass, CALLS);
             let (each, helped) = cost(choice.way);
+            if choice.way == Way::Shared && !choice.measure && helped == 0 {
+                self.entry.nobody_came();
+            }
             let ticks = each * CALLS as u64;
             if choice.measure {
                 let (woke, kept) = (choice.wake, 0);
@@ -94,15 +97,20 @@ fn batches_that_differ_a_lot_are_no_reason_to_change() {
 
 #[test]
 fn a_way_that_gets_worse_is_soon_left_even_if_the_other_had_failed_often() {
-    let mut world = World::new();
-    world.run(100_000, Prior::Scales, HOT, shared_costs(50));
-    assert!(world.entry.means[0].failed > 4, "{:?}", world.entry);
-    let (taken, _) = world.run(1_000, Prior::Scales, HOT, shared_costs(150));
-    assert!(taken[0] > 800, "{taken:?}");
-    // It was for a moment only.
-    world.run(2_000, Prior::Scales, HOT, shared_costs(50));
-    let (taken, _) = world.run(1_000, Prior::Scales, HOT, shared_costs(50));
-    assert!(taken[1] > 900, "{taken:?}");
+    // Whenever that is: a trial that is due just then says what was before, and the next
+    // one is some thousand batches later.
+    let soon = |batches: &u32| {
+        let mut world = World::new();
+        world.run(*batches, Prior::Scales, HOT, shared_costs(50));
+        assert!(world.entry.means[0].failed > 4, "{:?}", world.entry);
+        let (left, _) = world.run(1_000, Prior::Scales, HOT, shared_costs(150));
+        // It was for a moment only.
+        world.run(2_000, Prior::Scales, HOT, shared_costs(50));
+        let (back, _) = world.run(1_000, Prior::Scales, HOT, shared_costs(50));
+        left[0] > 800 && back[1] > 900
+    };
+    let times = (0..24).map(|time| 100_000 + 997 * time);
+    assert!(times.filter(soon).count() >= 18);
 }
 
 #[test]
@@ -238,6 +246,40 @@ fn a_contended_place_is_left_to_plain_calls_unless_sharing_proves_better() {
 fn the_address_space_is_never_shared() {
     let (taken, _) = World::new().run(4096, Prior::Serial, HOT, shared_costs(1));
     assert_eq!(taken[0], 4096);
+}
+
+#[test]
+fn asking_takes_no_large_part_of_short_shared_batches_and_each_is_asked_that_takes_more() {
+    for (each, passes) in [(100, 8), (500, 5), (4_000, 0)] {
+        let mut world = World::new();
+        let cost = |way| match way {
+            Way::Inline => (2 * each, 0),
+            _ => (each, CALLS / 2),
+        };
+        world.run(2_000, Prior::Scales, HOT, cost);
+        // Nor shall there be a trial.
+        while world.entry.trial.is_some() {
+            world.run(1, Prior::Scales, HOT, cost);
+        }
+        (world.entry.next_trial, world.entry.soonest) = (u64::MAX, u64::MAX);
+        let unasked = |world: &mut World| {
+            world.entry.unasked = 0;
+            let first = world.entry.choose(CALLS, Prior::Scales, HOT);
+            assert_eq!((first.way, first.measure), (Way::Shared, true), "{each}");
+            let next = || world.entry.choose(CALLS, Prior::Scales, HOT);
+            std::iter::repeat_with(next).take_while(|choice| !choice.measure).count()
+        };
+        assert_eq!(unasked(&mut world), passes, "{each}");
+        // If nobody is awake, or comes, the next one asks.
+        world.entry.unasked = 5;
+        let cold = world.entry.choose(CALLS, Prior::Scales, Means { hot: false, ..HOT });
+        assert!(cold.way == Way::Inline || cold.wake, "{cold:?}");
+        world.entry.unasked = 5;
+        world.entry.nobody_came();
+        assert!(world.entry.choose(CALLS, Prior::Scales, HOT).measure);
+        world.entry.means[1].ticks *= RISEN * 1.01;
+        assert_eq!(unasked(&mut world), 0, "{each}");
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ const CLOSED: u32 = 64;
 /// Sooner, as if a way had failed no more than so many, if the best one takes …
 const SOON: u32 = 2;
 /// … so many times what it took at the least since then.
-const RISEN: f32 = 1.3;
+pub(super) const RISEN: f32 = 1.3;
 /// A way that is guessed to be worse than plain calls gets its first trial when
 /// so many times what that will cost has been spent.
 const EARNED: f32 = 64.0;
@@ -91,6 +91,11 @@ impl Entry {
         self.least = self.means[best].ticks;
     }
 
+    /// Whether this way, the best one, takes more than it did since the last trial.
+    pub(super) fn has_risen(&self, way: Way) -> bool {
+        self.least > 0.0 && self.means[place(way)].ticks > self.least * RISEN
+    }
+
     /// Begins one beside the best way if it is time for it.
     pub(super) fn begin_trial(
         &mut self,
@@ -107,9 +112,9 @@ impl Entry {
             _ => (place(best), estimate),
         };
         let known = self.means[rival];
-        let has_risen = self.least > 0.0 && known.ticks > self.least * RISEN;
         let is_due = self.spent >= self.next_trial;
-        if known.samples == 0 || !(is_due || has_risen && self.spent >= self.soonest) {
+        let is_early = self.has_risen(WAYS[rival]) && self.spent >= self.soonest;
+        if known.samples == 0 || !(is_due || is_early) {
             return;
         }
         let can = |at: &usize| {
