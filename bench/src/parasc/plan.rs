@@ -87,7 +87,8 @@ impl Plan for Parasc {
         let batches = [(Kind::Handoff, 1)].into_iter();
         let batches = batches.chain(cheap.into_iter().chain(slow).flat_map(sizes));
         let phase = |(i, (kind, n))| {
-            // Turns differ by a tenth: the median of 40 is off by 0.03 at times.
+            // Turns differ by a tenth, and the median of 20 is off by 0.03 at times.
+            // The slowest, which take most of the time, have musts far from a loop.
             let (rounds, turns) = match (kind, n) {
                 (Kind::FsyncDirty | Kind::Nanosleep, 2..) => (18, 3),
                 (_, 2..) if slow.contains(&kind) => (39, 3),

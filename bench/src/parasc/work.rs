@@ -20,7 +20,7 @@ use super::scratch::{BLOCK, Scratch, c_path};
 const MAPPED: u64 = 64 << 10;
 const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
 /// Directories for the files of one, each used in its turn.
-const DIRECTORIES: usize = 64;
+const DIRECTORIES: usize = 128;
 
 /// What call `i` of a batch must return.
 #[derive(Clone, Copy, Debug)]

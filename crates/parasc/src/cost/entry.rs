@@ -85,7 +85,7 @@ pub(crate) struct Entry {
     sleeps: Option<bool>,
     own: Own,
     /// So many batches are shared as the last one, and not measured.
-    unasked: u32,
+    pub(crate) unasked: u32,
 }
 
 /// What to do with a batch.
@@ -147,13 +147,14 @@ impl Entry {
         }
         self.batches = self.batches.wrapping_add(1);
         self.in_trial = false;
-        if self.unasked > 0 && means.hot {
+        let plain = self.means[0];
+        let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
+        if self.unasked > 0 && means.hot && is_open(Way::Shared, sleeps, means) {
             self.unasked -= 1;
             self.spent += (self.means[place(Way::Shared)].ticks * calls as f32) as u64;
             return Choice { measure: false, ..Choice::of(Way::Shared, calls) };
         }
-        let plain = self.means[0];
-        let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
+        self.unasked = 0;
         if plain.samples < 2 && !sleeps {
             return Choice::of(Way::Inline, self.enough(Way::Inline, calls, means));
         }
@@ -205,11 +206,10 @@ impl Entry {
             Way::Inline if takes < ASKING * 32.0 => {
                 Choice { pass: unasked.clamp(SAMPLE, 4 * SAMPLE), ..choice }
             }
-            // Each counts while a trial waits, or where they have come to take more.
-            Way::Shared
-                if !(wake || means.beside || self.trial.is_some() || self.has_risen(way)) =>
-            {
-                self.unasked = unasked.min(SAMPLE);
+            // Each counts while the caller's part is learnt, while a trial waits, or where
+            // they have come to take more.
+            Way::Shared if self.own.is_learnt() && self.trial.is_none() && !self.has_risen(way) => {
+                self.unasked = if wake || means.beside { 0 } else { unasked.min(SAMPLE) };
                 choice
             }
             _ => choice,
@@ -228,7 +228,7 @@ impl Entry {
         ((means.wake / plain) as usize).clamp(1, CHUNK)
     }
 
-    /// Notes that nobody has come to a shared batch that was not measured: the next one is.
+    /// Notes that nobody has come to a shared batch: the next one is measured.
     pub(crate) fn nobody_came(&mut self) {
         self.unasked = 0;
     }
@@ -281,6 +281,9 @@ impl Entry {
         let begins = sample.woke && self.trial.is_some_and(|trial| trial.wakes == 0);
         let is_shared = way == Way::Shared;
         let alone = is_shared && sample.helped == 0;
+        if alone {
+            self.nobody_came();
+        }
         if !is_shared || self.trust.record(sample, begins, more, self.spent, means.wake) {
             self.learn(place(way), sample, means);
         }

@@ -9,6 +9,9 @@ use kumiki_sys::affinity;
 use super::*;
 use crate::allow::AllowList;
 use crate::config::Config;
+use crate::core::OPEN_LANES;
+use crate::cost::survey;
+use crate::differences::Differences;
 use crate::slot;
 use crate::threads::Seat;
 
@@ -160,6 +163,47 @@ fn a_thread_that_has_moved_wakes_nobody_on_its_own_cpu() {
         }
         let runs = |cpu| core.seats.iter().any(|seat| seat.cpu == cpu && seat.is_running());
         assert!(runs(before) && !runs(after));
+    });
+}
+
+#[test]
+fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
+    ends(|| {
+        let cpus: Vec<usize> = affinity::current().unwrap().iter().take(2).collect();
+        let [own, other] = cpus[..] else { return };
+        let _bound = affinity::bind(own).unwrap();
+        let mut core = Core::new(&Config::default()).unwrap();
+        core.seats = vec![Seat::new(other)];
+        let core = Arc::new(core);
+        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
+        // The only thread there is sleeps in a call of another lane, and looks awake.
+        let lane = OPEN_LANES + 10;
+        core.area.header().open_lane(lane);
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut byte = 0_u8;
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
+        let read = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);
+        core.area.lane(lane).slots[0].publish(&read);
+        assert!(Seat::wake(&core, 0));
+        while core.area.lane(lane).slots[0].is_requested() || !core.seats[0].is_hot() {
+            thread::yield_now();
+        }
+        let requests = [Request::new(libc::SYS_getppid, []); 10];
+        let (key, _) = survey(&requests, Differences::of(&requests), false);
+        let parent = i64::from(std::os::unix::process::parent_id());
+        requester.costs.entry(key).unasked = 5;
+        assert_eq!(parents(&mut requester, 10), [parent; 10]);
+        assert_eq!(requester.costs.entry(key).unasked, 0);
+        std::io::Write::write_all(&mut &writer, b"!").unwrap();
+        while core.area.lane(lane).slots[0].result().is_none() {
+            thread::yield_now();
+        }
+        // It comes again.
+        while requester.costs.entry(key).unasked == 0 {
+            requester.costs.entry(key).unasked = 2;
+            assert_eq!(parents(&mut requester, 10), [parent; 10]);
+        }
+        assert_eq!(byte, b'!');
     });
 }
 

@@ -48,6 +48,30 @@ fn refused_calls() {
 }
 
 #[test]
+fn calls_that_are_refused_for_their_arguments_among_others_of_the_same_number() {
+    let engine = engine(Config::default());
+    let mut requester = engine.requester().unwrap();
+    // Of another thread it may be asked, of the calling one, 0, not.
+    let own = u64::from(std::process::id());
+    for (at, count) in [(0, 2), (1, 2), (7, 10), (299, 300), (513, 1200)] {
+        let mut params = vec![0u64; count];
+        let ask =
+            |param: &mut u64| Request::new(libc::SYS_sched_getparam, [own, &raw mut *param as u64]);
+        let mut requests: Vec<Request> = params.iter_mut().map(ask).collect();
+        let mut results = vec![-1; count];
+        // SAFETY: each has room of its own.
+        unsafe { requester.run_raw(&requests, &mut results) }.unwrap();
+        assert_eq!(results, vec![0; count]);
+        requests[at].args[0] = 0;
+        results.fill(-1);
+        // SAFETY: as above.
+        let error = unsafe { requester.run_raw(&requests, &mut results) }.unwrap_err();
+        assert!(matches!(error, Error::Refused { index, .. } if index == at), "{error}");
+        assert_eq!(results, vec![-1; count]);
+    }
+}
+
+#[test]
 fn calls_that_are_not_allowed() {
     for (at, count) in [(0, 1), (3, 4), (700, 1200)] {
         let allow = Some(AllowList::none().allow("write").unwrap());

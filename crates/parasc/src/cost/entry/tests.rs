@@ -270,13 +270,36 @@ fn asking_takes_no_large_part_of_short_shared_batches_and_each_is_asked_that_tak
             std::iter::repeat_with(next).take_while(|choice| !choice.measure).count()
         };
         assert_eq!(unasked(&mut world), passes, "{each}");
-        // If nobody is awake, or comes, the next one asks.
-        world.entry.unasked = 5;
-        let cold = world.entry.choose(CALLS, Prior::Scales, Means { hot: false, ..HOT });
-        assert!(cold.way == Way::Inline || cold.wake, "{cold:?}");
-        world.entry.unasked = 5;
-        world.entry.nobody_came();
-        assert!(world.entry.choose(CALLS, Prior::Scales, HOT).measure);
+        // Not if nobody is awake, or comes, or they sleep.
+        let cold = Means { hot: false, ..HOT };
+        for (prior, means) in [(Prior::Scales, cold), (Prior::Sleeps, HOT)] {
+            world.entry.unasked = 5;
+            let choice = world.entry.choose(CALLS, prior, means);
+            assert!(choice.way != Way::Shared || choice.wake, "{choice:?}");
+            assert_eq!(world.entry.unasked, 0);
+        }
+        for measured in [true, false] {
+            world.entry.unasked = 5;
+            if measured {
+                let sample =
+                    Sample { calls: CALLS, ticks: 1, helped: 0, kept: 0, woke: false, away: 0 };
+                world.entry.record(Way::Shared, sample, HOT);
+            } else {
+                world.entry.nobody_came();
+            }
+            assert!(world.entry.choose(CALLS, Prior::Scales, HOT).measure);
+        }
+        // Nor before the caller's part is known, beside other work, or while a trial waits.
+        let own = std::mem::take(&mut world.entry.own);
+        assert_eq!(unasked(&mut world), 0);
+        world.entry.own = own;
+        let beside = Means { beside: true, ..HOT };
+        world.entry.unasked = 0;
+        assert!(world.entry.choose(CALLS, Prior::Scales, beside).measure);
+        assert_eq!(world.entry.unasked, 0);
+        world.entry.try_beside(place(Way::Ring), place(Way::Shared), false, HOT);
+        assert_eq!(unasked(&mut world), 0);
+        world.entry.trial = None;
         world.entry.means[1].ticks *= RISEN * 1.01;
         assert_eq!(unasked(&mut world), 0, "{each}");
     }
