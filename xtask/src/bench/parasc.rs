@@ -22,7 +22,7 @@ const LOOP: &str = "loop";
 /// Threads that do nothing but the calls: what the machine has to give.
 const BARE: &str = "bare_threads";
 /// Calls that leave their cpu to others. Of the rest, two cpus as fast as the loop's
-/// make all in half a loop at best.
+/// make all in half a loop, if a call takes what it does there.
 const SLEEP: &[&str] = &["fsync_dirty"];
 /// Two of GNU's du side by side, each for half of the tree: the same of walks.
 const HALVES: &str = "gnu_du/halves";
