@@ -16,7 +16,7 @@ fn works<S: Execute>(name: &str, make: impl Fn(Kind) -> Result<S>) {
         subject.expect(&work).unwrap();
         for round in 0..3 {
             work.before().unwrap();
-            work.run(&mut subject);
+            work.run::<0>(&mut subject);
             let outcome = work.check(S::PARENT);
             outcome.unwrap_or_else(|error| panic!("{name}: {batch:?}, {round}: {error:#}"));
         }
@@ -84,8 +84,8 @@ fn a_subject_that_does_nothing_is_noticed() {
     let plan = Parasc::new().unwrap();
     let scratch = Scratch::new(Path::new(&crate::run::Plan::argument(&plan)));
     let mut work = Work::new(STATX, &scratch).unwrap();
-    work.run(&mut plain::Loop);
+    work.run::<0>(&mut plain::Loop);
     work.check(None).unwrap();
-    work.run(&mut Liar);
+    work.run::<0>(&mut Liar);
     assert!(work.check(None).is_err());
 }

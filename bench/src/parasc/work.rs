@@ -1,5 +1,6 @@
 //! The calls of a batch, what they need, and what must come of them.
 
+use std::arch::asm;
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
@@ -230,9 +231,12 @@ impl Work {
     }
 
     /// What is timed: the whole batch. A function of its own for each subject, so
-    /// that what the compiler makes of the code around it is not timed too.
+    /// that what the compiler makes of the code around it is not timed too; all copies
+    /// of it are the same but for where they lie.
     #[inline(never)]
-    pub(crate) fn run(&mut self, subject: &mut impl Execute) {
+    pub(crate) fn run<const COPY: usize>(&mut self, subject: &mut impl Execute) {
+        // SAFETY: a comment, without which the compiler would make one of all copies.
+        unsafe { asm!("/* {} */", const COPY, options(nomem, nostack, preserves_flags)) };
         // SAFETY: `memory` has what the requests point to, of which nobody else
         // makes use; their effects are on files of this bench, and on mappings
         // that the batch itself makes.
