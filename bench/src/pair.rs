@@ -27,6 +27,11 @@ impl Pair {
         Ok((Pair { main: place.cpu, helper }, place))
     }
 
+    /// The same cpus, each in the other's place.
+    pub(crate) fn swapped(self) -> Pair {
+        Pair { main: self.helper, helper: self.main }
+    }
+
     /// Binds the calling thread to main's cpu for good.
     pub(crate) fn bind_main(self) -> Result<()> {
         Ok(affinity::set(&CpuSet::from_iter([self.main]))?)

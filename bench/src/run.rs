@@ -62,6 +62,10 @@ pub(crate) struct Phase<C> {
     /// process of its own, as where memory and code lie makes some nanoseconds:
     /// their samples go together. `None`: one instance has them all, and the
     /// samples of each turn go together.
+    ///
+    /// Every other instance has the two cpus swapped: on a machine that others use too,
+    /// one of them may be a tenth faster than the other for minutes, and what both take
+    /// together would be that much less, or more, of what the first takes alone.
     pub(crate) turns_of_instance: Option<usize>,
 }
 
@@ -137,14 +141,14 @@ pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Ve
     ensure!(!phases.is_empty(), "the bench {} has no case {only:?}", P::NAME);
     let begin = Instant::now();
     let argument = plan.argument();
-    let start = |plan: &P, name| {
+    let start = |plan: &P, name, pair| {
         Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair))
     };
-    let mut raw = start(plan, RAW)?;
+    let mut raw = start(plan, RAW, pair)?;
     raw.ready()?;
     let names = plan.subjects();
     let mut subjects =
-        names.into_iter().map(|name| start(plan, name)).collect::<Result<Vec<_>>>()?;
+        names.into_iter().map(|name| start(plan, name, pair)).collect::<Result<Vec<_>>>()?;
     subjects.iter_mut().try_for_each(Subject::ready)?;
     let mut rng = fastrand::Rng::new();
     let mut rows = Vec::new();
@@ -152,7 +156,7 @@ pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Ve
         let size = phase.case.size().map_or(String::new(), |n| format!(" {n}"));
         eprintln!("{:4} s  {}{size}", begin.elapsed().as_secs(), phase.case.name());
         rng.shuffle(&mut subjects);
-        rows.extend(measure(plan, phase, &mut raw, &mut subjects, &start, &mut rng)?);
+        rows.extend(measure(plan, phase, &mut raw, &mut subjects, &start, pair, &mut rng)?);
     }
     eprintln!("{:4} s  done", begin.elapsed().as_secs());
     Ok(rows)
@@ -163,7 +167,8 @@ fn measure<P: Plan>(
     phase: Phase<P::Case>,
     raw: &mut Subject,
     subjects: &mut [Subject],
-    start: &impl Fn(&P, &'static str) -> Result<Subject>,
+    start: &impl Fn(&P, &'static str, Pair) -> Result<Subject>,
+    pair: Pair,
     rng: &mut fastrand::Rng,
 ) -> Result<Vec<Row>> {
     let case = phase.case;
@@ -173,9 +178,12 @@ fn measure<P: Plan>(
     let mut limit = || Ok::<_, anyhow::Error>(raw.turn(&RoundTrip)?.unwrap_or_default());
     let mut all_raw = Turns::default();
     for round in 0..phase.rounds {
-        if phase.turns_of_instance.is_some_and(|turns| round % turns == 0) {
+        if let Some(turns) = phase.turns_of_instance
+            && round % turns == 0
+        {
+            let pair = if round / turns % 2 == 1 { pair.swapped() } else { pair };
             // All at once: each takes a while to know its clock.
-            order.iter_mut().try_for_each(|s| start(plan, s.name()).map(|new| **s = new))?;
+            order.iter_mut().try_for_each(|s| start(plan, s.name(), pair).map(|new| **s = new))?;
             order.iter_mut().try_for_each(|s| s.ready())?;
         }
         rng.shuffle(&mut order);
