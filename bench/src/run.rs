@@ -64,7 +64,7 @@ pub(crate) struct Phase<C> {
     /// samples of each turn go together.
     ///
     /// Every other instance has the two cpus swapped: on a machine that others use too,
-    /// one of them may be a tenth faster than the other for minutes, and what both take
+    /// one of them may be a fifth faster than the other for seconds, and what both take
     /// together would be that much less, or more, of what the first takes alone.
     pub(crate) turns_of_instance: Option<usize>,
 }
