@@ -5,13 +5,12 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use kumiki_slot::{Event, job};
 use kumiki_sys::affinity;
 use kumiki_wait::{Policy, Waiter};
 
-use crate::channel::{Channel, Event};
+use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::job;
-use crate::shadow::FIRST;
 use crate::timed::Deadline;
 
 /// Starts a helper on `cpu`; returns when it is there, or an error at the deadline:
@@ -37,7 +36,7 @@ pub(crate) fn start(
         // A helper that cannot be bound says so and ends.
         Ok(bound) => bound.map(|()| thread),
         Err(RecvTimeoutError::Timeout) => {
-            channel.close(FIRST);
+            channel.close(Channel::FIRST);
             Err(deadline.error("helpers were on their cpus", 0, 1))
         }
         Err(RecvTimeoutError::Disconnected) => {
@@ -58,11 +57,11 @@ fn serve(cpu: usize, mut waiter: Waiter, channel: &Channel, ready: &SyncSender<R
             return;
         }
     };
-    let mut seen = 0;
+    let mut next = Channel::FIRST;
     loop {
-        match waiter.wait(&channel.helper, channel.status(), || channel.pending(seen)) {
+        match waiter.wait(&channel.helper, channel.word(), || channel.pending(next)) {
             Event::Request(n) => {
-                seen = n;
+                next = n + 1;
                 if channel.begin(n) {
                     // SAFETY: `begin` made the request this thread's until
                     // `complete`, and the Acquire load in `pending` makes its
@@ -71,7 +70,7 @@ fn serve(cpu: usize, mut waiter: Waiter, channel: &Channel, ready: &SyncSender<R
                     channel.complete(n, success);
                 }
             }
-            Event::Taken(n) => seen = n,
+            Event::Taken(n) => next = n + 1,
             Event::Close => return,
         }
     }

@@ -51,7 +51,6 @@ pub mod copy;
 mod cpus;
 mod error;
 mod helper;
-mod job;
 mod primitive;
 mod scope;
 mod shadow;

@@ -2,7 +2,6 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    cell::UnsafeCell,
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
@@ -12,6 +11,3 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
 };
-
-#[cfg(loom)]
-pub(crate) use std::cell::UnsafeCell;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kumiki_slot::job;
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Relation;
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
@@ -16,7 +17,6 @@ use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::helper;
-use crate::job;
 use crate::scope::Scope;
 use crate::timed::Deadline;
 
@@ -33,8 +33,6 @@ const PAUSED_GRACE_POLLS: u32 = 64;
 const LATE: [Duration; 2] = [Duration::from_micros(2), Duration::from_micros(32)];
 /// Between two looks whether a helper has ended, about what that takes it.
 const END_PAUSE: Duration = Duration::from_micros(50);
-/// The number of a channel's first request.
-pub(crate) const FIRST: u64 = 1;
 
 /// Where a shadow, or one helper of a team, sits and how it waits.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,7 +164,7 @@ impl Shadow {
             waiter,
             relax,
             late: Duration::ZERO,
-            next: FIRST,
+            next: Channel::FIRST,
             outstanding,
             unscoped,
             _bound,
@@ -369,12 +367,12 @@ impl Shadow {
         let success = match (at, deadline) {
             (At::Ended(success), _) => success,
             (At::Helper, Some(deadline)) => {
-                waiter.wait_until(&channel.main, channel.status(), deadline, done)?
+                waiter.wait_until(&channel.main, channel.word(), deadline, done)?
             }
             (At::Helper, None) => {
                 let answer = spin(*late, done).or_else(|| {
                     let begun = !channel.take_back(n);
-                    begun.then(|| waiter.wait(&channel.main, channel.status(), done))
+                    begun.then(|| waiter.wait(&channel.main, channel.word(), done))
                 });
                 let [least, most] = LATE;
                 *late = answer.map_or((*late * 2).clamp(least, most), |_| Duration::ZERO);

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use crate::channel::{Request, Run, WORDS, Words};
+use crate::line::{Request, Run, WORDS, Words};
 
 /// Whether a `T` can lie in the words of a line.
 const fn fits<T>() -> bool {
@@ -55,7 +55,7 @@ type Panic = Box<dyn Any + Send>;
 /// # Safety
 /// `request` is writable and this thread's.
 #[inline(always)]
-pub(crate) unsafe fn pack<F, R>(request: *mut Request, job: F)
+pub unsafe fn pack<F, R>(request: *mut Request, job: F)
 where
     F: FnOnce() -> R + Send,
     R: Send,
@@ -103,7 +103,7 @@ where
 /// # Safety
 /// As [`run`], and `request` is this thread's.
 #[inline(always)]
-pub(crate) unsafe fn execute(request: *mut Request) -> bool {
+pub unsafe fn execute(request: *mut Request) -> bool {
     // SAFETY: the caller's promise.
     let function: Option<Run> = unsafe { (*request).run };
     let function = function.expect("a request has a function");
@@ -119,7 +119,7 @@ pub(crate) unsafe fn execute(request: *mut Request) -> bool {
 /// The job was packed with this `R` and has run, with this `success`; its
 /// result is taken once; `request` is this thread's.
 #[inline(always)]
-pub(crate) unsafe fn unpack<R>(request: *mut Request, success: bool) -> thread::Result<R> {
+pub unsafe fn unpack<R>(request: *mut Request, success: bool) -> thread::Result<R> {
     // SAFETY: the caller's promise.
     let words = unsafe { &raw mut (*request).words };
     if success {

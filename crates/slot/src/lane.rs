@@ -1,0 +1,267 @@
+//! How requests go from one thread, the requester, to another, the server, and
+//! the answers back.
+//!
+//! # Lines
+//!
+//! A line (`line.rs`) is one cache line: status, function, captures or result. The
+//! requester writes captures and then the status; the server reads both with one
+//! transfer of the line, and answers in the same line. A second line would cost
+//! 1.4 times as much where the cpus are near and 2.3 times where they are far.
+//!
+//! A [`Lane`] has as many lines as requests may be under way. Request `n` is in line
+//! `n` modulo that, and the server takes them by their numbers.
+//!
+//! ```text
+//!        submit                    server done           submit, LINES later
+//! FREE ──────────▶ REQUEST(n) ────────────────▶ SUCCESS(n) ──────────▶ REQUEST(n+LINES)
+//!                   │   │                       ERROR(n) (panicked)
+//!      contested:   │   └── server ──▶ PROCESSING(n) ─▶ SUCCESS(n), ERROR(n)
+//!                   └── requester ──▶ TAKEN(n): the requester's again, not begun
+//! ```
+//!
+//! - Requester: FREE, SUCCESS, ERROR, TAKEN → REQUEST, by a plain store with
+//!   Release, partner of the server's Acquire load: captures are visible.
+//! - Server: REQUEST or PROCESSING → SUCCESS or ERROR, by a plain store with
+//!   Release, partner of the requester's Acquire load: the result is visible.
+//! - Nobody else writes. Only in a contest for one request, see below, do both
+//!   use compare-and-swap.
+//!
+//! Whoever stores a status rings the other side's bell afterwards, if it may sleep
+//! ([`kumiki_wait::Bell`]): bells are not the lane's, because a server of many lanes
+//! sleeps at one bell.
+//!
+//! # Taking a request back
+//!
+//! A server that sleeps or has lost its cpu begins late, and the requester may
+//! rather run the request itself, or give it up. It must not run twice. A
+//! compare-and-swap by the server before every request would take the line a second
+//! time, so the usual path has none; two words on lines of their own decide whether
+//! there is a contest at all:
+//!
+//! ```text
+//! server                                 requester, taking back
+//! H1 started = n                         M1 revoked = n, or stays if greater
+//! H2 light fence                         M2 heavy fence
+//! H3 revoked < n: run                    M3 started ≥ n: it has begun, wait
+//!    revoked ≥ n: swap REQUEST(n)           started < n: swap REQUEST(n)
+//!      → PROCESSING(n), run if won            → TAKEN(n), the requester's if won
+//! ```
+//!
+//! The fences (kumiki_wait::barrier) order the store before the load on both
+//! sides, so at least one side sees the other:
+//!
+//! - Server does not see M1: then M3 sees H1, and the requester waits.
+//! - Requester does not see H1: then H3 sees M1, and both swap: one wins.
+//! - Both see each other: the requester waits, the server swaps alone and wins.
+//! - A server that lost its cpu between seeing REQUEST(n) and H1 may come back
+//!   when later requests have been taken back, too: `revoked` is then greater
+//!   than n, and its swap fails.
+//! - Requests before the one taken back are contested as well, as `revoked` is not
+//!   less than their numbers: the server swaps, nobody else does, and it wins.
+//!
+//! Where the heavy fence fails (a seccomp filter that came late) none of this
+//! holds, and nothing is taken back.
+//!
+//! The heavy side is the rare one. `started` and `revoked` are each written by
+//! one side on its own line and read by the other only in H3 (from its cache,
+//! as it changes rarely) and M3 (rarely).
+//!
+//! # After a request was taken back
+//!
+//! Its line may be used again at once, for request `n + LINES`. A server that waits for
+//! `n` finds either TAKEN(n) or that later number there, and goes on to the next line
+//! both times: requests between the two may be there already. With one line there is
+//! nothing between, and it takes the later one.
+
+use kumiki_wait::barrier;
+
+use crate::line::{Line, Request, State, is, number, status};
+use crate::primitive::{AtomicU64, Ordering};
+
+/// A word on a line that one side owns.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Own(AtomicU64);
+
+/// The lines between one requester and one server.
+///
+/// The number of the first request is [`FIRST`](Self::FIRST); each is one greater than
+/// the one before. At most `LINES` are under way: `n` is submitted when the answer of
+/// `n - LINES` was taken, or that request taken back.
+///
+/// Which thread is which end the owner of the lane decides: of the methods, those named
+/// as the requester's are called by one thread at a time, and the server's by one, too.
+/// Nothing here touches a request itself; whoever does ([`job`](crate::job)) promises
+/// that.
+#[derive(Debug)]
+pub struct Lane<const LINES: usize = 1> {
+    lines: [Line; LINES],
+    /// The last request that the server began.
+    started: Own,
+    /// The greatest number of a request that the requester wanted back.
+    revoked: Own,
+}
+
+// SAFETY: a request is written and read by whoever the status says, as the module
+// explains; everything else is atomic.
+unsafe impl<const LINES: usize> Sync for Lane<LINES> {}
+// SAFETY: what a request holds is `Send`: `job` builds requests from `Send` closures
+// only.
+unsafe impl<const LINES: usize> Send for Lane<LINES> {}
+
+/// What a server finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request to begin.
+    Request(u64),
+    /// A request that the requester has taken back.
+    Taken(u64),
+    /// The end.
+    Close,
+}
+
+impl<const LINES: usize> Default for Lane<LINES> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const LINES: usize> Lane<LINES> {
+    /// The number of the first request.
+    pub const FIRST: u64 = 1;
+
+    /// A lane on which nothing has been requested.
+    pub fn new() -> Self {
+        Lane {
+            lines: std::array::from_fn(|_| Line::new()),
+            started: Own(AtomicU64::new(0)),
+            revoked: Own(AtomicU64::new(0)),
+        }
+    }
+
+    #[inline(always)]
+    fn line(&self, n: u64) -> &Line {
+        &self.lines[n as usize % LINES]
+    }
+
+    /// The word of request `n` that changes hands, for whoever watches it.
+    #[inline(always)]
+    pub fn word(&self, n: u64) -> &(impl Sync + use<LINES>) {
+        &self.line(n).status
+    }
+
+    /// The place of request `n`. Whoever the status names may use it.
+    #[inline(always)]
+    pub fn request(&self, n: u64) -> *mut Request {
+        self.line(n).request.get()
+    }
+
+    /// Requester: hands request `n` over. The server's bell is to be rung then.
+    #[inline(always)]
+    pub fn submit(&self, n: u64) {
+        self.line(n).status.store(status(n, State::Request), Ordering::Release);
+    }
+
+    /// Requester: tells the server to end instead of request `n`. The server's bell is to
+    /// be rung then.
+    pub fn close(&self, n: u64) {
+        self.line(n).status.store(status(n, State::Close), Ordering::Release);
+    }
+
+    /// Server: what has come of request `next`, or, with one line, of later ones.
+    ///
+    /// That a request was taken back is an event, too: the server was woken for
+    /// it and the next one is likely near, so it spins again. If it were
+    /// nothing, a woken server would go back to sleep at once, and each request
+    /// after that would wake it in vain.
+    #[inline(always)]
+    pub fn pending(&self, next: u64) -> Option<Event> {
+        let now = self.line(next).status.load(Ordering::Acquire);
+        let n = number(now);
+        if is(now, State::Request) {
+            // The line of a later one: `next` was taken back. (Never with one line, where
+            // the compiler leaves this out: `next` itself would be skipped for nothing.)
+            return Some(if LINES > 1 && n > next {
+                Event::Taken(next)
+            } else {
+                Event::Request(n)
+            });
+        }
+        if is(now, State::Taken) && n >= next {
+            return Some(Event::Taken(if LINES > 1 { next } else { n }));
+        }
+        is(now, State::Close).then_some(Event::Close)
+    }
+
+    /// Server: begins request `n`; `false` if the requester has taken it back.
+    #[inline(always)]
+    pub fn begin(&self, n: u64) -> bool {
+        self.started.0.store(n, Ordering::Relaxed);
+        barrier::light();
+        self.revoked.0.load(Ordering::Relaxed) < n || self.begin_contested(n)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_contested(&self, n: u64) -> bool {
+        // Acquire on failure is not needed: a lost request is not touched.
+        self.line(n)
+            .status
+            .compare_exchange(
+                status(n, State::Request),
+                status(n, State::Processing),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// Server: request `n` is done; its result, or what it panicked with, is in
+    /// the line. The requester's bell is to be rung then.
+    #[inline(always)]
+    pub fn complete(&self, n: u64, success: bool) {
+        let state = if success { State::Success } else { State::Error };
+        self.line(n).status.store(status(n, state), Ordering::Release);
+    }
+
+    /// Requester: whether request `n` is done, and without a panic.
+    #[inline(always)]
+    pub fn done(&self, n: u64) -> Option<bool> {
+        let now = self.line(n).status.load(Ordering::Acquire);
+        if now == status(n, State::Success) {
+            return Some(true);
+        }
+        (now == status(n, State::Error)).then_some(false)
+    }
+
+    /// Requester: takes request `n` back; `true` if it is now this thread's, and was
+    /// not begun; `false` if the server has begun it or will.
+    #[cold]
+    #[inline(never)]
+    pub fn take_back(&self, n: u64) -> bool {
+        // An early look, without any fence: most often it has begun.
+        if self.started.0.load(Ordering::Relaxed) >= n {
+            return false;
+        }
+        // This thread alone writes it.
+        let revoked = self.revoked.0.load(Ordering::Relaxed).max(n);
+        self.revoked.0.store(revoked, Ordering::Relaxed);
+        // A fence that has not reached the server proves nothing: then it may have
+        // begun unseen, and the request is left to it.
+        barrier::heavy()
+            && self.started.0.load(Ordering::Relaxed) < n
+            && self
+                .line(n)
+                .status
+                .compare_exchange(
+                    status(n, State::Request),
+                    status(n, State::Taken),
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom;
