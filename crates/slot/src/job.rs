@@ -131,6 +131,26 @@ pub unsafe fn unpack<R>(request: *mut Request, success: bool) -> thread::Result<
     }
 }
 
+/// Drops the result of a job that has run, or what it panicked with.
+///
+/// # Safety
+/// As [`unpack`].
+pub(crate) unsafe fn discard<R>(request: *mut Request, success: bool) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { unpack::<R>(request, success) });
+}
+
+/// Drops the captures of a job that has not run and never will.
+///
+/// # Safety
+/// [`pack`] put an `F` into `request`, which is this thread's.
+pub(crate) unsafe fn cancel<F>(request: *mut Request) {
+    // SAFETY: the caller's promise.
+    let words = unsafe { &raw mut (*request).words };
+    // SAFETY: as above; it is not run, so it is taken once.
+    drop(unsafe { take::<F>(words) });
+}
+
 const _: () = {
     assert!(fits::<Panic>(), "a panic travels in the line");
 };

@@ -90,7 +90,8 @@ struct Own(AtomicU64);
 /// `n - LINES` was taken, or that request taken back.
 ///
 /// Which thread is which end the owner of the lane decides: of the methods, those named
-/// as the requester's are called by one thread at a time, and the server's by one, too.
+/// as the server's are called by one thread, and the requester's of one request by one
+/// thread at a time.
 /// Nothing here touches a request itself; whoever does ([`job`](crate::job)) promises
 /// that.
 #[derive(Debug)]
@@ -243,9 +244,7 @@ impl<const LINES: usize> Lane<LINES> {
         if self.started.0.load(Ordering::Relaxed) >= n {
             return false;
         }
-        // This thread alone writes it.
-        let revoked = self.revoked.0.load(Ordering::Relaxed).max(n);
-        self.revoked.0.store(revoked, Ordering::Relaxed);
+        self.revoked.0.fetch_max(n, Ordering::Relaxed);
         // A fence that has not reached the server proves nothing: then it may have
         // begun unseen, and the request is left to it.
         barrier::heavy()

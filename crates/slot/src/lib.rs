@@ -13,12 +13,45 @@
 //! ```
 //!
 //! [`Lane`] has the protocol, with its proof and its models; [`job`] packs closures and
-//! results into the line's words. Waiting, bells and threads are others' matter.
+//! results into the line's words. [`open`] makes a desk of it: one server for any number
+//! of callers, whose answers are waited for or awaited, and which come whatever happens
+//! to the server.
+//!
+//! ```
+//! use kumiki_wait::{Policy, Waiter};
+//!
+//! let (door, server) = kumiki_slot::open();
+//! let thread = std::thread::spawn(move || {
+//!     let mut waiter = Waiter::new(&Policy::default()).unwrap();
+//!     server.serve(&mut waiter, None, || true);
+//! });
+//! let mut caller = door.caller(Waiter::new(&Policy::default())?);
+//!
+//! let numbers = [1, 2, 3];
+//! assert_eq!(caller.call(|| numbers.iter().sum::<u32>()).unwrap(), 6);
+//! let answers: Vec<_> = (0..10).map(|i| caller.submit(move || i * i).unwrap()).collect();
+//! let squares: Result<Vec<u32>, _> = answers.into_iter().map(|a| caller.join(a)).collect();
+//! assert_eq!(squares.unwrap()[9], 81);
+//!
+//! door.close();
+//! thread.join().unwrap();
+//! assert!(matches!(caller.call(|| 1), Err(kumiki_slot::Error::Gone)));
+//! # Ok::<(), kumiki_wait::Error>(())
+//! ```
 
+mod caller;
+mod desk;
+mod error;
+mod fate;
 pub mod job;
 mod lane;
+mod life;
 mod line;
 mod primitive;
 
+pub use caller::{Answer, Caller};
+pub use desk::{Door, LINES, Server, open};
+pub use error::Error;
 pub use lane::{Event, Lane};
+pub use life::{Held, Life};
 pub use line::{Request, Run, WORDS, Words};

@@ -17,9 +17,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::sync::{Arc, Mutex};
 
+use kumiki_slot::Life;
 use kumiki_wait::Bell;
 
-use super::life::Life;
 use super::lock;
 use crate::claim::Claim;
 use crate::core::Core;

@@ -4,7 +4,6 @@
 
 mod caller;
 mod dead;
-mod life;
 mod pool;
 mod process;
 mod processor;
@@ -18,7 +17,6 @@ use std::time::{Duration, Instant};
 
 pub(crate) use caller::Callers;
 pub(crate) use dead::OWNER_DIED;
-use life::Life;
 pub(crate) use pool::Pool;
 pub(crate) use process::{process, unkillable};
 #[cfg(any(test, fuzzing))]
@@ -28,6 +26,7 @@ pub(crate) use seat::Seat;
 pub(crate) use seat::{Entry, State};
 pub(crate) use watch::Watch;
 
+use kumiki_slot::Life;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 

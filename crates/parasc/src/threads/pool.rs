@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 use std::time::Instant;
 
+use kumiki_slot::Life;
 use kumiki_wait::EventCount;
 
-use super::life::Life;
 use super::processor::{bits, serve_lane};
 use super::{Unwinding, after, serve_what_waits, start};
 use crate::claim::Claim;

@@ -19,11 +19,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use kumiki_slot::Life;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter, barrier};
 
-use super::life::Life;
 use super::{Unwinding, processor, serve_what_waits, start};
 use crate::claim::Claim;
 use crate::core::Core;

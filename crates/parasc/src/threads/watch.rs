@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use kumiki_slot::Life;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
-use super::life::Life;
 use super::{Pool, Seat, Unwinding, after, lock, start};
 use crate::claim::Claim;
 use crate::core::{Core, OPEN_LANES, QUICK_LANE, STEP};

@@ -8,7 +8,7 @@ use std::fmt;
 use std::mem::MaybeUninit;
 
 /// A robust mutex, where it stays.
-pub(crate) struct Life(Box<UnsafeCell<libc::pthread_mutex_t>>);
+pub struct Life(Box<UnsafeCell<libc::pthread_mutex_t>>);
 
 // SAFETY: a mutex is made to be used by several threads.
 unsafe impl Send for Life {}
@@ -42,7 +42,7 @@ impl Default for Life {
 
 impl Life {
     /// The calling thread's from here on, until it [ends](Self::end) it or dies.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         // SAFETY: an initialised mutex that this thread does not have; nobody else
         // locks it for longer than a look, or than it takes to end.
         if unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD {
@@ -51,19 +51,19 @@ impl Life {
     }
 
     /// By the thread that has begun it.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         // SAFETY: locked by this thread, in `begin` or `has_died`.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
     /// The same for as long as the value lives.
-    pub(crate) fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> Held<'_> {
         self.begin();
         Held(self)
     }
 
     /// Whether the thread has died in it. `true` for one caller only.
-    pub(crate) fn has_died(&self) -> bool {
+    pub fn has_died(&self) -> bool {
         // SAFETY: an initialised mutex.
         let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
         if locked == libc::EOWNERDEAD {
@@ -83,7 +83,7 @@ impl Life {
 
 /// Held by the thread that lives.
 #[derive(Debug)]
-pub(crate) struct Held<'a>(&'a Life);
+pub struct Held<'a>(&'a Life);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {

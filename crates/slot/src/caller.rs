@@ -1,0 +1,392 @@
+//! A requester's end of a desk: calls that wait for their answers, and requests whose
+//! answers are taken later or awaited.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use atomic_waker::AtomicWaker;
+use kumiki_wait::{Bell, Waiter, barrier};
+
+use crate::desk::{Desk, LINES};
+use crate::error::Error;
+use crate::job;
+use crate::lane::Lane;
+use crate::line::Request;
+
+/// Looks at the line before a call waits in earnest: some microseconds, several times
+/// what a request needs to the farthest cpu.
+const LOOKS: u32 = 4096;
+/// Between two looks whether the server still lives.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Drops what a request has left: its result, or what it panicked with.
+type Discard = unsafe fn(*mut Request, bool);
+/// Drops the captures of a request that was not run.
+type Cancel = unsafe fn(*mut Request);
+
+/// What one caller and the server share.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) lane: Lane<LINES>,
+    /// The caller sleeps here.
+    bell: Bell,
+    /// Some answer of this seat has been awaited: the server looks for wakers.
+    awaited: AtomicBool,
+    wakers: [AtomicWaker; LINES],
+    /// The last request, once the caller is gone; before, greater than any.
+    last: AtomicU64,
+    /// Lines with an answer that somebody will take: a bit each. The caller sets it,
+    /// whoever takes the answer clears it.
+    busy: AtomicU64,
+    /// Of a line whose answer nobody wants any more, its [`Discard`].
+    abandoned: [AtomicPtr<()>; LINES],
+}
+
+const _: () = assert!(LINES <= u64::BITS as usize, "a bit for each line");
+
+fn bit(n: u64) -> u64 {
+    1 << (n % LINES as u64)
+}
+
+/// How a wait has ended.
+enum End {
+    /// It has run; without a panic?
+    Done(bool),
+    /// It was got back from a server that is gone, and has not run.
+    Back,
+    /// The server died at it.
+    Died,
+}
+
+impl Seat {
+    pub(crate) fn new() -> Self {
+        Seat {
+            lane: Lane::new(),
+            bell: Bell::new(),
+            awaited: AtomicBool::new(false),
+            wakers: [const { AtomicWaker::new() }; LINES],
+            last: AtomicU64::new(u64::MAX),
+            busy: AtomicU64::new(0),
+            abandoned: [const { AtomicPtr::new(ptr::null_mut()) }; LINES],
+        }
+    }
+
+    /// Server: request `n` is complete.
+    #[inline(always)]
+    pub(crate) fn tell(&self, n: u64) {
+        self.bell.ring();
+        // Relaxed: the ring's light fence is between the answer and this load; partner is
+        // the heavy fence in `Answer::poll`.
+        if self.awaited.load(Ordering::Relaxed) {
+            self.wakers[n as usize % LINES].wake();
+        }
+    }
+
+    /// Server: whether nothing will come after the request before `next`.
+    pub(crate) fn is_left(&self, next: u64) -> bool {
+        // Acquire: partner is the caller's drop.
+        next > self.last.load(Ordering::Acquire)
+    }
+
+    /// The server is gone.
+    pub(crate) fn wake_all(&self) {
+        self.bell.ring();
+        self.wakers.iter().for_each(AtomicWaker::wake);
+    }
+
+    /// The answer of `n` was taken.
+    fn free(&self, n: u64) {
+        // Release: partner is the load in `is_free`.
+        self.busy.fetch_and(!bit(n), Ordering::Release);
+    }
+
+    /// Caller: whether the line of `n` may be used, if need be after dropping an answer
+    /// that nobody wants.
+    #[inline(always)]
+    fn is_free(&self, n: u64) -> bool {
+        self.busy.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
+    }
+
+    /// Drops the answer of `n` if it was given up and has come.
+    #[cold]
+    fn sweep(&self, n: u64) -> bool {
+        let abandoned = &self.abandoned[n as usize % LINES];
+        // Acquire: partner is the store in `abandon`.
+        let discard = abandoned.load(Ordering::Acquire);
+        if discard.is_null() {
+            return false;
+        }
+        let Some(success) = self.lane.done(n) else { return false };
+        abandoned.store(ptr::null_mut(), Ordering::Relaxed);
+        // SAFETY: `abandon` stores nothing else but functions of this type.
+        let discard = unsafe { std::mem::transmute::<*mut (), Discard>(discard) };
+        // SAFETY: the request is done, its answer was given up, and the function is that
+        // of its result.
+        unsafe { discard(self.lane.request(n), success) };
+        self.free(n);
+        true
+    }
+
+    /// Nobody will take the answer of `n`.
+    fn abandon(&self, n: u64, discard: Discard) {
+        // Release: partner is the load in `sweep`.
+        self.abandoned[n as usize % LINES].store(discard as *mut (), Ordering::Release);
+    }
+
+    /// What has become of `n`, of a server that is gone; `None` while it still works.
+    fn settle(&self, desk: &Desk, n: u64) -> Option<End> {
+        if self.lane.take_back(n) {
+            return Some(End::Back);
+        }
+        // Asked before the line is looked at: a dead server answers no more.
+        let dead = desk.fate.is_dead();
+        match self.lane.done(n) {
+            Some(success) => Some(End::Done(success)),
+            None => dead.then_some(End::Died),
+        }
+    }
+
+    /// Caller: waits for request `n`.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self, desk: &Desk, n: u64, waiter: &mut Waiter) -> End {
+        loop {
+            let until = Instant::now() + STEP;
+            let done = || self.lane.done(n);
+            if let Ok(success) = waiter.wait_until(&self.bell, self.lane.word(n), until, done) {
+                return End::Done(success);
+            }
+            if desk.is_gone()
+                && let Some(end) = self.settle(desk, n)
+            {
+                return end;
+            }
+        }
+    }
+
+    /// The result of request `n`, which has ended so.
+    ///
+    /// # Safety
+    /// Its result is an `R`, which is taken once; `cancel` drops its captures.
+    #[inline(always)]
+    unsafe fn take<R>(&self, n: u64, end: End, cancel: Cancel) -> Result<R, Error> {
+        match end {
+            // SAFETY: it is done, and the caller promises the rest.
+            End::Done(success) => {
+                unsafe { job::unpack(self.lane.request(n), success) }.map_err(Error::Panicked)
+            }
+            End::Back => {
+                // SAFETY: got back, so it was not run, and it is this thread's.
+                unsafe { cancel(self.lane.request(n)) };
+                Err(Error::Gone)
+            }
+            End::Died => Err(Error::Died),
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let last = *self.last.get_mut();
+        let first = last.saturating_sub(LINES as u64 - 1).max(Lane::<LINES>::FIRST);
+        for n in first..=last {
+            self.sweep(n);
+        }
+    }
+}
+
+/// One requester of a desk: a thread's own. Its requests are served in their order.
+pub struct Caller {
+    desk: Arc<Desk>,
+    seat: Arc<Seat>,
+    waiter: Waiter,
+    /// Number of the next request.
+    next: u64,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(desk: Arc<Desk>, seat: Arc<Seat>, waiter: Waiter) -> Self {
+        Caller { desk, seat, waiter, next: Lane::<LINES>::FIRST }
+    }
+
+    /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
+    /// was dropped unrun, when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Panicked`], [`Error::Gone`], [`Error::Died`]; [`Error::Full`] if the
+    /// next line holds an answer that nobody has taken.
+    #[inline]
+    pub fn call<F, R>(&mut self, f: F) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        let n = self.hand_over(f)?;
+        let seat = &*self.seat;
+        let mut looks = 0;
+        let end = loop {
+            if let Some(success) = seat.lane.done(n) {
+                break End::Done(success);
+            }
+            looks += 1;
+            if looks == LOOKS {
+                break seat.wait(&self.desk, n, &mut self.waiter);
+            }
+        };
+        // SAFETY: `f` returns an `R`, and this is the only taker.
+        unsafe { seat.take(n, end, job::cancel::<F>) }
+    }
+
+    /// Hands `f` over and returns at once. The answer is taken by [`join`](Self::join),
+    /// or awaited.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; whatever becomes of `f` the answer tells.
+    #[inline]
+    pub fn submit<F, R>(&mut self, f: F) -> Result<Answer<R>, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let n = self.hand_over(f)?;
+        // Relaxed: `free` is by whoever takes the answer, which does not exist yet.
+        self.seat.busy.fetch_or(bit(n), Ordering::Relaxed);
+        let (desk, seat) = (Arc::clone(&self.desk), Arc::clone(&self.seat));
+        Ok(Answer { desk, seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
+    }
+
+    /// Waits for an answer of this caller's.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    ///
+    /// # Panics
+    /// If another caller has submitted it.
+    #[inline]
+    pub fn join<R: Send>(&mut self, mut answer: Answer<R>) -> Result<R, Error> {
+        assert!(Arc::ptr_eq(&self.seat, &answer.seat), "an answer is joined by its own caller");
+        let end = match self.seat.lane.done(answer.n) {
+            Some(success) => End::Done(success),
+            None => self.seat.wait(&self.desk, answer.n, &mut self.waiter),
+        };
+        answer.take(end)
+    }
+
+    #[inline(always)]
+    fn hand_over<F, R>(&mut self, f: F) -> Result<u64, Error>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        let n = self.next;
+        if !self.seat.is_free(n) {
+            return Err(Error::Full);
+        }
+        // SAFETY: the line's request before was answered and its answer taken, so it is
+        // this thread's.
+        unsafe { job::pack(self.seat.lane.request(n), f) };
+        self.next += 1;
+        self.seat.lane.submit(n);
+        self.desk.bell.ring();
+        Ok(n)
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        // Release: partner is `is_left`. The server goes on until it has served `last`.
+        self.seat.last.store(self.next - 1, Ordering::Release);
+        self.desk.changed();
+    }
+}
+
+/// The answer of a request that may still be under way: a future, which any thread may
+/// await. Dropped, it leaves the request to run and its result to be dropped.
+pub struct Answer<R> {
+    desk: Arc<Desk>,
+    seat: Arc<Seat>,
+    n: u64,
+    cancel: Cancel,
+    taken: bool,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> fmt::Debug for Answer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("n", &self.n).finish_non_exhaustive()
+    }
+}
+
+impl<R> Answer<R> {
+    /// Whether it is there.
+    pub fn is_done(&self) -> bool {
+        self.seat.lane.done(self.n).is_some()
+    }
+
+    fn end(&self) -> Option<End> {
+        match self.seat.lane.done(self.n) {
+            Some(success) => Some(End::Done(success)),
+            None => self.desk.is_gone().then(|| self.seat.settle(&self.desk, self.n)).flatten(),
+        }
+    }
+
+    fn take(&mut self, end: End) -> Result<R, Error> {
+        assert!(!self.taken, "an answer is taken once");
+        self.taken = true;
+        let died = matches!(end, End::Died);
+        // SAFETY: `submit` packed a request that returns an `R` with this `cancel`, and
+        // `taken` was false.
+        let result = unsafe { self.seat.take(self.n, end, self.cancel) };
+        // What a dead server was at is in the line for ever.
+        if !died {
+            self.seat.free(self.n);
+        }
+        result
+    }
+}
+
+impl<R> Future for Answer<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let seat = &*self.seat;
+        if !self.is_done() {
+            // Once a seat: from then on the server looks for wakers. Relaxed: the heavy
+            // fence is between this store and the look at the line below; partner is the
+            // light one in `tell`.
+            if !seat.awaited.swap(true, Ordering::Relaxed) && !barrier::heavy() {
+                // It may not see it for this answer: ask again.
+                cx.waker().wake_by_ref();
+            }
+            seat.wakers[self.n as usize % LINES].register(cx.waker());
+        }
+        match self.end() {
+            Some(end) => Poll::Ready(self.take(end)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<R> Drop for Answer<R> {
+    fn drop(&mut self) {
+        if self.taken {
+            return;
+        }
+        match self.end() {
+            Some(end) => drop(self.take(end)),
+            None => self.seat.abandon(self.n, job::discard::<R>),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A desk: where one server serves the requests of many requesters.
+//!
+//! ```text
+//!  caller a ── lane of LINES lines ──┐
+//!  caller b ── lane of LINES lines ──┼──▶ server: one request of each lane in turn
+//!  caller c ── lane of LINES lines ──┘    sleeps at the desk's one bell
+//! ```
+//!
+//! Each [`Caller`] has a lane of its own, so that no two requesters write to one line;
+//! its requests are served in their order, and no lane waits for more than one request
+//! of each other lane. A server that ends answers what has come before, and dies with an
+//! answer, too: see `fate.rs`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use kumiki_wait::{Bell, Waiter};
+
+use crate::caller::{Caller, Seat};
+use crate::fate::Fate;
+use crate::job;
+use crate::lane::{Event, Lane};
+use crate::life::Life;
+
+/// Requests that one caller may have under way.
+pub const LINES: usize = 32;
+
+/// What callers and their server share.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    seats: Mutex<Vec<Arc<Seat>>>,
+    /// How often `seats` has changed. The server looks at this one word before each
+    /// round.
+    changes: AtomicU64,
+    /// The server sleeps here.
+    pub(crate) bell: Bell,
+    pub(crate) fate: Fate,
+    life: Life,
+}
+
+/// Opens a desk: the way to it, and its server, for the thread that is to serve.
+pub fn open() -> (Door, Server) {
+    let desk = Arc::new(Desk {
+        seats: Mutex::default(),
+        changes: AtomicU64::new(0),
+        bell: Bell::new(),
+        fate: Fate::new(),
+        life: Life::default(),
+    });
+    let server = Server { desk: Arc::clone(&desk), changes: 0, served: Vec::new() };
+    (Door { desk }, server)
+}
+
+impl Desk {
+    fn seats(&self) -> MutexGuard<'_, Vec<Arc<Seat>>> {
+        self.seats.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The server is to look at the list of seats.
+    pub(crate) fn changed(&self) {
+        // Release: partner is the server's load, which comes before its look at the list.
+        self.changes.fetch_add(1, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Whether the server serves no more; finds out if it has died.
+    pub(crate) fn is_gone(&self) -> bool {
+        if self.life.has_died() {
+            self.fate.has_died();
+            self.wake_all();
+        }
+        self.fate.is_gone()
+    }
+
+    fn wake_all(&self) {
+        self.seats().iter().for_each(|seat| seat.wake_all());
+    }
+}
+
+/// The way to a desk: makes callers, closes it.
+#[derive(Clone, Debug)]
+pub struct Door {
+    desk: Arc<Desk>,
+}
+
+impl Door {
+    /// A caller for one thread, which waits as `waiter` does.
+    pub fn caller(&self, waiter: Waiter) -> Caller {
+        let seat = Arc::new(Seat::new());
+        self.desk.seats().push(Arc::clone(&seat));
+        self.desk.changed();
+        Caller::new(Arc::clone(&self.desk), seat, waiter)
+    }
+
+    /// Has the server end when it has served what has come. Whatever comes later is
+    /// [`Gone`](crate::Error::Gone).
+    pub fn close(&self) {
+        self.desk.fate.close();
+        self.desk.bell.ring();
+    }
+
+    /// Whether the server has ended or died.
+    pub fn is_gone(&self) -> bool {
+        self.desk.is_gone()
+    }
+}
+
+/// The server's end. Dropped without having [served](Server::serve) to the end, it
+/// leaves what has come unserved, and says so to those that wait.
+#[derive(Debug)]
+pub struct Server {
+    desk: Arc<Desk>,
+    changes: u64,
+    served: Vec<Served>,
+}
+
+/// A lane and the number of its next request.
+#[derive(Debug)]
+struct Served {
+    seat: Arc<Seat>,
+    next: u64,
+}
+
+impl Server {
+    /// Serves until the desk is closed. `between` is called whenever nothing is there to
+    /// be served and the thread would wait, and at least every `step`: it says whether
+    /// to go on.
+    pub fn serve(
+        mut self,
+        waiter: &mut Waiter,
+        step: Option<Duration>,
+        mut between: impl FnMut() -> bool,
+    ) {
+        let desk = Arc::clone(&self.desk);
+        let _alive = desk.life.hold();
+        while !desk.fate.is_closing() {
+            if self.round() {
+                continue;
+            }
+            if !between() {
+                break;
+            }
+            let ready = || (self.has_work() || desk.fate.is_closing()).then_some(());
+            match step {
+                None => waiter.wait(&desk.bell, &desk.changes, ready),
+                Some(step) => {
+                    let _ =
+                        waiter.wait_until(&desk.bell, &desk.changes, Instant::now() + step, ready);
+                }
+            }
+        }
+        desk.fate.end();
+        while self.round() {}
+    }
+
+    /// One request of each lane; whether there was any.
+    pub fn round(&mut self) -> bool {
+        self.look_for_callers();
+        let mut any = false;
+        for served in &mut self.served {
+            any |= served.serve();
+        }
+        any
+    }
+
+    #[inline(always)]
+    fn has_work(&self) -> bool {
+        self.desk.changes.load(Ordering::Acquire) != self.changes
+            || self.served.iter().any(|served| served.seat.lane.pending(served.next).is_some())
+    }
+
+    #[inline(always)]
+    fn look_for_callers(&mut self) {
+        let changes = self.desk.changes.load(Ordering::Acquire);
+        if changes != self.changes {
+            self.take_up(changes);
+        }
+    }
+
+    #[cold]
+    fn take_up(&mut self, changes: u64) {
+        self.changes = changes;
+        let (served, mut seats) = (&mut self.served, self.desk.seats());
+        for seat in seats.iter() {
+            if !served.iter().any(|served| Arc::ptr_eq(seat, &served.seat)) {
+                served.push(Served { seat: Arc::clone(seat), next: Lane::<LINES>::FIRST });
+            }
+        }
+        // What has come of a caller that has left is served first; it is found here at the
+        // next change.
+        served.retain(|Served { seat, next }| !seat.is_left(*next));
+        seats.retain(|seat| served.iter().any(|served| Arc::ptr_eq(seat, &served.seat)));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After `serve` nothing is left; otherwise requesters take back what is.
+        self.desk.fate.end();
+        self.desk.wake_all();
+    }
+}
+
+impl Served {
+    #[inline(always)]
+    fn serve(&mut self) -> bool {
+        let lane = &self.seat.lane;
+        match lane.pending(self.next) {
+            None | Some(Event::Close) => false,
+            Some(Event::Taken(n)) => {
+                self.next = n + 1;
+                true
+            }
+            Some(Event::Request(n)) => {
+                self.next = n + 1;
+                if lane.begin(n) {
+                    // SAFETY: `begin` made the request this thread's until `complete`, and
+                    // the Acquire load in `pending` makes its contents visible.
+                    let success = unsafe { job::execute(lane.request(n)) };
+                    lane.complete(n, success);
+                    self.seat.tell(n);
+                }
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A request that is submitted while its server ends runs once: on the server, or, got
+//! back, nowhere. Nobody waits for ever.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+use crate::{Event, Lane};
+
+struct Scene {
+    lane: Lane,
+    fate: Fate,
+}
+
+/// Serves what is there; how much that was.
+fn look(scene: &Scene) -> usize {
+    match scene.lane.pending(Lane::<1>::FIRST) {
+        Some(Event::Request(n)) if scene.lane.begin(n) => {
+            scene.lane.complete(n, true);
+            1
+        }
+        _ => 0,
+    }
+}
+
+#[test]
+fn a_request_is_served_or_got_back_while_the_server_ends() {
+    // Not the model's: they count over all of its executions.
+    let counts = [const { AtomicUsize::new(0) }; 2].map(std::sync::Arc::new);
+    let [done, back] = counts.clone();
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound.get_or_insert(3);
+    model.check(move || {
+        let scene = Arc::new(Scene { lane: Lane::new(), fate: Fate::new() });
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || {
+                scene.fate.end();
+                look(&scene)
+            }
+        });
+        let n = Lane::<1>::FIRST;
+        scene.lane.submit(n);
+        barrier::light();
+        let got_back = scene.fate.is_gone() && scene.lane.take_back(n);
+        let served = server.join().unwrap();
+        assert_eq!(served + usize::from(got_back), 1);
+        assert_eq!(scene.lane.done(n).is_some(), served == 1);
+        [&back, &done][served].fetch_add(1, Relaxed);
+    });
+    for count in counts {
+        assert!(count.load(Relaxed) > 0);
+    }
+}

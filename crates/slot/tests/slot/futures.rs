@@ -1,0 +1,56 @@
+//! Answers that are awaited.
+
+use std::thread;
+use std::time::Duration;
+
+use kumiki_slot::Error;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+
+use crate::{caller, desk, waiter};
+
+#[test]
+fn answers_are_awaited_on_any_thread() {
+    let (door, server) = desk();
+    let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for id in 0..4_u64 {
+            let mut caller = caller(&door);
+            tasks.spawn(async move {
+                for i in 0..500 {
+                    // Some are not there yet when they are polled, some are.
+                    let slow = i % 50 == 0;
+                    let answer = caller
+                        .submit(move || {
+                            if slow {
+                                thread::sleep(Duration::from_micros(100));
+                            }
+                            id * 1000 + i
+                        })
+                        .unwrap();
+                    assert_eq!(answer.await.unwrap(), id * 1000 + i);
+                }
+            });
+        }
+        while let Some(outcome) = tasks.join_next().await {
+            outcome.unwrap();
+        }
+    });
+    door.close();
+    server.join().unwrap();
+}
+
+#[test]
+fn an_answer_of_a_server_that_ends_unserved_is_told_to_who_awaits_it() {
+    let (door, server) = kumiki_slot::open();
+    let mut caller = door.caller(waiter());
+    let answer = caller.submit(|| 1).unwrap();
+    let awaiting = thread::spawn(|| {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        runtime.block_on(answer)
+    });
+    thread::sleep(Duration::from_millis(20));
+    drop(server);
+    assert!(matches!(awaiting.join().unwrap(), Err(Error::Gone)));
+}

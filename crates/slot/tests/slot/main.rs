@@ -1,0 +1,26 @@
+//! A desk and its callers, as a program uses them.
+
+#![cfg(not(loom))]
+mod calls;
+mod deaths;
+mod futures;
+mod model;
+
+use std::thread::{self, JoinHandle};
+
+use kumiki_slot::{Caller, Door};
+use kumiki_wait::{Policy, Waiter};
+
+fn waiter() -> Waiter {
+    Waiter::new(&Policy::default()).unwrap()
+}
+
+/// A desk with a server that serves until it is closed.
+fn desk() -> (Door, JoinHandle<()>) {
+    let (door, server) = kumiki_slot::open();
+    (door, thread::spawn(move || server.serve(&mut waiter(), None, || true)))
+}
+
+fn caller(door: &Door) -> Caller {
+    door.caller(waiter())
+}
