@@ -42,17 +42,8 @@ pub enum Error {
         cpu: usize,
     },
     /// The kernel gave no thread.
-    #[error(
-        "no helper thread on cpu {cpu}: {source}; see RLIMIT_NPROC, RLIMIT_AS and the cgroup's \
-         pids.max"
-    )]
-    Thread {
-        /// Where it should have run.
-        cpu: usize,
-        /// The kernel's answer.
-        #[source]
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Thread(kumiki_crew::Error),
     /// A fork while a job is outstanding.
     #[error("a job was forked and not joined yet, and a shadow has one at a time: join it first")]
     Busy,

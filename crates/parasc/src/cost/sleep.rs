@@ -4,10 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 
+use kumiki_crew::with_signals_blocked;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
-
-use crate::threads::with_signals_blocked;
 
 /// What a sleep costs, ticks. Measured at the first call in a process, by a thread
 /// that may run on `cpus`: by one that is bound to one cpu, as a requesting thread

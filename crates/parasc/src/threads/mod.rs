@@ -26,6 +26,7 @@ pub(crate) use seat::Seat;
 pub(crate) use seat::{Entry, State};
 pub(crate) use watch::Watch;
 
+use kumiki_crew::with_signals_blocked;
 use kumiki_slot::Life;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
@@ -163,30 +164,6 @@ fn summon_seat(core: &Arc<Core>) -> bool {
 
 pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Runs `spawn` with all signals blocked in this thread but `SIGSYS`; a new thread
-/// begins with its starter's mask.
-///
-/// `SIGSYS` is a seccomp filter's answer to a call that the thread makes, whose
-/// handler may make the call in its place. Blocked, it would end the process
-/// (force_sig_info_to_task, kernel/signal.c).
-pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
-    let mut former = std::mem::MaybeUninit::uninit();
-    let mut all = std::mem::MaybeUninit::uninit();
-    // SAFETY: fills the set it is given.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    // SAFETY: filled above.
-    unsafe { libc::sigdelset(all.as_mut_ptr(), libc::SIGSYS) };
-    // SAFETY: both are valid; the former mask is written to the second. It
-    // fails only for a wrong first argument.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), former.as_mut_ptr()) };
-    let result = spawn();
-    // SAFETY: the mask that was in force before.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, former.as_ptr(), std::ptr::null_mut());
-    }
-    result
 }
 
 #[cfg(test)]

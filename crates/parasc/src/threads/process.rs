@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use kumiki_crew::with_signals_blocked;
 use kumiki_wait::{Policy, Waiter};
 
 use super::caller::Serving;
 use super::processor::{bits, serve_lane};
-use super::with_signals_blocked;
 use crate::core::{Core, OPEN_LANES, STEP};
 use crate::open::serve::{Hand, serve};
 

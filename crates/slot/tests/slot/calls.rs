@@ -46,13 +46,14 @@ fn each_caller_s_requests_run_in_their_order() {
                 let mut answers = std::collections::VecDeque::new();
                 for i in 0..1000 {
                     if answers.len() == LINES {
-                        caller.join(answers.pop_front().unwrap()).unwrap().unwrap();
+                        caller.join(answers.pop_front().unwrap()).unwrap();
                     }
                     let sender = sender.clone();
-                    answers.push_back(caller.submit(move || sender.send((id, i))).unwrap());
+                    answers
+                        .push_back(caller.submit(move || sender.send((id, i)).unwrap()).unwrap());
                 }
                 for answer in answers {
-                    caller.join(answer).unwrap().unwrap();
+                    caller.join(answer).unwrap();
                 }
             });
         }

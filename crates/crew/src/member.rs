@@ -1,0 +1,149 @@
+//! A thread that serves a desk on its cpu.
+
+use std::mem;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use kumiki_slot::{Caller, Door};
+use kumiki_sys::fork::Process;
+use kumiki_wait::{Policy, Waiter};
+
+use crate::error::Result;
+use crate::start::start;
+
+/// Between two looks whether a thread has ended, about what that takes it.
+const END_PAUSE: Duration = Duration::from_micros(50);
+
+/// A thread that serves what callers ask of it, until it is retired: when the value is
+/// dropped it serves what has come, and ends.
+///
+/// A child of fork(2) has the value but not the thread: there a call is
+/// [`Gone`](kumiki_slot::Error::Gone) at once for callers made by [`Member::caller`] in
+/// the child, and nothing is waited for on drop.
+#[derive(Debug)]
+pub struct Member {
+    name: String,
+    cpu: usize,
+    door: Door,
+    policy: Policy,
+    process: Process,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Member {
+    /// Starts a thread of this name on `cpu`; returns when it is there. `setup` runs in
+    /// it first; what that returns is dropped in it when it has served for the last time.
+    ///
+    /// # Errors
+    /// As [`start`]; a way to wait that this machine lacks.
+    pub fn start<T>(
+        name: &str,
+        cpu: usize,
+        policy: &Policy,
+        deadline: Option<Instant>,
+        setup: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Member> {
+        let process = Process::current()?;
+        // Made here, where an error has somebody to go to.
+        let mut waiter = Waiter::new(policy)?;
+        let (door, server) = kumiki_slot::open();
+        let thread = start(name, cpu, deadline, move || {
+            let _held = setup();
+            server.serve(&mut waiter, None, || true);
+        })?;
+        let (name, policy, thread) = (name.to_owned(), *policy, Some(thread));
+        Ok(Member { name, cpu, door, policy, process, thread })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its cpu.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+
+    /// A caller for one thread, which waits by this member's policy.
+    ///
+    /// # Errors
+    /// A way to wait that this machine lacks.
+    pub fn caller(&self) -> Result<Caller> {
+        Ok(self.door.caller(Waiter::new(&self.policy)?))
+    }
+
+    /// Whether it serves.
+    pub fn is_alive(&self) -> bool {
+        self.process.is_current() && !self.door.is_gone()
+    }
+
+    /// Has it serve what has come and end, and waits for that.
+    pub fn retire(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.process.is_current() {
+            // It stayed in the parent, and so must the handle.
+            return mem::forget(thread);
+        }
+        self.door.close();
+        // One that was killed has left nothing that std's join could take, and that panics.
+        while !self.door.has_died() {
+            if thread.is_finished() {
+                return drop(thread.join());
+            }
+            std::thread::sleep(END_PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use kumiki_slot::Error;
+    use kumiki_sys::affinity;
+
+    use super::*;
+
+    fn member<T>(setup: impl FnOnce() -> T + Send + 'static) -> Member {
+        let cpu = affinity::current().unwrap().first().unwrap();
+        Member::start("crew-test", cpu, &Policy::default(), None, setup).unwrap()
+    }
+
+    #[test]
+    fn what_setup_has_made_lives_as_long_as_it_serves() {
+        let held = Arc::new(AtomicU32::new(0));
+        let theirs = Arc::clone(&held);
+        let member = member(move || theirs);
+        let mut caller = member.caller().unwrap();
+        let answers: Vec<_> = (0..10)
+            .map(|_| {
+                let held = Arc::clone(&held);
+                caller.submit(move || held.fetch_add(1, Ordering::Relaxed)).unwrap()
+            })
+            .collect();
+        assert!(member.is_alive());
+        member.retire();
+        assert_eq!(Arc::strong_count(&held), 1);
+        let sum: u32 = answers.into_iter().map(|answer| caller.join(answer).unwrap()).sum();
+        assert_eq!((sum, held.load(Ordering::Relaxed)), (45, 10));
+    }
+
+    #[test]
+    fn one_that_was_killed_is_not_waited_for() {
+        let member = member(|| ());
+        let mut caller = member.caller().unwrap();
+        // SAFETY: ends the member's thread alone.
+        let died = caller.call(|| unsafe { libc::syscall(libc::SYS_exit, 0) });
+        assert!(matches!(died, Err(Error::Died)));
+        assert!(!member.is_alive());
+        member.retire();
+    }
+}

@@ -1,0 +1,74 @@
+//! Signals of a thread that serves: the program's own threads handle them.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Those that a thread raises by what it does itself. Blocked, they would end the
+/// process without asking its handler (force_sig_info_to_task, kernel/signal.c): no word
+/// about an overflown stack, no garbage collector's page fault. `SIGSYS` is a seccomp
+/// filter's answer to a call, whose handler may make the call in its place.
+const OWN: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// Runs `spawn` with all signals blocked in this thread but those that it raises by what
+/// it does itself; a new thread begins with its starter's mask.
+pub fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
+    let mut all = MaybeUninit::uninit();
+    // SAFETY: fills the set it is given.
+    unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    for signal in OWN {
+        // SAFETY: filled above.
+        unsafe { libc::sigdelset(all.as_mut_ptr(), signal) };
+    }
+    let mut former = MaybeUninit::uninit();
+    // SAFETY: both are valid; the former mask is written to the second. It fails only for
+    // a wrong first argument.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), former.as_mut_ptr()) };
+    /// Also if `spawn` panics.
+    struct Restore(MaybeUninit<libc::sigset_t>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: the mask that was in force before.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, self.0.as_ptr(), ptr::null_mut());
+            }
+        }
+    }
+    let _restore = Restore(former);
+    spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    fn blocked() -> Vec<libc::c_int> {
+        let mut now = MaybeUninit::uninit();
+        // SAFETY: only writes the present mask to `now`.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), now.as_mut_ptr()) };
+        // SAFETY: written above.
+        let is_blocked =
+            |signal: &libc::c_int| unsafe { libc::sigismember(now.as_ptr(), *signal) } == 1;
+        (1..32).filter(is_blocked).collect()
+    }
+
+    #[test]
+    fn a_new_thread_leaves_signals_to_the_others_and_the_starter_keeps_its_own() {
+        let before = blocked();
+        let thread = with_signals_blocked(|| std::thread::spawn(blocked));
+        let theirs = thread.join().unwrap();
+        assert!(
+            [libc::SIGINT, libc::SIGTERM, libc::SIGALRM, libc::SIGCHLD]
+                .iter()
+                .all(|s| theirs.contains(s))
+        );
+        assert!(OWN.iter().all(|signal| !theirs.contains(signal)), "{theirs:?}");
+        assert_eq!(blocked(), before);
+        let panicked =
+            catch_unwind(AssertUnwindSafe(|| with_signals_blocked(|| panic!("on purpose"))));
+        assert!(panicked.is_err());
+        assert_eq!(blocked(), before);
+    }
+}
