@@ -49,7 +49,7 @@ impl Member {
         let (door, server) = kumiki_slot::open();
         let thread = start(name, cpu, deadline, move || {
             let _held = setup();
-            server.serve(&mut waiter, None, || true);
+            server.serve(&mut waiter);
         })?;
         let (name, policy, thread) = (name.to_owned(), *policy, Some(thread));
         Ok(Member { name, cpu, door, policy, process, thread })

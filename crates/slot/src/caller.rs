@@ -11,9 +11,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
-use kumiki_wait::{Bell, Waiter, barrier};
+use kumiki_wait::{Bell, TimedOut, Waiter, barrier};
 
-use crate::desk::{Desk, LINES};
+use crate::desk::{Desk, LINES, Server};
 use crate::error::Error;
 use crate::job;
 use crate::lane::Lane;
@@ -34,8 +34,9 @@ type Cancel = unsafe fn(*mut Request);
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) lane: Lane<LINES>,
-    /// The caller sleeps here.
-    bell: Bell,
+    /// The caller sleeps here: its own bell, or, of a thread that is a server too, the one
+    /// of its desk.
+    bell: Arc<Bell>,
     /// Some answer of this seat has been awaited: the server looks for wakers.
     awaited: AtomicBool,
     wakers: [AtomicWaker; LINES],
@@ -65,10 +66,10 @@ enum End {
 }
 
 impl Seat {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(bell: Arc<Bell>) -> Self {
         Seat {
             lane: Lane::new(),
-            bell: Bell::new(),
+            bell,
             awaited: AtomicBool::new(false),
             wakers: [const { AtomicWaker::new() }; LINES],
             last: AtomicU64::new(u64::MAX),
@@ -152,20 +153,33 @@ impl Seat {
         }
     }
 
-    /// Caller: waits for request `n`.
+    /// Caller: waits for request `n`; a server serves meanwhile.
     #[cold]
     #[inline(never)]
-    fn wait(&self, desk: &Desk, n: u64, waiter: &mut Waiter) -> End {
+    fn wait(
+        &self,
+        desk: &Desk,
+        n: u64,
+        waiter: &mut Waiter,
+        mut server: Option<&mut Server>,
+    ) -> End {
         loop {
             let until = Instant::now() + STEP;
-            let done = || self.lane.done(n);
-            if let Ok(success) = waiter.wait_until(&self.bell, self.lane.word(n), until, done) {
-                return End::Done(success);
-            }
-            if desk.is_gone()
-                && let Some(end) = self.settle(desk, n)
-            {
-                return end;
+            let has_work = || server.as_ref().is_some_and(|server| server.has_work());
+            let ready = || match self.lane.done(n) {
+                Some(success) => Some(Some(success)),
+                None => has_work().then_some(None),
+            };
+            match waiter.wait_until(&self.bell, self.lane.word(n), until, ready) {
+                Ok(Some(success)) => return End::Done(success),
+                Ok(None) => _ = server.as_mut().map(|server| server.round()),
+                Err(TimedOut) => {
+                    if desk.is_gone()
+                        && let Some(end) = self.settle(desk, n)
+                    {
+                        return end;
+                    }
+                }
             }
         }
     }
@@ -233,6 +247,29 @@ impl Caller {
         F: FnOnce() -> R + Send,
         R: Send,
     {
+        self.call_and_serve(f, None)
+    }
+
+    /// The same from a thread that is a server itself, which serves while it waits: two
+    /// servers may call each other. The caller is one of [`Door::caller_of`](crate::Door::caller_of).
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    #[inline]
+    pub fn call_serving<F, R>(&mut self, f: F, server: &mut Server) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
+        self.call_and_serve(f, Some(server))
+    }
+
+    #[inline(always)]
+    fn call_and_serve<F, R>(&mut self, f: F, server: Option<&mut Server>) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send,
+        R: Send,
+    {
         let n = self.hand_over(f)?;
         let seat = &*self.seat;
         let mut looks = 0;
@@ -242,7 +279,7 @@ impl Caller {
             }
             looks += 1;
             if looks == LOOKS {
-                break seat.wait(&self.desk, n, &mut self.waiter);
+                break seat.wait(&self.desk, n, &mut self.waiter, server);
             }
         };
         // SAFETY: `f` returns an `R`, and this is the only taker.
@@ -279,7 +316,7 @@ impl Caller {
         assert!(Arc::ptr_eq(&self.seat, &answer.seat), "an answer is joined by its own caller");
         let end = match self.seat.lane.done(answer.n) {
             Some(success) => End::Done(success),
-            None => self.seat.wait(&self.desk, answer.n, &mut self.waiter),
+            None => self.seat.wait(&self.desk, answer.n, &mut self.waiter, None),
         };
         answer.take(end)
     }

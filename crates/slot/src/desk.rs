@@ -13,7 +13,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kumiki_wait::{Bell, Waiter};
 
@@ -34,7 +34,7 @@ pub(crate) struct Desk {
     /// round.
     changes: AtomicU64,
     /// The server sleeps here.
-    pub(crate) bell: Bell,
+    pub(crate) bell: Arc<Bell>,
     pub(crate) fate: Fate,
     life: Life,
 }
@@ -44,11 +44,11 @@ pub fn open() -> (Door, Server) {
     let desk = Arc::new(Desk {
         seats: Mutex::default(),
         changes: AtomicU64::new(0),
-        bell: Bell::new(),
+        bell: Arc::new(Bell::new()),
         fate: Fate::new(),
         life: Life::default(),
     });
-    let server = Server { desk: Arc::clone(&desk), changes: 0, served: Vec::new() };
+    let server = Server { desk: Arc::clone(&desk), changes: 0, served: Vec::new(), begun: false };
     (Door { desk }, server)
 }
 
@@ -87,7 +87,17 @@ pub struct Door {
 impl Door {
     /// A caller for one thread, which waits as `waiter` does.
     pub fn caller(&self, waiter: Waiter) -> Caller {
-        let seat = Arc::new(Seat::new());
+        self.caller_at(Arc::new(Bell::new()), waiter)
+    }
+
+    /// The same for the thread of `server`, which sleeps at one bell for its answers and
+    /// for its own callers' requests.
+    pub fn caller_of(&self, server: &Server, waiter: Waiter) -> Caller {
+        self.caller_at(Arc::clone(&server.desk.bell), waiter)
+    }
+
+    fn caller_at(&self, bell: Arc<Bell>, waiter: Waiter) -> Caller {
+        let seat = Arc::new(Seat::new(bell));
         self.desk.seats().push(Arc::clone(&seat));
         self.desk.changed();
         Caller::new(Arc::clone(&self.desk), seat, waiter)
@@ -111,13 +121,15 @@ impl Door {
     }
 }
 
-/// The server's end. Dropped without having [served](Server::serve) to the end, it
-/// leaves what has come unserved, and says so to those that wait.
+/// The server's end. Dropped without an [end](Server::end), it leaves what has come
+/// unserved, and says so to those that wait.
 #[derive(Debug)]
 pub struct Server {
     desk: Arc<Desk>,
     changes: u64,
     served: Vec<Served>,
+    /// Its thread lives, as far as callers know.
+    begun: bool,
 }
 
 /// A lane and the number of its next request.
@@ -128,34 +140,39 @@ struct Served {
 }
 
 impl Server {
-    /// Serves until the desk is closed. `between` is called whenever nothing is there to
-    /// be served and the thread would wait, and at least every `step`: it says whether
-    /// to go on.
-    pub fn serve(
-        mut self,
-        waiter: &mut Waiter,
-        step: Option<Duration>,
-        mut between: impl FnMut() -> bool,
-    ) {
+    /// Begins to serve in the calling thread, whose death callers will notice.
+    /// [`serve`](Self::serve) does it by itself.
+    pub fn begin(&mut self) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.desk.life.begin();
+        }
+    }
+
+    /// Serves until the desk is closed.
+    pub fn serve(mut self, waiter: &mut Waiter) {
+        self.begin();
         let desk = Arc::clone(&self.desk);
-        let _alive = desk.life.hold();
         while !desk.fate.is_closing() {
-            if self.round() {
-                continue;
-            }
-            if !between() {
-                break;
-            }
-            let ready = || (self.has_work() || desk.fate.is_closing()).then_some(());
-            match step {
-                None => waiter.wait(&desk.bell, &desk.changes, ready),
-                Some(step) => {
-                    let _ =
-                        waiter.wait_until(&desk.bell, &desk.changes, Instant::now() + step, ready);
-                }
+            if !self.round() {
+                let ready = || (self.has_work() || desk.fate.is_closing()).then_some(());
+                waiter.wait(&desk.bell, &desk.changes, ready);
             }
         }
-        desk.fate.end();
+        self.end();
+    }
+
+    /// Waits until something is to be served, or `until`; `false` if the desk was closed:
+    /// then [`end`](Self::end) is due. For threads that do something else between
+    /// [rounds](Self::round).
+    pub fn wait(&mut self, waiter: &mut Waiter, until: Instant) -> bool {
+        let ready = || (self.has_work() || self.desk.fate.is_closing()).then_some(());
+        let _ = waiter.wait_until(&self.desk.bell, &self.desk.changes, until, ready);
+        !self.desk.fate.is_closing()
+    }
+
+    /// Serves what has come, and nothing that comes later.
+    pub fn end(mut self) {
+        self.desk.fate.end();
         while self.round() {}
     }
 
@@ -169,8 +186,9 @@ impl Server {
         any
     }
 
+    /// Whether a round would find something.
     #[inline(always)]
-    fn has_work(&self) -> bool {
+    pub fn has_work(&self) -> bool {
         self.desk.changes.load(Ordering::Acquire) != self.changes
             || self.served.iter().any(|served| served.seat.lane.pending(served.next).is_some())
     }
@@ -201,9 +219,12 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After `serve` nothing is left; otherwise requesters take back what is.
+        // After `end` nothing is left; otherwise requesters take back what is.
         self.desk.fate.end();
         self.desk.wake_all();
+        if self.begun {
+            self.desk.life.end();
+        }
     }
 }
 

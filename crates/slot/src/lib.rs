@@ -23,7 +23,7 @@
 //! let (door, server) = kumiki_slot::open();
 //! let thread = std::thread::spawn(move || {
 //!     let mut waiter = Waiter::new(&Policy::default()).unwrap();
-//!     server.serve(&mut waiter, None, || true);
+//!     server.serve(&mut waiter);
 //! });
 //! let mut caller = door.caller(Waiter::new(&Policy::default())?);
 //!

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use kumiki_slot::{Error, LINES};
 
-use crate::{caller, desk};
+use crate::{caller, desk, waiter};
 
 #[test]
 fn calls_borrow_and_run_on_the_server() {
@@ -161,4 +162,29 @@ fn a_server_that_closes_answers_what_has_come() {
         assert_eq!(run.load(Ordering::Relaxed), done, "what was refused has not run");
         assert!(door.is_gone());
     }
+}
+
+#[test]
+fn two_servers_call_each_other_and_serve_meanwhile() {
+    let (left_door, left) = kumiki_slot::open();
+    let (right_door, right) = kumiki_slot::open();
+    let served = AtomicUsize::new(0);
+    let run = |mut server: kumiki_slot::Server, to: &kumiki_slot::Door| {
+        server.begin();
+        let mut caller = to.caller_of(&server, waiter());
+        for _ in 0..2000 {
+            caller.call_serving(|| served.fetch_add(1, Ordering::Relaxed), &mut server).unwrap();
+        }
+        // The other may still need this one.
+        while served.load(Ordering::Relaxed) < 4000 {
+            server.wait(&mut waiter(), Instant::now() + Duration::from_millis(1));
+            server.round();
+        }
+        server.end();
+    };
+    thread::scope(|threads| {
+        threads.spawn(|| run(left, &right_door));
+        threads.spawn(|| run(right, &left_door));
+    });
+    assert_eq!(served.into_inner(), 4000);
 }

@@ -18,7 +18,7 @@ fn die() -> u32 {
 /// A server whose thread nobody joins.
 fn mortal() -> Door {
     let (door, server) = kumiki_slot::open();
-    thread::spawn(move || server.serve(&mut waiter(), None, || true));
+    thread::spawn(move || server.serve(&mut waiter()));
     door
 }
 
@@ -79,7 +79,10 @@ fn a_server_that_never_serves_is_gone() {
 fn a_server_whose_thread_panics_between_requests_is_gone() {
     let (door, server) = kumiki_slot::open();
     let thread = thread::spawn(move || {
-        server.serve(&mut waiter(), None, || panic!("in between, on purpose"));
+        let mut server = server;
+        server.begin();
+        server.round();
+        panic!("between two rounds, on purpose");
     });
     assert!(thread.join().is_err());
     assert!(matches!(caller(&door).call(|| 1), Err(Error::Gone)));

@@ -18,7 +18,7 @@ fn waiter() -> Waiter {
 /// A desk with a server that serves until it is closed.
 fn desk() -> (Door, JoinHandle<()>) {
     let (door, server) = kumiki_slot::open();
-    (door, thread::spawn(move || server.serve(&mut waiter(), None, || true)))
+    (door, thread::spawn(move || server.serve(&mut waiter())))
 }
 
 fn caller(door: &Door) -> Caller {
