@@ -65,6 +65,11 @@ impl Member {
         self.cpu
     }
 
+    /// The way to its desk.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
     /// A caller for one thread, which waits by this member's policy.
     ///
     /// # Errors
@@ -92,6 +97,10 @@ impl Drop for Member {
             return mem::forget(thread);
         }
         self.door.close();
+        if thread.thread().id() == std::thread::current().id() {
+            // The last request holds it: it ends by itself then.
+            return;
+        }
         // One that was killed has left nothing that std's join could take, and that panics.
         while !self.door.has_died() {
             if thread.is_finished() {

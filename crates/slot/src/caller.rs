@@ -321,6 +321,11 @@ impl Caller {
         answer.take(end)
     }
 
+    /// Whether the server has ended or died.
+    pub fn is_gone(&self) -> bool {
+        self.desk.is_gone()
+    }
+
     #[inline(always)]
     fn hand_over<F, R>(&mut self, f: F) -> Result<u64, Error>
     where

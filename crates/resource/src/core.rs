@@ -1,0 +1,220 @@
+//! What one place owns: a management table a kind, and the name tree.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+
+use foldhash::fast::RandomState;
+
+use crate::error::{Error, Result};
+use crate::guard::Guard;
+use crate::id::{Id, KindId, Place, Serial};
+use crate::kind::{AnyTable, Entry, Kind, KindTable, Kinds};
+use crate::list::{Change, Listed, Pattern};
+use crate::name;
+use crate::table::Missing;
+
+/// One place's resources. Of the shared type there is one for all.
+pub(crate) struct Core<G: Guard> {
+    pub(crate) place: Place,
+    place_name: Box<str>,
+    kinds: Kinds,
+    tables: Vec<G::Of<Box<dyn AnyTable>>>,
+    /// The name tree: of each kind, names to ids.
+    names: Vec<G::Of<HashMap<Box<str>, Id, RandomState>>>,
+    watchers: G::Of<Vec<(Pattern, Sender<Change>)>>,
+}
+
+impl<G: Guard> Core<G> {
+    pub(crate) fn new(place: Place, place_name: &str, kinds: &Kinds) -> Result<Self> {
+        let tables: Vec<_> = kinds.tables(place)?.into_iter().map(G::new).collect();
+        Ok(Core {
+            place,
+            place_name: place_name.into(),
+            kinds: kinds.clone(),
+            names: tables.iter().map(|_| G::new(HashMap::default())).collect(),
+            tables,
+            watchers: G::new(Vec::new()),
+        })
+    }
+
+    pub(crate) fn create<K: Kind>(&self, unique: Option<&str>, spec: K::Spec) -> Result<Id> {
+        let kind = self.kinds.of::<K>()?;
+        // The name first: what it refuses costs nothing to take back.
+        let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
+        name::check_unique(unique)?;
+        let id = self.names(kind, |names| -> Result<Id> {
+            match names.get(unique) {
+                Some(&id) => Err(Error::Taken { name: self.full(kind, unique), id }),
+                None => {
+                    let id = self.insert::<K>(kind, Some(unique), spec)?;
+                    names.insert(unique.into(), id);
+                    Ok(id)
+                }
+            }
+        })??;
+        self.tell(kind, unique, id, true);
+        Ok(id)
+    }
+
+    fn insert<K: Kind>(&self, kind: KindId, unique: Option<&str>, spec: K::Spec) -> Result<Id> {
+        self.table::<K, _>(kind, "create", |table| {
+            let value = K::create(spec, &mut table.pool)?;
+            let name = unique.map(Box::from);
+            match table.entries.insert(Entry { value, name }) {
+                Ok(serial) => Ok(Id::new(self.place, kind, serial)),
+                Err(entry) => {
+                    entry.value.destroy(&mut table.pool);
+                    let (place, kind) = (self.place_name.to_string(), K::NAME);
+                    Err(Error::TableFull { place, kind, limit: Serial::MOST })
+                }
+            }
+        })?
+    }
+
+    pub(crate) fn destroy<K: Kind>(&self, id: Id) -> Result<()> {
+        let kind = id.kind();
+        let name = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
+            let removed = table.entries.remove(id.serial());
+            let entry = removed.map_err(|missing| absent(id, missing))?;
+            entry.value.destroy(&mut table.pool);
+            Ok(entry.name)
+        })??;
+        if let Some(unique) = name {
+            self.names(kind, |names| names.remove(&unique))?;
+            self.tell(kind, &unique, id, false);
+        }
+        Ok(())
+    }
+
+    /// Runs `f` on resource `id` and its place's pool.
+    #[inline]
+    pub(crate) fn with<K: Kind, R>(
+        &self,
+        id: Id,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R,
+    ) -> Result<R> {
+        self.table::<K, _>(id.kind(), "an operation", |table| {
+            match table.entries.get_mut(id.serial()) {
+                Ok(entry) => Ok(f(&mut entry.value, &mut table.pool)),
+                Err(missing) => Err(absent(id, missing)),
+            }
+        })?
+    }
+
+    /// The id of a name.
+    #[inline]
+    pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Result<Id> {
+        let found = self.names(kind, |names| names.get(unique).copied())?;
+        found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) })
+    }
+
+    /// What there is, by kind and then by name.
+    pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
+        let mut all = Vec::new();
+        for (at, table) in self.tables.iter().enumerate() {
+            let (kind, mut here) = (KindId(at as u8), Vec::new());
+            let kind_name = self.kinds.name(kind)?;
+            G::with(table, |table| {
+                table.list(&mut |serial, unique, about| {
+                    let id = Id::new(self.place, kind, serial);
+                    let name = match unique {
+                        Some(unique) => self.full(kind, unique),
+                        None => format!("{}/{kind_name}/{id}", self.place_name),
+                    };
+                    if pattern.matches(&name) {
+                        here.push(Listed { name, id, named: unique.is_some(), about });
+                    }
+                });
+            })
+            .ok_or(Error::Nested { place: self.place, what: "ls" })?;
+            here.sort_by(|a, b| (!a.named, &a.name).cmp(&(!b.named, &b.name)));
+            all.append(&mut here);
+        }
+        Ok(all)
+    }
+
+    pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Result<()> {
+        let added = G::with(&self.watchers, |watchers| watchers.push((pattern, to)));
+        added.ok_or(Error::Nested { place: self.place, what: "watch" })
+    }
+
+    fn tell(&self, kind: KindId, unique: &str, id: Id, created: bool) {
+        // It is the outermost step: nobody of this thread is at the watchers.
+        G::with(&self.watchers, |watchers| {
+            if watchers.is_empty() {
+                return;
+            }
+            let name = self.full(kind, unique);
+            // One whose receiver is gone watches no more.
+            watchers.retain(|(pattern, to)| {
+                !pattern.matches(&name)
+                    || to.send(Change { name: name.clone(), id, created }).is_ok()
+            });
+        });
+    }
+
+    #[inline(always)]
+    fn table<K: Kind, R>(
+        &self,
+        kind: KindId,
+        what: &'static str,
+        f: impl FnOnce(&mut KindTable<K>) -> R,
+    ) -> Result<R> {
+        let Some(table) = self.tables.get(usize::from(kind.0)) else {
+            return Err(self.kinds.name(kind).map_or_else(|error| error, |_| unreachable!()));
+        };
+        let outcome = G::with(table, |table| {
+            let any: &mut dyn Any = &mut **table;
+            any.downcast_mut::<KindTable<K>>().map(f)
+        });
+        match outcome {
+            Some(Some(result)) => Ok(result),
+            other => Err(self.refused::<K>(kind, what, other.is_none())),
+        }
+    }
+
+    #[cold]
+    fn refused<K: Kind>(&self, kind: KindId, what: &'static str, nested: bool) -> Error {
+        if nested {
+            return Error::Nested { place: self.place, what };
+        }
+        let id = Id::new(self.place, kind, Serial { index: 0, usage: 0 });
+        let is = self.kinds.name(kind).unwrap_or("unknown");
+        Error::WrongKind { id, is, wanted: K::NAME }
+    }
+
+    #[inline(always)]
+    fn names<R>(
+        &self,
+        kind: KindId,
+        f: impl FnOnce(&mut HashMap<Box<str>, Id, RandomState>) -> R,
+    ) -> Result<R> {
+        let Some(names) = self.names.get(usize::from(kind.0)) else {
+            return Err(self.kinds.none(format!("number {}", kind.0)));
+        };
+        G::with(names, f).ok_or(Error::Nested { place: self.place, what: "a name" })
+    }
+
+    fn full(&self, kind: KindId, unique: &str) -> String {
+        let kind = self.kinds.name(kind).unwrap_or("unknown");
+        format!("{}/{kind}/{unique}", self.place_name)
+    }
+}
+
+impl<G: Guard> Drop for Core<G> {
+    fn drop(&mut self) {
+        // The last kinds may stand on the first.
+        for table in self.tables.iter().rev() {
+            G::with(table, |table| table.clear());
+        }
+    }
+}
+
+#[cold]
+fn absent(id: Id, missing: Missing) -> Error {
+    match missing {
+        Missing::Stale => Error::Stale { id },
+        Missing::Unknown => Error::Unknown { id },
+    }
+}

@@ -1,0 +1,140 @@
+//! Everything that can go wrong with a resource.
+
+use crate::id::{Id, Place};
+use crate::rights::Rights;
+
+/// An error of this crate: what failed, on which resource, why, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A malformed name.
+    #[error("{name:?} is no resource name: {why}; names look like core2/memory/buffer-7")]
+    Name {
+        /// The name, or its unique part.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A pattern that cannot be matched.
+    #[error("{pattern:?} is no pattern: {why}; patterns look like core*/memory/*")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Two resources of one kind at one place with one name.
+    #[error("{name} exists already, as {id}: choose another name, or destroy that one")]
+    Taken {
+        /// The name.
+        name: String,
+        /// Whose it is.
+        id: Id,
+    },
+    /// No resource has that name.
+    #[error("no resource is called {name}: `ls` shows those that there are")]
+    NotFound {
+        /// The name.
+        name: String,
+    },
+    /// A place that this interface does not have.
+    #[error("there is no place {place}: this interface has {places}")]
+    NoPlace {
+        /// The place, by name or by number.
+        place: String,
+        /// Those that there are.
+        places: String,
+    },
+    /// A kind that was not registered.
+    #[error("there is no kind {kind} here: this interface has {kinds}")]
+    NoKind {
+        /// The kind, by name or by number.
+        kind: String,
+        /// Those that there are.
+        kinds: String,
+    },
+    /// An id or a handle of another kind.
+    #[error("resource {id} is of kind {is}, not {wanted}: use it as what it is")]
+    WrongKind {
+        /// The resource.
+        id: Id,
+        /// What it is.
+        is: &'static str,
+        /// As what it was used.
+        wanted: &'static str,
+    },
+    /// It has been destroyed.
+    #[error("resource {id} was destroyed: its id is never used again; look its name up anew")]
+    Stale {
+        /// The resource.
+        id: Id,
+    },
+    /// There never was one.
+    #[error("no resource was ever {id}: an id comes from create, open or ls")]
+    Unknown {
+        /// The id.
+        id: Id,
+    },
+    /// The handle does not allow it.
+    #[error("the handle of {id} allows {has}, and this needs {needs}: ask for a handle with it")]
+    Rights {
+        /// The resource.
+        id: Id,
+        /// What the handle has.
+        has: Rights,
+        /// What is missing.
+        needs: Rights,
+    },
+    /// A management table is full.
+    #[error("{place} has {limit} resources of kind {kind}, which is the limit: destroy some")]
+    TableFull {
+        /// Where.
+        place: String,
+        /// Of which kind.
+        kind: &'static str,
+        /// The limit.
+        limit: u32,
+    },
+    /// A program part was called from within one of the same core and kind, or a core
+    /// was called from within a program part.
+    #[error(
+        "a program part on place {} called the interface for {what}: it would wait for itself; \
+         return first, and let the caller go on",
+        place.0
+    )]
+    Nested {
+        /// Where it runs.
+        place: Place,
+        /// What it wanted.
+        what: &'static str,
+    },
+    /// The kind's own refusal.
+    #[error("{kind}: {text}")]
+    Kind {
+        /// Which kind.
+        kind: &'static str,
+        /// What failed, with which value and limit, and what to do.
+        text: String,
+    },
+    /// The core's manager did not answer.
+    #[error("the manager of {place}: {source}")]
+    Manager {
+        /// Which.
+        place: String,
+        /// Why.
+        #[source]
+        source: kumiki_slot::Error,
+    },
+    /// A manager could not be started.
+    #[error(transparent)]
+    Crew(#[from] kumiki_crew::Error),
+    /// The machine.
+    #[error(transparent)]
+    Sys(#[from] kumiki_sys::Error),
+    /// A way to wait that the machine lacks.
+    #[error(transparent)]
+    Wait(#[from] kumiki_wait::Error),
+}
+
+/// This crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,46 @@
+//! The two types of the paper: what one core owns needs no lock, what all share does.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+
+/// How a place's tables are kept from being used twice at the same time.
+pub(crate) trait Guard: 'static {
+    /// A value behind the guard.
+    type Of<T>;
+    fn new<T>(value: T) -> Self::Of<T>;
+    /// Runs `f` on it, alone; `None` if the calling thread is at it already.
+    fn with<T, R>(of: &Self::Of<T>, f: impl FnOnce(&mut T) -> R) -> Option<R>;
+}
+
+/// Per core: one thread has it, so that asking is enough.
+pub(crate) enum Owned {}
+
+impl Guard for Owned {
+    type Of<T> = RefCell<T>;
+
+    fn new<T>(value: T) -> RefCell<T> {
+        RefCell::new(value)
+    }
+
+    #[inline(always)]
+    fn with<T, R>(of: &RefCell<T>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        of.try_borrow_mut().ok().map(|mut value| f(&mut value))
+    }
+}
+
+/// Shared: a lock each.
+pub(crate) enum Locked {}
+
+impl Guard for Locked {
+    type Of<T> = Mutex<T>;
+
+    fn new<T>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+
+    #[inline(always)]
+    fn with<T, R>(of: &Mutex<T>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        // A program part that panics leaves its table as it is, here as per core.
+        Some(f(&mut of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
+    }
+}

@@ -1,0 +1,426 @@
+//! Interface control: one entry for every operation on every resource.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use kumiki_crew::Member;
+use kumiki_slot::{Door, Server};
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+use kumiki_wait::{Policy, Waiter};
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::guard::{Locked, Owned};
+use crate::here::{self, Seated};
+use crate::id::{Id, Place};
+use crate::kind::{Kind, Kinds};
+use crate::list::{Change, Listed, Pattern};
+use crate::name::Name;
+use crate::rights::{Handle, Rights};
+
+/// The place of the shared type.
+const SHARED: (Place, &str) = (Place(0), "shared");
+
+/// What somebody gets who opens a resource by its name or its id.
+const OPENED: Rights = Rights::USE.union(Rights::SHARE);
+
+/// All resources of some kinds, at some places. Cheap to clone, used from any thread.
+///
+/// An operation runs where the resource is. Called by the thread that manages that place
+/// it is a function call, without a lock; called by any other thread it is sent there
+/// and its answer waited for.
+#[derive(Clone)]
+pub struct Interface {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    kinds: Kinds,
+    how: How,
+}
+
+enum How {
+    PerCore(PerCore),
+    Shared(Core<Locked>),
+}
+
+/// Managers of some places.
+pub(crate) struct PerCore {
+    /// Of this interface in this process, never repeated.
+    pub(crate) number: u64,
+    pub(crate) policy: Policy,
+    places: BTreeMap<Place, At>,
+}
+
+struct At {
+    name: Box<str>,
+    door: Door,
+    /// The manager, if it is a thread of ours.
+    _member: Option<Member>,
+    /// Until a thread of the program takes it.
+    server: Mutex<Option<Server>>,
+}
+
+/// What an interface is to have.
+#[derive(Default)]
+pub struct Builder {
+    kinds: Kinds,
+    policy: Policy,
+    own: Option<CpuSet>,
+    adopted: CpuSet,
+}
+
+impl Builder {
+    /// No kinds yet; a manager on every cpu that the calling thread may use.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Resources of kind `K`.
+    pub fn kind<K: Kind>(mut self) -> Self {
+        self.kinds.add::<K>();
+        self
+    }
+
+    /// A manager's thread on each of these cpus, and nowhere else.
+    pub fn cores(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.own = Some(cpus.into_iter().collect());
+        self
+    }
+
+    /// A place on each of these cpus whose manager is a thread of the program, which
+    /// [takes it](Interface::manage). Until then its callers wait.
+    pub fn adopted(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        self.adopted = cpus.into_iter().collect();
+        self
+    }
+
+    /// How managers, and who waits for them, wait.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Each core has its own tables, which only its manager's thread touches.
+    ///
+    /// # Errors
+    /// A cpu that is offline or not allowed, no thread to be had, a kind's pool that
+    /// cannot be made.
+    pub fn per_core(self) -> Result<Interface> {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let allowed = affinity::current()?;
+        let own = self.own.unwrap_or_else(|| allowed.difference(&self.adopted));
+        let mut places = BTreeMap::new();
+        for cpu in own.iter().chain(self.adopted.iter()) {
+            affinity::require(cpu, &allowed)?;
+            let place = place_of(cpu)?;
+            let name = format!("core{cpu}");
+            let at = if self.adopted.contains(cpu) {
+                let (door, server) = kumiki_slot::open();
+                At { name: name.into(), door, _member: None, server: Mutex::new(Some(server)) }
+            } else {
+                let member = manager(number, place, &name, cpu, &self.kinds, &self.policy)?;
+                let door = member.door().clone();
+                At { name: name.into(), door, _member: Some(member), server: Mutex::new(None) }
+            };
+            places.insert(place, at);
+        }
+        let how = How::PerCore(PerCore { number, policy: self.policy, places });
+        Ok(Interface { inner: Arc::new(Inner { kinds: self.kinds, how }) })
+    }
+
+    /// One table a kind under a lock, for all threads: what the paper compares with.
+    ///
+    /// # Errors
+    /// A kind's pool that cannot be made.
+    pub fn shared(self) -> Result<Interface> {
+        let core = Core::new(SHARED.0, SHARED.1, &self.kinds)?;
+        Ok(Interface { inner: Arc::new(Inner { kinds: self.kinds, how: How::Shared(core) }) })
+    }
+}
+
+fn place_of(cpu: usize) -> Result<Place> {
+    let place = u16::try_from(cpu).map(Place);
+    place.map_err(|_| {
+        kumiki_sys::Error::Invalid(format!("cpu {cpu} has no place: 65535 is the last")).into()
+    })
+}
+
+/// Starts a manager, which has its tables when this returns.
+fn manager(
+    number: u64,
+    place: Place,
+    name: &str,
+    cpu: usize,
+    kinds: &Kinds,
+    policy: &Policy,
+) -> Result<Member> {
+    let (tell, told) = channel();
+    let (place_name, kinds) = (name.to_owned(), kinds.clone());
+    let setup = move || {
+        let core = Core::<Owned>::new(place, &place_name, &kinds);
+        let (core, outcome) =
+            core.map_or_else(|error| (None, Err(error)), |core| (Some(core), Ok(())));
+        let _ = tell.send(outcome);
+        core.map(|core| Seated::new(number, core, None))
+    };
+    let member = Member::start(name, cpu, policy, None, setup)?;
+    told.recv().unwrap_or(Ok(())).map(|()| member)
+}
+
+impl PerCore {
+    pub(crate) fn door(&self, place: Place) -> Result<&Door> {
+        match self.places.get(&place) {
+            Some(at) => Ok(&at.door),
+            None => Err(self.none(format!("number {}", place.0))),
+        }
+    }
+
+    pub(crate) fn name(&self, place: Place) -> Option<&str> {
+        self.places.get(&place).map(|at| &*at.name)
+    }
+
+    fn find(&self, name: &str) -> Result<Place> {
+        let mut places = self.places.iter();
+        let found = places.find(|(_, at)| *at.name == *name).map(|(place, _)| *place);
+        found.ok_or_else(|| self.none(name.to_owned()))
+    }
+
+    fn none(&self, place: String) -> Error {
+        let names: Vec<&str> = self.places.values().map(|at| &*at.name).collect();
+        Error::NoPlace { place, places: names.join(", ") }
+    }
+}
+
+impl Interface {
+    /// What it is to have.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// The places, in the order of their numbers.
+    pub fn places(&self) -> Vec<Place> {
+        match &self.inner.how {
+            How::PerCore(per_core) => per_core.places.keys().copied().collect(),
+            How::Shared(_) => vec![SHARED.0],
+        }
+    }
+
+    /// The place of this name.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`].
+    pub fn place(&self, name: &str) -> Result<Place> {
+        match &self.inner.how {
+            How::PerCore(per_core) => per_core.find(name),
+            How::Shared(_) if name == SHARED.1 => Ok(SHARED.0),
+            How::Shared(_) => {
+                Err(Error::NoPlace { place: name.to_owned(), places: SHARED.1.to_owned() })
+            }
+        }
+    }
+
+    /// Makes a resource at `place`, with a name of its own or without; the handle has all
+    /// rights.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Taken`], [`Error::NoPlace`], [`Error::NoKind`],
+    /// [`Error::TableFull`]; the kind's own. Nothing was made then.
+    pub fn create<K: Kind>(
+        &self,
+        place: Place,
+        unique: Option<&str>,
+        spec: K::Spec,
+    ) -> Result<Handle<K>> {
+        let id = match &self.inner.how {
+            How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
+            How::Shared(core) => core.create::<K>(unique, spec),
+        }?;
+        Ok(Handle::new(id, Rights::all()))
+    }
+
+    /// Runs `f` on a resource and its place's pool, by the place's owner.
+    ///
+    /// # Errors
+    /// In this order: [`Error::WrongKind`], [`Error::Rights`] without [`Rights::USE`],
+    /// [`Error::Stale`], [`Error::Unknown`]; [`Error::Manager`] if the owner does not
+    /// answer, or if `f` panicked there.
+    #[inline]
+    pub fn with<K: Kind, R: Send>(
+        &self,
+        handle: &Handle<K>,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send,
+    ) -> Result<R> {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
+            How::Shared(core) => core.with::<K, R>(id, f),
+        }
+    }
+
+    /// Destroys a resource. Other handles of it are stale from then on.
+    ///
+    /// # Errors
+    /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
+    pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
+        handle.require(Rights::DESTROY)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
+            How::Shared(core) => core.destroy::<K>(id),
+        }
+    }
+
+    /// A handle of the resource called `name`, to use and to share.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`], [`Error::NoKind`], [`Error::NotFound`];
+    /// [`Error::WrongKind`] if the name is of another kind than `K`.
+    pub fn open<K: Kind>(&self, name: &Name) -> Result<Handle<K>> {
+        self.of_id(self.lookup(name)?)
+    }
+
+    /// A handle of resource `id`, to use and to share. Whether it still exists its use
+    /// tells.
+    ///
+    /// # Errors
+    /// [`Error::NoKind`], [`Error::WrongKind`].
+    pub fn of_id<K: Kind>(&self, id: Id) -> Result<Handle<K>> {
+        let is = self.inner.kinds.name(id.kind())?;
+        if is != K::NAME {
+            return Err(Error::WrongKind { id, is, wanted: K::NAME });
+        }
+        Ok(Handle::new(id, OPENED))
+    }
+
+    /// The id of a name.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`], [`Error::NoKind`], [`Error::NotFound`].
+    #[inline]
+    pub fn lookup(&self, name: &Name) -> Result<Id> {
+        let kinds = &self.inner.kinds;
+        let kind = kinds.find(name.kind()).ok_or_else(|| kinds.none(name.kind().to_owned()))?;
+        let place = self.place(name.place())?;
+        match &self.inner.how {
+            How::PerCore(p) => here::run_at(p, place, |core| core.lookup(kind, name.unique())),
+            How::Shared(core) => core.lookup(kind, name.unique()),
+        }
+    }
+
+    /// All resources whose names match, place by place.
+    ///
+    /// # Errors
+    /// [`Error::Manager`] if one does not answer.
+    pub fn ls(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
+        match &self.inner.how {
+            How::PerCore(per_core) => {
+                let each = |place| here::run_at(per_core, place, |core| core.list(pattern));
+                let lists: Result<Vec<_>> = self.places().into_iter().map(each).collect();
+                lists.map(|lists| lists.concat())
+            }
+            How::Shared(core) => core.list(pattern),
+        }
+    }
+
+    /// Names that come and go from now on; until the receiver is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Manager`] if a place does not answer.
+    pub fn watch(&self, pattern: &Pattern) -> Result<Receiver<Change>> {
+        let (to, changes) = channel();
+        match &self.inner.how {
+            How::PerCore(per_core) => {
+                for place in self.places() {
+                    let (pattern, to) = (pattern.clone(), to.clone());
+                    here::run_at(per_core, place, move |core| core.watch(pattern, to))?;
+                }
+            }
+            How::Shared(core) => core.watch(pattern.clone(), to)?,
+        }
+        Ok(changes)
+    }
+
+    /// Makes the calling thread the manager of `place`, one of
+    /// [`Builder::adopted`]: it serves in [`Manager::serve`], and whenever it waits for
+    /// another place. It should run on that cpu; that is its own affair.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`] if nobody is wanted there; a kind's pool that cannot be made.
+    pub fn manage(&self, place: Place) -> Result<Manager> {
+        let How::PerCore(per_core) = &self.inner.how else {
+            return Err(Error::NoPlace {
+                place: format!("number {} without a manager", place.0),
+                places: "one table for all, which nobody manages".to_owned(),
+            });
+        };
+        let none = || per_core.none(format!("number {} that wants a manager", place.0));
+        let at = per_core.places.get(&place).ok_or_else(none)?;
+        if here::is_manager() {
+            return Err(Error::Nested { place, what: "a second place of one thread" });
+        }
+        let waiter = Waiter::new(&per_core.policy)?;
+        let core = Core::new(place, &at.name, &self.inner.kinds)?;
+        let taken = at.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let mut server = taken.ok_or_else(none)?;
+        server.begin();
+        Ok(Manager { seated: Seated::new(per_core.number, core, Some(server)), waiter })
+    }
+}
+
+impl fmt::Debug for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interface").field("places", &self.places()).finish_non_exhaustive()
+    }
+}
+
+/// The calling thread as the manager of a place. Dropped, it serves what has come, and
+/// destroys the place's resources.
+pub struct Manager {
+    seated: Seated,
+    waiter: Waiter,
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager").field("place", &self.seated.here().core.place).finish()
+    }
+}
+
+impl Manager {
+    /// Serves what has come; whether there was anything.
+    #[inline]
+    pub fn serve(&self) -> bool {
+        let mut server = self.seated.here().server.borrow_mut();
+        server.as_mut().is_some_and(|server| {
+            let mut any = false;
+            while server.round() {
+                any = true;
+            }
+            any
+        })
+    }
+
+    /// Waits until something has come, until `until` at most, and serves it.
+    pub fn wait(&mut self, until: Instant) {
+        if let Some(server) = self.seated.here().server.borrow_mut().as_mut() {
+            server.wait(&mut self.waiter, until);
+        }
+        self.serve();
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        if let Some(server) = self.seated.here().server.take() {
+            server.end();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A kind of resource and its program part.
+
+use std::any::Any;
+
+use crate::error::{Error, Result};
+use crate::id::{KindId, Place, Serial};
+use crate::table::Table;
+
+/// A kind of resource: what one of them is, what a place keeps for all of its own, and
+/// the program part that makes and destroys them.
+///
+/// A program part sees its own kind's table at its own place, and nothing else; it runs
+/// on the owner's thread (or, of the shared type, under the kind's lock), one at a time.
+/// It must not call the [`Interface`](crate::Interface): for another kind or place that
+/// is [`Error::Nested`].
+pub trait Kind: Send + Sized + 'static {
+    /// The word in names: `memory`.
+    const NAME: &'static str;
+    /// What a creation asks for.
+    type Spec: Send;
+    /// What a place keeps for all of its resources of this kind, such as free frames.
+    type Pool: Send;
+
+    /// The pool of a place, made at the place's start, on its thread.
+    ///
+    /// # Errors
+    /// The place is not started then.
+    fn pool(place: Place) -> Result<Self::Pool>;
+
+    /// Makes one.
+    ///
+    /// # Errors
+    /// The kind's own, best as [`Error::Kind`]; nothing was made then.
+    fn create(spec: Self::Spec, pool: &mut Self::Pool) -> Result<Self>;
+
+    /// Takes one apart. What it holds goes back to the pool.
+    fn destroy(self, pool: &mut Self::Pool);
+
+    /// For who looks: its state in a word or two, and how much it holds.
+    fn about(&self) -> About;
+}
+
+/// What a listing says of a resource beside its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// `idle`, `serving`, …; empty if there is nothing to say.
+    pub state: String,
+    /// Memory that it holds, bytes.
+    pub bytes: u64,
+}
+
+/// A resource in its table.
+pub(crate) struct Entry<K> {
+    pub(crate) value: K,
+    pub(crate) name: Option<Box<str>>,
+}
+
+/// One place's table of one kind, with the pool.
+pub(crate) struct KindTable<K: Kind> {
+    pub(crate) entries: Table<Entry<K>>,
+    pub(crate) pool: K::Pool,
+}
+
+/// What is asked of a table whose kind the caller does not know.
+pub(crate) trait AnyTable: Any + Send {
+    /// Each resource.
+    fn list(&self, each: &mut dyn FnMut(Serial, Option<&str>, About));
+    /// Destroys all.
+    fn clear(&mut self);
+}
+
+impl<K: Kind> AnyTable for KindTable<K> {
+    fn list(&self, each: &mut dyn FnMut(Serial, Option<&str>, About)) {
+        for (serial, entry) in self.entries.iter() {
+            each(serial, entry.name.as_deref(), entry.value.about());
+        }
+    }
+
+    fn clear(&mut self) {
+        let all: Vec<Serial> = self.entries.iter().map(|(serial, _)| serial).collect();
+        for serial in all {
+            if let Ok(entry) = self.entries.remove(serial) {
+                entry.value.destroy(&mut self.pool);
+            }
+        }
+    }
+}
+
+/// The kinds of an interface, by their numbers.
+#[derive(Clone, Default)]
+pub(crate) struct Kinds(Vec<Registered>);
+
+#[derive(Clone, Copy)]
+struct Registered {
+    name: &'static str,
+    make: fn(Place) -> Result<Box<dyn AnyTable>>,
+}
+
+impl Kinds {
+    /// The most kinds: their number has 8 bits.
+    pub(crate) const MOST: usize = 1 << 8;
+
+    pub(crate) fn add<K: Kind>(&mut self) {
+        if self.find(K::NAME).is_none() && self.0.len() < Self::MOST {
+            let make = |place| -> Result<Box<dyn AnyTable>> {
+                Ok(Box::new(KindTable::<K> { entries: Table::default(), pool: K::pool(place)? }))
+            };
+            self.0.push(Registered { name: K::NAME, make });
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<KindId> {
+        self.0.iter().position(|kind| kind.name == name).map(|at| KindId(at as u8))
+    }
+
+    /// The number of `K`.
+    pub(crate) fn of<K: Kind>(&self) -> Result<KindId> {
+        self.find(K::NAME).ok_or_else(|| self.none(K::NAME.to_owned()))
+    }
+
+    pub(crate) fn name(&self, id: KindId) -> Result<&'static str> {
+        let kind = self.0.get(usize::from(id.0));
+        kind.map(|kind| kind.name).ok_or_else(|| self.none(format!("number {}", id.0)))
+    }
+
+    /// A table of each, at `place`.
+    pub(crate) fn tables(&self, place: Place) -> Result<Vec<Box<dyn AnyTable>>> {
+        self.0.iter().map(|kind| (kind.make)(place)).collect()
+    }
+
+    pub(crate) fn none(&self, kind: String) -> Error {
+        let names: Vec<_> = self.0.iter().map(|kind| kind.name).collect();
+        Error::NoKind { kind, kinds: names.join(", ") }
+    }
+}

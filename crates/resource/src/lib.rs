@@ -1,0 +1,77 @@
+//! Operating system resources owned per core (Horii et al., "Evaluation of Tender, which
+//! manages OS resources on each core"; Tender is an operating system of Okayama
+//! University).
+//!
+//! Cores fight over tables that all of them use. Here each core has its own: whatever is
+//! made on a core belongs to it, its manager's thread alone touches it, and no lock is
+//! taken on the way. Another core asks the owner, by a call in one cache line
+//! ([`kumiki_slot`]). Every resource has a name, an id and one interface.
+//!
+//! ```text
+//!  any thread ── Interface ── create · with · destroy · open · ls · watch
+//!                    │
+//!        ┌───────────┴───────────┐   by the place in the id or the name
+//!     core0                    core1
+//!     manager's thread         manager's thread
+//!     names  core0/…/…         names  core1/…/…
+//!     a table of each kind     a table of each kind, with its pool
+//! ```
+//!
+//! ```
+//! use kumiki_resource::kind::{About, Kind};
+//! use kumiki_resource::{Interface, Name, Place, Result};
+//!
+//! /// A counter, owned by a core.
+//! struct Counter(u64);
+//!
+//! impl Kind for Counter {
+//!     const NAME: &'static str = "counter";
+//!     type Spec = u64;
+//!     type Pool = ();
+//!
+//!     fn pool(_: Place) -> Result<()> {
+//!         Ok(())
+//!     }
+//!     fn create(from: u64, (): &mut ()) -> Result<Counter> {
+//!         Ok(Counter(from))
+//!     }
+//!     fn destroy(self, (): &mut ()) {}
+//!     fn about(&self) -> About {
+//!         About { state: self.0.to_string(), bytes: 8 }
+//!     }
+//! }
+//!
+//! let interface = Interface::builder().kind::<Counter>().per_core()?;
+//! let place = interface.places()[0];
+//! let hits = interface.create::<Counter>(place, Some("hits"), 41)?;
+//! let now = interface.with(&hits, |counter, ()| {
+//!     counter.0 += 1;
+//!     counter.0
+//! })?;
+//! assert_eq!(now, 42);
+//!
+//! let name: Name = interface.ls(&kumiki_resource::Pattern::all())?[0].name.parse()?;
+//! assert_eq!((name.kind(), name.unique()), ("counter", "hits"));
+//! interface.destroy(hits)?;
+//! assert!(interface.lookup(&name).is_err());
+//! # Ok::<(), kumiki_resource::Error>(())
+//! ```
+
+mod core;
+mod error;
+mod guard;
+mod here;
+mod id;
+mod interface;
+pub mod kind;
+mod list;
+mod name;
+mod rights;
+mod table;
+
+pub use error::{Error, Result};
+pub use id::{Id, KindId, Place, Serial};
+pub use interface::{Builder, Interface, Manager};
+pub use list::{Change, Listed, Pattern};
+pub use name::Name;
+pub use rights::{Handle, Rights};

@@ -1,0 +1,68 @@
+//! Listing, searching and watching names.
+
+use std::fmt;
+
+use glob::MatchOptions;
+
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::kind::About;
+
+/// A pattern of names, as shells have them: `*` and `?` within a part, `[a-c]`, `**`
+/// across parts. `core*/memory/*`.
+#[derive(Clone, Debug)]
+pub struct Pattern(glob::Pattern);
+
+impl Pattern {
+    /// From its text.
+    ///
+    /// # Errors
+    /// [`Error::Pattern`] says where it is wrong.
+    pub fn new(pattern: &str) -> Result<Pattern> {
+        glob::Pattern::new(pattern)
+            .map(Pattern)
+            .map_err(|error| Error::Pattern { pattern: pattern.to_owned(), why: error.to_string() })
+    }
+
+    /// One for all names.
+    pub fn all() -> Pattern {
+        Pattern(glob::Pattern::new("**").expect("a fixed pattern"))
+    }
+
+    /// Whether `name` is one of them.
+    pub fn matches(&self, name: &str) -> bool {
+        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+        self.0.matches_with(name, options)
+    }
+}
+
+/// A resource as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its whole name; of one without a name of its own, with its id in that place.
+    pub name: String,
+    /// Its id.
+    pub id: Id,
+    /// Whether it has a name of its own.
+    pub named: bool,
+    /// What its kind says of it.
+    pub about: About,
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let About { state, bytes } = &self.about;
+        write!(f, "{}  {}  {bytes}  {state}", self.name, self.id)
+    }
+}
+
+/// A name that has come or gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The whole name.
+    pub name: String,
+    /// Whose it is or was.
+    pub id: Id,
+    /// Whether it has come.
+    pub created: bool,
+}

@@ -1,0 +1,89 @@
+//! What a handle allows.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::kind::Kind;
+
+bitflags::bitflags! {
+    /// What may be done with a resource by one handle. Two handles of one resource may
+    /// have different ones.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Rights: u8 {
+        /// Run the kind's operations on it.
+        const USE = 1;
+        /// Make further handles with these rights or fewer.
+        const SHARE = 2;
+        /// Destroy it.
+        const DESTROY = 4;
+    }
+}
+
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return f.write_str("nothing");
+        }
+        bitflags::parser::to_writer(&Rights::from_bits_truncate(self.bits()), &mut Lower(f))
+    }
+}
+
+/// Flags are words in a sentence here.
+struct Lower<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Lower<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write_str(&text.to_lowercase())
+    }
+}
+
+/// A reference to a resource of kind `K`, with rights. It can be moved to other threads;
+/// a further one is made by [`share`](Self::share). It does not own the resource: that
+/// goes when it is destroyed.
+#[derive(PartialEq, Eq, Hash)]
+pub struct Handle<K> {
+    id: Id,
+    rights: Rights,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Kind> Handle<K> {
+    pub(crate) fn new(id: Id, rights: Rights) -> Self {
+        Handle { id, rights, kind: PhantomData }
+    }
+
+    /// Which resource.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What it allows.
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// A further handle, with `rights` of this one's.
+    ///
+    /// # Errors
+    /// [`Error::Rights`] without [`Rights::SHARE`], or if `rights` are more.
+    pub fn share(&self, rights: Rights) -> Result<Handle<K>> {
+        self.require(Rights::SHARE | rights)?;
+        Ok(Handle::new(self.id, rights))
+    }
+
+    #[inline]
+    pub(crate) fn require(&self, needs: Rights) -> Result<()> {
+        if self.rights.contains(needs) {
+            return Ok(());
+        }
+        Err(Error::Rights { id: self.id, has: self.rights, needs: needs.difference(self.rights) })
+    }
+}
+
+impl<K: Kind> fmt::Debug for Handle<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle<{}>({}, {})", K::NAME, self.id, self.rights)
+    }
+}

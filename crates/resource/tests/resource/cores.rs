@@ -1,0 +1,103 @@
+//! Where things run.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_resource::Error;
+use kumiki_sys::affinity;
+
+use crate::{Counter, Flag, builder};
+
+#[test]
+fn operations_run_on_their_owner_s_cpu() {
+    let interface = builder().per_core().unwrap();
+    let cpus: Vec<usize> = affinity::current().unwrap().iter().collect();
+    assert_eq!(interface.places().len(), cpus.len());
+    for (place, cpu) in interface.places().into_iter().zip(cpus) {
+        let flag = interface.create::<Flag>(place, None, ()).unwrap();
+        let (name, there) = interface
+            .with(&flag, |_, ()| {
+                (thread::current().name().map(str::to_owned), affinity::current().unwrap())
+            })
+            .unwrap();
+        assert_eq!((name, there.to_string()), (Some(format!("core{cpu}")), cpu.to_string()));
+    }
+}
+
+#[test]
+fn many_guests_share_one_counter() {
+    let interface = builder().per_core().unwrap();
+    let place = interface.places()[0];
+    let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+    thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for _ in 0..5000 {
+                    interface.with(&counter, |counter, _| counter.value += 1).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(interface.with(&counter, |counter, _| counter.value).unwrap(), 20_000);
+}
+
+#[test]
+fn threads_of_the_program_manage_and_call_each_other() {
+    let cpus: Vec<usize> = affinity::current().unwrap().iter().take(2).collect();
+    if cpus.len() < 2 {
+        return eprintln!("skipped: two cpus are needed");
+    }
+    let interface = builder().cores([]).adopted(cpus).per_core().unwrap();
+    let places = interface.places();
+    let counters: Vec<_> = thread::scope(|threads| {
+        let run = |own: usize| {
+            let interface = &interface;
+            let places = &places;
+            move || {
+                let mut manager = interface.manage(places[own]).unwrap();
+                let again = interface.manage(places[own]).unwrap_err();
+                assert!(matches!(again, Error::Nested { .. }), "{again}");
+                let mine = interface.create::<Counter>(places[own], None, (0, None)).unwrap();
+                let there = interface.create::<Counter>(places[1 - own], None, (0, None)).unwrap();
+                for _ in 0..2000 {
+                    interface.with(&mine, |counter, _| counter.value += 1).unwrap();
+                    interface.with(&there, |counter, _| counter.value += 1).unwrap();
+                }
+                let sum = interface.with(&mine, |counter, _| counter.value).unwrap()
+                    + interface.with(&there, |counter, _| counter.value).unwrap();
+                // The other may not have ended.
+                let end = Instant::now() + Duration::from_millis(200);
+                while Instant::now() < end {
+                    manager.wait(end);
+                }
+                sum
+            }
+        };
+        let both = [threads.spawn(run(0)), threads.spawn(run(1))];
+        both.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(counters, [4000, 4000]);
+    let gone = interface.create::<Flag>(places[0], None, ()).unwrap_err();
+    assert!(matches!(gone, Error::Manager { .. }), "{gone}");
+}
+
+#[test]
+fn a_program_part_does_not_call_other_places() {
+    let interface = builder().per_core().unwrap();
+    let places = interface.places();
+    let [first, last] = [places[0], *places.last().unwrap()];
+    let flag = interface.create::<Flag>(first, None, ()).unwrap();
+    let inner = interface.clone();
+    let outcome = interface
+        .with(&flag, move |_, ()| {
+            let other = inner.create::<Flag>(last, None, ());
+            let own = inner.create::<Flag>(first, None, ());
+            [other.map(drop), own.map(drop)]
+        })
+        .unwrap();
+    for error in outcome.map(Result::unwrap_err) {
+        assert!(matches!(error, Error::Nested { .. }), "{error}");
+    }
+    // It goes on.
+    interface.create::<Flag>(first, None, ()).unwrap();
+}

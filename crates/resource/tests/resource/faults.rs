@@ -1,0 +1,67 @@
+//! Handlers that panic, managers that die, interfaces that end.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kumiki_resource::Error;
+
+use crate::{Counter, Flag, both, builder};
+
+#[test]
+fn a_panic_in_a_program_part_is_the_caller_s_error() {
+    let interface = builder().per_core().unwrap();
+    let counter = interface.create::<Counter>(interface.places()[0], None, (1, None)).unwrap();
+    let error = interface
+        .with(&counter, |counter, _| {
+            counter.value = 2;
+            panic!("on purpose")
+        })
+        .map(|()| ())
+        .unwrap_err();
+    assert!(error.to_string().contains("on purpose"), "{error}");
+    assert_eq!(interface.with(&counter, |counter, _| counter.value).unwrap(), 2);
+}
+
+#[test]
+fn a_manager_that_is_killed_answers() {
+    let interface = builder().per_core().unwrap();
+    let place = interface.places()[0];
+    let flag = interface.create::<Flag>(place, Some("a"), ()).unwrap();
+    let died = interface
+        // SAFETY: ends the manager's thread alone.
+        .with(&flag, |_, ()| unsafe { libc::syscall(libc::SYS_exit, 0) })
+        .unwrap_err();
+    assert!(died.to_string().contains("died during this request"), "{died}");
+    let gone = interface.create::<Flag>(place, None, ()).unwrap_err();
+    assert!(matches!(gone, Error::Manager { .. }), "{gone}");
+    // Others serve on.
+    for other in &interface.places()[1..] {
+        interface.create::<Flag>(*other, None, ()).unwrap();
+    }
+}
+
+#[test]
+fn an_interface_that_ends_leaves_nothing() {
+    let count = |folder: &str| fs::read_dir(folder).unwrap().count();
+    let before = (count("/proc/self/fd"), Arc::new(AtomicUsize::new(0)));
+    for interface in both() {
+        for place in interface.places() {
+            for name in [None, Some("a"), Some("b")] {
+                let spec = (1, Some(Arc::clone(&before.1)));
+                before.1.fetch_add(0, Ordering::Relaxed);
+                interface.create::<Counter>(place, name, spec).unwrap();
+            }
+        }
+        assert!(before.1.load(Ordering::Relaxed) >= 3);
+        drop(interface);
+        assert_eq!(before.1.load(Ordering::Relaxed), 0);
+    }
+    assert_eq!(count("/proc/self/fd"), before.0);
+}
+
+#[test]
+fn cpus_that_are_not_there_are_refused() {
+    let error = builder().cores([100_000]).per_core().unwrap_err();
+    assert!(error.to_string().contains("100000"), "{error}");
+}
