@@ -59,13 +59,16 @@
 
 mod core;
 mod error;
+mod frames;
 mod guard;
 mod here;
 mod id;
 mod interface;
 pub mod kind;
 mod list;
+mod memory;
 mod name;
+pub mod page;
 mod rights;
 mod table;
 
@@ -73,5 +76,6 @@ pub use error::{Error, Result};
 pub use id::{Id, KindId, Place, Serial};
 pub use interface::{Builder, Interface, Manager};
 pub use list::{Change, Listed, Pattern};
+pub use memory::{Memory, MemoryPool};
 pub use name::Name;
 pub use rights::{Handle, Rights};

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_resource::Error;
+use kumiki_resource::{Error, Interface, Memory, Pattern};
 use kumiki_sys::affinity;
 
 use crate::{Counter, Flag, builder};
@@ -100,4 +100,29 @@ fn a_program_part_does_not_call_other_places() {
     }
     // It goes on.
     interface.create::<Flag>(first, None, ()).unwrap();
+}
+
+#[test]
+fn memory_belongs_to_its_core_and_goes_back_to_it() {
+    let interface = Interface::builder().kind::<Memory>().per_core().unwrap();
+    for place in interface.places() {
+        let mut before = None;
+        for _ in 0..10 {
+            let buffer = interface.create::<Memory>(place, Some("buffer"), 600).unwrap();
+            let (len, pool) = interface
+                .with(&buffer, |memory, pool| {
+                    memory.frame(599).unwrap().fill(1);
+                    assert!(memory.frame(600).is_none());
+                    (memory.len(), pool.bytes())
+                })
+                .unwrap();
+            // The pool does not grow with each round.
+            assert_eq!((len, *before.get_or_insert(pool)), (600, pool));
+            let listed = &interface.ls(&Pattern::all()).unwrap()[0];
+            assert_eq!((listed.about.bytes, &*listed.about.state), (600 * 4096, "600 frames"));
+            interface.destroy(buffer).unwrap();
+        }
+        let none = interface.create::<Memory>(place, None, 0).unwrap_err();
+        assert!(none.to_string().contains("ask for 1 to"), "{none}");
+    }
 }

@@ -1,0 +1,233 @@
+//! 4 KiB pages for any thread: each has a pool of its own.
+//!
+//! ```
+//! use kumiki_resource::page::Page;
+//!
+//! let mut page = Page::new()?;
+//! page.bytes_mut().fill(7);
+//! // Freed by another thread it goes back to the pool that it is from.
+//! std::thread::spawn(move || assert_eq!(page.bytes_mut()[4095], 7)).join().unwrap();
+//! # Ok::<(), kumiki_resource::Error>(())
+//! ```
+//!
+//! Memory that a pool has once had from the system stays with it. The pool of a thread
+//! that ends goes to the next one that needs a pool, so there are never more pools than
+//! threads have been alive at the same time.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard};
+
+use crate::error::Result;
+use crate::frames::{FRAME, Frames};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = FRAME;
+
+thread_local! {
+    /// This thread's pool, or null. Without a destructor, so that reading it is a load.
+    static POOL: Cell<*mut Frames> = const { Cell::new(ptr::null_mut()) };
+    /// Gives it up at the thread's end.
+    static LEAVING: Leaving = const { Leaving };
+}
+
+struct Leaving;
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let pool = POOL.replace(ptr::null_mut());
+        if !pool.is_null() {
+            // SAFETY: from `enter`, this thread's alone, and `POOL` names it no more.
+            leave(unsafe { Box::from_raw(pool) });
+        }
+    }
+}
+
+/// Pools whose threads have ended.
+static LEFT: Mutex<Vec<Box<Frames>>> = Mutex::new(Vec::new());
+
+fn left() -> MutexGuard<'static, Vec<Box<Frames>>> {
+    LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A pool that somebody has left, or a new one.
+pub(crate) fn enter() -> Box<Frames> {
+    left().pop().unwrap_or_else(|| Box::new(Frames::new()))
+}
+
+/// Leaves a pool to the next one who needs one.
+pub(crate) fn leave(mut pool: Box<Frames>) {
+    pool.send();
+    left().push(pool);
+}
+
+/// A page of memory, of any content.
+///
+/// # Errors
+/// The system has no memory left.
+#[inline]
+pub fn allocate() -> Result<NonNull<u8>> {
+    let pool = POOL.get();
+    if pool.is_null() {
+        return with_new_pool(Frames::take);
+    }
+    // SAFETY: this thread's pool, and nobody is at it: none of its functions calls out.
+    unsafe { (*pool).take() }
+}
+
+/// Gives a page back. It goes home in a batch of 63 if another thread allocated it.
+///
+/// # Safety
+/// `page` is from [`allocate`] in this process, and nobody uses it any more.
+#[inline]
+pub unsafe fn free(page: NonNull<u8>) {
+    let pool = POOL.get();
+    if pool.is_null() {
+        // SAFETY: the caller's promise.
+        return with_new_pool(|pool| unsafe { pool.give(page) });
+    }
+    // SAFETY: as in `allocate`.
+    let pool = unsafe { &mut *pool };
+    // SAFETY: the caller's promise.
+    unsafe { pool.give(page) }
+}
+
+/// Sends home what this thread has freed of others' and not sent yet.
+pub fn flush() {
+    let pool = POOL.get();
+    if !pool.is_null() {
+        // SAFETY: as in `allocate`.
+        unsafe { (*pool).send() }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn with_new_pool<R>(f: impl FnOnce(&mut Frames) -> R) -> R {
+    let mut pool = enter();
+    let result = f(&mut pool);
+    if LEAVING.try_with(|_| ()).is_ok() {
+        POOL.set(Box::into_raw(pool));
+    } else {
+        // The thread is ending.
+        leave(pool);
+    }
+    result
+}
+
+/// A page that frees itself.
+#[derive(Debug)]
+pub struct Page(NonNull<u8>);
+
+// SAFETY: the memory is this value's alone, and any thread may free it.
+unsafe impl Send for Page {}
+// SAFETY: a shared one is only read.
+unsafe impl Sync for Page {}
+
+impl Page {
+    /// A page of zeros.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn new() -> Result<Page> {
+        let page = allocate()?;
+        // SAFETY: a page that was just allocated.
+        unsafe { page.write_bytes(0, PAGE_BYTES) };
+        Ok(Page(page))
+    }
+
+    /// A page of any content.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn uninit() -> Result<UninitPage> {
+        Ok(UninitPage(allocate()?))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
+        // SAFETY: this value's alone, and initialised.
+        unsafe { self.0.cast().as_ref() }
+    }
+
+    /// Its bytes.
+    pub fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
+        // SAFETY: as above.
+        unsafe { self.0.cast().as_mut() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: allocated, and the value is gone.
+        unsafe { free(self.0) };
+    }
+}
+
+/// A page whose bytes are to be written first.
+#[derive(Debug)]
+pub struct UninitPage(NonNull<u8>);
+
+// SAFETY: as for `Page`.
+unsafe impl Send for UninitPage {}
+
+impl UninitPage {
+    /// Its bytes.
+    pub fn bytes_mut(&mut self) -> &mut [MaybeUninit<u8>; PAGE_BYTES] {
+        // SAFETY: this value's alone; any content will do.
+        unsafe { self.0.cast().as_mut() }
+    }
+}
+
+impl Drop for UninitPage {
+    fn drop(&mut self) {
+        // SAFETY: as for `Page`.
+        unsafe { free(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn the_pool_of_a_thread_that_ended_is_used_again() {
+        let addresses = || {
+            let pages: Vec<_> = (0..300).map(|_| Page::new().unwrap()).collect();
+            pages.iter().map(|page| page.bytes().as_ptr().addr()).collect::<BTreeSet<_>>()
+        };
+        let mut ever = BTreeSet::new();
+        for _ in 0..20 {
+            ever.extend(thread::spawn(addresses).join().unwrap());
+        }
+        // Other tests' threads may have a pool of ours meanwhile.
+        assert!(ever.len() < 20 * 300, "{}", ever.len());
+    }
+
+    #[test]
+    fn a_new_page_is_zero_whatever_it_held() {
+        let mut page = Page::new().unwrap();
+        page.bytes_mut().fill(9);
+        drop(page);
+        assert!(Page::new().unwrap().bytes().iter().all(|byte| *byte == 0));
+        let mut page = Page::uninit().unwrap();
+        page.bytes_mut()[0].write(1);
+    }
+
+    #[test]
+    fn a_thread_that_ends_may_still_allocate_and_free() {
+        thread_local! {
+            static LATE: Cell<Option<Page>> = const { Cell::new(None) };
+        }
+        thread::spawn(|| {
+            LATE.set(Some(Page::new().unwrap()));
+            drop(Page::new().unwrap());
+        })
+        .join()
+        .unwrap();
+    }
+}
