@@ -1,5 +1,8 @@
 //! Everything that can go wrong with a resource.
 
+use std::io;
+use std::path::PathBuf;
+
 use crate::id::{Id, Place};
 use crate::rights::Rights;
 
@@ -124,6 +127,25 @@ pub enum Error {
         /// Why.
         #[source]
         source: kumiki_slot::Error,
+    },
+    /// The socket at which a process publishes its interface.
+    #[error("{what}, {}: {source}", path.display())]
+    Socket {
+        /// What failed.
+        what: &'static str,
+        /// The socket, or its folder.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// What another process answered instead of a listing.
+    #[error("process {process} answers: {error}")]
+    Refused {
+        /// Which.
+        process: u32,
+        /// Its words.
+        error: String,
     },
     /// A manager could not be started.
     #[error(transparent)]

@@ -12,10 +12,14 @@
 //! that has been used 2²⁰ times is not used again: serials never repeat.
 
 use std::fmt;
+use std::num::ParseIntError;
+
+use serde::{Deserialize, Serialize};
 
 /// A resource's id. Numbers only: what it may be used for is a
 /// [`Handle`](crate::Handle)'s matter.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Id(u64);
 
 /// A core, or what else keeps resources of its own.
@@ -88,6 +92,21 @@ impl Id {
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#018x}", self.0)
+    }
+}
+
+// As text: many readers of JSON have no integers of 64 bits.
+impl From<Id> for String {
+    fn from(id: Id) -> String {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for Id {
+    type Error = ParseIntError;
+
+    fn try_from(text: String) -> Result<Id, ParseIntError> {
+        u64::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).map(Id)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::any::Any;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::id::{KindId, Place, Serial};
 use crate::table::Table;
@@ -41,7 +43,7 @@ pub trait Kind: Send + Sized + 'static {
 }
 
 /// What a listing says of a resource beside its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// `idle`, `serving`, …; empty if there is nothing to say.
     pub state: String,

@@ -69,6 +69,7 @@ mod list;
 mod memory;
 mod name;
 pub mod page;
+pub mod published;
 mod rights;
 mod table;
 

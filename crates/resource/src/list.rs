@@ -1,8 +1,7 @@
 //! Listing, searching and watching names.
 
-use std::fmt;
-
 use glob::MatchOptions;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::id::Id;
@@ -37,7 +36,7 @@ impl Pattern {
 }
 
 /// A resource as a listing shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// Its whole name; of one without a name of its own, with its id in that place.
     pub name: String,
@@ -46,14 +45,8 @@ pub struct Listed {
     /// Whether it has a name of its own.
     pub named: bool,
     /// What its kind says of it.
+    #[serde(flatten)]
     pub about: About,
-}
-
-impl fmt::Display for Listed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let About { state, bytes } = &self.about;
-        write!(f, "{}  {}  {bytes}  {state}", self.name, self.id)
-    }
 }
 
 /// A name that has come or gone.

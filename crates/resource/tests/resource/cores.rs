@@ -1,5 +1,6 @@
 //! Where things run.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,10 +50,10 @@ fn threads_of_the_program_manage_and_call_each_other() {
     }
     let interface = builder().cores([]).adopted(cpus).per_core().unwrap();
     let places = interface.places();
+    let ended = AtomicUsize::new(0);
     let counters: Vec<_> = thread::scope(|threads| {
         let run = |own: usize| {
-            let interface = &interface;
-            let places = &places;
+            let (interface, places, ended) = (&interface, &places, &ended);
             move || {
                 let mut manager = interface.manage(places[own]).unwrap();
                 let again = interface.manage(places[own]).unwrap_err();
@@ -65,10 +66,10 @@ fn threads_of_the_program_manage_and_call_each_other() {
                 }
                 let sum = interface.with(&mine, |counter, _| counter.value).unwrap()
                     + interface.with(&there, |counter, _| counter.value).unwrap();
-                // The other may not have ended.
-                let end = Instant::now() + Duration::from_millis(200);
-                while Instant::now() < end {
-                    manager.wait(end);
+                // The other may still need this one.
+                ended.fetch_add(1, Ordering::Relaxed);
+                while ended.load(Ordering::Relaxed) < 2 {
+                    manager.wait(Instant::now() + Duration::from_millis(1));
                 }
                 sum
             }

@@ -4,6 +4,7 @@ mod cores;
 mod faults;
 mod model;
 mod names;
+mod published;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
