@@ -1,5 +1,6 @@
 //! What `cargo xtask capi` installs serves programs in C and C++.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -8,7 +9,7 @@ const STRICT: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"];
 const ASAN: &str = "-fsanitize=address";
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/capi is in it")
 }
 
 fn scratch() -> &'static Path {
@@ -20,8 +21,9 @@ fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let prefix = scratch().join("capi");
-        let mut install = Command::new(env!("CARGO_BIN_EXE_xtask"));
-        well(install.args(["capi", "--prefix"]).arg(&prefix));
+        let cargo = env::var_os("CARGO").expect("cargo runs its tests with CARGO set");
+        let mut install = Command::new(cargo);
+        well(install.args(["xtask", "capi", "--prefix"]).arg(&prefix).current_dir(root()));
         prefix
     })
 }
