@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, ensure};
 use cargo_metadata::{Artifact, Message, Metadata, Package};
 
-use crate::manifest::{Kumiki, program_name};
+use crate::manifest::{Kumiki, Program};
 use crate::run::{announce, cargo, everything, metadata, program, text};
 
 use super::job::Job;
@@ -32,10 +32,10 @@ fn wanted(metadata: &Metadata, parts: &[Part]) -> Result<String> {
     // With the features of everything, so that nothing is built twice.
     let mut words = everything;
     for package in metadata.workspace_packages() {
-        let said = said(package)?;
-        for (name, part) in &said.tests.part {
-            if parts.contains(part) {
-                words += &format!(" --test {name}");
+        let said = said(package)?.tests;
+        for program in package.targets.iter().filter_map(Program::of) {
+            if parts.contains(&said.part(&program)) {
+                words += &format!(" --test {}", program.name);
             }
         }
     }
@@ -72,18 +72,16 @@ fn job(metadata: &Metadata, artifact: Artifact, parts: &[Part]) -> Result<Option
     let packages = metadata.workspace_packages();
     let package = packages.into_iter().find(|package| package.id == artifact.package_id);
     let package = package.with_context(|| format!("{executable} is of no package"))?;
-    let Some(name) = program_name(&artifact.target) else { return Ok(None) };
+    let Some(tests) = Program::of(&artifact.target) else { return Ok(None) };
     let said = said(package)?.tests;
-    let has = |names: &[String]| names.iter().any(|one| one == name);
-    let (alone, long) = (has(&said.alone), has(&said.long));
-    let part = said.part.get(name).copied().unwrap_or(Part::Workspace);
+    let (alone, long, part) = (said.is_alone(&tests), said.is_long(&tests), said.part(&tests));
     let fast = part == Part::Workspace && !long && !alone && parts.contains(&Part::Fast);
     if !parts.contains(&part) && !fast {
         return Ok(None);
     }
     let mut command = program(executable.as_str(), []);
     as_cargo_runs(&mut command, package)?;
-    Ok(Some((long, Job { name: format!("{} {name}", package.name), command, alone })))
+    Ok(Some((long, Job { name: format!("{} {}", package.name, tests.name), command, alone })))
 }
 
 /// Folder and variables of a test that cargo runs.
