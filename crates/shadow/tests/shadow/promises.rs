@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kumiki_shadow::{Builder, Error, Policy, Shadow, Threshold};
 
+use crate::child::in_a_child_with;
 use crate::common::shadow;
 use crate::filter::{REFUSE, filter};
 
@@ -136,15 +137,10 @@ fn a_helper_that_slept_serves_again() {
 
 #[test]
 fn without_a_helper_the_environment_does_not_matter() {
-    const CHILD: &str = "KUMIKI_TEST_INLINE";
-    if std::env::var_os(CHILD).is_some() {
+    let name = "promises::without_a_helper_the_environment_does_not_matter";
+    in_a_child_with([("KUMIKI_WAIT", "no such way".to_owned())], name, || {
         assert_eq!(Shadow::inline().both(|| 1, || 2), (1, 2));
-        return;
-    }
-    let name = "without_a_helper_the_environment_does_not_matter";
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", name]).env(CHILD, "1").env("KUMIKI_WAIT", "no such way");
-    assert!(child.status().unwrap().success());
+    });
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn ringing_and_spinning_make_no_futex_call() {
             TABLE.bells[1].ring();
             TABLE.wait(&mut waiter, 0, round);
         }
-        exit(0);
+        exit(PLAYED);
     });
 }
 
