@@ -23,8 +23,8 @@ pub(crate) fn capi(prefix: &Path) -> Result<ExitCode> {
     // Before the long build: a prefix that cannot be written down.
     let pc = pkg_config(&prefix, &version.to_string())?;
 
-    run(&mut cargo("build --package kumiki-capi --release --locked"))?;
-    let built = metadata.target_directory.join("release");
+    run(&mut cargo("build --package kumiki-capi --profile dist --locked"))?;
+    let built = metadata.target_directory.join("dist");
     let source = root().join("crates/capi");
     let include = prefix.join("include/kumiki");
     for header in files_in(&source.join("include/kumiki"))? {

@@ -12,10 +12,14 @@ pub(crate) struct Package {
     pub(crate) reason: &'static str,
 }
 
-/// Every package that a test on this processor needs beside Rust itself.
-pub(crate) const TESTS: &[Package] = &[
+/// What the tests of the report's page need.
+pub(crate) const PAGE: &[Package] = &[
     Package { name: "chromium", reason: "the report's page is tested in a real browser" },
     Package { name: "fonts-liberation", reason: "glyphs for the pages that the browser draws" },
+];
+
+/// What the tests of the interface for C need.
+pub(crate) const CAPI: &[Package] = &[
     Package { name: "g++", reason: "the headers are for C++, too" },
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
     Package { name: "libc6-dev", reason: "the C library's headers, for the same" },

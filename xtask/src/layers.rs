@@ -10,21 +10,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{DependencyKind, Metadata, Package, TargetKind};
-use serde::Deserialize;
 
+use crate::manifest::Kumiki;
 use crate::run::{cargo, metadata, read};
 
 /// Packages that must not come with another one unasked: a program links one
 /// part without the rest of the world.
 const ALONE: &[(&str, &[&str])] = &[("kumiki", &["rusqlite", "libsqlite3-sys"])];
-
-/// `[package.metadata.kumiki]`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Place {
-    layer: u32,
-    r#unsafe: Option<String>,
-}
 
 /// Checks the workspace.
 pub(crate) fn check() -> Result<()> {
@@ -46,7 +38,7 @@ fn faults(metadata: &Metadata, source: impl Fn(&Path) -> Result<String>) -> Resu
     let packages = metadata.workspace_packages();
     let mut faults = Vec::new();
     for package in &packages {
-        let place = match place(package) {
+        let place = match Kumiki::of(package) {
             Ok(place) => place,
             Err(fault) => {
                 faults.push(fault);
@@ -73,14 +65,6 @@ fn faults(metadata: &Metadata, source: impl Fn(&Path) -> Result<String>) -> Resu
     Ok(faults)
 }
 
-fn place(package: &Package) -> Result<Place, String> {
-    let name = &package.name;
-    let value = package.metadata.get("kumiki").ok_or_else(|| {
-        format!("{name}: its Cargo.toml needs [package.metadata.kumiki] with layer = N")
-    })?;
-    Place::deserialize(value).map_err(|error| format!("{name}: [package.metadata.kumiki]: {error}"))
-}
-
 /// Dependencies of `package` that are not on a lower layer.
 fn upward(package: &Package, layer: u32, workspace: &[&Package]) -> Vec<String> {
     let built = package.dependencies.iter().filter(|d| d.kind != DependencyKind::Development);
@@ -91,7 +75,7 @@ fn upward(package: &Package, layer: u32, workspace: &[&Package]) -> Vec<String> 
     });
     ours.filter_map(|other| {
         // A crate that says no layer is a fault of its own.
-        let below = place(other).ok()?.layer;
+        let below = Kumiki::of(other).ok()?.layer;
         let (name, on) = (&package.name, &other.name);
         (below >= layer).then(|| {
             format!(

@@ -32,7 +32,7 @@ pub(crate) fn commands() -> Result<Vec<Command>> {
     let flags = format!("{} --cfg loom", env::var("RUSTFLAGS").unwrap_or_default());
     let preemptions = env::var("LOOM_MAX_PREEMPTIONS").unwrap_or(PREEMPTIONS.to_owned());
     let command = |(package, place)| {
-        let words = format!("test --release --locked --package {package} {place}");
+        let words = format!("test --profile loom --locked --package {package} {place}");
         let mut command = cargo(&words);
         command.env("RUSTFLAGS", flags.trim()).env("CARGO_TARGET_DIR", &folder);
         command.env("LOOM_MAX_PREEMPTIONS", &preemptions);

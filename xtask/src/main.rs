@@ -1,19 +1,30 @@
 //! The project's own chores, run as `cargo xtask CHORE`.
 #![forbid(unsafe_code)]
 
+#[cfg(not(feature = "bench"))]
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+#[cfg(not(feature = "bench"))]
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand, ValueEnum};
+
+use fresh::Release;
+use test::part::Part;
 
 mod aarch64;
+#[cfg(feature = "bench")]
 mod bench;
 mod capi;
 mod debian;
 mod deny;
+mod fresh;
 mod layers;
 mod lint;
 mod loom;
+mod manifest;
+mod readme;
 mod run;
 mod stress;
 mod test;
@@ -27,8 +38,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Runs every test; installs the Debian packages that the tests need
-    Test,
+    /// Runs every test, or a part; installs the Debian packages that the tests need
+    Test {
+        /// Which part
+        part: Option<Part>,
+        /// Of `fresh`: the release of Debian; both if none is given
+        #[arg(long, value_name = "RELEASE")]
+        debian: Option<Release>,
+        /// Only tests that have one of these in their name
+        #[arg(last = true, value_name = "FILTER")]
+        filters: Vec<String>,
+    },
     /// Checks format, clippy, layers, documentation, licences
     Lint,
     /// Checks the protocols between threads under every interleaving
@@ -42,7 +62,7 @@ enum Chore {
     /// Measures a part as a user runs it and checks what it promises
     Bench {
         /// What to measure
-        name: bench::Name,
+        name: Bench,
         /// Writes the rows to this file as JSON
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
@@ -59,13 +79,41 @@ enum Chore {
     },
 }
 
+/// Every bench.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Bench {
+    /// `kumiki measure` and `kumiki report`: time, memory, repeatability
+    Measure,
+    /// Fork and join, sums and copies beside their peers, and the promises
+    Shadow,
+    /// System calls in batches, and `du`, beside their peers, and the promises
+    Parasc,
+}
+
+#[cfg(feature = "bench")]
+use bench::bench;
+
+/// Runs xtask with what only a bench needs.
+#[cfg(not(feature = "bench"))]
+fn bench(_: Bench, _: Option<&Path>, _: bool) -> Result<ExitCode> {
+    let mut again = run::cargo("run --quiet --package xtask --features bench --");
+    // In the folder that a path among the arguments is meant from.
+    again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
+    let status = again.status().context("cannot run xtask again")?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
-        Chore::Test => test::test(),
+        Chore::Test { part: Some(Part::Fresh), debian, .. } => fresh::fresh(debian),
+        Chore::Test { debian: Some(_), .. } => {
+            Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` only"))
+        }
+        Chore::Test { part, filters, .. } => test::test(part, &filters),
         Chore::Lint => lint::lint(),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
-        Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
+        Chore::Bench { name, json, check } => bench(name, json.as_deref(), check),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

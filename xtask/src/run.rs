@@ -43,10 +43,23 @@ pub(crate) fn announce(command: &Command) {
     eprintln!("$ {}", text(command));
 }
 
-/// What cargo is told to check or test: first the workspace with every feature,
-/// then the bench without its peers, which need libraries in C++.
-pub(crate) const EVERYTHING: [&str; 2] =
-    ["--workspace --all-features --exclude kumiki-bench", "--package kumiki-bench"];
+/// The crate whose features bring peers, which need libraries in C++.
+const PEERS: &str = "kumiki-bench";
+
+/// What cargo is told to check or test: the workspace with every feature but those that
+/// bring peers. Always the same words, or crates would be compiled once more.
+pub(crate) fn everything() -> Result<String> {
+    Ok(format!("--workspace --features {}", features(&metadata()?).join(",")))
+}
+
+fn features(workspace: &Metadata) -> Vec<String> {
+    let packages = workspace.packages.iter().filter(|package| *package.name != PEERS);
+    let mut features: Vec<_> = packages
+        .flat_map(|package| package.features.keys().map(|name| format!("{}/{name}", package.name)))
+        .collect();
+    features.sort();
+    features
+}
 
 /// Runs to the end; a failure is an error.
 pub(crate) fn run(command: &mut Command) -> Result<()> {

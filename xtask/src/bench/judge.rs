@@ -13,9 +13,9 @@ pub(super) const COPY_LIMIT: &str = "nontemporal_2t";
 
 /// Builds these packages, has `bench/` measure, prints the rows.
 pub(super) fn measured(bench: &str, packages: &str) -> Result<Outcome> {
-    let build = format!("build --release --locked {packages} --features kumiki-bench/peers");
+    let build = format!("build --profile dist --locked {packages} --features kumiki-bench/peers");
     run(&mut cargo(&build))?;
-    let binary = target_folder()?.join("release/kumiki-bench");
+    let binary = target_folder()?.join("dist/kumiki-bench");
     let json = read(&mut program(&binary.to_string_lossy(), [bench]))?;
     let outcome: Outcome = serde_json::from_str(&json).context("result of `kumiki-bench`")?;
     print_rows(&outcome.rows);

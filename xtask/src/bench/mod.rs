@@ -7,25 +7,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use kumiki_measure::schema::{Machine, SCHEMA};
 use serde::{Deserialize, Serialize};
+
+use crate::Bench;
 
 mod judge;
 mod measure;
 mod parasc;
 mod shadow;
-
-/// Every bench.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Name {
-    /// `kumiki measure` and `kumiki report`: time, memory, repeatability
-    Measure,
-    /// Fork and join, sums and copies beside their peers, and the promises
-    Shadow,
-    /// System calls in batches, and `du`, beside their peers, and the promises
-    Parasc,
-}
 
 /// What a bench hands back.
 #[derive(Deserialize)]
@@ -106,7 +96,7 @@ impl Must {
 }
 
 /// Runs a bench; fails if a promise does not hold.
-pub(crate) fn bench(name: Name, json: Option<&Path>, check: bool) -> Result<ExitCode> {
+pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<ExitCode> {
     // Opened first: an unwritable file must not cost a run of minutes.
     let json = json.map(|path| {
         let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
@@ -115,9 +105,9 @@ pub(crate) fn bench(name: Name, json: Option<&Path>, check: bool) -> Result<Exit
     let json = json.transpose()?;
 
     let outcome = match name {
-        Name::Measure => measure::measure(check)?,
-        Name::Shadow => shadow::shadow(check)?,
-        Name::Parasc => parasc::parasc(check)?,
+        Bench::Measure => measure::measure(check)?,
+        Bench::Shadow => shadow::shadow(check)?,
+        Bench::Parasc => parasc::parasc(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

@@ -84,7 +84,7 @@ fn run(case: &Case, place: &Place, meter: &Meter, batches: &[u64]) -> Result<()>
     Ok(())
 }
 
-/// A program that calls this has no other test, because traces are those of a
+/// For a process without any other test, because traces are those of a
 /// process. Files are made in `folder`.
 pub(crate) fn every_case_runs_and_leaves_nothing(cases: &[Case], folder: &Path) {
     let allowed = affinity::current().unwrap();

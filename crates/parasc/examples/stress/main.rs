@@ -16,7 +16,7 @@
 //! any moment, and signals interrupt all but the engine's own.
 //!
 //! Who is killed and not cancelled leaves a request of which nobody knows whether it
-//! was made: for that there is a test of its own (`tests/open/mortal.rs`).
+//! was made: for that there is a test of its own (`tests/parasc/open/mortal.rs`).
 //!
 //! Ends with 0 if all is right, with 1 and a word on what is wrong at the first
 //! discrepancy or if nothing has moved for half a minute. `cargo xtask stress
@@ -27,7 +27,7 @@ mod counts;
 mod hand;
 mod kind;
 mod player;
-#[path = "../../tests/common/processing_thread.rs"]
+#[path = "../../tests/parasc/processing_thread.rs"]
 mod processing_thread;
 mod rain;
 mod round;

@@ -1,0 +1,5 @@
+//! The interface for C, from both sides.
+
+mod header;
+mod installed;
+mod panics;

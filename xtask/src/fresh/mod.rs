@@ -1,0 +1,216 @@
+//! `cargo xtask test fresh`: the README's commands on a machine as new.
+//!
+//! A Debian without anything but Rust, gcc, git and certificates is made in a folder, the
+//! committed tree is cloned into it, and every command of the README's first block runs
+//! there. Rust and the downloaded crates are this machine's, and so is how it reaches
+//! package archives; nothing else is.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
+
+use crate::debian::{self, Package};
+use crate::readme;
+use crate::run::{announce, program, read, root, run, succeeds, target_folder, text};
+
+mod host;
+
+/// A release of Debian for which the README's commands are promised.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum Release {
+    /// Bookworm
+    #[value(name = "12")]
+    Debian12,
+    /// Trixie
+    #[value(name = "13")]
+    Debian13,
+}
+
+impl Release {
+    fn suite(self) -> &'static str {
+        match self {
+            Release::Debian12 => "bookworm",
+            Release::Debian13 => "trixie",
+        }
+    }
+}
+
+/// What such a Debian is made with.
+const PACKAGES: &[Package] =
+    &[Package { name: "debootstrap", reason: "makes a Debian as new in a folder" }];
+/// All that it has beside Debian's essential packages.
+const INSTALLED: &str = "gcc,libc6-dev,git,ca-certificates";
+/// Where this machine's Rust is seen in it.
+const RUST: &str = "/opt/rust";
+/// Where the clone is.
+const CLONE: &str = "/root/kumiki";
+
+/// In a mount and process namespace of its own: whatever happens, with the last process
+/// the kernel takes down every mount. `$1` is the new root, `$2` the Rust.
+const ENTER: &str = r#"
+set -eu
+mount -t proc proc "$1/proc"
+mount --rbind /sys "$1/sys"
+mount --rbind /dev "$1/dev"
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$1/dev/pts"
+mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm"
+mkdir -p "$1/opt/rust"
+mount --bind "$2" "$1/opt/rust"
+mount -o remount,bind,ro "$1/opt/rust"
+root=$1
+shift 2
+chroot "$root" "$@"
+"#;
+const NAMESPACES: [&str; 5] =
+    ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child"];
+
+/// Runs the README's commands in this release, or in each; fails if one does.
+pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
+    let releases = release.map_or(Release::value_variants().to_vec(), |release| vec![release]);
+    ensure!(
+        succeeds(program("unshare", NAMESPACES).arg("true")),
+        "a Debian as new is made with chroot(2), mounts and namespaces, which this user may not \
+         have (`unshare {}` fails): run as root",
+        NAMESPACES.join(" ")
+    );
+    debian::install(PACKAGES)?;
+    let mut verdicts = Vec::new();
+    for release in releases {
+        verdicts.extend(Machine::make(release)?.check()?);
+    }
+    println!();
+    for Verdict { what, good, seconds } in &verdicts {
+        println!("{}  {what}, {seconds} s", if *good { "ok    " } else { "FAILED" });
+    }
+    let failed = verdicts.iter().filter(|verdict| !verdict.good).count();
+    println!("{} passed, {failed} failed", verdicts.len() - failed);
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How a command of the README went.
+struct Verdict {
+    what: String,
+    good: bool,
+    seconds: u64,
+}
+
+/// A Debian as new in a folder.
+struct Machine {
+    release: Release,
+    folder: PathBuf,
+    sysroot: PathBuf,
+    /// Held while the folder is in use.
+    _lock: File,
+}
+
+impl Machine {
+    fn make(release: Release) -> Result<Self> {
+        let place = target_folder()?.join("fresh");
+        fs::create_dir_all(&place).with_context(|| format!("making {}", place.display()))?;
+        let folder = place.join(release.suite());
+        let lock = folder.with_extension("lock");
+        let lock = File::create(&lock).with_context(|| format!("making {}", lock.display()))?;
+        if lock.try_lock().is_err() {
+            bail!("another run of this uses {}", folder.display());
+        }
+        let sysroot = PathBuf::from(read(&mut program("rustc", ["--print", "sysroot"]))?.trim());
+        ensure!(
+            sysroot.join("bin/cargo").is_file() && sysroot != Path::new("/usr"),
+            "{} is no toolchain of rustup's, which could be lent to another Debian",
+            sysroot.display()
+        );
+        remove(&folder)?;
+        run(program("debootstrap", ["--variant=minbase"])
+            .arg(format!("--include={INSTALLED}"))
+            .args([release.suite(), &folder.to_string_lossy()])
+            .args(host::archive()))?;
+        host::lend(&folder)?;
+        let machine = Machine { release, folder, sysroot, _lock: lock };
+        run(&mut machine.command("update-ca-certificates"))?;
+        machine.clone_project()?;
+        Ok(machine)
+    }
+
+    /// The committed tree, as a person would have it.
+    fn clone_project(&self) -> Result<()> {
+        let commit = read(&mut program("git", ["rev-parse", "HEAD"]))?;
+        if !read(&mut program("git", ["status", "--porcelain"]))?.is_empty() {
+            eprintln!("what is not committed is not tested");
+        }
+        let clone = self.folder.join(&CLONE[1..]);
+        let git = |args: &[&str]| run(&mut program("git", args.iter().copied()));
+        let to = clone.to_string_lossy();
+        git(&[
+            "clone",
+            "--quiet",
+            "--no-hardlinks",
+            "--no-checkout",
+            &root().to_string_lossy(),
+            &to,
+        ])?;
+        git(&["-C", &to, "checkout", "--quiet", "--detach", commit.trim()])
+    }
+
+    /// Runs the README's commands; the folder is kept if one fails.
+    fn check(&self) -> Result<Vec<Verdict>> {
+        let mut verdicts = Vec::new();
+        for shown in readme::first_commands()? {
+            let begin = Instant::now();
+            let good = self.tee(&mut self.command(&format!("cd {CLONE} && {shown}")))?;
+            let what = format!("Debian {}: {shown}", self.release.suite());
+            verdicts.push(Verdict { what, good, seconds: begin.elapsed().as_secs() });
+        }
+        if verdicts.iter().all(|verdict| verdict.good) {
+            remove(&self.folder)?;
+        } else {
+            let shell = text(&self.command("exec bash"));
+            eprintln!("kept, and its output in {}; to look around:\n{shell}", self.log().display());
+        }
+        Ok(verdicts)
+    }
+
+    /// A line for the shell in it.
+    fn command(&self, line: &str) -> Command {
+        let mut command = program("unshare", NAMESPACES);
+        command.args(["sh", "-c", ENTER, "enter"]).arg(&self.folder).arg(&self.sysroot);
+        command.args(["/usr/bin/env", "-i", "HOME=/root", "LANG=C.UTF-8"]);
+        command.arg(format!("PATH={RUST}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"));
+        command.args(host::variables()).args(["sh", "-c", line]);
+        command
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.with_extension("log")
+    }
+
+    /// Runs it, with its output on stdout and in the log.
+    fn tee(&self, command: &mut Command) -> Result<bool> {
+        announce(command);
+        let mut log = File::options().create(true).append(true).open(self.log())?;
+        let (reader, writer) = std::io::pipe()?;
+        let errors = writer.try_clone()?;
+        let mut child = command.stdin(Stdio::null()).stdout(writer).stderr(errors).spawn()?;
+        // The command holds the pipe's other end, too, until it is told otherwise.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        for line in BufReader::new(reader).split(b'\n') {
+            let mut line = line?;
+            line.push(b'\n');
+            std::io::stdout().write_all(&line)?;
+            log.write_all(&line)?;
+        }
+        Ok(child.wait()?.success())
+    }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    // Nothing is mounted there now; should something be, it is not ours to remove.
+    run(program("rm", ["--recursive", "--force", "--one-file-system"]).arg(folder))
+}

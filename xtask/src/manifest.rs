@@ -1,0 +1,155 @@
+//! What each crate says of itself in `[package.metadata.kumiki]`.
+
+use std::collections::BTreeMap;
+
+use cargo_metadata::{Package, Target, TargetKind};
+use serde::Deserialize;
+
+use crate::test::part::Part;
+
+/// `[package.metadata.kumiki]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Kumiki {
+    pub(crate) layer: u32,
+    pub(crate) r#unsafe: Option<String>,
+    #[serde(default)]
+    pub(crate) tests: Tests,
+}
+
+/// What its test programs are like, each by its [`Program`]'s words.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tests {
+    /// They bind cpus or count time: nothing runs beside them.
+    alone: Vec<String>,
+    /// They take many seconds: not among the fast ones.
+    long: Vec<String>,
+    /// The part that a program belongs to, if not to the rest of the workspace.
+    part: BTreeMap<String, Part>,
+}
+
+impl Kumiki {
+    /// What `package` says; the error is a sentence for who wrote it.
+    pub(crate) fn of(package: &Package) -> Result<Self, String> {
+        let name = &package.name;
+        let value = package.metadata.get("kumiki").ok_or_else(|| {
+            format!("{name}: its Cargo.toml needs [package.metadata.kumiki] with layer = N")
+        })?;
+        let said = Kumiki::deserialize(value)
+            .map_err(|error| format!("{name}: [package.metadata.kumiki]: {error}"))?;
+        let programs: Vec<_> = package.targets.iter().filter_map(Program::of).collect();
+        let known = |word: &&String| programs.iter().any(|program| program.is(word));
+        let Tests { alone, long, part } = &said.tests;
+        match alone.iter().chain(long).chain(part.keys()).find(|word| !known(word)) {
+            Some(unknown) => Err(format!(
+                "{name}: [package.metadata.kumiki.tests] says `{unknown}`, yet its test programs \
+                 are {}",
+                programs.iter().map(|program| program.name).collect::<Vec<_>>().join(", ")
+            )),
+            None => Ok(said),
+        }
+    }
+}
+
+impl Tests {
+    pub(crate) fn is_alone(&self, program: &Program<'_>) -> bool {
+        self.alone.iter().any(|word| program.is(word))
+    }
+
+    pub(crate) fn is_long(&self, program: &Program<'_>) -> bool {
+        self.long.iter().any(|word| program.is(word))
+    }
+
+    pub(crate) fn part(&self, program: &Program<'_>) -> Part {
+        let named = self.part.iter().find(|(word, _)| program.is(word));
+        named.map_or(Part::Workspace, |(_, part)| *part)
+    }
+}
+
+/// A program that tests a crate, as its Cargo.toml speaks of it: `lib` or `bin` with the
+/// unit tests, or one of its `tests`, which has a name, too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program<'a> {
+    kind: &'static str,
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Program<'a> {
+    /// What has the tests of this target; `None` if it has none of its own.
+    pub(crate) fn of(target: &'a Target) -> Option<Self> {
+        let is = |kind| target.kind.contains(&kind);
+        let kind = match () {
+            () if !target.test => return None,
+            () if is(TargetKind::Test) => "tests",
+            () if is(TargetKind::Bin) => "bin",
+            () if [TargetKind::Example, TargetKind::Bench, TargetKind::CustomBuild]
+                .map(is)
+                .contains(&true) =>
+            {
+                return None;
+            }
+            () => "lib",
+        };
+        let name = if kind == "tests" { &target.name } else { kind };
+        Some(Program { kind, name })
+    }
+
+    fn is(&self, word: &str) -> bool {
+        self.kind == word || self.name == word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn package(tests: serde_json::Value) -> Package {
+        let target = |name: &str, kind: &str, test: bool| {
+            json!({
+                "name": name, "kind": [kind], "crate_types": [kind], "test": test,
+                "src_path": "/w/a.rs", "edition": "2024",
+            })
+        };
+        let targets = [
+            target("kumiki_a", "lib", true),
+            target("a", "test", true),
+            target("loom", "test", true),
+            target("shown", "example", false),
+        ];
+        let package = json!({
+            "name": "kumiki-a", "version": "0.1.0", "id": "a", "source": null, "features": {},
+            "manifest_path": "/w/Cargo.toml", "targets": targets, "dependencies": [],
+            "metadata": { "kumiki": { "layer": 0, "tests": tests } },
+        });
+        serde_json::from_value(package).unwrap()
+    }
+
+    #[test]
+    fn a_word_is_for_a_kind_or_for_one_program() {
+        let tests = json!({ "alone": ["lib", "loom"], "long": ["tests"], "part": { "a": "page" } });
+        let package = package(tests);
+        let said = Kumiki::of(&package).unwrap().tests;
+        let programs: Vec<_> = package.targets.iter().filter_map(Program::of).collect();
+        let facts = programs.iter().map(|program| {
+            (program.name, said.is_alone(program), said.is_long(program), said.part(program))
+        });
+        assert_eq!(
+            facts.collect::<Vec<_>>(),
+            [
+                ("lib", true, false, Part::Workspace),
+                ("a", false, true, Part::Page),
+                ("loom", true, true, Part::Workspace),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_a_fault() {
+        let fault = Kumiki::of(&package(json!({ "alone": ["b"] }))).unwrap_err();
+        assert!(fault.contains("`b`") && fault.contains("are lib, a, loom"), "{fault}");
+        assert!(Kumiki::of(&package(json!({ "part": { "a": "none" } }))).is_err());
+    }
+}

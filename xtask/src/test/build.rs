@@ -1,0 +1,99 @@
+//! The workspace's test programs: built together, each with what its crate says of it.
+
+use std::io::BufReader;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use cargo_metadata::{Artifact, Message, Metadata, Package};
+
+use crate::manifest::{Kumiki, Program};
+use crate::run::{announce, cargo, everything, metadata, program, text};
+
+use super::job::Job;
+use super::part::Part;
+
+/// Builds the programs of these parts; those that take long are first.
+pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
+    let metadata = metadata()?;
+    let mut programs = Vec::new();
+    for artifact in build(&wanted(&metadata, parts)?)? {
+        programs.extend(job(&metadata, artifact, parts)?);
+    }
+    programs.sort_by_key(|(long, job)| (!long, job.name.clone()));
+    Ok(programs.into_iter().map(|(_, job)| job).collect())
+}
+
+/// Words that choose the targets: everything if most of it is wanted, or one package's.
+fn wanted(metadata: &Metadata, parts: &[Part]) -> Result<String> {
+    let everything = everything()?;
+    if parts.iter().any(|part| matches!(part, Part::Fast | Part::Workspace)) {
+        return Ok(everything);
+    }
+    // With the features of everything, so that nothing is built twice.
+    let mut words = everything;
+    for package in metadata.workspace_packages() {
+        let said = said(package)?.tests;
+        for program in package.targets.iter().filter_map(Program::of) {
+            if parts.contains(&said.part(&program)) {
+                words += &format!(" --test {}", program.name);
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// Test programs, as cargo tells of them.
+fn build(words: &str) -> Result<Vec<Artifact>> {
+    let mut command =
+        cargo(&format!("test {words} --no-run --locked --message-format=json-render-diagnostics"));
+    announce(&command);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run `{}`", text(&command)))?;
+    let stdout = child.stdout.take().expect("stdout was asked for");
+    let mut artifacts = Vec::new();
+    for message in Message::parse_stream(BufReader::new(stdout)) {
+        match message.context("output of cargo")? {
+            Message::CompilerArtifact(artifact) if artifact.profile.test => {
+                artifacts.push(artifact)
+            }
+            _ => {}
+        }
+    }
+    let status = child.wait().context("waiting for cargo")?;
+    ensure!(status.success(), "`{}` failed: {status}", text(&command));
+    Ok(artifacts)
+}
+
+/// What runs a program, and whether it takes long; `None` if it is of another part.
+fn job(metadata: &Metadata, artifact: Artifact, parts: &[Part]) -> Result<Option<(bool, Job)>> {
+    let Some(executable) = artifact.executable else { return Ok(None) };
+    let packages = metadata.workspace_packages();
+    let package = packages.into_iter().find(|package| package.id == artifact.package_id);
+    let package = package.with_context(|| format!("{executable} is of no package"))?;
+    let Some(tests) = Program::of(&artifact.target) else { return Ok(None) };
+    let said = said(package)?.tests;
+    let (alone, long, part) = (said.is_alone(&tests), said.is_long(&tests), said.part(&tests));
+    let fast = part == Part::Workspace && !long && !alone && parts.contains(&Part::Fast);
+    if !parts.contains(&part) && !fast {
+        return Ok(None);
+    }
+    let mut command = program(executable.as_str(), []);
+    as_cargo_runs(&mut command, package)?;
+    Ok(Some((long, Job { name: format!("{} {}", package.name, tests.name), command, alone })))
+}
+
+/// Folder and variables of a test that cargo runs.
+fn as_cargo_runs(command: &mut Command, package: &Package) -> Result<()> {
+    let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+    command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+    command.env("CARGO_PKG_NAME", package.name.as_str());
+    command.env("CARGO_PKG_VERSION", package.version.to_string());
+    command.env("CARGO", cargo("").get_program());
+    Ok(())
+}
+
+fn said(package: &Package) -> Result<Kumiki> {
+    Kumiki::of(package).map_err(|fault| anyhow!(fault))
+}

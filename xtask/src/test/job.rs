@@ -1,0 +1,183 @@
+//! One test program, or one command that runs some: started, read, judged.
+
+use std::io::{self, BufRead, BufReader, PipeReader};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::run::text;
+
+use super::libtest::{Reader, Test};
+
+/// Nothing printed for so long: it hangs. Builds and models are far quicker.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// What a program that has ended may leave in the pipe is read at once; a process of its
+/// own that it has left behind may hold the pipe open.
+const REST: Duration = Duration::from_secs(1);
+
+/// What is run, and how.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) name: String,
+    pub(super) command: Command,
+    /// Nothing may run beside it.
+    pub(super) alone: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) tests: Vec<Test>,
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+    pub(super) took: Duration,
+    /// All that it printed.
+    pub(super) output: String,
+    /// What went wrong beside failed tests.
+    pub(super) fault: Option<String>,
+}
+
+impl Outcome {
+    pub(super) fn good(&self) -> bool {
+        self.failed == 0 && self.fault.is_none()
+    }
+}
+
+impl From<Command> for Job {
+    /// A cargo that builds and runs test programs.
+    fn from(command: Command) -> Self {
+        Job { name: text(&command), command, alone: false }
+    }
+}
+
+impl Job {
+    /// Hands arguments to the test programs: how many tests run at a time, and which.
+    pub(super) fn pass_on(&mut self, threads: usize, filters: &[String]) {
+        let cargo = self.command.get_args().next().is_some_and(|word| word == "test");
+        if cargo && self.command.get_args().all(|word| word != "--") {
+            self.command.arg("--");
+        }
+        self.command.arg(format!("--test-threads={threads}")).args(filters);
+    }
+
+    /// Runs it to its end; `threads` tests run at a time.
+    pub(super) fn run(&self, threads: usize) -> Outcome {
+        let begin = Instant::now();
+        match self.start() {
+            Ok((child, lines)) => watch(child, &lines, begin, threads),
+            Err(error) => {
+                let fault = Some(format!("cannot run `{}`: {error}", text(&self.command)));
+                Outcome { failed: 1, fault, ..Outcome::default() }
+            }
+        }
+    }
+
+    fn start(&self) -> io::Result<(Child, Receiver<String>)> {
+        let (reader, writer) = io::pipe()?;
+        let mut command = Command::new(self.command.get_program());
+        command.args(self.command.get_args()).stdin(Stdio::null());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(folder) = self.command.get_current_dir() {
+            command.current_dir(folder);
+        }
+        let child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+        Ok((child, lines(reader)))
+    }
+}
+
+/// The lines of a pipe as they come. The reader is a thread that is not waited for.
+fn lines(pipe: PipeReader) -> Receiver<String> {
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
+            if send.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn watch(mut child: Child, lines: &Receiver<String>, begin: Instant, threads: usize) -> Outcome {
+    let mut reader = Reader::new(threads);
+    let mut output = String::new();
+    let mut fault = None;
+    let mut take = |line: String| {
+        reader.line(begin.elapsed(), &line);
+        output += &line;
+        output.push('\n');
+    };
+    let mut silent_since = Instant::now();
+    let status = loop {
+        match lines.recv_timeout(Duration::from_millis(50)) {
+            Ok(line) => {
+                take(line);
+                silent_since = Instant::now();
+                continue;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // It has closed its output, or ended.
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(Duration::from_millis(1)),
+        }
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) if silent_since.elapsed() > PATIENCE => {
+                fault = Some(format!("killed: it printed nothing for {} s", PATIENCE.as_secs()));
+                let _ = child.kill();
+                break child.wait();
+            }
+            Ok(None) => {}
+            Err(error) => break Err(error),
+        }
+    };
+    let ended = Instant::now();
+    while let Ok(line) = lines.recv_timeout(REST.saturating_sub(ended.elapsed())) {
+        take(line);
+    }
+    let fault = fault.or_else(|| match status {
+        Ok(status) => fault_of(status, &reader),
+        Err(error) => Some(format!("waiting for it: {error}")),
+    });
+    judged(reader, output, fault, begin.elapsed())
+}
+
+/// What is wrong with the end of a program, if its tests do not tell it.
+fn fault_of(status: ExitStatus, reader: &Reader) -> Option<String> {
+    if reader.open() {
+        return Some(format!("ended within its tests: {status}"));
+    }
+    (!status.success() && reader.failed() == 0).then(|| format!("ended badly: {status}"))
+}
+
+fn judged(reader: Reader, output: String, fault: Option<String>, took: Duration) -> Outcome {
+    let mut outcome = Outcome {
+        passed: reader.passed(),
+        failed: reader.failed(),
+        took,
+        output,
+        fault,
+        tests: Vec::new(),
+    };
+    // A program without libtest is one test.
+    let bare = !reader.any();
+    outcome.tests = reader.tests();
+    match &outcome.fault {
+        Some(_) => outcome.failed += 1,
+        None if bare => {
+            outcome.passed += 1;
+            outcome.tests.push(Test {
+                name: String::from("(the whole program)"),
+                took,
+                failed: false,
+            });
+        }
+        None => {}
+    }
+    outcome
+}

@@ -1,0 +1,70 @@
+//! `cargo xtask test`: every test of the workspace, the models of its protocols, and
+//! what is promised for aarch64; or a part of them.
+//!
+//! The workspace's test programs are built at once, then run as many at a time as there
+//! are cpus; then those that bind cpus or count time, one after the other.
+
+use std::num::NonZero;
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::Result;
+
+use crate::run::{cargo, everything};
+use crate::{aarch64, debian, loom};
+
+mod build;
+mod job;
+mod libtest;
+pub(crate) mod part;
+mod pool;
+mod summary;
+
+use job::Job;
+use part::Part;
+use summary::Summary;
+
+/// Installs what the tests need, runs them, and prints a tally as the last line.
+///
+/// `filters` are handed to the test programs, which then run what has one in its name.
+pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
+    let parts = part.map_or(Part::ALL.to_vec(), |part| vec![part]);
+    for part in &parts {
+        debian::install(part.packages())?;
+    }
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let mut jobs = commands(&parts)?;
+    if parts.iter().any(|part| part.has_programs()) {
+        jobs.extend(build::programs(&parts)?);
+    }
+    for job in &mut jobs {
+        job.pass_on(cpus, filters);
+    }
+
+    let mut summary = Summary::default();
+    pool::run(jobs, cpus, |job: &Job| job.run(cpus), |job, outcome| summary.add(job, outcome));
+    print!("{}", summary.text());
+    if part.is_none() {
+        eprintln!("`cargo xtask test fresh` does all of it in a Debian as new");
+    }
+    println!("{}", summary.tally());
+    Ok(if summary.good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the parts are that cargo builds and runs by itself. They take long, so they are
+/// first.
+fn commands(parts: &[Part]) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for part in parts {
+        match part {
+            Part::Loom => jobs.extend(loom::commands()?.into_iter().map(Job::from)),
+            Part::Cross => jobs.extend(aarch64::tests().into_iter().map(Job::from)),
+            Part::Doc => {
+                let words = format!("test --doc {} --locked --no-fail-fast", everything()?);
+                jobs.push(Job::from(cargo(&words)));
+            }
+            _ => {}
+        }
+    }
+    Ok(jobs)
+}

@@ -1,0 +1,49 @@
+//! The parts of the tests: what each takes, and what runs it.
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use crate::debian::{self, Package};
+
+/// A part of the tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Part {
+    /// The quick ones of the workspace, which need nothing installed
+    Fast,
+    /// The workspace's tests but those of the parts below
+    Workspace,
+    /// The report's page in a browser
+    Page,
+    /// The interface for C, from programs in C and C++
+    Capi,
+    /// The examples in the documentation
+    Doc,
+    /// The protocols between threads under every interleaving
+    Loom,
+    /// What is promised for aarch64, in an emulator
+    Cross,
+    /// Not a test but all of them: the README's commands in a Debian as new
+    Fresh,
+}
+
+impl Part {
+    /// Those that run when no part is named.
+    pub(crate) const ALL: [Part; 6] =
+        [Part::Workspace, Part::Page, Part::Capi, Part::Doc, Part::Loom, Part::Cross];
+
+    /// What has to be installed for it.
+    pub(crate) fn packages(self) -> &'static [Package] {
+        match self {
+            Part::Page => debian::PAGE,
+            Part::Capi => debian::CAPI,
+            // Cross says by itself what is not to be had, and goes on without.
+            _ => &[],
+        }
+    }
+
+    /// Whether its tests are programs that a build of the workspace makes.
+    pub(crate) fn has_programs(self) -> bool {
+        matches!(self, Part::Fast | Part::Workspace | Part::Page | Part::Capi)
+    }
+}
