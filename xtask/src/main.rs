@@ -14,6 +14,7 @@ mod deny;
 mod layers;
 mod lint;
 mod loom;
+mod picture;
 mod run;
 mod stress;
 mod test;
@@ -50,6 +51,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Draws the README's picture of the page that `kumiki report` writes
+    Picture {
+        /// Draws this page [default: measure a quick one now]
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+    },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
@@ -66,6 +73,7 @@ fn main() -> ExitCode {
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
+        Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,
