@@ -3,9 +3,7 @@
 
 pub use rustix::event::PollFlags;
 pub use rustix::event::epoll::{CreateFlags as EpollCreateFlags, EventFlags as EpollEventFlags};
-pub use rustix::fs::inotify::{
-    CreateFlags as InotifyCreateFlags, WatchFlags as InotifyWatchFlags,
-};
+pub use rustix::fs::inotify::{CreateFlags as InotifyCreateFlags, WatchFlags as InotifyWatchFlags};
 pub use rustix::fs::{
     Access, Advice as FileAdvice, AtFlags, CWD, Dev, FallocateFlags, FileType, FlockOperation,
     MemfdFlags, Mode, OFlags, RenameFlags, ResolveFlags, SeekFrom, Stat, StatxFlags, UTIME_NOW,
