@@ -33,10 +33,9 @@ pub(crate) fn picture(page: Option<&Path>) -> Result<ExitCode> {
     let page = fs::canonicalize(&page).with_context(|| format!("the page {}", page.display()))?;
     let picture = root().join(PICTURE);
     let (width, height) = SIZE;
-    let profile = tempfile::tempdir().context("a folder for the browser's profile")?;
     let browser = env::var("KUMIKI_CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
     let mut draw = program(&browser, ["--headless", "--no-sandbox", "--hide-scrollbars"]);
-    draw.arg(format!("--user-data-dir={}", profile.path().display()))
+    draw.arg(format!("--user-data-dir={}", target_folder()?.join("picture").display()))
         .arg(format!("--window-size={width},{height}"))
         // Scripts that draw charts get so many milliseconds.
         .arg("--virtual-time-budget=10000")
