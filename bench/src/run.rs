@@ -146,7 +146,8 @@ pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Ve
     };
     let mut raw = start(plan, RAW, pair)?;
     raw.ready()?;
-    let names = plan.subjects();
+    let mut names = plan.subjects();
+    names.retain(|name| phases.iter().any(|phase| plan.asks(phase.case, name)));
     let mut subjects =
         names.into_iter().map(|name| start(plan, name, pair)).collect::<Result<Vec<_>>>()?;
     subjects.iter_mut().try_for_each(Subject::ready)?;

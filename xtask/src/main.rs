@@ -24,6 +24,7 @@ mod layers;
 mod lint;
 mod loom;
 mod manifest;
+mod picture;
 mod readme;
 mod run;
 mod stress;
@@ -70,6 +71,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Draws the README's picture of the page that `kumiki report` writes
+    Picture {
+        /// Draws this page [default: measure a quick one now]
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+    },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
@@ -114,6 +121,7 @@ fn main() -> ExitCode {
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check } => bench(name, json.as_deref(), check),
+        Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

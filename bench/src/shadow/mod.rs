@@ -1,4 +1,4 @@
-//! Shadow threads beside other ways to fork, join, and copy.
+//! Shadow threads beside other ways to fork, join, divide loops, and copy.
 
 use std::path::Path;
 
@@ -11,10 +11,12 @@ use crate::pair::Pair;
 use self::copy::kumiki::Kumiki;
 use self::copy::{Arena, Copier};
 use self::fork::{Fork, Forker};
+use self::nbody::{Looper, Loops};
 
 mod copy;
 mod fork;
 mod job;
+mod nbody;
 mod plan;
 pub(crate) mod request;
 mod sum;
@@ -23,14 +25,13 @@ pub(crate) use self::plan::Shadow;
 
 /// Serves as `subject`, which copies in the arena at this path.
 pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
-    if subject.starts_with("openmp") {
-        // Its runtime binds the threads, and had to see both cpus to do so.
-        #[cfg(feature = "peers")]
-        return forker(fork::openmp::OpenMp, pair);
-    } else {
+    // OpenMP's runtime binds the threads, and had to see both cpus to do so.
+    if !subject.contains("openmp") {
         pair.bind_main()?;
     }
     match subject {
+        #[cfg(feature = "peers")]
+        "openmp_active" | "openmp_passive" => forker(fork::openmp::OpenMp, pair),
         "kumiki" => forker(fork::kumiki::Kumiki::new(pair)?, pair),
         "kumiki/team" => forker(fork::team::KumikiTeam::new(pair)?, pair),
         "sequential" => forker(fork::sequential::Sequential, pair),
@@ -43,9 +44,25 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         "futex" => forker(fork::futex::Futex::new(pair)?, pair),
         "park" => forker(fork::park::Park::new(pair)?, pair),
         #[cfg(feature = "peers")]
-        "fork_union" => forker(fork::fork_union::ForkUnion::new(pair)?, pair),
+        "forkunion" => forker(fork::forkunion::ForkUnion::new(pair)?, pair),
         #[cfg(feature = "peers")]
         "onetbb" => fork::onetbb::inside(pair, |subject| forker(subject, pair)),
+        "nbody:kumiki" => looper(nbody::kumiki::Broadcast::new(pair)?, pair),
+        "nbody:kumiki/for_each" => looper(nbody::kumiki::ForEach::new(pair)?, pair),
+        "nbody:kumiki/barrier" => looper(nbody::kumiki::Met::new(pair)?, pair),
+        "nbody:rayon" => looper(nbody::rayon::Divided::new(pair)?, pair),
+        "nbody:rayon/halves" => looper(nbody::rayon::Halves::new(pair)?, pair),
+        "nbody:sequential" => looper(nbody::Sequential, pair),
+        #[cfg(feature = "peers")]
+        "nbody:forkunion/static" => looper(nbody::forkunion::Static::new(pair)?, pair),
+        #[cfg(feature = "peers")]
+        "nbody:forkunion/dynamic" => looper(nbody::forkunion::Dynamic::new(pair)?, pair),
+        #[cfg(feature = "peers")]
+        "nbody:openmp/static" => looper(nbody::openmp::Static, pair),
+        #[cfg(feature = "peers")]
+        "nbody:openmp/dynamic" => looper(nbody::openmp::Dynamic, pair),
+        #[cfg(feature = "peers")]
+        "nbody:openmp/barrier" => looper(nbody::openmp::Met, pair),
         "first:kumiki" => {
             let shadow = fork::kumiki::shadow(pair)?;
             copier(Kumiki::unprepared(shadow, || Method::Auto), arena)
@@ -72,6 +89,11 @@ fn forker<S: Fork>(mut subject: S, pair: Pair) -> Result<()> {
     fork::check(&mut subject, pair)?;
     let mut forker = Forker::new(subject);
     turns(|request| Ok(forker.answer(request)))
+}
+
+fn looper<S: Loops>(subject: S, pair: Pair) -> Result<()> {
+    let mut looper = Looper::new(subject, pair);
+    turns(|request| looper.answer(request))
 }
 
 fn copier<S: copy::Copy>(subject: S, arena: &Path) -> Result<()> {

@@ -28,7 +28,7 @@ const FORK: &[&str] = &[
     #[cfg(feature = "peers")]
     "onetbb",
     #[cfg(feature = "peers")]
-    "fork_union",
+    "forkunion",
 ];
 
 /// Subjects that have no helper when there is nothing to do.
@@ -37,6 +37,26 @@ const NEW_THREAD_EACH: &[&str] = &["pthread", "std_scope", "crossbeam_scope", "s
 /// Subjects that only sum: one by the library's own division of the work, one
 /// alone.
 const SUM: &[&str] = &["kumiki/team", "sequential"];
+
+/// Subjects that divide loops, marked as they are none of those that fork.
+const NBODY: &[&str] = &[
+    "nbody:kumiki",
+    "nbody:kumiki/for_each",
+    "nbody:kumiki/barrier",
+    "nbody:rayon",
+    "nbody:rayon/halves",
+    "nbody:sequential",
+    #[cfg(feature = "peers")]
+    "nbody:forkunion/static",
+    #[cfg(feature = "peers")]
+    "nbody:forkunion/dynamic",
+    #[cfg(feature = "peers")]
+    "nbody:openmp/static",
+    #[cfg(feature = "peers")]
+    "nbody:openmp/dynamic",
+    #[cfg(feature = "peers")]
+    "nbody:openmp/barrier",
+];
 
 /// Subjects that copy, marked because some fork too, in another process.
 const COPY: &[&str] = &[
@@ -104,7 +124,7 @@ impl Plan for Shadow {
     const NAME: &'static str = "shadow";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [FORK, SUM, COPY, FIRST].concat()
+        [FORK, SUM, NBODY, COPY, FIRST].concat()
     }
 
     fn argument(&self) -> String {
@@ -114,8 +134,8 @@ impl Plan for Shadow {
     #[cfg(feature = "peers")]
     fn environment(&self, subject: &str, pair: Pair) -> Vec<(&'static str, String)> {
         match subject {
-            "openmp_active" => openmp::environment(pair, "active"),
             "openmp_passive" => openmp::environment(pair, "passive"),
+            _ if subject.contains("openmp") => openmp::environment(pair, "active"),
             _ => Vec::new(),
         }
     }
@@ -132,6 +152,13 @@ impl Plan for Shadow {
             // The shortest take nanoseconds, and all but one subject's code is the same.
             turns_of_instance: Some(5),
         };
+        let nbody = |bodies, busy| Phase {
+            case: Request::NBody { bodies, busy },
+            rounds: if busy { 15 } else { 40 },
+            base: Some("nbody:sequential"),
+            // As the shortest sums.
+            turns_of_instance: (!busy).then_some(5),
+        };
         let copy = |(state, bytes)| Phase {
             case: Request::Copy { state, bytes, offset: 0 },
             rounds: copy_rounds(state, bytes),
@@ -146,6 +173,8 @@ impl Plan for Shadow {
         let mut phases = vec![null, fork(Request::ForkCall, 60)];
         phases.extend([10_000, 100_000, 1_000_000].map(|ns| fork(Request::ForkJoinGap { ns }, 25)));
         phases.extend([1, 4, 16, 64, 256, 1024].map(|k| sum(k * KI)));
+        phases.extend([2, 32, 128, 512].map(|bodies| nbody(bodies, false)));
+        phases.push(nbody(128, true));
         for (state, sizes) in COPIES {
             phases.extend(sizes.iter().map(|&bytes| copy((*state, bytes))));
         }
@@ -159,8 +188,9 @@ impl Plan for Shadow {
             Request::Copy { state: State::Cold, .. } => COPY.contains(&subject),
             Request::Copy { state: State::First, .. } => FIRST.contains(&subject),
             Request::Copy { .. } => NEVER_SLOWER.contains(&subject),
+            Request::NBody { .. } => NBODY.contains(&subject),
             Request::SumF32 { .. } => {
-                !COPY.contains(&subject) && !FIRST.contains(&subject) && subject != "park"
+                (FORK.contains(&subject) && subject != "park") || SUM.contains(&subject)
             }
             Request::IdleBurn => FORK.contains(&subject) && !NEW_THREAD_EACH.contains(&subject),
             _ => FORK.contains(&subject),
@@ -176,8 +206,9 @@ impl Plan for Shadow {
     }
 
     fn shown(subject: &'static str) -> &'static str {
-        let copies = ["copy:", "first:"].into_iter().find_map(|mark| subject.strip_prefix(mark));
-        copies.unwrap_or(subject)
+        let unmarked =
+            ["copy:", "first:", "nbody:"].into_iter().find_map(|mark| subject.strip_prefix(mark));
+        unmarked.unwrap_or(subject)
     }
 }
 
@@ -186,10 +217,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_that_copies_is_shown_without_its_mark() {
+    fn a_subject_is_shown_without_its_mark() {
         assert_eq!(Shadow::shown("copy:libc"), "libc");
         assert_eq!(Shadow::shown("copy:kumiki/split"), "kumiki/split");
         assert_eq!(Shadow::shown("first:kumiki"), "kumiki");
+        assert_eq!(Shadow::shown("nbody:forkunion/static"), "forkunion/static");
         assert_eq!(Shadow::shown("kumiki"), "kumiki");
     }
 }

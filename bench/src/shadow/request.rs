@@ -25,6 +25,13 @@ pub(crate) enum Request {
         /// Its length.
         elements: usize,
     },
+    /// Bodies that attract one another: two loops over all, one after the other.
+    NBody {
+        /// How many.
+        bodies: usize,
+        /// Beside another program on each of the two cpus.
+        busy: bool,
+    },
     /// Copy of memory.
     Copy {
         /// Where its bytes are.
@@ -91,6 +98,8 @@ impl Case for Request {
             Request::ForkJoinGap { .. } => "fork_join_gap",
             Request::IdleBurn => "idle_burn",
             Request::SumF32 { .. } => "sum_f32",
+            Request::NBody { busy: false, .. } => "nbody",
+            Request::NBody { busy: true, .. } => "nbody_busy",
             Request::Copy { state: State::Cold, .. } => "copy_cold",
             Request::Copy { state: State::Unaligned, .. } => "copy_unaligned",
             Request::Copy { state: State::Warm, .. } => "copy_warm",
@@ -107,6 +116,7 @@ impl Case for Request {
             Request::ForkJoinNull | Request::ForkCall | Request::IdleBurn => None,
             Request::ForkJoinGap { ns } => Some(ns),
             Request::SumF32 { elements } => Some(elements as u64),
+            Request::NBody { bodies, .. } => Some(bodies as u64),
             Request::Copy { bytes, .. } => Some(bytes as u64),
         }
     }

@@ -1,18 +1,54 @@
 //! Takes the operating system off the critical path of a many-core Linux
-//! machine. Each part works alone and is a feature of this crate; a program
-//! links only the parts it names:
+//! machine. Each part works alone and is a feature of this crate, none of them
+//! on by default; a program links only the parts it names:
 //!
 //! ```text
-//!   kumiki ── measure   sampler, statistics, the operating system's own cases
-//!     │          │      feature "measure" (default); feature "store" adds an
-//!     │          │      embedded database of results
-//!     ├── parasc ┤      any system call in parallel; feature "parasc"
-//!     ├── shadow ┤      a helper thread beside you; feature "shadow"
-//!     ├── wait ──┤      spin, then sleep; feature "wait"
-//!     └── sys ◄──┘      cpus, clocks, futex, shared memory
+//!   kumiki ── shadow ┐      a helper thread beside yours: fork and join in one
+//!     │              │      cache line's round trip; feature "shadow"
+//!     ├── parasc ────┤      any system call made by other threads, in batches or
+//!     │              │      awaited; feature "parasc"
+//!     ├── wait ──────┤      spin, then sleep; feature "wait"
+//!     ├── measure ───┤      what the operating system costs: sampler, statistics,
+//!     │              │      cases; feature "measure", with "store" a database
+//!     └── sys ◄──────┘      cpus, clocks, futex, shared memory; always there
 //! ```
 //!
-//! What a quick run measures about entering the kernel:
+//! # Fork and join
+//! Two threads sum a half each of a slice that they borrow ([`shadow`]):
+//!
+//! ```
+//! # #[cfg(feature = "shadow")] {
+//! use kumiki::shadow::Shadow;
+//!
+//! // Without a second cpu, jobs run in this thread.
+//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+//! let numbers: Vec<u64> = (0..100_000).collect();
+//! let (left, right) = numbers.split_at(numbers.len() / 2);
+//! let (a, b) = shadow.both(|| left.iter().sum::<u64>(), || right.iter().sum::<u64>());
+//! assert_eq!(a + b, 4_999_950_000);
+//! # }
+//! ```
+//!
+//! # System calls in a batch
+//! Other threads make some of them, where that is faster ([`parasc`]):
+//!
+//! ```
+//! # #[cfg(feature = "parasc")] {
+//! use kumiki::parasc::op::{AtFlags, CWD, Statx, StatxFlags};
+//! use kumiki::parasc::{Config, Engine};
+//!
+//! let engine = Engine::new(&Config::default())?;
+//! let mut requester = engine.requester()?;
+//! let stat = |name| Statx::new(CWD, name, AtFlags::empty(), StatxFlags::SIZE);
+//! let mut batch: Vec<_> = [c"/", c"/proc", c"/nowhere"].map(stat).into();
+//! let outputs = requester.run(&mut batch)?;
+//! assert_eq!(outputs.iter().filter(|output| output.is_ok()).count(), 2);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What things cost
+//! The cases by which the command `kumiki measure` measures ([`measure`]):
 //!
 //! ```
 //! # #[cfg(feature = "measure")] {
@@ -28,6 +64,11 @@
 //! # }
 //! ```
 #![forbid(unsafe_code)]
+// Names of parts that are left out are no links.
+#![cfg_attr(
+    not(all(feature = "measure", feature = "parasc", feature = "shadow")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 
 #[cfg(feature = "measure")]
 pub use kumiki_measure as measure;

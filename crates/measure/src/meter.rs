@@ -2,7 +2,7 @@
 
 use std::ops::Sub;
 
-use kumiki_sys::clock::Clock;
+pub use kumiki_sys::clock::Clock;
 
 use crate::error::Result;
 use crate::schema::CpuTime;

@@ -9,9 +9,8 @@ use std::ffi::CString;
 use std::fs::{self, File};
 use std::process::ExitCode;
 
-use kumiki_parasc::op::{Statx, path};
+use kumiki_parasc::op::{AtFlags, Statx, StatxFlags, path};
 use kumiki_parasc::{Config, Engine};
-use rustix::fs::{AtFlags, StatxFlags};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let Some(folder) = std::env::args_os().nth(1) else {

@@ -123,6 +123,8 @@ pub use error::{Error, Result};
 #[cfg(fuzzing)]
 pub use garbage::serve_garbage;
 pub use kind::{Contends, Kind, default_place, kind, may_sleep};
+pub use kumiki_sys::cpuset::CpuSet;
+pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
 pub use op::Operation;
 pub use pending::{Completed, Failed, Outcome, Pending};
 pub use refusal::{Refusal, RefusalKind, refusal, refusal_of, refusals};

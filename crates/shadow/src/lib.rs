@@ -62,6 +62,7 @@ mod unscoped;
 pub use barrier::Barrier;
 pub use builder::Builder;
 pub use error::{Error, Result};
+pub use kumiki_sys::topology::Relation;
 pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
 pub use scope::{Job, Scope};
 pub use shadow::{Info, Shadow};

@@ -91,3 +91,5 @@ pub mod syscall;
 pub mod topology;
 
 pub use error::{Error, Result};
+pub use rustix::io::Errno;
+pub use rustix::process::Pid;

@@ -10,7 +10,7 @@ use crate::debian::{self, Package};
 /// What the peers in C and C++ need to be built.
 const PACKAGES: &[Package] = &[
     Package { name: "gcc", reason: "OpenMP is measured beside shadow threads" },
-    Package { name: "g++", reason: "oneTBB and fork_union are measured beside shadow threads" },
+    Package { name: "g++", reason: "oneTBB and forkunion are measured beside shadow threads" },
     Package { name: "libtbb-dev", reason: "oneTBB is measured beside shadow threads" },
 ];
 
@@ -26,7 +26,7 @@ pub(super) fn shadow(judge: bool) -> Result<Outcome> {
 
 /// Peers with the factor by which a hot fork and join must be faster.
 const FASTER: [(&str, f64); 4] =
-    [("fork_union", 1.4), ("openmp_active", 3.0), ("rayon_join", 3.0), ("rayon_scope", 3.0)];
+    [("forkunion", 1.4), ("openmp_active", 3.0), ("rayon_join", 3.0), ("rayon_scope", 3.0)];
 
 /// Where a second thread must pay.
 const SUM_FASTER_FROM: usize = 16 << 10;
@@ -135,7 +135,7 @@ mod tests {
         let mut rows = vec![
             row("fork_join_null", "raw", 9, 100.0),
             row("fork_join_null", "kumiki", 9, 100.0),
-            row("fork_join_null", "fork_union", 9, 140.0),
+            row("fork_join_null", "forkunion", 9, 140.0),
             row("fork_join_null", "openmp_active", 9, 300.0),
             row("fork_join_null", "rayon_join", 9, 300.0),
             row("fork_join_null", "rayon_scope", 9, 300.0),
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn each_promise_can_break() {
         for (case, subject, n, median, expected) in [
-            ("fork_join_null", "fork_union", 9, 139.0, "faster than fork_union: 1.390 ×"),
+            ("fork_join_null", "forkunion", 9, 139.0, "faster than forkunion: 1.390 ×"),
             ("fork_join_null", "openmp_active", 9, 299.0, "faster than openmp_active: 2.990 ×"),
             ("fork_join_null", "rayon_join", 9, 299.0, "faster than rayon_join: 2.990 ×"),
             ("fork_join_null", "rayon_scope", 9, 299.0, "faster than rayon_scope: 2.990 ×"),
@@ -272,7 +272,7 @@ mod tests {
         };
         assert_eq!(without("kumiki").len(), 21);
         assert_eq!(without("kumiki/awake").len(), 1);
-        assert_eq!(without("fork_union").len(), 1);
+        assert_eq!(without("forkunion").len(), 1);
         assert_eq!(without("libc").len(), 9);
         let cold = "cold copy, 1-64 MB, ÷ libc: not measured at n = 1048576";
         assert_eq!(without("libc")[0], cold);

@@ -25,7 +25,7 @@ pub(crate) mod team;
 pub(crate) mod tokio;
 
 #[cfg(feature = "peers")]
-pub(crate) mod fork_union;
+pub(crate) mod forkunion;
 #[cfg(feature = "peers")]
 pub(crate) mod onetbb;
 #[cfg(feature = "peers")]
@@ -171,7 +171,7 @@ impl<S: Fork> Forker<S> {
                     assert!(sum == elements as f32, "sum of {elements} ones is {sum}");
                 }))
             }
-            Request::Copy { .. } => None,
+            Request::Copy { .. } | Request::NBody { .. } => None,
         }
     }
 }

@@ -7,7 +7,8 @@ use super::{Fork, forced};
 use crate::pair::Pair;
 use crate::stopwatch::Stopwatch;
 
-fn pool(pair: Pair) -> Result<ThreadPool> {
+/// A pool of the calling thread and one on the helper's cpu.
+pub(crate) fn pool(pair: Pair) -> Result<ThreadPool> {
     // The first worker is the calling thread, which is bound already.
     let bind = move |worker| {
         if worker > 0 {

@@ -4,8 +4,7 @@
 use std::sync::Mutex;
 
 use anyhow::Result;
-use kumiki_shadow::Team;
-use rustix::thread::sched_getcpu;
+use kumiki_shadow::{Builder, Team};
 
 use super::{Fork, forced};
 use crate::pair::Pair;
@@ -22,17 +21,15 @@ pub(crate) struct KumikiTeam {
 impl KumikiTeam {
     /// Starts the helper.
     pub(crate) fn new(pair: Pair) -> Result<Self> {
-        loop {
-            // A team cannot be told its cpus: it sits where its maker runs, whom the
-            // kernel may move as long as both are allowed.
-            pair.bind_main()?;
-            pair.bind_both()?;
-            let team = Team::create(2)?;
-            if sched_getcpu() == pair.main {
-                return Ok(KumikiTeam { team });
-            }
-        }
+        Ok(KumikiTeam { team: team(pair)? })
     }
+}
+
+/// A team of these two cpus, with the wait that it has by default.
+pub(crate) fn team(pair: Pair) -> Result<Team> {
+    // It takes cpus only from those that the caller may use.
+    pair.bind_both()?;
+    Ok(Builder::new().main_cpu(pair.main).helper_cpu(pair.helper).create_team(2)?)
 }
 
 impl Fork for KumikiTeam {

@@ -6,6 +6,7 @@
 //! for a thousand experiments, and its interval misses the next run. So visits
 //! are drawn with replacement first, then samples within each drawn visit.
 
+pub use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 use super::describe;
@@ -56,7 +57,7 @@ impl Resampler {
     /// median of n uniform draws, Beta(n/2, n/2), for which a normal of the
     /// same variance 1/4(n+1) does. F here is all samples, each as heavy as
     /// its visit was drawn often; F⁻¹ is one walk over the sorted samples.
-    pub fn median(&mut self, rng: &mut fastrand::Rng) -> f64 {
+    pub fn median(&mut self, rng: &mut Rng) -> f64 {
         let visits = self.sizes.len();
         self.drawn.fill(0);
         let mut total = 0;
@@ -102,9 +103,9 @@ pub fn median_ci<'a>(visits: impl IntoIterator<Item = &'a [f64]>) -> [f64; 2] {
 pub fn interval(
     estimate: f64,
     independent: usize,
-    mut resample: impl FnMut(&mut fastrand::Rng) -> f64,
+    mut resample: impl FnMut(&mut Rng) -> f64,
 ) -> [f64; 2] {
-    let mut rng = fastrand::Rng::with_seed(SEED);
+    let mut rng = Rng::with_seed(SEED);
     let medians = describe::sorted((0..RESAMPLES).map(|_| resample(&mut rng)));
     let tail = tail(independent);
     let low = describe::quantile(&medians, tail);
@@ -125,7 +126,7 @@ fn tail(independent: usize) -> f64 {
 }
 
 /// A draw from the standard normal distribution (Box and Muller).
-pub(super) fn normal(rng: &mut fastrand::Rng) -> f64 {
+pub(super) fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }

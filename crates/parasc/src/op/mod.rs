@@ -19,6 +19,8 @@
 //!   [`path::terminated`] makes one of a [`Path`](std::path::Path).
 //! - *Buffers* that a call reads are anything with `AsRef<[u8]>`; those that it
 //!   fills are a [`BufferMut`]. Several at once are a vector of them.
+//! - *Flags* and the like are rustix's, and stand here beside the operations; of two by
+//!   the same name each is called after its call, as [`EpollCreateFlags`].
 //! - *Results* are the kernel's, unchanged: no call is repeated after `EINTR` or
 //!   `EAGAIN`, and fewer bytes than asked for are a result.
 //!
@@ -34,6 +36,7 @@ pub mod path;
 pub mod place;
 
 mod address;
+mod asked;
 mod attr;
 mod control;
 mod copy;
@@ -63,6 +66,7 @@ mod time;
 mod vectored;
 mod xattr;
 
+pub use asked::*;
 pub use attr::{Faccessat2, Fchmod, Fchmodat, Fchownat, Fstatfs, Futimens, Statfs, Utimensat};
 pub use buffer::BufferMut;
 pub use copy::{CopyFileRange, Sendfile, Splice};
@@ -81,8 +85,6 @@ pub use misc::{Getrandom, Ioctl};
 pub use pair::{Pipe2, Socketpair};
 pub use process::{Getppid, ProcessVmReadv, ProcessVmWritev};
 pub use raw::{Raw, raw};
-pub use rustix::fs::CWD;
-pub use rustix::io::Errno;
 pub use socket::{
     Accept4, Bind, Connect, Listen, Recv, Recvfrom, Send, Sendto, ShutdownSocket, Socket,
 };

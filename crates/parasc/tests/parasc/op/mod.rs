@@ -1,5 +1,6 @@
 //! Every operation, made for real: one success at least and one error.
 
+mod asked;
 mod attr;
 mod copy;
 mod dir;
