@@ -13,8 +13,8 @@ use crate::run::{cargo, program, root, run, target_folder};
 /// What the README shows.
 const PICTURE: &str = "docs/report.png";
 
-/// Pixels: the first screen of a large window.
-const SIZE: (u32, u32) = (1600, 1000);
+/// Pixels: the top of the page, as wide as a large window.
+const SIZE: (u32, u32) = (1600, 800);
 
 /// What draws the page.
 const PACKAGES: &[Package] = &[
@@ -22,7 +22,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "fonts-liberation", reason: "glyphs for it" },
 ];
 
-/// Draws the first screen of `page`, or of one that a quick report writes now.
+/// Draws the top of `page`, or of one that a quick report writes now.
 pub(crate) fn picture(page: Option<&Path>) -> Result<ExitCode> {
     debian::install(PACKAGES)?;
     let page = match page {
