@@ -4,10 +4,24 @@ use std::ffi::CStr;
 
 use rustix::fs::{FileType, Stat};
 
+use crate::lines::Sum;
 use crate::links::{Claim, Links};
 use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree};
 use crate::walk::Rules;
+use crate::when::{Moment, Which};
+
+/// What is added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// What files take on the disk.
+    #[default]
+    Blocks,
+    /// How long files are.
+    Lengths,
+    /// How many there are.
+    Inodes,
+}
 
 /// What is known of a file of any kind.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +33,13 @@ pub(crate) struct Meta {
     /// Units of 512 bytes.
     blocks: u64,
     size_bytes: u64,
+    /// [`Moment::NEVER`] if no time is asked for.
+    time: Moment,
 }
 
-impl From<&Stat> for Meta {
-    fn from(found: &Stat) -> Self {
+impl Meta {
+    #[inline]
+    pub(crate) fn new(found: &Stat, time: Option<Which>) -> Self {
         Meta {
             kind: FileType::from_raw_mode(found.st_mode),
             links: found.st_nlink,
@@ -30,6 +47,7 @@ impl From<&Stat> for Meta {
             inode: found.st_ino,
             blocks: found.st_blocks as u64,
             size_bytes: found.st_size as u64,
+            time: time.map_or(Moment::NEVER, |which| Moment::of(found, which)),
         }
     }
 }
@@ -63,13 +81,21 @@ impl Accounts<'_> {
         let listed = self.rules.files_to_depth.is_some_and(|deepest| depth <= deepest);
         let line = listed.then_some(tree.files.len() as u32);
         let claim = Claim { operand: self.operand, directory, position, line, bytes };
-        if self.may_recur(meta) && !self.claim(tree, claim, meta) {
+        let recurs = self.may_recur(meta);
+        if recurs && !self.claim(tree, claim, meta) {
             return;
         }
         let held = tree.directory_mut(directory);
         held.files_bytes = held.files_bytes.saturating_add(bytes);
+        if let Some(times) = &mut tree.times {
+            if recurs {
+                times.recurring((meta.device, meta.inode), directory, meta.time);
+            } else {
+                times.file(directory, meta.time);
+            }
+        }
         if listed {
-            tree.add_file(directory, position, name, bytes);
+            tree.add_file(directory, position, name, Sum { amount: bytes, time: meta.time });
         }
     }
 
@@ -94,13 +120,25 @@ impl Accounts<'_> {
         !self.rules.count_links && (self.rules.once || meta.links > 1)
     }
 
-    pub(crate) fn bytes(&self, meta: &Meta) -> u64 {
-        if self.rules.apparent { meta.size_bytes } else { meta.blocks.saturating_mul(512) }
+    /// What is counted for a file: bytes, or one.
+    #[inline]
+    fn bytes(&self, meta: &Meta) -> u64 {
+        match self.rules.amount {
+            Amount::Blocks => meta.blocks.saturating_mul(512),
+            // What the length of any other file means is for its file system to say.
+            Amount::Lengths if meta.kind.is_file() || meta.kind.is_symlink() => meta.size_bytes,
+            Amount::Lengths => 0,
+            Amount::Inodes => 1,
+        }
+    }
+
+    pub(crate) fn sum(&self, meta: &Meta) -> Sum {
+        Sum { amount: self.bytes(meta), time: meta.time }
     }
 
     pub(crate) fn found(&self, meta: &Meta, position: u32) -> Found {
         let Meta { device, inode, .. } = *meta;
         let follow = self.rules.follow;
-        Found { position, device, inode, follow, bytes: self.bytes(meta) }
+        Found { position, device, inode, follow, bytes: self.bytes(meta), time: meta.time }
     }
 }

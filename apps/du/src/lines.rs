@@ -3,7 +3,10 @@
 use std::io::{self, Write};
 
 use crate::format::Format;
+use crate::quote::in_words;
+use crate::talk::say;
 use crate::tree::{Directory, ROOT, Tree, join};
+use crate::when::{Layout, Moment};
 
 /// What is printed.
 #[derive(Debug)]
@@ -14,13 +17,51 @@ pub(crate) struct Style {
     pub(crate) deepest: u32,
     /// A directory's line is without its subdirectories.
     pub(crate) separate: bool,
+    /// No line for less than that, or if negative, for more than its opposite.
+    pub(crate) threshold: i64,
+    /// How times are printed, if they are.
+    pub(crate) layout: Option<Layout>,
     /// What ends a line.
     pub(crate) end: u8,
 }
 
+/// What a line says of a file, or of everything in a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sum {
+    /// Bytes, or how many files.
+    pub(crate) amount: u64,
+    /// The latest time; [`Moment::NEVER`] if none is asked for.
+    pub(crate) time: Moment,
+}
+
+impl Sum {
+    /// Of nothing; GNU du's total is of 1970 at least.
+    pub(crate) const NOTHING: Sum = Sum { amount: 0, time: Moment::EPOCH };
+
+    pub(crate) fn add(&mut self, other: Sum) {
+        self.amount = self.amount.saturating_add(other.amount);
+        self.time = self.time.max(other.time);
+    }
+}
+
 impl Style {
-    pub(crate) fn line(&self, out: &mut impl Write, bytes: u64, path: &[u8]) -> io::Result<()> {
-        write!(out, "{}\t", self.format.size(bytes))?;
+    /// A line, if the threshold lets it.
+    fn line(&self, out: &mut impl Write, sum: Sum, path: &[u8]) -> io::Result<()> {
+        let limit = self.threshold.unsigned_abs();
+        let printed = if self.threshold < 0 { sum.amount <= limit } else { sum.amount >= limit };
+        if printed { self.any_line(out, sum, path) } else { Ok(()) }
+    }
+
+    pub(crate) fn any_line(&self, out: &mut impl Write, sum: Sum, path: &[u8]) -> io::Result<()> {
+        write!(out, "{}\t", self.format.size(sum.amount))?;
+        if let Some(layout) = &self.layout {
+            let mut text = Vec::new();
+            if !layout.write(&mut text, sum.time) {
+                say([&b"time "[..], &in_words(&text), b" is out of range"].concat());
+            }
+            text.push(b'\t');
+            out.write_all(&text)?;
+        }
         out.write_all(path)?;
         out.write_all(&[self.end])
     }
@@ -42,18 +83,30 @@ struct Open {
 }
 
 /// Prints the lines of `tree`; returns what it takes.
-pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Result<u64> {
-    let Some(root) = tree.directories.first() else {
-        style.line(out, tree.alone_bytes, tree.operand.to_bytes())?;
-        return Ok(tree.alone_bytes);
-    };
+pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Result<Sum> {
+    if tree.directories.is_empty() {
+        style.line(out, tree.alone, tree.operand.to_bytes())?;
+        return Ok(tree.alone);
+    }
     let totals = totals(tree);
-    let printed = |number: u32, directory: &Directory| {
-        if style.separate { alone(directory) } else { totals[number as usize] }
+    let times = times(tree);
+    let time = |times: &[Moment], number: u32| {
+        times.get(number as usize).copied().unwrap_or(Moment::NEVER)
     };
-    let total = totals[ROOT as usize];
+    let printed = |number: u32| {
+        if style.separate {
+            let time = tree
+                .times
+                .as_ref()
+                .map_or(Moment::NEVER, |times| times.directories[number as usize].latest());
+            Sum { amount: alone(tree.directory(number)), time }
+        } else {
+            Sum { amount: totals[number as usize], time: time(&times, number) }
+        }
+    };
+    let total = Sum { amount: totals[ROOT as usize], time: time(&times, ROOT) };
     if style.deepest == 0 {
-        style.line(out, printed(ROOT, root), tree.operand.to_bytes())?;
+        style.line(out, printed(ROOT), tree.operand.to_bytes())?;
         return Ok(total);
     }
 
@@ -75,11 +128,13 @@ pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Res
             Some(&Child::File(number)) => {
                 let file = &tree.files[number];
                 join(&mut path, tree.file_name(file).to_bytes());
-                style.line(out, file.bytes, &path)?;
+                let times = tree.times.as_ref().map_or(&[][..], |times| &times.files);
+                let sum = Sum { amount: file.bytes, time: time(times, number as u32) };
+                style.line(out, sum, &path)?;
                 path.truncate(above);
             }
             None => {
-                style.line(out, printed(at.number, tree.directory(at.number)), &path)?;
+                style.line(out, printed(at.number), &path)?;
                 path.truncate(at.above);
                 open.pop();
             }
@@ -110,6 +165,19 @@ fn totals(tree: &Tree) -> Vec<u64> {
             totals[directory.parent as usize].saturating_add(totals[number]);
     }
     totals
+}
+
+/// The latest time in each directory and everything below it, if times are asked for.
+fn times(tree: &Tree) -> Vec<Moment> {
+    let Some(times) = &tree.times else { return Vec::new() };
+    let mut latest: Vec<_> = times.directories.iter().map(|times| times.latest()).collect();
+    for (number, directory) in tree.directories.iter().enumerate().skip(1).rev() {
+        if !directory.dropped {
+            let above = directory.parent as usize;
+            latest[above] = latest[above].max(latest[number]);
+        }
+    }
+    latest
 }
 
 /// What a directory takes without its subdirectories.
