@@ -46,12 +46,10 @@ impl Format {
         let number = number::read(spec, 0, u64::MAX.into(), Units::Block)
             .ok_or(refuse(Refused::Invalid, None))?;
         let bytes = number.value.unsigned_abs();
-        number
-            .checked()
-            .map_err(|refused| refuse(refused, (bytes > 0).then(|| Format::blocks(bytes))))?;
         if bytes == 0 {
             return Err(refuse(Refused::Invalid, None));
         }
+        number.checked().map_err(|refused| refuse(refused, Some(Format::blocks(bytes))))?;
         let unit = &spec[..number.end];
         let named = !unit.iter().any(u8::is_ascii_digit);
         Ok(Format::Blocks { bytes, suffix: if named { suffix(unit) } else { String::new() } })
@@ -199,6 +197,7 @@ mod tests {
             ("0K", Refused::Invalid, None),
             ("B", Refused::Invalid, None),
             ("-1", Refused::Invalid, None),
+            ("0x", Refused::Invalid, None),
             ("1X", Refused::WrongUnit, Some(1)),
             ("1z", Refused::WrongUnit, Some(1)),
             ("K4", Refused::WrongUnit, Some(1024)),

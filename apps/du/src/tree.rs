@@ -144,6 +144,14 @@ impl Tree {
         self.faults.push(((directory, position), text));
     }
 
+    /// The same of the entry that comes next there.
+    pub(crate) fn fault_of_next(&mut self, directory: u32, text: Vec<u8>) {
+        let holder = self.directory_mut(directory);
+        let position = holder.entries;
+        holder.entries += 1;
+        self.fault(directory, position, text);
+    }
+
     /// What could not be done, in the order in which `du` comes by.
     pub(crate) fn take_faults(&mut self) -> impl Iterator<Item = Vec<u8>> {
         let mut faults = std::mem::take(&mut self.faults);

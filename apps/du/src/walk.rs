@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use kumiki_parasc::Operation;
 use kumiki_parasc::op::{Close, Entries};
 use rustc_hash::FxBuildHasher;
-use rustix::fs::{AtFlags, CWD, statat};
+use rustix::fs::{AtFlags, CWD, FileType, stat, statat};
 use rustix::io::Errno;
 
 use crate::accounts::{Accounts, Amount, Meta};
@@ -121,10 +121,19 @@ pub(crate) struct Walk<'a, C> {
     finished: Vec<Close>,
 }
 
+/// A name that has been read.
+#[derive(Clone, Copy)]
+struct Name<'a> {
+    reading: &'a Active,
+    name: &'a CStr,
+    /// It may be a symbolic link.
+    link: bool,
+}
+
 /// Names of a batch and what was found of each.
 #[derive(Default)]
 struct Looked<'a> {
-    names: Vec<(&'a Active, &'a CStr)>,
+    names: Vec<Name<'a>>,
     stats: Vec<Stat<'a>>,
     found: Vec<Result<(), Errno>>,
 }
@@ -138,19 +147,21 @@ impl<'a> Looked<'a> {
             .drain(..)
             .zip(&self.stats)
             .map(|(result, stat)| result.and_then(|()| meta(stat, time)));
-        for (&(reading, name), found) in self.names.iter().zip(found) {
+        for (&Name { reading, name, link }, found) in self.names.iter().zip(found) {
             let directory = reading.directory;
+            let follow = accounts.rules.follow;
             match found {
+                Ok(_) if follow && link && is_too_far(tree, directory, name) => {
+                    let text =
+                        cannot("access", &tree.path_of_entry(directory, name), Some(Errno::LOOP));
+                    tree.fault_of_next(directory, text);
+                }
                 Ok(meta) => accounts.account(tree, directory, name, &meta),
                 Err(error) => {
-                    let dangling = accounts.rules.follow
-                        && is_dangling(reading.descriptor.as_fd(), name, error);
+                    let dangling = follow && is_dangling(reading.descriptor.as_fd(), name, error);
                     let path = tree.path_of_entry(directory, name);
                     let text = cannot("access", &path, (!dangling).then_some(error));
-                    let holder = tree.directory_mut(directory);
-                    let position = holder.entries;
-                    holder.entries += 1;
-                    tree.fault(directory, position, text);
+                    tree.fault_of_next(directory, text);
                 }
             }
         }
@@ -159,10 +170,10 @@ impl<'a> Looked<'a> {
     }
 
     /// Takes the next names.
-    fn take(&mut self, names: &mut impl Iterator<Item = (&'a Active, &'a CStr)>, follow: bool) {
-        for (reading, name) in names.take(STATS) {
-            self.names.push((reading, name));
-            self.stats.push(calls::stat(reading.descriptor.as_fd(), name, follow));
+    fn take(&mut self, names: &mut impl Iterator<Item = Name<'a>>, follow: bool) {
+        for name in names.take(STATS) {
+            self.names.push(name);
+            self.stats.push(calls::stat(name.reading.descriptor.as_fd(), name.name, follow));
         }
     }
 }
@@ -171,6 +182,12 @@ impl<'a> Looked<'a> {
 #[inline]
 fn meta(stat: &Stat<'_>, time: Option<Which>) -> Result<Meta, Errno> {
     stat.stat().map(|found| Meta::new(found, time)).ok_or(Errno::NODATA)
+}
+
+/// Whether so many symbolic links lead to a name that the kernel refuses the whole path.
+/// GNU du, which follows links by that, leaves it out.
+fn is_too_far(tree: &Tree, directory: u32, name: &CStr) -> bool {
+    stat(tree.path_of_entry(directory, name)).err() == Some(Errno::LOOP)
 }
 
 /// Whether a name that has led to `error` is a symbolic link to nothing. GNU du gives no
@@ -386,8 +403,8 @@ impl<'a, C: Calls> Walk<'a, C> {
             .map(|reading| (reading, rules.exclude.prefix(|| tree.path(reading.directory))));
         let read: Vec<_> = read.collect();
         let mut entries = read.iter().flat_map(|(reading, prefix)| {
-            let names = Entries::new(&reading.buffer[..reading.filled]).map(|entry| entry.name);
-            let names = names.filter(|name| !matches!(name.to_bytes(), b"." | b".."));
+            let names = Entries::new(&reading.buffer[..reading.filled]);
+            let names = names.filter(|entry| !matches!(entry.name.to_bytes(), b"." | b".."));
             let excluded = move |name: &CStr| {
                 prefix.as_ref().is_some_and(|prefix| {
                     let mut path = prefix.clone();
@@ -395,7 +412,10 @@ impl<'a, C: Calls> Walk<'a, C> {
                     rules.exclude.matches(&path)
                 })
             };
-            names.filter(move |name| !excluded(name)).map(move |name| (*reading, name))
+            names.filter(move |entry| !excluded(entry.name)).map(move |entry| {
+                let link = matches!(entry.kind, FileType::Symlink | FileType::Unknown);
+                Name { reading, name: entry.name, link }
+            })
         });
         let Walk { calls, accounts, stats, .. } = self;
         let [mut last, mut next] = std::mem::take(stats)

@@ -25,6 +25,8 @@ after what is in them. They are printed when an operand has been gone through,
 not before. Which name of a file with several hard links counts can differ in a
 directory of more than 10,000 entries, which GNU du reorders.
 
+With -L an empty directory given as DIR/ keeps its slash, which GNU du cuts off.
+
 Other releases of GNU du differ: up to 9.1 --apparent-size counts directories
 and devices, too. -d -1 is taken for -d 0 from 9.4 to 9.11 and here, and refused
 by those before and after. The letter A is there from 9.10 on. Words, digits and
@@ -102,9 +104,8 @@ mod tests {
     #[test]
     fn lines_fit_a_terminal_and_every_option_is_there() {
         let help = help();
-        let long = help
-            .lines()
-            .filter(|line| line.chars().count() > 80 && !line.contains("[OPTION]"));
+        let long =
+            help.lines().filter(|line| line.chars().count() > 80 && !line.contains("[OPTION]"));
         assert_eq!(long.collect::<Vec<_>>(), [""; 0]);
         for row in ROWS.iter().filter(|row| !row.name.is_empty()) {
             assert!(help.contains(&format!("--{}", row.name)), "{}", row.name);
