@@ -9,7 +9,7 @@ use crate::links::{Claim, Links};
 use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree};
 use crate::walk::Rules;
-use crate::when::{Moment, Which};
+use crate::when::Moment;
 
 /// What is added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,31 +24,17 @@ pub(crate) enum Amount {
 }
 
 /// What is known of a file of any kind.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Meta {
-    pub(crate) kind: FileType,
-    links: u64,
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-    /// Units of 512 bytes.
-    blocks: u64,
-    size_bytes: u64,
-    /// [`Moment::NEVER`] if no time is asked for.
-    time: Moment,
-}
+#[derive(Clone, Copy)]
+pub(crate) struct Meta<'a>(pub(crate) &'a Stat);
 
-impl Meta {
-    #[inline]
-    pub(crate) fn new(found: &Stat, time: Option<Which>) -> Self {
-        Meta {
-            kind: FileType::from_raw_mode(found.st_mode),
-            links: found.st_nlink,
-            device: found.st_dev,
-            inode: found.st_ino,
-            blocks: found.st_blocks as u64,
-            size_bytes: found.st_size as u64,
-            time: time.map_or(Moment::NEVER, |which| Moment::of(found, which)),
-        }
+impl Meta<'_> {
+    pub(crate) fn kind(self) -> FileType {
+        FileType::from_raw_mode(self.0.st_mode)
+    }
+
+    /// By device and inode.
+    pub(crate) fn identity(self) -> (u64, u64) {
+        (self.0.st_dev, self.0.st_ino)
     }
 }
 
@@ -63,9 +49,9 @@ pub(crate) struct Accounts<'a> {
 
 impl Accounts<'_> {
     /// Counts one entry.
-    pub(crate) fn account(&mut self, tree: &mut Tree, directory: u32, name: &CStr, meta: &Meta) {
+    pub(crate) fn account(&mut self, tree: &mut Tree, directory: u32, name: &CStr, meta: Meta<'_>) {
         let device = tree.directory(ROOT).device;
-        if self.rules.one_file_system && meta.device != device {
+        if self.rules.one_file_system && meta.0.st_dev != device {
             return;
         }
         let bytes = self.bytes(meta);
@@ -73,7 +59,7 @@ impl Accounts<'_> {
         let position = holder.entries;
         holder.entries += 1;
         self.talk.count(bytes);
-        if meta.kind.is_dir() {
+        if meta.kind().is_dir() {
             tree.add(Some(directory), name, &self.found(meta, position));
             return;
         }
@@ -88,21 +74,23 @@ impl Accounts<'_> {
         let held = tree.directory_mut(directory);
         held.files_bytes = held.files_bytes.saturating_add(bytes);
         if let Some(times) = &mut tree.times {
+            let time = self.time(meta);
             if recurs {
-                times.recurring((meta.device, meta.inode), directory, meta.time);
+                times.recurring(meta.identity(), directory, time);
             } else {
-                times.file(directory, meta.time);
+                times.file(directory, time);
             }
         }
         if listed {
-            tree.add_file(directory, position, name, Sum { amount: bytes, time: meta.time });
+            let sum = Sum { amount: bytes, time: self.time(meta) };
+            tree.add_file(directory, position, name, sum);
         }
     }
 
     /// Claims a file that may be found again; `false` if it counts elsewhere.
     /// What was counted where a later name stands is taken back.
-    fn claim(&mut self, tree: &mut Tree, claim: Claim, meta: &Meta) -> bool {
-        let Some(held) = self.links.claim(meta.device, meta.inode, claim) else { return true };
+    fn claim(&mut self, tree: &mut Tree, claim: Claim, meta: Meta<'_>) -> bool {
+        let Some(held) = self.links.claim(meta.identity(), claim) else { return true };
         let earlier = held.operand == claim.operand
             && tree.before((claim.directory, claim.position), (held.directory, held.position));
         if earlier {
@@ -116,29 +104,37 @@ impl Accounts<'_> {
     }
 
     /// Whether a file could be met a second time.
-    pub(crate) fn may_recur(&self, meta: &Meta) -> bool {
-        !self.rules.count_links && (self.rules.once || meta.links > 1)
+    pub(crate) fn may_recur(&self, meta: Meta<'_>) -> bool {
+        !self.rules.count_links && (self.rules.once || meta.0.st_nlink > 1)
     }
 
     /// What is counted for a file: bytes, or one.
     #[inline]
-    fn bytes(&self, meta: &Meta) -> u64 {
+    fn bytes(&self, meta: Meta<'_>) -> u64 {
         match self.rules.amount {
-            Amount::Blocks => meta.blocks.saturating_mul(512),
-            // What the length of any other file means is for its file system to say.
-            Amount::Lengths if meta.kind.is_file() || meta.kind.is_symlink() => meta.size_bytes,
-            Amount::Lengths => 0,
+            // Units of 512 bytes.
+            Amount::Blocks => (meta.0.st_blocks as u64).saturating_mul(512),
+            Amount::Lengths => match meta.kind() {
+                FileType::RegularFile | FileType::Symlink => meta.0.st_size as u64,
+                // What the length of any other file means is for its file system to say.
+                _ => 0,
+            },
             Amount::Inodes => 1,
         }
     }
 
-    pub(crate) fn sum(&self, meta: &Meta) -> Sum {
-        Sum { amount: self.bytes(meta), time: meta.time }
+    /// The time that counts; [`Moment::NEVER`] if none is asked for.
+    fn time(&self, meta: Meta<'_>) -> Moment {
+        self.rules.time.map_or(Moment::NEVER, |which| Moment::of(meta.0, which))
     }
 
-    pub(crate) fn found(&self, meta: &Meta, position: u32) -> Found {
-        let Meta { device, inode, .. } = *meta;
-        let follow = self.rules.follow;
-        Found { position, device, inode, follow, bytes: self.bytes(meta), time: meta.time }
+    pub(crate) fn sum(&self, meta: Meta<'_>) -> Sum {
+        Sum { amount: self.bytes(meta), time: self.time(meta) }
+    }
+
+    pub(crate) fn found(&self, meta: Meta<'_>, position: u32) -> Found {
+        let (device, inode) = meta.identity();
+        let (follow, time) = (self.rules.follow, self.time(meta));
+        Found { position, device, inode, follow, bytes: self.bytes(meta), time }
     }
 }

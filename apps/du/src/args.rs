@@ -134,7 +134,7 @@ fn end_with(text: &str) -> ! {
 impl Cli {
     fn read(options: &mut Options<impl Iterator<Item = OsString>>) -> Self {
         let mut cli = Cli::default();
-        while let Some(given) = options.next() {
+        for given in options {
             match given {
                 Ok(given) => cli.take(given),
                 Err(text) => {

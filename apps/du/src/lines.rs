@@ -46,12 +46,15 @@ impl Sum {
 
 impl Style {
     /// A line, if the threshold lets it.
+    #[inline]
     fn line(&self, out: &mut impl Write, sum: Sum, path: &[u8]) -> io::Result<()> {
         let limit = self.threshold.unsigned_abs();
         let printed = if self.threshold < 0 { sum.amount <= limit } else { sum.amount >= limit };
         if printed { self.any_line(out, sum, path) } else { Ok(()) }
     }
 
+    /// A line in any case.
+    #[inline]
     pub(crate) fn any_line(&self, out: &mut impl Write, sum: Sum, path: &[u8]) -> io::Result<()> {
         write!(out, "{}\t", self.format.size(sum.amount))?;
         if let Some(layout) = &self.layout {

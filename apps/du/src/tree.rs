@@ -219,6 +219,7 @@ impl Tree {
     }
 
     /// Adds a line for a file.
+    #[inline]
     pub(crate) fn add_file(&mut self, directory: u32, position: u32, name: &CStr, sum: Sum) {
         let name = self.keep(name);
         self.files.push(File { directory, position, name, bytes: sum.amount, dropped: false });

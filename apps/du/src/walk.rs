@@ -126,8 +126,29 @@ pub(crate) struct Walk<'a, C> {
 struct Name<'a> {
     reading: &'a Active,
     name: &'a CStr,
-    /// It may be a symbolic link.
-    link: bool,
+    /// It may be a symbolic link, and those are followed.
+    followed: bool,
+}
+
+impl Name<'_> {
+    /// Whether so many symbolic links lead there that the kernel refuses the whole path.
+    /// GNU du, which follows links by that, leaves it out.
+    #[cold]
+    fn is_too_far(&self, tree: &Tree) -> bool {
+        let path = tree.path_of_entry(self.reading.directory, self.name);
+        stat(path).err() == Some(Errno::LOOP)
+    }
+
+    /// Notes that nothing is known of it: without an error, as it is too far.
+    #[cold]
+    fn cannot_access(&self, tree: &mut Tree, rules: &Rules, error: Option<Errno>) {
+        let error = error.unwrap_or(Errno::LOOP);
+        let dangling =
+            rules.follow && is_dangling(self.reading.descriptor.as_fd(), self.name, error);
+        let path = tree.path_of_entry(self.reading.directory, self.name);
+        let text = cannot("access", &path, (!dangling).then_some(error));
+        tree.fault_of_next(self.reading.directory, text);
+    }
 }
 
 /// Names of a batch and what was found of each.
@@ -141,28 +162,13 @@ struct Looked<'a> {
 impl<'a> Looked<'a> {
     /// Counts and forgets them.
     fn count(&mut self, tree: &mut Tree, accounts: &mut Accounts<'_>) {
-        let time = accounts.rules.time;
-        let found = self
-            .found
-            .drain(..)
-            .zip(&self.stats)
-            .map(|(result, stat)| result.and_then(|()| meta(stat, time)));
-        for (&Name { reading, name, link }, found) in self.names.iter().zip(found) {
-            let directory = reading.directory;
-            let follow = accounts.rules.follow;
-            match found {
-                Ok(_) if follow && link && is_too_far(tree, directory, name) => {
-                    let text =
-                        cannot("access", &tree.path_of_entry(directory, name), Some(Errno::LOOP));
-                    tree.fault_of_next(directory, text);
+        let found = self.found.drain(..).zip(&self.stats);
+        for (name, (result, stat)) in self.names.iter().zip(found) {
+            match result.and_then(|()| meta(stat)) {
+                Ok(meta) if !(name.followed && name.is_too_far(tree)) => {
+                    accounts.account(tree, name.reading.directory, name.name, meta);
                 }
-                Ok(meta) => accounts.account(tree, directory, name, &meta),
-                Err(error) => {
-                    let dangling = follow && is_dangling(reading.descriptor.as_fd(), name, error);
-                    let path = tree.path_of_entry(directory, name);
-                    let text = cannot("access", &path, (!dangling).then_some(error));
-                    tree.fault_of_next(directory, text);
-                }
+                found => name.cannot_access(tree, accounts.rules, found.err()),
             }
         }
         self.names.clear();
@@ -179,15 +185,8 @@ impl<'a> Looked<'a> {
 }
 
 /// What `stat` has found.
-#[inline]
-fn meta(stat: &Stat<'_>, time: Option<Which>) -> Result<Meta, Errno> {
-    stat.stat().map(|found| Meta::new(found, time)).ok_or(Errno::NODATA)
-}
-
-/// Whether so many symbolic links lead to a name that the kernel refuses the whole path.
-/// GNU du, which follows links by that, leaves it out.
-fn is_too_far(tree: &Tree, directory: u32, name: &CStr) -> bool {
-    stat(tree.path_of_entry(directory, name)).err() == Some(Errno::LOOP)
+fn meta<'a>(stat: &'a Stat<'_>) -> Result<Meta<'a>, Errno> {
+    stat.stat().map(Meta).ok_or(Errno::NODATA)
 }
 
 /// Whether a name that has led to `error` is a symbolic link to nothing. GNU du gives no
@@ -230,7 +229,7 @@ impl<'a, C: Calls> Walk<'a, C> {
         let follow = self.rules.follow || self.rules.follow_operands;
         let mut stat = calls::stat(CWD, operand, follow);
         let result = stat.call();
-        let meta = match result.and_then(|()| meta(&stat, self.rules.time)) {
+        let meta = match result.and_then(|()| meta(&stat)) {
             Ok(meta) => meta,
             Err(error) => {
                 let dangling = follow && is_dangling(CWD, operand, error);
@@ -240,19 +239,19 @@ impl<'a, C: Calls> Walk<'a, C> {
             }
         };
         let mut tree = Tree::new(operand, self.rules.time.is_some());
-        if meta.kind.is_dir() {
-            tree.add(None, operand, &Found { follow, ..self.accounts.found(&meta, 0) });
+        if meta.kind().is_dir() {
+            tree.add(None, operand, &Found { follow, ..self.accounts.found(meta, 0) });
             self.descend(&mut tree);
             tree.take_faults().for_each(|text| self.talk.fault(&text));
             tree.finish();
             return (!tree.directory(ROOT).dropped).then_some(tree);
         }
         let accounts = &mut self.accounts;
-        tree.alone = accounts.sum(&meta);
+        tree.alone = accounts.sum(meta);
         let claim =
             Claim { operand: accounts.operand, directory: ROOT, position: 0, line: None, bytes: 0 };
-        let seen = accounts.may_recur(&meta)
-            && accounts.links.claim(meta.device, meta.inode, claim).is_some();
+        let seen =
+            accounts.may_recur(meta) && accounts.links.claim(meta.identity(), claim).is_some();
         (!seen).then_some(tree)
     }
 
@@ -346,7 +345,7 @@ impl<'a, C: Calls> Walk<'a, C> {
         };
         if self.rules.once
             && !self.rules.count_links
-            && let Some(held) = self.accounts.links.claim(device, inode, claim)
+            && let Some(held) = self.accounts.links.claim((device, inode), claim)
             && (held.operand, held.directory) != (claim.operand, number)
         {
             return false;
@@ -414,7 +413,7 @@ impl<'a, C: Calls> Walk<'a, C> {
             };
             names.filter(move |entry| !excluded(entry.name)).map(move |entry| {
                 let link = matches!(entry.kind, FileType::Symlink | FileType::Unknown);
-                Name { reading, name: entry.name, link }
+                Name { reading, name: entry.name, followed: link && rules.follow }
             })
         });
         let Walk { calls, accounts, stats, .. } = self;

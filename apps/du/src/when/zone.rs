@@ -40,9 +40,8 @@ impl Zone {
         // A name of any other bytes is no zone's.
         let variable = variable.to_string_lossy();
         let name = variable.strip_prefix(':').unwrap_or(&variable);
-        if name.is_empty() {
-            return Zone::utc();
-        }
+        // So the C library calls it, and takes it for a name where there is no such file.
+        let name = if name.is_empty() { "Universal" } else { name };
         let folder = std::env::var_os("TZDIR").filter(|folder| !folder.is_empty());
         let folder = folder.map_or_else(|| PathBuf::from("/usr/share/zoneinfo"), PathBuf::from);
         from_file(&folder.join(name)).or_else(|| from_rules(name)).unwrap_or_else(|| {

@@ -148,7 +148,7 @@ proptest! {
         scene.same(&["--".into(), name.clone()]);
         for before in ["-X", "-d", "--files0-from=", "--time=", "-t", "-B", "--"] {
             let unknown_unit = before == "-t" && name.as_bytes().iter().any(|b| b"RQ".contains(b));
-            if !(unknown_unit && !gnu.has_signed_depths()) {
+            if !unknown_unit || gnu.has_signed_depths() {
                 scene.same(&[joined(before), "x y".into()]);
             }
         }
