@@ -12,7 +12,7 @@ const LETTERS: &[u8] = b"KMGTPEZY";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// In blocks of so many bytes, with a suffix that names the block.
-    Blocks { bytes: u128, suffix: String },
+    Blocks { bytes: u64, suffix: String },
     /// With the letter that fits: powers of 1024, or of 1000.
     Human { base: u16 },
 }
@@ -27,7 +27,7 @@ pub(crate) struct NoBlockSize {
 }
 
 impl Format {
-    pub(crate) fn blocks(bytes: u128) -> Self {
+    pub(crate) fn blocks(bytes: u64) -> Self {
         Format::Blocks { bytes, suffix: String::new() }
     }
 
@@ -45,7 +45,8 @@ impl Format {
         let refuse = |refused, readable| NoBlockSize { refused, readable };
         let number = number::read(spec, 0, u64::MAX.into(), Units::Block)
             .ok_or(refuse(Refused::Invalid, None))?;
-        let bytes = number.value.unsigned_abs();
+        // Within the limits.
+        let bytes = number.value as u64;
         if bytes == 0 {
             return Err(refuse(Refused::Invalid, None));
         }
@@ -92,14 +93,13 @@ pub(crate) struct Size<'a> {
 
 impl fmt::Display for Size<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = u128::from(self.bytes);
         match self.format {
             // As many or more.
             _ if self.bytes == u64::MAX => f.write_str("Infinity"),
             Format::Blocks { bytes: block, suffix } => {
-                write!(f, "{}{suffix}", bytes.div_ceil(*block))
+                write!(f, "{}{suffix}", self.bytes.div_ceil(*block))
             }
-            Format::Human { base } => human(f, bytes, (*base).into()),
+            Format::Human { base } => human(f, self.bytes.into(), (*base).into()),
         }
     }
 }
@@ -203,8 +203,8 @@ mod tests {
             ("K4", Refused::WrongUnit, Some(1024)),
             ("1Mi", Refused::WrongUnit, Some(1 << 20)),
             ("2KBB", Refused::WrongUnit, Some(2000)),
-            ("16E", Refused::TooLarge, Some(u64::MAX.into())),
-            ("Y", Refused::TooLarge, Some(u64::MAX.into())),
+            ("16E", Refused::TooLarge, Some(u64::MAX)),
+            ("Y", Refused::TooLarge, Some(u64::MAX)),
         ] {
             let readable = readable.map(Format::blocks);
             let error = Format::parse(text.as_bytes()).unwrap_err();

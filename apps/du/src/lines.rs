@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::format::Format;
 use crate::quote::in_words;
 use crate::talk::say;
-use crate::tree::{Directory, ROOT, Tree, join};
+use crate::tree::{ROOT, Tree, join};
 use crate::when::{Layout, Moment};
 
 /// What is printed.
@@ -92,22 +92,10 @@ pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Res
         return Ok(tree.alone);
     }
     let totals = totals(tree);
-    let times = times(tree);
-    let time = |times: &[Moment], number: u32| {
-        times.get(number as usize).copied().unwrap_or(Moment::NEVER)
-    };
     let printed = |number: u32| {
-        if style.separate {
-            let time = tree
-                .times
-                .as_ref()
-                .map_or(Moment::NEVER, |times| times.directories[number as usize].latest());
-            Sum { amount: alone(tree.directory(number)), time }
-        } else {
-            Sum { amount: totals[number as usize], time: time(&times, number) }
-        }
+        if style.separate { alone(tree, number) } else { totals[number as usize] }
     };
-    let total = Sum { amount: totals[ROOT as usize], time: time(&times, ROOT) };
+    let total = totals[ROOT as usize];
     if style.deepest == 0 {
         style.line(out, printed(ROOT), tree.operand.to_bytes())?;
         return Ok(total);
@@ -131,8 +119,7 @@ pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Res
             Some(&Child::File(number)) => {
                 let file = &tree.files[number];
                 join(&mut path, tree.file_name(file).to_bytes());
-                let times = tree.times.as_ref().map_or(&[][..], |times| &times.files);
-                let sum = Sum { amount: file.bytes, time: time(times, number as u32) };
+                let sum = Sum { amount: file.bytes, time: tree.file_time(number) };
                 style.line(out, sum, &path)?;
                 path.truncate(above);
             }
@@ -159,32 +146,21 @@ fn children(tree: &Tree, deepest: u32) -> Vec<(u32, u32, Child)> {
     children
 }
 
-/// What each directory takes with everything below it.
-fn totals(tree: &Tree) -> Vec<u64> {
-    let mut totals: Vec<_> = tree.directories.iter().map(alone).collect();
+/// What there is to say of each directory with everything below it.
+fn totals(tree: &Tree) -> Vec<Sum> {
+    let count = tree.directories.len() as u32;
+    let mut totals: Vec<_> = (0..count).map(|number| alone(tree, number)).collect();
     // Children have higher numbers than their parents.
     for (number, directory) in tree.directories.iter().enumerate().skip(1).rev() {
-        totals[directory.parent as usize] =
-            totals[directory.parent as usize].saturating_add(totals[number]);
+        let below = totals[number];
+        totals[directory.parent as usize].add(below);
     }
     totals
 }
 
-/// The latest time in each directory and everything below it, if times are asked for.
-fn times(tree: &Tree) -> Vec<Moment> {
-    let Some(times) = &tree.times else { return Vec::new() };
-    let mut latest: Vec<_> = times.directories.iter().map(|times| times.latest()).collect();
-    for (number, directory) in tree.directories.iter().enumerate().skip(1).rev() {
-        if !directory.dropped {
-            let above = directory.parent as usize;
-            latest[above] = latest[above].max(latest[number]);
-        }
-    }
-    latest
-}
-
-/// What a directory takes without its subdirectories.
-fn alone(directory: &Directory) -> u64 {
+/// The same of a directory without its subdirectories.
+fn alone(tree: &Tree, number: u32) -> Sum {
+    let directory = tree.directory(number);
     let own = if directory.dropped { 0 } else { directory.own_bytes };
-    own.saturating_add(directory.files_bytes)
+    Sum { amount: own.saturating_add(directory.files_bytes), time: tree.directory_time(number) }
 }

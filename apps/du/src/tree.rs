@@ -58,25 +58,19 @@ struct Name {
 
 /// Times of a directory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+struct Times {
     own: Moment,
     /// The latest of its entries that are not directories.
     files: Moment,
-}
-
-impl Times {
-    pub(crate) fn latest(&self) -> Moment {
-        self.own.max(self.files)
-    }
 }
 
 /// What a walk keeps of times, if they are asked for.
 #[derive(Debug, Default)]
 pub(crate) struct TreeTimes {
     /// By number.
-    pub(crate) directories: Vec<Times>,
+    directories: Vec<Times>,
     /// As the files.
-    pub(crate) files: Vec<Moment>,
+    files: Vec<Moment>,
     /// Files that may be found again, by device and inode: the directory where each is
     /// counted in the end is known when everything has been seen.
     recurring: HashMap<(u64, u64), (u32, Moment)>,
@@ -161,6 +155,23 @@ impl Tree {
             _ => std::cmp::Ordering::Equal,
         });
         faults.into_iter().map(|(_, text)| text)
+    }
+
+    /// The latest time of a directory and of files in it; [`Moment::NEVER`] if none is
+    /// asked for, or it is not counted.
+    pub(crate) fn directory_time(&self, number: u32) -> Moment {
+        match &self.times {
+            Some(times) if !self.directory(number).dropped => {
+                let Times { own, files } = times.directories[number as usize];
+                own.max(files)
+            }
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// The same of a file that gets a line.
+    pub(crate) fn file_time(&self, number: usize) -> Moment {
+        self.times.as_ref().map_or(Moment::NEVER, |times| times.files[number])
     }
 
     /// Everything has been seen.

@@ -53,6 +53,27 @@ fn deeper_than_a_path_may_be_long() {
 }
 
 #[test]
+fn deep_below_what_may_not_be_listed() {
+    if !gnu_du() {
+        return;
+    }
+    let mut scene = Scene::new();
+    deep(&scene, "unlisted", 60, &"c".repeat(100));
+    let unlisted = scene.path("unlisted");
+    fs::set_permissions(&unlisted, Permissions::from_mode(0o311)).unwrap();
+    scene.without_rights = true;
+    let component = "c".repeat(100);
+    for operand in [&component, ".", "beside"] {
+        for options in ["-s", "-a", "-c"] {
+            scene.same_by(&[options, operand], |command| {
+                command.current_dir(&unlisted);
+            });
+        }
+    }
+    fs::set_permissions(&unlisted, Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
 fn few_descriptors_are_enough() {
     let scene = Scene::new();
     deep(&scene, "deep", 200, "d");

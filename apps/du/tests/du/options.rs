@@ -53,6 +53,11 @@ fn operands() {
         }
     }
     scene.same(&[""]);
+    // By whatever way one leads, the next begins at the working directory.
+    let whole = scene.path("a/b");
+    let whole = whole.to_str().unwrap();
+    scene.same(&["-a", "a/d/../b", whole, "e", "a/b/../../e/f"]);
+    scene.same(&["-al", whole, "a/b/c/..", "./e", "top/b"]);
     // The root's children have one slash.
     scene.same(&["-xd1", "/dev/"]);
 }
