@@ -20,10 +20,11 @@ Examples:
   kumiki-du --time -d 1 ~            when anything below was modified last
   find . -name '*.log' -print0 | kumiki-du -ch --files0-from=-
 
-Options, lines and messages are those of GNU du of coreutils 9.7, directories
-after what is in them. They are printed when an operand has been gone through,
-not before. Which name of a file with several hard links counts can differ in a
-directory of more than 10,000 entries, which GNU du reorders.
+Options, lines and messages are those of GNU du of coreutils 9.7, in its order:
+directories after what is in them. They are printed when an operand has been
+gone through, first what could not be read. Which name of a file with several
+hard links counts can differ in a directory of more than 10,000 entries, which
+GNU du reorders.
 
 With -L an empty directory given as DIR/ keeps its slash, which GNU du cuts off.
 
