@@ -4,33 +4,37 @@ use std::ffi::CStr;
 
 use rustix::fs::{FileType, Stat};
 
+use crate::lines::Sum;
 use crate::links::{Claim, Links};
 use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree};
 use crate::walk::Rules;
+use crate::when::Moment;
 
-/// What is known of a file of any kind.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Meta {
-    pub(crate) kind: FileType,
-    links: u64,
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-    /// Units of 512 bytes.
-    blocks: u64,
-    size_bytes: u64,
+/// What is added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// What files take on the disk.
+    #[default]
+    Blocks,
+    /// How long files are.
+    Lengths,
+    /// How many there are.
+    Inodes,
 }
 
-impl From<&Stat> for Meta {
-    fn from(found: &Stat) -> Self {
-        Meta {
-            kind: FileType::from_raw_mode(found.st_mode),
-            links: found.st_nlink,
-            device: found.st_dev,
-            inode: found.st_ino,
-            blocks: found.st_blocks as u64,
-            size_bytes: found.st_size as u64,
-        }
+/// What is known of a file of any kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Meta<'a>(pub(crate) &'a Stat);
+
+impl Meta<'_> {
+    pub(crate) fn kind(self) -> FileType {
+        FileType::from_raw_mode(self.0.st_mode)
+    }
+
+    /// By device and inode.
+    pub(crate) fn identity(self) -> (u64, u64) {
+        (self.0.st_dev, self.0.st_ino)
     }
 }
 
@@ -45,9 +49,9 @@ pub(crate) struct Accounts<'a> {
 
 impl Accounts<'_> {
     /// Counts one entry.
-    pub(crate) fn account(&mut self, tree: &mut Tree, directory: u32, name: &CStr, meta: &Meta) {
+    pub(crate) fn account(&mut self, tree: &mut Tree, directory: u32, name: &CStr, meta: Meta<'_>) {
         let device = tree.directory(ROOT).device;
-        if self.rules.one_file_system && meta.device != device {
+        if self.rules.one_file_system && meta.0.st_dev != device {
             return;
         }
         let bytes = self.bytes(meta);
@@ -55,7 +59,7 @@ impl Accounts<'_> {
         let position = holder.entries;
         holder.entries += 1;
         self.talk.count(bytes);
-        if meta.kind.is_dir() {
+        if meta.kind().is_dir() {
             tree.add(Some(directory), name, &self.found(meta, position));
             return;
         }
@@ -63,20 +67,30 @@ impl Accounts<'_> {
         let listed = self.rules.files_to_depth.is_some_and(|deepest| depth <= deepest);
         let line = listed.then_some(tree.files.len() as u32);
         let claim = Claim { operand: self.operand, directory, position, line, bytes };
-        if self.may_recur(meta) && !self.claim(tree, claim, meta) {
+        let recurs = self.may_recur(meta);
+        if recurs && !self.claim(tree, claim, meta) {
             return;
         }
         let held = tree.directory_mut(directory);
         held.files_bytes = held.files_bytes.saturating_add(bytes);
+        if let Some(times) = &mut tree.times {
+            let time = self.time(meta);
+            if recurs {
+                times.recurring(meta.identity(), directory, time);
+            } else {
+                times.file(directory, time);
+            }
+        }
         if listed {
-            tree.add_file(directory, position, name, bytes);
+            let sum = Sum { amount: bytes, time: self.time(meta) };
+            tree.add_file(directory, position, name, sum);
         }
     }
 
     /// Claims a file that may be found again; `false` if it counts elsewhere.
     /// What was counted where a later name stands is taken back.
-    fn claim(&mut self, tree: &mut Tree, claim: Claim, meta: &Meta) -> bool {
-        let Some(held) = self.links.claim(meta.device, meta.inode, claim) else { return true };
+    fn claim(&mut self, tree: &mut Tree, claim: Claim, meta: Meta<'_>) -> bool {
+        let Some(held) = self.links.claim(meta.identity(), claim) else { return true };
         let earlier = held.operand == claim.operand
             && tree.before((claim.directory, claim.position), (held.directory, held.position));
         if earlier {
@@ -90,17 +104,37 @@ impl Accounts<'_> {
     }
 
     /// Whether a file could be met a second time.
-    pub(crate) fn may_recur(&self, meta: &Meta) -> bool {
-        !self.rules.count_links && (self.rules.once || meta.links > 1)
+    pub(crate) fn may_recur(&self, meta: Meta<'_>) -> bool {
+        !self.rules.count_links && (self.rules.once || meta.0.st_nlink > 1)
     }
 
-    pub(crate) fn bytes(&self, meta: &Meta) -> u64 {
-        if self.rules.apparent { meta.size_bytes } else { meta.blocks.saturating_mul(512) }
+    /// What is counted for a file: bytes, or one.
+    #[inline]
+    fn bytes(&self, meta: Meta<'_>) -> u64 {
+        match self.rules.amount {
+            // Units of 512 bytes.
+            Amount::Blocks => (meta.0.st_blocks as u64).saturating_mul(512),
+            Amount::Lengths => match meta.kind() {
+                FileType::RegularFile | FileType::Symlink => meta.0.st_size as u64,
+                // What the length of any other file means is for its file system to say.
+                _ => 0,
+            },
+            Amount::Inodes => 1,
+        }
     }
 
-    pub(crate) fn found(&self, meta: &Meta, position: u32) -> Found {
-        let Meta { device, inode, .. } = *meta;
-        let follow = self.rules.follow;
-        Found { position, device, inode, follow, bytes: self.bytes(meta) }
+    /// The time that counts; [`Moment::NEVER`] if none is asked for.
+    fn time(&self, meta: Meta<'_>) -> Moment {
+        self.rules.time.map_or(Moment::NEVER, |which| Moment::of(meta.0, which))
+    }
+
+    pub(crate) fn sum(&self, meta: Meta<'_>) -> Sum {
+        Sum { amount: self.bytes(meta), time: self.time(meta) }
+    }
+
+    pub(crate) fn found(&self, meta: Meta<'_>, position: u32) -> Found {
+        let (device, inode) = meta.identity();
+        let (follow, time) = (self.rules.follow, self.time(meta));
+        Found { position, device, inode, follow, bytes: self.bytes(meta), time }
     }
 }

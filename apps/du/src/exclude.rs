@@ -1,7 +1,8 @@
 //! Names left out: shell patterns as fnmatch(3) reads them without flags.
 //!
 //! A pattern is held against the whole path as it would be printed, and against
-//! what follows each slash in it; `*`, `?` and brackets match slashes, too. A `?`
+//! what follows each slash in it, one with wildcards only where that is no slash;
+//! `*`, `?` and brackets match slashes, too. A `?`
 //! is a byte, in a UTF-8 locale also a character: there the C library (2.36) takes
 //! a match of either kind.
 
@@ -23,10 +24,15 @@ pub(crate) struct Exclude {
 pub(crate) struct TooLarge(#[from] regex::Error);
 
 impl Exclude {
-    /// `utf8` says whether characters are those of UTF-8.
-    pub(crate) fn new<P: AsRef<[u8]>>(patterns: &[P], utf8: bool) -> Result<Self, TooLarge> {
+    /// `utf8` says whether characters are those of UTF-8; `posix`, that `[^…]` stands for
+    /// what is in it, as POSIX leaves open.
+    pub(crate) fn new<P: AsRef<[u8]>>(
+        patterns: &[P],
+        utf8: bool,
+        posix: bool,
+    ) -> Result<Self, TooLarge> {
         let set = |utf8| {
-            let expressions = patterns.iter().filter_map(|p| expression(p.as_ref(), utf8));
+            let expressions = patterns.iter().filter_map(|p| expression(p.as_ref(), utf8, posix));
             RegexSetBuilder::new(expressions).size_limit(64 << 20).build()
         };
         Ok(Exclude { characters: utf8.then(|| set(true)).transpose()?, bytes: set(false)? })
@@ -45,7 +51,7 @@ impl Exclude {
 }
 
 /// The regular expression for a pattern; `None` if it matches nothing.
-fn expression(pattern: &[u8], utf8: bool) -> Option<String> {
+fn expression(pattern: &[u8], utf8: bool, posix: bool) -> Option<String> {
     let text = std::str::from_utf8(pattern).ok().filter(|_| utf8);
     let units: Vec<char> = match text {
         Some(text) => text.chars().collect(),
@@ -53,8 +59,24 @@ fn expression(pattern: &[u8], utf8: bool) -> Option<String> {
     };
     // Without Unicode a `char` up to 255 stands for the byte.
     let mode = if text.is_some() { "s" } else { "s-u" };
-    let mut out = format!(r"(?{mode})(?:\A|/)");
+    let mut out = format!(r"(?{mode})");
+    let wild = has_wildcards(&units);
     let mut rest = units.as_slice();
+    match rest.first() {
+        Some('/' | '*') if wild => out.push_str(r"\A"),
+        Some('?') => {
+            out.push_str(r"(?:\A.|/[^/])");
+            rest = &rest[1..];
+        }
+        Some('[') => match bracket(&rest[1..], text.is_some(), posix)? {
+            Some((class, after)) => {
+                let _ = write!(out, r"(?:\A{class}|/[{class}&&[^/]])");
+                rest = after;
+            }
+            None => out.push_str(r"(?:\A|/)"),
+        },
+        _ => out.push_str(r"(?:\A|/)"),
+    }
     while let Some((&unit, after)) = rest.split_first() {
         rest = after;
         match unit {
@@ -62,13 +84,13 @@ fn expression(pattern: &[u8], utf8: bool) -> Option<String> {
             '?' => out.push('.'),
             // A backslash at the end has nothing to escape, so fnmatch(3) matches
             // nothing; a pattern without wildcards is no pattern but a name.
-            '\\' if rest.is_empty() && !has_wildcards(&units) => literal(&mut out, '\\'),
+            '\\' if rest.is_empty() && !wild => literal(&mut out, '\\'),
             '\\' => {
                 let (&escaped, after) = rest.split_first()?;
                 rest = after;
                 literal(&mut out, escaped);
             }
-            '[' => match bracket(rest, text.is_some())? {
+            '[' => match bracket(rest, text.is_some(), posix)? {
                 Some((class, after)) => {
                     out.push_str(&class);
                     rest = after;
@@ -107,9 +129,13 @@ fn literal(out: &mut String, unit: char) {
 /// is not closed, so that the `[` stands for itself; `None` if it names a class
 /// that does not exist, so that nothing matches.
 #[allow(clippy::type_complexity)]
-fn bracket(inside: &[char], utf8: bool) -> Option<Option<(String, &[char])>> {
+fn bracket(inside: &[char], utf8: bool, posix: bool) -> Option<Option<(String, &[char])>> {
     let mut class = String::new();
-    let negated = matches!(inside.first(), Some('!' | '^'));
+    let negated = match inside.first() {
+        Some('!') => true,
+        Some('^') => !posix,
+        _ => false,
+    };
     let mut rest = &inside[usize::from(negated)..];
     let mut first = true;
     loop {
@@ -122,7 +148,7 @@ fn bracket(inside: &[char], utf8: bool) -> Option<Option<(String, &[char])>> {
         if unit == '['
             && let Some((name, after)) = named(rest, ':')
         {
-            class.push_str(posix(&name, utf8)?);
+            class.push_str(named_class(&name, utf8)?);
             rest = after;
             continue;
         }
@@ -146,7 +172,7 @@ fn bracket(inside: &[char], utf8: bool) -> Option<Option<(String, &[char])>> {
     let class = match (class.is_empty(), negated) {
         (false, false) => format!("[{class}]"),
         (false, true) => format!("[^{class}]"),
-        (true, true) => ".".to_owned(),
+        (true, true) => r"[\s\S]".to_owned(),
         (true, false) => return None,
     };
     Some(Some((class, rest)))
@@ -176,7 +202,7 @@ fn named(rest: &[char], mark: char) -> Option<(String, &[char])> {
 }
 
 /// A class by its POSIX name.
-fn posix(name: &str, utf8: bool) -> Option<&'static str> {
+fn named_class(name: &str, utf8: bool) -> Option<&'static str> {
     Some(match (name, utf8) {
         ("alnum", true) => r"\p{Alphabetic}\p{Nd}",
         ("alpha", true) => r"\p{Alphabetic}",
@@ -203,7 +229,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, path: &str) -> bool {
-        Exclude::new(&[pattern], true).unwrap().matches(path.as_bytes())
+        Exclude::new(&[pattern], true, false).unwrap().matches(path.as_bytes())
     }
 
     #[test]
@@ -216,6 +242,21 @@ mod tests {
         assert!(matches("a*b", "a/x/b"));
         assert!(matches("?b", "/b"));
         assert!(matches("*", ".hidden"));
+    }
+
+    #[test]
+    fn slashes_in_a_row() {
+        assert!(matches("/b", "a//b"));
+        assert!(!matches("?b", "x//b") && matches("?b", "x/ab") && matches("?b", "/b"));
+        assert!(!matches("[!a]b", "x//b") && matches("[!a]b", "x/bb"));
+        assert!(!matches("/?", "a//b") && matches("/?", "/b"));
+        assert!(matches("", "a/") && !matches("", "a"));
+    }
+
+    #[test]
+    fn a_caret_is_a_member_where_posix_is_kept_to() {
+        let posix = Exclude::new(&["[^a]"], true, true).unwrap();
+        assert!(posix.matches(b"^") && posix.matches(b"a") && !posix.matches(b"b"));
     }
 
     #[test]
@@ -248,12 +289,12 @@ mod tests {
 
     #[test]
     fn names_that_are_not_text() {
-        let exclude = Exclude::new(&[b"a?\xff".as_slice(), b"\xc3?"], true).unwrap();
+        let exclude = Exclude::new(&[b"a?\xff".as_slice(), b"\xc3?"], true, false).unwrap();
         assert!(exclude.matches(b"a\xfe\xff"));
         assert!(!exclude.matches(b"a\xff"));
-        let bytes = Exclude::new(&["??"], false).unwrap();
+        let bytes = Exclude::new(&["??"], false, false).unwrap();
         assert!(bytes.matches("é".as_bytes()));
-        assert!(!Exclude::new(&["?"], false).unwrap().matches("é".as_bytes()));
+        assert!(!Exclude::new(&["?"], false, false).unwrap().matches("é".as_bytes()));
         assert!(matches("?", "é") && matches("??", "é") && !matches("???", "é"));
         assert!(!Exclude::default().matches(b"a"));
     }

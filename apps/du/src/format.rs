@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::args::choice::choose;
+use crate::args::number::{self, Refused, Units, exponent};
+
 /// Powers of the base, from the first.
 const LETTERS: &[u8] = b"KMGTPEZY";
 
@@ -9,55 +12,59 @@ const LETTERS: &[u8] = b"KMGTPEZY";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// In blocks of so many bytes, with a suffix that names the block.
-    Blocks { bytes: u128, suffix: String },
+    Blocks { bytes: u64, suffix: String },
     /// With the letter that fits: powers of 1024, or of 1000.
     Human { base: u16 },
 }
 
 /// A block size that cannot be read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is no block size: give a number of bytes above 0 (1024), a unit (K, MiB, MB, … up to E), \
-     both (4K), `human-readable` or `si`"
-)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoBlockSize {
-    text: String,
+    pub(crate) refused: Refused,
     /// What stands before that which cannot be read: in the environment GNU du
     /// goes by that.
     pub(crate) readable: Option<Format>,
 }
 
 impl Format {
-    pub(crate) fn blocks(bytes: u128) -> Self {
+    pub(crate) fn blocks(bytes: u64) -> Self {
         Format::Blocks { bytes, suffix: String::new() }
     }
 
-    /// A block size as after `--block-size`: `1024`, `4K`, `MB`, `si`.
+    /// A block size as after `--block-size`: `1024`, `0x400`, `4K`, `MB`, `si`.
     ///
     /// Letters count in powers of 1024, with `B` in powers of 1000, with `iB`
     /// again of 1024; a unit without a number is printed after the size.
-    pub(crate) fn parse(text: &str) -> Result<Self, NoBlockSize> {
+    pub(crate) fn parse(text: &[u8]) -> Result<Self, NoBlockSize> {
         // Grouping of digits is the C locale's: none.
-        let spec = text.strip_prefix('\'').unwrap_or(text);
-        match spec {
-            "human-readable" => return Ok(Format::Human { base: 1024 }),
-            "si" => return Ok(Format::Human { base: 1000 }),
-            _ => {}
+        let spec = text.strip_prefix(b"'").unwrap_or(text);
+        let words = [("human-readable", 1024), ("si", 1000)];
+        if let Ok(base) = choose(spec, &words) {
+            return Ok(Format::Human { base });
         }
-        let digits = spec.len() - spec.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, unit) = spec.split_at(digits);
-        let (factor, suffix, rest) = power(unit);
-        let number = match number {
-            "" => u128::from(!suffix.is_empty()),
-            number => number.parse().unwrap_or(u128::MAX),
-        };
-        let bytes = number.saturating_mul(factor);
-        if !rest.is_empty() || !(1..=u64::MAX.into()).contains(&bytes) {
-            let readable = (bytes > 0).then(|| Format::blocks(bytes));
-            return Err(NoBlockSize { text: text.to_owned(), readable });
+        let refuse = |refused, readable| NoBlockSize { refused, readable };
+        let number = number::read(spec, 0, u64::MAX.into(), Units::Block)
+            .ok_or(refuse(Refused::Invalid, None))?;
+        // Within the limits.
+        let bytes = number.value as u64;
+        if bytes == 0 {
+            return Err(refuse(Refused::Invalid, None));
         }
-        let suffix = if digits == 0 { suffix } else { String::new() };
-        Ok(Format::Blocks { bytes, suffix })
+        number.checked().map_err(|refused| refuse(refused, Some(Format::blocks(bytes))))?;
+        let unit = &spec[..number.end];
+        let named = !unit.iter().any(u8::is_ascii_digit);
+        Ok(Format::Blocks { bytes, suffix: if named { suffix(unit) } else { String::new() } })
+    }
+
+    /// The same for numbers of files: blocks are one.
+    pub(crate) fn for_inodes(self) -> Self {
+        match self {
+            Format::Blocks { suffix, .. } => {
+                let mark = if suffix.ends_with('B') { "B" } else { "" };
+                Format::Blocks { bytes: 1, suffix: mark.to_owned() }
+            }
+            human => human,
+        }
     }
 
     /// `bytes` in this format.
@@ -66,23 +73,16 @@ impl Format {
     }
 }
 
-/// How many bytes the unit has that `text` begins with, how it is printed, and
-/// what follows; without a unit they are 1.
-fn power(text: &str) -> (u128, String, &str) {
-    let mut rest = text.chars();
-    let letter = match rest.next() {
-        // GNU du takes no other small ones.
-        Some(small @ ('k' | 'm' | 'g' | 't')) => small.to_ascii_uppercase(),
-        other => other.unwrap_or_default(),
-    };
-    let Some(exponent) = LETTERS.iter().position(|&l| char::from(l) == letter) else {
-        return (1, String::new(), text);
-    };
-    let rest = rest.as_str();
-    let mark = ["iB", "B"].into_iter().find(|mark| rest.starts_with(mark)).unwrap_or_default();
-    let base = if mark == "B" { 1000 } else { 1024 };
-    let printed = if exponent == 0 && base == 1000 { 'k' } else { letter };
-    (u128::pow(base, exponent as u32 + 1), format!("{printed}{mark}"), &rest[mark.len()..])
+/// How a unit is printed: `k` is 1000, and all others are large letters.
+fn suffix(unit: &[u8]) -> String {
+    let letter = unit.first().and_then(|&letter| exponent(letter)).unwrap_or(1);
+    let letter = char::from(LETTERS[letter as usize - 1]);
+    match unit[1..] {
+        [b'B'] if letter == 'K' => "kB".to_owned(),
+        [b'B'] => format!("{letter}B"),
+        [b'i', b'B'] => format!("{letter}iB"),
+        _ => letter.to_string(),
+    }
 }
 
 /// A size to print.
@@ -93,14 +93,13 @@ pub(crate) struct Size<'a> {
 
 impl fmt::Display for Size<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = u128::from(self.bytes);
         match self.format {
             // As many or more.
             _ if self.bytes == u64::MAX => f.write_str("Infinity"),
             Format::Blocks { bytes: block, suffix } => {
-                write!(f, "{}{suffix}", bytes.div_ceil(*block))
+                write!(f, "{}{suffix}", self.bytes.div_ceil(*block))
             }
-            Format::Human { base } => human(f, bytes, (*base).into()),
+            Format::Human { base } => human(f, self.bytes.into(), (*base).into()),
         }
     }
 }
@@ -167,40 +166,49 @@ mod tests {
         for (text, bytes, expected) in [
             ("1", 5, "5"),
             ("1024", 1025, "2"),
+            ("0x10", 17, "2"),
+            ("010", 17, "3"),
             ("4K", 4097, "2"),
             ("K", 1025, "2K"),
             ("k", 1025, "2K"),
             ("kB", 1001, "2kB"),
+            ("kD", 1001, "2K"),
             ("MiB", 1, "1MiB"),
             ("2MB", 4_000_001, "3"),
+            ("'1", 1_000_000, "1000000"),
             ("human-readable", 2048, "2.0K"),
-            ("si", 2000, "2.0k"),
+            ("human", 2048, "2.0K"),
+            ("'s", 2000, "2.0k"),
         ] {
-            let format = Format::parse(text).unwrap();
+            let format = Format::parse(text.as_bytes()).unwrap();
             assert_eq!(format.size(bytes).to_string(), expected, "{text} {bytes}");
         }
+        let inodes = |text: &str| Format::parse(text.as_bytes()).unwrap().for_inodes();
+        assert_eq!(inodes("M").size(5).to_string(), "5");
+        assert_eq!(inodes("MiB").size(5).to_string(), "5B");
+        assert_eq!(inodes("si").size(5000).to_string(), "5.0k");
     }
 
     #[test]
     fn no_block_sizes() {
-        for (text, readable) in [
-            ("", None),
-            ("0", None),
-            ("0K", None),
-            ("B", None),
-            ("-1", None),
-            ("1X", Some(1)),
-            ("1z", Some(1)),
-            ("K4", Some(1024)),
-            ("1Mi", Some(1 << 20)),
-            ("2KBB", Some(2000)),
-            ("16E", Some(1 << 64)),
-            ("Y", Some(1 << 80)),
-            ("99999999999999999999", Some(99_999_999_999_999_999_999)),
+        for (text, refused, readable) in [
+            ("", Refused::Invalid, None),
+            ("0", Refused::Invalid, None),
+            ("0K", Refused::Invalid, None),
+            ("B", Refused::Invalid, None),
+            ("-1", Refused::Invalid, None),
+            ("0x", Refused::Invalid, None),
+            ("1X", Refused::WrongUnit, Some(1)),
+            ("1z", Refused::WrongUnit, Some(1)),
+            ("K4", Refused::WrongUnit, Some(1024)),
+            ("1Mi", Refused::WrongUnit, Some(1 << 20)),
+            ("2KBB", Refused::WrongUnit, Some(2000)),
+            ("16E", Refused::TooLarge, Some(u64::MAX)),
+            ("Y", Refused::TooLarge, Some(u64::MAX)),
         ] {
             let readable = readable.map(Format::blocks);
-            let error = Format::parse(text).unwrap_err();
-            assert_eq!(error, NoBlockSize { text: text.to_owned(), readable });
+            let error = Format::parse(text.as_bytes()).unwrap_err();
+            assert_eq!(error, NoBlockSize { refused, readable }, "{text}");
         }
     }
 }

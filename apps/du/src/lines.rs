@@ -3,7 +3,10 @@
 use std::io::{self, Write};
 
 use crate::format::Format;
-use crate::tree::{Directory, ROOT, Tree, join};
+use crate::quote::in_words;
+use crate::talk::say;
+use crate::tree::{ROOT, Tree, join};
+use crate::when::{Layout, Moment};
 
 /// What is printed.
 #[derive(Debug)]
@@ -14,13 +17,54 @@ pub(crate) struct Style {
     pub(crate) deepest: u32,
     /// A directory's line is without its subdirectories.
     pub(crate) separate: bool,
+    /// No line for less than that, or if negative, for more than its opposite.
+    pub(crate) threshold: i64,
+    /// How times are printed, if they are.
+    pub(crate) layout: Option<Layout>,
     /// What ends a line.
     pub(crate) end: u8,
 }
 
+/// What a line says of a file, or of everything in a directory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sum {
+    /// Bytes, or how many files.
+    pub(crate) amount: u64,
+    /// The latest time; [`Moment::NEVER`] if none is asked for.
+    pub(crate) time: Moment,
+}
+
+impl Sum {
+    /// Of nothing; GNU du's total is of 1970 at least.
+    pub(crate) const NOTHING: Sum = Sum { amount: 0, time: Moment::EPOCH };
+
+    pub(crate) fn add(&mut self, other: Sum) {
+        self.amount = self.amount.saturating_add(other.amount);
+        self.time = self.time.max(other.time);
+    }
+}
+
 impl Style {
-    pub(crate) fn line(&self, out: &mut impl Write, bytes: u64, path: &[u8]) -> io::Result<()> {
-        write!(out, "{}\t", self.format.size(bytes))?;
+    /// A line, if the threshold lets it.
+    #[inline]
+    fn line(&self, out: &mut impl Write, sum: Sum, path: &[u8]) -> io::Result<()> {
+        let limit = self.threshold.unsigned_abs();
+        let printed = if self.threshold < 0 { sum.amount <= limit } else { sum.amount >= limit };
+        if printed { self.any_line(out, sum, path) } else { Ok(()) }
+    }
+
+    /// A line in any case.
+    #[inline]
+    pub(crate) fn any_line(&self, out: &mut impl Write, sum: Sum, path: &[u8]) -> io::Result<()> {
+        write!(out, "{}\t", self.format.size(sum.amount))?;
+        if let Some(layout) = &self.layout {
+            let mut text = Vec::new();
+            if !layout.write(&mut text, sum.time) {
+                say([&b"time "[..], &in_words(&text), b" is out of range"].concat());
+            }
+            text.push(b'\t');
+            out.write_all(&text)?;
+        }
         out.write_all(path)?;
         out.write_all(&[self.end])
     }
@@ -42,18 +86,18 @@ struct Open {
 }
 
 /// Prints the lines of `tree`; returns what it takes.
-pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Result<u64> {
-    let Some(root) = tree.directories.first() else {
-        style.line(out, tree.alone_bytes, tree.operand.to_bytes())?;
-        return Ok(tree.alone_bytes);
-    };
+pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Result<Sum> {
+    if tree.directories.is_empty() {
+        style.line(out, tree.alone, tree.operand.to_bytes())?;
+        return Ok(tree.alone);
+    }
     let totals = totals(tree);
-    let printed = |number: u32, directory: &Directory| {
-        if style.separate { alone(directory) } else { totals[number as usize] }
+    let printed = |number: u32| {
+        if style.separate { alone(tree, number) } else { totals[number as usize] }
     };
     let total = totals[ROOT as usize];
     if style.deepest == 0 {
-        style.line(out, printed(ROOT, root), tree.operand.to_bytes())?;
+        style.line(out, printed(ROOT), tree.operand.to_bytes())?;
         return Ok(total);
     }
 
@@ -75,11 +119,12 @@ pub(crate) fn print(tree: &Tree, style: &Style, out: &mut impl Write) -> io::Res
             Some(&Child::File(number)) => {
                 let file = &tree.files[number];
                 join(&mut path, tree.file_name(file).to_bytes());
-                style.line(out, file.bytes, &path)?;
+                let sum = Sum { amount: file.bytes, time: tree.file_time(number) };
+                style.line(out, sum, &path)?;
                 path.truncate(above);
             }
             None => {
-                style.line(out, printed(at.number, tree.directory(at.number)), &path)?;
+                style.line(out, printed(at.number), &path)?;
                 path.truncate(at.above);
                 open.pop();
             }
@@ -101,19 +146,21 @@ fn children(tree: &Tree, deepest: u32) -> Vec<(u32, u32, Child)> {
     children
 }
 
-/// What each directory takes with everything below it.
-fn totals(tree: &Tree) -> Vec<u64> {
-    let mut totals: Vec<_> = tree.directories.iter().map(alone).collect();
+/// What there is to say of each directory with everything below it.
+fn totals(tree: &Tree) -> Vec<Sum> {
+    let count = tree.directories.len() as u32;
+    let mut totals: Vec<_> = (0..count).map(|number| alone(tree, number)).collect();
     // Children have higher numbers than their parents.
     for (number, directory) in tree.directories.iter().enumerate().skip(1).rev() {
-        totals[directory.parent as usize] =
-            totals[directory.parent as usize].saturating_add(totals[number]);
+        let below = totals[number];
+        totals[directory.parent as usize].add(below);
     }
     totals
 }
 
-/// What a directory takes without its subdirectories.
-fn alone(directory: &Directory) -> u64 {
+/// The same of a directory without its subdirectories.
+fn alone(tree: &Tree, number: u32) -> Sum {
+    let directory = tree.directory(number);
     let own = if directory.dropped { 0 } else { directory.own_bytes };
-    own.saturating_add(directory.files_bytes)
+    Sum { amount: own.saturating_add(directory.files_bytes), time: tree.directory_time(number) }
 }

@@ -28,10 +28,10 @@ pub(crate) struct Claim {
 pub(crate) struct Links(HashMap<(u64, u64), Claim, FxBuildHasher>);
 
 impl Links {
-    /// Enters a file; `None` if it was new, otherwise the claim that stands,
+    /// Enters a file, by device and inode; `None` if it was new, otherwise the claim that stands,
     /// which the caller may replace.
-    pub(crate) fn claim(&mut self, device: u64, inode: u64, claim: Claim) -> Option<&mut Claim> {
-        match self.0.entry((device, inode)) {
+    pub(crate) fn claim(&mut self, file: (u64, u64), claim: Claim) -> Option<&mut Claim> {
+        match self.0.entry(file) {
             Entry::Vacant(free) => {
                 free.insert(claim);
                 None

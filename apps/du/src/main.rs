@@ -14,12 +14,15 @@ mod exclude;
 mod format;
 mod lines;
 mod links;
+mod locale;
+mod names;
 mod output;
+mod quote;
 mod talk;
 mod tree;
 mod walk;
+mod when;
 
-use std::ffi::CStr;
 use std::io::{self, BufWriter, Write};
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
@@ -28,49 +31,57 @@ use anyhow::Result;
 
 use args::{Task, Who};
 use calls::{Batched, Calls, Parallel, Plain};
+use lines::Sum;
 use output::{Output, written};
 use talk::{Talk, say};
 use walk::Walk;
 
 fn main() -> ExitCode {
     let outcome = args::task().and_then(|task| match task.who {
-        Who::Plain => run(&task, Plain),
-        Who::Parallel => run(&task, Batched::new()?),
-        Who::Either => run(&task, Parallel::new()),
+        Who::Plain => run(task, Plain),
+        Who::Parallel => run(task, Batched::new()?),
+        Who::Either => run(task, Parallel::new()),
     });
     match outcome {
         Ok(faulty) => ExitCode::from(u8::from(faulty)),
         Err(error) => {
-            say(&format!("{error:#}"));
+            say(format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
 /// Prints what `task` asks for; returns whether anything could not be read.
-fn run(task: &Task, calls: impl Calls) -> Result<bool> {
+fn run(task: Task, calls: impl Calls) -> Result<bool> {
     let talk = Talk::new();
     written(print(task, calls, &talk))?;
     Ok(talk.faulty())
 }
 
-fn print(task: &Task, calls: impl Calls, talk: &Talk) -> io::Result<()> {
+fn print(task: Task, calls: impl Calls, talk: &Talk) -> io::Result<()> {
+    let Task { names, rules, style, grand_total, .. } = task;
     // The process ends: to take down its threads and its tree only takes time.
-    let mut walk = ManuallyDrop::new(Walk::new(calls, &task.rules, talk));
+    let mut walk = ManuallyDrop::new(Walk::new(calls, &rules, talk));
     let mut out = BufWriter::with_capacity(64 * 1024, Output::new());
-    let mut total = 0u64;
-    for operand in &task.operands {
-        if let Some(tree) = walk.operand(operand) {
-            let bytes = talk.aside(|| {
-                let bytes = lines::print(&tree, &task.style, &mut out)?;
-                out.flush().map(|()| bytes)
+    let mut total = Sum::NOTHING;
+    for name in names {
+        let name = match name {
+            Ok(name) => name,
+            Err(text) => {
+                talk.fault(&text);
+                continue;
+            }
+        };
+        if let Some(tree) = walk.operand(&name) {
+            let sum = talk.aside(|| {
+                let sum = lines::print(&tree, &style, &mut out)?;
+                out.flush().map(|()| sum)
             })?;
-            total = total.saturating_add(bytes);
+            total.add(sum);
         }
     }
-    if task.grand_total {
-        let name: &CStr = c"total";
-        talk.aside(|| task.style.line(&mut out, total, name.to_bytes()))?;
+    if grand_total {
+        talk.aside(|| style.any_line(&mut out, total, b"total"))?;
     }
     talk.aside(|| out.flush())
 }

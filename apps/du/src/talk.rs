@@ -1,20 +1,32 @@
 //! What is said on stderr: faults, and how far the walk is.
 
 use std::cell::Cell;
-use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use os_display::Quotable;
 use rustix::io::Errno;
+
+use crate::quote::in_shell;
 
 /// A walk that takes less time has nothing to tell.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the program's messages begin with.
-const NAME: &str = "kumiki-du";
+/// What the program's messages begin with: the name it was called by.
+pub(crate) fn name() -> &'static [u8] {
+    static NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        std::env::args_os().next().map_or_else(|| b"kumiki-du".to_vec(), OsStringExt::into_vec)
+    });
+    &NAME
+}
+
+/// That something could not be done with `path`; where the reason is known, why.
+pub(crate) fn cannot(verb: &str, path: &[u8], error: Option<Errno>) -> Vec<u8> {
+    let why = error.map_or_else(String::new, |error| format!(": {}", reason(&error.into())));
+    [b"cannot ", verb.as_bytes(), b" ", &in_shell(path), why.as_bytes()].concat()
+}
 
 /// The voice of one run.
 #[derive(Debug)]
@@ -43,14 +55,8 @@ impl Talk {
         }
     }
 
-    /// Says that something could not be done with `path`.
-    pub(crate) fn cannot(&self, verb: &str, path: &[u8], error: Errno) {
-        let path = OsStr::from_bytes(path).quote();
-        self.fault(&format!("cannot {verb} {path}: {}", reason(&error.into())));
-    }
-
     /// Says what is wrong; the walk goes on.
-    pub(crate) fn fault(&self, text: &str) {
+    pub(crate) fn fault(&self, text: &[u8]) {
         self.faulty.set(true);
         self.bar.suspend(|| say(text));
     }
@@ -89,9 +95,14 @@ pub(crate) fn reason(error: &io::Error) -> String {
     text
 }
 
-/// Writes a line to stderr, if somebody listens there.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{NAME}: {text}");
+/// Writes a line to stderr, behind the program's name.
+pub(crate) fn say(text: impl AsRef<[u8]>) {
+    tell(&[name(), b": ", text.as_ref(), b"\n"].concat());
+}
+
+/// Writes to stderr, if somebody listens there.
+pub(crate) fn tell(text: &[u8]) {
+    let _ = io::stderr().write_all(text);
 }
 
 impl Drop for Talk {

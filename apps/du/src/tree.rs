@@ -1,8 +1,11 @@
 //! What a walk keeps of one operand: its directories, and files that get a line.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
+
+use crate::lines::Sum;
+use crate::when::Moment;
 
 /// Number of the operand's own directory.
 pub(crate) const ROOT: u32 = 0;
@@ -53,6 +56,42 @@ struct Name {
     length: u32,
 }
 
+/// Times of a directory.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    own: Moment,
+    /// The latest of its entries that are not directories.
+    files: Moment,
+}
+
+/// What a walk keeps of times, if they are asked for.
+#[derive(Debug, Default)]
+pub(crate) struct TreeTimes {
+    /// By number.
+    directories: Vec<Times>,
+    /// As the files.
+    files: Vec<Moment>,
+    /// Files that may be found again, by device and inode: the directory where each is
+    /// counted in the end is known when everything has been seen.
+    recurring: HashMap<(u64, u64), (u32, Moment)>,
+}
+
+impl TreeTimes {
+    /// A file that is counted once.
+    pub(crate) fn file(&mut self, directory: u32, time: Moment) {
+        let files = &mut self.directories[directory as usize].files;
+        *files = time.max(*files);
+    }
+
+    /// A file that may be counted elsewhere later.
+    pub(crate) fn recurring(&mut self, file: (u64, u64), directory: u32, time: Moment) {
+        self.recurring.insert(file, (directory, time));
+    }
+}
+
+/// Something that could not be done: at which entry, of which directory, and what.
+pub(crate) type Fault = ((u32, u32), Vec<u8>);
+
 /// One operand.
 #[derive(Debug)]
 pub(crate) struct Tree {
@@ -71,12 +110,15 @@ pub(crate) struct Tree {
     pub(crate) open: usize,
     /// Every name, with its NUL.
     names: Vec<u8>,
-    /// What the operand takes if it is no directory.
-    pub(crate) alone_bytes: u64,
+    /// What is said of the operand if it is no directory.
+    pub(crate) alone: Sum,
+    pub(crate) times: Option<TreeTimes>,
+    faults: Vec<Fault>,
 }
 
 impl Tree {
-    pub(crate) fn new(operand: &CStr) -> Self {
+    /// `timed`: with the times of everything.
+    pub(crate) fn new(operand: &CStr, timed: bool) -> Self {
         Tree {
             operand: operand.to_owned(),
             directories: Vec::new(),
@@ -85,7 +127,59 @@ impl Tree {
             kept_open: VecDeque::new(),
             open: 0,
             names: Vec::new(),
-            alone_bytes: 0,
+            alone: Sum::NOTHING,
+            times: timed.then(TreeTimes::default),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Something could not be done with an entry of a directory.
+    pub(crate) fn fault(&mut self, directory: u32, position: u32, text: Vec<u8>) {
+        self.faults.push(((directory, position), text));
+    }
+
+    /// The same of the entry that comes next there.
+    pub(crate) fn fault_of_next(&mut self, directory: u32, text: Vec<u8>) {
+        let holder = self.directory_mut(directory);
+        let position = holder.entries;
+        holder.entries += 1;
+        self.fault(directory, position, text);
+    }
+
+    /// What could not be done, in the order in which `du` comes by.
+    pub(crate) fn take_faults(&mut self) -> impl Iterator<Item = Vec<u8>> {
+        let mut faults = std::mem::take(&mut self.faults);
+        faults.sort_by(|(a, _), (b, _)| match (self.before(*a, *b), self.before(*b, *a)) {
+            (true, _) => std::cmp::Ordering::Less,
+            (_, true) => std::cmp::Ordering::Greater,
+            _ => std::cmp::Ordering::Equal,
+        });
+        faults.into_iter().map(|(_, text)| text)
+    }
+
+    /// The latest time of a directory and of files in it; [`Moment::NEVER`] if none is
+    /// asked for, or it is not counted.
+    pub(crate) fn directory_time(&self, number: u32) -> Moment {
+        match &self.times {
+            Some(times) if !self.directory(number).dropped => {
+                let Times { own, files } = times.directories[number as usize];
+                own.max(files)
+            }
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// The same of a file that gets a line.
+    pub(crate) fn file_time(&self, number: usize) -> Moment {
+        self.times.as_ref().map_or(Moment::NEVER, |times| times.files[number])
+    }
+
+    /// Everything has been seen.
+    pub(crate) fn finish(&mut self) {
+        if let Some(times) = &mut self.times {
+            for (_, (directory, time)) in std::mem::take(&mut times.recurring) {
+                times.file(directory, time);
+            }
         }
     }
 
@@ -130,12 +224,19 @@ impl Tree {
             descriptor: None,
         });
         self.pending.push(number);
+        if let Some(times) = &mut self.times {
+            times.directories.push(Times { own: meta.time, files: Moment::NEVER });
+        }
     }
 
     /// Adds a line for a file.
-    pub(crate) fn add_file(&mut self, directory: u32, position: u32, name: &CStr, bytes: u64) {
+    #[inline]
+    pub(crate) fn add_file(&mut self, directory: u32, position: u32, name: &CStr, sum: Sum) {
         let name = self.keep(name);
-        self.files.push(File { directory, position, name, bytes, dropped: false });
+        self.files.push(File { directory, position, name, bytes: sum.amount, dropped: false });
+        if let Some(times) = &mut self.times {
+            times.files.push(sum.time);
+        }
     }
 
     pub(crate) fn directory(&self, number: u32) -> &Directory {
@@ -224,6 +325,7 @@ pub(crate) struct Found {
     pub(crate) inode: u64,
     pub(crate) follow: bool,
     pub(crate) bytes: u64,
+    pub(crate) time: Moment,
 }
 
 /// Appends a component to a path.
@@ -241,12 +343,12 @@ mod tests {
     use super::*;
 
     fn found(position: u32) -> Found {
-        Found { position, device: 1, inode: 1, follow: false, bytes: 0 }
+        Found { position, device: 1, inode: 1, follow: false, bytes: 0, time: Moment::NEVER }
     }
 
     /// `r/` with `a/` at 0 and `b/` at 2, `r/a/c/` at 5.
     fn tree() -> Tree {
-        let mut tree = Tree::new(c"r");
+        let mut tree = Tree::new(c"r", false);
         tree.add(None, c"r", &found(0));
         tree.add(Some(0), c"a", &found(0));
         tree.add(Some(0), c"b", &found(2));
@@ -260,7 +362,7 @@ mod tests {
         assert_eq!(tree.path(ROOT), b"r");
         assert_eq!(tree.path(3), b"r/a/c");
         assert_eq!(tree.path_of_entry(2, c"x"), b"r/b/x");
-        let mut slash = Tree::new(c"/");
+        let mut slash = Tree::new(c"/", false);
         slash.add(None, c"/", &found(0));
         assert_eq!(slash.path_of_entry(ROOT, c"x"), b"/x");
     }
@@ -274,6 +376,16 @@ mod tests {
         assert_eq!((tree.open, tree.kept_open.len()), (1, 1));
         assert!(tree.release(1).is_some() && tree.release(1).is_none());
         assert_eq!(tree.open, 0);
+    }
+
+    #[test]
+    fn faults_are_told_in_order() {
+        let mut tree = tree();
+        for (directory, position) in [(0, 3), (3, 1), (0, 1), (3, 0)] {
+            tree.fault(directory, position, vec![directory as u8, position as u8]);
+        }
+        let told: Vec<_> = tree.take_faults().collect();
+        assert_eq!(told, [[3, 0], [3, 1], [0, 1], [0, 3]]);
     }
 
     #[test]

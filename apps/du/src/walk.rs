@@ -13,21 +13,22 @@
 
 use std::collections::HashSet;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kumiki_parasc::Operation;
 use kumiki_parasc::op::{Close, Entries};
 use rustc_hash::FxBuildHasher;
-use rustix::fs::CWD;
+use rustix::fs::{AtFlags, CWD, FileType, stat, statat};
 use rustix::io::Errno;
 
-use crate::accounts::{Accounts, Meta};
+use crate::accounts::{Accounts, Amount, Meta};
 use crate::calls::{self, Calls, Read, Stat};
 use crate::descriptors::{Descriptors, above};
 use crate::exclude::Exclude;
 use crate::links::{Claim, Links};
-use crate::talk::Talk;
+use crate::talk::{Talk, cannot};
 use crate::tree::{Found, ROOT, Tree, join};
+use crate::when::Which;
 
 /// Bytes of records read from a directory before its entries are looked at.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -42,8 +43,9 @@ const STATS: usize = 512;
 /// What to count.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    /// The file's length, not what it takes on the disk.
-    pub(crate) apparent: bool,
+    pub(crate) amount: Amount,
+    /// The latest of these times is wanted.
+    pub(crate) time: Option<Which>,
     /// A file of several names each time.
     pub(crate) count_links: bool,
     /// Any file once only, also one with a single name: several operands or
@@ -119,10 +121,40 @@ pub(crate) struct Walk<'a, C> {
     finished: Vec<Close>,
 }
 
+/// A name that has been read.
+#[derive(Clone, Copy)]
+struct Name<'a> {
+    reading: &'a Active,
+    name: &'a CStr,
+    /// It may be a symbolic link, and those are followed.
+    followed: bool,
+}
+
+impl Name<'_> {
+    /// Whether so many symbolic links lead there that the kernel refuses the whole path.
+    /// GNU du, which follows links by that, leaves it out.
+    #[cold]
+    fn is_too_far(&self, tree: &Tree) -> bool {
+        let path = tree.path_of_entry(self.reading.directory, self.name);
+        stat(path).err() == Some(Errno::LOOP)
+    }
+
+    /// Notes that nothing is known of it: without an error, as it is too far.
+    #[cold]
+    fn cannot_access(&self, tree: &mut Tree, rules: &Rules, error: Option<Errno>) {
+        let error = error.unwrap_or(Errno::LOOP);
+        let dangling =
+            rules.follow && is_dangling(self.reading.descriptor.as_fd(), self.name, error);
+        let path = tree.path_of_entry(self.reading.directory, self.name);
+        let text = cannot("access", &path, (!dangling).then_some(error));
+        tree.fault_of_next(self.reading.directory, text);
+    }
+}
+
 /// Names of a batch and what was found of each.
 #[derive(Default)]
 struct Looked<'a> {
-    names: Vec<(u32, &'a CStr)>,
+    names: Vec<Name<'a>>,
     stats: Vec<Stat<'a>>,
     found: Vec<Result<(), Errno>>,
 }
@@ -130,13 +162,13 @@ struct Looked<'a> {
 impl<'a> Looked<'a> {
     /// Counts and forgets them.
     fn count(&mut self, tree: &mut Tree, accounts: &mut Accounts<'_>) {
-        let found = self.found.drain(..).zip(&self.stats).map(meta);
-        for (&(directory, name), found) in self.names.iter().zip(found) {
-            match found {
-                Ok(meta) => accounts.account(tree, directory, name, &meta),
-                Err(error) => {
-                    accounts.talk.cannot("access", &tree.path_of_entry(directory, name), error);
+        let found = self.found.drain(..).zip(&self.stats);
+        for (name, (result, stat)) in self.names.iter().zip(found) {
+            match result.and_then(|()| meta(stat)) {
+                Ok(meta) if !(name.followed && name.is_too_far(tree)) => {
+                    accounts.account(tree, name.reading.directory, name.name, meta);
                 }
+                found => name.cannot_access(tree, accounts.rules, found.err()),
             }
         }
         self.names.clear();
@@ -144,17 +176,24 @@ impl<'a> Looked<'a> {
     }
 
     /// Takes the next names.
-    fn take(&mut self, names: &mut impl Iterator<Item = (&'a Active, &'a CStr)>, follow: bool) {
-        for (reading, name) in names.take(STATS) {
-            self.names.push((reading.directory, name));
-            self.stats.push(calls::stat(reading.descriptor.as_fd(), name, follow));
+    fn take(&mut self, names: &mut impl Iterator<Item = Name<'a>>, follow: bool) {
+        for name in names.take(STATS) {
+            self.names.push(name);
+            self.stats.push(calls::stat(name.reading.descriptor.as_fd(), name.name, follow));
         }
     }
 }
 
 /// What `stat` has found.
-fn meta((result, stat): (Result<(), Errno>, &Stat<'_>)) -> Result<Meta, Errno> {
-    result.and_then(|()| stat.stat().map(Meta::from).ok_or(Errno::NODATA))
+fn meta<'a>(stat: &'a Stat<'_>) -> Result<Meta<'a>, Errno> {
+    stat.stat().map(Meta).ok_or(Errno::NODATA)
+}
+
+/// Whether a name that has led to `error` is a symbolic link to nothing. GNU du gives no
+/// reason then.
+fn is_dangling(directory: BorrowedFd<'_>, name: &CStr, error: Errno) -> bool {
+    let itself = || statat(directory, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT);
+    error == Errno::NOENT && itself().is_ok()
 }
 
 /// The same memory for questions about something else.
@@ -183,10 +222,6 @@ impl<'a, C: Calls> Walk<'a, C> {
     /// What `operand` takes; `None` if it does not count: excluded, seen in an
     /// earlier operand, or not to be found, which is said.
     pub(crate) fn operand(&mut self, operand: &CStr) -> Option<Tree> {
-        if operand.is_empty() {
-            self.talk.fault("invalid zero-length file name");
-            return None;
-        }
         if self.rules.exclude.matches(operand.to_bytes()) {
             return None;
         }
@@ -194,25 +229,29 @@ impl<'a, C: Calls> Walk<'a, C> {
         let follow = self.rules.follow || self.rules.follow_operands;
         let mut stat = calls::stat(CWD, operand, follow);
         let result = stat.call();
-        let meta = match meta((result, &stat)) {
+        let meta = match result.and_then(|()| meta(&stat)) {
             Ok(meta) => meta,
             Err(error) => {
-                self.talk.cannot("access", operand.to_bytes(), error);
+                let dangling = follow && is_dangling(CWD, operand, error);
+                let error = (!dangling).then_some(error);
+                self.talk.fault(&cannot("access", operand.to_bytes(), error));
                 return None;
             }
         };
-        let mut tree = Tree::new(operand);
-        if meta.kind.is_dir() {
-            tree.add(None, operand, &Found { follow, ..self.accounts.found(&meta, 0) });
+        let mut tree = Tree::new(operand, self.rules.time.is_some());
+        if meta.kind().is_dir() {
+            tree.add(None, operand, &Found { follow, ..self.accounts.found(meta, 0) });
             self.descend(&mut tree);
+            tree.take_faults().for_each(|text| self.talk.fault(&text));
+            tree.finish();
             return (!tree.directory(ROOT).dropped).then_some(tree);
         }
         let accounts = &mut self.accounts;
-        tree.alone_bytes = accounts.bytes(&meta);
+        tree.alone = accounts.sum(meta);
         let claim =
             Claim { operand: accounts.operand, directory: ROOT, position: 0, line: None, bytes: 0 };
-        let seen = accounts.may_recur(&meta)
-            && accounts.links.claim(meta.device, meta.inode, claim).is_some();
+        let seen =
+            accounts.may_recur(meta) && accounts.links.claim(meta.identity(), claim).is_some();
         (!seen).then_some(tree)
     }
 
@@ -256,7 +295,7 @@ impl<'a, C: Calls> Walk<'a, C> {
                 false
             }
             Err(error) => {
-                self.cannot_read(tree, number, error);
+                Self::cannot_read(tree, number, error);
                 self.opened_one(tree, number);
                 false
             }
@@ -280,7 +319,7 @@ impl<'a, C: Calls> Walk<'a, C> {
                     postponed.push(number);
                     continue;
                 }
-                Err(error) => self.cannot_read(tree, number, error),
+                Err(error) => Self::cannot_read(tree, number, error),
             }
             self.opened_one(tree, number);
         }
@@ -306,7 +345,7 @@ impl<'a, C: Calls> Walk<'a, C> {
         };
         if self.rules.once
             && !self.rules.count_links
-            && let Some(held) = self.accounts.links.claim(device, inode, claim)
+            && let Some(held) = self.accounts.links.claim((device, inode), claim)
             && (held.operand, held.directory) != (claim.operand, number)
         {
             return false;
@@ -316,8 +355,11 @@ impl<'a, C: Calls> Walk<'a, C> {
         !(again && tree.ancestors(number).any(same))
     }
 
-    fn cannot_read(&self, tree: &Tree, number: u32, error: Errno) {
-        self.talk.cannot("read directory", &tree.path(number), error);
+    fn cannot_read(tree: &mut Tree, number: u32, error: Errno) {
+        let text = cannot("read directory", &tree.path(number), Some(error));
+        let found = tree.directory(number);
+        let (parent, position) = (found.parent, found.position);
+        tree.fault(parent, position, text);
     }
 
     /// Directory `number` needs its parent no longer.
@@ -333,7 +375,7 @@ impl<'a, C: Calls> Walk<'a, C> {
     }
 
     /// Reads until each directory's buffer is full or the directory at its end.
-    fn fill(&mut self, tree: &Tree, active: &mut [Active]) {
+    fn fill(&mut self, tree: &mut Tree, active: &mut [Active]) {
         active.iter_mut().for_each(Active::clear);
         while active.iter().any(Active::has_room) {
             let wanting = active.iter_mut().filter(|reading| reading.has_room());
@@ -346,7 +388,7 @@ impl<'a, C: Calls> Walk<'a, C> {
                 match reading.take(result) {
                     // A directory that has been removed is at its end.
                     Ok(()) | Err(Errno::NOENT) => (),
-                    Err(error) => self.cannot_read(tree, reading.directory, error),
+                    Err(error) => Self::cannot_read(tree, reading.directory, error),
                 }
             }
         }
@@ -360,8 +402,8 @@ impl<'a, C: Calls> Walk<'a, C> {
             .map(|reading| (reading, rules.exclude.prefix(|| tree.path(reading.directory))));
         let read: Vec<_> = read.collect();
         let mut entries = read.iter().flat_map(|(reading, prefix)| {
-            let names = Entries::new(&reading.buffer[..reading.filled]).map(|entry| entry.name);
-            let names = names.filter(|name| !matches!(name.to_bytes(), b"." | b".."));
+            let names = Entries::new(&reading.buffer[..reading.filled]);
+            let names = names.filter(|entry| !matches!(entry.name.to_bytes(), b"." | b".."));
             let excluded = move |name: &CStr| {
                 prefix.as_ref().is_some_and(|prefix| {
                     let mut path = prefix.clone();
@@ -369,7 +411,10 @@ impl<'a, C: Calls> Walk<'a, C> {
                     rules.exclude.matches(&path)
                 })
             };
-            names.filter(move |name| !excluded(name)).map(move |name| (*reading, name))
+            names.filter(move |entry| !excluded(entry.name)).map(move |entry| {
+                let link = matches!(entry.kind, FileType::Symlink | FileType::Unknown);
+                Name { reading, name: entry.name, followed: link && rules.follow }
+            })
         });
         let Walk { calls, accounts, stats, .. } = self;
         let [mut last, mut next] = std::mem::take(stats)

@@ -1,8 +1,6 @@
 //! What is said depends on whether somebody looks: on a terminal there is progress
 //! of a walk that takes long, elsewhere none.
 
-mod common;
-
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -10,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use common::{OURS, Scene};
+use crate::scene::{OURS, Scene};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 

@@ -1,12 +1,10 @@
 //! What becomes of the output.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-use common::{OURS, Scene, gnu_du, said};
+use crate::scene::{OURS, Scene, gnu_du, said};
 
 /// The program by a shell that redirects its stdout.
 fn redirected(scene: &Scene, program: &str, args: &[&str], redirection: &str) -> Output {
