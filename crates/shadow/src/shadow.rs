@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kumiki_sys::fork::Process;
+use kumiki_sys::pause::pause;
 use kumiki_sys::topology::Relation;
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
@@ -434,7 +435,7 @@ impl Shadow {
             // No join then: what is left to do for one that has finished may still be
             // held up.
             while !helper.thread.is_finished() && !deadline.passed() {
-                thread::sleep(END_PAUSE);
+                pause(END_PAUSE);
             }
             return;
         }

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kumiki_sys::pause::pause;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -146,7 +147,7 @@ pub(crate) fn start(command: &mut Command) -> Result<Child> {
             Err(e)
                 if e.kind() == io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline =>
             {
-                std::thread::sleep(Duration::from_millis(1));
+                pause(Duration::from_millis(1));
             }
             outcome => {
                 return outcome.map_err(|e| {
