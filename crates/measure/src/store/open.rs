@@ -143,10 +143,13 @@ fn unfinished(path: &Path) -> Option<PathBuf> {
 /// What keeps a database from being written.
 pub(super) fn why_not(path: &Path) -> String {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    for thing in [path, folder.unwrap_or(Path::new("."))] {
-        if let Err(errno) = access(thing, Permission::WRITE_OK) {
-            return format!("{}: {}", thing.display(), io::Error::from(errno));
-        }
+    let folder = folder.unwrap_or(Path::new("."));
+    let refused = |path| access(path, Permission::WRITE_OK).err().map(io::Error::from);
+    if let Some(error) = refused(path) {
+        return error.to_string();
+    }
+    if let Some(error) = refused(folder) {
+        return format!("its folder: {error}");
     }
     match statvfs(path) {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM => {
