@@ -59,14 +59,41 @@ fn a_folder_without_write_permission_is_refused() {
     if rustix::process::geteuid().is_root() {
         return skip("root may write everywhere");
     }
-    let home = Home::measured("kept");
-    let database = home.path("data/kumiki/results.db");
-    fs::set_permissions(&database, fs::Permissions::from_mode(0o400)).unwrap();
-    only_read(|args| home.kumiki(args), "Permission denied");
+    let home = Home::new();
     fs::create_dir(home.path("locked")).unwrap();
     fs::set_permissions(home.path("locked"), fs::Permissions::from_mode(0o500)).unwrap();
     refused(&home, &home.path("locked/new.db"), &["locked/new.db"]);
     refused(&home, &home.path("locked/folder/new.db"), &["locked/folder"]);
+}
+
+/// `kumiki` as somebody whom permissions concern.
+fn nobody_special(home: &Home, args: &[&str]) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return home.kumiki(args);
+    }
+    let without = ["--bounding-set", "-dac_override,-dac_read_search"];
+    let kumiki = [env!("CARGO_BIN_EXE_kumiki")];
+    Command::from_std(home.run_by("setpriv", &[&without[..], &kumiki, args].concat()))
+}
+
+#[test]
+fn without_write_permission_a_database_is_read_and_nothing_left_in_the_way() {
+    let home = Home::measured("kept");
+    let database = home.path("data/kumiki/results.db");
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let folder = database.parent().unwrap();
+    mode(&database, 0o400);
+    for of_folder in [0o700, 0o500] {
+        mode(folder, of_folder);
+        only_read(|args| nobody_special(&home, args), "Permission denied");
+        assert_eq!(entries(folder), ["results.db"]);
+    }
+    mode(&database, 0o600);
+    only_read(|args| nobody_special(&home, args), "its folder: Permission denied");
+    mode(folder, 0o700);
+    nobody_special(&home, &MEASURE).assert().code(0);
 }
 
 /// The database that has the result `kept`, where it cannot be written: whatever

@@ -107,7 +107,16 @@ fn reader(path: &Path) -> Result<Connection> {
         count_objects(&connection)?;
         Ok(connection)
     };
-    let outcome = match (read(Access::Read), unfinished(path)) {
+    let unfinished = unfinished(path);
+    // A reader that may not write leaves a log and its memory that nobody may write,
+    // not even the owner who makes the database writable again. Who has it open now
+    // has both; otherwise they are not needed.
+    let is_open = [WAL, SHM].iter().any(|end| beside(path, end).exists());
+    let may_write = access(path, Permission::WRITE_OK).is_ok();
+    if !may_write && !is_open && unfinished.is_none() {
+        return read(Access::Sealed).map_err(|e| sql(path, "reading the database", e));
+    }
+    let outcome = match (read(Access::Read), unfinished) {
         // A process was killed within a transaction and left its rollback
         // journal; nobody can read the file before that is played back.
         (Err(e), Some(log)) if may_be_unwritable(&e) => match read(Access::Write) {
@@ -129,27 +138,39 @@ fn may_be_unwritable(e: &rusqlite::Error) -> bool {
     e.sqlite_error_code().is_some_and(|code| codes.contains(&code))
 }
 
+/// What SQLite keeps beside a database: the log, its shared memory, or where that
+/// cannot be had the rollback journal.
+const WAL: &str = "-wal";
+const SHM: &str = "-shm";
+const JOURNAL: &str = "-journal";
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
 /// The log or journal beside a database whose content is not in it yet.
 fn unfinished(path: &Path) -> Option<PathBuf> {
-    let beside = |end: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        PathBuf::from(name)
-    };
     let has_content = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > 0);
-    [beside("-wal"), beside("-journal")].into_iter().find(has_content)
+    [WAL, JOURNAL].map(|end| beside(path, end)).into_iter().find(has_content)
 }
 
 /// What keeps a database from being written.
 pub(super) fn why_not(path: &Path) -> String {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let refused = |path| access(path, Permission::WRITE_OK).err().map(io::Error::from);
+    let refused = |path: &Path| access(path, Permission::WRITE_OK).err().map(io::Error::from);
     if let Some(error) = refused(path) {
         return error.to_string();
     }
     if let Some(error) = refused(folder) {
         return format!("its folder: {error}");
+    }
+    for file in [WAL, SHM, JOURNAL].map(|end| beside(path, end)) {
+        if let Some(error) = refused(&file).filter(|_| file.exists()) {
+            return format!("{}: {error}", file.display());
+        }
     }
     match statvfs(path) {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM => {
