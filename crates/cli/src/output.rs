@@ -34,6 +34,7 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     let options = textwrap::Options::new(WIDTH)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .initial_indent(indent)
         .subsequent_indent(indent);
     textwrap::fill(text, options) + "\n"
