@@ -13,7 +13,8 @@ use crate::futex::{self, Deadline, Outcome, Scope};
 /// Longest single wait where the kernel is asked for a relative time.
 const STEP: Duration = Duration::from_secs(3600);
 
-/// Sleeps for `span` or a little longer, whatever a filter refuses.
+/// Sleeps for `span` or a little longer, whatever a filter refuses. However short it
+/// is, the thread leaves its cpu for a moment.
 ///
 /// `std::thread::sleep` panics where clock_nanosleep(2) is refused, as it is in
 /// some sandboxes. Every program with threads needs futex(2), so that is asked
@@ -58,6 +59,21 @@ fn pause_without_futex(begin: Instant, span: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// How often this thread has left its cpu by itself.
+    fn switches() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let mut lines = status.lines();
+        let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse().unwrap()
+    }
+
+    #[test]
+    fn the_shortest_pause_leaves_the_cpu() {
+        let before = switches();
+        (0..20).for_each(|_| pause(Duration::from_nanos(1)));
+        assert!(switches() >= before + 20);
+    }
 
     #[test]
     fn no_way_returns_early() {
