@@ -7,6 +7,9 @@ use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use kumiki_measure::schema::{Params, Results, Row, Value};
 use kumiki_report::format;
 
+/// Columns of the narrowest terminal that texts are made for.
+pub(crate) const WIDTH: usize = 80;
+
 /// Says something to a person, on standard error. Unlike `eprintln!` it goes on
 /// where nobody listens: a closed pipe or a full disk there is no reason to
 /// lose a measurement.
@@ -24,6 +27,17 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+/// Text as lines that fit a terminal of 80 columns, each after `indent`.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let options = textwrap::Options::new(WIDTH)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .initial_indent(indent)
+        .subsequent_indent(indent);
+    textwrap::fill(text, options) + "\n"
 }
 
 /// Prints any value as JSON.

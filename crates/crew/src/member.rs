@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_slot::{Caller, Door};
 use kumiki_sys::fork::Process;
+use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 use crate::error::Result;
@@ -106,7 +107,7 @@ impl Drop for Member {
             if thread.is_finished() {
                 return drop(thread.join());
             }
-            std::thread::sleep(END_PAUSE);
+            pause(END_PAUSE);
         }
     }
 }

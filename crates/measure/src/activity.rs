@@ -18,6 +18,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use kumiki_sys::pause::pause;
+
 use crate::error::{Error, Result};
 use crate::meter::usage;
 use crate::schema::Activity;
@@ -66,7 +68,7 @@ impl Probe {
     /// as somebody else's work, and what it ran at the end would hide others'.
     pub(crate) fn read_outer(&self) -> Result<Snapshot> {
         if self.schedstat.is_some() {
-            std::thread::sleep(Duration::from_nanos(1));
+            pause(Duration::from_nanos(1));
         }
         self.read()
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use kumiki_sys::futex::{self, Deadline, Scope};
+use kumiki_sys::pause::pause;
 
 /// How many results have been left in slots so far, and who waits for more.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ impl Finished {
             if futex::wait(&self.count, count, Scope::Private, Some(Deadline::after(span))).is_err()
             {
                 // As above: poor, but no busy loop.
-                std::thread::sleep(span.min(Duration::from_millis(1)));
+                pause(span.min(Duration::from_millis(1)));
             }
             if span == step && now.elapsed() >= step {
                 overdue();

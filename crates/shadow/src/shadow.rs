@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_slot::job;
 use kumiki_sys::fork::Process;
+use kumiki_sys::pause::pause;
 use kumiki_sys::topology::Relation;
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
@@ -432,7 +433,7 @@ impl Shadow {
             // No join then: what is left to do for one that has finished may still be
             // held up.
             while !helper.thread.is_finished() && !deadline.passed() {
-                thread::sleep(END_PAUSE);
+                pause(END_PAUSE);
             }
             return;
         }

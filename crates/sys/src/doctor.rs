@@ -26,7 +26,7 @@ pub use kernel::{io_uring, is_filtered};
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Finding {
     /// The part of Kumiki that it matters to most: `measure`, `wait`,
-    /// `shadow`, `parasc`, `resource`, `node` or `lab`.
+    /// `shadow`, `parasc`, `node` or `lab`.
     pub part: &'static str,
     /// What was looked for.
     pub thing: &'static str,
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    const PARTS: [&str; 7] = ["measure", "wait", "shadow", "parasc", "resource", "node", "lab"];
+    const PARTS: [&str; 6] = ["measure", "wait", "shadow", "parasc", "node", "lab"];
 
     fn well_formed(findings: &[Finding]) {
         for finding in findings {

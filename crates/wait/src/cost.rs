@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kumiki_sys::futex::{self, Scope};
+use kumiki_sys::pause::pause;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::machine::Machine;
@@ -82,7 +83,7 @@ fn measure(ticks: Ticks) -> Cost {
     let (begin, first) = (Instant::now(), ticks.now());
     let mut sleeps = wakes(ticks);
     // Where nothing was measured this makes the span long enough for the rate.
-    thread::sleep(Duration::from_millis(1).saturating_sub(begin.elapsed()));
+    pause(Duration::from_millis(1).saturating_sub(begin.elapsed()));
     let (us, elapsed) = (begin.elapsed().as_micros() as u64, ticks.now().wrapping_sub(first));
     judge(&mut sleeps, elapsed / us.max(1))
 }
@@ -144,7 +145,7 @@ fn wakes(ticks: Ticks) -> Vec<u64> {
     let mut this = 0;
     while this < ROUNDS as u32 && begin.elapsed() < PATIENCE {
         this += 1;
-        thread::sleep(SETTLE);
+        pause(SETTLE);
         let start = ticks.now();
         shared.round.store(this, Release);
         let slept = futex::wake(&shared.round, 1, Scope::Private).is_ok_and(|woken| woken == 1);
@@ -163,7 +164,7 @@ fn wakes(ticks: Ticks) -> Vec<u64> {
     // higher priority may have.
     let over = Instant::now();
     while !sleeper.is_finished() && over.elapsed() < PATIENCE {
-        thread::sleep(SETTLE / 10);
+        pause(SETTLE / 10);
     }
     taken
 }

@@ -10,10 +10,10 @@ pub(crate) use kumiki_sys::futex::Scope;
 mod imp {
     use std::ops::Deref;
     use std::sync::atomic::AtomicU32;
-    use std::thread;
     use std::time::{Duration, Instant};
 
     use kumiki_sys::futex::{self, Deadline, Outcome, Scope};
+    use kumiki_sys::pause::pause;
 
     pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::fence;
@@ -47,7 +47,7 @@ mod imp {
                 Err(_) => {
                     // A filter refuses the call: polling by the millisecond is
                     // poor, spinning at full speed or giving up would be worse.
-                    thread::sleep(Duration::from_millis(1));
+                    pause(Duration::from_millis(1));
                     until.is_some_and(|until| Instant::now() >= until)
                 }
             }

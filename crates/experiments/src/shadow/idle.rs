@@ -1,7 +1,6 @@
 //! Figure 8: what waiting costs. The paper took the temperature of the cores;
 //! here it is processor time, and power where the machine counts energy.
 
-use std::thread;
 use std::time::Duration;
 
 use kumiki_measure::case::{Case, Level, Place, Workload};
@@ -9,6 +8,7 @@ use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::schema::{Unit, Value};
 use kumiki_measure::{Error, Result};
 use kumiki_shadow::Threshold;
+use kumiki_sys::pause::pause;
 
 use super::energy::Energy;
 use super::{Helped, threshold, waiting};
@@ -62,7 +62,7 @@ impl Workload for Idle {
             for _ in 0..iterations {
                 // Its wait begins anew.
                 self.helped.fork_join();
-                thread::sleep(WAIT);
+                pause(WAIT);
             }
             Ok(())
         })?;

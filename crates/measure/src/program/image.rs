@@ -5,16 +5,13 @@
 //!   file 1 page   data_bytes of noise     ──> DATA   R+W, then bss_bytes of zeros
 //! ```
 
-use std::fs::Permissions;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use object::elf;
 use object::write::elf::{FileHeader, ProgramHeader, Writer};
-use tempfile::NamedTempFile;
 
-use super::{ADDRESS_SPACE, Code, PAGE, limits};
+use super::{ADDRESS_SPACE, Code, PAGE, file};
 use crate::error::{Error, Result};
 
 /// Address of the headers and the code, where linkers put static programs.
@@ -38,14 +35,9 @@ impl Image {
     /// Makes the file `name` in the folder `programs` of `scratch`, unless it is
     /// there already: it stays for later visits.
     ///
-    /// The file is written back before this returns: the disk shall not work
-    /// on it during the samples.
-    ///
     /// # Errors
-    /// [`Error::Invalid`] if the sizes exceed the address space,
-    /// [`Error::Unsupported`] if the file system has no room, both before a
-    /// byte is written; [`Error::File`] if writing fails, and then no file is
-    /// left behind.
+    /// [`Error::Invalid`] if the sizes exceed the address space; those of
+    /// [`file::make`].
     pub(crate) fn file(&self, scratch: &Path, name: &str) -> Result<PathBuf> {
         let size = self.data_bytes.checked_add(self.bss_bytes);
         if size.is_none_or(|size| size > ADDRESS_SPACE) {
@@ -55,32 +47,17 @@ impl Image {
                 self.data_bytes, self.bss_bytes
             )));
         }
-        let folder = scratch.join("programs");
-        let path = std::path::absolute(folder.join(name)).map_err(file_error(&folder))?;
-        if path.exists() {
-            return Ok(path);
-        }
-        limits::file_fits(scratch, self.data_bytes + PAGE)?;
-        if !folder.exists() {
-            std::fs::create_dir(&folder).map_err(file_error(&folder))?;
-        }
-        let mut file = NamedTempFile::new_in(&folder).map_err(file_error(&folder))?;
-        self.write(&mut file).map_err(file_error(&path))?;
-        let file = file.into_temp_path();
-        // Only now, when no descriptor can write to it any more, may it be run.
-        file.persist(&path).map_err(|e| file_error(&path)(e.error))?;
-        Ok(path)
+        file::make(scratch, name, self.data_bytes + PAGE, |file| self.write(file))
     }
 
-    fn write(&self, file: &mut NamedTempFile) -> io::Result<()> {
+    fn write(&self, file: &mut dyn Write) -> io::Result<()> {
         let head = self.head().map_err(io::Error::other)?;
         file.write_all(&head)?;
         if self.data_bytes > 0 {
             file.write_all(&vec![0; PAGE as usize - head.len()])?;
             write_noise(file, self.data_bytes)?;
         }
-        file.as_file().set_permissions(Permissions::from_mode(0o755))?;
-        file.as_file().sync_data()
+        Ok(())
     }
 
     /// Headers, code and region: the text segment.
@@ -142,7 +119,7 @@ impl Image {
 
 /// Bytes that are neither zero pages nor compressible, so that a file system
 /// stores what a real program's data would take.
-fn write_noise(to: &mut impl Write, bytes: u64) -> io::Result<()> {
+fn write_noise(to: &mut dyn Write, bytes: u64) -> io::Result<()> {
     let mut noise = vec![0; 1 << 20];
     fastrand::Rng::with_seed(1991).fill(&mut noise);
     let mut left = bytes;
@@ -152,10 +129,6 @@ fn write_noise(to: &mut impl Write, bytes: u64) -> io::Result<()> {
         left -= part;
     }
     Ok(())
-}
-
-fn file_error(path: &Path) -> impl Fn(io::Error) -> Error {
-    move |source| Error::File { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Programs that the measurements run: static ELF files made at run time, with
 //! exactly the asked sizes of initialised data and bss, and without a compiler.
+//! Beside these bare ones there are [`ordinary`] ones that talk likewise.
 //!
 //! ```text
 //!   *.s ── assembled with this crate ──> code ──> image: an ELF file
@@ -16,8 +17,10 @@
 
 mod answer;
 mod code;
+mod file;
 mod image;
 mod limits;
+mod ordinary;
 mod running;
 
 pub(crate) use answer::STAMP;
@@ -26,6 +29,7 @@ pub(crate) use image::Image;
 #[cfg(test)]
 pub(crate) use limits::hard_stack_limit_below;
 pub(crate) use limits::{StackLimit, available_memory, memory_fits, memory_promised};
+pub(crate) use ordinary::{ALL as ORDINARY, Ordinary, Start};
 pub(crate) use running::{Program, start};
 
 /// Size of an ordinary page, bytes.

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use kumiki_sys::pause::pause;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -146,13 +148,16 @@ pub(crate) fn start(command: &mut Command) -> Result<Child> {
             Err(e)
                 if e.kind() == io::ErrorKind::ExecutableFileBusy && Instant::now() < deadline =>
             {
-                std::thread::sleep(Duration::from_millis(1));
+                pause(Duration::from_millis(1));
             }
             outcome => {
                 return outcome.map_err(|e| {
                     let hint = match e.kind() {
                         io::ErrorKind::PermissionDenied => {
                             " (is the folder mounted noexec? TMPDIR chooses another)"
+                        }
+                        io::ErrorKind::NotFound if Path::new(command.get_program()).exists() => {
+                            " (is its dynamic linker or interpreter missing here?)"
                         }
                         _ => "",
                     };
@@ -166,7 +171,7 @@ pub(crate) fn start(command: &mut Command) -> Result<Child> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::os::unix::fs::PermissionsExt;
 
     use rustix::process::{kill_process, test_kill_process};
 
@@ -274,5 +279,11 @@ mod tests {
         assert!(error.contains("text") && error.contains("noexec"), "{error}");
         let error = start(&mut Command::new("/nonexistent-program")).unwrap_err().to_string();
         assert!(error.contains("/nonexistent-program"), "{error}");
+        // As a dynamic program on a machine without a C library.
+        let script = folder.path().join("script");
+        std::fs::write(&script, "#!/nonexistent-interpreter\n").unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let error = start(&mut Command::new(&script)).unwrap_err().to_string();
+        assert!(error.contains("script (is its dynamic linker"), "{error}");
     }
 }

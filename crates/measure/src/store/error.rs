@@ -1,9 +1,10 @@
 //! Everything that can go wrong with a store.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::RunId;
+use super::open::why_not;
 use crate::schema::SCHEMA;
 
 /// An error of the store. It names the file and says the way out. A file that
@@ -24,10 +25,27 @@ pub enum Error {
         source: io::Error,
     },
     /// The file can be read only.
-    #[error("{}: not writable: change its permissions, or choose another database with --db", path.display())]
+    #[error("{}: not writable ({why}): mend that, or choose another database with --db", path.display())]
     ReadOnly {
         /// Which one.
         path: PathBuf,
+        /// What keeps it from being written.
+        why: String,
+    },
+    /// The file cannot be read as long as nothing can be written.
+    #[error(
+        "{}: {} holds what is not in the database yet, and putting it there takes writing, which \
+         cannot be done here ({why}): copy both files to another folder, and name the copy with \
+         --db",
+        path.display(), log.display()
+    )]
+    Unfinished {
+        /// Which one.
+        path: PathBuf,
+        /// The log or journal beside it.
+        log: PathBuf,
+        /// What keeps it from being written.
+        why: String,
     },
     /// The file is something else.
     #[error(
@@ -114,6 +132,13 @@ pub enum Error {
         #[source]
         source: rusqlite::Error,
     },
+}
+
+impl Error {
+    /// The error about a database that cannot be written, with the reason.
+    pub(super) fn read_only(path: &Path) -> Self {
+        Error::ReadOnly { path: path.to_owned(), why: why_not(path) }
+    }
 }
 
 /// The store's result.

@@ -45,7 +45,9 @@ pub struct Store {
 
 impl Store {
     /// Opens the database at `path`; makes it, and its folder, if it is not
-    /// there. A file that is anything else is refused and left as it is.
+    /// there. A file that is anything else is refused and left as it is. One that
+    /// cannot be written (permissions, a read-only file system, a full disk) is
+    /// opened for reading, and storing to it is an error.
     pub fn open(path: &Path) -> Result<Store> {
         Ok(Store { connection: open::open(path)?, path: path.to_owned() })
     }
@@ -213,7 +215,7 @@ fn sql(path: &Path, what: &'static str, source: rusqlite::Error) -> Error {
             Error::Damaged { path, source }
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Locked { path },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::ReadOnly { path },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::read_only(&path),
         Some(ErrorCode::CannotOpen) => {
             let why = "cannot be opened, or made in its folder";
             Error::Io { path, source: std::io::Error::other(why) }

@@ -1,10 +1,18 @@
 //! Opens a database, or makes a new one, and touches nothing else.
+//!
+//! One that cannot be written, because of permissions, a read-only file system or
+//! a full disk, is opened for reading.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use kumiki_sys::pause::pause;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rustix::fs::{Access as Permission, access, statvfs};
 
 use super::error::{Error, Result};
 use super::{PATIENCE, sql};
@@ -55,16 +63,35 @@ enum Found {
     Ours,
 }
 
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq)]
+enum Access {
+    /// For writing; it is made if it is not there.
+    Write,
+    /// For reading, beside others that write. The log wants shared memory, in a
+    /// file beside the database, and so a folder and a disk with room for it.
+    Read,
+    /// For reading the file alone: no log, no lock, nothing beside it. Right as
+    /// long as nobody writes to it; who does needs the folder and the room that
+    /// are lacking here.
+    Sealed,
+}
+
 /// Opens the database at `path`, which is made if it is not there.
 pub(super) fn open(path: &Path) -> Result<Connection> {
     let found = look(path)?;
-    let access = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let failed = |e| sql(path, "opening the database", e);
-    let mut connection = connect(path, access).map_err(failed)?;
-    let configured = configure(&connection).map_err(failed)?;
-    if !configured {
-        return Err(Error::ReadOnly { path: path.to_owned() });
-    }
+    let writer = connect(path, Access::Write)
+        .and_then(|connection| Ok(configure(&connection)?.then_some(connection)));
+    let mut connection = match writer {
+        Ok(Some(connection)) => connection,
+        Ok(None) if matches!(found, Found::Ours) => return reader(path),
+        Ok(None) => return Err(Error::read_only(path)),
+        Err(e) if matches!(found, Found::Ours) && may_be_unwritable(&e) => {
+            return reader(path);
+        }
+        Err(e) => return Err(failed(e)),
+    };
     if let Found::Nothing = found {
         create(&mut connection).map_err(|e| sql(path, "creating the database", e))?;
         // Another program may have made something else of it meanwhile.
@@ -72,6 +99,90 @@ pub(super) fn open(path: &Path) -> Result<Connection> {
     }
     Ok(connection)
 }
+
+/// A connection that has been read from, of whatever kind works here.
+fn reader(path: &Path) -> Result<Connection> {
+    let read = |access| {
+        let connection = connect(path, access)?;
+        count_objects(&connection)?;
+        Ok(connection)
+    };
+    let unfinished = unfinished(path);
+    // A reader that may not write leaves a log and its memory that nobody may write,
+    // not even the owner who makes the database writable again. Who has it open now
+    // has both; otherwise they are not needed.
+    let is_open = [WAL, SHM].iter().any(|end| beside(path, end).exists());
+    let may_write = access(path, Permission::WRITE_OK).is_ok();
+    if !may_write && !is_open && unfinished.is_none() {
+        return read(Access::Sealed).map_err(|e| sql(path, "reading the database", e));
+    }
+    let outcome = match (read(Access::Read), unfinished) {
+        // A process was killed within a transaction and left its rollback
+        // journal; nobody can read the file before that is played back.
+        (Err(e), Some(log)) if may_be_unwritable(&e) => match read(Access::Write) {
+            Err(e) if may_be_unwritable(&e) => {
+                return Err(Error::Unfinished { path: path.to_owned(), log, why: why_not(path) });
+            }
+            outcome => outcome,
+        },
+        (Err(e), None) if may_be_unwritable(&e) => read(Access::Sealed),
+        (outcome, _) => outcome,
+    };
+    outcome.map_err(|e| sql(path, "reading the database", e))
+}
+
+/// What SQLite says where it may not write, or has no room to.
+fn may_be_unwritable(e: &rusqlite::Error) -> bool {
+    use ErrorCode::{CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure};
+    let codes = [CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure];
+    e.sqlite_error_code().is_some_and(|code| codes.contains(&code))
+}
+
+/// What SQLite keeps beside a database: the log, its shared memory, or where that
+/// cannot be had the rollback journal.
+const WAL: &str = "-wal";
+const SHM: &str = "-shm";
+const JOURNAL: &str = "-journal";
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// The log or journal beside a database whose content is not in it yet.
+fn unfinished(path: &Path) -> Option<PathBuf> {
+    let has_content = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > 0);
+    [WAL, JOURNAL].map(|end| beside(path, end)).into_iter().find(has_content)
+}
+
+/// What keeps a database from being written.
+pub(super) fn why_not(path: &Path) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let refused = |path: &Path| access(path, Permission::WRITE_OK).err().map(io::Error::from);
+    if let Some(error) = refused(path) {
+        return error.to_string();
+    }
+    if let Some(error) = refused(folder) {
+        return format!("its folder: {error}");
+    }
+    for file in [WAL, SHM, JOURNAL].map(|end| beside(path, end)) {
+        if let Some(error) = refused(&file).filter(|_| file.exists()) {
+            return format!("{}: {error}", file.display());
+        }
+    }
+    match statvfs(path) {
+        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM => {
+            "its file system is full".to_owned()
+        }
+        _ => "SQLite cannot write to it".to_owned(),
+    }
+}
+
+/// Bytes that SQLite takes beside a database that it opens: two steps of the
+/// file for the log's shared memory.
+const ROOM: u64 = 64 << 10;
 
 /// Looks at a file through a connection that cannot write, and refuses what is
 /// not ours before one that can is opened.
@@ -104,14 +215,7 @@ fn look(path: &Path) -> Result<Found> {
         return Err(foreign("it is not an SQLite database"));
     }
 
-    let identity = match identity(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
-        // A process was killed within a transaction and left its rollback
-        // journal; nobody can read the file before that is played back.
-        Err(e) if e.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
-            identity(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
-        }
-        identity => identity,
-    };
+    let identity = identity(&reader(path)?);
     match identity.map_err(|e| sql(path, "reading the database", e))? {
         // Made and not yet filled: by another process, or by one that died.
         (0, 0, 0) => Ok(Found::Nothing),
@@ -123,8 +227,7 @@ fn look(path: &Path) -> Result<Found> {
 
 /// Application id, schema version and number of tables and indexes, all of one
 /// moment: another process may be making the database.
-fn identity(path: &Path, access: OpenFlags) -> rusqlite::Result<(i64, i64, i64)> {
-    let connection = connect(path, access)?;
+fn identity(connection: &Connection) -> rusqlite::Result<(i64, i64, i64)> {
     let moment = connection.unchecked_transaction()?;
     let objects = count_objects(&moment)?;
     let pragma = |name| moment.pragma_query_value(None, name, |row| row.get(0));
@@ -135,11 +238,34 @@ fn count_objects(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
 }
 
-/// Without `SQLITE_OPEN_URI`: a path is a path, whatever characters it has.
-fn connect(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+/// A path is a path, whatever characters it has; so it is a URI only where an
+/// option can be said in no other way, and then with all of them escaped.
+fn connect(path: &Path, access: Access) -> rusqlite::Result<Connection> {
+    let flags = match access {
+        Access::Write => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        Access::Sealed => OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI,
+    };
+    let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = match access {
+        Access::Sealed => Connection::open_with_flags(sealed(path), flags)?,
+        _ => Connection::open_with_flags(path, flags)?,
+    };
     connection.busy_timeout(PATIENCE)?;
     Ok(connection)
+}
+
+/// The URI by which SQLite takes a file for one that nobody writes to
+/// (<https://www.sqlite.org/uri.html>).
+fn sealed(path: &Path) -> OsString {
+    // Relative paths have no URI; one that cannot be made absolute is not found.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(byte);
+    let escaped = path.as_os_str().as_bytes().iter().map(|byte| match plain(byte) {
+        true => char::from(*byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    OsStr::new(&format!("file://{}?immutable=1", escaped.collect::<String>())).to_owned()
 }
 
 /// Prepares a connection; false if it cannot write.
@@ -165,14 +291,14 @@ fn configure(connection: &Connection) -> rusqlite::Result<bool> {
 /// Repeats what SQLite gives up at once, not after the busy timeout: turning
 /// to the write-ahead log while another process does the same.
 fn patiently<T>(mut attempt: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     loop {
         match attempt() {
             Err(e)
                 if e.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && start.elapsed() < PATIENCE =>
             {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+                pause(Duration::from_millis(5));
             }
             outcome => return outcome,
         }

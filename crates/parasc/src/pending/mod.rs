@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 #[cfg(any(test, fuzzing))]
@@ -209,7 +210,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
                     let ended = || base.ended().map(drop);
                     let _ = waiter.wait_until(base.bell(), base.word(), until, ended);
                 }
-                None => std::thread::sleep(Duration::from_millis(1)),
+                None => pause(Duration::from_millis(1)),
             }
             if base.ended().is_some() || deadline.is_some_and(|end| Instant::now() >= end) {
                 return;

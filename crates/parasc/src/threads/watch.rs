@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kumiki_slot::Life;
+use kumiki_sys::pause::pause;
 use kumiki_wait::{Bell, Policy, Threshold, Waiter};
 
 use super::{Pool, Seat, Unwinding, after, lock, start};
@@ -119,7 +120,7 @@ fn serve(core: &Arc<Core>) {
             break;
         }
         let Some(waiter) = &mut waiter else {
-            std::thread::sleep(step.unwrap_or(STEP));
+            pause(step.unwrap_or(STEP));
             continue;
         };
         let ended = || header.is_terminated().then_some(());
@@ -171,7 +172,7 @@ fn see_out(core: &Arc<Core>, mut waiter: Option<Waiter>) {
                 let until = Instant::now() + STEP;
                 let _ = waiter.wait_until(&watch.bell, &watch.alerted, until, over);
             }
-            None => std::thread::sleep(STEP),
+            None => pause(STEP),
         }
     }
 }

@@ -292,7 +292,7 @@ fn nothing_is_taken_back_where_the_fence_fails() {
             println!("skipped: this kernel or a filter around us refuses membarrier");
             return;
         }
-        filter(libc::SYS_membarrier, REFUSE);
+        filter(&[libc::SYS_membarrier], REFUSE);
         let here = std::thread::current().id();
         for _ in 0..50 {
             let job = || std::thread::current().id();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Clock;
 use super::source::monotonic_raw_ns;
 use super::tsc::Tsc;
+use crate::pause::pause;
 
 /// Attempts to read both clocks in one go; the best counts.
 const ATTEMPTS: usize = 200;
@@ -49,7 +50,7 @@ fn moment(tsc: Tsc) -> Moment {
 pub(super) fn rate(tsc: Tsc, span: Duration) -> Rate {
     let first = moment(tsc);
     // Less than this would leave a window's width as large as the span.
-    std::thread::sleep(span.max(Duration::from_millis(1)));
+    pause(span.max(Duration::from_millis(1)));
     let last = moment(tsc);
     between(first, last)
 }

@@ -20,17 +20,10 @@ const SMT: Topic = Topic {
     consequence: "a shadow thread sits on another core, so that a fork crosses the caches \
                   instead of staying within one core",
 };
-const WAITPKG: Topic = Topic {
+const MONITOR: Topic = Topic {
     part: "wait",
-    thing: "UMWAIT (WAITPKG)",
-    consequence: "a waiting thread cannot rest in user mode this way: it spins, then sleeps in \
-                  the kernel",
-};
-const MONITORX: Topic = Topic {
-    part: "wait",
-    thing: "MWAITX (MONITORX)",
-    consequence: "a waiting thread cannot rest in user mode this way: it spins, then sleeps in \
-                  the kernel",
+    thing: "UMWAIT or MWAITX",
+    consequence: "a waiting thread cannot rest in user mode: it spins, then sleeps in the kernel",
 };
 const TSC: Topic = Topic {
     part: "measure",
@@ -54,12 +47,7 @@ pub(super) fn findings(host: &Host) -> Vec<Finding> {
             (Ok(topology), Ok(allowed)) => smt(topology, allowed, features.hypervisor.is_some()),
             (Err(reason), _) | (_, Err(reason)) => SMT.unknown(reason),
         },
-        waitpkg(features.waitpkg, umwait.ok().as_deref()),
-        if features.monitorx {
-            MONITORX.present("CPUID 8000_0001h ECX bit 29 is set")
-        } else {
-            MONITORX.lacking("CPUID 8000_0001h ECX bit 29 is clear")
-        },
+        monitor(features.waitpkg, features.monitorx, umwait.ok().as_deref()),
         match tsc_verdict() {
             Ok(()) => TSC.present("invariant, and the kernel still trusts it"),
             Err(reason) => TSC.lacking(reason),
@@ -107,15 +95,20 @@ fn smt(topology: &Topology, allowed: &CpuSet, virtual_machine: bool) -> Finding 
     }
 }
 
-/// `max_time` is in TSC ticks, 0 for no limit (arch/x86/kernel/cpu/umwait.c).
-fn waitpkg(there: bool, max_time: Option<&str>) -> Finding {
-    if !there {
-        return WAITPKG.lacking("CPUID 7 ECX bit 5 is clear");
-    }
-    match max_time.map(str::trim) {
-        None => WAITPKG.present("CPUID 7 ECX bit 5 is set"),
-        Some("0") => WAITPKG.present("a wait may last as long as it likes"),
-        Some(ticks) => WAITPKG.present(format!("the kernel ends a wait after {ticks} TSC ticks")),
+/// Intel has the one, AMD the other. `max_time` is in TSC ticks, 0 for no limit
+/// (arch/x86/kernel/cpu/umwait.c).
+fn monitor(waitpkg: bool, monitorx: bool, max_time: Option<&str>) -> Finding {
+    match (waitpkg, max_time.map(str::trim)) {
+        (true, None) => MONITOR.present("UMWAIT (WAITPKG)"),
+        (true, Some("0")) => MONITOR.present("UMWAIT; a wait may last as long as it likes"),
+        (true, Some(ticks)) => {
+            MONITOR.present(format!("UMWAIT; the kernel ends a wait after {ticks} TSC ticks"))
+        }
+        (false, _) if monitorx => MONITOR.present("MWAITX (MONITORX)"),
+        (false, _) => MONITOR.lacking(
+            "the processor, or the hypervisor's picture of it, has neither WAITPKG (CPUID 7 ECX \
+             bit 5) nor MONITORX (8000_0001h ECX bit 29)",
+        ),
     }
 }
 
@@ -163,9 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_limit_on_umwait_is_told() {
-        assert_eq!(waitpkg(false, Some("100000")).state, State::Absent);
-        assert!(waitpkg(true, Some("100000\n")).detail.contains("100000 TSC ticks"));
-        assert!(waitpkg(true, Some("0")).detail.contains("as long as it likes"));
+    fn one_way_to_rest_is_enough() {
+        assert_eq!(monitor(false, false, Some("100000")).state, State::Absent);
+        assert_eq!(monitor(false, true, None).detail, "MWAITX (MONITORX)");
+        assert!(monitor(true, false, Some("100000\n")).detail.contains("100000 TSC ticks"));
+        assert!(monitor(true, true, Some("0")).detail.contains("as long as it likes"));
     }
 }

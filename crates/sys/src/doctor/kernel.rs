@@ -20,8 +20,8 @@ const IO_URING: Topic = Topic {
 const SECCOMP: Topic = Topic {
     part: "parasc",
     thing: "unfiltered system calls (no seccomp)",
-    consequence: "each system call costs a filter's run, some may be refused, and the kernel \
-                  module does not serve this process",
+    consequence: "each system call costs a filter's run, some may be refused, and io_uring, whose \
+                  calls a filter does not see, is not used unasked",
 };
 const MEMBARRIER: Topic = Topic {
     part: "wait",
@@ -29,17 +29,10 @@ const MEMBARRIER: Topic = Topic {
     consequence: "the waker must order its store by a locked instruction, which makes each fork \
                   some 100 ns dearer",
 };
-const PERF: Topic = Topic {
-    part: "measure",
-    thing: "hardware performance counters",
-    consequence: "cycles, instructions and cache misses are not reported, only time",
-};
-
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
     let status = host.read("/proc/self/status");
     let filtered = status.as_deref().is_ok_and(is_filtered_by);
     let sysctl = host.number("/proc/sys/kernel/io_uring_disabled").ok();
-    let paranoid = host.read("/proc/sys/kernel/perf_event_paranoid").ok();
     vec![
         explain_io_uring(try_io_uring(), sysctl, filtered),
         match &status {
@@ -47,7 +40,6 @@ pub(super) fn findings(host: &Host) -> Vec<Finding> {
             Err(reason) => SECCOMP.unknown(reason),
         },
         membarrier(membarrier_query()),
-        perf(try_cycles, paranoid.as_deref(), filtered),
     ]
 }
 
@@ -76,26 +68,6 @@ fn try_io_uring() -> Result<(), Errno> {
     let args = [1, params.as_mut_ptr() as u64, 0, 0, 0, 0];
     // SAFETY: the kernel reads and writes 120 bytes at `params`.
     let fd = unsafe { syscall::call(libc::SYS_io_uring_setup as usize, args) }?;
-    close(fd);
-    Ok(())
-}
-
-/// Opens a counter of this thread's cycles, with or without those that the
-/// kernel spends for it, and throws it away.
-fn try_cycles(kernel_too: bool) -> Result<(), Errno> {
-    const SIZE_VER0: u64 = 64;
-    const FD_CLOEXEC: u64 = 1 << 3;
-    const EXCLUDE_KERNEL: u64 = 1 << 5;
-    const EXCLUDE_HV: u64 = 1 << 6;
-    // `struct perf_event_attr` of its first version. Type and event number
-    // (PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES) are 0.
-    let mut attr = [0u64; 8];
-    attr[0] = SIZE_VER0 << 32;
-    attr[5] = if kernel_too { 0 } else { EXCLUDE_KERNEL | EXCLUDE_HV };
-    let (this_thread, any_cpu, no_group) = (0, -1i64 as u64, -1i64 as u64);
-    let args = [attr.as_ptr() as u64, this_thread, any_cpu, no_group, FD_CLOEXEC, 0];
-    // SAFETY: the kernel reads the 64 bytes that `attr` says it has.
-    let fd = unsafe { syscall::call(libc::SYS_perf_event_open as usize, args) }?;
     close(fd);
     Ok(())
 }
@@ -171,44 +143,6 @@ fn membarrier(commands: MembarrierQuery) -> Finding {
     }
 }
 
-fn perf(
-    tried: impl Fn(bool) -> Result<(), Errno>,
-    paranoid: Option<&str>,
-    filtered: bool,
-) -> Finding {
-    let level = match paranoid {
-        Some(level) => format!("kernel.perf_event_paranoid = {level}"),
-        None => "kernel.perf_event_paranoid is not there".to_owned(),
-    };
-    let loosen = "sysctl kernel.perf_event_paranoid=1, or give CAP_PERFMON";
-    let refused = |tried| matches!(tried, Err(Errno::PERM | Errno::ACCESS));
-    let both_modes = tried(true);
-    if both_modes.is_ok() {
-        return PERF.present(format!("cycles in user and kernel mode; {level}"));
-    }
-    // The right to count the kernel's cycles is asked for before the counter.
-    let user_mode = if refused(both_modes) { tried(false) } else { both_modes };
-    match user_mode {
-        Ok(()) => PERF.limited(format!("cycles in user mode only; {level}"), loosen),
-        Err(errno) if refused(user_mode) && filtered => PERF.absent(
-            format!("refused ({errno}); {level}, and a seccomp filter is in force"),
-            format!("{loosen}; allow perf_event_open in the seccomp profile"),
-        ),
-        Err(errno) if refused(user_mode) => {
-            PERF.absent(format!("refused ({errno}); {level}"), loosen)
-        }
-        Err(errno @ (Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV)) => PERF.absent(
-            format!("no hardware counter of cycles ({errno})"),
-            "bare metal, or a virtual machine with a virtual PMU",
-        ),
-        Err(Errno::NOSYS) => PERF.absent(
-            "perf_event_open is missing or filtered (ENOSYS)",
-            "a kernel with CONFIG_PERF_EVENTS; a seccomp profile that allows perf_event_open",
-        ),
-        Err(errno) => PERF.unknown(format!("perf_event_open: {errno}; {level}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::State;
@@ -248,27 +182,6 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_user_mode_only_are_limited() {
-        let user_only = |kernel_too| {
-            if kernel_too { Err(Errno::ACCESS) } else { Ok(()) }
-        };
-        let finding = perf(user_only, Some("2"), false);
-        assert_eq!(finding.state, State::Limited);
-        assert!(finding.detail.contains("perf_event_paranoid = 2"));
-        let refused = perf(|_| Err(Errno::PERM), Some("3"), true);
-        assert_eq!(refused.state, State::Absent);
-        assert!(refused.detail.contains("seccomp"));
-        // A virtual machine without counters, to root and to others.
-        for right in [Errno::NOENT, Errno::ACCESS] {
-            let tried = |kernel_too| Err(if kernel_too { right } else { Errno::NOENT });
-            let finding = perf(tried, Some("2"), false);
-            assert_eq!(finding.state, State::Absent);
-            assert!(finding.remedy.unwrap().contains("virtual PMU"));
-        }
-        assert_eq!(perf(|_| Err(Errno::MFILE), None, false).state, State::Unknown);
-    }
-
-    #[test]
     fn membarrier_by_what_is_offered() {
         let all = MembarrierQuery::PRIVATE_EXPEDITED | MembarrierQuery::GLOBAL;
         assert_eq!(membarrier(all).state, State::Present);
@@ -282,8 +195,6 @@ mod tests {
         let before = open();
         for _ in 0..64 {
             let _ = try_io_uring();
-            let _ = try_cycles(true);
-            let _ = try_cycles(false);
         }
         // Tests in parallel hold a few; 64 leaked ones would show.
         assert!(open() < before + 64);

@@ -18,19 +18,7 @@ struct Limit {
     ulimit: &'static str,
 }
 
-const LIMITS: [Limit; 4] = [
-    Limit {
-        topic: Topic {
-            part: "parasc",
-            thing: "locked memory limit",
-            consequence: "registered buffers and rings of io_uring, and areas locked in memory, \
-                          may be refused",
-        },
-        resource: Resource::Memlock,
-        enough: 8 << 20,
-        raised_by_cases: false,
-        ulimit: "-l",
-    },
+const LIMITS: [Limit; 3] = [
     Limit {
         topic: Topic {
             part: "measure",
@@ -182,21 +170,21 @@ mod tests {
 
     #[test]
     fn soft_and_hard_limits_ask_for_different_remedies() {
-        let memlock = &LIMITS[0];
-        let judge = |soft, hard| memlock.judge(rlimit(soft, hard));
-        assert_eq!(judge(Some(8 << 20), Some(8 << 20)).state, State::Present);
+        let processes = &LIMITS[1];
+        let judge = |soft, hard| processes.judge(rlimit(soft, hard));
+        assert_eq!(judge(Some(1024), Some(1024)).state, State::Present);
         assert_eq!(judge(None, None).state, State::Present);
-        let soft = judge(Some(65536), None);
-        assert_eq!(soft.remedy.as_deref(), Some("ulimit -l hard"));
-        assert!(soft.detail.contains("soft 65536, hard unlimited"));
-        let hard = judge(Some(65536), Some(65536));
+        let soft = judge(Some(256), None);
+        assert_eq!(soft.remedy.as_deref(), Some("ulimit -u hard"));
+        assert!(soft.detail.contains("soft 256, hard unlimited"));
+        let hard = judge(Some(256), Some(256));
         assert_eq!(hard.state, State::Limited);
         assert!(hard.remedy.unwrap().contains("limits.conf"));
     }
 
     #[test]
     fn the_stack_counts_by_its_hard_limit() {
-        let stack = &LIMITS[1];
+        let stack = &LIMITS[0];
         assert_eq!(stack.judge(rlimit(Some(8 << 20), None)).state, State::Present);
         let hard = stack.judge(rlimit(Some(8 << 20), Some(8 << 20)));
         assert_eq!(hard.state, State::Limited);

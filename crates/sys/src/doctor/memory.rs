@@ -5,11 +5,6 @@ use super::{Finding, Topic};
 use crate::error::Error;
 use crate::shm::{Huge, Shared};
 
-const POOLS: Topic = Topic {
-    part: "measure",
-    thing: "reserved huge pages",
-    consequence: "cases on pages of the pool are skipped; transparent huge pages remain",
-};
 const TRANSPARENT: Topic = Topic {
     part: "measure",
     thing: "transparent huge pages",
@@ -17,41 +12,13 @@ const TRANSPARENT: Topic = Topic {
                   and cases on huge pages are skipped",
 };
 const MEMFD: Topic = Topic {
-    part: "resource",
-    thing: "sealed shared memory (memfd)",
-    consequence: "processes cannot share tables and request areas safely",
+    part: "measure",
+    thing: "files in memory (memfd)",
+    consequence: "exec, and what two processes do in shared memory, is skipped",
 };
 
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
-    vec![pools(host), transparent(host), memfd()]
-}
-
-/// Every size's pool (Documentation/admin-guide/mm/hugetlbpage.rst).
-fn pools(host: &Host) -> Finding {
-    let dir = "/sys/kernel/mm/hugepages";
-    let (mut all_pages, mut free_pages, mut details) = (0, 0, Vec::new());
-    for pool in host.names(dir) {
-        let Some(size) = pool.strip_prefix("hugepages-") else {
-            continue;
-        };
-        let count = |file: &str| host.number(&format!("{dir}/{pool}/{file}"));
-        match (count("free_hugepages"), count("nr_hugepages")) {
-            (Ok(free), Ok(all)) => {
-                all_pages += all;
-                free_pages += free;
-                details.push(format!("{size}: {free} of {all} free"));
-            }
-            (Err(reason), _) | (_, Err(reason)) => details.push(reason),
-        }
-    }
-    let detail = details.join(", ");
-    let fill = "echo 64 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
-    match (detail.is_empty(), free_pages, all_pages) {
-        (true, ..) => POOLS.absent(format!("{dir} is not there"), "a kernel with CONFIG_HUGETLBFS"),
-        (_, 0, 0) => POOLS.absent(detail, fill),
-        (_, 0, _) => POOLS.limited(detail, fill),
-        _ => POOLS.present(detail),
-    }
+    vec![transparent(host), memfd()]
 }
 
 fn transparent(host: &Host) -> Finding {
@@ -95,28 +62,6 @@ mod tests {
     use super::super::State;
     use super::super::host::host_with;
     use super::*;
-
-    #[test]
-    fn pools_by_size() {
-        let file =
-            |size: &str, name: &str| format!("/sys/kernel/mm/hugepages/hugepages-{size}kB/{name}");
-        let counts = |free: &str, all: &str| {
-            let (_dir, host) = host_with(&[
-                (&file("1048576", "free_hugepages"), "0"),
-                (&file("1048576", "nr_hugepages"), "0"),
-                (&file("2048", "free_hugepages"), free),
-                (&file("2048", "nr_hugepages"), all),
-            ]);
-            pools(&host)
-        };
-        let some = counts("3", "64");
-        assert_eq!(some.state, State::Present);
-        assert_eq!(some.detail, "1048576kB: 0 of 0 free, 2048kB: 3 of 64 free");
-        assert_eq!(counts("0", "64").state, State::Limited);
-        assert_eq!(counts("0", "0").state, State::Absent);
-        let (_dir, host) = host_with(&[]);
-        assert!(pools(&host).detail.contains("not there"));
-    }
 
     #[test]
     fn the_mode_in_brackets_counts() {

@@ -1,16 +1,17 @@
-//! A seccomp filter for one system call.
+//! A seccomp filter for some system calls.
 
-/// From now on this thread, and those it starts, get `action` for system call
-/// `number`.
-pub(crate) fn filter(number: libc::c_long, action: u32) {
-    let op = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+/// From now on this thread, and those it starts, get `action` for these system
+/// calls.
+pub(crate) fn filter(calls: &[libc::c_long], action: u32) {
+    let op = |code: u32, k: u32, jf| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let nr = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
-    let mut program = [
-        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, nr, 0, 0),
-        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 0, 1),
-        op(libc::BPF_RET | libc::BPF_K, action, 0, 0),
-        op(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-    ];
+    let answer = libc::BPF_RET | libc::BPF_K;
+    let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, nr, 0)];
+    for call in calls {
+        let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+        program.extend([op(equal, *call as u32, 1), op(answer, action, 0)]);
+    }
+    program.push(op(answer, libc::SECCOMP_RET_ALLOW, 0));
     let length = program.len() as u16;
     let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     // SAFETY: changes only what this process may do from now on.

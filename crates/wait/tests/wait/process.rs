@@ -151,7 +151,7 @@ fn status(child: libc::pid_t) -> i32 {
 /// Whether `part` makes no futex call, tried in a child.
 fn makes_no_futex_call(part: impl FnOnce()) -> bool {
     let status = status(fork(|| {
-        filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+        filter(&[libc::SYS_futex], libc::SECCOMP_RET_KILL_PROCESS);
         part();
     }));
     let killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS;
@@ -238,7 +238,7 @@ fn where_membarrier_is_forbidden_from_the_start_both_sides_fence() {
     in_a_process_of_its_own(
         "process::where_membarrier_is_forbidden_from_the_start_both_sides_fence",
         || {
-            filter(libc::SYS_membarrier, REFUSE);
+            filter(&[libc::SYS_membarrier], REFUSE);
             assert!(!barrier::is_asymmetric());
             assert!(barrier::heavy());
             Table::default().play_both(2000);
@@ -253,7 +253,7 @@ fn where_membarrier_is_forbidden_later_no_wake_is_lost() {
             eprintln!("skipped: this kernel or a filter around us refuses membarrier");
             return;
         }
-        filter(libc::SYS_membarrier, REFUSE);
+        filter(&[libc::SYS_membarrier], REFUSE);
         assert!(barrier::is_asymmetric(), "a thread may be in a light fence: no way back");
         assert!(!barrier::heavy());
         Table::default().play_both(2000);
@@ -264,6 +264,33 @@ fn where_membarrier_is_forbidden_later_no_wake_is_lost() {
         assert!(sleeper().wait_until(&bell, &word, begin + span, never).is_err());
         assert!(begin.elapsed() >= span);
     });
+}
+
+#[test]
+fn where_sleeping_by_the_clock_is_forbidden_a_sleep_is_measured_and_waits_end() {
+    in_a_process_of_its_own(
+        "process::where_sleeping_by_the_clock_is_forbidden_a_sleep_is_measured_and_waits_end",
+        || {
+            filter(&[libc::SYS_clock_nanosleep, libc::SYS_nanosleep], REFUSE);
+            assert!(kumiki_wait::sleep_cost_ticks() > 0);
+            let cost = Policy { threshold: Threshold::Adaptive, ..Policy::default() };
+            let waits = |policy: &Policy| {
+                let (begin, span) = (Instant::now(), Duration::from_millis(5));
+                let (bell, word) = (Bell::new(), AtomicU32::new(0));
+                let mut waiter = Waiter::new(policy).unwrap();
+                let never = || None::<()>;
+                assert!(waiter.wait_until(&bell, &word, begin + span, never).is_err());
+                assert!(begin.elapsed() >= span);
+            };
+            waits(&cost);
+            // Not even by a futex: poll(2) is left. And then nothing is.
+            let asleep = Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..cost };
+            filter(&[libc::SYS_futex], REFUSE);
+            waits(&asleep);
+            filter(&[libc::SYS_poll, libc::SYS_ppoll], REFUSE);
+            waits(&asleep);
+        },
+    );
 }
 
 #[test]
@@ -278,7 +305,7 @@ fn ringing_and_spinning_make_no_futex_call() {
         thread::spawn(|| {
             let policy = Policy { threshold: Threshold::Infinite, ..Policy::default() };
             let mut waiter = Waiter::new(&policy).unwrap();
-            filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+            filter(&[libc::SYS_futex], libc::SECCOMP_RET_KILL_PROCESS);
             STARTED.store(1, Release);
             for round in 1..=ROUNDS {
                 TABLE.wait(&mut waiter, 1, round);
@@ -294,7 +321,7 @@ fn ringing_and_spinning_make_no_futex_call() {
             thread::yield_now();
         }
         // From here on a futex call of either thread is death.
-        filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+        filter(&[libc::SYS_futex], libc::SECCOMP_RET_KILL_PROCESS);
         for round in 1..=ROUNDS {
             TABLE.words[1].store(round, Release);
             TABLE.bells[1].ring();
@@ -307,7 +334,7 @@ fn ringing_and_spinning_make_no_futex_call() {
 #[test]
 fn the_filter_of_the_test_above_does_kill() {
     let scene = || {
-        filter(libc::SYS_futex, libc::SECCOMP_RET_KILL_PROCESS);
+        filter(&[libc::SYS_futex], libc::SECCOMP_RET_KILL_PROCESS);
         let (bell, word) = (Bell::new(), AtomicU32::new(0));
         // Far enough not to pass before the sleep, and reached if nothing kills.
         let later = Instant::now() + Duration::from_secs(5);

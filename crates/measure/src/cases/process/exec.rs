@@ -65,8 +65,7 @@ const DIGITS: usize = 10;
 
 /// `process.exec`.
 pub(super) fn cases(choice: &Choice) -> Vec<Case> {
-    let base =
-        Exec { data_bytes: 0, bss_bytes: 0, args_bytes: 0, env_bytes: 0, touch: Touch::None };
+    let base = Exec::base();
     let mut cases = vec![base.case(Level::Quick)];
     for (data_bytes, touch, level) in sweep::touched(choice, DATA) {
         cases.push(Exec { data_bytes, touch, ..base }.case(level));
@@ -85,7 +84,7 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
 
 /// What both programs have and are handed.
 #[derive(Clone, Copy, Debug)]
-struct Exec {
+pub(super) struct Exec {
     data_bytes: u64,
     bss_bytes: u64,
     /// Bytes of argument strings with their ends, beside the few dozen that the
@@ -98,6 +97,11 @@ struct Exec {
 }
 
 impl Exec {
+    /// One with nothing of its own.
+    pub(super) fn base() -> Self {
+        Exec { data_bytes: 0, bss_bytes: 0, args_bytes: 0, env_bytes: 0, touch: Touch::None }
+    }
+
     fn case(self, level: Level) -> Case {
         let about = "two programs exec each other";
         Case::new("process.exec", about, move |place| Execing::start(&self, place))
@@ -167,12 +171,15 @@ fn variables(bytes: u64) -> impl Iterator<Item = (String, OsString)> {
 }
 
 /// A program that becomes another and back when told to.
-struct Execing {
-    program: Program,
+pub(super) struct Execing {
+    pub(super) program: Program,
 }
 
 impl Execing {
-    fn start(exec: &Exec, place: &Place) -> Result<Self> {
+    /// The counter of a program that is to become nothing yet.
+    pub(super) const NONE: &str = "0000000000";
+
+    pub(super) fn start(exec: &Exec, place: &Place) -> Result<Self> {
         let stack = exec.stack_limit()?;
         exec.check()?;
         let (data_bytes, bss_bytes) = (exec.data_bytes, exec.bss_bytes);
@@ -181,11 +188,6 @@ impl Execing {
         let path = image.file(&place.scratch, &one)?;
         image.file(&place.scratch, &two)?;
 
-        let notebook = File::from(
-            memfd_create("kumiki-exec", MemfdFlags::CLOEXEC)
-                .map_err(|e| Error::os("make a file in memory", e))?,
-        );
-        notebook.set_len(STAMP as u64).map_err(|e| Error::os("size a file in memory", e))?;
         // They find each other by bare names in their working folder: the
         // folder's own path is part of neither strings nor lookup.
         let folder = path.parent().expect("a file is in a folder");
@@ -193,16 +195,25 @@ impl Execing {
         command
             .current_dir(folder)
             .arg0(&one)
-            .arg(counter(0))
+            .arg(Self::NONE)
             .arg(sweep::touch_number(exec.touch).to_string())
             .arg(&two)
             .args(arguments(exec.args_bytes))
             .env_clear()
-            .envs(variables(exec.env_bytes))
-            .stderr(notebook);
+            .envs(variables(exec.env_bytes));
         let why = format!("args_bytes {} with env_bytes {}", exec.args_bytes, exec.env_bytes);
         let _limit = StackLimit::at_least(stack, &why)?;
-        Ok(Execing { program: Program::start(one, &mut command, &[])? })
+        Execing::begin(&one, &mut command)
+    }
+
+    /// Starts the program `name` by `command`, whose counter is zero.
+    pub(super) fn begin(name: &str, command: &mut Command) -> Result<Self> {
+        let notebook = File::from(
+            memfd_create("kumiki-exec", MemfdFlags::CLOEXEC)
+                .map_err(|e| Error::os("make a file in memory", e))?,
+        );
+        notebook.set_len(STAMP as u64).map_err(|e| Error::os("size a file in memory", e))?;
+        Ok(Execing { program: Program::start(name, command.stderr(notebook), &[])? })
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) fn cow_cases(choice: &Choice) -> Vec<Case> {
 
 /// What the program that forks has.
 #[derive(Clone, Copy, Debug)]
-struct Fork {
+pub(super) struct Fork {
     data_bytes: u64,
     bss_bytes: u64,
     stack_bytes: u64,
@@ -110,7 +110,8 @@ struct Fork {
 }
 
 impl Fork {
-    fn base() -> Self {
+    /// One with nothing of its own.
+    pub(super) fn base() -> Self {
         Fork {
             data_bytes: 0,
             bss_bytes: 0,
@@ -177,12 +178,12 @@ impl Fork {
 }
 
 /// A program that forks when told to.
-struct Forking {
-    program: Program,
+pub(super) struct Forking {
+    pub(super) program: Program,
 }
 
 impl Forking {
-    fn start(fork: &Fork, place: &Place) -> Result<Self> {
+    pub(super) fn start(fork: &Fork, place: &Place) -> Result<Self> {
         fork.check()?;
         let (data_bytes, bss_bytes) = (fork.data_bytes, fork.bss_bytes);
         let name = format!("fork-data{data_bytes}-bss{bss_bytes}");

@@ -2,7 +2,7 @@
 //! child's process id.
 
 use std::arch::asm;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -17,18 +17,26 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
 use crate::error::{Error, Result};
 
-/// A program to start: its path is its only argument, and the environment is
+/// A program to start: its path is its first argument, and the environment is
 /// empty, so that the strings cost the same everywhere.
 #[derive(Debug)]
 pub(super) struct Target {
     path: CString,
-    /// The path, quoted for a shell.
+    /// The path, quoted for a shell, which gets no other argument.
     command: CString,
+    /// Pointers into `path` and `_arguments`, and the end.
+    argv: Box<[*const libc::c_char]>,
+    _arguments: Vec<CString>,
 }
 
 impl Target {
-    /// The program at `path`.
+    /// The program at `path`, without further arguments.
     pub(super) fn new(path: &Path) -> Result<Self> {
+        Target::with_arguments(path, &[])
+    }
+
+    /// The program at `path` with `arguments`.
+    pub(super) fn with_arguments(path: &Path, arguments: &[OsString]) -> Result<Self> {
         let path = path.as_os_str().as_bytes();
         let quoted: Vec<u8> = path
             .iter()
@@ -38,15 +46,14 @@ impl Target {
         let string = |bytes: Vec<u8>| {
             CString::new(bytes).map_err(|e| Error::Invalid(format!("a path with a zero byte: {e}")))
         };
-        Ok(Target {
-            path: string(path.to_vec())?,
-            command: string([b"'", &quoted[..], b"'"].concat())?,
-        })
-    }
-
-    /// `argv`: the path and the end.
-    fn argv(&self) -> [*const libc::c_char; 2] {
-        [self.path.as_ptr(), null()]
+        let command = string([b"'", &quoted[..], b"'"].concat())?;
+        let path = string(path.to_vec())?;
+        let arguments = arguments.iter().map(|argument| string(argument.as_bytes().to_vec()));
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        // Where a CString's bytes are does not change when it is moved.
+        let strings = std::iter::once(&path).chain(&arguments);
+        let argv = strings.map(|string| string.as_ptr()).chain([null()]).collect();
+        Ok(Target { path, command, argv, _arguments: arguments })
     }
 }
 
@@ -58,7 +65,7 @@ const EMPTY: [*const libc::c_char; 1] = [null()];
 /// The child borrows this thread's memory and stack, and this thread sleeps
 /// until the child has execed or ended.
 pub(super) fn vfork(target: &Target) -> Result<()> {
-    let argv = target.argv();
+    let argv = &target.argv;
     let answer: isize;
     // SAFETY: the child shares the caller's stack, and so must not return from
     // here or write to it: all that it executes is inside this block, in
@@ -118,7 +125,7 @@ pub(super) fn clone3(target: &Target) -> Result<()> {
         stack_size: size_of_val(&stack) as u64,
         tls: 0,
     };
-    let argv = target.argv();
+    let argv = &target.argv;
     let answer: isize;
     // SAFETY: as for vfork, but that the child's stack is `stack`, which nobody
     // else uses and which lives until the child has execed, because
@@ -161,7 +168,7 @@ pub(super) fn clone3(target: &Target) -> Result<()> {
 
 /// The C library's posix_spawn(3).
 pub(super) fn posix_spawn(target: &Target) -> Result<()> {
-    let argv = target.argv();
+    let argv = &target.argv;
     let mut pid = 0;
     // SAFETY: `pid` is writable, no actions and no attributes are allowed, and
     // path, argv and environment are null-terminated and live on. The C library
@@ -184,7 +191,7 @@ pub(super) fn posix_spawn(target: &Target) -> Result<()> {
 
 /// fork(2) and execve(2) by the C library.
 pub(super) fn fork_exec(target: &Target) -> Result<()> {
-    let argv = target.argv();
+    let argv = &target.argv;
     // SAFETY: the child calls only execve and _exit, which are allowed in the
     // child of a process with several threads (signal-safety(7)).
     let pid = unsafe { libc::fork() };
@@ -327,7 +334,7 @@ mod tests {
             return;
         }
         let command = CString::new(format!("test -z \"${SET_BY_CARGO}\"")).unwrap();
-        system(&Target { path: c"".to_owned(), command }).unwrap();
+        system(&Target { command, ..Target::new(Path::new("")).unwrap() }).unwrap();
         assert!(std::env::var_os(SET_BY_CARGO).is_some());
     }
 }

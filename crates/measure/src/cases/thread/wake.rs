@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use kumiki_sys::pause::pause;
 use rustix::thread::futex::Flags;
 
 use crate::case::{Case, Level, Place, Workload};
@@ -110,7 +111,7 @@ impl Calls {
     fn let_sleep(&self) {
         match self.end {
             // It needs this cpu to get there.
-            OtherEnd::Same => std::thread::sleep(self.asleep),
+            OtherEnd::Same => pause(self.asleep),
             // Stay awake: the waker's caches and clock frequency are not to
             // depend on the time.
             OtherEnd::Other => {

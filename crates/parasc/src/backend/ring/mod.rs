@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, Probe};
 use kumiki_sys::doctor;
+use kumiki_sys::pause::pause;
 
 use super::Lack;
 use crate::callset::CallSet;
@@ -158,7 +159,7 @@ impl Ring {
                 return false;
             }
             // Returning from this system call brings completions too.
-            std::thread::sleep(LOOK);
+            pause(LOOK);
         }
     }
 

@@ -11,31 +11,8 @@ use std::time::{Duration, Instant};
 
 use kumiki_parasc::{Config, Engine, Operation, Pending, Request, Requester};
 
+use super::filter::{REFUSE, filter};
 use super::{getppid, ppid};
-
-/// Sets a seccomp filter with which `calls` end in `action`. For the calling
-/// thread and those that it starts.
-fn filter(calls: &[libc::c_long], action: u32) {
-    let load = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    let equal = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    let answer = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-    // The number is the first word of `struct seccomp_data`.
-    let mut program = vec![step(load, 0, 0)];
-    for call in calls {
-        program.extend([step(equal, 1, *call as u32), step(answer, 0, action)]);
-    }
-    program.push(step(answer, 0, libc::SECCOMP_RET_ALLOW));
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: takes numbers only; needed by unprivileged users for the next.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    let set = libc::SECCOMP_SET_MODE_FILTER;
-    // SAFETY: the kernel copies the program.
-    let done = unsafe { libc::syscall(libc::SYS_seccomp, set, 0, &filter) };
-    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-}
-
-const DENY: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 
 /// Runs in a thread of its own, with its own filters.
 fn aside(test: impl FnOnce() + Send + 'static) {
@@ -54,7 +31,7 @@ fn ends<O: Operation + Send>(pending: &Pending<O>) -> bool {
 #[test]
 fn a_request_given_to_a_thread_that_may_not_be_bound_is_made_by_another() {
     aside(|| {
-        filter(&[libc::SYS_sched_setaffinity], DENY);
+        filter(&[libc::SYS_sched_setaffinity], REFUSE);
         for _ in 0..10 {
             let engine = Engine::new(&Config::default()).unwrap();
             // SAFETY: takes no argument.
@@ -62,6 +39,23 @@ fn a_request_given_to_a_thread_that_may_not_be_bound_is_made_by_another() {
             assert!(ends(&pending), "it is lost");
             assert_eq!(pending.wait().unwrap().output, ppid());
         }
+    });
+}
+
+#[test]
+fn where_sleeping_by_the_clock_is_forbidden_an_engine_works_and_ends() {
+    aside(|| {
+        filter(&[libc::SYS_clock_nanosleep, libc::SYS_nanosleep], REFUSE);
+        let engine = Engine::new(&Config::default()).unwrap();
+        let mut results = [0; 100];
+        // SAFETY: takes no argument.
+        unsafe { engine.requester().unwrap().run_raw(&[getppid(); 100], &mut results) }.unwrap();
+        assert_eq!(results, [ppid(); 100]);
+        let sleep = Request::new(libc::SYS_nanosleep, [(&raw const SHORT) as u64, 0]);
+        // SAFETY: a time that stays.
+        let pending = unsafe { engine.submit_raw(sleep) };
+        assert_eq!(pending.wait().unwrap().output, -i64::from(libc::EPERM), "for its threads too");
+        shuts_down(&engine);
     });
 }
 
@@ -74,7 +68,7 @@ fn where_the_kernel_gives_no_thread_nothing_waits_for_one() {
     let engines: Vec<_> = (0..ROUNDS).map(|_| Engine::new(&config).unwrap()).collect();
     let come = AtomicUsize::new(0);
     let submit = || {
-        filter(&[libc::SYS_clone, libc::SYS_clone3], DENY);
+        filter(&[libc::SYS_clone, libc::SYS_clone3], REFUSE);
         let submit = |(round, engine): (usize, &Engine)| {
             come.fetch_add(1, Relaxed);
             // At the same moment, as nearly as can be.
@@ -265,7 +259,7 @@ fn a_call_that_a_filter_traps_is_emulated_by_the_handler() {
 #[test]
 fn a_filter_that_there_was_before_the_engine_sees_every_call() {
     aside(|| {
-        filter(&[libc::SYS_sched_get_priority_max], DENY);
+        filter(&[libc::SYS_sched_get_priority_max], REFUSE);
         // Which leaves all calls to its processing threads.
         let engine = Engine::new(&Config { help: false, ..Config::default() }).unwrap();
         let request = Request::new(libc::SYS_sched_get_priority_max, [libc::SCHED_FIFO as u64]);

@@ -4,6 +4,8 @@ mod by_hand;
 mod copies;
 mod deaths;
 mod ends;
+#[path = "../../../../wait/tests/filter/mod.rs"]
+mod filter;
 mod filtered;
 mod mortal;
 mod panics;
