@@ -151,6 +151,11 @@ pub(crate) fn slope<'a>(
     slopes.find(|s| s.case == case && s.param == param && says(&s.params, wanted))
 }
 
+/// Whether a slope's interval holds zero: nothing says that the cost grows.
+pub(crate) fn is_flat(slope: &Slope) -> bool {
+    slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0
+}
+
 /// The rows below a slope.
 pub(crate) fn below<'a>(results: &'a Results, slope: &Slope) -> Vec<&'a Row> {
     let rows = results.rows.iter().filter(|row| row.case == slope.case);

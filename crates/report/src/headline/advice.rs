@@ -136,7 +136,7 @@ fn about_bad(figure: &Figure, machine: &Machine) -> Advice {
             "{}: {}, {} that of {}.",
             capital(figure.name),
             figure.quantity(),
-            crate::format::times(s.ratio),
+            s.times(),
             s.reference
         ),
         None => String::new(),

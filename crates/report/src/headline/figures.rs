@@ -50,11 +50,11 @@ pub(super) const QUESTIONS: [Question; 12] = [
     Question { key: "open", name: "opening and closing a file", find: open },
     Question { key: "fork", name: "fork, smallest process", find: fork },
     Question { key: "fork-gib", name: "fork with 1 GiB written", find: fork_gib },
-    Question { key: "spawn", name: "posix_spawn of a program", find: spawn },
+    Question { key: "spawn", name: "starting a program", find: spawn },
     Question { key: "switch", name: "context switch", find: switch },
-    Question { key: "wake", name: "waking a thread, there and back", find: wake },
+    Question { key: "wake", name: "waking a thread and back", find: wake },
     Question { key: "line", name: "cache line, there and back", find: line },
-    Question { key: "shadow", name: "fork and join, shadow thread", find: shadow },
+    Question { key: "shadow", name: "shadow fork and join", find: shadow },
     Question { key: "parasc", name: "300 reads in parallel", find: requests },
 ];
 
@@ -114,16 +114,16 @@ fn fork_gib(r: &Results) -> Option<Found> {
     if slope.ci[0] <= 0.0 {
         return None;
     }
+    let pages = |bytes: f64| bytes / 4096.0;
     // Beyond a knee each page costs what the second line says.
-    let at_a_gib = |ns_a_page: f64| {
-        let pages = |bytes: f64| bytes / 4096.0;
-        match (slope.knee_bytes, slope.ns_per_page_beyond) {
-            (Some(knee), Some(beyond)) if (knee as f64) < GIB => {
-                slope.base_ns + ns_a_page * pages(knee as f64) + beyond * pages(GIB - knee as f64)
-            }
-            _ => slope.base_ns + ns_a_page * pages(GIB),
+    let growth_ns = match (slope.knee_bytes, slope.ns_per_page_beyond) {
+        (Some(knee), Some(beyond)) if (knee as f64) < GIB => {
+            slope.ns_per_page * pages(knee as f64) + beyond * pages(GIB - knee as f64)
         }
+        _ => slope.ns_per_page * pages(GIB),
     };
+    // Of the second line no interval is known: it is taken to be as wide.
+    let end = |ns_per_page: f64| slope.base_ns + growth_ns * ns_per_page / slope.ns_per_page;
     let below = rows::below(r, slope);
     let largest = below.iter().map(|row| rows::size(row)).max()?;
     let mut meaning = format!(
@@ -137,9 +137,9 @@ fn fork_gib(r: &Results) -> Option<Found> {
             &format!("; in huge pages {}", time(huge.base_ns + huge.ns_per_page * GIB / 4096.0));
     }
     Some(Found {
-        value: at_a_gib(slope.ns_per_page),
+        value: slope.base_ns + growth_ns,
         unit: Unit::Nanoseconds,
-        interval: slope.ci.map(at_a_gib),
+        interval: slope.ci.map(end),
         meaning,
         disturbed: below.iter().any(|row| row.disturbed),
         trip_ns: None,
@@ -152,8 +152,8 @@ fn spawn(r: &Results) -> Option<Found> {
     let of = |case| find(r, case, &[]).max_by_key(|row| rows::size(row));
     let row = of("process.spawn.posix_spawn")?;
     let mut meaning = match rows::size(row) {
-        0 => "from a small process".to_owned(),
-        size => format!("from a process of {}", bytes(size)),
+        0 => "posix_spawn from a small process".to_owned(),
+        size => format!("posix_spawn from a process of {}", bytes(size)),
     };
     let fork = of("process.spawn.fork_exec").filter(|fork| rows::size(fork) == rows::size(row));
     if let Some(fork) = fork {
@@ -174,7 +174,7 @@ fn switch(r: &Results) -> Option<Found> {
 
 fn wake(r: &Results) -> Option<Found> {
     let on = |cpu: &str| row(r, "thread.wake.round_trip", &[("cpu", cpu.into())]);
-    let mut meaning = "a thread asleep on another cpu wakes the waker".to_owned();
+    let mut meaning = "asleep on another cpu, it wakes the waker in turn".to_owned();
     if let Some(same) = on("same") {
         meaning += &format!("; on the same cpu {}", time(same.median));
     }
@@ -206,8 +206,8 @@ fn shadow(r: &Results) -> Option<Found> {
     let way = |way: &str| row(r, "shadow.null", &[("way", way.into())]);
     let row = way("two_phase").or_else(|| way("spin"))?;
     let mut meaning = match rows::round_trips(row) {
-        Some(ratio) => format!("to a helper that waits awake, {} the cache line", times(ratio)),
-        None => "to a helper that waits awake".to_owned(),
+        Some(ratio) => format!("a shadow thread that waits awake, {} the cache line", times(ratio)),
+        None => "a shadow thread that waits awake".to_owned(),
     };
     if let Some(thread) = way("pthread") {
         meaning += &format!("; a new thread {}", time(thread.median));

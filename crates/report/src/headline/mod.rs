@@ -39,7 +39,7 @@ pub struct Headline {
 pub struct Figure {
     /// A word for programs: `fork-gib`.
     pub key: &'static str,
-    /// What is done, at most 32 characters: `fork with 1 GiB written`.
+    /// What is done, at most 26 characters: `fork with 1 GiB written`.
     pub name: &'static str,
     /// In `unit`.
     pub value: f64,

@@ -1,6 +1,7 @@
 //! How a figure stands to a reference's.
 
 use super::figures::Found;
+use crate::format::{THIN, times};
 
 /// At most so many times the reference's cost is good.
 pub const GOOD: f64 = 1.0 / 1.5;
@@ -46,6 +47,16 @@ pub struct Standing {
     pub in_round_trips: bool,
     /// The reference's name.
     pub reference: &'static str,
+}
+
+impl Standing {
+    /// How many times the reference it is, to the hundredth: `1.05 ×`.
+    pub fn times(&self) -> String {
+        match self.ratio {
+            ratio if ratio < 9.995 => format!("{ratio:.2}{THIN}×"),
+            ratio => times(ratio),
+        }
+    }
 }
 
 /// `None` where the two are not of the same kind or nothing can be divided.
