@@ -136,7 +136,7 @@ fn about_bad(figure: &Figure, machine: &Machine) -> Advice {
             "{}: {}, {} that of {}.",
             capital(figure.name),
             figure.quantity(),
-            s.times(),
+            crate::format::times(s.ratio),
             s.reference
         ),
         None => String::new(),
