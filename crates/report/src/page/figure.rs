@@ -34,7 +34,7 @@ fn one(figure: &Figure) -> Markup {
             h4 { (figure.title) }
             div.chart { (PreEscaped(&figure.svg)) }
             @if named {
-                ul.lines.names[figure.lines.iter().all(|line| line.slope.is_none())] {
+                ul.lines {
                     @for (at, line) in figure.lines.iter().enumerate() {
                         li { (legend(at, line, figure.dots)) @if let Some(s) = &line.slope { (slope(s)) } }
                     }

@@ -38,13 +38,15 @@ fn disturbed(r: &Results) -> u64 {
 
 /// The figures: cards of one result, a table of several.
 pub(super) fn figures(results: &[Results], names: &[String]) -> Option<Markup> {
-    let measured = results.iter().filter(|r| !r.rows.is_empty());
-    let headlines: Vec<Headline> = measured.map(headline).collect();
+    if results.iter().all(|r| r.rows.is_empty()) {
+        return None;
+    }
+    let headlines: Vec<Headline> = results.iter().map(headline).collect();
     if headlines.iter().all(|headline| headline.figures.is_empty()) {
         return None;
     }
     let body = match headlines.as_slice() {
-        [one] if results.len() == 1 => cards(&one.figures),
+        [one] => cards(&one.figures),
         several => table(several, names),
     };
     Some(html! { (body) (legend(&headlines)) })
