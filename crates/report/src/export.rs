@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use kumiki_measure::schema::{Results, Row, Value};
 
 use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times};
-use crate::{machine, rows, verdict};
+use crate::headline::headline;
+use crate::{machine, rows};
 
 /// Columns of a CSV file after `case` and the parameters.
 const COLUMNS: [&str; 12] = [
@@ -89,7 +90,7 @@ pub fn json(results: &Results, mut out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// The result as a Markdown document: verdict, machine, tables by part, slopes,
+/// The result as a Markdown document: first figures, machine, tables by part, slopes,
 /// what could not run, and how to make it again.
 pub fn markdown(results: &Results) -> String {
     let mut out = String::new();
@@ -104,17 +105,7 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     for warning in machine::warnings(results) {
         writeln!(out, "> ⚠ {warning}\n")?;
     }
-    for sentence in verdict::sentences(results) {
-        let mark = if sentence.disturbed { " ⚠" } else { "" };
-        writeln!(
-            out,
-            "- {}**{}**{} (95 % CI {}){mark}",
-            escape(&sentence.before),
-            sentence.figure,
-            escape(&sentence.after),
-            sentence.ci
-        )?;
-    }
+    markdown_headline(results, out)?;
 
     writeln!(out, "\n## Machine\n\n| | |\n|---|---|")?;
     for (name, value) in machine::facts(&results.machine).iter().chain(&machine::run_facts(results))
@@ -157,6 +148,36 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     )?;
     // An indented block cannot be closed by what is in it.
     writeln!(out, "    {}", results.run.command.replace(['\n', '\r'], " "))
+}
+
+/// The first figures with their standing, and what to do.
+fn markdown_headline(results: &Results, out: &mut String) -> std::fmt::Result {
+    let headline = headline(results);
+    if headline.figures.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "| figure | value | 95 % CI | standing | |\n|---|--:|--:|---|---|")?;
+    for figure in &headline.figures {
+        let mark = if figure.disturbed { " ⚠" } else { "" };
+        let standing = match &figure.standing {
+            Some(s) => format!("{}, {} {}", s.grade.word(), s.times(), s.reference),
+            None => String::new(),
+        };
+        writeln!(
+            out,
+            "| {} | **{}**{mark} | {} | {} | {} |",
+            figure.name,
+            figure.quantity(),
+            figure.interval_text(),
+            escape(&standing),
+            escape(&figure.meaning),
+        )?;
+    }
+    writeln!(out)?;
+    for advice in &headline.advice {
+        writeln!(out, "- **{}** {}", escape(&advice.finding), escape(&advice.action))?;
+    }
+    Ok(())
 }
 
 fn markdown_row(row: &Row, notes: &mut Vec<String>, out: &mut String) -> std::fmt::Result {
@@ -205,7 +226,7 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
             escape(&slope.case),
             escape(&crate::format::words(&slope.param)),
             escape(&fixed(&slope.params)),
-            time(slope.ns_per_page),
+            if rows::is_flat(slope) { "flat".to_owned() } else { time(slope.ns_per_page) },
             interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             time(slope.base_ns),
             number(slope.r2),

@@ -3,9 +3,12 @@
 //!
 //! ```text
 //! Results ──┬─ export    csv · markdown · json
-//!           └─ html ──── render ─┬─ verdict   what the machine costs, in sentences
-//!                                ├─ figures   cost against size, drawn by plotly.js
-//!                                └─ tables    every row, with its interval
+//!           ├─ headline  a dozen figures, held against the references; advice
+//!           └─ html ──── page ───┬─ headline   the first screen
+//!                                ├─ questions  each with its answer and charts
+//!                                ├─ figures    cost against size, as inline SVG
+//!                                ├─ papers     their figures beside the machine's
+//!                                └─ tables     every row, with its interval, folded
 //! ```
 //!
 //! ```
@@ -25,16 +28,30 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 pub mod export;
 mod figures;
 pub mod format;
+pub mod headline;
 mod machine;
+mod page;
 mod paper;
+mod papers;
 mod parasc;
-mod render;
+mod questions;
+pub mod reference;
 mod rows;
 mod shadow;
 mod tables;
-pub mod verdict;
 
-pub use render::html;
+pub use page::html;
+
+/// Version of the tool and the commit it was built from, where that is known:
+/// `0.1.0 (e3db26c2f1)`.
+pub fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("KUMIKI_COMMIT") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
+}

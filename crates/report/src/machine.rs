@@ -2,7 +2,7 @@
 
 use kumiki_measure::schema::{Machine, Results};
 
-use crate::format::{bytes, hertz, number, time, wait};
+use crate::format::{bytes, hertz, number, wait};
 
 /// A short name for each result, different from every other.
 pub(crate) fn names(results: &[Results]) -> Vec<String> {
@@ -72,7 +72,6 @@ pub(crate) fn facts(m: &Machine) -> Vec<(&'static str, String)> {
         ("files of the cases", text(&m.scratch)),
         ("transparent huge pages", m.transparent_huge_pages.clone()),
         ("load at the start", m.load.map(number)),
-        ("cache-line round trip", m.round_trip_ns.map(time)),
         ("mitigations", text(&m.mitigations.join("; "))),
     ];
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
@@ -93,15 +92,16 @@ pub(crate) fn run_facts(r: &Results) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
+/// Of a run that was interrupted.
+pub(crate) const INCOMPLETE: &str =
+    "This run was interrupted and is incomplete: what is missing here was not measured.";
+
 /// What a reader must know before the first figure: an interrupted run,
 /// disturbed rows.
 pub(crate) fn warnings(r: &Results) -> Vec<String> {
     let mut out = Vec::new();
     if !r.run.complete {
-        out.push(
-            "This run was interrupted and is incomplete: what is missing here was not measured."
-                .to_owned(),
-        );
+        out.push(INCOMPLETE.to_owned());
     }
     let disturbed = r.rows.iter().filter(|row| row.disturbed).count();
     if disturbed > 0 {

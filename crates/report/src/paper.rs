@@ -42,7 +42,7 @@ impl Table<'_> {
         };
         Some(html! {
             figure data-figure=(case.replace('.', "-")) {
-                h3 { (title) }
+                h4 { (title) }
                 div.scroll tabindex="0" role="region" aria-label=(title) {
                     table.compact {
                         thead {

@@ -41,7 +41,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
     let all =
         [steps.of(results), requests(results, "own"), requests(results, "one"), calls(results)];
     let all: Vec<Markup> = all.into_iter().flatten().collect();
-    (!all.is_empty()).then(|| html! { div.figures.small { @for one in &all { (one) } } })
+    (!all.is_empty()).then(|| html! { div.figures.small-tables { @for one in &all { (one) } } })
 }
 
 /// Batches of requests beside as many plain calls.
@@ -125,7 +125,7 @@ fn requests(results: &Results, files: &str) -> Option<Markup> {
     let title = format!("requests against plain calls, {}", value("files", &files.into()));
     Some(html! {
         figure data-figure={ "parasc-ratio-" (files) } {
-            h3 { (title) }
+            h4 { (title) }
             div.scroll tabindex="0" role="region" aria-label=(title) {
                 table.compact {
                     thead {
@@ -221,7 +221,7 @@ fn calls(results: &Results) -> Option<Markup> {
     };
     Some(html! {
         figure data-figure="parasc-calls" {
-            h3 { (title) }
+            h4 { (title) }
             div.scroll tabindex="0" role="region" aria-label=(title) {
                 table.matrix {
                     thead {

@@ -131,6 +131,15 @@ pub(crate) fn find<'a>(
     results.rows.iter().filter(move |row| row.case == case && says(&row.params, wanted))
 }
 
+/// The first row of `case` that says `wanted`.
+pub(crate) fn row<'a>(
+    results: &'a Results,
+    case: &str,
+    wanted: &[(&str, Value)],
+) -> Option<&'a Row> {
+    find(results, case, wanted).next()
+}
+
 /// The slope of `case` over `param` that says `wanted`.
 pub(crate) fn slope<'a>(
     results: &'a Results,
@@ -140,6 +149,11 @@ pub(crate) fn slope<'a>(
 ) -> Option<&'a Slope> {
     let mut slopes = results.slopes.iter();
     slopes.find(|s| s.case == case && s.param == param && says(&s.params, wanted))
+}
+
+/// Whether a slope's interval holds zero: nothing says that the cost grows.
+pub(crate) fn is_flat(slope: &Slope) -> bool {
+    slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0
 }
 
 /// The rows below a slope.

@@ -78,7 +78,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
         ),
     ];
     let all: Vec<Markup> = [null, threshold, spin, sleep].into_iter().flatten().collect();
-    (!all.is_empty()).then(|| html! { div.figures.small { @for one in &all { (one) } } })
+    (!all.is_empty()).then(|| html! { div.figures.small-tables { @for one in &all { (one) } } })
 }
 
 /// Each pair's figure, the darker the longer.
@@ -99,7 +99,7 @@ fn matrix(results: &Results, wait: &str, title: &str, caption: &str) -> Option<M
     let scale = Scale::of(&rows.values().copied().collect::<Vec<_>>(), None);
     Some(html! {
             figure data-figure={ "shadow-pair-" (wait) } {
-                h3 { (title) }
+                h4 { (title) }
                 div.scroll tabindex="0" role="region" aria-label=(title) {
                     table.matrix {
                         thead {

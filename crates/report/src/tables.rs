@@ -12,7 +12,7 @@ pub(crate) fn part(part: &Part<'_>) -> Markup {
     let columns = if crosses { 9 } else { 8 };
     html! {
         div.scroll tabindex="0" role="region" aria-label=(part.title) {
-            table.rows {
+            table.rows.crosses[crosses] {
                 thead {
                     tr {
                         th scope="col" { "parameters" }
@@ -62,7 +62,7 @@ fn line(case: Option<&str>, row: &Row, crosses: bool) -> Markup {
             @if crosses {
                 td.n {
                     @if let (Some(ratio), Some(ns)) = (rows::round_trips(row), row.round_trip_ns) {
-                        (times(ratio)) " " span.quiet { (time(ns)) }
+                        span title={ "cache line " (time(ns)) } { (times(ratio)) }
                     }
                 }
             }
@@ -110,10 +110,10 @@ fn bar(row: &Row) -> Markup {
 }
 
 /// All slopes.
-pub(crate) fn slopes(slopes: &[Slope]) -> Markup {
+pub(crate) fn slopes(slopes: &[&Slope]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Slopes" {
-            table.rows {
+            table.slopes {
                 thead {
                     tr {
                         th scope="col" { "case" }
@@ -133,7 +133,9 @@ pub(crate) fn slopes(slopes: &[Slope]) -> Markup {
                             th scope="row" { (slope.case) }
                             td { (words(&slope.param)) }
                             td { (fixed(&slope.params)) }
-                            td.n { b { (time(slope.ns_per_page)) } }
+                            td.n {
+                                @if rows::is_flat(slope) { b { "flat" } } @else { b { (time(slope.ns_per_page)) } }
+                            }
                             td.n { (interval(slope.ci, Unit::Nanoseconds)) }
                             td.n { (time(slope.base_ns)) }
                             td.n { (number(slope.r2)) }
@@ -152,7 +154,7 @@ pub(crate) fn comparison(results: &[Results], names: &[String]) -> Markup {
     let (base, others) = (&results[0], &results[1..]);
     html! {
         div.scroll tabindex="0" role="region" aria-label="Comparison" {
-            table.rows {
+            table.compared {
                 thead {
                     tr {
                         th scope="col" { "parameters" }
@@ -172,8 +174,10 @@ pub(crate) fn comparison(results: &[Results], names: &[String]) -> Markup {
                                     @if row.params.is_empty() { span.quiet { "–" } }
                                     @else { (params(&row.params)) }
                                 }
-                                td.n { (median(row)) }
-                                @for other in others { (against(row, rows::same(other, row))) }
+                                td.n data-name=(names[0]) { (median(row)) }
+                                @for (other, name) in others.iter().zip(&names[1..]) {
+                                    (against(row, rows::same(other, row), name))
+                                }
                             }
                         }
                     }
@@ -187,9 +191,9 @@ fn median(row: &Row) -> Markup {
     html! { (quantity(row.median, row.unit)) @if row.disturbed { " ⚠" } }
 }
 
-fn against(base: &Row, other: Option<&Row>) -> Markup {
+fn against(base: &Row, other: Option<&Row>, name: &str) -> Markup {
     let Some(other) = other else {
-        return html! { td.n.quiet { "–" } td.n.quiet { "not measured" } };
+        return html! { td.n.quiet data-name=(name) { "–" } td.n.quiet { "not measured" } };
     };
     let (ratio, verdict) = rows::compare(base, other);
     let (class, word) = match verdict {
@@ -198,7 +202,7 @@ fn against(base: &Row, other: Option<&Row>) -> Markup {
         Verdict::Worse => ("worse", "worse"),
     };
     html! {
-        td.n { (median(other)) }
+        td.n data-name=(name) { (median(other)) }
         td.n { span class=(class) { (times(ratio)) " " small { (word) } } }
     }
 }

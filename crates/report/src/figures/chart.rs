@@ -1,71 +1,60 @@
-//! Charts as JSON for plotly.js. Colours that depend on the theme are the
-//! style sheet's; what is drawn here is right on light and on dark ground.
+//! Draws a chart. plotters lays out axes, grid and lines; what stands on each
+//! point, its interval and what it says, is added here for page.js to find.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
 
 use kumiki_measure::schema::Unit;
 use maud::{Markup, html};
-use plotly::color::Rgba;
-use plotly::common::{
-    DashType, ErrorData, ErrorType, Font, Label, Line as Stroke, Marker, MarkerSymbol, Mode, Title,
-};
-use plotly::configuration::{DisplayModeBar, ModeBarButtonName};
-use plotly::layout::{
-    Axis, AxisType, CategoryOrder, DragMode, HoverMode, Margin, RangeMode, TicksDirection,
-};
-use plotly::{Configuration, Layout, Plot, Scatter};
+use plotters::prelude::*;
 
 use super::Line;
+use super::axis::{Axis, Quantity};
+use super::svg::{DATA, GRID, LABEL, PARTS, RULE, Svg, escape, pixels};
 
-/// Each at least 3 : 1 against both grounds of the page.
-const PALETTE: [&str; 9] = [
-    "#2f7fd6", "#d0700f", "#2a9a5c", "#9568d8", "#d64a55", "#1590a0", "#a8744a", "#cc559c",
-    "#7a828c",
+/// Colours that the style sheet has as `c0`, `c1`, …
+const COLOURS: usize = 9;
+
+/// Dashes that the style sheet has as `d0`, `d1`, …
+const DASHES: usize = 4;
+
+/// Markers as paths around a point.
+const MARKERS: [&str; 5] = [
+    "M-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
+    "M-3.2-3.2h6.4v6.4h-6.4z",
+    "M0-4.6L4.6 0 0 4.6-4.6 0z",
+    "M0-4.2L4.1 3.2h-8.2z",
+    "M0 4.2L4.1-3.2h-8.2z",
 ];
 
-/// The palette's colour of a line.
-fn colour(index: usize) -> &'static str {
-    PALETTE[index % PALETTE.len()]
+/// Width of a chart in the units of its text; it is shown at about that size.
+const WIDTH: u32 = 440;
+/// Height of a chart of values against sizes.
+const HEIGHT: u32 = 264;
+/// Height of a way's place.
+const WAY: u32 = 24;
+
+fn classes(line: (usize, usize)) -> String {
+    format!("c{} d{}", line.0 % COLOURS, line.1 % DASHES)
 }
 
-/// Dashes of lines, for plotly.js and for SVG.
-const DASHES: [(DashType, &str); 4] = [
-    (DashType::Solid, "none"),
-    (DashType::Dash, "5 3"),
-    (DashType::Dot, "2 2"),
-    (DashType::DashDot, "5 2 2 2"),
-];
-
-/// Markers, for plotly.js and as SVG paths in the middle of a swatch.
-const MARKERS: [(MarkerSymbol, &str); 5] = [
-    (MarkerSymbol::Circle, "M10 5a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"),
-    (MarkerSymbol::Square, "M10.5 1.5h7v7h-7z"),
-    (MarkerSymbol::Diamond, "M14 0l5 5-5 5-5-5z"),
-    (MarkerSymbol::TriangleUp, "M14 .5l4.5 8h-9z"),
-    (MarkerSymbol::TriangleDown, "M14 9.5l4.5-8h-9z"),
-];
-
-fn dash(variant: usize) -> &'static (DashType, &'static str) {
-    &DASHES[variant % DASHES.len()]
-}
-
-fn symbol(variant: usize) -> &'static (MarkerSymbol, &'static str) {
-    &MARKERS[variant % MARKERS.len()]
+fn marker(variant: usize) -> &'static str {
+    MARKERS[variant % MARKERS.len()]
 }
 
 /// A line, or a set of dots, as the legend shows it.
 pub(crate) fn swatch(line: &Line, dots: bool) -> Markup {
-    let colour = colour(line.colour);
-    let (dash, shape) = (dash(line.variant).1, symbol(line.variant).1);
     html! {
-        svg.swatch viewBox="0 0 28 10" width="28" height="10" aria-hidden="true" {
-            @if !dots { path d="M0 5H28" stroke=(colour) stroke-width="2" stroke-dasharray=(dash) {} }
-            path d=(shape) fill=(colour) {}
+        svg class={ "swatch " (classes((line.colour, line.variant))) } viewBox="-14 -5 28 10" width="28" height="10" aria-hidden="true" {
+            @if !dots { path.data d="M-14 0H14" {} }
+            path.mark d=(marker(line.variant)) {}
         }
     }
 }
 
 /// One measured point.
 pub(super) struct Point {
-    /// Size in bytes, or the place of a way.
+    /// Size in bytes, a count, or the place of a way.
     pub at: f64,
     /// Median, in the row's unit.
     pub value: f64,
@@ -73,7 +62,7 @@ pub(super) struct Point {
     pub ci: [f64; 2],
     /// Drawn hollow.
     pub disturbed: bool,
-    /// Lines of the hover text, as plain text.
+    /// Lines of what it says when it is pointed at, as plain text.
     pub text: Vec<String>,
 }
 
@@ -91,153 +80,190 @@ pub(super) struct Series {
 
 /// What the axes show.
 pub(super) struct Axes {
-    /// Name of the size.
-    pub size: String,
+    /// Name of what the values are drawn against.
+    pub along: String,
+    /// What that counts.
+    pub quantity: Quantity,
     /// Unit of the values.
     pub unit: Unit,
-    /// Logarithmic from the start: the size, the values.
+    /// Logarithmic: along, the values.
     pub log: [bool; 2],
 }
 
-/// plotly.js reads a little HTML in its texts; ours are plain.
-fn plain(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// Values for an axis: seconds, or the unit itself.
-fn on_axis(value: f64, unit: Unit) -> f64 {
-    match unit {
-        Unit::Nanoseconds => value * 1e-9,
-        Unit::GigabytesPerSecond | Unit::Cpus | Unit::Watts => value,
-    }
-}
-
-/// An axis; page.js sets its ticks.
-fn axis(log: bool) -> Axis {
-    Axis::new()
-        .type_(if log { AxisType::Log } else { AxisType::Linear })
-        .range_mode(RangeMode::ToZero)
-        .auto_margin(true)
-        .tick_length(4)
-}
-
-fn error_bars(points: &[Point], unit: Unit, colour: &'static str) -> ErrorData {
-    let above = points.iter().map(|p| on_axis((p.ci[1] - p.value).max(0.0), unit)).collect();
-    let below = points.iter().map(|p| on_axis((p.value - p.ci[0]).max(0.0), unit)).collect();
-    ErrorData::new(ErrorType::Data)
-        .symmetric(false)
-        .array(above)
-        .array_minus(below)
-        .color(colour)
-        .thickness(1.5)
-        .width(4)
-}
-
-fn marker(series: &Series, size: usize) -> Marker {
-    let colour = colour(series.colour);
-    let fills = series.points.iter().map(|p| if p.disturbed { "rgba(0,0,0,0)" } else { colour });
-    Marker::new()
-        .size(size)
-        .symbol(symbol(series.variant).0.clone())
-        .color_array(fills.collect())
-        .line(Stroke::new().width(1.5).color(colour))
-}
-
-fn hover(series: &Series) -> Vec<String> {
-    let text = |p: &Point| p.text.iter().map(|l| plain(l)).collect::<Vec<_>>().join("<br>");
-    series.points.iter().map(text).collect()
-}
-
-fn clear() -> Rgba {
-    Rgba::new(0, 0, 0, 0.0)
-}
-
-/// What all charts share. The legend is the page's own: one within the chart
-/// takes the chart's room.
-fn layout() -> Layout {
-    Layout::new()
-        .auto_size(true)
-        .height(320)
-        .paper_background_color(clear())
-        .plot_background_color(clear())
-        .font(Font::new().family("system-ui, sans-serif").size(12))
-        .margin(Margin::new().left(8).right(12).top(14).bottom(8))
-        .hover_mode(HoverMode::Closest)
-        .hover_label(Label::new().font(Font::new().size(12)).align("left"))
-        .drag_mode(DragMode::Zoom)
-        .show_legend(false)
-}
-
-fn finish(mut plot: Plot, layout: Layout) -> String {
-    use ModeBarButtonName::{AutoScale2d, Lasso2d, Select2d};
-    plot.set_layout(layout);
-    plot.set_configuration(
-        Configuration::new()
-            .responsive(true)
-            .display_logo(false)
-            .show_tips(false)
-            .display_mode_bar(DisplayModeBar::Hover)
-            .mode_bar_buttons_to_remove(vec![AutoScale2d, Lasso2d, Select2d]),
-    );
-    plot.to_json()
-}
-
-/// Values against sizes.
-pub(super) fn lines(axes: &Axes, series: &[Series]) -> String {
-    let mut plot = Plot::new();
-    for one in series {
-        let colour = colour(one.colour);
-        let x = one.points.iter().map(|p| p.at).collect();
-        let y = one.points.iter().map(|p| on_axis(p.value, axes.unit)).collect();
-        plot.add_trace(
-            Scatter::new(x, y)
-                .name(plain(&one.label))
-                .mode(Mode::LinesMarkers)
-                .clip_on_axis(false)
-                .line(Stroke::new().color(colour).width(2.0).dash(dash(one.variant).0.clone()))
-                .marker(marker(one, 7))
-                .error_y(error_bars(&one.points, axes.unit, colour))
-                .hover_text_array(hover(one))
-                .hover_template("%{hovertext}<extra></extra>"),
-        );
-    }
-    let [log_size, log_value] = axes.log;
-    let sizes = axis(log_size).title(Title::with_text(plain(&axes.size)));
-    let layout = layout().x_axis(sizes).y_axis(axis(log_value));
-    finish(plot, layout)
+/// Values against sizes or counts, lines from left to right.
+pub(super) fn lines(title: &str, axes: Axes, series: &[Series]) -> String {
+    let points = || series.iter().flat_map(|one| &one.points);
+    let [log_along, log_values] = axes.log;
+    let x = Axis::over(axes.quantity, log_along, points().map(|point| point.at));
+    let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
+    let y = Axis::over(Quantity::Measured(axes.unit), log_values, ends);
+    let size = Layout { size: (WIDTH, HEIGHT), left: 56, ticks: [6, 7] };
+    draw(title, &axes.along, [x, y], &size, series, |point| (point.at, point.value), false)
 }
 
 /// Values of ways, one below the other; `ways` names each place from the top.
 /// Times are far apart: their axis is logarithmic.
-pub(super) fn dots(unit: Unit, ways: &[String], series: &[Series]) -> String {
-    let ways: Vec<String> = ways.iter().map(|way| plain(way)).collect();
-    let mut plot = Plot::new();
-    for one in series {
-        let colour = colour(one.colour);
-        let x = one.points.iter().map(|p| on_axis(p.value, unit)).collect();
-        let y = one.points.iter().map(|p| ways[p.at as usize].clone()).collect();
-        plot.add_trace(
-            Scatter::<f64, String>::new(x, y)
-                .name(plain(&one.label))
-                .mode(Mode::Markers)
-                .clip_on_axis(false)
-                .marker(marker(one, 10))
-                .error_x(error_bars(&one.points, unit, colour))
-                .hover_text_array(hover(one))
-                .hover_template("%{hovertext}<extra></extra>"),
-        );
+pub(super) fn dots(title: &str, unit: Unit, ways: &[String], series: &[Series]) -> String {
+    let points = || series.iter().flat_map(|one| &one.points);
+    let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
+    let x = Axis::over(Quantity::Measured(unit), unit == Unit::Nanoseconds, ends);
+    let names: Vec<String> = ways.iter().map(|way| shortened(way)).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as u32;
+    let y = Axis::ways(names);
+    let size = Layout {
+        size: (WIDTH, 34 + WAY * ways.len() as u32),
+        left: longest * 6 + 16,
+        ticks: [5, ways.len()],
+    };
+    draw(title, "", [x, y], &size, series, |point| (point.value, point.at), true)
+}
+
+/// A way's name as far as there is room for it; its points say it whole.
+fn shortened(way: &str) -> String {
+    const MOST: usize = 38;
+    match way.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", way[..end].trim_end()),
+        None => way.to_owned(),
     }
-    let places = Axis::new()
-        .type_(AxisType::Category)
-        .category_order(CategoryOrder::Array)
-        .category_array(ways.iter().rev().cloned().collect::<Vec<_>>())
-        .range(vec![-0.6, ways.len() as f64 - 0.4])
-        // Room for a marker at 0, of which half is on this side.
-        .ticks(TicksDirection::Outside)
-        .tick_length(8)
-        .tick_color(clear())
-        .auto_margin(true);
-    let height = 60 + 26 * ways.len();
-    let layout = layout().height(height);
-    finish(plot, layout.x_axis(axis(unit == Unit::Nanoseconds)).y_axis(places))
+}
+
+struct Layout {
+    size: (u32, u32),
+    left: u32,
+    /// At most so many ticks along, and up.
+    ticks: [usize; 2],
+}
+
+fn draw(
+    title: &str,
+    along: &str,
+    [x, y]: [Axis; 2],
+    layout: &Layout,
+    series: &[Series],
+    place: impl Fn(&Point) -> (f64, f64),
+    ways: bool,
+) -> String {
+    let svg = Svg::new(layout.size);
+    let drawn = try_draw(&svg, along, [x, y], layout, series, place, ways);
+    let area = drawn.expect("drawing into a text fails for nothing");
+    format!(
+        r#"<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}"{area}>{}</svg></svg>"#,
+        layout.size.0,
+        layout.size.1,
+        escape(title),
+        svg.text()
+    )
+}
+
+/// Draws, and says in attributes what the axes and their area are.
+fn try_draw(
+    svg: &Svg,
+    along: &str,
+    [x, y]: [Axis; 2],
+    layout: &Layout,
+    series: &[Series],
+    place: impl Fn(&Point) -> (f64, f64),
+    ways: bool,
+) -> Result<String, DrawingAreaErrorKind<Infallible>> {
+    let parts = |pixels: u32| pixels * PARTS as u32;
+    let data = format!(r#" data-x="{}" data-y="{}""#, x.to_data(), y.to_data());
+    // Ways are named from the top, plotters counts from below.
+    let (low, high) = (y.low, y.high);
+    let turned = move |at: f64| if ways { high + low - at } else { at };
+    let y = if let Quantity::Ways(names) = y.quantity {
+        Axis { quantity: Quantity::Ways(names.into_iter().rev().collect()), ..y }
+    } else {
+        y
+    };
+    let (shown_x, shown_y) = (x.clone(), y.clone());
+    let area = svg.clone().into_drawing_area();
+    let below = if along.is_empty() { 24 } else { 40 };
+    let mut chart = ChartBuilder::on(&area)
+        .margin_top(parts(10))
+        .margin_right(parts(22))
+        .set_label_area_size(LabelAreaPosition::Left, parts(layout.left))
+        .set_label_area_size(LabelAreaPosition::Bottom, parts(below))
+        .build_cartesian_2d(x, y)?;
+    svg.write(r#"<g class="mesh">"#);
+    let font = || ("sans-serif", 11 * PARTS).into_font().color(&LABEL);
+    let mut mesh = chart.configure_mesh();
+    mesh.bold_line_style(GRID)
+        .axis_style(RULE)
+        .label_style(font())
+        .axis_desc_style(font())
+        .x_labels(layout.ticks[0])
+        .y_labels(layout.ticks[1])
+        .set_all_tick_mark_size(3 * PARTS);
+    if !along.is_empty() {
+        mesh.x_desc(along);
+    }
+    mesh.draw()?;
+    svg.write("</g>");
+
+    let (columns, rows) = chart.plotting_area().get_pixel_range();
+    let numbers = [columns.start, rows.start, columns.end - columns.start, rows.end - rows.start];
+    let numbers = numbers.map(pixels);
+    let [left, top, width, height] = &numbers;
+    // A drawing within the drawing cuts off what a zoom moves out of it; when
+    // nothing is zoomed, markers on its edge are whole.
+    svg.write(&format!(
+        r#"<svg class="area" x="{left}" y="{top}" width="{width}" height="{height}" viewBox="{left} {top} {width} {height}">"#
+    ));
+    for (at, one) in series.iter().enumerate() {
+        let shown: Vec<&Point> = one
+            .points
+            .iter()
+            .filter(|point| shown_x.shows(place(point).0) && shown_y.shows(turned(place(point).1)))
+            .collect();
+        svg.write(&format!(
+            r#"<g class="line {}" data-line="{at}">"#,
+            classes((one.colour, one.variant))
+        ));
+        let placed = |(x, y)| (x, turned(y));
+        if !ways {
+            let line = shown.iter().map(|point| placed(place(point)));
+            chart.draw_series(LineSeries::new(line, DATA))?;
+        }
+        for point in shown {
+            let centre = chart.backend_coord(&placed(place(point)));
+            let ends = point.ci.map(|end| {
+                let end = Point { value: end, text: Vec::new(), ..*point };
+                chart.backend_coord(&placed(place(&end)))
+            });
+            svg.write(&mark(point, centre, ends, one.variant, ways));
+        }
+        svg.write("</g>");
+    }
+    Ok(format!(r#"{data} data-area="{}""#, numbers.join(" ")))
+}
+
+/// A point: its interval, its marker, and what it says.
+fn mark(
+    point: &Point,
+    (x, y): (i32, i32),
+    ends: [(i32, i32); 2],
+    variant: usize,
+    ways: bool,
+) -> String {
+    let class = if point.disturbed { "p disturbed" } else { "p" };
+    let mut out =
+        format!(r#"<g class="{class}" transform="translate({} {})">"#, pixels(x), pixels(y));
+    let [low, high] = ends.map(|end| if ways { end.0 - x } else { end.1 - y });
+    // An interval that its marker hides is not drawn.
+    if (high - low).abs() > 7 * PARTS {
+        let (low, high) = (pixels(low), pixels(high));
+        let path = if ways {
+            format!("M{low} 0H{high}M{low}-3v6M{high}-3v6")
+        } else {
+            format!("M0 {low}V{high}M-3 {low}h6M-3 {high}h6")
+        };
+        let _ = write!(out, r#"<path class="interval" d="{path}" data-ends="{low} {high}"/>"#);
+    }
+    let _ = write!(
+        out,
+        r#"<path class="mark" d="{}"/><title>{}</title></g>"#,
+        marker(variant),
+        escape(&point.text.join("\n"))
+    );
+    out
 }

@@ -1,24 +1,59 @@
 //! Ways of doing one thing, one below the other.
 
-use kumiki_measure::schema::{Params, Results, Row, Unit};
+use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
 
 use super::chart::{self, Point, Series};
-use super::{Figure, Group, Line};
-use crate::format::{self, interval, quantity, time, times};
+use super::{Figure, Line};
+use crate::format::{self, interval, quantity, times};
 use crate::rows;
+
+/// Parts whose operations without a size are shown side by side, with a heading.
+const PARTS: [(&str, &str); 4] = [
+    ("memory", "page faults"),
+    ("file", "calls on files"),
+    ("signal", "ways to use a signal"),
+    ("entry", "calls that do next to nothing"),
+];
 
 /// Every figure of this kind that the results can fill.
 pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
-    latency(results, names).into_iter().collect()
+    let mut out: Vec<Figure> = latency(results, names).into_iter().collect();
+    for (part, title) in PARTS {
+        let wanted = |row: &Row| {
+            let sized = row.params.keys().any(|name| rows::is_size(name));
+            rows::part_of(&row.case) == part && row.unit == Unit::Nanoseconds && !sized
+        };
+        let rows = each(results, |r| r.rows.iter().filter(|row| wanted(row)).collect());
+        out.extend(figure(&format!("ways-{part}"), title, "", rows, names));
+    }
+    out
 }
 
 /// Round trip of each way to talk, at its smallest message; dots by placement.
 fn latency(results: &[Results], names: &[String]) -> Option<Figure> {
-    let mut rows: Vec<(usize, &Row)> = Vec::new();
-    for (result, r) in results.iter().enumerate() {
-        let all = r.rows.iter().filter(|row| is_round_trip(row)).collect();
-        rows.extend(smallest(all).into_iter().map(|row| (result, row)));
-    }
+    let rows =
+        each(results, |r| smallest(r.rows.iter().filter(|row| is_round_trip(row)).collect()));
+    let caption = "There and back, each way at its smallest message. Who sleeps on another cpu \
+                   must be woken, twice a round trip.";
+    figure("round-trips", "round trip between two tasks", caption, rows, names)
+}
+
+/// Rows, each with the number of its result.
+fn each<'a>(
+    results: &'a [Results],
+    of: impl Fn(&'a Results) -> Vec<&'a Row>,
+) -> Vec<(usize, &'a Row)> {
+    let all = results.iter().enumerate();
+    all.flat_map(|(result, r)| of(r).into_iter().map(move |row| (result, row))).collect()
+}
+
+fn figure(
+    id: &str,
+    title: &str,
+    caption: &str,
+    rows: Vec<(usize, &Row)>,
+    names: &[String],
+) -> Option<Figure> {
     // Fastest first, by the fastest placement.
     let mut ways: Vec<(String, f64)> = Vec::new();
     for (_, row) in &rows {
@@ -34,9 +69,14 @@ fn latency(results: &[Results], names: &[String]) -> Option<Figure> {
     ways.sort_by(|(_, a), (_, b)| a.total_cmp(b));
     let ways: Vec<String> = ways.into_iter().map(|(way, _)| way).collect();
 
+    let placed = rows.iter().any(|(_, row)| row.params.contains_key("cpu"));
     let mut series: Vec<Series> = Vec::new();
     for (result, row) in rows {
         let (placement, way) = way(row);
+        let placement = match placement.is_empty() && placed {
+            true => "one thread".to_owned(),
+            false => placement,
+        };
         let label = match (names.len() > 1, placement.is_empty()) {
             (true, true) => names[result].clone(),
             (true, false) => format!("{}: {placement}", names[result]),
@@ -53,15 +93,11 @@ fn latency(results: &[Results], names: &[String]) -> Option<Figure> {
         }
     }
     Some(Figure {
-        id: "round-trips".to_owned(),
-        group: Group::Beyond,
-        title: "round trip between two tasks".to_owned(),
-        caption: "There and back, each way at its smallest message. Who sleeps on another cpu \
-                  must be woken, twice a round trip."
-            .to_owned(),
-        kind: "ways",
-        unit: Unit::Nanoseconds,
-        json: chart::dots(Unit::Nanoseconds, &ways, &series),
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        dots: true,
+        svg: chart::dots(title, Unit::Nanoseconds, &ways, &series),
         lines: series.iter().map(Line::of).collect(),
     })
 }
@@ -98,14 +134,17 @@ fn way(row: &Row) -> (String, String) {
         None => String::new(),
     };
     let case = match row.case.as_str() {
-        "thread.wake.round_trip" => "futex, two threads",
-        "thread.condvar" => "condition variable, two threads",
-        other => other.trim_start_matches("ipc.").trim_end_matches(".latency"),
+        "thread.wake.round_trip" => "futex, threads",
+        "thread.condvar" => "condvar, threads",
+        other => other.split_once('.').map_or(other, |(_, rest)| rest).trim_end_matches(".latency"),
     };
-    let way = match format::params(&rest) {
-        words if words.is_empty() => case.to_owned(),
-        words => format!("{case}, {words}"),
-    };
+    let case = case.replace(['_', '.'], " ");
+    // A word says enough without its parameter's name.
+    let words = rest.iter().map(|(name, value)| match value {
+        Value::Word(_) => format::value(name, value),
+        _ => format::param(name, value),
+    });
+    let way = [case].into_iter().chain(words).collect::<Vec<_>>().join(", ");
     (placement, way)
 }
 
@@ -116,8 +155,8 @@ fn point(at: usize, row: &Row, way: &str, label: &str) -> Point {
         quantity(row.median, row.unit),
         format!("95 % CI {}", interval(row.ci, row.unit)),
     ];
-    if let (Some(ratio), Some(ns)) = (rows::round_trips(row), row.round_trip_ns) {
-        text.push(format!("{} the line's round trip of {}", times(ratio), time(ns)));
+    if let Some(ratio) = rows::round_trips(row) {
+        text.push(format!("{} the cache line’s round trip", times(ratio)));
     }
     if row.disturbed {
         text.push(format!("⚠ {}", row.disturbances.join("; ")));

@@ -4,8 +4,6 @@
 
 use kumiki_measure::schema::Unit;
 
-use super::Group;
-
 /// A figure of cost, or rate, against one size.
 pub(super) struct Known {
     /// Anchor's name.
@@ -22,8 +20,6 @@ pub(super) struct Known {
     pub axis: &'static str,
     /// What the rows count.
     pub unit: Unit,
-    /// Where it stands.
-    pub group: Group,
     /// What it shows.
     pub caption: &'static str,
     /// Logarithmic axes from the start: of the size, of the values.
@@ -55,12 +51,9 @@ const COMMON: Known = Known {
     param: "bytes",
     axis: "size",
     unit: Unit::Nanoseconds,
-    group: Group::Beyond,
     caption: "",
     log: [false, false],
 };
-
-const PAPER: Known = Known { group: Group::Paper, ..COMMON };
 
 /// All of them.
 pub(super) const KNOWN: [Known; 16] = [
@@ -71,7 +64,7 @@ pub(super) const KNOWN: [Known; 16] = [
         axis: "initialised data",
         caption: "Figure 3-2 of the paper. The parent forks, the child exits at once, the parent \
                   waits: one time for all three, as in the paper.",
-        ..PAPER
+        ..COMMON
     },
     Known {
         id: "fork-bss",
@@ -80,7 +73,7 @@ pub(super) const KNOWN: [Known; 16] = [
         axis: "bss",
         caption: "Figure 3-3 of the paper. Pages of bss that were never touched do not exist yet, \
                   so fork finds nothing to copy.",
-        ..PAPER
+        ..COMMON
     },
     Known {
         id: "fork-stack",
@@ -88,7 +81,7 @@ pub(super) const KNOWN: [Known; 16] = [
         param: "stack_bytes",
         axis: "stack",
         caption: "Figure 3-4 of the paper.",
-        ..PAPER
+        ..COMMON
     },
     Known {
         id: "exec-data",
@@ -98,7 +91,7 @@ pub(super) const KNOWN: [Known; 16] = [
         axis: "initialised data",
         caption: "Figure 4-2 of the paper. Two programs exec each other; each touches its data as \
                   the line says, so its page faults are part of the cost.",
-        ..PAPER
+        ..COMMON
     },
     Known {
         id: "exec-bss",
@@ -107,7 +100,7 @@ pub(super) const KNOWN: [Known; 16] = [
         param: "bss_bytes",
         axis: "bss",
         caption: "Figure 4-3 of the paper.",
-        ..PAPER
+        ..COMMON
     },
     Known {
         id: "exec-args",
@@ -116,7 +109,7 @@ pub(super) const KNOWN: [Known; 16] = [
         param: "args_bytes",
         axis: "arguments",
         caption: "Figure 4-4 of the paper. The arguments are copied to the new address space.",
-        ..PAPER
+        ..COMMON
     },
     Known {
         id: "fork-anon",
@@ -125,6 +118,7 @@ pub(super) const KNOWN: [Known; 16] = [
         axis: "anonymous memory of the parent",
         caption: "Anonymous memory in ordinary and in huge pages. One huge page has one entry to \
                   copy where ordinary pages have 512.",
+        log: [true, true],
         ..COMMON
     },
     Known {
@@ -154,6 +148,7 @@ pub(super) const KNOWN: [Known; 16] = [
         param: "anon_bytes",
         axis: "anonymous memory that the child writes",
         caption: "The price that fork puts off: each page that the child writes is copied then.",
+        log: [true, true],
         ..COMMON
     },
     Known {
@@ -214,7 +209,6 @@ pub(super) const KNOWN: [Known; 16] = [
         cases: |case| case == "shadow.copy",
         axis: "bytes copied",
         unit: Unit::GigabytesPerSecond,
-        group: Group::Shadow,
         caption: "Figure 13 of Hori et al., and auto. Source and destination are in no cache, \
                   their pages are mapped, and the helper spins; libc is one cpu alone.",
         log: [true, true],

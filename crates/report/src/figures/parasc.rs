@@ -3,8 +3,9 @@
 
 use kumiki_measure::schema::{Results, Row, Unit};
 
+use super::axis::Quantity;
 use super::chart::{self, Axes, Point, Series};
-use super::{Figure, Group, Line};
+use super::{Figure, Line};
 use crate::format::{self, interval, quantity, times};
 use crate::parasc::{against, measured};
 
@@ -43,19 +44,23 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
         let who = if several { format!("{name}: ") } else { String::new() };
         against(r, files).into_iter().map(move |one| format!(" {who}{}", one.sentence()))
     });
-    let axes = Axes { size: "requests".to_owned(), unit: Unit::Nanoseconds, log: [false, false] };
+    let title = format!("reads of /dev/zero, {}", format::value("files", &files.into()));
+    let axes = Axes {
+        along: "requests".to_owned(),
+        quantity: Quantity::Count,
+        unit: Unit::Nanoseconds,
+        log: [true, true],
+    };
     Some(Figure {
         id: format!("parasc-requests-{files}"),
-        group: Group::Parasc,
-        title: format!("reads of /dev/zero, {}", format::value("files", &files.into())),
         caption: format!(
             "Figure 7 of Nakamura: so many reads of 4096 bytes, from the first request until the \
              last result has been collected. The requesting thread helps; the paper's waited.{}",
             said.collect::<String>()
         ),
-        kind: "counts",
-        unit: Unit::Nanoseconds,
-        json: chart::lines(&axes, &series),
+        dots: false,
+        svg: chart::lines(&title, axes, &series),
+        title,
         lines: series.iter().map(Line::of).collect(),
     })
 }

@@ -1,9 +1,10 @@
-//! Figure 8 of Hori et al.: what a helper that waits costs.
+//! Table 1 and Figure 8 of Hori et al.: what handing over costs, and what a
+//! helper that waits.
 
 use kumiki_measure::schema::{Results, Row, Unit, Value};
 
 use super::chart::{self, Point, Series};
-use super::{Figure, Group, Line};
+use super::{Figure, Line};
 use crate::format::{self, interval, quantity};
 use crate::rows;
 
@@ -12,31 +13,76 @@ const THRESHOLD: &str = "threshold_ticks";
 
 /// By power where any result has counted energy, else by processor time.
 pub(super) fn idle(results: &[Results], names: &[String]) -> Option<Figure> {
-    let rows = |case: &str| -> Vec<(usize, &Row)> {
-        let all = results.iter().enumerate();
-        all.flat_map(|(i, r)| rows::find(r, case, &[]).map(move |row| (i, row))).collect()
-    };
-    let (rows, unit, measure) = match rows("shadow.idle_power") {
+    let (rows, unit, measure) = match rows(results, "shadow.idle_power") {
         rows if !rows.is_empty() => {
             (rows, Unit::Watts, "Shown is the power that the machine's energy counters tell")
         }
         _ => (
-            rows("shadow.idle"),
+            rows(results, "shadow.idle"),
             Unit::Cpus,
             "Shown is processor time a second of waiting: no energy counter (RAPL, hwmon) could \
              be read",
         ),
     };
-    let mut thresholds: Vec<&Value> =
-        rows.iter().filter_map(|(_, row)| row.params.get(THRESHOLD)).collect();
+    let mut thresholds: Vec<&Value> = values(&rows, THRESHOLD);
     thresholds.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     thresholds.dedup();
-    if thresholds.is_empty() {
+    let caption = format!(
+        "Figure 8 of Hori et al., who took the cores' temperature. A helper is left alone for \
+         100 ms at a time: it spins until its threshold (at the left), then it sleeps. {measure}."
+    );
+    let title = "what waiting costs";
+    by_value("shadow-idle", title, caption, unit, (THRESHOLD, &thresholds), rows, names)
+}
+
+/// Table 1 as a chart: the ways to hand over nothing, the fastest first.
+pub(super) fn ways(results: &[Results], names: &[String]) -> Option<Figure> {
+    let rows = rows(results, "shadow.null");
+    let best = |way: &Value| {
+        let of = rows.iter().filter(|(_, row)| row.params.get("way") == Some(way));
+        of.map(|(_, row)| row.median).fold(f64::INFINITY, f64::min)
+    };
+    let mut ways: Vec<&Value> = Vec::new();
+    for way in values(&rows, "way") {
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    ways.sort_by(|a, b| best(a).total_cmp(&best(b)));
+    let caption = "From a thread’s start to its end, when it does nothing: a helper that waits \
+                   awake, one that must be woken, and a thread that is made each time. Table 1 of \
+                   Hori et al.; ucontext stays on its cpu."
+        .to_owned();
+    let (title, unit) = ("handing over nothing", Unit::Nanoseconds);
+    by_value("shadow-ways", title, caption, unit, ("way", &ways), rows.clone(), names)
+}
+
+/// Rows of a case, each with the number of its result.
+fn rows<'a>(results: &'a [Results], case: &str) -> Vec<(usize, &'a Row)> {
+    let all = results.iter().enumerate();
+    all.flat_map(|(at, r)| rows::find(r, case, &[]).map(move |row| (at, row))).collect()
+}
+
+fn values<'a>(rows: &[(usize, &'a Row)], param: &str) -> Vec<&'a Value> {
+    rows.iter().filter_map(|(_, row)| row.params.get(param)).collect()
+}
+
+/// Dots of rows by one parameter's values, from the top in their order.
+fn by_value(
+    id: &str,
+    title: &str,
+    caption: String,
+    unit: Unit,
+    (param, values): (&str, &[&Value]),
+    rows: Vec<(usize, &Row)>,
+    names: &[String],
+) -> Option<Figure> {
+    if values.is_empty() {
         return None;
     }
     let mut series: Vec<Series> = Vec::new();
     for (result, row) in rows {
-        let at = thresholds.iter().position(|t| row.params.get(THRESHOLD) == Some(*t))?;
+        let at = values.iter().position(|value| row.params.get(param) == Some(*value))?;
         // One result needs no name.
         let label = if names.len() > 1 { names[result].clone() } else { String::new() };
         let point = point(at, row, &label);
@@ -47,18 +93,13 @@ pub(super) fn idle(results: &[Results], names: &[String]) -> Option<Figure> {
             }
         }
     }
-    let ways: Vec<String> = thresholds.iter().map(|t| format::value(THRESHOLD, t)).collect();
+    let said: Vec<String> = values.iter().map(|value| format::value(param, value)).collect();
     Some(Figure {
-        id: "shadow-idle".to_owned(),
-        group: Group::Shadow,
-        title: "what waiting costs".to_owned(),
-        caption: format!(
-            "Figure 8 of Hori et al., who took the cores' temperature. A helper is left alone for \
-             100 ms at a time: it spins until its threshold (at the left), then it sleeps. {measure}."
-        ),
-        kind: "ways",
-        unit,
-        json: chart::dots(unit, &ways, &series),
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption,
+        dots: true,
+        svg: chart::dots(title, unit, &said, &series),
         lines: series.iter().map(Line::of).collect(),
     })
 }

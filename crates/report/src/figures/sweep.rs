@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kumiki_measure::schema::{Params, Results, Row, Unit, Value};
 
+use super::axis::Quantity;
 use super::chart::{self, Axes, Point, Series};
 use super::known::{KNOWN, Known};
-use super::{Figure, Group, Line};
+use super::{Figure, Line};
 use crate::format::{self, interval, quantity};
 use crate::rows;
 
@@ -33,8 +34,12 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
             id: known.id.to_owned(),
             title: known.title.to_owned(),
             caption: known.caption.to_owned(),
-            group: known.group,
-            axes: Axes { size: known.axis.to_owned(), unit: known.unit, log: known.log },
+            axes: Axes {
+                along: known.axis.to_owned(),
+                quantity: Quantity::Bytes,
+                unit: known.unit,
+                log: known.log,
+            },
         };
         out.extend(figure(about, known.param, lines, results, names));
     }
@@ -44,10 +49,12 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
         let size = if param == "bytes" { "size".to_owned() } else { format::words(param) };
         let about = About {
             id: format!("other-{part}-{}", param.replace('_', "-")),
-            title: format!("{part}: by {size}"),
+            title: match cases.keys().collect::<Vec<_>>().as_slice() {
+                [one] => format!("{} by {size}", one.replace(['.', '_'], " ")),
+                _ => format!("{part}: by {size}"),
+            },
             caption: String::new(),
-            group: Group::Other,
-            axes: Axes { size, unit, log: [true, true] },
+            axes: Axes { along: size, quantity: Quantity::Bytes, unit, log: [true, true] },
         };
         out.extend(figure(about, param, lines, results, names));
     }
@@ -127,7 +134,7 @@ fn collect<'a>(results: &'a [Results], param: &str, wanted: impl Fn(&Row) -> boo
     // every figure.
     let cases: Vec<&str> = lines.iter().map(|line| line.case).collect();
     lines.sort_by_key(|line| {
-        let values: Vec<String> = line.rest.values().map(Value::to_string).collect();
+        let values: Vec<String> = line.rest.values().map(in_order).collect();
         (line.result, cases.iter().position(|case| *case == line.case), values)
     });
     for line in &mut lines {
@@ -136,12 +143,19 @@ fn collect<'a>(results: &'a [Results], param: &str, wanted: impl Fn(&Row) -> boo
     lines
 }
 
+/// A value as text that sorts as the value does: 2 before 16.
+fn in_order(value: &Value) -> String {
+    match value {
+        Value::Number(n) => format!("{n:020}"),
+        other => other.to_string(),
+    }
+}
+
 /// What a figure is, beside its lines.
 struct About {
     id: String,
     title: String,
     caption: String,
-    group: Group,
     axes: Axes,
 }
 
@@ -176,12 +190,10 @@ fn figure(
     }
     Some(Figure {
         id: about.id,
-        group: about.group,
-        title: about.title,
         caption: about.caption,
-        kind: "sizes",
-        unit: about.axes.unit,
-        json: chart::lines(&about.axes, &series),
+        dots: false,
+        svg: chart::lines(&about.title, about.axes, &series),
+        title: about.title,
         lines,
     })
 }

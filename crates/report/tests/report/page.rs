@@ -1,16 +1,10 @@
 //! The page as text: what it holds, and what it must never hold.
 
-mod common;
-
-use common::{empty, full, params, row};
+use crate::common::{empty, full, params, row};
 use kumiki_measure::schema::{Params, Results, Row};
 
 fn page(results: &[Results]) -> String {
-    // plotly.js is megabytes of text that says everything; leave it out.
-    let html = kumiki_report::html(results);
-    let Some(start) = html.find("plotly.js v") else { return html };
-    let end = start + html[start..].find("</script>").expect("a script ends");
-    format!("{}{}", &html[..start], &html[end..])
+    kumiki_report::html(results)
 }
 
 #[test]
@@ -48,29 +42,44 @@ fn it_asks_for_nothing_outside() {
 }
 
 #[test]
-fn it_carries_its_charts_and_their_licence_but_no_typesetter() {
-    let html = kumiki_report::html(&[full("host", 1.0)]);
-    assert!(html.contains("plotly.js v"), "plotly.js is there");
-    assert!(html.contains("Licensed under the MIT license"), "and its licence");
-    assert_eq!(html.matches("MathJax-script").count(), 0, "no formulas here");
-    assert!(html.len() < 6_000_000, "{} bytes", html.len());
+fn a_whole_result_fits_into_two_megabytes() {
+    for reference in kumiki_report::reference::all() {
+        let html = page(std::slice::from_ref(reference.results()));
+        assert!(html.contains("class=\"plot\""), "{}: charts are drawn", reference.name());
+        assert!(html.len() < 2_000_000, "{}: {} bytes", reference.name(), html.len());
+    }
+}
+
+#[test]
+fn it_says_which_tool_made_it() {
+    let html = page(&[full("host", 1.0)]);
+    assert!(html.contains(&format!("Made by Kumiki {}.", kumiki_report::version())));
+    assert!(kumiki_report::version().starts_with(env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
 fn nothing_measured_is_a_page_that_says_so() {
     assert!(page(&[]).contains("There is nothing to show"));
-    let html = kumiki_report::html(&[empty("host")]);
+    let html = page(&[empty("host")]);
     assert!(html.contains("Nothing was measured."));
-    assert!(!html.contains("plotly.js v"), "no chart, no script for charts");
+    assert!(!html.contains("class=\"plot\"") && !html.contains("class=\"card"));
 }
 
 #[test]
 fn one_row_is_a_table_and_no_chart() {
     let r = Results { rows: vec![row("entry.getppid", Params::new(), 86.0)], ..empty("host") };
     let page = page(&[r]);
-    assert!(page.contains("<h2>Entering the kernel</h2>"));
-    assert!(page.contains("A system call costs "));
+    assert!(page.contains("<h2>What does entering the kernel cost?</h2>"));
+    assert!(page.contains("A system call costs ") && page.contains("The one row"));
     assert!(!page.contains("<figure"));
+}
+
+#[test]
+fn a_part_that_no_question_is_about_is_shown_all_the_same() {
+    let sizes = [1u64, 2, 3].map(|n| row("x.y", params([("bytes", (n * 4096).into())]), 1.0));
+    let page = page(&[Results { rows: sizes.to_vec(), ..empty("host") }]);
+    assert!(page.contains("<section id=\"rows-x\">") && page.contains("All 3 rows"));
+    assert!(page.contains("<figure id=\"other-x-bytes\">"));
 }
 
 #[test]
@@ -79,9 +88,9 @@ fn some_parts_only() {
     r.rows.retain(|row| !row.case.starts_with("process."));
     r.slopes.clear();
     let page = page(&[r]);
-    assert!(!page.contains("id=\"fork-data\"") && !page.contains("six figures"));
-    assert!(page.contains("id=\"round-trips\"") && page.contains("<h2>Files</h2>"));
-    assert!(!page.contains("id=\"slopes\""));
+    assert!(!page.contains("id=\"fork-data\"") && !page.contains("id=\"paper-calls\""));
+    assert!(page.contains("id=\"round-trips\"") && page.contains("<h2>What do files cost?</h2>"));
+    assert!(!page.contains("slopes</summary>"));
 }
 
 #[test]
@@ -114,7 +123,7 @@ fn the_parasc_papers_table_and_figure_are_there() {
     for (id, texts) in [
         // Kumiki's figure, as a multiple of the round trip, and the paper's.
         ("parasc-steps", [">gettid awake *<", "<b>540 ns</b>", "1.74 ×", "16.1 µs"]),
-        ("parasc-requests-own", ["Figure 7", "data-kind=\"counts\"", "2 processing threads", own]),
+        ("parasc-requests-own", ["Figure 7", "data-x=\"count log", "2 processing threads", own]),
         ("parasc-requests-one", ["Figure 7", "plain calls", "1 processing thread", one]),
         ("parasc-ratio-own", [own, "class=\"better\">0.539 ×", "class=\"same\">1.00 ×", "51.0 µs"]),
         (
@@ -161,7 +170,10 @@ fn the_shadow_papers_tables_and_figures_are_there() {
         ("shadow-threshold", ["Table 2", ">10 000 ticks", "infinite", "1.03 µs"]),
         ("shadow-pair-spin", ["Figure 5", "318 ns", "668 ns", "2.15 ×"]),
         ("shadow-pair-sleep", ["Figure 6", "41.0 µs", "cpu 3", "132 ×"]),
-        ("shadow-idle", ["Figure 8", "processor time a second", "no energy counter", "\"cpu\""]),
+        (
+            "shadow-idle",
+            ["Figure 8", "processor time a second", "no energy counter", "data-x=\"cpu linear"],
+        ),
         ("shadow-copy", ["Figure 13", "block 256", "libc", "auto"]),
     ] {
         let figure = figure(&html, id);
@@ -182,24 +194,59 @@ fn the_shadow_papers_tables_and_figures_are_there() {
     r.rows.retain(|row| row.params.get("helper_cpu") != Some(&3u64.into()));
     let html = page(&[r]);
     let idle = figure(&html, "shadow-idle");
-    assert!(idle.contains("energy counters tell") && idle.contains("data-unit=\"W\""), "{idle}");
+    assert!(idle.contains("energy counters tell") && idle.contains("data-x=\"W linear"), "{idle}");
     assert!(html.contains("some pairs of each relation"));
 }
 
 #[test]
 fn lines_that_differ_in_touch_begin_at_the_row_of_size_zero() {
     let html = page(&[full("host", 1.0)]);
-    let at = html.find("<figure id=\"fork-data\">").expect("the figure");
-    let json = &html[at + html[at..].find("json\">").expect("its data") + 6..];
-    let json = &json[..json.find("</script>").expect("it ends")];
-    let chart: serde_json::Value = serde_json::from_str(json).expect("JSON");
-    let lines = chart["data"].as_array().expect("lines");
+    let figure = figure(&html, "fork-data").replace('\u{202f}', " ");
+    let lines: Vec<&str> = figure.split("<g class=\"line ").skip(1).collect();
     assert_eq!(lines.len(), 3);
     for line in lines {
-        assert_eq!(line["x"][0], 0.0, "{}", line["name"]);
-        assert_eq!(line["y"][0], 44e3 * 1e-9);
-        assert_eq!(line["x"].as_array().map(Vec::len), Some(5));
+        let said: Vec<&str> = line.split("<title>").skip(1).collect();
+        assert_eq!(said.len(), 5, "{line}");
+        assert!(said[0].contains("\n0: 44.0 µs\n95 % CI [43.1, 44.9] µs"), "{}", said[0]);
+        let dots = line.split("points=\"").nth(1).and_then(|rest| rest.split('"').next());
+        assert_eq!(dots.map(|points| points.split(' ').count()), Some(5));
     }
+}
+
+#[test]
+fn a_slope_whose_interval_holds_zero_says_flat() {
+    let mut r = full("host", 1.0);
+    assert!(!page(&[r.clone()]).contains(">flat<"));
+    let slope = r.slopes.iter_mut().find(|s| s.param == "data_bytes").expect("a slope");
+    slope.ci = [-0.3, 1.9];
+    let html = page(&[r]);
+    assert!(figure(&html, "fork-data").contains(">flat</b>"));
+    // Beside the chart, and in the table of slopes.
+    assert_eq!(html.matches(">flat</b>").count(), 2);
+}
+
+#[test]
+fn the_cache_line_is_one_figure() {
+    let html = page(&[full("host", 1.0)]).replace('\u{202f}', " ");
+    assert_eq!(html.matches("id=\"figure-line\"").count(), 1);
+    assert!(!html.contains("<dt>cache-line round trip</dt>"));
+    assert!(!html.contains("round trip of 310 ns"), "no sentence says another");
+}
+
+#[test]
+fn figures_are_graded_and_advice_stands_beside_them() {
+    let mut r = kumiki_report::reference::all()[0].results().clone();
+    for row in r.rows.iter_mut().filter(|row| row.case == "entry.getppid") {
+        row.median *= 4.0;
+        row.ci = row.ci.map(|end| end * 4.0);
+    }
+    let html = page(&[r.clone()]).replace('\u{202f}', " ");
+    assert!(html.contains("▴ bad 4.00 ×"));
+    assert!(html.contains("• usual 1.00 ×"));
+    assert!(html.contains("<b>System call: "), "advice on what is bad");
+    let both = page(&[r.clone(), r]).replace('\u{202f}', " ");
+    assert!(both.contains("table class=\"headline\""), "several results are a table");
+    assert_eq!(both.matches("▴ bad 4.00 ×").count(), 2);
 }
 
 #[test]
@@ -207,7 +254,7 @@ fn results_side_by_side_are_compared() {
     let mut slow = full("b", 1.6);
     slow.rows.retain(|row| row.case != "entry.getppid");
     let page = page(&[full("a", 1.0), slow]).replace('\u{202f}', " ");
-    assert!(page.contains("<h2>Comparison</h2>"));
+    assert!(page.contains("<h2>How do they compare?</h2>"));
     assert!(page.contains("<span class=\"worse\">1.60 × <small>worse</small></span>"));
     assert!(page.contains("not measured"));
     let same = kumiki_report::html(&[full("a", 1.0), full("b", 1.0)]);

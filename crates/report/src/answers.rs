@@ -1,28 +1,28 @@
-//! What a machine costs, in sentences. Each is said only when its rows are
-//! there, and each carries its interval.
+//! Answers to the page's questions, in sentences. Each is given only when its
+//! rows are there, and each carries its interval.
 
 use kumiki_measure::schema::{Results, Row, Slope, Unit, Value};
 
 use crate::format::{bytes, count, interval, quantity, time, times};
 use crate::parasc::against;
-use crate::rows::{self, find};
+use crate::rows::{self, find, row};
 
 /// Pages of 4 KiB in a MiB.
 const PAGES_PER_MIB: f64 = 256.0;
 
 /// One sentence: `before`, the figure it is about, `after`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sentence {
+pub(crate) struct Sentence {
     /// Text up to the figure.
-    pub before: String,
+    pub(crate) before: String,
     /// The figure with its unit.
-    pub figure: String,
+    pub(crate) figure: String,
     /// Text after it.
-    pub after: String,
+    pub(crate) after: String,
     /// 95 % confidence interval of the figure.
-    pub ci: String,
+    pub(crate) ci: String,
     /// Whether a row below it was disturbed.
-    pub disturbed: bool,
+    pub(crate) disturbed: bool,
 }
 
 impl Sentence {
@@ -37,48 +37,17 @@ impl Sentence {
     }
 }
 
-/// Every sentence that the result can say, the most general first.
-pub fn sentences(results: &Results) -> Vec<Sentence> {
-    let say: [fn(&Results) -> Option<Sentence>; 19] = [
-        system_call,
-        clock,
-        page_fault,
-        fork_base,
-        fork_slope,
-        fork_huge,
-        spawn,
-        exec_base,
-        exec_data,
-        wake,
-        switch,
-        thread,
-        signal,
-        file,
-        shadow,
-        idle_helper,
-        shadow_copy,
-        handed_over,
-        requests,
-    ];
-    say.iter().filter_map(|sentence| sentence(results)).collect()
-}
-
-/// The first row of a case that says `wanted`.
-fn row<'a>(r: &'a Results, case: &str, wanted: &[(&str, Value)]) -> Option<&'a Row> {
-    find(r, case, wanted).next()
-}
-
 /// A case's row with the least size.
 fn least<'a>(r: &'a Results, case: &str) -> Option<&'a Row> {
     find(r, case, &[]).min_by_key(|row| rows::size(row))
 }
 
-fn system_call(r: &Results) -> Option<Sentence> {
+pub(crate) fn system_call(r: &Results) -> Option<Sentence> {
     let row = row(r, "entry.getppid", &[])?;
     Some(Sentence::of_row(row, "A system call costs ", "."))
 }
 
-fn clock(r: &Results) -> Option<Sentence> {
+pub(crate) fn clock(r: &Results) -> Option<Sentence> {
     let fast = row(r, "entry.clock.vdso", &[])?;
     let after = match row(r, "entry.clock.syscall", &[]) {
         Some(slow) => format!(", {} by a system call.", time(slow.median)),
@@ -87,12 +56,12 @@ fn clock(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(fast, "Reading the clock costs ", after))
 }
 
-fn page_fault(r: &Results) -> Option<Sentence> {
+pub(crate) fn page_fault(r: &Results) -> Option<Sentence> {
     let row = row(r, "memory.fault.anon", &[("touch", "write".into())])?;
     Some(Sentence::of_row(row, "The first write to a page of fresh memory costs ", "."))
 }
 
-fn fork_base(r: &Results) -> Option<Sentence> {
+pub(crate) fn fork_base(r: &Results) -> Option<Sentence> {
     let row = least(r, "process.fork")?;
     let before = match rows::size(row) {
         0 => "The smallest process forks in ".to_owned(),
@@ -105,18 +74,22 @@ fn written(huge: bool) -> [(&'static str, Value); 2] {
     [("touch", "write".into()), ("huge", huge.into())]
 }
 
-/// A slope as a sentence about a MiB.
+/// A slope as a sentence about a MiB; one whose interval holds zero is flat.
 fn per_mib(r: &Results, slope: &Slope, before: &str, after: String) -> Sentence {
+    let (figure, after) = match rows::is_flat(slope) {
+        true => ("nothing that can be told from zero".to_owned(), " per MiB.".to_owned()),
+        false => (time(slope.ns_per_page * PAGES_PER_MIB), after),
+    };
     Sentence {
         before: before.to_owned(),
-        figure: time(slope.ns_per_page * PAGES_PER_MIB),
+        figure,
         after,
         ci: interval(slope.ci.map(|ns| ns * PAGES_PER_MIB), Unit::Nanoseconds),
         disturbed: rows::below(r, slope).iter().any(|row| row.disturbed),
     }
 }
 
-fn fork_slope(r: &Results) -> Option<Sentence> {
+pub(crate) fn fork_slope(r: &Results) -> Option<Sentence> {
     let slope = rows::slope(r, "process.fork", "anon_bytes", &written(false))?;
     let mut after = format!(" per resident MiB here, {} a page", time(slope.ns_per_page));
     if let (Some(knee), Some(beyond)) = (slope.knee_bytes, slope.ns_per_page_beyond) {
@@ -125,7 +98,7 @@ fn fork_slope(r: &Results) -> Option<Sentence> {
     Some(per_mib(r, slope, "fork costs ", after + "."))
 }
 
-fn fork_huge(r: &Results) -> Option<Sentence> {
+pub(crate) fn fork_huge(r: &Results) -> Option<Sentence> {
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true))?;
     let ordinary = rows::slope(r, "process.fork", "anon_bytes", &written(false));
     // A ratio to nothing, or to noise below nothing, says nothing.
@@ -138,7 +111,7 @@ fn fork_huge(r: &Results) -> Option<Sentence> {
 }
 
 /// Whether starting a program depends on the size of who starts it.
-fn spawn(r: &Results) -> Option<Sentence> {
+pub(crate) fn spawn(r: &Results) -> Option<Sentence> {
     let sized = |case| {
         let mut rows: Vec<_> = find(r, case, &[])
             .filter_map(|row| Some((rows::number(&row.params, "anon_bytes")?, row)))
@@ -162,23 +135,23 @@ fn spawn(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(last, "posix_spawn starts a program in ", after + "."))
 }
 
-fn exec_base(r: &Results) -> Option<Sentence> {
+pub(crate) fn exec_base(r: &Results) -> Option<Sentence> {
     let row = least(r, "process.exec")?;
     Some(Sentence::of_row(row, "exec of the smallest static program costs ", "."))
 }
 
-fn exec_data(r: &Results) -> Option<Sentence> {
+pub(crate) fn exec_data(r: &Results) -> Option<Sentence> {
     let slope = rows::slope(r, "process.exec", "data_bytes", &[("touch", "write".into())])?;
     let after = " per MiB of initialised data that the new program writes to.".to_owned();
     Some(per_mib(r, slope, "exec costs ", after))
 }
 
-fn wake(r: &Results) -> Option<Sentence> {
+pub(crate) fn wake(r: &Results) -> Option<Sentence> {
     let case = "thread.wake.round_trip";
     let other = row(r, case, &[("cpu", "other".into())])?;
     let mut after = String::new();
-    if let (Some(ratio), Some(ns)) = (rows::round_trips(other), other.round_trip_ns) {
-        after += &format!(", {} the raw cache-line round trip of {}", times(ratio), time(ns));
+    if let Some(ratio) = rows::round_trips(other) {
+        after += &format!(", {} the cache line’s round trip", times(ratio));
     }
     if let Some(same) = row(r, case, &[("cpu", "same".into())]) {
         after += &format!("; on the same cpu {}", time(same.median));
@@ -187,7 +160,7 @@ fn wake(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(other, before, after + "."))
 }
 
-fn switch(r: &Results) -> Option<Sentence> {
+pub(crate) fn switch(r: &Results) -> Option<Sentence> {
     let ring = |n: u64| [("processes", n.into()), ("working_set_bytes", 0u64.into())];
     let case = "thread.context_switch";
     let two = row(r, case, &ring(2))?;
@@ -199,31 +172,60 @@ fn switch(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(two, before, after))
 }
 
-fn thread(r: &Results) -> Option<Sentence> {
+pub(crate) fn thread(r: &Results) -> Option<Sentence> {
     let case = "thread.create.pthread";
     let row = row(r, case, &[("cpu", "same".into())]).or_else(|| least(r, case))?;
     Some(Sentence::of_row(row, "A thread is created and joined in ", "."))
 }
 
-fn signal(r: &Results) -> Option<Sentence> {
+pub(crate) fn signal(r: &Results) -> Option<Sentence> {
     let row = row(r, "signal.catch", &[])?;
     Some(Sentence::of_row(row, "A signal to oneself is sent and caught in ", "."))
 }
 
-fn file(r: &Results) -> Option<Sentence> {
+pub(crate) fn file(r: &Results) -> Option<Sentence> {
     let depth = |row: &&Row| rows::number(&row.params, "depth");
     let row = find(r, "file.open_close", &[]).min_by_key(depth)?;
     Some(Sentence::of_row(row, "A file is opened and closed in ", "."))
 }
 
+pub(crate) fn on_disk(r: &Results) -> Option<Sentence> {
+    let row = row(r, "file.fsync", &[])?;
+    Some(Sentence::of_row(row, "4 KiB are written over a file and are on disk after ", "."))
+}
+
+/// The way with the quickest round trip, each at its smallest message.
+fn quickest(r: &Results, cpu: &str, before: &str) -> Option<Sentence> {
+    let talks = |row: &&Row| {
+        row.case.starts_with("ipc.")
+            && row.case.ends_with(".latency")
+            && row.params.get("cpu") == Some(&cpu.into())
+    };
+    let row = r.rows.iter().filter(talks).min_by(|a, b| a.median.total_cmp(&b.median))?;
+    let way = row.case.trim_start_matches("ipc.").trim_end_matches(".latency").replace('_', " ");
+    Some(Sentence::of_row(
+        row,
+        format!("{before}, the quickest way there and back is {way}: "),
+        ".",
+    ))
+}
+
+pub(crate) fn quickest_on_one_cpu(r: &Results) -> Option<Sentence> {
+    quickest(r, "same", "On one cpu")
+}
+
+pub(crate) fn quickest_between_cpus(r: &Results) -> Option<Sentence> {
+    quickest(r, "other", "Between two cpus")
+}
+
 /// Fork and join to a helper, awake and asleep.
-fn shadow(r: &Results) -> Option<Sentence> {
+pub(crate) fn shadow(r: &Results) -> Option<Sentence> {
     let row = ["two_phase", "spin"]
         .iter()
         .find_map(|way| row(r, "shadow.null", &[("way", (*way).into())]))?;
     let mut after = String::new();
-    if let (Some(ratio), Some(ns)) = (rows::round_trips(row), row.round_trip_ns) {
-        after += &format!(", {} the raw cache-line round trip of {}", times(ratio), time(ns));
+    if let Some(ratio) = rows::round_trips(row) {
+        after += &format!(", {} the cache line’s round trip", times(ratio));
     }
     let asleep = [("wait", "sleep".into())];
     if let Some(asleep) = find(r, "shadow.pair", &asleep).find(|pair| pair.cpus == row.cpus) {
@@ -236,7 +238,7 @@ fn shadow(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, before, after + "."))
 }
 
-fn idle_helper(r: &Results) -> Option<Sentence> {
+pub(crate) fn idle_helper(r: &Results) -> Option<Sentence> {
     let wait = |word: &str| row(r, "shadow.idle", &[("threshold_ticks", word.into())]);
     let row = wait("adaptive")?;
     let after = match wait("infinite") {
@@ -248,7 +250,7 @@ fn idle_helper(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, "A shadow thread takes ", after))
 }
 
-fn shadow_copy(r: &Results) -> Option<Sentence> {
+pub(crate) fn shadow_copy(r: &Results) -> Option<Sentence> {
     let copies = |way: &str| {
         find(r, "shadow.copy", &[("way", way.into())]).max_by_key(|row| rows::size(row))
     };
@@ -263,12 +265,12 @@ fn shadow_copy(r: &Results) -> Option<Sentence> {
 }
 
 /// A call made by a processing thread, awake and asleep.
-fn handed_over(r: &Results) -> Option<Sentence> {
+pub(crate) fn handed_over(r: &Results) -> Option<Sentence> {
     let step = |word: &str| row(r, "parasc.steps", &[("step", word.into())]);
     let awake = step("gettid_awake")?;
     let mut after = String::new();
-    if let (Some(ratio), Some(ns)) = (rows::round_trips(awake), awake.round_trip_ns) {
-        after += &format!(", {} the raw cache-line round trip of {}", times(ratio), time(ns));
+    if let Some(ratio) = rows::round_trips(awake) {
+        after += &format!(", {} the cache line’s round trip", times(ratio));
     }
     if let Some(asleep) = step("gettid_asleep") {
         after += &format!("; one that must be woken first takes {}", time(asleep.median));
@@ -281,7 +283,7 @@ fn handed_over(r: &Results) -> Option<Sentence> {
 }
 
 /// The paper's reads by as many processing threads as there are cpus for.
-fn requests(r: &Results) -> Option<Sentence> {
+pub(crate) fn requests(r: &Results) -> Option<Sentence> {
     let against = against(r, "own").pop()?;
     let (most, _, row) = against.rows.last()?;
     let before = format!("{} parallel reads of a page of /dev/zero take ", count(*most));

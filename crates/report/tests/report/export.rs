@@ -1,8 +1,6 @@
 //! CSV, Markdown and JSON of made-up results.
 
-mod common;
-
-use common::{KIB, disturbed, empty, full, params, row};
+use crate::common::{KIB, disturbed, empty, full, params, row};
 use kumiki_measure::schema::{Params, Results, Unit};
 use kumiki_report::export;
 
@@ -87,7 +85,7 @@ fn markdown_has_a_line_for_each_row_with_its_figures() {
     for line in [
         "# What the operating system costs on host",
         "> ⚠ 1 of 2 rows was disturbed by other work on the machine; ⚠ marks it and the tables say why.",
-        "- A system call costs **86.0 ns**. (95 % CI [84.3, 87.7] ns)",
+        "| figure | value | 95 % CI | standing | |",
         "| processor | Example Processor 8272 @ 2.60GHz |",
         "## Processes",
         "| process.fork | data 64 KiB | **45.3 µs** ⚠1 | [44.4, 46.2] µs | 63.4 µs | 42.1 µs | 40.8 µs | 120 | 2 |  |",

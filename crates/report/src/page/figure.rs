@@ -1,0 +1,71 @@
+//! Charts and sentences as elements.
+
+use kumiki_measure::schema::{Slope, Unit};
+use maud::{Markup, PreEscaped, html};
+
+use crate::answers::Sentence;
+use crate::figures::{self, Figure, Line};
+use crate::format::{bytes, interval, number, time};
+use crate::rows;
+
+/// Sentences as a list, the figure in each told apart.
+pub(super) fn sentences(said: &[Sentence]) -> Markup {
+    html! {
+        ul.answer {
+            @for s in said {
+                li.disturbed[s.disturbed] {
+                    (s.before) b { (s.figure) } (s.after)
+                    " " span.ci { (s.ci) @if s.disturbed { " ⚠" } }
+                }
+            }
+        }
+    }
+}
+
+/// Charts side by side.
+pub(super) fn grid(figures: &[Figure]) -> Markup {
+    html! { @if !figures.is_empty() { div.figures { @for figure in figures { (one(figure)) } } } }
+}
+
+fn one(figure: &Figure) -> Markup {
+    let named = figure.lines.iter().any(|line| !line.label.is_empty() || line.slope.is_some());
+    html! {
+        figure id=(figure.id) {
+            h4 { (figure.title) }
+            div.chart { (PreEscaped(&figure.svg)) }
+            @if named {
+                ul.lines {
+                    @for (at, line) in figure.lines.iter().enumerate() {
+                        li { (legend(at, line, figure.dots)) @if let Some(s) = &line.slope { (slope(s)) } }
+                    }
+                }
+            }
+            @if !figure.caption.is_empty() { figcaption { (figure.caption) } }
+        }
+    }
+}
+
+/// A line's name, which a press turns off and on; page.js enables it.
+fn legend(at: usize, line: &Line, dots: bool) -> Markup {
+    html! {
+        button.key type="button" data-line=(at) aria-pressed="true" disabled {
+            (figures::swatch(line, dots)) " "
+            @if line.label.is_empty() { "slope" } @else { (line.label) }
+        }
+    }
+}
+
+fn slope(slope: &Slope) -> Markup {
+    let ci = interval(slope.ci, Unit::Nanoseconds);
+    html! {
+        @if rows::is_flat(slope) { " " b title={ (ci) " a page" } { "flat" } }
+        @else {
+            span title={ "95 % CI " (ci) ", R² " (number(slope.r2)) } {
+                " " b { (time(slope.ns_per_page)) } " a page"
+            }
+            @if let (Some(knee), Some(beyond)) = (slope.knee_bytes, slope.ns_per_page_beyond) {
+                ", beyond " (bytes(knee)) " " (time(beyond))
+            }
+        }
+    }
+}

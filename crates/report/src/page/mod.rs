@@ -1,0 +1,293 @@
+//! The page: one file that needs nothing else, on a screen or on paper.
+
+mod figure;
+mod first_screen;
+
+use std::collections::BTreeSet;
+
+use kumiki_measure::schema::Results;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::figures::{self, Figure};
+use crate::papers::PAPERS;
+use crate::questions::QUESTIONS;
+use crate::{machine, rows, tables};
+
+/// Lets the page load nothing, not even if a text in it tried to.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// One HTML page for one result, or for several side by side: the first is what
+/// the others are compared with. It works without a network and in print.
+pub fn html(results: &[Results]) -> String {
+    let names = machine::names(results);
+    let title = match names.as_slice() {
+        [] => "No result".to_owned(),
+        [one] => format!("What the operating system costs on {one}"),
+        several => format!("What the operating system costs: {}", several.join(", ")),
+    };
+    let sections = Writer::new(results, &names).sections();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content={ "Kumiki " (crate::version()) };
+                title { (title) }
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                nav.contents aria-label="Contents" {
+                    ol { @for s in &sections { li { a href={ "#" (s.id) } { (s.short) } } } }
+                    button #theme type="button" hidden { "theme: auto" }
+                }
+                main {
+                    (first_screen::masthead(results, &names, &title))
+                    @for s in &sections {
+                        section id=(s.id) { h2 { (s.title) } (s.body) }
+                    }
+                    (footer())
+                }
+                script { (PreEscaped(include_str!("page.js"))) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// A section with its heading, and what the contents call it.
+struct Section {
+    id: String,
+    short: String,
+    title: String,
+    body: Markup,
+}
+
+/// Writes the sections, and knows which figures and rows already have a place.
+struct Writer<'a> {
+    results: &'a [Results],
+    names: &'a [String],
+    /// Every figure's anchor.
+    ids: Vec<String>,
+    /// Those that have no place yet.
+    figures: Vec<Figure>,
+    sections: Vec<Section>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(results: &'a [Results], names: &'a [String]) -> Self {
+        let figures = figures::figures(results, names);
+        let ids = figures.iter().map(|figure| figure.id.clone()).collect();
+        Writer { results, names, ids, figures, sections: Vec::new() }
+    }
+
+    fn sections(mut self) -> Vec<Section> {
+        self.first_screen();
+        self.comparison();
+        self.questions();
+        self.others();
+        self.not_measured();
+        self.machine();
+        self.papers();
+        self.sections
+    }
+
+    fn add(&mut self, id: &str, short: &str, title: &str, body: Markup) {
+        let [id, short, title] = [id, short, title].map(str::to_owned);
+        self.sections.push(Section { id, short, title, body });
+    }
+
+    /// What each result has to say, under its name where there are several.
+    fn each(&self, body: impl Fn(&Results) -> Option<Markup>) -> Markup {
+        html! {
+            @for (r, name) in self.results.iter().zip(self.names) {
+                @if let Some(body) = body(r) {
+                    @if self.results.len() > 1 { div { h3 { (name) } (body) } } @else { (body) }
+                }
+            }
+        }
+    }
+
+    fn first_screen(&mut self) {
+        if let Some(body) = first_screen::figures(self.results, self.names) {
+            self.add("figures", "At a glance", "At a glance", body);
+        }
+        if let Some(body) = first_screen::advice(self.results, self.names) {
+            self.add("advice", "What to do", "What to do", body);
+        }
+    }
+
+    fn comparison(&mut self) {
+        if self.results.len() < 2 {
+            return;
+        }
+        let body = html! {
+            p { "Medians, and each as a multiple of " b { (self.names[0]) } "’s. Where the 95 % \
+                 confidence intervals overlap, no difference is shown." }
+            (folded("Every row side by side", &tables::comparison(self.results, self.names)))
+        };
+        self.add("comparison", "Comparison", "How do they compare?", body);
+    }
+
+    fn questions(&mut self) {
+        for question in &QUESTIONS {
+            let figures = self.take(question.figures, question.parts);
+            let answers = self.each(|r| {
+                let said = question.answer(r);
+                (!said.is_empty()).then(|| figure::sentences(&said))
+            });
+            let rows = self.rows(question.parts);
+            if figures.is_empty() && answers.0.is_empty() && rows.0.is_empty() {
+                continue;
+            }
+            let body = html! {
+                (answers)
+                p.to-do { b { "What to do. " } (question.to_do) }
+                (figure::grid(&figures))
+                (rows)
+            };
+            self.add(question.id, question.short, question.title, body);
+        }
+    }
+
+    /// The figures of these names, and those made unasked for these parts.
+    fn take(&mut self, ids: &[&str], parts: &[&str]) -> Vec<Figure> {
+        let unasked = |id: &str| parts.iter().any(|part| id.starts_with(&format!("other-{part}-")));
+        let rank = |figure: &Figure| {
+            let known = ids.iter().position(|id| *id == figure.id);
+            known.or_else(|| unasked(&figure.id).then_some(ids.len()))
+        };
+        let (mut taken, rest): (Vec<Figure>, Vec<Figure>) =
+            self.figures.drain(..).partition(|figure| rank(figure).is_some());
+        self.figures = rest;
+        taken.sort_by_key(|figure| rank(figure));
+        taken
+    }
+
+    /// Every row of these parts, and the slopes below them, folded.
+    fn rows(&self, parts: &[&str]) -> Markup {
+        let belongs = |case: &str| parts.contains(&rows::part_of(case));
+        let of = |r: &Results| r.rows.iter().filter(|row| belongs(&row.case)).count();
+        let count: usize = self.results.iter().map(of).sum();
+        let tables = self.each(|r| {
+            let own: Vec<_> =
+                rows::by_part(r).into_iter().filter(|part| parts.contains(&part.name)).collect();
+            (!own.is_empty()).then(|| html! { @for part in &own { (tables::part(part)) } })
+        });
+        let slopes = self.each(|r| {
+            let own: Vec<_> = r.slopes.iter().filter(|slope| belongs(&slope.case)).collect();
+            (!own.is_empty()).then(|| tables::slopes(&own))
+        });
+        html! {
+            @if count == 1 { (folded("The one row", &tables)) }
+            @else if count > 1 { (folded(&format!("All {count} rows"), &tables)) }
+            @if !slopes.0.is_empty() { (folded("How cost grows with size: slopes", &slopes)) }
+        }
+    }
+
+    /// Rows of parts that no question is about.
+    fn others(&mut self) {
+        let known = |part: &str| QUESTIONS.iter().any(|question| question.parts.contains(&part));
+        let all = self.results.iter().flat_map(|r| &r.rows).map(|row| rows::part_of(&row.case));
+        let parts: BTreeSet<&str> = all.filter(|part| !known(part)).collect();
+        for part in parts {
+            let figures = self.take(&[], &[part]);
+            let body = html! { (figure::grid(&figures)) (self.rows(&[part])) };
+            let anchor = part.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+            self.add(&format!("rows-{anchor}"), part, part, body);
+        }
+    }
+
+    fn not_measured(&mut self) {
+        let count: usize = self.results.iter().map(|r| r.skipped.len()).sum();
+        if count == 0 {
+            return;
+        }
+        let all = self.each(|r| (!r.skipped.is_empty()).then(|| tables::skipped(&r.skipped)));
+        let title =
+            format!("{count} {}, each with the reason", if count == 1 { "case" } else { "cases" });
+        let body = folded(&title, &all);
+        self.add("skipped", "Not measured", "What could not be measured here?", body);
+    }
+
+    fn machine(&mut self) {
+        if self.results.is_empty() {
+            return;
+        }
+        let body = self.each(|r| {
+            Some(html! {
+                div.two {
+                    div { (facts(machine::facts(&r.machine))) }
+                    div {
+                        @if r.run.command.is_empty() { p { "The command was not recorded." } }
+                        @else { pre { code { (r.run.command) } } }
+                        (facts(machine::run_facts(r)))
+                    }
+                }
+            })
+        });
+        self.add(
+            "machine",
+            "Machine and run",
+            "Which machine was it, and how is it measured again?",
+            body,
+        );
+    }
+
+    fn papers(&mut self) {
+        let mut left = std::mem::take(&mut self.figures);
+        let mut body = html! {};
+        for paper in &PAPERS {
+            let (mut own, rest): (Vec<Figure>, Vec<Figure>) =
+                left.into_iter().partition(|figure| paper.figures.contains(&figure.id.as_str()));
+            left = rest;
+            own.sort_by_key(|figure| paper.figures.iter().position(|id| *id == figure.id));
+            let tables = self.each(paper.tables);
+            let links = paper.links(&self.ids);
+            if own.is_empty() && tables.0.is_empty() && links.is_none() {
+                continue;
+            }
+            body = html! {
+                (body)
+                div.paper id=(paper.id) {
+                    h3 { (paper.authors) ": " cite { (paper.title) } ", " (paper.year) }
+                    p { (paper.about) }
+                    @if let Some(links) = links { (links) }
+                    (figure::grid(&own))
+                    @if !tables.0.is_empty() { (folded("Its tables, beside what the paper gives", &tables)) }
+                }
+            };
+        }
+        if !body.0.is_empty() {
+            self.add(
+                "papers",
+                "The papers’ figures",
+                "What did the papers measure, and what is it here?",
+                body,
+            );
+        }
+    }
+}
+
+fn folded(title: &str, body: &Markup) -> Markup {
+    html! { details { summary { (title) } (body) } }
+}
+
+fn facts(facts: Vec<(&'static str, String)>) -> Markup {
+    html! { dl.facts { @for (name, value) in facts { dt { (name) } dd { (value) } } } }
+}
+
+fn footer() -> Markup {
+    html! {
+        footer {
+            p { "Medians over all samples; none was dropped. Confidence intervals are bootstrapped \
+                 over visits and samples, and widened by how far the core’s clock moved. \
+                 Time of a page is for 4 KiB. A row between two cpus is also given as a multiple of \
+                 the raw cache-line round trip measured beside it, because on a virtual machine \
+                 that round trip itself moves. A slope whose interval holds zero is flat." }
+            p { "Made by Kumiki " (crate::version()) "." }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The page's questions, in the reader's order, and what answers each.
+
+use kumiki_measure::schema::Results;
+
+use crate::answers::{self, Sentence};
+
+/// A question: its charts, its answer, and what to do.
+pub(crate) struct Question {
+    /// Anchor.
+    pub(crate) id: &'static str,
+    /// A word or two for the contents.
+    pub(crate) short: &'static str,
+    /// The question.
+    pub(crate) title: &'static str,
+    /// First words of the cases whose rows lie below it.
+    pub(crate) parts: &'static [&'static str],
+    /// Figures, in order; those that were made for its parts unasked follow.
+    pub(crate) figures: &'static [&'static str],
+    /// The answer's sentences, each where the result has its rows.
+    pub(crate) answers: &'static [fn(&Results) -> Option<Sentence>],
+    /// What follows from the answer.
+    pub(crate) to_do: &'static str,
+}
+
+impl Question {
+    /// The answer that a result gives.
+    pub(crate) fn answer(&self, results: &Results) -> Vec<Sentence> {
+        self.answers.iter().filter_map(|answer| answer(results)).collect()
+    }
+}
+
+/// All of them.
+pub(crate) const QUESTIONS: [Question; 9] = [
+    Question {
+        id: "starting",
+        short: "Starting programs",
+        title: "What does starting a program cost from a large process?",
+        parts: &["process"],
+        figures: &["spawn", "fork-anon", "fork-copy"],
+        answers: &[
+            answers::spawn,
+            answers::fork_slope,
+            answers::fork_huge,
+            answers::fork_base,
+            answers::exec_base,
+            answers::exec_data,
+        ],
+        to_do: "Use posix_spawn, or what your language builds on it, and avoid hooks between fork \
+                and exec: they force a copy of all page tables. Where fork cannot be avoided, keep \
+                large heaps in huge pages, or fork from a small helper that was started early.",
+    },
+    Question {
+        id: "waking",
+        short: "Waking threads",
+        title: "What does waking a thread cost?",
+        parts: &["thread"],
+        figures: &["round-trips", "context-switch"],
+        answers: &[answers::wake, answers::switch, answers::thread],
+        to_do: "Hand work to a thread on the same cpu, or to one that still spins. Spin for about \
+                as long as a wake-up takes before you sleep, and batch what is handed over, so \
+                that one wake-up serves many items.",
+    },
+    Question {
+        id: "handing-over",
+        short: "Shadow threads",
+        title: "What does handing work to a shadow thread cost?",
+        parts: &["shadow"],
+        figures: &["shadow-ways", "shadow-idle", "shadow-copy"],
+        answers: &[answers::shadow, answers::idle_helper, answers::shadow_copy],
+        to_do: "Where a request can be split in two halves of a microsecond or more, give one to a \
+                shadow thread on the nearest cpu. Its threshold decides between a quick answer and \
+                an idle cpu: the adaptive one keeps both.",
+    },
+    Question {
+        id: "parallel-calls",
+        short: "Parallel system calls",
+        title: "When do parallel system calls pay here?",
+        parts: &["parasc"],
+        figures: &["parasc-requests-own", "parasc-requests-one"],
+        answers: &[answers::requests, answers::handed_over],
+        to_do: "Collect calls into batches beyond the point where the lines cross; below it make \
+                them plainly. Give each processing thread open files of its own: calls on one open \
+                file wait for each other.",
+    },
+    Question {
+        id: "memory",
+        short: "Memory",
+        title: "What does fresh memory cost?",
+        parts: &["memory"],
+        figures: &["ways-memory"],
+        answers: &[answers::page_fault],
+        to_do: "Fault memory in before it is needed (MAP_POPULATE, or write to it at the start), \
+                keep what was given instead of giving it back, and let large heaps use huge pages: \
+                one fault serves 512 ordinary pages.",
+    },
+    Question {
+        id: "files",
+        short: "Files",
+        title: "What do files cost?",
+        parts: &["file"],
+        figures: &["ways-file"],
+        answers: &[answers::file, answers::on_disk],
+        to_do: "Keep files open, read in pieces of 64 KiB or more, and ask about many files in one \
+                batch. What must be on disk costs what fsync costs: gather writes before it.",
+    },
+    Question {
+        id: "talking",
+        short: "Talking between processes",
+        title: "Which way should two processes talk?",
+        parts: &["ipc"],
+        figures: &["latency-same", "latency-other", "bandwidth-same", "bandwidth-other"],
+        answers: &[answers::quickest_on_one_cpu, answers::quickest_between_cpus],
+        to_do: "For short messages the wake-up decides, not the way: stay on one cpu, or spin on \
+                shared memory. For bulk the number of copies decides.",
+    },
+    Question {
+        id: "signals",
+        short: "Signals",
+        title: "What does a signal cost?",
+        parts: &["signal"],
+        figures: &["ways-signal"],
+        answers: &[answers::signal],
+        to_do: "Use signals for what is rare. A flag in shared memory, an eventfd or a futex is \
+                cheaper for anything that happens often.",
+    },
+    Question {
+        id: "entering",
+        short: "Entering the kernel",
+        title: "What does entering the kernel cost?",
+        parts: &["entry"],
+        figures: &["ways-entry"],
+        answers: &[answers::system_call, answers::clock],
+        to_do: "Read the clock through the C library, which does not enter the kernel, and make \
+                fewer, larger calls.",
+    },
+];
