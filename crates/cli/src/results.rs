@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use kumiki_measure::file::read_results;
 use kumiki_measure::schema;
-use kumiki_measure::store::Store;
+use kumiki_measure::store::{Imported, Store};
 use kumiki_report::{export, format};
 
 use crate::args::{Format, ResultsCommand};
@@ -42,8 +42,9 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
             let read: Vec<_> = files.iter().map(|f| read_results(f)).collect::<Result<_, _>>()?;
             let mut store = session::open(db.db.as_deref())?;
             for (file, results) in files.iter().zip(read) {
-                let id = store.import(&results)?;
-                output::talk(format_args!("{} is now result {id}", file.display()));
+                let Imported { id, new } = store.import(&results)?;
+                let is = if new { "is now" } else { "is already" };
+                output::talk(format_args!("{} {is} result {id}", file.display()));
             }
             Ok(Verdict::Fine)
         }
