@@ -31,6 +31,7 @@ pub mod format;
 mod machine;
 mod paper;
 mod parasc;
+pub mod reference;
 mod render;
 mod rows;
 mod shadow;
