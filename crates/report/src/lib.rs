@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! Results ──┬─ export    csv · markdown · json
+//!           ├─ headline  a dozen figures, held against the references; advice
 //!           └─ html ──── render ─┬─ verdict   what the machine costs, in sentences
 //!                                ├─ figures   cost against size, drawn by plotly.js
 //!                                └─ tables    every row, with its interval
@@ -28,6 +29,7 @@
 pub mod export;
 mod figures;
 pub mod format;
+pub mod headline;
 mod machine;
 mod paper;
 mod parasc;
@@ -39,3 +41,13 @@ mod tables;
 pub mod verdict;
 
 pub use render::html;
+
+/// Version of the tool and the commit it was built from, where that is known:
+/// `0.1.0 (e3db26c2f1)`.
+pub fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("KUMIKI_COMMIT") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version.to_owned(),
+    }
+}

@@ -131,6 +131,15 @@ pub(crate) fn find<'a>(
     results.rows.iter().filter(move |row| row.case == case && says(&row.params, wanted))
 }
 
+/// The first row of `case` that says `wanted`.
+pub(crate) fn row<'a>(
+    results: &'a Results,
+    case: &str,
+    wanted: &[(&str, Value)],
+) -> Option<&'a Row> {
+    find(results, case, wanted).next()
+}
+
 /// The slope of `case` over `param` that says `wanted`.
 pub(crate) fn slope<'a>(
     results: &'a Results,

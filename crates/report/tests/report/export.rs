@@ -1,8 +1,6 @@
 //! CSV, Markdown and JSON of made-up results.
 
-mod common;
-
-use common::{KIB, disturbed, empty, full, params, row};
+use crate::common::{KIB, disturbed, empty, full, params, row};
 use kumiki_measure::schema::{Params, Results, Unit};
 use kumiki_report::export;
 

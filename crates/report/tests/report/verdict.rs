@@ -1,8 +1,6 @@
 //! The sentences, each from its rows alone.
 
-mod common;
-
-use common::{MIB, crossing, disturbed, empty, full, params, row};
+use crate::common::{MIB, crossing, disturbed, empty, full, params, row};
 use kumiki_measure::schema::{Params, Results, Row};
 use kumiki_report::verdict::{Sentence, sentences};
 

@@ -1,8 +1,6 @@
 //! The page as text: what it holds, and what it must never hold.
 
-mod common;
-
-use common::{empty, full, params, row};
+use crate::common::{empty, full, params, row};
 use kumiki_measure::schema::{Params, Results, Row};
 
 fn page(results: &[Results]) -> String {

@@ -3,8 +3,6 @@
 //! `KUMIKI_CHROMIUM` names another browser's program. Screenshots and the
 //! printed page are left in `target/report-screenshots` for a person to look at.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -213,8 +211,8 @@ fn the_page_works_in_a_browser() {
     let browser = browser(&folder.path().join("profile"));
     let hostile = "<script>alert(1)</script>";
     let pages = [
-        ("one", vec![common::full("host-a", 1.0)]),
-        ("two", vec![common::full("host-a", 1.0), common::full(hostile, 1.6)]),
+        ("one", vec![crate::common::full("host-a", 1.0)]),
+        ("two", vec![crate::common::full("host-a", 1.0), crate::common::full(hostile, 1.6)]),
     ];
     for (name, results) in pages {
         let file = folder.path().join(format!("{name}.html"));

@@ -1,0 +1,101 @@
+//! What an engineer wants to know of a machine first: a dozen figures, each
+//! held against a reference, and what to do about those that are bad.
+//!
+//! ```text
+//! Results ── figures ── Figure: value, interval, meaning
+//!               │
+//! references ── standing ── good · usual · bad, and how many times the reference
+//!               │
+//!            advice ── what to do, the most urgent first
+//! ```
+//!
+//! The command's answer and the page's first screen are both made from it.
+
+mod advice;
+mod figures;
+mod standing;
+
+use kumiki_measure::schema::{Results, Unit};
+
+use crate::format;
+use crate::reference::{self, Reference};
+
+pub use advice::Advice;
+pub use standing::{BAD, GOOD, Grade, Standing};
+
+/// A result's figures and what to do about them.
+#[derive(Clone, Debug)]
+pub struct Headline {
+    /// Those that the result has rows for, in the order in which they are shown.
+    pub figures: Vec<Figure>,
+    /// What to do, the most urgent first.
+    pub advice: Vec<Advice>,
+    /// The reference whose machine is most like this one.
+    pub reference: Option<&'static Reference>,
+}
+
+/// One figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// A word for programs: `fork-gib`.
+    pub key: &'static str,
+    /// What is done, at most 32 characters: `fork with 1 GiB written`.
+    pub name: &'static str,
+    /// In `unit`.
+    pub value: f64,
+    /// Of `value` and `interval`.
+    pub unit: Unit,
+    /// 95 % confidence interval; of the cache line, what 90 % of the run's
+    /// measurements of it lie in.
+    pub interval: [f64; 2],
+    /// What the figure is and what stands beside it, in a sentence.
+    pub meaning: String,
+    /// Whether a row below it was disturbed.
+    pub disturbed: bool,
+    /// How it stands to a reference; nothing where none has the like.
+    pub standing: Option<Standing>,
+}
+
+impl Figure {
+    /// The figure with its unit: `86.0 ns`.
+    pub fn quantity(&self) -> String {
+        format::quantity(self.value, self.unit)
+    }
+
+    /// The interval with its unit: `[84.0, 88.0] ns`.
+    pub fn interval_text(&self) -> String {
+        format::interval(self.interval, self.unit)
+    }
+}
+
+/// A result's figures, held against the references nearest to its machine.
+pub fn headline(results: &Results) -> Headline {
+    let nearest = reference::nearest(&results.machine);
+    let others: Vec<(&'static str, &Results)> =
+        nearest.iter().map(|reference| (reference.name(), reference.results())).collect();
+    let (figures, advice) = against(results, &others);
+    Headline { figures, advice, reference: nearest.first().copied() }
+}
+
+/// The figures against others, the nearest first, and the advice.
+fn against(results: &Results, others: &[(&'static str, &Results)]) -> (Vec<Figure>, Vec<Advice>) {
+    let figure = |question: &figures::Question| {
+        let found = (question.find)(results)?;
+        let standing = others
+            .iter()
+            .find_map(|(name, other)| standing::standing(&found, &(question.find)(other)?, name));
+        Some(Figure {
+            key: question.key,
+            name: question.name,
+            value: found.value,
+            unit: found.unit,
+            interval: found.interval,
+            meaning: found.meaning,
+            disturbed: found.disturbed,
+            standing,
+        })
+    };
+    let figures: Vec<Figure> = figures::QUESTIONS.iter().filter_map(figure).collect();
+    let advice = advice::advice(results, &figures);
+    (figures, advice)
+}
