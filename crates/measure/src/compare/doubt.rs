@@ -6,9 +6,9 @@ use super::{SIGNIFICANT, moved};
 use crate::schema::Row;
 use crate::stats::mann_whitney;
 
-/// More than this many times as many visits are not worth waiting for: the
-/// difference lies at the threshold itself.
-const WORTH_WAITING: f64 = 20.0;
+/// A difference within this share of a limit is the limit itself, whatever the
+/// number of visits.
+const NEAR: f64 = 0.25;
 
 /// What kept a row from a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -128,7 +128,7 @@ impl Unclear<'_> {
         };
         match side {
             Some(side) => (Cause::Disturbed, format!("other work disturbed {side}: {reaches}")),
-            None if self.times_visits() > WORTH_WAITING => (Cause::Near, reaches),
+            None if self.near() => (Cause::Near, reaches),
             None => (Cause::Wide, reaches),
         }
     }
@@ -142,6 +142,12 @@ impl Unclear<'_> {
     fn crosses(&self, ci: [f64; 2]) -> bool {
         let within = ci[0] >= 1.0 / self.limit && ci[1] <= self.limit;
         !within && !self.apart(ci)
+    }
+
+    /// Whether the estimate lies at a limit.
+    fn near(&self) -> bool {
+        let (worse, limit) = (self.worse.ln().abs(), self.limit.ln());
+        (worse - limit).abs() < NEAR * limit
     }
 
     /// How many times as many visits bring the end of the interval that is

@@ -1,14 +1,12 @@
 //! What is said depends on whether somebody looks: on a terminal there is
 //! progress, elsewhere none.
 
-mod common;
-
 use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use common::{Home, MEASURE};
+use crate::common::{Home, MEASURE};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -63,7 +61,9 @@ fn progress_is_shown_on_a_terminal() {
 fn no_progress_is_shown_elsewhere() {
     let home = Home::new();
     home.kumiki(&MEASURE).assert().success().stderr("");
-    home.kumiki(&[&MEASURE[..], &["--json"]].concat()).assert().success().stderr("");
+    let json = home.kumiki(&[&MEASURE[..], &["--json"]].concat()).assert().success();
+    let talk = String::from_utf8(json.get_output().stderr.clone()).unwrap();
+    assert!(!talk.contains(" left") && !talk.contains('\x1b'), "the answer alone: {talk}");
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Help, man pages and completions: all of the one definition.
 
-mod common;
-
 use std::fs;
 
-use common::{Home, entries};
+use crate::common::{Home, entries};
 
 const VERBS: [&[&str]; 13] = [
     &["measure"],

@@ -1,8 +1,6 @@
 //! `kumiki doctor`: in words and as JSON.
 
-mod common;
-
-use common::Home;
+use crate::common::Home;
 
 #[test]
 fn the_machine_is_examined() {
