@@ -12,13 +12,17 @@ use std::path::Path;
 
 use kumiki_measure::schema::{Results, Row, Unit};
 use kumiki_report::format;
-use kumiki_report::headline::{Advice, Figure, Headline, headline, much_disturbed};
+use kumiki_report::headline::{Advice, Figure, Headline, Standing, headline, much_disturbed};
 use kumiki_report::reference::Reference;
 
 use crate::{disturbed, output};
 
 /// A result with fewer figures than this is a selection: its rows are told too.
 const A_FEW: usize = 4;
+/// Between parts of a meaning; each part says something without those after it.
+const PARTS: [&str; 5] = ["; ", ", ", " · ", " and ", " on "];
+/// Beside a ratio of round trips.
+const OF_TRIPS: &str = "*";
 /// Rows of a selection that are told.
 const ROWS: usize = 8;
 /// Lines of the answer at most, unless all is to be said.
@@ -48,6 +52,12 @@ impl Answer<'_> {
         for figure in &headline.figures {
             text += &line(of_figure(figure));
         }
+        if text.contains(&format!("×{OF_TRIPS} ")) {
+            text += &format!(
+                "{:>20}counted in round trips of the cache line, which move\n",
+                format!("{OF_TRIPS} ")
+            );
+        }
         if headline.figures.len() < A_FEW {
             text += &self.rows(&headline);
         }
@@ -69,7 +79,9 @@ impl Answer<'_> {
 
     fn heading(&self, reference: Option<&Reference>) -> String {
         let machine = &self.results.machine;
-        let mut words = vec![machine.cpu_model.clone(), format!("{} cpus", machine.cpus)];
+        let mut words = vec![machine.cpu_model.clone()];
+        let cpus = if machine.cpus == 1 { "cpu" } else { "cpus" };
+        words.push(format!("{} {cpus}", machine.cpus));
         words.push(format!("Linux {}", machine.kernel));
         words.extend(machine.hypervisor.as_ref().map(|name| format!("under {name}")));
         words.retain(|word| !word.trim().is_empty());
@@ -105,11 +117,15 @@ impl Answer<'_> {
         let Answer { name, results, page, .. } = self;
         let label = results.run.label.as_ref().map(|label| format!(" ({label})"));
         let (rows, seconds) = (results.rows.len(), format::wait(results.run.seconds));
-        let told = format!("{name}{}: {rows} rows in {seconds}", label.unwrap_or_default());
+        let told = format!(
+            "{name}{}: {rows} {} in {seconds}",
+            label.unwrap_or_default(),
+            if rows == 1 { "row" } else { "rows" }
+        );
         let mut words = vec![told];
         let stored = name.strip_prefix("result ");
         if let (Some(id), Some(reference)) = (stored, reference) {
-            words.push(format!("row by row by kumiki compare @{} {id}", reference.name()));
+            words.push(format!("kumiki compare @{} {id} shows each row", reference.name()));
         }
         let mut text = output::wrapped(&words.join("; "), "");
         if let Some(page) = page {
@@ -132,15 +148,19 @@ struct Line {
 
 fn of_figure(figure: &Figure) -> Line {
     let standing = figure.standing;
-    let in_trips = standing.is_some_and(|standing| standing.in_round_trips);
     Line {
         figure: figure.quantity(),
         disturbed: figure.disturbed,
-        ratio: standing.map(|standing| format::times(standing.ratio)).unwrap_or_default(),
+        ratio: standing.map(ratio).unwrap_or_default(),
         grade: standing.map_or("", |standing| standing.grade.word()),
-        name: format!("{}{}", figure.name, if in_trips { " (× of lines)" } else { "" }),
+        name: figure.name.to_owned(),
         meaning: figure.meaning.clone(),
     }
+}
+
+fn ratio(standing: Standing) -> String {
+    let mark = if standing.in_round_trips { OF_TRIPS } else { "" };
+    format!("{}{mark}", format::times(standing.ratio))
 }
 
 fn of_row(row: &Row, reference: Option<&Reference>) -> Line {
@@ -164,7 +184,7 @@ fn of_row(row: &Row, reference: Option<&Reference>) -> Line {
 fn line(line: Line) -> String {
     let Line { figure, disturbed, ratio, grade, name, meaning } = line;
     let mark = if disturbed { "! " } else { "" };
-    let start = format!("{:>10}  {ratio:>7} {grade:<5}  ", format!("{mark}{figure}"));
+    let start = format!("{:>10} {ratio:>8} {grade:<5}  ", format!("{mark}{figure}"));
     let room = output::WIDTH - start.chars().count();
     let mut rest = meaning.as_str();
     let whole = loop {
@@ -172,7 +192,7 @@ fn line(line: Line) -> String {
         if rest.is_empty() || whole.chars().count() <= room {
             break whole;
         }
-        let cut = [", ", "; ", " · "].iter().filter_map(|mark| rest.rfind(mark)).max();
+        let cut = PARTS.iter().filter_map(|mark| rest.rfind(mark)).max();
         rest = &rest[..cut.unwrap_or(0)];
     };
     format!("{}\n", format!("{start}{whole}").trim_end())

@@ -20,11 +20,26 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure system calls, processes, memory, signals, files, IPC and threads
     Measure(Measure),
-    /// List, show, export, import or remove stored results
+    /// List, show, export, import or remove stored results, and show references
+    ///
+    /// A result is named by its number, its label, `latest`, `latest~1` for the one
+    /// before, `@NAME` for a reference, or a JSON file.
+    ///
+    /// References are whole results of known machines that are shipped with the
+    /// tool: `kumiki compare @NAME latest` holds this machine against one. To add
+    /// one, measure on a quiet machine (`kumiki measure --label reference`) and
+    /// follow crates/report/references/README.md in Kumiki's repository: one command
+    /// packs the result, named by processor and kernel, with date and conditions.
     Results(Results),
     /// Compare two results: ratios with confidence intervals; exit 1 on a regression
     Compare(Compare),
     /// Measure this machine, say what it costs and write one HTML page about it
+    ///
+    /// Each WORD is a result if it is a number, `latest`, `latest~1`, `@NAME` of a
+    /// reference, or a JSON file (its name ends in .json or has a slash); it is
+    /// reported, and nothing is measured. Every other word is a filter, as `kumiki
+    /// measure` takes it, and that selection is measured and reported. A result's
+    /// label goes to --results.
     Report(Report),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
@@ -146,14 +161,6 @@ pub(crate) struct Db {
     pub(crate) db: Option<PathBuf>,
 }
 
-/// Where a result is named, it is by its number, its label, `latest`, `latest~1`
-/// for the one before, `@NAME` for a reference, or a JSON file.
-///
-/// References are whole results of known machines that are shipped with the
-/// tool: `kumiki compare @NAME latest` holds this machine against one. To add
-/// one, measure on a quiet machine (`kumiki measure --label reference`) and
-/// follow crates/report/references/README.md in Kumiki's repository: one command
-/// packs the result, named by processor and kernel, with date and conditions.
 #[derive(Debug, Args)]
 pub(crate) struct Results {
     #[command(subcommand)]
@@ -242,11 +249,6 @@ pub(crate) struct Compare {
     pub(crate) json: bool,
 }
 
-/// Each WORD is a result if it is a number, `latest`, `latest~1`, `@NAME` of a
-/// reference, or a JSON file (its name ends in .json or has a slash); it is
-/// reported, and nothing is measured. Every other word is a filter, as `kumiki
-/// measure` takes it, and that selection is measured and reported. A result's
-/// label goes to --results.
 #[derive(Debug, Args)]
 pub(crate) struct Report {
     /// Filters of what to measure (`process.fork`), or results to report

@@ -85,7 +85,7 @@ pub(crate) fn columns(headings: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(headings);
     // Where the terminal is too narrow parameters are broken, between words.
-    let parameters = headings.iter().position(|heading| *heading == "parameters");
+    let parameters = headings.iter().position(|name| ["parameters", "with"].contains(name));
     if let (Some(parameters), Some(_)) = (parameters, table.width()) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
         for i in (0..headings.len()).filter(|i| *i != parameters) {
@@ -147,7 +147,7 @@ fn slopes(results: &Results) -> Result<()> {
     if results.slopes.is_empty() {
         return Ok(());
     }
-    let headings = ["growth", "by", "parameters", "a 4 KiB page", "95 % CI", "R²", "knee"];
+    let headings = ["growth", "by", "with", "a 4 KiB page", "95 % CI", "R²", "knee"];
     let shown = if narrow(WIDE) { &headings[..5] } else { &headings[..] };
     let mut table = columns(shown, 3);
     for slope in &results.slopes {

@@ -23,7 +23,7 @@ fn steady(result: &Value) -> Value {
     let mut copy = result.clone();
     for row in copy["rows"].as_array_mut().unwrap() {
         let first = row["visits"][0].clone();
-        row["visits"] = Value::Array(vec![first; 8]);
+        row["visits"] = Value::Array(vec![first; 10]);
         for visit in row["visits"].as_array_mut().unwrap() {
             for (i, sample) in visit["samples"].as_array_mut().unwrap().iter_mut().enumerate() {
                 *sample = (100.0 + (i % 7) as f64 * 0.01).into();

@@ -99,7 +99,7 @@ fn the_answer_fits_a_terminal() {
         assert!(line.chars().count() <= 80, "{line}");
         assert!(!line.contains('\x1b'), "{line}");
     }
-    assert!(lines[0].contains("cpus") && lines[0].contains("Linux "), "{answer}");
+    assert!(lines[0].contains(" cpu") && lines[0].contains("Linux "), "{answer}");
     let reference = home.reference();
     says(answer, &["entry.invalid", "×", &format!("kumiki compare {reference} 1")]);
 }

@@ -174,7 +174,7 @@ fn switch(r: &Results) -> Option<Found> {
 
 fn wake(r: &Results) -> Option<Found> {
     let on = |cpu: &str| row(r, "thread.wake.round_trip", &[("cpu", cpu.into())]);
-    let mut meaning = "a thread asleep on another cpu wakes the waker".to_owned();
+    let mut meaning = "from sleep, on another cpu".to_owned();
     if let Some(same) = on("same") {
         meaning += &format!("; on the same cpu {}", time(same.median));
     }
@@ -224,6 +224,6 @@ fn requests(r: &Results) -> Option<Found> {
         n => format!("{} processing threads", count(n)),
     };
     let ratio = times(row.median / plain.median);
-    let meaning = format!("with {threads} {ratio} the plain calls’ {}", time(plain.median));
+    let meaning = format!("{ratio} the plain calls’ {}, with {threads}", time(plain.median));
     Some(Found { like: threads, ..Found::of(row, meaning) })
 }

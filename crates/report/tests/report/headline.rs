@@ -46,10 +46,10 @@ fn a_full_result_has_all_twelve_and_what_each_means() {
         "fork with 1 GiB written: 19.8 ms [19.7, 19.9] ms; 57.0 ns a page of 4 KiB, by sizes up to 256 MiB; in huge pages 280 µs",
         "posix_spawn of a program: 60.0 µs [58.8, 61.2] µs; from a process of 256 MiB; fork and exec 3.90 ms",
         "context switch: 1.60 µs [1.57, 1.63] µs; a byte handed to another process on the same cpu; without the switch 700 ns",
-        "waking a thread, there and back: 82.0 µs [80.4, 83.6] µs; a thread asleep on another cpu wakes the waker; on the same cpu 3.90 µs",
+        "waking a thread, there and back: 82.0 µs [80.4, 83.6] µs; from sleep, on another cpu; on the same cpu 3.90 µs",
         "cache line, there and back: 310 ns [310, 310] ns; between two cpus, 1 times during the run",
         "fork and join, shadow thread: 323 ns [317, 329] ns; to a helper that waits awake, 1.04 × the cache line; a new thread 83.0 µs",
-        "300 reads in parallel: 19.0 µs [18.6, 19.4] µs; with 2 processing threads 0.373 × the plain calls’ 51.0 µs",
+        "300 reads in parallel: 19.0 µs [18.6, 19.4] µs; 0.373 × the plain calls’ 51.0 µs, with 2 processing threads",
     ];
     assert_eq!(said, expected);
     for figure in &headline.figures {
