@@ -21,13 +21,12 @@ const LARGEST_THRESHOLD: f64 = 0.5;
 
 pub(crate) fn run(args: Compare) -> Result<Verdict> {
     let db = args.db.db.as_deref();
-    let load = |name: &str| results::load(name, db).map(|Loaded { results, .. }| results);
-    let (a, b) = (load(&args.a)?, load(&args.b)?);
-    let comparison = compare(&a, &b, args.threshold / 100.0);
+    let (a, b) = (results::load(&args.a, db)?, results::load(&args.b, db)?);
+    let comparison = compare(&a.results, &b.results, args.threshold / 100.0);
     if args.json {
         output::json(&comparison)?;
     } else {
-        print(&comparison, args.all)?;
+        print(&comparison, [&a, &b], args.all)?;
     }
     let regressions = comparison.count(Found::Regression);
     Ok(if regressions > 0 || comparison.rows.is_empty() {
@@ -37,7 +36,7 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
     })
 }
 
-fn print(comparison: &Comparison, all: bool) -> Result<()> {
+fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> {
     let headings = ["verdict", "case", "parameters", "A", "B", "B/A", "95 % CI", "p", "line A → B"];
     let shown = if output::narrow(output::WIDE) { &headings[..6] } else { &headings[..] };
     let mut table = output::columns(shown, 3);
@@ -66,6 +65,9 @@ fn print(comparison: &Comparison, all: bool) -> Result<()> {
         output::line("")?;
     }
     unclear(comparison, all)?;
+    for (side, loaded) in ["A", "B"].iter().zip(sides) {
+        output::data(output::wrapped(&origin(side, loaded), "").as_bytes())?;
+    }
     let count = |found| comparison.count(found);
     let counts = format!(
         "{} rows compared at {} %: {} worse, {} better, {} the same, {} unclear; only in A {}, \
@@ -84,6 +86,15 @@ fn print(comparison: &Comparison, all: bool) -> Result<()> {
         output::talk("the two results have no row in common; there is nothing to compare");
     }
     Ok(())
+}
+
+/// What a side is: its name, machine and run.
+fn origin(side: &str, Loaded { name, results }: &Loaded) -> String {
+    let (machine, run) = (&results.machine, &results.run);
+    let day = run.started.split('T').next().unwrap_or_default();
+    let words = [&machine.cpu_model, &format!("Linux {}", machine.kernel), day];
+    let told: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    format!("{side} is {name}: {}, {} run", told.join(", "), run.mode)
 }
 
 /// Why rows are unclear and what would clear them, cause by cause, the most

@@ -133,12 +133,10 @@ pub(crate) fn table(results: &Results) -> Result<()> {
     }
     slopes(results)?;
     for skipped in &results.skipped {
-        line(format_args!(
-            "skipped {} {}: {}",
-            skipped.case,
-            params(&skipped.params),
-            skipped.reason
-        ))?;
+        let name = format!("{} {}", skipped.case, params(&skipped.params));
+        let text = format!("skipped {}: {}", name.trim_end(), skipped.reason);
+        let text = if narrow(WIDE) { wrapped(&text, "") } else { text + "\n" };
+        data(text.as_bytes())?;
     }
     Ok(())
 }

@@ -24,8 +24,10 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
                 output::json(&results)?
             } else {
                 output::table(&results)?;
-                output::line("")?;
-                output::data(disturbed::text(&results, verbose).as_bytes())?;
+                let disturbed = disturbed::text(&results, verbose);
+                if !disturbed.is_empty() {
+                    output::data(format!("\n{disturbed}").as_bytes())?;
+                }
             }
             Ok(Verdict::Fine)
         }

@@ -29,6 +29,7 @@ fn steady(result: &Value) -> Value {
                 *sample = (100.0 + (i % 7) as f64 * 0.01).into();
             }
             visit["cycle_ns"] = json!([0.25, 0.25]);
+            visit["disturbances"] = json!([]);
         }
     }
     copy
@@ -98,7 +99,6 @@ fn an_unclear_row_says_why_and_what_would_clear_it() {
                 let factor = [0.8, 0.9, 1.0, 1.1, 1.2][i % 5];
                 *sample = (sample.as_f64().unwrap() * factor).into();
             }
-            visit["disturbances"] = json!([]);
         }
     }
     home.write("wide.json", wide.to_string());

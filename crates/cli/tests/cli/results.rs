@@ -119,6 +119,7 @@ fn references_need_no_database() {
     assert_eq!(exported["schema"], 1);
     let itself = home.prints(&["compare", &name, &name]);
     assert!(itself.contains("0 worse, 0 better"), "{itself}");
+    assert!(itself.contains(&format!("A is {name}: ")), "{itself}");
     home.prints(&["report", &name]);
     home.refuses(&["results", "show", "@nobodys"], &["@nobodys", &name]);
     home.refuses(&["results", "rm", &name], &[&name, "shipped"]);
