@@ -80,8 +80,15 @@ fn a_regression_beyond_the_threshold_is_exit_1() {
 #[test]
 fn real_samples_doubled_are_a_regression() {
     let home = Home::measured("a");
-    home.write("double.json", times(&home.json(&["results", "show", "--json"]), 2.0));
-    home.kumiki(&["compare", "a", "double.json"]).assert().code(1);
+    let mut result = home.json(&["results", "show", "--json"]);
+    for row in result["rows"].as_array_mut().unwrap() {
+        // On a machine that has no time there may be too few visits to tell.
+        let visits = row["visits"].as_array().unwrap().repeat(4);
+        row["visits"] = Value::Array(visits);
+    }
+    home.write("single.json", result.to_string());
+    home.write("double.json", times(&result, 2.0));
+    home.kumiki(&["compare", "single.json", "double.json"]).assert().code(1);
 }
 
 #[test]
