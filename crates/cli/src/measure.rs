@@ -60,7 +60,12 @@ fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result
     let width = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, about) in names {
-        text += &format!("{name:width$}  {:>3}  {about}\n", rows[name]);
+        let start = format!("{name:width$}  {:>3}  ", rows[name]);
+        let below = " ".repeat(start.len());
+        text += &match output::narrow(output::WIDE) {
+            true => output::hanging(about, &start, &below),
+            false => format!("{start}{about}\n"),
+        };
     }
     text += &format!("{:width$}  {:>3}  rows in all\n", "", cases.len());
     output::data(text.as_bytes())?;

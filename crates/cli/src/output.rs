@@ -44,11 +44,16 @@ pub(crate) fn aside(text: &str) {
 
 /// Text as lines that fit a terminal of 80 columns, each after `indent`.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    hanging(text, indent, indent)
+}
+
+/// The same with another indent for the first line.
+pub(crate) fn hanging(text: &str, first: &str, indent: &str) -> String {
     let options = textwrap::Options::new(WIDTH)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
-        .initial_indent(indent)
+        .initial_indent(first)
         .subsequent_indent(indent);
     textwrap::fill(text, options) + "\n"
 }
