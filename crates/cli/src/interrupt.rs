@@ -29,12 +29,15 @@ impl Interrupt {
     }
 
     fn install(&self, scratch: &Path) -> std::io::Result<()> {
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let ignored = ignored();
+        let watched = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal));
+        let watched: Vec<i32> = watched.collect();
+        for &signal in &watched {
             // In the handler itself: before a case that the signal broke is blamed.
             flag::register_usize(signal, Arc::clone(&self.signal), signal as usize)?;
             flag::register(signal, Arc::clone(&self.stop))?;
         }
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let mut signals = Signals::new(&watched)?;
         let scratch = scratch.to_owned();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             if let Some(signal) = signals.forever().nth(1) {
@@ -57,6 +60,16 @@ impl Interrupt {
             number => Some(Signal(number as u8)),
         }
     }
+}
+
+/// Which signals whoever started this program has it ignore, as nohup(1) does and a
+/// shell for what it starts in the background: they stay ignored (`SigIgn` in
+/// proc_pid_status(5)).
+fn ignored() -> impl Fn(i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    move |signal| mask >> (signal - 1) & 1 == 1
 }
 
 /// A signal's number.

@@ -1,6 +1,7 @@
 //! Runs that end early: what was measured until then is kept.
 
-use std::process::Child;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
 
 use crate::common::{Home, MEASURE, entries, text, wait_until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -82,6 +83,22 @@ fn a_second_ctrl_c_ends_at_once() {
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     wait_until("the run's processes end", || home.processes().is_empty());
     assert_eq!(entries(&home.path("tmp")), Vec::<String>::new(), "no scratch folder is left");
+}
+
+/// What nohup(1) started goes on when the terminal hangs up.
+#[test]
+fn an_ignored_hangup_stays_ignored() {
+    let home = Home::new();
+    let nohup = ["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_kumiki")];
+    let mut command = home.run_by("sh", &[&nohup[..], &LONG].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().unwrap();
+    home.wait_for_rows(&mut child, 3);
+    let (before, group) = (home.rows(), pid(&child));
+    kill_process_group(group, Signal::HUP).unwrap();
+    home.wait_for_rows(&mut child, before + 3);
+    kill_process_group(group, Signal::TERM).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
 }
 
 /// Commands that do not measure end as any program does.
