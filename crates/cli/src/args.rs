@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Measure what the operating system costs on this machine.
 ///
 /// Exit status: 0 fine, 1 a negative result (a regression, nothing found),
-/// 2 an error.
+/// 2 an error, 130 ended by Ctrl-C (143 by SIGTERM).
 #[derive(Debug, Parser)]
 #[command(name = "kumiki", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -20,11 +20,26 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure system calls, processes, memory, signals, files, IPC and threads
     Measure(Measure),
-    /// List, show, export, import or remove stored results
+    /// List, show, export, import or remove stored results, and show references
+    ///
+    /// A result is named by its number, its label, `latest`, `latest~1` for the one
+    /// before, `@NAME` for a reference, or a JSON file.
+    ///
+    /// References are whole results of known machines that are shipped with the
+    /// tool: `kumiki compare @NAME latest` holds this machine against one. To add
+    /// one, measure on a quiet machine (`kumiki measure --label reference`) and
+    /// follow crates/report/references/README.md in Kumiki's repository: one command
+    /// packs the result, named by processor and kernel, with date and conditions.
     Results(Results),
     /// Compare two results: ratios with confidence intervals; exit 1 on a regression
     Compare(Compare),
-    /// Measure this machine and write one HTML page about it
+    /// Measure this machine, say what it costs and write one HTML page about it
+    ///
+    /// Each WORD is a result if it is a number, `latest`, `latest~1`, `@NAME` of a
+    /// reference, or a JSON file (its name ends in .json or has a slash); it is
+    /// reported, and nothing is measured. Every other word is a filter, as `kumiki
+    /// measure` takes it, and that selection is measured and reported. A result's
+    /// label goes to --results.
     Report(Report),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
@@ -43,9 +58,12 @@ pub(crate) struct Measure {
     pub(crate) select: Select,
     #[command(flatten)]
     pub(crate) how: How,
-    /// Print the whole result as JSON on standard output
+    /// Print the whole result as JSON on standard output, the answer on standard error
     #[arg(long)]
     pub(crate) json: bool,
+    /// Name every disturbed row and what disturbed it
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,6 +91,13 @@ pub(crate) struct Select {
     /// (`touch=write`); several names add up, several parameters narrow down
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+}
+
+/// Which sizes.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Sizes {
     /// Sizes to sweep instead of each case's own, e.g. 0,64K,1M
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "SIZE,…",
         allow_negative_numbers = true)]
@@ -90,7 +115,13 @@ pub(crate) struct How {
     pub(crate) full: bool,
     /// The measuring cpu, and the other one for cross-core cases, e.g. 2,3
     /// [default: the last one allowed and the nearest to it]
-    #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        alias = "cpu",
+        value_delimiter = ',',
+        value_name = "CPU[,CPU]",
+        allow_negative_numbers = true
+    )]
     pub(crate) cpus: Option<Vec<usize>>,
     /// Stop after this many seconds instead of the mode's own time; every case
     /// is visited once, however long that takes
@@ -101,10 +132,25 @@ pub(crate) struct How {
     #[arg(long, value_name = "DIR")]
     pub(crate) scratch: Option<PathBuf>,
     /// A name for the result, to find it by
-    #[arg(long)]
+    #[arg(long, value_parser = label)]
     pub(crate) label: Option<String>,
     #[command(flatten)]
     pub(crate) db: Db,
+}
+
+impl How {
+    /// An option that was given and means something only where something is measured.
+    pub(crate) fn measuring(&self) -> Option<&'static str> {
+        let given = [
+            ("--quick", self.quick),
+            ("--full", self.full),
+            ("--cpus", self.cpus.is_some()),
+            ("--time", self.time.is_some()),
+            ("--scratch", self.scratch.is_some()),
+            ("--label", self.label.is_some()),
+        ];
+        given.iter().find(|(_, given)| *given).map(|(name, _)| *name)
+    }
 }
 
 /// Where results are kept.
@@ -123,7 +169,7 @@ pub(crate) struct Results {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ResultsCommand {
-    /// List stored results, the newest last
+    /// List the references, then the stored results, the newest last
     Ls {
         #[command(flatten)]
         db: Db,
@@ -133,7 +179,7 @@ pub(crate) enum ResultsCommand {
     },
     /// Show one result as a table
     Show {
-        /// Number, label, `latest`, `latest~1`, or a JSON file
+        /// Number, label, `latest`, `latest~1`, `@NAME` of a reference, or a JSON file
         #[arg(default_value = "latest")]
         result: String,
         #[command(flatten)]
@@ -141,10 +187,13 @@ pub(crate) enum ResultsCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Name every disturbed row and what disturbed it
+        #[arg(long, short)]
+        verbose: bool,
     },
     /// Write one result as JSON, CSV or Markdown
     Export {
-        /// Number, label, `latest`, `latest~1`, or a JSON file
+        /// Number, label, `latest`, `latest~1`, `@NAME` of a reference, or a JSON file
         #[arg(default_value = "latest")]
         result: String,
         /// Format
@@ -156,7 +205,7 @@ pub(crate) enum ResultsCommand {
         #[command(flatten)]
         db: Db,
     },
-    /// Add results from JSON files
+    /// Add results from JSON files; one that is there already is not added again
     Import {
         /// Files that `results export` or `measure --json` wrote
         #[arg(required = true)]
@@ -183,14 +232,14 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// The old one: number, label, `latest~1`, or a JSON file
+    /// The old one: number, label, `latest~1`, `@NAME` of a reference, or a JSON file
     pub(crate) a: String,
     /// The new one
     pub(crate) b: String,
-    /// Worse by more than this is a regression, e.g. 5 (percent)
+    /// Worse by more than this is a regression, in percent, e.g. 5 or 0.1
     #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: f64,
-    /// Show all rows, not only those that differ
+    /// Show all rows, not only those that differ, and why each unclear one is
     #[arg(long)]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -202,18 +251,28 @@ pub(crate) struct Compare {
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// Stored results or JSON files to report, a line each in the figures
-    /// [default: measure now]
-    #[arg(value_name = "RESULT", conflicts_with_all = ["quick", "full", "cpus", "time", "scratch", "label"])]
+    /// Filters of what to measure (`process.fork`), or results to report
+    /// (`latest`) [default: measure everything]
+    #[arg(value_name = "WORD", conflicts_with = "results")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) sizes: Sizes,
+    /// Report these results, named in any way, instead of measuring; a line each
+    /// in the figures
+    #[arg(long, value_name = "RESULT", num_args = 1..,
+        conflicts_with_all = ["sizes", "quick", "full", "cpus", "time", "scratch", "label"])]
     pub(crate) results: Vec<String>,
     /// The page to write
     #[arg(long, short, default_value = "kumiki-report.html", value_name = "FILE")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) how: How,
-    /// Also a line for these stored results or JSON files
+    /// Also a line for these results
     #[arg(long, value_name = "RESULT", conflicts_with = "results")]
     pub(crate) with: Vec<String>,
+    /// Name every disturbed row and what disturbed it
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Args)]
@@ -241,6 +300,13 @@ fn size(text: &str) -> Result<u64, String> {
         .with_binary()
         .parse_size(text)
         .map_err(|error| format!("{error}; write bytes, or K, M, G for their binary multiples"))
+}
+
+fn label(text: &str) -> Result<String, String> {
+    if text.starts_with('@') {
+        return Err("'@' begins the name of a reference; choose another first letter".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

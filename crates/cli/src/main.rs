@@ -2,11 +2,14 @@
 //! measure, keep, compare and report.
 #![forbid(unsafe_code)]
 
+mod answer;
 mod args;
 mod compare;
 mod destination;
+mod disturbed;
 mod docs;
 mod doctor;
+mod interrupt;
 mod measure;
 mod output;
 mod report;
@@ -26,12 +29,15 @@ enum Verdict {
     Fine,
     /// It worked, and the answer is no: a regression, nothing that matches.
     Negative,
+    /// A person ended it early; what was done is kept.
+    Interrupted(interrupt::Signal),
 }
 
 fn main() -> ExitCode {
     match dispatch(Cli::parse().command) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Negative) => ExitCode::from(1),
+        Ok(Verdict::Interrupted(signal)) => ExitCode::from(signal.exit_status()),
         // Whoever read our output has had enough: `kumiki … | head`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -4,20 +4,32 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use crate::answer::Answer;
 use crate::args::{Measure, MeasureCommand, Select};
+use crate::session::Measured;
 use crate::{Verdict, output, select, session};
 
 pub(crate) fn run(args: Measure) -> Result<Verdict> {
     if let Some(MeasureCommand::Ls { select, quick, full, json }) = args.command {
         return ls(&select, session::level(quick, full), json);
     }
-    let results = session::measure(&args.select, &args.how)?;
+    let Measured { id, results, interrupt } = session::measure(&args.select, &args.how)?;
+    let answer = Answer {
+        name: &format!("result {id}"),
+        results: &results,
+        page: None,
+        verbose: args.verbose,
+        rows_above: true,
+    };
+    let text = answer.text();
     if args.json {
         output::json(&results)?;
+        output::aside(&text);
     } else {
         output::table(&results)?;
+        output::data(format!("\n{text}").as_bytes())?;
     }
-    Ok(session::verdict(&results))
+    Ok(session::verdict(&interrupt, &results))
 }
 
 fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result<Verdict> {
@@ -48,7 +60,12 @@ fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result
     let width = names.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for (name, about) in names {
-        text += &format!("{name:width$}  {:>3}  {about}\n", rows[name]);
+        let start = format!("{name:width$}  {:>3}  ", rows[name]);
+        let below = " ".repeat(start.len());
+        text += &match output::narrow(output::WIDE) {
+            true => output::hanging(about, &start, &below),
+            false => format!("{start}{about}\n"),
+        };
     }
     text += &format!("{:width$}  {:>3}  rows in all\n", "", cases.len());
     output::data(text.as_bytes())?;

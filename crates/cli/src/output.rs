@@ -1,20 +1,28 @@
 //! What goes to standard output: tables for people, JSON for programs.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use kumiki_measure::schema::{Params, Results, Row, Value};
 use kumiki_report::format;
 
 /// Columns of the narrowest terminal that texts are made for.
 pub(crate) const WIDTH: usize = 80;
 
+/// Columns of a terminal in which a table has all of its columns.
+pub(crate) const WIDE: usize = 110;
+
 /// Says something to a person, on standard error. Unlike `eprintln!` it goes on
 /// where nobody listens: a closed pipe or a full disk there is no reason to
 /// lose a measurement.
 pub(crate) fn talk(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr(), "kumiki: {text}");
+    let mut line = format!("kumiki: {text}\n");
+    // Lines that programs read stay whole.
+    if io::stderr().is_terminal() {
+        line = wrapped(line.trim_end(), "");
+    }
+    aside(&line);
 }
 
 /// An error with its causes. Some texts already say their cause; it is not
@@ -29,13 +37,23 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
     text
 }
 
+/// Shows text to a person beside data, on standard error.
+pub(crate) fn aside(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Text as lines that fit a terminal of 80 columns, each after `indent`.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    hanging(text, indent, indent)
+}
+
+/// The same with another indent for the first line.
+pub(crate) fn hanging(text: &str, first: &str, indent: &str) -> String {
     let options = textwrap::Options::new(WIDTH)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
-        .initial_indent(indent)
+        .initial_indent(first)
         .subsequent_indent(indent);
     textwrap::fill(text, options) + "\n"
 }
@@ -71,6 +89,16 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 pub(crate) fn columns(headings: &[&str], left: usize) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(headings);
+    // Where the terminal is too narrow parameters are broken, between words.
+    let parameters = headings.iter().position(|name| ["parameters", "with"].contains(name));
+    if let (Some(parameters), Some(_)) = (parameters, table.width()) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        for i in (0..headings.len()).filter(|i| *i != parameters) {
+            if let Some(column) = table.column_mut(i) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+    }
     for i in left..headings.len() {
         if let Some(column) = table.column_mut(i) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -79,11 +107,18 @@ pub(crate) fn columns(headings: &[&str], left: usize) -> Table {
     table
 }
 
+/// Whether standard output is a terminal of fewer columns.
+pub(crate) fn narrow(columns: usize) -> bool {
+    Table::new().width().is_some_and(|width| usize::from(width) < columns)
+}
+
 /// Prints a result: a line a row, then how costs grow, then what was skipped.
 pub(crate) fn table(results: &Results) -> Result<()> {
-    let mut table = columns(&["case", "parameters", "median", "95 % CI", "p99", "cpu", "line"], 2);
+    let headings = ["case", "parameters", "median", "95 % CI", "p99", "cpu", "line"];
+    let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
+    let mut table = columns(shown, 2);
     for row in &results.rows {
-        table.add_row([
+        let cells = [
             format!("{}{}", if row.disturbed { "! " } else { "" }, row.case),
             params(&row.params),
             format::quantity(row.median, row.unit),
@@ -91,29 +126,22 @@ pub(crate) fn table(results: &Results) -> Result<()> {
             format::quantity(row.p99, row.unit),
             format::time(row.cpu_ns),
             round_trip(row),
-        ]);
+        ];
+        table.add_row(&cells[..shown.len()]);
     }
     line(table.trim_fmt())?;
+    if shown.len() < headings.len() {
+        talk(format_args!(
+            "{} are shown from {WIDE} columns on",
+            headings[shown.len()..].join(", ")
+        ));
+    }
     slopes(results)?;
     for skipped in &results.skipped {
-        line(format_args!(
-            "skipped {} {}: {}",
-            skipped.case,
-            params(&skipped.params),
-            skipped.reason
-        ))?;
-    }
-    let disturbed: Vec<&Row> = results.rows.iter().filter(|row| row.disturbed).collect();
-    if !disturbed.is_empty() {
-        line(format_args!("\n! disturbed while it was measured:"))?;
-        for row in disturbed {
-            line(format_args!(
-                "  {} {}: {}",
-                row.case,
-                params(&row.params),
-                row.disturbances.join("; ")
-            ))?;
-        }
+        let name = format!("{} {}", skipped.case, params(&skipped.params));
+        let text = format!("skipped {}: {}", name.trim_end(), skipped.reason);
+        let text = if narrow(WIDE) { wrapped(&text, "") } else { text + "\n" };
+        data(text.as_bytes())?;
     }
     Ok(())
 }
@@ -122,17 +150,21 @@ fn slopes(results: &Results) -> Result<()> {
     if results.slopes.is_empty() {
         return Ok(());
     }
-    let mut table = columns(&["growth", "by", "with", "a 4 KiB page", "95 % CI", "R²", "knee"], 3);
+    let headings = ["growth", "by", "with", "a 4 KiB page", "95 % CI", "R²", "knee"];
+    let shown = if narrow(WIDE) { &headings[..5] } else { &headings[..] };
+    let mut table = columns(shown, 3);
     for slope in &results.slopes {
-        table.add_row([
+        let flat = slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0;
+        let cells = [
             slope.case.clone(),
-            slope.param.clone(),
+            slope.param.trim_end_matches("_bytes").to_owned(),
             params(&slope.params),
-            format::time(slope.ns_per_page),
+            if flat { "flat".to_owned() } else { format::time(slope.ns_per_page) },
             format::interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             format!("{:.3}", slope.r2),
             slope.knee_bytes.map_or_else(String::new, format::bytes),
-        ]);
+        ];
+        table.add_row(&cells[..shown.len()]);
     }
     line(format_args!("\n{}", table.trim_fmt()))
 }

@@ -1,29 +1,109 @@
-//! `kumiki report`: the page.
+//! `kumiki report`: the page, and the answer in the terminal.
 
-use anyhow::Result;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
+use anyhow::{Result, bail};
+
+use crate::answer::Answer;
 use crate::args::{Report, Select};
 use crate::destination::Destination;
-use crate::{Verdict, output, results, session};
+use crate::results::{Loaded, is_name, label_of, load};
+use crate::{Verdict, output, select, session};
+
+/// What the page is about.
+enum Source {
+    /// Results that a person named.
+    Named(Vec<String>),
+    /// This machine, now.
+    Measured(Select),
+}
 
 pub(crate) fn run(args: Report) -> Result<Verdict> {
     let destination = Destination::new(&args.output)?;
     let db = args.how.db.db.as_deref();
-    let load = |names: &[String]| -> Result<Vec<_>> {
-        names.iter().map(|name| results::load(name, db)).collect()
+    let load = |names: &[String]| -> Result<Vec<Loaded>> {
+        names.iter().map(|name| load(name, db)).collect()
     };
-    let mut verdict = Verdict::Fine;
-    let compared = if args.results.is_empty() {
-        // Named results are read before the long work: they may not exist.
-        let with = load(&args.with)?;
-        let measured = session::measure(&Select::default(), &args.how)?;
-        verdict = session::verdict(&measured);
-        [vec![measured], with].concat()
-    } else {
-        load(&args.results)?
+    let (shown, interrupt) = match source(&args)? {
+        Source::Named(names) => (load(&names)?, None),
+        Source::Measured(select) => {
+            // Named results are read before the long work: they may not exist.
+            let with = load(&args.with)?;
+            let measured = session::measure(&select, &args.how)?;
+            let own = Loaded { name: format!("result {}", measured.id), results: measured.results };
+            ([vec![own], with].concat(), Some(measured.interrupt))
+        }
     };
-    let page = kumiki_report::html(&compared);
+    let (names, results): (Vec<_>, Vec<_>) =
+        shown.into_iter().map(|loaded| (loaded.name, loaded.results)).unzip();
+    let page = kumiki_report::html(&results);
+    let to_stdout = is_stdout(&args.output);
     destination.write(|out| Ok(out.write_all(page.as_bytes())?))?;
-    output::talk(format_args!("wrote {}", args.output.display()));
-    Ok(verdict)
+    let path = fs::canonicalize(&args.output).unwrap_or_else(|_| args.output.clone());
+    let answer = Answer {
+        name: &names[0],
+        results: &results[0],
+        page: Some(&path),
+        verbose: args.verbose,
+        rows_above: false,
+    };
+    let text = answer.text();
+    // Where the page itself goes to standard output, nothing else may.
+    if to_stdout {
+        output::aside(&text)
+    } else {
+        output::data(text.as_bytes())?
+    }
+    Ok(interrupt.map_or(Verdict::Fine, |interrupt| session::verdict(&interrupt, &results[0])))
+}
+
+/// Results by the form of their names, filters otherwise, never both.
+fn source(args: &Report) -> Result<Source> {
+    if !args.results.is_empty() {
+        return Ok(Source::Named(args.results.clone()));
+    }
+    let (names, filters): (Vec<String>, Vec<String>) =
+        args.words.iter().cloned().partition(|word| is_name(word));
+    let Some(name) = names.first() else {
+        let select = Select { filters, sizes: args.sizes.clone() };
+        labels(&select.filters, args)?;
+        return Ok(Source::Measured(select));
+    };
+    if let Some(filter) = filters.first() {
+        bail!(
+            "{name:?} is a result and {filter:?} chooses what to measure: give one or the other \
+             (a result's label goes to --results)"
+        );
+    }
+    let sizes = args.sizes.sizes.is_some().then_some("--sizes");
+    let with = (!args.with.is_empty()).then_some("--with");
+    if let Some(option) = args.how.measuring().or(sizes).or(with) {
+        bail!("{name:?} is a result and {option} belongs to a measurement: leave one of them out");
+    }
+    Ok(Source::Named(names))
+}
+
+/// A label is no filter; who tries it is told where it goes.
+fn labels(filters: &[String], args: &Report) -> Result<()> {
+    for filter in filters.iter().filter(|filter| !select::fits_any(filter)) {
+        if let Some(label) = label_of(filter, args.how.db.db.as_deref()) {
+            bail!(
+                "no case fits {label:?}, a result has that label: `kumiki report --results {label}`"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of this name is where standard output goes.
+fn is_stdout(path: &Path) -> bool {
+    let own = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let own = own.and_then(|file| file.metadata());
+    match (own, fs::metadata(path)) {
+        (Ok(own), Ok(file)) => (own.dev(), own.ino()) == (file.dev(), file.ino()),
+        _ => false,
+    }
 }

@@ -4,30 +4,35 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, bail};
 use kumiki_measure::file::read_results;
 use kumiki_measure::schema;
-use kumiki_measure::store::Store;
+use kumiki_measure::store::{Imported, Store};
+use kumiki_report::reference::{self, Reference};
 use kumiki_report::{export, format};
 
 use crate::args::{Format, ResultsCommand};
 use crate::destination::Destination;
-use crate::{Verdict, output, session};
+use crate::{Verdict, disturbed, output, session};
 
 pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
     match command {
-        ResultsCommand::Ls { db, json } => ls(&session::open(db.db.as_deref())?, json),
-        ResultsCommand::Show { result, db, json } => {
-            let results = load(&result, db.db.as_deref())?;
+        ResultsCommand::Ls { db, json } => ls(db.db.as_deref(), json),
+        ResultsCommand::Show { result, db, json, verbose } => {
+            let Loaded { results, .. } = load(&result, db.db.as_deref())?;
             if json {
                 output::json(&results)?
             } else {
-                output::table(&results)?
+                output::table(&results)?;
+                let disturbed = disturbed::text(&results, verbose);
+                if !disturbed.is_empty() {
+                    output::data(format!("\n{disturbed}").as_bytes())?;
+                }
             }
             Ok(Verdict::Fine)
         }
         ResultsCommand::Export { result, format, output, db } => {
-            let results = load(&result, db.db.as_deref())?;
+            let Loaded { results, .. } = load(&result, db.db.as_deref())?;
             match output {
                 Some(path) => Destination::new(&path)?.write(|out| write(&results, format, out))?,
                 None => {
@@ -42,12 +47,18 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
             let read: Vec<_> = files.iter().map(|f| read_results(f)).collect::<Result<_, _>>()?;
             let mut store = session::open(db.db.as_deref())?;
             for (file, results) in files.iter().zip(read) {
-                let id = store.import(&results)?;
-                output::talk(format_args!("{} is now result {id}", file.display()));
+                let Imported { id, new } = store.import(&results)?;
+                let is = if new { "is now" } else { "is already" };
+                output::talk(format_args!("{} {is} result {id}", file.display()));
             }
             Ok(Verdict::Fine)
         }
         ResultsCommand::Rm { results, db } => {
+            if let Some(name) = results.iter().find(|name| name.starts_with('@')) {
+                bail!(
+                    "{name} is a reference, shipped with the tool: only stored results are removed"
+                );
+            }
             let mut store = session::open(db.db.as_deref())?;
             // All names are looked up first: a typing error removes nothing.
             let ids: BTreeSet<_> =
@@ -60,37 +71,88 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
     }
 }
 
-/// A result by number, label, `latest`, `latest~1`, or from a JSON file.
-pub(crate) fn load(name: &str, db: Option<&Path>) -> Result<schema::Results> {
+/// A result, and what to call it.
+#[derive(Clone)]
+pub(crate) struct Loaded {
+    /// `result 3`, `@epyc-zen4-kvm-6.18`, a file.
+    pub(crate) name: String,
+    pub(crate) results: schema::Results,
+}
+
+/// Whether a word can only be the name of a result: a number, `latest`,
+/// `latest~1`, `@NAME`, or a JSON file.
+pub(crate) fn is_name(word: &str) -> bool {
+    let latest = word.strip_prefix("latest").is_some_and(|rest| {
+        rest.is_empty() || rest.strip_prefix('~').is_some_and(|back| back.parse::<usize>().is_ok())
+    });
+    let number = word.parse::<i64>().is_ok();
+    latest || number || word.starts_with('@') || word.ends_with(".json") || word.contains('/')
+}
+
+/// A result by number, label, `latest`, `latest~1`, `@NAME` of a reference, or
+/// from a JSON file. No database is opened unless it takes one.
+pub(crate) fn load(name: &str, db: Option<&Path>) -> Result<Loaded> {
+    if let Some(reference) = name.strip_prefix('@') {
+        let found = reference::find(reference).ok_or_else(|| no_reference(name))?;
+        return Ok(Loaded { name: name.to_owned(), results: found.results().clone() });
+    }
     let path = Path::new(name);
     // A pipe is a file too: `/dev/stdin`, `<(ssh host kumiki results export)`.
     let there = path.exists() && !path.is_dir();
     if there || path.extension().is_some_and(|e| e == "json") {
-        return Ok(read_results(path)?);
+        return Ok(Loaded { name: name.to_owned(), results: read_results(path)? });
     }
     let store = session::open(db)?;
     let id = store.resolve(name)?;
-    Ok(store.load(id)?)
+    Ok(Loaded { name: format!("result {id}"), results: store.load(id)? })
 }
 
-fn ls(store: &Store, json: bool) -> Result<Verdict> {
-    let list = store.list()?;
+fn no_reference(asked: &str) -> anyhow::Error {
+    let names: Vec<String> = reference::all().iter().map(|r| format!("@{}", r.name())).collect();
+    anyhow!("no reference {asked:?} is shipped with this version; there are: {}", names.join(", "))
+}
+
+/// The word, if a stored result has it as its label.
+pub(crate) fn label_of<'a>(word: &'a str, db: Option<&Path>) -> Option<&'a str> {
+    let store = existing(db).ok()??;
+    store.resolve(word).is_ok().then_some(word)
+}
+
+/// The store, unless it is the person's own and nothing has been kept in it yet:
+/// reading makes no database.
+fn existing(db: Option<&Path>) -> Result<Option<Store>> {
+    if db.is_none() && !Store::default_path()?.exists() {
+        return Ok(None);
+    }
+    session::open(db).map(Some)
+}
+
+fn ls(db: Option<&Path>, json: bool) -> Result<Verdict> {
+    let stored = existing(db)?.map(|store| store.list()).transpose()?.unwrap_or_default();
     if json {
-        output::json(&list)?;
+        let references = reference::all().iter().map(as_json);
+        let stored = stored.iter().map(|entry| serde_json::to_value(entry).map_err(Into::into));
+        output::json(&references.map(Ok).chain(stored).collect::<Result<Vec<_>>>()?)?;
         return Ok(Verdict::Fine);
     }
-    if list.is_empty() {
+    output::line("references, shipped with the tool (`kumiki compare @NAME latest`)")?;
+    for one in reference::all() {
+        let about = format!("{}, {} rows", one.date(), one.results().rows.len());
+        output::line(format_args!("  @{}  {about}", one.name()))?;
+        output::data(output::wrapped(&one.conditions(), "    ").as_bytes())?;
+    }
+    if stored.is_empty() {
         output::talk("no results yet; `kumiki measure` makes one");
         return Ok(Verdict::Fine);
     }
     let mut table =
         output::columns(&["id", "label", "started", "mode", "host", "kernel", "rows", "took"], 6);
-    for entry in list {
+    for entry in stored {
         let took = format::wait(entry.run.seconds);
         table.add_row([
             entry.id.to_string(),
             entry.run.label.unwrap_or_default(),
-            entry.run.started,
+            minute(&entry.run.started),
             entry.run.mode,
             entry.machine.hostname,
             entry.machine.kernel,
@@ -98,8 +160,26 @@ fn ls(store: &Store, json: bool) -> Result<Verdict> {
             if entry.run.complete { took } else { "unfinished".to_owned() },
         ]);
     }
-    output::line(table.trim_fmt())?;
+    output::line(format_args!("\n{}", table.trim_fmt()))?;
     Ok(Verdict::Fine)
+}
+
+/// A reference in the shape of a stored result.
+fn as_json(one: &Reference) -> serde_json::Value {
+    let results = one.results();
+    serde_json::json!({
+        "id": format!("@{}", one.name()),
+        "reference": true,
+        "conditions": one.conditions(),
+        "run": results.run,
+        "machine": results.machine,
+        "rows": results.rows.len(),
+    })
+}
+
+/// `2026-11-24 08:11` of `2026-11-24T08:11:12Z`.
+fn minute(started: &str) -> String {
+    started.get(..16).map_or_else(|| started.to_owned(), |text| text.replace('T', " "))
 }
 
 fn write(results: &schema::Results, format: Format, mut out: impl Write) -> Result<()> {

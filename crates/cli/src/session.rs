@@ -3,8 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -18,10 +16,31 @@ use kumiki_measure::store::{RunId, Store};
 use kumiki_sys::clock::Clock;
 
 use crate::args::{How, Select};
+use crate::interrupt::Interrupt;
 use crate::{Verdict, output, select};
 
+/// What a session made.
+pub(crate) struct Measured {
+    /// Its number in the database.
+    pub(crate) id: RunId,
+    /// As it was stored.
+    pub(crate) results: Results,
+    /// What a person may have ended it by.
+    pub(crate) interrupt: Interrupt,
+}
+
+/// A run in which no case could run is no success. An interrupted one ends as
+/// the signal would have ended it.
+pub(crate) fn verdict(interrupt: &Interrupt, results: &Results) -> Verdict {
+    match interrupt.signal() {
+        Some(signal) => Verdict::Interrupted(signal),
+        None if results.rows.is_empty() => Verdict::Negative,
+        None => Verdict::Fine,
+    }
+}
+
 /// Measures, and returns what was stored.
-pub(crate) fn measure(select: &Select, how: &How) -> Result<Results> {
+pub(crate) fn measure(select: &Select, how: &How) -> Result<Measured> {
     let level = level(how.quick, how.full);
     let cases = select::cases(select, level)?;
     let scratch = Scratch::new(how.scratch.as_deref())?;
@@ -42,9 +61,10 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Results> {
         ..Run::default()
     };
     let id = store.begin(&run, &machine)?;
-    let stop = on_interrupt(scratch.path())?;
+    let interrupt = Interrupt::watch(scratch.path())?;
     let mut recorder = Recorder { store, id, bar: bar() };
-    let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop: &stop };
+    let stop = interrupt.stop();
+    let sampler = Sampler { place: &place, settings: &settings, meter: &meter, stop };
     let outcome = sampler.run(&cases, &mut recorder);
     recorder.bar.finish_and_clear();
     let mut store = recorder.store;
@@ -52,18 +72,15 @@ pub(crate) fn measure(select: &Select, how: &How) -> Result<Results> {
     run.seconds = outcome.length.as_secs_f64();
     run.complete = outcome.complete;
     run.peak_bytes = outcome.peak_bytes;
+    run.others = outcome.others;
     store.finish(id, &run, &machine)?;
     if !outcome.complete {
         output::talk(format_args!(
             "interrupted; what was measured until now is kept as result {id}"
         ));
     }
-    Ok(store.load(id)?)
-}
-
-/// An interrupted run, or one in which no case could run, is no success.
-pub(crate) fn verdict(results: &Results) -> Verdict {
-    if results.run.complete && !results.rows.is_empty() { Verdict::Fine } else { Verdict::Negative }
+    let results = store.load(id)?;
+    Ok(Measured { id, results, interrupt })
 }
 
 /// The store of `--db`, or the person's own.
@@ -95,22 +112,6 @@ fn name(level: Level) -> &'static str {
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     std::iter::once("kumiki".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// Ctrl-C (and SIGTERM) end the run after the visit in progress; a second one
-/// ends the program at once, and what was stored stays stored.
-fn on_interrupt(scratch: &Path) -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
-    let scratch = scratch.to_owned();
-    ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
-            let _ = fs::remove_dir_all(&scratch);
-            std::process::exit(130);
-        }
-    })
-    .context("installing the handler for Ctrl-C")?;
-    Ok(stop)
 }
 
 /// The run's own folder for files, removed at the end.

@@ -18,6 +18,7 @@ pub mod file;
 mod helper;
 pub mod machine;
 pub mod meter;
+mod neighbours;
 mod peak;
 mod program;
 pub mod round_trip;

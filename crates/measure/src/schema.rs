@@ -333,6 +333,20 @@ pub struct Run {
     pub complete: bool,
     /// Peak memory of the tool beside what a case asks for, bytes.
     pub peak_bytes: Option<u64>,
+    /// Who else used the cpus meanwhile, the largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Other>,
+}
+
+/// Processes of one name that are no part of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Other {
+    /// The command's name, as the kernel keeps it.
+    pub name: String,
+    /// Processor time during the run, as far as it was seen.
+    pub cpu_seconds: f64,
+    /// Cpus on which they were seen.
+    pub cpus: Vec<usize>,
 }
 
 /// A whole result.

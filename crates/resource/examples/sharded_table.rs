@@ -70,41 +70,41 @@ fn owned(cpus: &[usize], local_percent: u64) -> Result<()> {
     let places = interface.places();
     let shards: Mutex<HashMap<usize, Handle<Shard>>> = Mutex::default();
     let (ready, ended) = (Barrier::new(cpus.len()), AtomicUsize::new(0));
-    let took = thread::scope(|threads| {
-        let run = |own: usize| {
-            let _bound = affinity::bind(cpus[own])?;
-            let mut manager = interface.manage(places[own])?;
-            let shard = interface.create::<Shard>(places[own], Some("numbers"), ())?;
-            shards.lock().expect("nobody panics").insert(own, shard);
-            ready.wait();
-            let all: Vec<Handle<Shard>> = {
-                let shards = shards.lock().expect("nobody panics");
-                (0..places.len())
-                    .map(|at| shards[&at].share(kumiki_resource::Rights::USE))
-                    .collect::<Result<_>>()?
-            };
-            ready.wait();
-            let (start, mut random) = (Instant::now(), Random(own as u64 + 1));
-            for _ in 0..OPERATIONS {
-                let number = random.next();
-                let at = if number >> 32 & 0x7f < local_percent * 128 / 100 {
-                    own
-                } else {
-                    (number >> 40) as usize % all.len()
-                };
-                let key = number % KEYS;
-                interface.with(&all[at], |shard, ()| *shard.0.entry(key).or_default() += 1)?;
-                if random.0 & 0xf == 0 {
-                    manager.serve();
-                }
-            }
-            let took = start.elapsed();
-            ended.fetch_add(1, Ordering::Relaxed);
-            while ended.load(Ordering::Relaxed) < places.len() {
-                manager.wait(Instant::now() + Duration::from_millis(1));
-            }
-            Ok(took)
+    let run = |own: usize| {
+        let _bound = affinity::bind(cpus[own])?;
+        let mut manager = interface.manage(places[own])?;
+        let shard = interface.create::<Shard>(places[own], Some("numbers"), ())?;
+        shards.lock().expect("nobody panics").insert(own, shard);
+        ready.wait();
+        let all: Vec<Handle<Shard>> = {
+            let shards = shards.lock().expect("nobody panics");
+            (0..places.len())
+                .map(|at| shards[&at].share(kumiki_resource::Rights::USE))
+                .collect::<Result<_>>()?
         };
+        ready.wait();
+        let (start, mut random) = (Instant::now(), Random(own as u64 + 1));
+        for _ in 0..OPERATIONS {
+            let number = random.next();
+            let at = if number >> 32 & 0x7f < local_percent * 128 / 100 {
+                own
+            } else {
+                (number >> 40) as usize % all.len()
+            };
+            let key = number % KEYS;
+            interface.with(&all[at], |shard, ()| *shard.0.entry(key).or_default() += 1)?;
+            if random.0 & 0xf == 0 {
+                manager.serve();
+            }
+        }
+        let took = start.elapsed();
+        ended.fetch_add(1, Ordering::Relaxed);
+        while ended.load(Ordering::Relaxed) < places.len() {
+            manager.wait(Instant::now() + Duration::from_millis(1));
+        }
+        Ok(took)
+    };
+    let took = thread::scope(|threads| {
         let run = &run;
         let all: Vec<_> = (0..cpus.len()).map(|own| threads.spawn(move || run(own))).collect();
         let took = all.into_iter().map(|thread| thread.join().expect("nobody panics"));
@@ -118,17 +118,17 @@ fn owned(cpus: &[usize], local_percent: u64) -> Result<()> {
 fn mutexed(cpus: &[usize]) -> Result<()> {
     let map: Mutex<HashMap<u64, u64>> = Mutex::new((0..KEYS).map(|key| (key, 0)).collect());
     let ready = Barrier::new(cpus.len());
+    let run = |own: usize| {
+        let _bound = affinity::bind(cpus[own])?;
+        ready.wait();
+        let (start, mut random) = (Instant::now(), Random(own as u64 + 1));
+        for _ in 0..OPERATIONS {
+            let key = random.next() % KEYS;
+            *map.lock().expect("nobody panics").entry(key).or_default() += 1;
+        }
+        Ok(start.elapsed())
+    };
     let took = thread::scope(|threads| {
-        let run = |own: usize| {
-            let _bound = affinity::bind(cpus[own])?;
-            ready.wait();
-            let (start, mut random) = (Instant::now(), Random(own as u64 + 1));
-            for _ in 0..OPERATIONS {
-                let key = random.next() % KEYS;
-                *map.lock().expect("nobody panics").entry(key).or_default() += 1;
-            }
-            Ok(start.elapsed())
-        };
         let run = &run;
         let all: Vec<_> = (0..cpus.len()).map(|own| threads.spawn(move || run(own))).collect();
         let took = all.into_iter().map(|thread| thread.join().expect("nobody panics"));

@@ -3,6 +3,7 @@
 use std::fs;
 use std::marker::PhantomData;
 use std::os::unix::thread::JoinHandleExt;
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
@@ -136,7 +137,10 @@ pub fn require(cpu: usize, allowed: &CpuSet) -> Result<()> {
 
 fn check(cpu: usize, allowed: &CpuSet, online: Option<CpuSet>) -> Result<()> {
     match online {
-        Some(online) if !online.contains(cpu) => Err(Error::CpuOffline { cpu, online }),
+        Some(online) if !online.contains(cpu) => {
+            let exists = Path::new(&format!("/sys/devices/system/cpu/cpu{cpu}")).exists();
+            Err(Error::CpuOffline { cpu, online, exists })
+        }
         _ if !allowed.contains(cpu) => Err(Error::CpuNotAllowed { cpu, allowed: allowed.clone() }),
         _ => Ok(()),
     }
@@ -342,9 +346,14 @@ mod tests {
     #[test]
     fn errors_name_cpu_list_and_way_out() {
         let set = |list: &str| list.parse::<CpuSet>().unwrap();
-        let offline = check(5, &set("0-3"), Some(set("0-3"))).unwrap_err().to_string();
-        assert!(offline.starts_with("cpu 5 is not online (online: 0-3)"));
-        assert!(offline.contains("/sys/devices/system/cpu/cpu5/online"));
+        let missing = check(99_999, &set("0-1"), Some(set("0-1"))).unwrap_err().to_string();
+        assert!(missing.starts_with("cpu 99999 is not online (online: 0-1): "), "{missing}");
+        assert!(
+            missing.contains("no such cpu, it has 2") && !missing.contains("echo"),
+            "{missing}"
+        );
+        let offline = Error::CpuOffline { cpu: 5, online: set("0-3"), exists: true }.to_string();
+        assert!(offline.contains("/sys/devices/system/cpu/cpu5/online"), "{offline}");
         let outside = check(3, &set("0,2"), Some(set("0-3"))).unwrap_err().to_string();
         assert!(outside.starts_with("cpu 3 is outside the allowed cpus 0,2"));
         for way_out in ["--cpus 0,2", "taskset", "cpuset"] {

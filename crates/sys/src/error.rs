@@ -51,14 +51,26 @@ pub enum Error {
     Invalid(String),
     /// The cpu does not exist or is switched off.
     #[error(
-        "cpu {cpu} is not online (online: {online}): choose one that is, or switch it on with \
-         `echo 1 > /sys/devices/system/cpu/cpu{cpu}/online`"
+        "cpu {cpu} is not online (online: {online}): {}",
+        if *exists {
+            format!(
+                "choose one that is, or switch it on with `echo 1 > \
+                 /sys/devices/system/cpu/cpu{cpu}/online`"
+            )
+        } else {
+            format!(
+                "this machine has no such cpu, it has {} online; choose among them",
+                online.len()
+            )
+        }
     )]
     CpuOffline {
         /// The cpu asked for.
         cpu: usize,
         /// The cpus that are.
         online: CpuSet,
+        /// Whether the machine has it at all.
+        exists: bool,
     },
     /// The cpu works but this thread may not use it.
     #[error(

@@ -18,9 +18,14 @@
 //! between visits; of rows that wander by 10 %, in 0.9 % with four visits a
 //! side, 0.3 % with five, 0.05 % with ten; by 30 %, in 2, 0.8 and 0.4 %.
 
+mod doubt;
+
 use std::collections::HashMap;
 
 use serde::Serialize;
+
+use doubt::Unclear;
+pub use doubt::{Cause, Doubt};
 
 use crate::check::identity;
 use crate::schema::{Machine, Params, Results, Row, Run, Unit};
@@ -91,9 +96,9 @@ pub struct Compared {
     pub q: f64,
     /// What to think of it.
     pub verdict: Verdict,
-    /// What limits the verdict, in words.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    /// Why it is unclear, if it is, and what would clear it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
 }
 
 /// A row that one result has.
@@ -183,7 +188,7 @@ fn compare_row(a: &Row, b: &Row, threshold: f64) -> Compared {
     // What the core's clock does to one side it does not do to the other.
     let ci = widen(resampled, ratio, &[a.wander, b.wander]);
     let p = mann_whitney::p_value(&visit_medians(a), &visit_medians(b));
-    let (verdict, notes) = judge(a, b, ci, p, threshold);
+    let (verdict, doubt) = judge(a, b, [ratio, ci[0], ci[1]], resampled, p, threshold);
     Compared {
         case: a.case.clone(),
         params: a.params.clone(),
@@ -195,45 +200,52 @@ fn compare_row(a: &Row, b: &Row, threshold: f64) -> Compared {
         p,
         q: p,
         verdict,
-        notes,
+        doubt,
     }
 }
 
-fn judge(a: &Row, b: &Row, ci: [f64; 2], p: f64, threshold: f64) -> (Verdict, Vec<String>) {
+/// `ratio` is the estimate and its interval, `steady` the interval without what
+/// the core's clock added.
+fn judge(
+    a: &Row,
+    b: &Row,
+    ratio: [f64; 3],
+    steady: [f64; 2],
+    p: f64,
+    threshold: f64,
+) -> (Verdict, Option<Doubt>) {
     // How many times worse B is, at least and at most.
-    let [least, most] = if a.unit.less_is_better() { ci } else { [1.0 / ci[1], 1.0 / ci[0]] };
-    let limit = 1.0 + threshold;
-    let mut notes = Vec::new();
-    let (m, n) = (a.visits.len(), b.visits.len());
-    let reachable = mann_whitney::smallest_p(m, n);
-    if reachable >= SIGNIFICANT {
-        let text = format!("{m} and {n} visits cannot give p below {reachable:.2}: measure longer");
-        notes.push(text);
-    }
-    let moved = moved(a, b);
-    let apart = p < SIGNIFICANT && moved.is_none();
-    notes.extend(moved);
+    let worse = |[low, high]: [f64; 2]| {
+        if a.unit.less_is_better() { [low, high] } else { [1.0 / high, 1.0 / low] }
+    };
+    let [estimate, low, high] = ratio;
+    let (ci, limit) = (worse([low, high]), 1.0 + threshold);
+    let [least, most] = ci;
+    let apart = p < SIGNIFICANT && moved(a, b).is_none();
     let verdict = if least > limit && apart {
         Verdict::Regression
     } else if most < 1.0 / limit && apart {
         Verdict::Improvement
-    } else if least >= 1.0 / limit && most <= limit && m.min(n) > 1 {
+    } else if least >= 1.0 / limit && most <= limit && a.visits.len().min(b.visits.len()) > 1 {
         // One visit knows nothing about the next one.
         Verdict::Same
     } else {
         Verdict::Unclear
     };
-    (verdict, notes)
+    let unclear = || {
+        let [estimate, _] = worse([estimate, estimate]);
+        Unclear { a, b, worse: estimate, ci, steady: worse(steady), p, limit }
+    };
+    (verdict, (verdict == Verdict::Unclear).then(|| unclear().doubt()))
 }
 
-/// Says so if a case of two cpus ran on cpus that were not as far apart on
-/// both sides: then the machine differs, and perhaps nothing else.
-fn moved(a: &Row, b: &Row) -> Option<String> {
+/// The raw round trips of both sides if a case of two cpus ran on cpus that were
+/// not as far apart on both: then the machine differs, and perhaps nothing else.
+fn moved(a: &Row, b: &Row) -> Option<(f64, f64)> {
     let (from, to) = (a.round_trip_ns?, b.round_trip_ns?);
     let factor = quotient(from, to);
     let differs = factor.max(factor.recip()) > MOVED;
-    (a.cpus.len().max(b.cpus.len()) > 1 && differs)
-        .then(|| format!("the raw round trip between the cpus was {from:.0} ns, then {to:.0} ns"))
+    (a.cpus.len().max(b.cpus.len()) > 1 && differs).then_some((from, to))
 }
 
 fn side(row: &Row) -> Side {

@@ -31,7 +31,7 @@ fn worse_depends_on_the_unit() {
     let double = one(ns, steady(100.0, 8), steady(200.0, 9));
     assert_eq!(double.verdict, Verdict::Regression, "{double:?}");
     assert!((1.9..2.1).contains(&double.ratio) && double.ci[0] > 1.8);
-    assert!(double.notes.is_empty());
+    assert_eq!(double.doubt, None);
     let verdict = |unit, a, b| one(unit, steady(a, 8), steady(b, 9)).verdict;
     assert_eq!(verdict(ns, 200.0, 100.0), Verdict::Improvement);
     assert_eq!(verdict(gbs, 100.0, 200.0), Verdict::Improvement);
@@ -46,9 +46,62 @@ fn worse_depends_on_the_unit() {
 fn few_visits_give_no_verdict_and_say_so() {
     let few = one(Unit::Nanoseconds, steady(100.0, 3), steady(200.0, 3));
     assert_eq!(few.verdict, Verdict::Unclear);
-    assert_eq!(few.notes, ["3 and 3 visits cannot give p below 0.10: measure longer"]);
+    let doubt = few.doubt.unwrap();
+    assert_eq!(doubt.why, "3 and 3 visits cannot give p below 0.10");
+    assert_eq!((doubt.cause, doubt.same_at), (Cause::FewVisits, None));
     let single = one(Unit::Nanoseconds, steady(100.0, 1), steady(100.0, 1));
     assert_eq!(single.verdict, Verdict::Unclear);
+    assert_eq!(single.doubt.unwrap().cause, Cause::FewVisits);
+}
+
+/// A row of 100 ns against one of `median`, whose visits spread by `between`.
+fn spread(median: f64, between: f64, edit: impl Fn(&mut Visit)) -> Compared {
+    let mut rng = fastrand::Rng::with_seed(41);
+    let mut row = |median| {
+        let visits = simulate::visits(&mut rng, 8, 30, median, between, 0.02);
+        let mut row = row("x", Unit::Nanoseconds, 1, 50.0, visits);
+        row.visits.iter_mut().for_each(&edit);
+        results(vec![Row::summarise("x", Params::new(), row.unit, row.cpus, row.visits)])
+    };
+    let (a, b) = (row(100.0), row(median));
+    compare(&a, &b, 0.05).rows.remove(0)
+}
+
+#[test]
+fn an_unclear_row_says_why_and_what_would_clear_it() {
+    let quiet = |_: &mut Visit| {};
+    let wide = spread(100.5, 0.05, quiet).doubt.unwrap();
+    assert_eq!(wide.cause, Cause::Wide, "{wide:?}");
+    let more = wide.times_visits.unwrap();
+    assert!((1.0..20.0).contains(&more), "{wide:?}");
+    // The threshold that it names makes the row the same.
+    let ci = spread(100.5, 0.05, quiet).ci;
+    let limit = 1.0 + wide.same_at.unwrap();
+    assert!(ci[1] <= limit * 1.0001 && ci[0] >= 0.9999 / limit, "{ci:?} {limit}");
+
+    let near = one(Unit::Nanoseconds, steady(100.0, 8), steady(105.0, 9)).doubt.unwrap();
+    assert!(near.cause == Cause::Near && near.why.contains('%'), "{near:?}");
+
+    let struck = |visit: &mut Visit| visit.disturbances = vec!["steal".to_owned()];
+    let disturbed = spread(100.5, 0.05, struck).doubt.unwrap();
+    assert_eq!(disturbed.cause, Cause::Disturbed);
+    assert!(disturbed.why.contains("A and B"), "{disturbed:?}");
+
+    let wandering = |visit: &mut Visit| visit.cycle_ns = [Some(0.25), Some(0.30)];
+    let clock = spread(100.0, 0.001, wandering).doubt.unwrap();
+    assert_eq!(clock.cause, Cause::Clock, "{clock:?}");
+    assert!(clock.why.contains("wandered by 9 %"), "{clock:?}");
+}
+
+#[test]
+fn medians_apart_whose_ranks_overlap_say_so() {
+    // A visit of one sample weighs nothing in the median and as much in the ranks.
+    let visits = |usual: f64, odd: f64| [vec![vec![usual; 300]; 4], vec![vec![odd]]].concat();
+    let row = one(Unit::Nanoseconds, visits(100.0, 300.0), visits(200.0, 90.0));
+    assert_eq!(row.verdict, Verdict::Unclear);
+    let doubt = row.doubt.unwrap();
+    assert_eq!(doubt.cause, Cause::Overlap, "{doubt:?}");
+    assert!(doubt.why.contains("p = 0."), "{doubt:?}");
 }
 
 #[test]
@@ -58,7 +111,9 @@ fn cpus_that_moved_apart_are_no_regression() {
     };
     let moved = compare(&case(2, 45.0, 100.0), &case(2, 600.0, 200.0), 0.05).rows.remove(0);
     assert_eq!(moved.verdict, Verdict::Unclear);
-    assert_eq!(moved.notes, ["the raw round trip between the cpus was 45 ns, then 600 ns"]);
+    let doubt = moved.doubt.unwrap();
+    assert_eq!(doubt.cause, Cause::Moved);
+    assert_eq!(doubt.why, "the raw round trip between the cpus was 45 ns in A, 600 ns in B");
     assert_eq!((moved.a.round_trip_ns, moved.b.round_trip_ns), (Some(45.0), Some(600.0)));
     // A case of one cpu does not care, nor do cpus that stayed.
     for (cpus, round_trip) in [(1, 600.0), (2, 50.0)] {
@@ -150,6 +205,7 @@ proptest! {
             prop_assert_eq!(row.ratio, 1.0);
             prop_assert!(row.ci[0] <= 1.0 && row.ci[1] >= 1.0);
             prop_assert!(matches!(row.verdict, Verdict::Same | Verdict::Unclear));
+            prop_assert_eq!(row.doubt.is_some(), row.verdict == Verdict::Unclear);
         }
         prop_assert!(comparison.only_a.is_empty() && comparison.only_b.is_empty());
     }

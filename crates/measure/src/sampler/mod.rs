@@ -21,9 +21,10 @@ use crate::activity::Probe;
 use crate::case::{Case, Level, Place};
 use crate::error::Result;
 use crate::meter::Meter;
+use crate::neighbours::Neighbours;
 use crate::peak::Peak;
 use crate::round_trip::RoundTrip;
-use crate::schema::Visit;
+use crate::schema::{Other, Visit};
 use crate::stats::{bootstrap, describe};
 use visit::Visitor;
 
@@ -97,6 +98,8 @@ pub struct Outcome {
     pub length: Duration,
     /// Peak resident memory of this process beside what cases asked for, bytes.
     pub peak_bytes: Option<u64>,
+    /// Who else used the cpus, the largest first.
+    pub others: Vec<Other>,
 }
 
 /// Measures cases at a place.
@@ -128,6 +131,7 @@ impl Sampler<'_> {
         let _bound = kumiki_sys::affinity::bind(self.place.cpu)?;
         let mut machine = Watch::new(self.place)?;
         let mut peak = Peak::default();
+        let mut neighbours = Neighbours::new();
         let mut random = fastrand::Rng::with_seed(0x6b75_6d69_6b69);
         let mut states = vec![State::default(); cases.len()];
         let mut visits = 0;
@@ -150,6 +154,7 @@ impl Sampler<'_> {
                 let to_come =
                     (each * order.len() as u32 * passes).saturating_sub(each * position as u32);
                 let left = to_come.min(self.settings.budget.saturating_sub(elapsed));
+                neighbours.look_if_due();
                 observer.progress(Progress { next: cases[i].name, elapsed, left });
                 peak.begin();
                 let visited = self.visit_where_due(&cases[i], &mut machine);
@@ -171,7 +176,12 @@ impl Sampler<'_> {
                 }
             }
         }
-        Ok(Outcome { complete: !self.stopped(), length: start.elapsed(), peak_bytes: peak.bytes() })
+        Ok(Outcome {
+            complete: !self.stopped(),
+            length: start.elapsed(),
+            peak_bytes: peak.bytes(),
+            others: neighbours.found(),
+        })
     }
 
     fn stopped(&self) -> bool {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use etcetera::BaseStrategy;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
 pub use error::{Error, Result};
@@ -35,6 +35,15 @@ impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// What became of a result that was imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The run that it is.
+    pub id: RunId,
+    /// False if that run was there before.
+    pub new: bool,
 }
 
 /// An open database.
@@ -107,16 +116,23 @@ impl Store {
         }
     }
 
-    /// Stores a whole result, or nothing. Its figures are not stored.
-    pub fn import(&mut self, results: &Results) -> Result<RunId> {
+    /// Stores a whole result, or nothing. Its figures are not stored. A result
+    /// that is there already, to the last sample, is not stored again.
+    pub fn import(&mut self, results: &Results) -> Result<Imported> {
         let mut identities = Identities::default();
         for row in &results.rows {
             let checked = identities.row(&row.case, &row.params, row.unit, &row.visits);
             checked.map_err(Error::Inconsistent)?;
         }
-        let import = |connection: &mut Connection| {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let failed = |e| self.sql("importing a result", e);
+        // From looking for it on, nobody else may store it.
+        let immediate = TransactionBehavior::Immediate;
+        let transaction =
+            Transaction::new_unchecked(&self.connection, immediate).map_err(failed)?;
+        if let Some(id) = self.holding(results)? {
+            return Ok(Imported { id, new: false });
+        }
+        let insert = || {
             let id = insert_run(&transaction, &results.run, &results.machine)?;
             for row in &results.rows {
                 let (case, params, unit) = (&row.case, &row.params, row.unit);
@@ -128,10 +144,27 @@ impl Store {
             for skipped in &results.skipped {
                 insert_skipped(&transaction, id, skipped)?;
             }
-            transaction.commit()?;
             Ok(id)
         };
-        import(&mut self.connection).map_err(|e| self.sql("importing a result", e))
+        let id = insert().map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        Ok(Imported { id, new: true })
+    }
+
+    /// The run that is this result.
+    fn holding(&self, results: &Results) -> Result<Option<RunId>> {
+        for listed in self.list()? {
+            let alike = listed.run == results.run
+                && listed.machine == results.machine
+                && listed.rows == results.rows.len();
+            if alike {
+                let held = self.load(listed.id)?;
+                if held.rows == results.rows && held.skipped == results.skipped {
+                    return Ok(Some(listed.id));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Removes a run and all that belongs to it.

@@ -268,7 +268,16 @@ proptest! {
     #[test]
     fn imported_results_load_equal(results in simulate::results()) {
         let (_folder, mut store) = store();
-        let id = store.import(&results).unwrap();
-        prop_assert_eq!(store.load(id).unwrap(), results);
+        let first = store.import(&results).unwrap();
+        prop_assert!(first.new);
+        prop_assert_eq!(&store.load(first.id).unwrap(), &results);
+        // Again it is the same run; with one more sample it is another one.
+        let again = store.import(&results).unwrap();
+        prop_assert_eq!(again, Imported { id: first.id, new: false });
+        let mut other = results;
+        if let Some(row) = other.rows.first_mut() {
+            row.visits[0].samples.push(1.0);
+            prop_assert!(store.import(&other).unwrap().new);
+        }
     }
 }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use kumiki_measure::schema::{Machine, Results};
+use kumiki_measure::schema::{Machine, Other, Results};
 
 use super::{Figure, Grade};
-use crate::format::{count, time};
+use crate::format::{count, time, times};
 
 /// Share of disturbed rows from which on it is said first.
 const MUCH_DISTURBED: f64 = 0.1;
+
+/// Names of others that used the cpus.
+const NAMED: usize = 3;
 
 /// fork and spawn are told apart from so many times on.
 const FORK_TO_SPAWN: f64 = 10.0;
@@ -44,31 +47,67 @@ pub(super) fn advice(results: &Results, figures: &[Figure]) -> Vec<Advice> {
     out
 }
 
+/// Whether so many rows were disturbed that this is said before all else.
+pub fn much_disturbed(results: &Results) -> bool {
+    let disturbed = results.rows.iter().filter(|row| row.disturbed).count();
+    disturbed > 0 && disturbed as f64 >= MUCH_DISTURBED * results.rows.len() as f64
+}
+
 fn disturbed(results: &Results) -> Option<Advice> {
-    let all = results.rows.len();
-    let rows: Vec<_> = results.rows.iter().filter(|row| row.disturbed).collect();
-    if all == 0 || (rows.len() as f64) < MUCH_DISTURBED * all as f64 {
+    if !much_disturbed(results) {
         return None;
     }
+    let all = results.rows.len();
+    let rows: Vec<_> = results.rows.iter().filter(|row| row.disturbed).collect();
     let mut causes: BTreeMap<&str, usize> = BTreeMap::new();
     for visit in rows.iter().flat_map(|row| &row.visits) {
         for cause in &visit.disturbances {
             *causes.entry(cause).or_default() += 1;
         }
     }
-    let most = causes.into_iter().max_by_key(|(_, visits)| *visits);
-    let why = most.map(|(cause, _)| format!(", most by this: {cause}")).unwrap_or_default();
-    Some(Advice {
-        figure: None,
-        finding: format!(
-            "{} of {} rows were disturbed{why}.",
-            count(rows.len() as u64),
-            count(all as u64)
-        ),
-        action: "Stop other programs, or give the run cpus of its own (isolcpus or a cpuset, and \
-                 --cpus), and measure again before you compare."
+    let most = causes.into_iter().max_by_key(|(_, visits)| *visits).map(|(cause, _)| cause);
+    let why = most.map(|cause| format!(", most by this: {cause}")).unwrap_or_default();
+    let finding =
+        format!("{} of {} rows were disturbed{why}.", count(rows.len() as u64), count(all as u64));
+    Some(Advice { figure: None, finding, action: against(most.unwrap_or_default(), results) })
+}
+
+/// What to do against a cause of disturbance, by the words of the sampler.
+fn against(cause: &str, results: &Results) -> String {
+    match cause {
+        "the hypervisor took the cpu" => "Other guests want the same cpus: ask the host for cpus \
+             of this guest alone, or measure when it is quiet."
             .to_owned(),
-    })
+        "the cache-line round trip changed" => "The hypervisor moves the virtual cpus: ask the \
+             host to pin each to a core."
+            .to_owned(),
+        "pages were read from disk" => "Memory is short, or --scratch lies on a slow disk: choose \
+             another folder, or stop what uses the memory."
+            .to_owned(),
+        "a sample is short for the clock" => "The clock is coarse: see that \
+             /sys/devices/system/clocksource/clocksource0/current_clocksource says tsc."
+            .to_owned(),
+        _ => format!(
+            "{} or give the run cpus of its own (isolcpus or a cpuset, and --cpus), and measure \
+             again before you compare.",
+            stop(&results.run.others)
+        ),
+    }
+}
+
+/// Who is to be stopped, as far as it was seen.
+fn stop(others: &[Other]) -> String {
+    if others.is_empty() {
+        return "Stop other programs,".to_owned();
+    }
+    let one = |other: &Other| {
+        let cpus: Vec<String> = other.cpus.iter().map(usize::to_string).collect();
+        let word = if cpus.len() == 1 { "cpu" } else { "cpus" };
+        let time = time(other.cpu_seconds * 1e9);
+        format!("{} ({time} of {word} {})", other.name, cpus.join(", "))
+    };
+    let named: Vec<String> = others.iter().take(NAMED).map(one).collect();
+    format!("Stop {},", named.join(", "))
 }
 
 /// A setting that costs, whatever the figures are.
@@ -136,7 +175,7 @@ fn about_bad(figure: &Figure, machine: &Machine) -> Advice {
             "{}: {}, {} that of {}.",
             capital(figure.name),
             figure.quantity(),
-            crate::format::times(s.ratio),
+            times(s.ratio),
             s.reference
         ),
         None => String::new(),
@@ -237,6 +276,19 @@ mod tests {
             assert!(!advice.action.is_empty(), "{}", question.key);
             assert!(advice.finding.contains("1.50"), "{}", advice.finding);
         }
+    }
+
+    #[test]
+    fn who_disturbed_is_named_with_the_cpus() {
+        let other = |name: &str, cpu_seconds, cpus: &[usize]| Other {
+            name: name.to_owned(),
+            cpu_seconds,
+            cpus: cpus.to_vec(),
+        };
+        assert_eq!(stop(&[]), "Stop other programs,");
+        let others = [other("rustc", 38.2, &[0, 1]), other("cc1", 0.5, &[1])];
+        let said = stop(&others).replace(crate::format::THIN, " ");
+        assert_eq!(said, "Stop rustc (38.2 s of cpus 0, 1), cc1 (500 ms of cpu 1),");
     }
 
     #[test]

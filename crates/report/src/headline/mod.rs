@@ -20,7 +20,7 @@ use kumiki_measure::schema::{Results, Unit};
 use crate::format;
 use crate::reference::{self, Reference};
 
-pub use advice::Advice;
+pub use advice::{Advice, much_disturbed};
 pub use standing::{BAD, GOOD, Grade, Standing};
 
 /// A result's figures and what to do about them.

@@ -102,6 +102,7 @@ pub fn empty(host: &str) -> Results {
             version: "0.1.0".to_owned(),
             complete: true,
             peak_bytes: Some(41 * MIB),
+            others: Vec::new(),
         },
         machine: Machine {
             hostname: host.to_owned(),

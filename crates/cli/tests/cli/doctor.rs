@@ -1,8 +1,6 @@
 //! `kumiki doctor`: in words and as JSON.
 
-mod common;
-
-use common::Home;
+use crate::common::Home;
 
 /// The words without their line breaks.
 fn unwrapped(text: &str) -> String {

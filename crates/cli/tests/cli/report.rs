@@ -1,11 +1,9 @@
 //! `kumiki report`: the page is written, or what was there stays.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{Home, entries, skip};
+use crate::common::{Home, entries, skip};
 use predicates::prelude::*;
 
 #[test]
@@ -15,8 +13,9 @@ fn a_page_about_stored_results() {
     home.kumiki(&["report", "latest", "--output", "page.html"])
         .assert()
         .success()
-        .stdout("")
-        .stderr(predicate::str::contains("wrote").and(predicate::str::contains("page.html")));
+        .stdout(predicate::str::contains(format!("Page: {}", home.path("page.html").display())))
+        .stdout(predicate::str::contains("result 1 (mine): "))
+        .stderr("");
     let page = fs::read_to_string(home.path("page.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     assert!(page.contains(host.as_str().unwrap()) && page.contains("entry.getppid"));
@@ -26,8 +25,10 @@ fn a_page_about_stored_results() {
     home.prints(&["report", "latest", "other.json"]);
     assert!(home.path("kumiki-report.html").is_file());
     // To a pipe.
-    let piped = home.prints(&["report", "1", "--output", "/dev/stdout"]);
-    assert!(piped.contains("</html>"));
+    let piped = home.kumiki(&["report", "1", "--output", "/dev/stdout"]).assert().success();
+    let piped = piped.get_output();
+    assert!(piped.stdout.trim_ascii_end().ends_with(b"</html>"), "the page and nothing else");
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("result 1 (mine): "));
 }
 
 #[test]
@@ -74,4 +75,30 @@ fn choices_that_exclude_each_other() {
     home.refuses(&["report", "latest", "--quick"], &["--quick"]);
     home.refuses(&["report", "latest", "--with", "1"], &["--with"]);
     home.refuses(&["report", "latest", "--label", "x"], &["--label"]);
+    home.refuses(&["report", "latest", "--sizes", "64K"], &["--sizes"]);
+    home.refuses(&["report", "latest", "fork"], &["\"latest\"", "\"fork\"", "--results"]);
+    home.refuses(&["report", "--results", "latest", "--quick"], &["--results", "--quick"]);
+    home.refuses(&["report", "fork", "--results", "latest"], &["--results"]);
+}
+
+/// Words that are no result choose what is measured, as `kumiki measure` does.
+#[test]
+fn a_selection_is_measured_and_reported() {
+    let home = Home::new();
+    let answer = home.prints(&["report", "entry.", "--quick", "--time", "1"]);
+    assert!(answer.contains("entry.invalid") && answer.contains("result 1: "), "{answer}");
+    assert!((4..=24).contains(&answer.lines().count()), "{answer}");
+    let page = fs::read_to_string(home.path("kumiki-report.html")).unwrap();
+    assert!(page.contains("entry.getppid") && !page.contains("process.fork"));
+    home.refuses(&["report", "process.frok"], &["\"process.frok\"", "process.fork,"]);
+    assert_eq!(home.runs().len(), 1);
+}
+
+#[test]
+fn a_result_is_reported_by_its_label() {
+    let home = Home::measured("nightly");
+    home.refuses(&["report", "nightly"], &["no case", "kumiki report --results nightly"]);
+    let answer = home.prints(&["report", "--results", "nightly", "latest"]);
+    assert!(answer.contains("result 1 (nightly): "), "{answer}");
+    assert_eq!(home.runs().len(), 1, "nothing was measured");
 }

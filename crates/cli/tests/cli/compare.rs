@@ -1,8 +1,6 @@
 //! `kumiki compare`: exit 0, 1 and 2.
 
-mod common;
-
-use common::{Home, MEASURE};
+use crate::common::{Home, MEASURE};
 use predicates::prelude::*;
 use serde_json::{Value, json};
 
@@ -19,16 +17,19 @@ fn times(result: &Value, factor: f64) -> String {
     copy.to_string()
 }
 
-/// The same result with samples that hardly differ and a core whose clock stands
-/// still, so that a verdict does not depend on how quiet the machine was.
+/// The same result with visits enough, samples that hardly differ and a core whose
+/// clock stands still, so that a verdict does not depend on how quiet the machine was.
 fn steady(result: &Value) -> Value {
     let mut copy = result.clone();
     for row in copy["rows"].as_array_mut().unwrap() {
+        let first = row["visits"][0].clone();
+        row["visits"] = Value::Array(vec![first; 10]);
         for visit in row["visits"].as_array_mut().unwrap() {
             for (i, sample) in visit["samples"].as_array_mut().unwrap().iter_mut().enumerate() {
                 *sample = (100.0 + (i % 7) as f64 * 0.01).into();
             }
             visit["cycle_ns"] = json!([0.25, 0.25]);
+            visit["disturbances"] = json!([]);
         }
     }
     copy
@@ -61,6 +62,11 @@ fn a_regression_beyond_the_threshold_is_exit_1() {
     assert_eq!(code("slower.json", &["--threshold", "10%"]), 0);
     assert_eq!(code("hardly.json", &[]), 0);
     assert_eq!(code("hardly.json", &["--threshold", "1"]), 1);
+    assert_eq!(code("hardly.json", &["--threshold", "0.1"]), 1);
+    for (threshold, said) in [("0.1", "at 0.1 %"), ("7", "at 7 %"), ("33.3", "at 33.3 %")] {
+        let same = home.prints(&["compare", "base.json", "base.json", "--threshold", threshold]);
+        assert!(same.contains(said), "{same}");
+    }
     home.kumiki(&["compare", "double.json", "base.json"]).assert().code(0); // faster
     home.kumiki(&["compare", "base.json", "double.json"])
         .assert()
@@ -74,8 +80,55 @@ fn a_regression_beyond_the_threshold_is_exit_1() {
 #[test]
 fn real_samples_doubled_are_a_regression() {
     let home = Home::measured("a");
-    home.write("double.json", times(&home.json(&["results", "show", "--json"]), 2.0));
-    home.kumiki(&["compare", "a", "double.json"]).assert().code(1);
+    let mut result = home.json(&["results", "show", "--json"]);
+    for row in result["rows"].as_array_mut().unwrap() {
+        // On a machine that has no time there may be too few visits to tell.
+        let visits = row["visits"].as_array_mut().unwrap();
+        for visit in visits.clone() {
+            visits.extend(vec![visit; 3]);
+        }
+    }
+    home.write("single.json", result.to_string());
+    home.write("double.json", times(&result, 2.0));
+    home.kumiki(&["compare", "single.json", "double.json"]).assert().code(1);
+}
+
+#[test]
+fn an_unclear_row_says_why_and_what_would_clear_it() {
+    let home = Home::measured("a");
+    let result = steady(&home.json(&["results", "show", "--json"]));
+    home.write("base.json", result.to_string());
+    // Visits that lie apart, around the same middle.
+    let mut wide = result.clone();
+    let rows = wide["rows"].as_array_mut().unwrap();
+    let count = rows.len();
+    for row in rows {
+        for (i, visit) in row["visits"].as_array_mut().unwrap().iter_mut().enumerate() {
+            for sample in visit["samples"].as_array_mut().unwrap() {
+                let factor = [0.8, 0.9, 1.0, 1.1, 1.2][i % 5];
+                *sample = (sample.as_f64().unwrap() * factor).into();
+            }
+        }
+    }
+    home.write("wide.json", wide.to_string());
+    let said = home.prints(&["compare", "base.json", "wide.json", "--all"]);
+    assert!(said.contains(&format!("{count} unclear: ")), "{said}");
+    assert!(said.contains("\n  → ") && said.contains("entry.getppid: "), "{said}");
+    let json = home.json(&["compare", "base.json", "wide.json", "--json"]);
+    for row in json["rows"].as_array().unwrap() {
+        assert_eq!(row["verdict"], "unclear");
+        let doubt = &row["doubt"];
+        let all = ["cause", "why", "remedy"].iter().all(|name| doubt[name].is_string());
+        assert!(all, "{row}");
+        // At the threshold that it names, the row is the same.
+        let Some(same_at) = doubt["same_at"].as_f64() else { continue };
+        let threshold = format!("{}", same_at * 100.0 + 0.01);
+        let args = ["compare", "base.json", "wide.json", "--json", "--threshold", &threshold];
+        let again = home.json(&args);
+        let rows = again["rows"].as_array().unwrap().iter();
+        let mut found = rows.filter(|other| other["case"] == row["case"]);
+        assert!(found.all(|other| other["verdict"] == "same"), "{again}");
+    }
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! `--db`: whatever a person points it at is used or refused, and never harmed.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use assert_cmd::Command;
-use common::{Home, MEASURE, entries, failure, says, skip, text};
+
+use crate::common::{Home, MEASURE, entries, failure, says, skip, text};
 
 /// Every verb that opens a database refuses this one with a message that has
 /// these parts, and leaves its bytes alone.
@@ -218,8 +217,8 @@ fn two_measure_at_once() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    let list = home.json(&["results", "ls", "--json"]);
-    let [a, b] = list.as_array().unwrap().as_slice() else { panic!("{list}") };
+    let list = home.runs();
+    let [a, b] = list.as_slice() else { panic!("{list:?}") };
     for run in [a, b] {
         assert_eq!(run["run"]["complete"], true);
         assert!(run["rows"].as_u64().unwrap() > 0);

@@ -1,10 +1,8 @@
 //! `kumiki results`: list, show, export, import, remove.
 
-mod common;
-
 use std::fs;
 
-use common::{Home, text};
+use crate::common::{Home, text};
 use predicates::prelude::*;
 use serde_json::{Value, json};
 
@@ -50,21 +48,27 @@ fn a_result_is_exported_for_other_programs() {
 #[test]
 fn names_are_listed_and_removed() {
     let home = Home::measured("one");
-    home.kumiki(&["results", "export", "-o", "x.json"]).assert().success();
-    home.kumiki(&["results", "import", "x.json", "x.json"]).assert().success();
+    for label in ["two", "three"] {
+        let mut copy = home.json(&["results", "export", "1"]);
+        copy["run"]["label"] = json!(label);
+        home.write("x.json", copy.to_string());
+        home.kumiki(&["results", "import", "x.json"]).assert().success();
+    }
     let table = home.prints(&["results", "ls"]);
-    assert_eq!(table.lines().count(), 4);
-    assert!(table.contains("one") && table.contains("quick"));
+    let (references, own) = table.split_once("\n\n").unwrap();
+    assert!(references.contains("shipped with the tool") && references.contains("  @"), "{table}");
+    assert_eq!(own.lines().count(), 4, "{table}");
+    assert!(own.contains("one") && own.contains("three") && own.contains("quick"), "{table}");
 
     let known = ["\"four\"", "1 (one)", "results.db"];
     home.refuses(&["results", "rm", "1", "four"], &known);
-    assert_eq!(home.json(&["results", "ls", "--json"]).as_array().unwrap().len(), 3);
+    assert_eq!(home.runs().len(), 3);
     for args in [
         &["results", "show", "four"][..],
         &["results", "export", "four"],
         &["compare", "1", "four"],
         &["compare", "four", "1"],
-        &["report", "four"],
+        &["report", "--results", "four"],
         &["report", "--with", "four"],
     ] {
         home.refuses(args, &known);
@@ -72,16 +76,60 @@ fn names_are_listed_and_removed() {
 
     // A number and a label of the same result, and one twice.
     home.prints(&["results", "rm", "1", "1", "latest"]);
-    let left = home.json(&["results", "ls", "--json"]);
-    assert_eq!(left.as_array().unwrap().iter().map(|run| &run["id"]).collect::<Vec<_>>(), [2]);
+    assert_eq!(home.runs().iter().map(|run| run["id"].clone()).collect::<Vec<_>>(), [2]);
     home.prints(&["results", "rm", "2"]);
     home.kumiki(&["results", "ls"])
         .assert()
         .success()
-        .stdout("")
         .stderr(predicate::str::contains("no results yet"));
-    assert_eq!(home.json(&["results", "ls", "--json"]), json!([]));
+    assert_eq!(home.runs(), Vec::<Value>::new());
     home.refuses(&["results", "show"], &["latest", "none yet"]);
+}
+
+#[test]
+fn a_file_imported_twice_is_one_result() {
+    let home = Home::measured("one");
+    home.prints(&["results", "export", "-o", "x.json"]);
+    let again = |files: &[&str], says: &str| {
+        let args = [&["results", "import", "--db", "other.db"], files].concat();
+        home.kumiki(&args).assert().success().stdout("").stderr(predicate::str::contains(says));
+    };
+    again(&["x.json", "x.json"], "x.json is now result 1\nkumiki: x.json is already result 1");
+    again(&["x.json"], "x.json is already result 1");
+    // Nor is what was measured here another result when it comes back.
+    home.kumiki(&["results", "import", "x.json"])
+        .assert()
+        .success()
+        .stderr(predicate::str::contains("x.json is already result 1"));
+    let mut other = home.json(&["results", "export"]);
+    other["rows"][0]["visits"][0]["samples"][0] = json!(12345.0);
+    home.write("x.json", other.to_string());
+    again(&["x.json"], "x.json is now result 2");
+}
+
+/// They are shipped with the tool: no database is opened, none is made.
+#[test]
+fn references_need_no_database() {
+    let home = Home::new();
+    let name = home.reference();
+    let table = home.prints(&["results", "ls"]);
+    assert!(table.contains(&name) && table.contains("rows disturbed"), "{table}");
+    assert!(home.prints(&["results", "show", &name]).contains("entry.getppid"));
+    let exported = home.json(&["results", "export", &name]);
+    assert_eq!(exported["schema"], 1);
+    let itself = home.prints(&["compare", &name, &name]);
+    assert!(itself.contains("0 worse, 0 better"), "{itself}");
+    assert!(itself.contains(&format!("A is {name}: ")), "{itself}");
+    home.prints(&["report", &name]);
+    home.refuses(&["results", "show", "@nobodys"], &["@nobodys", &name]);
+    home.refuses(&["results", "rm", &name], &[&name, "shipped"]);
+    home.refuses(&["measure", "entry", "--label", "@mine"], &["'@'", "--label"]);
+    assert!(!home.path("data").exists(), "no database was made");
+    // Imported it is a result like any other.
+    home.write("x.json", exported.to_string());
+    home.kumiki(&["results", "import", "x.json"]).assert().success();
+    let same = home.prints(&["compare", &name, "latest"]).replace('\n', " ");
+    assert!(same.contains("0 worse, 0 better") && same.contains("only in A 0"), "{same}");
 }
 
 #[test]
@@ -124,7 +172,7 @@ fn json_that_is_no_result_is_refused() {
     // Of several files one is bad: none is taken.
     home.write("good.json", &good);
     home.fails(&["results", "import", "good.json", "bad.json"]);
-    assert_eq!(home.json(&["results", "ls", "--json"]).as_array().unwrap().len(), 1);
+    assert_eq!(home.runs().len(), 1);
     assert_eq!(home.prints(&["results", "export"]), good);
 }
 

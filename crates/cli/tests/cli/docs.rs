@@ -1,10 +1,8 @@
 //! Help, man pages and completions: all of the one definition.
 
-mod common;
-
 use std::fs;
 
-use common::{Home, entries};
+use crate::common::{Home, entries};
 
 const VERBS: [&[&str]; 13] = [
     &["measure"],
@@ -32,6 +30,10 @@ fn every_verb_has_help() {
         assert!(help.contains(&format!("Usage: kumiki {}", verb.join(" "))), "{help}");
         assert!(verb.len() > 1 || all.contains(verb[0]));
     }
+    let report = home.prints(&["report", "--help"]);
+    assert!(report.contains("Each WORD is a result if it is a number"), "{report}");
+    let results = home.prints(&["results", "--help"]);
+    assert!(results.contains("`@NAME`") && results.contains("references/README.md"), "{results}");
     assert!(home.prints(&["--version"]).starts_with("kumiki "));
     home.refuses(&[], &["Usage: kumiki"]);
     home.refuses(&["maesure"], &["maesure", "measure"]);

@@ -1,8 +1,6 @@
 //! A person's home: a folder with a database, a folder for temporary files and
 //! whatever a test puts there.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -100,10 +98,24 @@ impl Home {
         home
     }
 
+    /// What is kept in the database, the newest last.
+    pub(crate) fn runs(&self) -> Vec<Value> {
+        let list = self.json(&["results", "ls", "--json"]);
+        let (references, runs): (Vec<Value>, Vec<Value>) =
+            list.as_array().unwrap().iter().cloned().partition(|one| one["reference"] == true);
+        assert!(!references.is_empty(), "references are listed whatever is kept");
+        runs
+    }
+
     /// Rows of the newest run, 0 if there is none yet.
     pub(crate) fn rows(&self) -> u64 {
+        self.runs().last().map_or(0, |run| run["rows"].as_u64().unwrap())
+    }
+
+    /// The name of a reference, as a result is named.
+    pub(crate) fn reference(&self) -> String {
         let list = self.json(&["results", "ls", "--json"]);
-        list.as_array().unwrap().last().map_or(0, |run| run["rows"].as_u64().unwrap())
+        list[0]["id"].as_str().unwrap().to_owned()
     }
 
     /// Waits for a run that has stored some rows; one that ends before is shown.

@@ -1,10 +1,8 @@
 //! `kumiki measure`: what it prints, and what it refuses before it begins.
 
-mod common;
-
 use std::fs;
 
-use common::{Home, MEASURE, entries, failure, says, skip};
+use crate::common::{Home, MEASURE, entries, failure, says, skip};
 use kumiki_sys::affinity;
 use predicates::prelude::*;
 use serde_json::Value;
@@ -73,13 +71,62 @@ fn a_sweep_of_fork_has_slopes() {
 fn data_goes_to_standard_output_and_talk_to_standard_error() {
     let home = Home::new();
     let table = home.kumiki(&MEASURE).assert().success();
-    table.stdout(predicate::str::contains("entry.getppid")).stderr("");
+    let answer =
+        predicate::str::contains("system call").and(predicate::str::contains("result 1: "));
+    table.stdout(predicate::str::contains("entry.getppid").and(answer)).stderr("");
     // Nothing of a run stays but its result.
     assert_eq!(entries(&home.path("tmp")), Vec::<String>::new());
     assert_eq!(
         home.rows(),
         home.json(&["results", "show", "--json"])["rows"].as_array().unwrap().len() as u64
     );
+    // For a program the data are JSON alone, and the answer is talk.
+    let json = home.kumiki(&[&MEASURE[..], &["--json"]].concat()).assert().success();
+    let output = json.get_output();
+    let _: Value = serde_json::from_slice(&output.stdout).unwrap();
+    says(&String::from_utf8_lossy(&output.stderr), &["system call", "result 2: "]);
+}
+
+/// What a person reads last fits an 80-column screen, in a pipe as well.
+#[test]
+fn the_answer_fits_a_terminal() {
+    let home = Home::new();
+    let text = home.prints(&MEASURE);
+    let (_, answer) = text.rsplit_once("\n\n").unwrap();
+    let lines: Vec<&str> = answer.lines().collect();
+    assert!((4..=24).contains(&lines.len()), "{answer}");
+    for line in &lines {
+        assert!(line.chars().count() <= 80, "{line}");
+        assert!(!line.contains('\x1b'), "{line}");
+    }
+    assert!(lines[0].contains(" cpu") && lines[0].contains("Linux "), "{answer}");
+    let reference = home.reference();
+    says(answer, &["entry.invalid", "×", &format!("kumiki compare {reference} 1")]);
+}
+
+/// A busy neighbour makes counts, and with --verbose names.
+#[test]
+fn disturbances_are_counts_unless_names_are_asked_for() {
+    let home = Home::measured("x");
+    let mut result = home.json(&["results", "export"]);
+    for row in result["rows"].as_array_mut().unwrap() {
+        for visit in row["visits"].as_array_mut().unwrap() {
+            visit["disturbances"] = serde_json::json!(["another task held the cpu"]);
+        }
+    }
+    result["run"]["others"] =
+        serde_json::json!([{"name": "rustc", "cpu_seconds": 38.2, "cpus": [0, 1]}]);
+    let rows = result["rows"].as_array().unwrap().len();
+    home.write("busy.json", result.to_string());
+    let counts = format!("{rows} of {rows} rows disturbed: another task held the cpu {rows} ×");
+    let short = home.prints(&["results", "show", "busy.json"]).replace('\n', " ");
+    says(&short, &[&counts, "--verbose"]);
+    assert_eq!(short.matches("visits)").count(), 0, "{short}");
+    let long = home.prints(&["results", "show", "busy.json", "--verbose"]);
+    assert_eq!(long.replace('\n', " ").matches("visits)").count(), rows, "{long}");
+    // The answer says who it was, and on which cpus.
+    let answer = home.prints(&["report", "busy.json"]).replace('\n', " ");
+    says(&answer, &["rows were disturbed", "Stop rustc (38.2\u{202f}s of cpus 0, 1)"]);
 }
 
 #[test]
@@ -119,9 +166,11 @@ fn the_catalogue_is_listed() {
 #[test]
 fn an_unknown_filter_names_what_there_is() {
     let home = Home::new();
-    home.refuses(&["measure", "entry", "frok"], &["\"frok\"", "process.fork", "entry.getppid"]);
-    home.refuses(&["measure", "touch=wirte"], &["touch=wirte", "touch=write", "touch=none"]);
-    home.refuses(&["measure", "colour=red"], &["colour=red", "data_bytes"]);
+    let message = home.fails(&["measure", "entry", "frok"]);
+    says(&message, &["\"frok\"", "process.fork", "kumiki measure ls"]);
+    assert!(!message.contains("entry.getppid"), "only what is near: {message}");
+    home.refuses(&["measure", "touch=wirte"], &["touch=wirte", "touch=write"]);
+    home.refuses(&["measure", "data=64K"], &["data=64K", "data_bytes"]);
     let together = &["entry touch=write together", "kumiki measure ls"];
     home.refuses(&["measure", "entry", "touch=write"], together);
     home.refuses(&["measure", "ls", "frok"], &["\"frok\"", "process.fork"]);
@@ -159,7 +208,8 @@ fn cpus_that_cannot_be_used_are_refused() {
     let refuses = |cpus: &str, parts: &[&str]| {
         home.refuses(&["measure", "--cpus", cpus, "entry"], parts);
     };
-    refuses("99999", &["cpu 99999", "not online (online: "]);
+    refuses("99999", &["cpu 99999", "not online (online: ", "no such cpu"]);
+    home.refuses(&["measure", "--cpu", "99999", "entry"], &["cpu 99999", "no such cpu"]);
     refuses("0,0", &["[0, 0]", "two different"]);
     refuses("0,1,2", &["[0, 1, 2]", "one cpu, or two"]);
     refuses("first", &["'first'", "--cpus"]);

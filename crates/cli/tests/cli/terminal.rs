@@ -1,29 +1,37 @@
 //! What is said depends on whether somebody looks: on a terminal there is
 //! progress, elsewhere none.
 
-mod common;
-
 use std::fs::File;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use common::{Home, MEASURE};
+use crate::common::{Home, MEASURE};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 /// What a command writes to standard error if that is a terminal.
 fn on_a_terminal(command: &mut Command) -> String {
+    on_a_screen(100, command.stdout(Stdio::null()), |command, line| command.stderr(line))
+}
+
+/// What a command writes to a terminal of so many columns.
+fn on_a_screen(
+    columns: u16,
+    command: &mut Command,
+    connect: fn(&mut Command, Stdio) -> &mut Command,
+) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
     let name = ptsname(&terminal, Vec::new()).unwrap();
     let line = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    tcsetwinsize(&line, Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::from(line)).spawn().unwrap();
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&line, size).unwrap();
+    let mut child = connect(command, Stdio::from(line)).spawn().unwrap();
     // Our copy of the line, so that the reader sees the end.
-    command.stderr(Stdio::null());
+    connect(command, Stdio::null());
     let reader = thread::spawn(move || {
         let (mut seen, mut bytes) = (Vec::new(), [0; 4096]);
         let mut terminal = File::from(terminal);
@@ -63,7 +71,9 @@ fn progress_is_shown_on_a_terminal() {
 fn no_progress_is_shown_elsewhere() {
     let home = Home::new();
     home.kumiki(&MEASURE).assert().success().stderr("");
-    home.kumiki(&[&MEASURE[..], &["--json"]].concat()).assert().success().stderr("");
+    let json = home.kumiki(&[&MEASURE[..], &["--json"]].concat()).assert().success();
+    let talk = String::from_utf8(json.get_output().stderr.clone()).unwrap();
+    assert!(!talk.contains(" left") && !talk.contains('\x1b'), "the answer alone: {talk}");
 }
 
 #[test]
@@ -73,4 +83,32 @@ fn no_color_is_obeyed() {
     assert!(styled(&on_a_terminal(&mut home.start(&wrong))));
     assert!(!styled(&on_a_terminal(home.start(&wrong).env("NO_COLOR", "1"))));
     assert!(!styled(&home.fails(&wrong)));
+}
+
+/// Tables and texts for people fit 80 columns; in more of them they show more.
+#[test]
+fn what_is_shown_fits_the_terminal() {
+    let home = Home::new();
+    let name = home.reference();
+    let shown = |columns, args: &[&str]| {
+        on_a_screen(columns, home.start(args).stderr(Stdio::null()), |command, line| {
+            command.stdout(line)
+        })
+    };
+    for args in [
+        &["results", "ls"][..],
+        &["results", "show", &name, "--verbose"],
+        &["compare", &name, &name, "--all"],
+        &["report", &name, "--verbose"],
+        &["measure", "ls"],
+    ] {
+        let text = shown(80, args);
+        assert!(text.lines().count() > 3, "{text}");
+        // But for a path, which is not broken.
+        for line in text.lines().filter(|line| !line.starts_with("Page: ")) {
+            assert!(line.trim_end().chars().count() <= 80, "{args:?}: {line}");
+        }
+    }
+    let show = ["results", "show", &name];
+    assert!(!shown(80, &show).contains("p99") && shown(140, &show).contains("p99"));
 }

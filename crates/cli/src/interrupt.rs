@@ -1,0 +1,84 @@
+//! Ctrl-C and its like during long work.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, iterator::Signals};
+
+/// What a shell adds to the number of the signal that ended a program.
+const ENDED_BY: i32 = 128;
+
+/// SIGINT, SIGTERM and SIGHUP end the work after the visit in progress; a second
+/// one ends the program at once, and what was stored stays stored.
+pub(crate) struct Interrupt {
+    stop: Arc<AtomicBool>,
+    signal: Arc<AtomicUsize>,
+}
+
+impl Interrupt {
+    /// Watches from now to the program's end. A program that ends at once
+    /// removes the folder `scratch`.
+    pub(crate) fn watch(scratch: &Path) -> Result<Self> {
+        let interrupt = Interrupt { stop: Arc::default(), signal: Arc::default() };
+        interrupt.install(scratch).context("installing the handlers for Ctrl-C and SIGTERM")?;
+        Ok(interrupt)
+    }
+
+    fn install(&self, scratch: &Path) -> std::io::Result<()> {
+        let ignored = ignored();
+        let watched = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal));
+        let watched: Vec<i32> = watched.collect();
+        for &signal in &watched {
+            // In the handler itself: before a case that the signal broke is blamed.
+            flag::register_usize(signal, Arc::clone(&self.signal), signal as usize)?;
+            flag::register(signal, Arc::clone(&self.stop))?;
+        }
+        let mut signals = Signals::new(&watched)?;
+        let scratch = scratch.to_owned();
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            if let Some(signal) = signals.forever().nth(1) {
+                let _ = fs::remove_dir_all(&scratch);
+                std::process::exit(ENDED_BY + signal);
+            }
+        })?;
+        Ok(())
+    }
+
+    /// True from the first signal on.
+    pub(crate) fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// The signal, if there was one.
+    pub(crate) fn signal(&self) -> Option<Signal> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => None,
+            number => Some(Signal(number as u8)),
+        }
+    }
+}
+
+/// Which signals whoever started this program has it ignore, as nohup(1) does and a
+/// shell for what it starts in the background: they stay ignored (`SigIgn` in
+/// proc_pid_status(5)).
+fn ignored() -> impl Fn(i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    move |signal| mask >> (signal - 1) & 1 == 1
+}
+
+/// A signal's number.
+#[derive(Clone, Copy)]
+pub(crate) struct Signal(u8);
+
+impl Signal {
+    /// The exit status by which a shell knows it: 130 after Ctrl-C.
+    pub(crate) fn exit_status(self) -> u8 {
+        ENDED_BY as u8 + self.0
+    }
+}

@@ -1,0 +1,16 @@
+//! The command as a person runs it: each test starts the program in a home of its
+//! own and looks at what it prints, keeps and leaves.
+//!
+//! One program: no test changes anything of this process but the cpus of its own
+//! thread, so that none needs a process of its own.
+
+mod common;
+mod compare;
+mod database;
+mod docs;
+mod doctor;
+mod interrupt;
+mod measure;
+mod report;
+mod results;
+mod terminal;
