@@ -42,7 +42,8 @@ pub(crate) struct Frame {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Message {
     /// The machine is up, this many milliseconds after its kernel began.
-    Hello { uptime_ms: u64 },
+    /// `debug_exit`: its end can have a code.
+    Hello { uptime_ms: u64, debug_exit: bool },
     /// Run a command.
     Start(Start),
     /// Bytes for the command's standard input.
@@ -158,7 +159,7 @@ mod tests {
             terminal: Some(Size { rows: 24, columns: 80 }),
         };
         let messages = [
-            Message::Hello { uptime_ms: 1 },
+            Message::Hello { uptime_ms: 1, debug_exit: true },
             Message::Start(start),
             Message::Output((0..=255).collect()),
             Message::Ended(Exit::Signal(9)),

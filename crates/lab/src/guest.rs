@@ -136,9 +136,8 @@ impl Guest {
         while self.shared.end.get().is_none() && begin.elapsed() < END_LIMIT {
             thread::sleep(Duration::from_millis(5));
         }
-        let log = self.shared.log.tail();
-        let reason = reason(&log, self.shared.end.get());
-        Error::Ended { reason, log }
+        let reason = reason(&self.shared.log, self.shared.end.get());
+        Error::Ended { reason, log: self.shared.log.tail() }
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -147,9 +146,9 @@ impl Guest {
 }
 
 /// Why a machine has ended, by its log and by QEMU.
-pub(crate) fn reason(log: &[String], end: Option<&End>) -> String {
-    if let Some(panic) = log.iter().rev().find(|line| line.contains("Kernel panic")) {
-        return panic.clone();
+pub(crate) fn reason(log: &KernelLog, end: Option<&End>) -> String {
+    if let Some(panic) = log.text().lines().find(|line| line.contains("Kernel panic")) {
+        return panic.to_owned();
     }
     match end {
         Some(end) if !end.said.is_empty() => format!("QEMU said: {}", end.said),

@@ -68,6 +68,11 @@ impl KernelLog {
         lines[lines.len().saturating_sub(LINES)..].iter().map(|line| (*line).to_owned()).collect()
     }
 
+    /// The faults in what there is of it.
+    pub(crate) fn faults_so_far(&self) -> Vec<String> {
+        faults(&self.text())
+    }
+
     /// The faults between a length that it had and a command's end.
     pub(crate) fn faults(&self, from: u64, command: u64) -> Vec<String> {
         let mark = mark(command);

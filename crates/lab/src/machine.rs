@@ -40,6 +40,8 @@ pub struct Machine {
     kernel: Kernel,
     cache: Cache,
     times: Times,
+    /// Whether its end has a code.
+    debug_exit: bool,
 }
 
 /// Where the time of a start went.
@@ -94,14 +96,22 @@ impl Machine {
             let hello = machine.recv_timeout(config.start_limit);
             times.start = begin.elapsed();
             let failed = match hello {
-                Ok(Message::Hello { uptime_ms }) => {
+                Ok(Message::Hello { uptime_ms, debug_exit }) => {
                     times.kernel = Duration::from_millis(uptime_ms);
                     let faults = log.faults(0, 0);
                     if faults.is_empty() {
                         // It has been read, and it is the larger part of the folder.
                         let _ = fs::remove_file(&image);
                         let (kernel, cache) = (kernel.clone(), cache.clone());
-                        return Ok(Machine { guest, qemu, place, kernel, cache, times });
+                        return Ok(Machine {
+                            guest,
+                            qemu,
+                            place,
+                            kernel,
+                            cache,
+                            times,
+                            debug_exit,
+                        });
                     }
                     let again = is_emulation(&faults);
                     (Error::Faulty { lines: faults }, again)
@@ -113,10 +123,9 @@ impl Machine {
                     (Error::NotStarted { reason, log: log.tail() }, false)
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    let log = log.tail();
                     let reason = reason(&log, qemu.end(END_LIMIT).as_ref());
-                    let again = log.iter().any(|line| is_emulation(std::slice::from_ref(line)));
-                    (Error::NotStarted { reason, log }, again)
+                    let again = is_emulation(&log.faults_so_far());
+                    (Error::NotStarted { reason, log: log.tail() }, again)
                 }
             };
             let (error, again) = failed;
@@ -159,14 +168,15 @@ impl Machine {
         keep_log(&self.cache, self.guest.log())
     }
 
-    /// Ends it through its agent, which reports `code` by the debug-exit port;
-    /// an error if it ends in another way.
+    /// Ends it through its agent, which reports `code` by the debug-exit port if
+    /// its kernel lets it; an error if it ends in another way.
     pub fn shut_down(self, code: u8) -> Result<()> {
         // QEMU's exit status has eight bits, of which one says "by that port".
         let code = code & 0x7f;
+        let expected = if self.debug_exit { i32::from(code) << 1 | 1 } else { 0 };
         self.guest.send(MACHINE, Message::PowerOff(code)).map_err(|_| self.guest.ended())?;
         match self.qemu.end(END_LIMIT) {
-            Some(end) if end.status.code() == Some(i32::from(code) << 1 | 1) => Ok(()),
+            Some(end) if end.status.code() == Some(expected) => Ok(()),
             Some(_) => Err(self.guest.ended()),
             None => {
                 Err(Error::TimeLimit { what: "switching the machine off".into(), limit: END_LIMIT })

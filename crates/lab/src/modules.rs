@@ -162,6 +162,7 @@ mod tests {
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
     use super::*;
+    use crate::vmlinux::tests::compressed;
 
     fn ko(depends: &str, version: &str) -> Vec<u8> {
         let mut file = Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
@@ -183,14 +184,7 @@ mod tests {
         };
         write("modules.builtin", b"kernel/drivers/pci.ko\n");
         write("kernel/drivers/ring-a.ko", &ko("", "6.1"));
-        let packed = {
-            let mut packed = Vec::new();
-            let plain = ko("ring-a,pci", "6.1");
-            let mut encoder = liblzma::read::XzEncoder::new(plain.as_slice(), 1);
-            std::io::Read::read_to_end(&mut encoder, &mut packed).unwrap();
-            packed
-        };
-        write("kernel/net/card.ko.xz", &packed);
+        write("kernel/net/card.ko.xz", &compressed(&ko("ring-a,pci", "6.1")));
         write("kernel/net/old.ko", &ko("", "5.10"));
         folder
     }

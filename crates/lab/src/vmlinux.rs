@@ -17,9 +17,13 @@ mod setup {
 /// More than any kernel takes, so that a damaged file cannot fill the memory.
 const LIMIT_BYTES: u64 = 512 << 20;
 
+/// What a payload has after its stream: the kernel's size.
+const SIZE_BYTES: usize = 4;
+
 /// What a compressed stream begins with, and how it is read.
 type Decoder = fn(&[u8]) -> Result<Vec<u8>, String>;
-const FORMATS: [(&[u8], Decoder); 2] = [(b"\xfd7zXZ\0", xz), (b"\x28\xb5\x2f\xfd", zstd)];
+const FORMATS: [(&[u8], Decoder); 3] =
+    [(b"\xfd7zXZ\0", xz), (b"\x28\xb5\x2f\xfd", zstd), (b"\x02\x21\x4c\x18", lz4)];
 
 /// Finds the payload and uncompresses it.
 pub(crate) fn of_bzimage(image: &[u8]) -> Result<Vec<u8>, String> {
@@ -45,7 +49,7 @@ pub(crate) fn of_bzimage(image: &[u8]) -> Result<Vec<u8>, String> {
     let payload = image.get(start..end).ok_or("it ends within the compressed kernel")?;
     let format = FORMATS.iter().find(|(magic, _)| payload.starts_with(magic));
     let Some((_, decode)) = format else {
-        return Err("its kernel is compressed by neither xz nor zstd".to_owned());
+        return Err("its kernel is compressed by none of xz, zstd and lz4".to_owned());
     };
     let kernel = decode(payload)?;
     if !kernel.starts_with(b"\x7fELF") {
@@ -56,14 +60,21 @@ pub(crate) fn of_bzimage(image: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Uncompresses an .xz file, e.g. a kernel module.
 pub(crate) fn xz(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    // After the stream a payload has its size in four bytes: read no further.
-    read(liblzma::read::XzDecoder::new(bytes), "xz")
+    // One stream only: after it a payload has its size.
+    read(lzma_rust2::XzReader::new(bytes, false), "xz")
 }
 
 fn zstd(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let decoder =
         ruzstd::decoding::StreamingDecoder::new(bytes).map_err(|error| format!("zstd: {error}"))?;
     read(decoder, "zstd")
+}
+
+/// The format that lz4 had before its frames had a header; it has no end, so
+/// what follows the last block is cut off first.
+fn lz4(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let blocks = &bytes[..bytes.len().saturating_sub(SIZE_BYTES)];
+    read(lz4_flex::frame::FrameDecoder::new(blocks), "lz4")
 }
 
 fn read(decoder: impl Read, format: &str) -> Result<Vec<u8>, String> {
@@ -76,7 +87,9 @@ fn read(decoder: impl Read, format: &str) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::io::Write;
+
     use super::*;
 
     /// A bzImage with this payload.
@@ -93,10 +106,11 @@ mod tests {
         image
     }
 
-    fn compressed(bytes: &[u8]) -> Vec<u8> {
-        let mut packed = Vec::new();
-        liblzma::read::XzEncoder::new(bytes, 1).read_to_end(&mut packed).unwrap();
-        packed
+    pub(crate) fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let options = lzma_rust2::XzOptions::with_preset(1);
+        let mut writer = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
     }
 
     #[test]
@@ -120,7 +134,7 @@ mod tests {
         assert!(says(&[0; 2048]).contains("HdrS"));
         assert!(says(&good[..good.len() - 9]).contains("ends within the compressed kernel"));
         assert!(says(&image(&compressed(b"text"))).contains("no ELF"));
-        assert!(says(&image(b"BZh9")).contains("neither xz nor zstd"));
+        assert!(says(&image(b"BZh9")).contains("none of xz"));
         let mut old = good;
         old[setup::VERSION] = 7;
         old[setup::VERSION + 1] = 2;

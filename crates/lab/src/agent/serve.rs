@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::command::Running;
-use super::{PORT, power_off, say};
+use super::{PORT, ports, power_off, say};
 use crate::frame::{Frame, MACHINE, Message};
 
 /// How long the kernel may take to show the port after its driver is there.
@@ -29,7 +29,7 @@ pub(super) fn serve() -> Result<(), String> {
     let port = open_port()?;
     let lab = Lab(Arc::new(Mutex::new(port.try_clone().map_err(|error| error.to_string())?)));
     say(&crate::frame::mark(0));
-    lab.send(MACHINE, Message::Hello { uptime_ms: uptime_ms() });
+    lab.send(MACHINE, Message::Hello { uptime_ms: uptime_ms(), debug_exit: ports().is_ok() });
     let mut running: HashMap<u32, Running> = HashMap::new();
     let mut port = BufReader::new(Connected { port, seen: false });
     loop {
