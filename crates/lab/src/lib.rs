@@ -36,6 +36,7 @@ mod error;
 mod frame;
 mod guest;
 mod initramfs;
+pub mod kbuild;
 mod kernel;
 mod kvm;
 mod log;
