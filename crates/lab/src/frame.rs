@@ -108,9 +108,12 @@ impl Exit {
     }
 }
 
+/// What such a line begins with.
+pub(crate) const MARK: &str = "kumiki-lab: command ";
+
 /// The line by which a command's end is found in the kernel log.
 pub(crate) fn mark(number: u64) -> String {
-    format!("kumiki-lab: command {number:016x} has ended")
+    format!("{MARK}{number:016x} has ended")
 }
 
 impl Frame {

@@ -33,6 +33,7 @@ mod command;
 mod config;
 mod credit;
 mod error;
+mod files;
 mod frame;
 mod guest;
 mod initramfs;
@@ -45,6 +46,7 @@ mod modules;
 mod place;
 mod program;
 mod qemu;
+pub mod standing;
 mod talk;
 mod vmlinux;
 

@@ -15,12 +15,13 @@ use crate::error::{Error, Result};
 
 const LOCK: &str = "lock";
 /// What the folders of machines begin with that have no name.
-const UNNAMED: &str = "run-";
+pub(crate) const UNNAMED: &str = "run-";
 
 /// A machine's folder, removed with this value.
 pub(crate) struct Place {
     folder: PathBuf,
     _lock: File,
+    stays: bool,
 }
 
 impl Place {
@@ -45,13 +46,22 @@ impl Place {
         let folder = root.join(name);
         DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
         let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
-        Ok(Place { folder, _lock })
+        Ok(Place { folder, _lock, stays: false })
+    }
+}
+
+impl Place {
+    /// Lets the folder stay, as one that nobody keeps.
+    pub(crate) fn leave(&mut self) {
+        self.stays = true;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        if !self.stays {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 }
 
