@@ -2,6 +2,7 @@
 //! streams.
 
 use std::fs::{self, File};
+use std::io::ErrorKind::BrokenPipe;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -26,8 +27,11 @@ impl Guest {
         let packing = thread::spawn(move || pack(&from, &name, writer));
         let packed = self.command("tar").args(["-x", "-f", "-", "-C", "/"]).output_of(reader);
         let sent = packing.join().expect("packing does not panic");
-        // What kept us from reading is the better reason of the two.
-        sent?;
+        match sent {
+            // The other side ended first, and knows why.
+            Err(Error::File { source: error, .. }) if error.kind() == BrokenPipe => {}
+            sent => sent?,
+        }
         finished(packed?, "unpacking", source)
     }
 
@@ -57,6 +61,8 @@ fn pack(source: &Path, name: &Path, writer: impl Write) -> Result<()> {
     let failed = |action| Error::file(action, source);
     let mut archive = Builder::new(writer);
     archive.follow_symlinks(false);
+    // Busybox knows no sparse files.
+    archive.sparse(false);
     let metadata = fs::metadata(source).map_err(failed("reading"))?;
     if metadata.is_dir() {
         archive.append_dir_all(name, source).map_err(failed("packing"))?;

@@ -59,4 +59,5 @@ pub use guest::Guest;
 pub use kernel::{Kernel, KernelName};
 pub use machine::{Machine, Times};
 pub use modules::Module;
+pub use place::remove_all;
 pub use talk::Talk;

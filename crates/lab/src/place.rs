@@ -7,6 +7,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -16,6 +17,17 @@ use crate::error::{Error, Result};
 const LOCK: &str = "lock";
 /// What the folders of machines begin with that have no name.
 pub(crate) const UNNAMED: &str = "run-";
+
+/// The folders that this process has made and not yet removed.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes what machines of this process have on the disk, for one that is
+/// about to exit without ending them; the kernel ends them then.
+pub fn remove_all() {
+    for folder in MADE.lock().expect("no holder panics").drain(..) {
+        let _ = fs::remove_dir_all(folder);
+    }
+}
 
 /// A machine's folder, removed with this value.
 pub(crate) struct Place {
@@ -46,6 +58,7 @@ impl Place {
         let folder = root.join(name);
         DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
         let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
+        MADE.lock().expect("no holder panics").push(folder.clone());
         Ok(Place { folder, _lock, stays: false })
     }
 }
@@ -59,6 +72,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        MADE.lock().expect("no holder panics").retain(|folder| *folder != self.folder);
         if !self.stays {
             let _ = fs::remove_dir_all(&self.folder);
         }

@@ -5,7 +5,7 @@ mod terminal;
 mod up;
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -67,10 +67,11 @@ impl Shape {
 }
 
 fn once(config: &Config, what: &What) -> Result<Verdict> {
+    let interrupts = Interrupts::watched()?;
     let cache = Cache::of_user()?;
     let machine = Machine::start(&cache, config, Talk::to(&|text| output::talk(text)))?;
     let outcome = with_files(machine.guest(), what, || {
-        piped(prepared(machine.command(&what.words[0]), what))
+        piped(prepared(machine.command(&what.words[0]), what), &interrupts)
     });
     let failed = match &outcome {
         Ok(outcome) => !outcome.faults.is_empty(),
@@ -85,9 +86,10 @@ fn once(config: &Config, what: &What) -> Result<Verdict> {
 }
 
 fn exec(guest: &Guest, tty: bool, what: &What) -> Result<Verdict> {
+    let interrupts = Interrupts::watched()?;
     verdict(with_files(guest, what, || {
         let command = prepared(guest.command(&what.words[0]), what);
-        if tty { terminal::attached(command) } else { piped(command) }
+        if tty { terminal::attached(command) } else { piped(command, &interrupts) }
     })?)
 }
 
@@ -119,25 +121,39 @@ fn prepared(command: Command, what: &What) -> Command {
 }
 
 /// Runs a command with our own streams.
-fn piped(command: Command) -> Result<Outcome> {
+fn piped(command: Command, interrupts: &Interrupts) -> Result<Outcome> {
     let running = command.spawn()?;
-    interrupt(running.control())?;
+    interrupts.are_for(running.control());
     // Not locked: the handler of an interrupt has something to say, too.
     Ok(running.pass(io::stdin(), io::stdout(), io::stderr())?)
 }
 
-/// Passes the first interrupt on to the command; the next one ends us, and what
-/// is ours with us.
-fn interrupt(control: Control) -> Result<()> {
-    const SIGINT: u8 = 2;
-    let seen = AtomicU32::new(0);
-    ctrlc::set_handler(move || {
-        if seen.fetch_add(1, Ordering::Relaxed) > 0 || control.signal(SIGINT.into()).is_err() {
+/// The first interrupt is for the command, if one runs; the next one ends us, and
+/// what is ours with us.
+#[derive(Clone, Default)]
+struct Interrupts(Arc<Mutex<Option<Control>>>);
+
+impl Interrupts {
+    fn watched() -> Result<Self> {
+        const SIGINT: u8 = 2;
+        let own = Self::default();
+        let seen = own.clone();
+        ctrlc::set_handler(move || {
+            let control = seen.0.lock().expect("no holder panics").take();
+            if control.is_some_and(|control| control.signal(SIGINT.into()).is_ok()) {
+                output::talk("interrupted; once more does not wait for the command");
+                return;
+            }
+            kumiki_lab::remove_all();
             std::process::exit(i32::from(128 + SIGINT));
-        }
-        output::talk("interrupted; once more does not wait for the command");
-    })
-    .context("taking over Ctrl-C")
+        })
+        .context("taking over Ctrl-C")?;
+        Ok(own)
+    }
+
+    fn are_for(&self, control: Control) {
+        *self.0.lock().expect("no holder panics") = Some(control);
+    }
 }
 
 fn verdict(outcome: Outcome) -> Result<Verdict> {
