@@ -53,8 +53,8 @@ impl Place {
 
     fn make(name: &str) -> Result<Self> {
         let root = root()?;
+        sweep(&root)?;
         let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
-        sweep(&root);
         let folder = root.join(name);
         DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
         let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
@@ -106,13 +106,17 @@ pub(crate) fn is_left_over(folder: &Path) -> bool {
     }
 }
 
-fn sweep(root: &Path) {
+/// Removes what machines without a name have left over.
+pub(crate) fn sweep(root: &Path) -> Result<()> {
+    // Nobody is to be between making a folder and holding its lock.
+    let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let unnamed = entry.file_name().to_string_lossy().starts_with(UNNAMED);
         if unnamed && is_left_over(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+    Ok(())
 }
 
 fn lock(path: &Path, how: FlockOperation) -> Result<File> {

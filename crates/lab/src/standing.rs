@@ -24,7 +24,7 @@ use crate::frame::{Frame, MACHINE, Message};
 use crate::guest::{Guest, Stream};
 use crate::log::KernelLog;
 use crate::machine::{LOG, Machine};
-use crate::place::{Place, UNNAMED, is_left_over, root};
+use crate::place::{Place, UNNAMED, is_left_over, root, sweep};
 use crate::talk::Talk;
 
 const SOCKET: &str = "socket";
@@ -140,6 +140,7 @@ pub fn log_text(name: &str) -> Result<String> {
 /// All machines that stay, and those that have ended and not been removed.
 pub fn list() -> Result<Vec<About>> {
     let root = root()?;
+    sweep(&root)?;
     let entries = fs::read_dir(&root).map_err(Error::file("reading", &root))?.flatten();
     let named = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(UNNAMED));
     let mut labs: Vec<About> = named.filter_map(|entry| about(&entry.path()).ok()).collect();
