@@ -20,6 +20,7 @@ mod capi;
 mod debian;
 mod deny;
 mod fresh;
+mod kmod;
 mod layers;
 mod lint;
 mod loom;
@@ -77,6 +78,12 @@ enum Chore {
         #[arg(long, value_name = "FILE")]
         page: Option<PathBuf>,
     },
+    /// Builds the kernel modules for stock kernels
+    Kmod {
+        /// Kernels by the names that `kumiki lab` knows [default: 6.1 6.12]
+        #[arg(value_name = "KERNEL")]
+        kernels: Vec<kumiki_lab::KernelName>,
+    },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
@@ -122,6 +129,7 @@ fn main() -> ExitCode {
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check } => bench(name, json.as_deref(), check),
         Chore::Picture { page } => picture::picture(page.as_deref()),
+        Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

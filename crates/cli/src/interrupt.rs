@@ -29,9 +29,7 @@ impl Interrupt {
     }
 
     fn install(&self, scratch: &Path) -> std::io::Result<()> {
-        let ignored = ignored();
-        let watched = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal));
-        let watched: Vec<i32> = watched.collect();
+        let watched = watched();
         for &signal in &watched {
             // In the handler itself: before a case that the signal broke is blamed.
             flag::register_usize(signal, Arc::clone(&self.signal), signal as usize)?;
@@ -60,6 +58,23 @@ impl Interrupt {
             number => Some(Signal(number as u8)),
         }
     }
+}
+
+/// Has a thread call `handle` at each SIGINT, SIGTERM and SIGHUP from now on.
+pub(crate) fn each(handle: impl Fn(Signal) + Send + 'static) -> Result<()> {
+    let install = || {
+        let mut signals = Signals::new(watched())?;
+        let wait = move || signals.forever().for_each(|number| handle(Signal(number as u8)));
+        std::thread::Builder::new().name("signals".to_owned()).spawn(wait)
+    };
+    install().context("installing the handlers for Ctrl-C and SIGTERM")?;
+    Ok(())
+}
+
+/// Those that end a program and are not ignored.
+fn watched() -> Vec<i32> {
+    let ignored = ignored();
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored(*signal)).collect()
 }
 
 /// Which signals whoever started this program has it ignore, as nohup(1) does and a

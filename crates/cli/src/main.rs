@@ -10,6 +10,7 @@ mod disturbed;
 mod docs;
 mod doctor;
 mod interrupt;
+mod lab;
 mod measure;
 mod output;
 mod report;
@@ -31,11 +32,18 @@ enum Verdict {
     Negative,
     /// A person ended it early; what was done is kept.
     Interrupted(interrupt::Signal),
+    /// What a command that we ran for somebody gave.
+    Exit(u8),
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1).peekable();
+    if words.next_if(|word| word == kumiki_lab::agent::WORD).is_some() {
+        return kumiki_lab::agent::run(words);
+    }
     match dispatch(Cli::parse().command) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::Exit(code)) => ExitCode::from(code),
         Ok(Verdict::Negative) => ExitCode::from(1),
         Ok(Verdict::Interrupted(signal)) => ExitCode::from(signal.exit_status()),
         // Whoever read our output has had enough: `kumiki … | head`.
@@ -54,6 +62,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Man(args) => docs::man(args),
         Command::Completions(args) => docs::completions(args),
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::common::{Home, entries};
 
-const VERBS: [&[&str]; 13] = [
+const VERBS: [&[&str]; 22] = [
     &["measure"],
     &["measure", "ls"],
     &["results"],
@@ -16,6 +16,15 @@ const VERBS: [&[&str]; 13] = [
     &["compare"],
     &["report"],
     &["doctor"],
+    &["lab"],
+    &["lab", "run"],
+    &["lab", "up"],
+    &["lab", "exec"],
+    &["lab", "console"],
+    &["lab", "log"],
+    &["lab", "down"],
+    &["lab", "ls"],
+    &["lab", "fetch"],
     &["man"],
     &["completions"],
 ];
