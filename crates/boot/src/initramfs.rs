@@ -48,6 +48,11 @@ impl Initramfs {
         self.entry(path, ModeFileType::Symlink, 0o777, target.as_bytes())
     }
 
+    /// Adds a character device.
+    pub fn device(&mut self, path: &str, permissions: u32, number: (u32, u32)) -> Result<()> {
+        self.entry_of(path, ModeFileType::Char, permissions, number, &[])
+    }
+
     /// Adds a folder, and those above it.
     pub fn folder(&mut self, path: &str) -> Result<()> {
         let path = checked(path)?;
@@ -58,7 +63,7 @@ impl Initramfs {
             self.folder(parent)?;
         }
         self.folders.insert(path.to_owned());
-        self.write(path, ModeFileType::Directory, 0o755, &[])
+        self.write(path, ModeFileType::Directory, 0o755, (0, 0), &[])
     }
 
     /// The bytes to hand to the kernel.
@@ -68,19 +73,38 @@ impl Initramfs {
     }
 
     fn entry(&mut self, path: &str, kind: ModeFileType, mode: u32, content: &[u8]) -> Result<()> {
+        self.entry_of(path, kind, mode, (0, 0), content)
+    }
+
+    fn entry_of(
+        &mut self,
+        path: &str,
+        kind: ModeFileType,
+        mode: u32,
+        device: (u32, u32),
+        content: &[u8],
+    ) -> Result<()> {
         let path = checked(path)?;
         if let Some((parent, _)) = path.rsplit_once('/') {
             self.folder(parent)?;
         }
-        self.write(path, kind, mode, content)
+        self.write(path, kind, mode, device, content)
     }
 
-    fn write(&mut self, path: &str, kind: ModeFileType, mode: u32, content: &[u8]) -> Result<()> {
+    fn write(
+        &mut self,
+        path: &str,
+        kind: ModeFileType,
+        mode: u32,
+        (major, minor): (u32, u32),
+        content: &[u8],
+    ) -> Result<()> {
         let refused = |reason: String| Error::Initramfs { name: path.to_owned(), reason };
         let size = u32::try_from(content.len())
             .map_err(|_| refused(format!("{} bytes; at most 4 GiB fit", content.len())))?;
         self.entries += 1;
         let entry = Builder::new(path).ino(self.entries).mode(mode).set_mode_file_type(kind);
+        let entry = entry.rdev_major(major).rdev_minor(minor);
         let mut writer = entry.write(&mut self.open, size);
         writer
             .write_all(content)
@@ -165,6 +189,7 @@ mod tests {
         whole.file("bin/busybox", 0o755, b"\x7fELF").unwrap();
         whole.link("/bin/sh", "busybox").unwrap();
         whole.folder("/proc/").unwrap();
+        whole.device("/dev/null", 0o666, (1, 3)).unwrap();
         whole.archive(&overlay[..overlay.len() - 1]).unwrap();
         let files = unpack(&whole.finish().unwrap());
         let names: Vec<_> = files.iter().map(|(name, mode, _)| (name.as_str(), *mode)).collect();
@@ -177,6 +202,8 @@ mod tests {
                 ("bin/busybox", 0o100755),
                 ("bin/sh", 0o120777),
                 ("proc", 0o040755),
+                ("dev", 0o040755),
+                ("dev/null", 0o020666),
                 ("etc", 0o040755),
                 ("etc/motd", 0o100644),
             ]

@@ -8,8 +8,8 @@
 //! ```text
 //!   low slice L, below 1 MiB          partition's first piece P, first 2 MiB
 //!   +--------------------------+     +-----------------------------------+
-//!   | trampoline, SIPI's page  |     | record: the loader's own page     |
-//!   | PML4                     |---->| boot_params, command line         |
+//!   | trampoline, SIPI's page  |     | boot_params, command line         |
+//!   | PML4                     |---->|                                   |
 //!   | RAM for the node's own   |     | ACPI: RSDP, XSDT, FADT, MADT, DSDT|
 //!   |   real-mode trampoline   |     | PDPT, page directories            |
 //!   | RAM that poses as IO-APIC|     +-----------------------------------+

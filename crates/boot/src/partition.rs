@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::e820::LIMIT;
-use crate::{Error, Kind, MemoryMap, Result};
+use crate::{Error, Kernel, Kind, MemoryMap, Result};
 
 /// Bytes of a low slice: trampoline, PML4, RAM below 1 MiB, a false IO-APIC.
 pub const SLICE_BYTES: u64 = 0x2_0000;
@@ -87,6 +87,16 @@ impl Partition {
         Ok(Partition { slice, pieces })
     }
 
+    /// Bytes that the first piece needs for a kernel and an initramfs.
+    pub fn needs(kernel: &Kernel, initramfs_bytes: u64) -> u64 {
+        [kernel.memory_bytes(), initramfs_bytes].into_iter().fold(
+            KERNEL_AT + WINDOW_BYTES,
+            |sum, bytes| {
+                sum.saturating_add(bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX))
+            },
+        )
+    }
+
     /// The piece with the kernel.
     pub fn first(&self) -> Piece {
         self.pieces[0]
@@ -103,11 +113,6 @@ impl Partition {
 
     pub(crate) fn io_apic(&self) -> u64 {
         self.slice + IO_APIC_AT
-    }
-
-    /// A page that is left to whoever loads: it survives starts and stops.
-    pub fn record(&self) -> u64 {
-        self.first().address
     }
 
     pub(crate) fn boot_params(&self) -> u64 {

@@ -2,7 +2,6 @@
 
 use crate::acpi::Tables;
 use crate::params::BootParams;
-use crate::partition::{KERNEL_AT, WINDOW_BYTES};
 use crate::trampoline::Trampoline;
 use crate::{CommandLine, Error, Form, Kernel, Madt, Partition, Result, paging};
 
@@ -76,11 +75,7 @@ impl Plan {
     ) -> Result<Self> {
         let first = partition.first();
         let kernel_at = partition.kernel();
-        let kernel_bytes = kernel.memory_bytes().next_multiple_of(PAGE_BYTES);
-        let initramfs_pages = initramfs_bytes.checked_next_multiple_of(PAGE_BYTES);
-        let need = initramfs_pages
-            .and_then(|pages| pages.checked_add(KERNEL_AT + kernel_bytes + WINDOW_BYTES))
-            .unwrap_or(u64::MAX);
+        let need = Partition::needs(kernel, initramfs_bytes);
         if need > first.bytes {
             return Err(Error::TooSmall { need, have: first.bytes });
         }
@@ -92,7 +87,7 @@ impl Plan {
             });
         }
         let window = partition.window().address;
-        let initramfs = window - (need - KERNEL_AT - kernel_bytes - WINDOW_BYTES);
+        let initramfs = window - initramfs_bytes.next_multiple_of(PAGE_BYTES);
 
         let mut writes = Vec::new();
         let mut write = |address, source| writes.push(Write { address, source });
@@ -172,7 +167,7 @@ mod tests {
     use super::*;
     use crate::bytes::{u32_le, u64_le};
     use crate::elf::tests::vmlinux;
-    use crate::{Compression, Piece, SLICE_BYTES};
+    use crate::{Compression, Piece, SLICE_BYTES, WINDOW_BYTES};
 
     const MIB: u64 = 1 << 20;
     const BASE: u64 = 16 * MIB;
