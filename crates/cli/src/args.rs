@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::lab;
+
 /// Measure what the operating system costs on this machine.
 ///
 /// Exit status: 0 fine, 1 a negative result (a regression, nothing found),
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     Report(Report),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
+    /// Run commands in a QEMU machine with a stock kernel
+    Lab(lab::Lab),
     /// Print the man page (roff)
     Man(Man),
     /// Print a shell completion script
@@ -236,7 +240,7 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size::Config::new()
         .with_binary()
         .parse_size(text)

@@ -7,6 +7,7 @@ mod compare;
 mod destination;
 mod docs;
 mod doctor;
+mod lab;
 mod measure;
 mod output;
 mod report;
@@ -26,11 +27,18 @@ enum Verdict {
     Fine,
     /// It worked, and the answer is no: a regression, nothing that matches.
     Negative,
+    /// What a command that we ran for somebody gave.
+    Exit(u8),
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1).peekable();
+    if words.next_if(|word| word == kumiki_lab::agent::WORD).is_some() {
+        return kumiki_lab::agent::run(words);
+    }
     match dispatch(Cli::parse().command) {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
+        Ok(Verdict::Exit(code)) => ExitCode::from(code),
         Ok(Verdict::Negative) => ExitCode::from(1),
         // Whoever read our output has had enough: `kumiki … | head`.
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -48,6 +56,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Man(args) => docs::man(args),
         Command::Completions(args) => docs::completions(args),
     }

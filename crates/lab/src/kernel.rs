@@ -1,0 +1,184 @@
+//! Stock kernels by name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::apt::{Archive, own_release};
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::modules::Modules;
+use crate::talk::Talk;
+use crate::vmlinux;
+
+/// Kernels with a short name: whose they are, and the package that always
+/// depends on the newest of them.
+const KNOWN: [(&str, &str, &str); 6] = [
+    ("6.1", "bookworm", "linux-image-amd64"),
+    ("6.1-cloud", "bookworm", "linux-image-cloud-amd64"),
+    ("6.1-rt", "bookworm", "linux-image-rt-amd64"),
+    ("6.12", "trixie", "linux-image-amd64"),
+    ("6.12-cloud", "trixie", "linux-image-cloud-amd64"),
+    ("6.12-rt", "trixie", "linux-image-rt-amd64"),
+];
+
+/// A kernel as a person names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelName {
+    release: String,
+    package: String,
+}
+
+/// A stock kernel in the cache.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its version, as `uname -r` prints it.
+    pub version: String,
+    /// The bzImage as the package has it.
+    pub bzimage: PathBuf,
+    /// The same uncompressed, an ELF file.
+    pub vmlinux: PathBuf,
+    /// What it was built with.
+    pub config: PathBuf,
+    pub(crate) name: KernelName,
+    pub(crate) folder: PathBuf,
+}
+
+impl Default for KernelName {
+    /// The stock kernel of this machine's Debian; elsewhere of Debian 13.
+    fn default() -> Self {
+        let own = own_release();
+        let of_own = KNOWN.iter().find(|(_, release, _)| own.as_deref() == Some(release));
+        let (_, release, package) = of_own.unwrap_or(&KNOWN[3]);
+        KernelName { release: (*release).to_owned(), package: (*package).to_owned() }
+    }
+}
+
+impl std::str::FromStr for KernelName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        if let Some((_, release, package)) = KNOWN.iter().find(|(short, ..)| *short == name) {
+            return Ok(KernelName { release: (*release).into(), package: (*package).into() });
+        }
+        let unknown = || Error::UnknownKernel {
+            name: name.to_owned(),
+            known: KNOWN.map(|(short, ..)| short).join(", "),
+        };
+        let plain = |word: &str| {
+            !word.is_empty()
+                && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+        };
+        let (release, package) = match name.split_once('/') {
+            Some((release, package)) => (release.to_owned(), package),
+            None => (own_release().ok_or_else(unknown)?, name),
+        };
+        if !package.starts_with("linux-image-") || !plain(package) || !plain(&release) {
+            return Err(unknown());
+        }
+        Ok(KernelName { release, package: package.to_owned() })
+    }
+}
+
+impl std::fmt::Display for KernelName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let short = KNOWN.iter().find(|(_, r, p)| *r == self.release && *p == self.package);
+        match short {
+            Some((short, ..)) => f.write_str(short),
+            None => write!(f, "{}/{}", self.release, self.package),
+        }
+    }
+}
+
+impl KernelName {
+    /// The kernel itself, downloaded if the cache has it not.
+    pub fn get(&self, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
+        let archive = Archive::new(cache, talk, &self.release);
+        let package = self.concrete(&archive)?;
+        self.kernel_in(&archive.unpacked(&package)?, cache, talk)
+    }
+
+    /// The same, as new as the archive has it.
+    pub fn renew(&self, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
+        let archive = Archive::new(cache, talk, &self.release);
+        archive.forget(&self.package);
+        let package = self.concrete(&archive)?;
+        self.kernel_in(&archive.renewed(&package)?, cache, talk)
+    }
+
+    pub(crate) fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// The headers' meta-package beside this one.
+    pub(crate) fn headers(&self) -> String {
+        self.package.replacen("linux-image-", "linux-headers-", 1)
+    }
+
+    fn concrete(&self, archive: &Archive<'_>) -> Result<String> {
+        // linux-image-6.1.0-56-amd64 is one itself, linux-image-amd64 is not.
+        let rest = self.package.trim_start_matches("linux-image-");
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(self.package.clone());
+        }
+        let image = archive.stands_for(&self.package, "linux-image-")?;
+        Ok(image.unwrap_or_else(|| self.package.clone()))
+    }
+
+    fn kernel_in(&self, folder: &Path, cache: &Cache, talk: Talk<'_>) -> Result<Kernel> {
+        let boot = folder.join("boot");
+        let entries = fs::read_dir(&boot).map_err(Error::file("reading", &boot))?.flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let version =
+            names.filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_owned())).next();
+        let version = version.ok_or_else(|| {
+            Error::malformed(folder.display(), "the package has no /boot/vmlinuz-VERSION")
+        })?;
+        let bzimage = boot.join(format!("vmlinuz-{version}"));
+        let package = folder.file_name().unwrap_or_default();
+        let name = Path::new("vmlinux").join(package);
+        let vmlinux = cache.file(&name, || {
+            talk.say(format_args!("uncompressing the kernel {version}"));
+            let bytes = fs::read(&bzimage).map_err(Error::file("reading", &bzimage))?;
+            vmlinux::of_bzimage(&bytes).map_err(|why| Error::malformed(bzimage.display(), why))
+        })?;
+        Ok(Kernel {
+            config: boot.join(format!("config-{version}")),
+            folder: folder.to_owned(),
+            name: self.clone(),
+            bzimage,
+            vmlinux,
+            version,
+        })
+    }
+}
+
+impl Kernel {
+    /// The modules of its package.
+    pub(crate) fn modules(&self) -> Result<Modules> {
+        let usr = self.folder.join("usr/lib/modules").join(&self.version);
+        let folder =
+            if usr.exists() { usr } else { self.folder.join("lib/modules").join(&self.version) };
+        Modules::read(&self.version, &folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_names_and_packages_name_kernels() {
+        let cloud: KernelName = "6.12-cloud".parse().unwrap();
+        assert_eq!((&*cloud.release, &*cloud.package), ("trixie", "linux-image-cloud-amd64"));
+        assert_eq!(cloud.to_string(), "6.12-cloud");
+        assert_eq!(cloud.headers(), "linux-headers-cloud-amd64");
+        let one: KernelName = "sid/linux-image-7.0.1-amd64".parse().unwrap();
+        assert_eq!(one.to_string(), "sid/linux-image-7.0.1-amd64");
+        for bad in
+            ["5.10", "", "/", "trixie/", "trixie/bash", "../linux-image-x", "a b/linux-image-x"]
+        {
+            let error = bad.parse::<KernelName>().unwrap_err().to_string();
+            assert!(error.contains("6.12-cloud"), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A QEMU machine that runs kernel parts where the host cannot, and tests them.
+//!
+//! A [`Machine`] is a stock Debian kernel with busybox and an agent of ours,
+//! started in seconds from a cache; commands are run in it as root, any number
+//! at once, with their streams and exit codes passed through. After each the
+//! kernel log is searched for what shows a fault. The machine ends with the
+//! value, and with the process, however that ends.
+//!
+//! ```text
+//!  Machine ── keeper thread ── QEMU ──────────────────────────┐
+//!     │                         │ serial line → kernel.log    │
+//!     │ Guest ═ frames ═ stdin, stdout ═ virtio port ═ agent  │
+//!     └ Command, Running                          └ commands  │
+//! ```
+//!
+//! ```no_run
+//! use kumiki_lab::{Cache, Config, Machine, Talk};
+//!
+//! // A program that hands over to kumiki_lab::agent::run when its first argument
+//! // is kumiki_lab::agent::WORD.
+//! let agent = std::env::current_exe()?;
+//! let machine = Machine::start(&Cache::of_user()?, &Config::new(agent), Talk::nowhere())?;
+//! let output = machine.command("uname").arg("-r").output()?;
+//! assert_eq!(output.exit.code(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod agent;
+mod apt;
+mod cache;
+mod command;
+mod config;
+mod credit;
+mod error;
+mod frame;
+mod guest;
+mod initramfs;
+mod kernel;
+mod kvm;
+mod log;
+mod machine;
+mod modules;
+mod place;
+mod program;
+mod qemu;
+mod talk;
+mod vmlinux;
+
+pub use cache::Cache;
+pub use command::{Command, Control, Outcome, Output, Running};
+pub use config::{Accelerator, Config};
+pub use error::{Error, Result};
+pub use frame::Exit;
+pub use guest::Guest;
+pub use kernel::{Kernel, KernelName};
+pub use machine::{Machine, Times};
+pub use modules::Module;
+pub use talk::Talk;

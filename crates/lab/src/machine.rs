@@ -1,0 +1,236 @@
+//! A machine from its start to its end.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::apt::Archive;
+use crate::cache::Cache;
+use crate::config::{Accelerator, CPUS_MAX, Config, MEMORY_MIN_BYTES};
+use crate::error::{Error, Result};
+use crate::frame::{MACHINE, Message};
+use crate::guest::{Guest, reason};
+use crate::initramfs::{AGENT, Initramfs};
+use crate::kernel::Kernel;
+use crate::kvm;
+use crate::log::{KernelLog, is_emulation};
+use crate::modules::Module;
+use crate::place::Place;
+use crate::program;
+use crate::qemu::{self, Files, Qemu};
+use crate::talk::Talk;
+
+/// How often a start is tried that QEMU's own fault spoilt.
+const STARTS: u32 = 3;
+/// How long QEMU may take to end when the agent has been told to.
+const END_LIMIT: Duration = Duration::from_secs(10);
+/// Logs of failed runs that are kept, the newest.
+const LOGS_KEPT: usize = 20;
+/// What the agent cannot do without.
+const OWN_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
+
+/// A machine that runs. It ends with this value, with the process, and with the
+/// thread of nobody: QEMU is killed even if we are.
+pub struct Machine {
+    // In the order in which they are to go.
+    guest: Guest,
+    qemu: Qemu,
+    place: Place,
+    kernel: Kernel,
+    cache: Cache,
+    times: Times,
+    /// Whether its end has a code.
+    debug_exit: bool,
+}
+
+/// Where the time of a start went.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Times {
+    /// Finding or fetching packages, composing the initramfs.
+    pub prepare: Duration,
+    /// From QEMU's start to the agent's first word.
+    pub start: Duration,
+    /// Of that, since the kernel began to count.
+    pub kernel: Duration,
+    /// Starts that were given up because of QEMU's own fault.
+    pub retries: u32,
+    /// Whether the processor ran it, not QEMU's emulation.
+    pub kvm: bool,
+}
+
+impl Machine {
+    /// Starts one and waits until commands can be run.
+    pub fn start(cache: &Cache, config: &Config, talk: Talk<'_>) -> Result<Self> {
+        Self::start_at(Place::unnamed, cache, config, talk)
+    }
+
+    pub(crate) fn start_at(
+        place: impl Fn() -> Result<Place>,
+        cache: &Cache,
+        config: &Config,
+        talk: Talk<'_>,
+    ) -> Result<Self> {
+        let begin = Instant::now();
+        check(config)?;
+        let program = qemu::program()?;
+        let kernel = config.kernel.get(cache, talk)?;
+        let initramfs = initramfs(cache, config, &kernel, talk)?;
+        let kvm = match config.accelerator {
+            Accelerator::Auto => kvm::works(cache, config, talk),
+            Accelerator::Kvm => true,
+            Accelerator::Tcg => false,
+        };
+        let mut times = Times { prepare: begin.elapsed(), kvm, ..Times::default() };
+        loop {
+            let place = place()?;
+            let image = place.folder().join("initramfs");
+            fs::write(&image, &initramfs).map_err(Error::file("writing", &image))?;
+            let log = KernelLog::at(place.folder().join("kernel.log"));
+            let files = Files { vmlinux: &kernel.vmlinux, initramfs: &image, log: log.path() };
+            let words = qemu::arguments(config, kvm, &files);
+            let begin = Instant::now();
+            let (qemu, input, output) = Qemu::start(&program, &words)?;
+            let (guest, machine) = Guest::over(output, input, log.clone(), qemu.end_cell());
+            let hello = machine.recv_timeout(config.start_limit);
+            times.start = begin.elapsed();
+            let failed = match hello {
+                Ok(Message::Hello { uptime_ms, debug_exit }) => {
+                    times.kernel = Duration::from_millis(uptime_ms);
+                    let faults = log.faults(0, 0);
+                    if faults.is_empty() {
+                        // It has been read, and it is the larger part of the folder.
+                        let _ = fs::remove_file(&image);
+                        let (kernel, cache) = (kernel.clone(), cache.clone());
+                        return Ok(Machine {
+                            guest,
+                            qemu,
+                            place,
+                            kernel,
+                            cache,
+                            times,
+                            debug_exit,
+                        });
+                    }
+                    let again = is_emulation(&faults);
+                    (Error::Faulty { lines: faults }, again)
+                }
+                Ok(other) => (Error::Agent(format!("its first word was {other:?}")), false),
+                Err(RecvTimeoutError::Timeout) => {
+                    let limit = config.start_limit.as_secs();
+                    let reason = format!("its agent said nothing within {limit} s");
+                    (Error::NotStarted { reason, log: log.tail() }, false)
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let reason = reason(&log, qemu.end(END_LIMIT).as_ref());
+                    let again = is_emulation(&log.faults_so_far());
+                    (Error::NotStarted { reason, log: log.tail() }, again)
+                }
+            };
+            let (error, again) = failed;
+            if let Some(path) = keep_log(cache, &log) {
+                talk.say(format_args!("the kernel log is kept in {}", path.display()));
+            }
+            if !again || times.retries + 1 == STARTS {
+                return Err(error);
+            }
+            times.retries += 1;
+            talk.say(format_args!(
+                "QEMU's emulation failed while the kernel patched itself; start {} of {STARTS}",
+                times.retries + 1
+            ));
+        }
+    }
+
+    /// The way to run commands in it.
+    pub fn guest(&self) -> &Guest {
+        &self.guest
+    }
+
+    /// A command to run in it.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> crate::Command {
+        self.guest.command(program)
+    }
+
+    /// Its kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// How long its start took.
+    pub fn times(&self) -> Times {
+        self.times
+    }
+
+    /// Keeps its kernel log beyond its end, and says where.
+    pub fn keep_log(&self) -> Option<PathBuf> {
+        keep_log(&self.cache, self.guest.log())
+    }
+
+    /// Ends it through its agent, which reports `code` by the debug-exit port if
+    /// its kernel lets it; an error if it ends in another way.
+    pub fn shut_down(self, code: u8) -> Result<()> {
+        // QEMU's exit status has eight bits, of which one says "by that port".
+        let code = code & 0x7f;
+        let expected = if self.debug_exit { i32::from(code) << 1 | 1 } else { 0 };
+        self.guest.send(MACHINE, Message::PowerOff(code)).map_err(|_| self.guest.ended())?;
+        match self.qemu.end(END_LIMIT) {
+            Some(end) if end.status.code() == Some(expected) => Ok(()),
+            Some(_) => Err(self.guest.ended()),
+            None => {
+                Err(Error::TimeLimit { what: "switching the machine off".into(), limit: END_LIMIT })
+            }
+        }
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+fn check(config: &Config) -> Result<()> {
+    let bad = |what: String, why: String| Err(Error::Malformed { what, reason: why });
+    if !(1..=CPUS_MAX).contains(&config.cpus) {
+        return bad(format!("{} cpus", config.cpus), format!("a machine has 1 to {CPUS_MAX}"));
+    }
+    if config.memory_bytes < MEMORY_MIN_BYTES {
+        let least = MEMORY_MIN_BYTES >> 20;
+        return bad(
+            format!("{} bytes of memory", config.memory_bytes),
+            format!("a machine with a stock kernel needs {least} MiB at least"),
+        );
+    }
+    Ok(())
+}
+
+fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) -> Result<Vec<u8>> {
+    let own = OWN_MODULES.iter().map(|name| name.parse());
+    let mut modules = own.collect::<Result<Vec<Module>>>()?;
+    modules.extend(config.modules.iter().cloned());
+    let modules = kernel.modules()?.in_order(&modules)?;
+    let archive = Archive::new(cache, talk, kernel.name.release());
+    let package = archive.unpacked("busybox-static")?;
+    let in_usr = package.join("usr/bin/busybox");
+    let busybox = if in_usr.exists() { in_usr } else { package.join("bin/busybox") };
+    let mut initramfs = Initramfs::new();
+    initramfs.programs(&program::with_libraries(&config.agent, AGENT.as_ref())?);
+    initramfs.busybox(&busybox)?;
+    initramfs.modules(&modules);
+    Ok(initramfs.finish())
+}
+
+/// Copies a log into the cache, and removes the oldest there.
+fn keep_log(cache: &Cache, log: &KernelLog) -> Option<PathBuf> {
+    let folder = cache.folder().join("logs");
+    fs::create_dir_all(&folder).ok()?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    let path = folder.join(format!("{:013}-{:04x}.log", now.as_millis(), fastrand::u16(..)));
+    fs::copy(log.path(), &path).ok()?;
+    let mut all: Vec<_> = fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    all.sort();
+    for old in &all[..all.len().saturating_sub(LOGS_KEPT)] {
+        let _ = fs::remove_file(old);
+    }
+    Some(path)
+}

@@ -1,0 +1,218 @@
+//! Kernel modules: which file has one, what it needs first, and whether it is
+//! for this kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSection};
+
+use crate::error::{Error, Result};
+use crate::vmlinux::xz;
+
+/// A module that a machine loads at its start, with its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    source: String,
+    parameters: String,
+}
+
+impl std::str::FromStr for Module {
+    type Err = Error;
+
+    /// `NAME` or `FILE.ko`, then parameters: `osnode debug=1`.
+    fn from_str(text: &str) -> Result<Self> {
+        let (source, parameters) =
+            text.trim().split_once(char::is_whitespace).unwrap_or((text, ""));
+        if source.is_empty() {
+            return Err(Error::malformed(format!("module `{text}`"), "it has no name"));
+        }
+        Ok(Module { source: source.to_owned(), parameters: parameters.trim().to_owned() })
+    }
+}
+
+impl From<&Path> for Module {
+    fn from(file: &Path) -> Self {
+        Module { source: file.display().to_string(), parameters: String::new() }
+    }
+}
+
+/// A module ready to be loaded.
+pub(crate) struct Loadable {
+    pub(crate) name: String,
+    pub(crate) parameters: String,
+    /// Uncompressed.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The modules of one kernel.
+pub(crate) struct Modules {
+    version: String,
+    files: BTreeMap<String, PathBuf>,
+    builtin: BTreeSet<String>,
+}
+
+impl Modules {
+    /// Those in a folder such as `/lib/modules/VERSION`.
+    pub(crate) fn read(version: &str, folder: &Path) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        collect(&folder.join("kernel"), &mut files)?;
+        let list = folder.join("modules.builtin");
+        let text = fs::read_to_string(&list).map_err(Error::file("reading", &list))?;
+        let builtin = text.lines().filter_map(|line| name_of(Path::new(line))).collect();
+        Ok(Modules { version: version.to_owned(), files, builtin })
+    }
+
+    /// These modules and all that they need, in an order in which they can be
+    /// loaded. What the kernel has built in is left out.
+    pub(crate) fn in_order(&self, wanted: &[Module]) -> Result<Vec<Loadable>> {
+        let mut order = Order { modules: self, seen: BTreeSet::new(), loadable: Vec::new() };
+        for module in wanted {
+            let file = Path::new(&module.source);
+            if file.extension().is_some_and(|e| e == "ko") || module.source.contains('/') {
+                order.add_file(file, &module.parameters)?;
+            } else {
+                order.add(&module.source.replace('-', "_"), &module.parameters)?;
+            }
+        }
+        Ok(order.loadable)
+    }
+}
+
+struct Order<'a> {
+    modules: &'a Modules,
+    seen: BTreeSet<String>,
+    loadable: Vec<Loadable>,
+}
+
+impl Order<'_> {
+    fn add(&mut self, name: &str, parameters: &str) -> Result<()> {
+        if self.modules.builtin.contains(name) || self.seen.contains(name) {
+            return Ok(());
+        }
+        let file = self.modules.files.get(name).ok_or_else(|| Error::Module {
+            module: name.to_owned(),
+            reason: format!(
+                "the kernel {} has none of this name; a file is given as ./{name}.ko",
+                self.modules.version
+            ),
+        })?;
+        self.add_file(&file.clone(), parameters)
+    }
+
+    fn add_file(&mut self, file: &Path, parameters: &str) -> Result<()> {
+        let bytes = fs::read(file).map_err(Error::file("reading", file))?;
+        let fault = |reason: String| Error::Module { module: file.display().to_string(), reason };
+        let name = name_of(file).ok_or_else(|| fault("its name does not end in .ko".to_owned()))?;
+        let packed = file.extension().is_some_and(|e| e == "xz");
+        let bytes = if packed { xz(&bytes).map_err(fault)? } else { bytes };
+        let info = modinfo(&bytes).map_err(fault)?;
+        let built_for = info.get("vermagic").map(String::as_str).unwrap_or_default();
+        if built_for.split(' ').next() != Some(&self.modules.version) {
+            return Err(fault(format!(
+                "it is built for the kernel `{built_for}`, and this one is `{}`",
+                self.modules.version
+            )));
+        }
+        self.seen.insert(name.clone());
+        let depends = info.get("depends").map(String::as_str).unwrap_or_default();
+        for needed in depends.split(',').filter(|needed| !needed.is_empty()) {
+            self.add(&needed.replace('-', "_"), "")?;
+        }
+        self.loadable.push(Loadable { name, parameters: parameters.to_owned(), bytes });
+        Ok(())
+    }
+}
+
+/// `virtio-rng.ko.xz` has the module `virtio_rng`.
+fn name_of(file: &Path) -> Option<String> {
+    let name = file.file_name()?.to_str()?;
+    let stem = name.strip_suffix(".xz").unwrap_or(name).strip_suffix(".ko")?;
+    Some(stem.replace('-', "_"))
+}
+
+fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::file("reading", folder))?.flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&path, files)?;
+        } else if let Some(name) = name_of(&path) {
+            files.insert(name, path);
+        }
+    }
+    Ok(())
+}
+
+/// The `key=value` strings that a module carries about itself.
+fn modinfo(module: &[u8]) -> Result<BTreeMap<String, String>, String> {
+    let file = object::File::parse(module).map_err(|error| error.to_string())?;
+    let section = file.section_by_name(".modinfo").ok_or("it has no section .modinfo")?;
+    let data = section.data().map_err(|error| error.to_string())?;
+    let strings = data.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    Ok(strings
+        .filter_map(|one| {
+            one.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()))
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use object::write::{Object as Written, StandardSegment};
+    use object::{Architecture, BinaryFormat, Endianness, SectionKind};
+
+    use super::*;
+    use crate::vmlinux::tests::compressed;
+
+    fn ko(depends: &str, version: &str) -> Vec<u8> {
+        let mut file = Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let segment = file.segment_name(StandardSegment::Data).to_vec();
+        let section = file.add_section(segment, b".modinfo".to_vec(), SectionKind::Data);
+        let info = format!("license=GPL\0depends={depends}\0vermagic={version} SMP preempt\0");
+        file.append_section_data(section, info.as_bytes(), 1);
+        file.write().unwrap()
+    }
+
+    /// A kernel's folder with `pci` built in, and two modules of which one
+    /// needs the other.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        };
+        write("modules.builtin", b"kernel/drivers/pci.ko\n");
+        write("kernel/drivers/ring-a.ko", &ko("", "6.1"));
+        write("kernel/net/card.ko.xz", &compressed(&ko("ring-a,pci", "6.1")));
+        write("kernel/net/old.ko", &ko("", "5.10"));
+        folder
+    }
+
+    fn order(wanted: &[&str]) -> Result<Vec<(String, String)>> {
+        let folder = folder();
+        let wanted: Vec<Module> = wanted.iter().map(|text| text.parse().unwrap()).collect();
+        let modules = Modules::read("6.1", folder.path())?;
+        let loadable = modules.in_order(&wanted)?.into_iter();
+        Ok(loadable.map(|one| (one.name, one.parameters)).collect())
+    }
+
+    #[test]
+    fn what_a_module_needs_is_loaded_before_it_and_once() {
+        let loaded = order(&["card speed=9 duplex=1", "ring_a", "pci"]).unwrap();
+        let pair = |name: &str, parameters: &str| (name.to_owned(), parameters.to_owned());
+        assert_eq!(loaded, [pair("ring_a", ""), pair("card", "speed=9 duplex=1")]);
+    }
+
+    #[test]
+    fn a_module_of_another_kernel_and_one_that_is_not_there_are_refused() {
+        let error = order(&["old"]).err().unwrap().to_string();
+        assert!(error.contains("built for the kernel `5.10 SMP preempt`"), "{error}");
+        let error = order(&["gone"]).err().unwrap().to_string();
+        assert!(error.contains("kernel module gone") && error.contains("./gone.ko"), "{error}");
+        assert!(
+            order(&["/no/such/file.ko"]).err().unwrap().to_string().contains("/no/such/file.ko")
+        );
+        assert!(" ".parse::<Module>().is_err());
+    }
+}

@@ -1,0 +1,98 @@
+//! The folder of a machine that runs: its initramfs, its log, its socket.
+//!
+//! Whoever keeps a machine holds a lock in its folder, and the kernel drops that
+//! lock with the process, however it ends. A folder whose lock is free is
+//! therefore left over, and the next lab removes it.
+
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+const LOCK: &str = "lock";
+/// What the folders of machines begin with that have no name.
+const UNNAMED: &str = "run-";
+
+/// A machine's folder, removed with this value.
+pub(crate) struct Place {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Place {
+    /// For a machine that ends with the process.
+    pub(crate) fn unnamed() -> Result<Self> {
+        Self::make(&format!("{UNNAMED}{:012x}", fastrand::u64(..1 << 48)))
+    }
+
+    /// For a machine of this name, which must not be there.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        Self::make(name)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn make(name: &str) -> Result<Self> {
+        let root = root()?;
+        let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
+        sweep(&root);
+        let folder = root.join(name);
+        DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
+        let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
+        Ok(Place { folder, _lock })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The folder of all machines of this user.
+pub(crate) fn root() -> Result<PathBuf> {
+    let root = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) if Path::new(&folder).is_dir() => PathBuf::from(folder).join("kumiki-lab"),
+        _ => {
+            let user = rustix::process::geteuid().as_raw();
+            std::env::temp_dir().join(format!("kumiki-lab-{user}"))
+        }
+    };
+    let made = DirBuilder::new().mode(0o700).recursive(true).create(&root);
+    made.map_err(Error::file("making", &root))?;
+    // In a folder that all may write to, somebody else may have been first.
+    let metadata = fs::symlink_metadata(&root).map_err(Error::file("examining", &root))?;
+    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(Error::malformed(root.display(), "it is not a folder of this user"));
+    }
+    Ok(root)
+}
+
+/// Whether nobody keeps the machine of this folder any more.
+pub(crate) fn is_left_over(folder: &Path) -> bool {
+    match File::open(folder.join(LOCK)) {
+        Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK),
+        Err(_) => true,
+    }
+}
+
+fn sweep(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let unnamed = entry.file_name().to_string_lossy().starts_with(UNNAMED);
+        if unnamed && is_left_over(&entry.path()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn lock(path: &Path, how: FlockOperation) -> Result<File> {
+    let file = File::create(path).map_err(Error::file("making", path))?;
+    flock(&file, how).map_err(|errno| Error::file("locking", path)(errno.into()))?;
+    Ok(file)
+}

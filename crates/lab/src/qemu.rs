@@ -1,0 +1,194 @@
+//! QEMU: the program, its command line, and the thread that keeps it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::agent::{DEBUG_EXIT, PORT};
+use crate::config::Config;
+use crate::error::{Error, Result};
+
+const PROGRAM: &str = "qemu-system-x86_64";
+/// Ends a program with the one that started it; of util-linux.
+const SETPRIV: &str = "setpriv";
+
+/// The files that a machine is started from and writes to.
+pub(crate) struct Files<'a> {
+    pub(crate) vmlinux: &'a Path,
+    pub(crate) initramfs: &'a Path,
+    pub(crate) log: &'a Path,
+}
+
+/// A QEMU that runs, and ends with this value.
+pub(crate) struct Qemu {
+    process: OwnedFd,
+    keeper: Option<JoinHandle<()>>,
+    end: Arc<OnceLock<End>>,
+}
+
+/// How QEMU ended.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) status: ExitStatus,
+    /// What it said.
+    pub(crate) said: String,
+}
+
+/// Where the program is.
+pub(crate) fn program() -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    found.into_iter().find(|file| file.is_file()).ok_or_else(|| Error::Program {
+        program: PROGRAM.to_owned(),
+        reason: format!(
+            "it is in no folder of PATH ({}); a lab needs it: apt-get install qemu-system-x86",
+            path.display()
+        ),
+    })
+}
+
+/// The command line after the program's name.
+pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut add = |line: &str| words.extend(line.split(' ').map(OsString::from));
+    add("-nodefaults -no-user-config -display none -monitor none -no-reboot");
+    add(&format!("-machine q35 -accel {} -cpu max", if kvm { "kvm" } else { "tcg" }));
+    add(&format!("-smp {} -m {}M", config.cpus, config.memory_bytes >> 20));
+    add(&format!("-device isa-debug-exit,iobase={DEBUG_EXIT:#x},iosize=4"));
+    add("-chardev stdio,id=lab,signal=off -device virtio-serial-pci");
+    add(&format!("-device virtserialport,chardev=lab,name={PORT}"));
+    add("-serial chardev:log -chardev");
+    words.push(option("file,id=log,path=", files.log));
+    words.extend(["-kernel".into(), files.vmlinux.into()]);
+    words.extend(["-initrd".into(), files.initramfs.into()]);
+    words.extend(["-append".into(), append(config).into()]);
+    words.extend(config.qemu.iter().cloned());
+    words
+}
+
+/// The kernel's command line.
+///
+/// It logs everything on the serial line, lets the agent write to the log as
+/// often as it must, and ends the machine on a panic at once (QEMU does not
+/// reboot). The time stamp counter of a machine is not worth a second of
+/// comparing it with the timer.
+fn append(config: &Config) -> String {
+    let own = "console=ttyS0 loglevel=7 printk.devkmsg=on panic=-1 tsc=reliable rdinit=";
+    let mut line = format!("{own}{}", crate::initramfs::AGENT);
+    for words in &config.append {
+        line = format!("{line} {words}");
+    }
+    format!("{line} -- {}", crate::agent::WORD)
+}
+
+/// A comma would end a value of QEMU's options.
+fn option(prefix: &str, path: &Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut bytes = prefix.as_bytes().to_vec();
+    for &byte in path.as_os_str().as_bytes() {
+        bytes.push(byte);
+        if byte == b',' {
+            bytes.push(byte);
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+impl Qemu {
+    /// Starts it. What it reads and writes is the agent's port.
+    pub(crate) fn start(
+        program: &Path,
+        words: &[OsString],
+    ) -> Result<(Self, ChildStdin, ChildStdout)> {
+        // The kernel ends QEMU with the *thread* that started it, so that one
+        // must stay as long as the machine.
+        let (to_us, from_keeper) = sync_channel(1);
+        let end = Arc::new(OnceLock::new());
+        let ended = end.clone();
+        let mut command = Command::new(SETPRIV);
+        command.args([OsStr::new("--pdeathsig"), OsStr::new("KILL"), program.as_os_str()]);
+        // Ctrl-C is for us: we end the machine when the command in it has ended.
+        command.args(words).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let keeper = thread::spawn(move || {
+            let mut child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => return drop(to_us.send(Err(error))),
+            };
+            let (input, output) = (child.stdin.take(), child.stdout.take());
+            let errors = child.stderr.take();
+            let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+            let handles = process.map_err(std::io::Error::from).map(|process| {
+                (process, input.expect("it was asked for"), output.expect("it was asked for"))
+            });
+            let _ = to_us.send(handles);
+            let mut said = String::new();
+            if let Some(mut errors) = errors {
+                let _ = errors.read_to_string(&mut said);
+            }
+            let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(-1));
+            let _ = ended.set(End { status, said: said.trim().to_owned() });
+        });
+        let failed = |reason: String| Error::Program { program: SETPRIV.to_owned(), reason };
+        let handles = from_keeper.recv().map_err(|error| failed(error.to_string()))?;
+        let (process, input, output) = handles.map_err(|error| {
+            failed(format!("{error}; a lab starts QEMU by it, it is in util-linux"))
+        })?;
+        Ok((Qemu { process, keeper: Some(keeper), end }, input, output))
+    }
+
+    /// How it ended, waiting a moment if it only just has.
+    pub(crate) fn end(&self, limit: Duration) -> Option<End> {
+        let begin = Instant::now();
+        while self.end.get().is_none() && begin.elapsed() < limit {
+            thread::sleep(Duration::from_millis(2));
+        }
+        self.end.get().cloned()
+    }
+
+    /// The cell that has its end, for those who may outlive it.
+    pub(crate) fn end_cell(&self) -> Arc<OnceLock<End>> {
+        self.end.clone()
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+        if let Some(keeper) = self.keeper.take() {
+            let _ = keeper.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_paths_are_doubled() {
+        assert_eq!(option("path=", Path::new("/a,b")), "path=/a,,b");
+    }
+
+    #[test]
+    fn our_words_come_before_the_users_and_the_agents_last() {
+        let mut config = Config::new("/x");
+        config.append = vec!["nokaslr".into(), "quiet".into()];
+        config.qemu = vec!["-s".into()];
+        let path = Path::new("/f");
+        let files = Files { vmlinux: path, initramfs: path, log: path };
+        let words = arguments(&config, false, &files);
+        assert_eq!(words.last().unwrap(), "-s");
+        let line = append(&config);
+        assert!(line.ends_with("rdinit=/bin/kumiki nokaslr quiet -- lab-agent"), "{line}");
+    }
+}

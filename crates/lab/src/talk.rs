@@ -1,0 +1,23 @@
+//! What a lab tells a person while it works.
+
+use std::fmt::Display;
+
+/// Where a lab's talk goes: downloads, what takes long, what was tried again.
+#[derive(Clone, Copy)]
+pub struct Talk<'a>(&'a (dyn Fn(&str) + Sync));
+
+impl<'a> Talk<'a> {
+    /// Each sentence is passed to this function.
+    pub fn to(listener: &'a (dyn Fn(&str) + Sync)) -> Self {
+        Talk(listener)
+    }
+
+    /// Nobody listens.
+    pub fn nowhere() -> Self {
+        Talk(&|_| {})
+    }
+
+    pub(crate) fn say(&self, text: impl Display) {
+        (self.0)(&text.to_string());
+    }
+}
