@@ -167,7 +167,7 @@ int memory_mmap(struct handle *handle, struct vm_area_struct *vma)
 	size_t length = vma->vm_end - vma->vm_start;
 	int error;
 
-	if (!(vma->vm_flags & VM_SHARED))
+	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	mutex_lock(&osnode_lock);
 	/* A shared mapping of a descriptor open for reading can't be made writable. */

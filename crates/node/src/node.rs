@@ -217,6 +217,11 @@ impl Node {
         give_back(&device, &cpus)
     }
 
+    /// Whether it was started and not stopped.
+    pub fn is_running(&self) -> Result<bool> {
+        Ok(tree::one(Kind::Node, &self.name)?.state == "running")
+    }
+
     /// The kernel's log as far as the window holds it.
     pub fn log(&self) -> Result<Vec<u8>> {
         let device = Device::read(Kind::Node, &self.name)?;
