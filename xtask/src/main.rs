@@ -11,6 +11,7 @@ mod bench;
 mod capi;
 mod debian;
 mod deny;
+mod kmod;
 mod layers;
 mod lint;
 mod loom;
@@ -50,6 +51,12 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Builds the kernel modules for stock kernels
+    Kmod {
+        /// Kernels by the names that `kumiki lab` knows [default: 6.1 6.12]
+        #[arg(value_name = "KERNEL")]
+        kernels: Vec<kumiki_lab::KernelName>,
+    },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
@@ -66,6 +73,7 @@ fn main() -> ExitCode {
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
+        Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{Home, entries};
 
-const VERBS: [&[&str]; 13] = [
+const VERBS: [&[&str]; 22] = [
     &["measure"],
     &["measure", "ls"],
     &["results"],
@@ -18,6 +18,15 @@ const VERBS: [&[&str]; 13] = [
     &["compare"],
     &["report"],
     &["doctor"],
+    &["lab"],
+    &["lab", "run"],
+    &["lab", "up"],
+    &["lab", "exec"],
+    &["lab", "console"],
+    &["lab", "log"],
+    &["lab", "down"],
+    &["lab", "ls"],
+    &["lab", "fetch"],
     &["man"],
     &["completions"],
 ];

@@ -47,7 +47,7 @@ pub(crate) enum Message {
     /// Run a command.
     Start(Start),
     /// Bytes for the command's standard input.
-    Input(Vec<u8>),
+    Input(#[serde(with = "serde_bytes")] Vec<u8>),
     /// No more of them.
     InputEnd,
     /// A signal for the command and its children.
@@ -55,9 +55,9 @@ pub(crate) enum Message {
     /// The terminal has another size.
     Resize(Size),
     /// Bytes from standard output.
-    Output(Vec<u8>),
+    Output(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Bytes from standard error.
-    Error(Vec<u8>),
+    Error(#[serde(with = "serde_bytes")] Vec<u8>),
     /// This many bytes have been passed on, and as many more may come.
     Credit(u32),
     /// The command has ended.
@@ -108,9 +108,12 @@ impl Exit {
     }
 }
 
+/// What such a line begins with.
+pub(crate) const MARK: &str = "kumiki-lab: command ";
+
 /// The line by which a command's end is found in the kernel log.
 pub(crate) fn mark(number: u64) -> String {
-    format!("kumiki-lab: command {number:016x} has ended")
+    format!("{MARK}{number:016x} has ended")
 }
 
 impl Frame {

@@ -28,7 +28,7 @@ struct Shared {
     streams: Mutex<Streams>,
     log: KernelLog,
     /// How QEMU ended, where it is ours.
-    end: Arc<OnceLock<End>>,
+    end: Option<Arc<OnceLock<End>>>,
 }
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Guest {
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
         log: KernelLog,
-        end: Arc<OnceLock<End>>,
+        end: Option<Arc<OnceLock<End>>>,
     ) -> (Self, Receiver<Message>) {
         let shared = Arc::new(Shared {
             writer: Mutex::new(Box::new(writer)),
@@ -133,10 +133,11 @@ impl Guest {
     /// The error of a machine that has ended.
     pub(crate) fn ended(&self) -> Error {
         let begin = Instant::now();
-        while self.shared.end.get().is_none() && begin.elapsed() < END_LIMIT {
+        let end = self.shared.end.as_ref();
+        while end.is_some_and(|end| end.get().is_none()) && begin.elapsed() < END_LIMIT {
             thread::sleep(Duration::from_millis(5));
         }
-        let reason = reason(&self.shared.log, self.shared.end.get());
+        let reason = reason(&self.shared.log, end.and_then(|end| end.get()));
         Error::Ended { reason, log: self.shared.log.tail() }
     }
 
@@ -149,6 +150,12 @@ impl Guest {
 pub(crate) fn reason(log: &KernelLog, end: Option<&End>) -> String {
     if let Some(panic) = log.text().lines().find(|line| line.contains("Kernel panic")) {
         return panic.to_owned();
+    }
+    // What the agent wrote when it could not go on.
+    let marks = crate::frame::MARK;
+    let own = |line: &&str| line.contains("kumiki-lab: ") && !line.contains(marks);
+    if let Some(own) = log.text().lines().rev().find(own) {
+        return own.to_owned();
     }
     match end {
         Some(end) if !end.said.is_empty() => format!("QEMU said: {}", end.said),

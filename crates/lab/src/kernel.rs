@@ -109,11 +109,6 @@ impl KernelName {
         &self.release
     }
 
-    /// The headers' meta-package beside this one.
-    pub(crate) fn headers(&self) -> String {
-        self.package.replacen("linux-image-", "linux-headers-", 1)
-    }
-
     fn concrete(&self, archive: &Archive<'_>) -> Result<String> {
         // linux-image-6.1.0-56-amd64 is one itself, linux-image-amd64 is not.
         let rest = self.package.trim_start_matches("linux-image-");
@@ -171,7 +166,6 @@ mod tests {
         let cloud: KernelName = "6.12-cloud".parse().unwrap();
         assert_eq!((&*cloud.release, &*cloud.package), ("trixie", "linux-image-cloud-amd64"));
         assert_eq!(cloud.to_string(), "6.12-cloud");
-        assert_eq!(cloud.headers(), "linux-headers-cloud-amd64");
         let one: KernelName = "sid/linux-image-7.0.1-amd64".parse().unwrap();
         assert_eq!(one.to_string(), "sid/linux-image-7.0.1-amd64");
         for bad in

@@ -21,6 +21,8 @@ use crate::program;
 use crate::qemu::{self, Files, Qemu};
 use crate::talk::Talk;
 
+/// The kernel log in a machine's folder.
+pub(crate) const LOG: &str = "kernel.log";
 /// How often a start is tried that QEMU's own fault spoilt.
 const STARTS: u32 = 3;
 /// How long QEMU may take to end when the agent has been told to.
@@ -87,12 +89,12 @@ impl Machine {
             let place = place()?;
             let image = place.folder().join("initramfs");
             fs::write(&image, &initramfs).map_err(Error::file("writing", &image))?;
-            let log = KernelLog::at(place.folder().join("kernel.log"));
+            let log = KernelLog::at(place.folder().join(LOG));
             let files = Files { vmlinux: &kernel.vmlinux, initramfs: &image, log: log.path() };
             let words = qemu::arguments(config, kvm, &files);
             let begin = Instant::now();
             let (qemu, input, output) = Qemu::start(&program, &words)?;
-            let (guest, machine) = Guest::over(output, input, log.clone(), qemu.end_cell());
+            let (guest, machine) = Guest::over(output, input, log.clone(), Some(qemu.end_cell()));
             let hello = machine.recv_timeout(config.start_limit);
             times.start = begin.elapsed();
             let failed = match hello {
@@ -182,6 +184,11 @@ impl Machine {
                 Err(Error::TimeLimit { what: "switching the machine off".into(), limit: END_LIMIT })
             }
         }
+    }
+
+    /// Ends it and lets its folder stay, as one that nobody keeps.
+    pub(crate) fn leave_place(mut self) {
+        self.place.leave();
     }
 
     pub(crate) fn place(&self) -> &Place {

@@ -7,6 +7,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -15,12 +16,24 @@ use crate::error::{Error, Result};
 
 const LOCK: &str = "lock";
 /// What the folders of machines begin with that have no name.
-const UNNAMED: &str = "run-";
+pub(crate) const UNNAMED: &str = "run-";
+
+/// The folders that this process has made and not yet removed.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes what machines of this process have on the disk, for one that is
+/// about to exit without ending them; the kernel ends them then.
+pub fn remove_all() {
+    for folder in MADE.lock().expect("no holder panics").drain(..) {
+        let _ = fs::remove_dir_all(folder);
+    }
+}
 
 /// A machine's folder, removed with this value.
 pub(crate) struct Place {
     folder: PathBuf,
     _lock: File,
+    stays: bool,
 }
 
 impl Place {
@@ -40,18 +53,29 @@ impl Place {
 
     fn make(name: &str) -> Result<Self> {
         let root = root()?;
+        sweep(&root)?;
         let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
-        sweep(&root);
         let folder = root.join(name);
         DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
         let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
-        Ok(Place { folder, _lock })
+        MADE.lock().expect("no holder panics").push(folder.clone());
+        Ok(Place { folder, _lock, stays: false })
+    }
+}
+
+impl Place {
+    /// Lets the folder stay, as one that nobody keeps.
+    pub(crate) fn leave(&mut self) {
+        self.stays = true;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        MADE.lock().expect("no holder panics").retain(|folder| *folder != self.folder);
+        if !self.stays {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 }
 
@@ -82,13 +106,17 @@ pub(crate) fn is_left_over(folder: &Path) -> bool {
     }
 }
 
-fn sweep(root: &Path) {
+/// Removes what machines without a name have left over.
+pub(crate) fn sweep(root: &Path) -> Result<()> {
+    // Nobody is to be between making a folder and holding its lock.
+    let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let unnamed = entry.file_name().to_string_lossy().starts_with(UNNAMED);
         if unnamed && is_left_over(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+    Ok(())
 }
 
 fn lock(path: &Path, how: FlockOperation) -> Result<File> {

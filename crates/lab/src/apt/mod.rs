@@ -78,8 +78,13 @@ impl<'a> Archive<'a> {
     }
 
     /// Unpacks these packages and all that they need into one folder that can
-    /// be entered with chroot(2).
-    pub(crate) fn root_with(&self, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    /// be entered with chroot(2); `finish` adds what their scripts would have.
+    pub(crate) fn root_with(
+        &self,
+        name: &str,
+        packages: &[&str],
+        finish: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
         let target = self.folder().join(format!("root-{name}"));
         let _alone = self.cache.lock(&format!("{}-root-{name}", self.release))?;
         if target.exists() {
@@ -100,9 +105,13 @@ impl<'a> Archive<'a> {
             .map_err(Error::file("making", work.path().join("partial")))?;
         self.finish(command.args(packages), &packages.join(" "))?;
         let root = self.cache.scratch()?;
-        for deb in debs(work.path())? {
+        let mut debs = debs(work.path())?;
+        // It has the links /bin, /lib, … that others' files are unpacked through.
+        debs.sort_by_key(|deb| !deb.to_string_lossy().contains("/base-files_"));
+        for deb in debs {
             unpack(&deb, root.path())?;
         }
+        finish(root.path())?;
         publish(root, &target)?;
         Ok(target)
     }

@@ -1,0 +1,205 @@
+//! The words of `kumiki lab`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use kumiki_lab::{KernelName, Module};
+
+use crate::args::size;
+
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    pub(super) command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LabCommand {
+    /// Start a machine, run a command in it as root, and end it
+    ///
+    /// Exit status: the command's own; 2 also if the machine failed or its
+    /// kernel log shows a fault.
+    Run {
+        #[command(flatten)]
+        shape: Shape,
+        #[command(flatten)]
+        what: What,
+    },
+    /// Start a machine that stays
+    Up {
+        #[command(flatten)]
+        name: Name,
+        #[command(flatten)]
+        shape: Shape,
+    },
+    /// Keep a machine (what `up` starts in the background)
+    #[command(hide = true)]
+    Keep {
+        #[command(flatten)]
+        name: Name,
+        #[command(flatten)]
+        shape: Shape,
+    },
+    /// Run a command in a machine that stays
+    ///
+    /// Exit status: the command's own; 2 also if the machine failed or its
+    /// kernel log shows a fault.
+    Exec {
+        #[command(flatten)]
+        name: Name,
+        /// Give the command a terminal
+        #[arg(long, short)]
+        tty: bool,
+        #[command(flatten)]
+        what: What,
+    },
+    /// Open a root shell in a machine that stays
+    Console {
+        #[command(flatten)]
+        name: Name,
+    },
+    /// Print the kernel log of a machine that stays
+    Log {
+        #[command(flatten)]
+        name: Name,
+    },
+    /// End a machine that stays
+    Down {
+        #[command(flatten)]
+        name: Name,
+        /// End all of them
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+    /// List the machines that stay
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Download kernels, the newest of each, so that no network is needed later
+    Fetch {
+        /// Stock kernels [default: that of this machine's Debian]
+        #[arg(value_name = "PACKAGE")]
+        kernels: Vec<KernelName>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Name {
+    /// The machine's name
+    #[arg(default_value = "lab")]
+    pub(super) name: String,
+}
+
+/// Which machine.
+#[derive(Debug, Args)]
+pub(super) struct Shape {
+    /// Number of cpus
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub(super) cpus: u32,
+    /// Memory, e.g. 512M
+    #[arg(long, default_value = "512M", value_parser = size, value_name = "SIZE")]
+    pub(super) memory: u64,
+    /// Stock kernel: 6.1, 6.1-cloud, 6.12, … or RELEASE/PACKAGE
+    /// [default: that of this machine's Debian]
+    #[arg(long, value_name = "PACKAGE")]
+    pub(super) kernel: Option<KernelName>,
+    /// Kernel module to load first, with its parameters: a name of the kernel's
+    /// own or a .ko file; may be given several times
+    #[arg(long = "module", value_name = "NAME")]
+    pub(super) modules: Vec<Module>,
+    /// Words for the kernel's command line
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    pub(super) append: Vec<String>,
+    /// A word for QEMU's command line; may be given several times
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub(super) qemu: Vec<OsString>,
+    /// What executes the machine's instructions
+    #[arg(long, value_enum, default_value_t, value_name = "NAME")]
+    pub(super) accelerator: By,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(super) enum By {
+    /// KVM where it is seen to work, else TCG
+    #[default]
+    Auto,
+    /// The processor
+    Kvm,
+    /// QEMU's emulation
+    Tcg,
+}
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(super) struct What {
+    /// File or folder to copy in first, into the command's folder /root unless
+    /// another place is named; may be given several times
+    #[arg(long = "in", value_name = "PATH[:PLACE]")]
+    pub(super) files_in: Vec<OsString>,
+    /// File or folder of the machine to copy out afterwards, into the current
+    /// folder unless another one is named; may be given several times
+    #[arg(long = "out", value_name = "PATH[:FOLDER]")]
+    pub(super) files_out: Vec<OsString>,
+    /// Variable for the command
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    pub(super) environment: Vec<(String, String)>,
+    /// End the command after so long
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) timeout: Option<u64>,
+    /// Program and arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) words: Vec<OsString>,
+}
+
+impl What {
+    /// Files to copy in: from where, to where.
+    pub(super) fn copies_in(&self) -> Vec<(PathBuf, PathBuf)> {
+        let pair = |(from, to): (PathBuf, Option<PathBuf>)| {
+            let to = to.unwrap_or_else(|| from.file_name().unwrap_or_default().into());
+            (from, to)
+        };
+        self.files_in.iter().map(|word| pair(split(word))).collect()
+    }
+
+    /// Files to copy out: from where, into which folder.
+    pub(super) fn copies_out(&self) -> Vec<(PathBuf, PathBuf)> {
+        let pair =
+            |(from, to): (PathBuf, Option<PathBuf>)| (from, to.unwrap_or_else(|| ".".into()));
+        self.files_out.iter().map(|word| pair(split(word))).collect()
+    }
+}
+
+/// `PATH:OTHER` at its last colon.
+fn split(word: &OsString) -> (PathBuf, Option<PathBuf>) {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = word.as_bytes();
+    match bytes.iter().rposition(|&byte| byte == b':') {
+        Some(at) => {
+            let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+            (path(&bytes[..at]), Some(path(&bytes[at + 1..])))
+        }
+        None => (PathBuf::from(word), None),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("NAME=VALUE is expected".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_part_at_the_last_colon() {
+        assert_eq!(split(&"a/b".into()), ("a/b".into(), None));
+        assert_eq!(split(&"a:b:/c".into()), ("a:b".into(), Some("/c".into())));
+    }
+}

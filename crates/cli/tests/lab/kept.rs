@@ -1,0 +1,116 @@
+//! `kumiki lab up` and what is done with the machine that it starts.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::{Labs, eventually, text};
+
+/// One machine for all of it: a start is the longest part.
+#[test]
+fn a_machine_that_stays() {
+    let Some(labs) = Labs::new() else { return };
+    let (name, _) = labs.gives(0, &["lab", "up", "one", "--memory", "256M"]);
+    assert_eq!(name, "one\n");
+    it_is_listed(&labs);
+    commands_run_in_it(&labs);
+    input_and_files_go_through(&labs);
+    faults_fail_a_command(&labs);
+    a_killed_client_takes_its_command_along(&labs);
+
+    let (_, stderr) = labs.gives(2, &["lab", "up", "one"]);
+    assert!(stderr.contains("it runs already"), "{stderr}");
+    labs.gives(0, &["lab", "down", "one"]);
+    labs.assert_nothing_is_left();
+    let (_, stderr) = labs.gives(2, &["lab", "down", "one"]);
+    assert!(stderr.contains("there is none of this name"), "{stderr}");
+}
+
+#[test]
+fn a_machine_that_ended_by_itself_is_shown_and_removed() {
+    let Some(labs) = Labs::new() else { return };
+    labs.gives(0, &["lab", "up"]);
+    let (_, stderr) =
+        labs.gives(2, &["lab", "exec", "--", "sh", "-c", "echo c >/proc/sysrq-trigger"]);
+    assert!(stderr.contains("sysrq triggered crash"), "{stderr}");
+    eventually("its end is seen", || labs.gives(0, &["lab", "ls"]).0.contains("ended"));
+    let (_, stderr) = labs.gives(2, &["lab", "exec", "--", "true"]);
+    assert!(stderr.contains("it has ended"), "{stderr}");
+    let (log, _) = labs.gives(0, &["lab", "log"]);
+    assert!(log.contains("sysrq triggered crash"), "{log}");
+    let (all, _) = labs.gives(0, &["lab", "down", "--all"]);
+    assert_eq!(all, "lab\n");
+    labs.assert_nothing_is_left();
+}
+
+fn it_is_listed(labs: &Labs) {
+    let (list, _) = labs.gives(0, &["lab", "ls", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(list[0]["name"], "one");
+    assert_eq!(list[0]["running"], true);
+    assert_eq!(list[0]["memory_bytes"], 256 << 20);
+    let (table, _) = labs.gives(0, &["lab", "ls"]);
+    assert!(table.contains("running") && table.contains("MiB"), "{table}");
+    let (log, _) = labs.gives(0, &["lab", "log", "one"]);
+    assert!(log.contains("Linux version"), "{log}");
+}
+
+fn commands_run_in_it(labs: &Labs) {
+    for code in [0, 1, 7, 255] {
+        labs.gives(code, &["lab", "exec", "one", "--", "sh", "-c", &format!("exit {code}")]);
+    }
+    let script = "echo $GREETING; echo error >&2";
+    let words = ["lab", "exec", "one", "--env", "GREETING=hello you", "--", "sh", "-c", script];
+    let (stdout, stderr) = labs.gives(0, &words);
+    assert_eq!((stdout.as_str(), stderr.as_str()), ("hello you\n", "error\n"));
+    let (_, stderr) = labs.gives(127, &["lab", "exec", "one", "--", "no-such-program"]);
+    assert!(stderr.contains("no-such-program"), "{stderr}");
+    let (_, stderr) =
+        labs.gives(2, &["lab", "exec", "one", "--timeout", "1", "--", "sleep", "1000"]);
+    assert!(stderr.contains("took more than 1 s"), "{stderr}");
+    let (_, stderr) = labs.gives(2, &["lab", "console", "one"]);
+    assert!(stderr.contains("no terminal"), "{stderr}");
+}
+
+fn input_and_files_go_through(labs: &Labs) {
+    let bytes: Vec<u8> = (0..500_000_u32).map(|i| (i * 31 + i / 253) as u8).collect();
+    let mut command = labs.command(&["lab", "exec", "one", "--", "cat"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let sent = bytes.clone();
+    let writing = std::thread::spawn(move || stdin.write_all(&sent).unwrap());
+    assert!(child.wait_with_output().unwrap().stdout == bytes);
+    writing.join().unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("name");
+    fs::write(&file, &bytes).unwrap();
+    let put = format!("{}:/tmp/there", file.display());
+    let out = folder.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let get = format!("copy:{}", out.display());
+    let copy = ["--", "cp", "/tmp/there", "copy"];
+    let words = [&["lab", "exec", "one", "--in", &put, "--out", &get], &copy[..]].concat();
+    labs.gives(0, &words);
+    assert!(fs::read(out.join("copy")).unwrap() == bytes);
+}
+
+fn faults_fail_a_command(labs: &Labs) {
+    let script = "echo '<4>WARNING: CPU: 0 PID: 1 at nowhere' > /dev/kmsg; echo done";
+    let (stdout, stderr) = labs.gives(2, &["lab", "exec", "one", "--", "sh", "-c", script]);
+    assert_eq!(stdout, "done\n");
+    assert!(stderr.contains("WARNING: CPU: 0 PID: 1 at nowhere"), "{stderr}");
+    labs.gives(0, &["lab", "exec", "one", "--", "true"]);
+}
+
+fn a_killed_client_takes_its_command_along(labs: &Labs) {
+    let mut client = labs.command(&["lab", "exec", "one", "--", "sleep", "4321"]).spawn().unwrap();
+    let sleeps = || {
+        let output = labs.kumiki(&["lab", "exec", "one", "--", "ps", "-o", "args"]);
+        text(&output.stdout).contains("sleep 4321")
+    };
+    eventually("the command begins", sleeps);
+    client.kill().unwrap();
+    client.wait().unwrap();
+    eventually("the command ends", || !sleeps());
+}

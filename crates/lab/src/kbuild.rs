@@ -1,0 +1,201 @@
+//! Building kernel modules for a stock kernel: against its headers, by the
+//! compiler that it was built by, in a root of Debian's packages in the cache.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::apt::Archive;
+use crate::cache::{Cache, publish};
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::talk::Talk;
+
+/// What a build needs beside the headers, whose packages depend on the compiler.
+const TOOLS: [&str; 11] = [
+    "base-files",
+    "bash",
+    "coreutils",
+    "dash",
+    "diffutils",
+    "findutils",
+    "grep",
+    "make",
+    "mawk",
+    "perl-base",
+    "sed",
+];
+/// Names that maintainers' scripts would have made, and what they stand for.
+const LINKS: [(&str, &str); 2] = [("bin/sh", "dash"), ("usr/bin/awk", "mawk")];
+/// Where the sources are in that root.
+const PLACE: &str = "build";
+
+/// Builds the modules of `tree/part` for this kernel and hands back their files.
+///
+/// The whole folder `tree` is at hand while it builds, for headers that parts
+/// share. What is built already, from the same files, is not built again.
+pub fn build(
+    cache: &Cache,
+    kernel: &Kernel,
+    tree: &Path,
+    part: &str,
+    talk: Talk<'_>,
+) -> Result<Vec<PathBuf>> {
+    let sources = sources(tree)?;
+    let mut hash = DefaultHasher::new();
+    (&kernel.version, part, &sources).hash(&mut hash);
+    let name = format!("{part}-{:016x}", hash.finish());
+    let target = cache.folder().join("modules").join(&kernel.version).join(name);
+    let _alone = cache.lock(&format!("build-{part}-{}", kernel.version))?;
+    if !target.exists() {
+        let made = make(cache, kernel, &sources, part, talk)?;
+        publish(made, &target)?;
+    }
+    modules(&target)
+}
+
+/// A file's path below the tree and its contents.
+type Source = (PathBuf, Vec<u8>);
+
+/// The tree's files but for what an earlier build has left there.
+fn sources(tree: &Path) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    let mut folders = vec![tree.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(Error::file("reading", &folder))?.flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            if name.to_string_lossy().starts_with('.') {
+                continue;
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if is_source(&path) {
+                let bytes = fs::read(&path).map_err(Error::file("reading", &path))?;
+                let below = path.strip_prefix(tree).expect("it was found below it").to_owned();
+                found.push((below, bytes));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn is_source(path: &Path) -> bool {
+    let made = ["ko", "o", "mod", "order", "symvers"];
+    let by_build = path.extension().is_some_and(|end| made.iter().any(|one| end == *one));
+    !by_build && !path.to_string_lossy().ends_with(".mod.c")
+}
+
+/// Builds in the root, and gives a folder with the modules alone.
+fn make(
+    cache: &Cache,
+    kernel: &Kernel,
+    sources: &[Source],
+    part: &str,
+    talk: Talk<'_>,
+) -> Result<TempDir> {
+    let root = root(cache, kernel, talk)?;
+    let place = root.join(PLACE);
+    fs::create_dir_all(&place).map_err(Error::file("making", &place))?;
+    let work = TempDir::new_in(&place).map_err(Error::file("making a folder in", &place))?;
+    for (path, bytes) in sources {
+        let path = work.path().join(path);
+        let folder = path.parent().expect("it is below the work folder");
+        fs::create_dir_all(folder).map_err(Error::file("making", folder))?;
+        fs::write(&path, bytes).map_err(Error::file("writing", &path))?;
+    }
+    talk.say(format_args!("building {part} for the kernel {}", kernel.version));
+    let inside =
+        Path::new("/").join(work.path().strip_prefix(&root).expect("it is below")).join(part);
+    let headers = format!("/usr/src/linux-headers-{}", kernel.version);
+    let mut command = entering(&root);
+    command.args(["make", "-C", &headers, &format!("M={}", inside.display()), "-j2", "modules"]);
+    let failed = |reason: String| Error::Program { program: format!("building {part}"), reason };
+    let output = command.output().map_err(|error| failed(error.to_string()))?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !output.status.success() {
+        return Err(failed(format!("for the kernel {}:\n{}", kernel.version, said.trim())));
+    }
+    for line in said.lines().filter(|line| line.contains("warning:")) {
+        talk.say(line);
+    }
+    let made = cache.scratch()?;
+    for module in modules(&work.path().join(part))? {
+        let target = made.path().join(module.file_name().expect("a module has a name"));
+        fs::copy(&module, &target).map_err(Error::file("writing", &target))?;
+    }
+    Ok(made)
+}
+
+/// The root with this kernel's headers.
+fn root(cache: &Cache, kernel: &Kernel, talk: Talk<'_>) -> Result<PathBuf> {
+    let headers = format!("linux-headers-{}", kernel.version);
+    let archive = Archive::new(cache, talk, kernel.name.release());
+    let packages: Vec<&str> = [headers.as_str()].into_iter().chain(TOOLS).collect();
+    archive.root_with(&headers, &packages, |root| {
+        for (name, target) in LINKS {
+            let link = root.join(name);
+            if fs::symlink_metadata(&link).is_err() {
+                symlink(target, &link).map_err(Error::file("making", &link))?;
+            }
+        }
+        for folder in ["dev", "tmp"] {
+            let folder = root.join(folder);
+            fs::create_dir_all(&folder).map_err(Error::file("making", &folder))?;
+            let open = fs::Permissions::from_mode(0o1777);
+            fs::set_permissions(&folder, open).map_err(Error::file("opening", &folder))?;
+        }
+        Ok(())
+    })
+}
+
+/// A command inside this root, with the machine's devices. A user who is not
+/// root is so in a name space of the command's own.
+fn entering(root: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    let script = r#"mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
+    command.args(["--mount", "sh", "-c", script]).arg(root);
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C");
+    command.stdin(Stdio::null());
+    command
+}
+
+fn modules(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).map_err(Error::file("reading", folder))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut modules: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "ko")).collect();
+    modules.sort();
+    if modules.is_empty() {
+        return Err(Error::malformed(folder.display(), "no module has been built"));
+    }
+    Ok(modules)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_build_leaves_is_no_source() {
+        let tree = tempfile::tempdir().unwrap();
+        fs::create_dir(tree.path().join("part")).unwrap();
+        for name in ["part/a.c", "part/a.o", "part/a.ko", "part/a.mod.c", "part/.a.o.cmd", "u.h"] {
+            fs::write(tree.path().join(name), name).unwrap();
+        }
+        let names: Vec<_> =
+            sources(tree.path()).unwrap().into_iter().map(|(path, _)| path).collect();
+        assert_eq!(names, [Path::new("part/a.c"), Path::new("u.h")]);
+        assert!(modules(&tree.path().join("part")).is_ok());
+        assert!(modules(tree.path()).unwrap_err().to_string().contains("no module"));
+    }
+}

@@ -1,0 +1,275 @@
+//! Machines that stay: one process keeps each, others reach it by a socket.
+//!
+//! The keeper relays frames between its clients and the agent and gives each
+//! command a stream number of its own. A client that goes away, however it
+//! ends, takes its commands with it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Cache;
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::frame::{Frame, MACHINE, Message};
+use crate::guest::{Guest, Stream};
+use crate::log::KernelLog;
+use crate::machine::{LOG, Machine};
+use crate::place::{Place, UNNAMED, is_left_over, root, sweep};
+use crate::talk::Talk;
+
+const SOCKET: &str = "socket";
+const ABOUT: &str = "about.json";
+/// How often the keeper looks whether its machine still runs.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a keeper may take to end its machine.
+const DOWN_LIMIT: Duration = Duration::from_secs(20);
+
+/// A machine that stays, as [`list`] shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Whether it runs; otherwise it has ended by itself, and [`down`] removes
+    /// what it left.
+    pub running: bool,
+    /// Its kernel's version.
+    pub kernel: String,
+    /// Number of cpus.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Whether the processor runs it, not QEMU's emulation.
+    pub kvm: bool,
+    /// The process that keeps it.
+    pub keeper: u32,
+    /// Seconds from QEMU's start to the agent's first word.
+    pub start_s: f64,
+}
+
+/// Starts a machine and keeps it until somebody calls [`down`] or it ends;
+/// `ready` is called once commands can be run. Meant for a process of its own.
+pub fn keep(
+    name: &str,
+    cache: &Cache,
+    config: &Config,
+    talk: Talk<'_>,
+    ready: impl FnOnce(&About),
+) -> Result<()> {
+    check(name)?;
+    let taken = || about(&root()?.join(name));
+    if let Ok(other) = taken() {
+        let what =
+            if other.running { "it runs already" } else { "what an ended one left is there" };
+        return Err(lab(name, format!("{what}; `kumiki lab down {name}` removes it")));
+    }
+    let machine = Machine::start_at(|| Place::named(name), cache, config, talk)?;
+    let folder = machine.place().folder().to_owned();
+    let times = machine.times();
+    let about = About {
+        name: name.to_owned(),
+        running: true,
+        kernel: machine.kernel().version.clone(),
+        cpus: config.cpus,
+        memory_bytes: config.memory_bytes,
+        kvm: times.kvm,
+        keeper: std::process::id(),
+        start_s: times.start.as_secs_f64(),
+    };
+    let socket = folder.join(SOCKET);
+    let listener = UnixListener::bind(&socket).map_err(Error::file("listening on", &socket))?;
+    let file = folder.join(ABOUT);
+    let text = serde_json::to_string(&about).expect("it is plain data");
+    fs::write(&file, text).map_err(Error::file("writing", &file))?;
+    ready(&about);
+    let (down, asked) = channel();
+    let guest = machine.guest().clone();
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let (guest, down) = (guest.clone(), down.clone());
+            thread::spawn(move || relay(client, &guest, &down));
+        }
+    });
+    loop {
+        match asked.recv_timeout(LOOK) {
+            Ok(()) => return machine.shut_down(0),
+            Err(RecvTimeoutError::Timeout) if !machine.guest().is_over() => {}
+            Err(_) => {
+                machine.keep_log();
+                machine.leave_place();
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The way into a machine that stays.
+pub fn connect(name: &str) -> Result<Guest> {
+    check(name)?;
+    let folder = root()?.join(name);
+    let about = about(&folder)?;
+    let log = KernelLog::at(folder.join(LOG));
+    if !about.running {
+        let last = log.tail().pop().unwrap_or_default();
+        return Err(lab(name, format!("it has ended; its log's last line: {last}")));
+    }
+    let socket = folder.join(SOCKET);
+    let reader = UnixStream::connect(&socket).map_err(Error::file("connecting to", &socket))?;
+    let writer = reader.try_clone().map_err(Error::file("connecting to", &socket))?;
+    Ok(Guest::over(reader, writer, log, None).0)
+}
+
+/// The kernel log of a machine that stays, or stayed.
+pub fn log_text(name: &str) -> Result<String> {
+    check(name)?;
+    let folder = root()?.join(name);
+    about(&folder)?;
+    Ok(KernelLog::at(folder.join(LOG)).text())
+}
+
+/// All machines that stay, and those that have ended and not been removed.
+pub fn list() -> Result<Vec<About>> {
+    let root = root()?;
+    sweep(&root)?;
+    let entries = fs::read_dir(&root).map_err(Error::file("reading", &root))?.flatten();
+    let named = entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with(UNNAMED));
+    let mut labs: Vec<About> = named.filter_map(|entry| about(&entry.path()).ok()).collect();
+    labs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(labs)
+}
+
+/// Ends a machine that stays and removes what it leaves.
+pub fn down(name: &str) -> Result<()> {
+    check(name)?;
+    let folder = root()?.join(name);
+    if !folder.exists() {
+        return Err(lab(name, "there is none of this name; `kumiki lab ls` lists them"));
+    }
+    let begin = Instant::now();
+    let socket = folder.join(SOCKET);
+    if !is_left_over(&folder) {
+        let client = UnixStream::connect(&socket).map_err(Error::file("connecting to", &socket))?;
+        let frame = Frame { stream: MACHINE, message: Message::PowerOff(0) };
+        frame.write(&client).map_err(Error::file("writing to", &socket))?;
+        while !is_left_over(&folder) {
+            if begin.elapsed() > DOWN_LIMIT {
+                let what = format!("ending the lab `{name}`");
+                return Err(Error::TimeLimit { what, limit: DOWN_LIMIT });
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::file("removing", folder)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn about(folder: &Path) -> Result<About> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let missing =
+        "there is none of this name; `kumiki lab ls` lists them, `kumiki lab up` starts one";
+    if !folder.is_dir() {
+        return Err(lab(&name, missing));
+    }
+    let running = !is_left_over(folder);
+    let file = folder.join(ABOUT);
+    match fs::read_to_string(&file) {
+        Ok(text) => {
+            let about: About = serde_json::from_str(&text)
+                .map_err(|error| Error::malformed(file.display(), error))?;
+            Ok(About { running, ..about })
+        }
+        Err(_) if running => Err(lab(&name, "it is not up yet")),
+        // Its keeper was killed while it started.
+        Err(_) => {
+            let _ = fs::remove_dir_all(folder);
+            Err(lab(&name, missing))
+        }
+    }
+}
+
+fn relay(client: UnixStream, guest: &Guest, down: &Sender<()>) {
+    let Ok(writer) = client.try_clone() else { return };
+    let writer = Arc::new(Mutex::new(writer));
+    // By the client's number, the guest's.
+    let mut streams: HashMap<u32, u32> = HashMap::new();
+    let mut reader = std::io::BufReader::new(client);
+    while let Ok(Some(frame)) = Frame::read(&mut reader) {
+        let Frame { stream: number, message } = frame;
+        if matches!(message, Message::PowerOff(_)) {
+            let _ = down.send(());
+            continue;
+        }
+        if matches!(message, Message::Start(_)) {
+            let Ok(stream) = guest.open() else { break };
+            streams.insert(number, stream.number());
+            let to = writer.clone();
+            thread::spawn(move || answer(&stream, number, &to));
+        }
+        if let Some(&stream) = streams.get(&number) {
+            let _ = guest.send(stream, message);
+        }
+    }
+    // What has ended has nobody to take the signal.
+    for &stream in streams.values() {
+        let _ = guest.send(stream, Message::Signal(Signal::KILL.as_raw()));
+    }
+}
+
+fn answer(stream: &Stream, number: u32, client: &Mutex<UnixStream>) {
+    loop {
+        let message = stream.receive(None);
+        let client = client.lock().expect("no holder panics");
+        let Ok(Some(message)) = message else {
+            let _ = client.shutdown(Shutdown::Both);
+            return;
+        };
+        let last = matches!(message, Message::Ended(_) | Message::Failed(..));
+        let sent = Frame { stream: number, message }.write(&*client);
+        if last || sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn check(name: &str) -> Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if name.is_empty() || name.len() > 40 || !name.bytes().all(plain) || name.starts_with(UNNAMED) {
+        let rule =
+            format!("a name has 1 to 40 of a-z, A-Z, 0-9, - and _, and not {UNNAMED} before");
+        return Err(lab(name, rule));
+    }
+    Ok(())
+}
+
+fn lab(name: &str, reason: impl ToString) -> Error {
+    Error::Lab { name: name.to_owned(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["lab", "a-1_B", &"x".repeat(40)] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in ["", "../x", "a b", "run-1", "lock.", &"x".repeat(41)] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}
