@@ -6,7 +6,7 @@ use std::process::Command;
 
 use kumiki_boot::Initramfs;
 use object::Endianness;
-use object::elf::{FileHeader64, PT_INTERP};
+use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::{Error, Result};
@@ -36,15 +36,10 @@ impl Base {
             Some(path) => initramfs.archive(&read(path)?)?,
             None => busybox(&mut initramfs)?,
         }
-        let agent = read(Path::new("/proc/self/exe"))?;
-        if !is_static(&agent) {
-            return Err(Error::Unsupported {
-                feature: "this kumiki as a node's agent".into(),
-                needs: "it is linked dynamically and a node has no libraries: build it with \
-                        RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target \
-                        x86_64-unknown-linux-gnu"
-                    .into(),
-            });
+        let this = Path::new("/proc/self/exe");
+        let agent = read(this)?;
+        for library in libraries(this, &agent)? {
+            initramfs.file(&library, 0o755, &read(Path::new(&library))?)?;
         }
         initramfs.file(AGENT, 0o755, &agent)?;
         // The first process has no console, and Rust programs want three
@@ -104,12 +99,48 @@ fn busybox(initramfs: &mut Initramfs) -> Result<()> {
 
 /// Whether a program needs no loader and no libraries.
 fn is_static(program: &[u8]) -> bool {
-    let Ok(header) = FileHeader64::<Endianness>::parse(program) else { return false };
-    let headers = header.endian().and_then(|endian| {
-        let headers = header.program_headers(endian, program)?;
-        Ok(headers.iter().any(|header| header.p_type(endian) == PT_INTERP))
-    });
-    headers == Ok(false)
+    matches!(loader(program), Ok(None))
+}
+
+/// The program that loads this one, if one does.
+fn loader(program: &[u8]) -> object::Result<Option<String>> {
+    let header = FileHeader64::<Endianness>::parse(program)?;
+    let endian = header.endian()?;
+    for segment in header.program_headers(endian, program)? {
+        if let Some(path) = segment.interpreter(endian, program)? {
+            return Ok(Some(String::from_utf8_lossy(path).into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Files that a program needs beside itself; none if it is static.
+fn libraries(path: &Path, program: &[u8]) -> Result<Vec<String>> {
+    let failed = |reason: String| {
+        Error::Refused(format!("finding what {} is linked with: {reason}", path.display()))
+    };
+    let Some(loader) = loader(program).map_err(|error| failed(error.to_string()))? else {
+        return Ok(Vec::new());
+    };
+    let target = fs::read_link(path).unwrap_or_else(|_| path.to_owned());
+    let listed = Command::new(&loader).arg("--list").arg(target).output();
+    let listed = listed.map_err(|error| Error::file(&loader, error))?;
+    if !listed.status.success() {
+        return Err(failed(String::from_utf8_lossy(&listed.stderr).trim().to_owned()));
+    }
+    Ok(listed_paths(&String::from_utf8_lossy(&listed.stdout), loader))
+}
+
+/// The paths in lines `NAME => PATH (ADDRESS)` or `PATH (ADDRESS)`; the vDSO has none.
+fn listed_paths(list: &str, loader: String) -> Vec<String> {
+    let path = |line: &str| {
+        let target = line.split_once("=>").map_or(line, |(_, target)| target);
+        target.split_whitespace().next().filter(|path| path.starts_with('/')).map(str::to_owned)
+    };
+    let mut paths: Vec<_> = list.lines().filter_map(path).chain([loader]).collect();
+    paths.sort();
+    paths.dedup();
+    paths
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -121,11 +152,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_with_a_loader_is_not_static() {
-        // Test programs are dynamic, as long as nobody asks for another target.
-        let this = read(Path::new("/proc/self/exe")).unwrap();
-        assert_eq!(is_static(&this), cfg!(target_feature = "crt-static"));
+    fn a_program_takes_its_libraries_along() {
+        let path = Path::new("/proc/self/exe");
+        let this = read(path).unwrap();
+        let libraries = libraries(path, &this).unwrap();
+        assert_eq!(libraries.is_empty(), cfg!(target_feature = "crt-static"));
+        assert!(libraries.iter().all(|library| Path::new(library).exists()), "{libraries:?}");
         assert!(!is_static(b"#!/bin/sh\n"));
+    }
+
+    #[test]
+    fn a_loaders_list_gives_paths() {
+        let list = "\tlinux-vdso.so.1 (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld.so (0x7f)\n";
+        assert_eq!(listed_paths(list, "/lib64/ld.so".into()), ["/lib/libc.so.6", "/lib64/ld.so"]);
     }
 
     #[test]

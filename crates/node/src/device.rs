@@ -36,6 +36,9 @@ impl Kind {
     }
 }
 
+/// The host must go on: so much is not given away.
+const HOST_KEEPS_BYTES: u64 = 64 << 20;
+
 pub(crate) struct Device {
     file: File,
     kind: Kind,
@@ -205,6 +208,15 @@ impl Device {
 
     /// `bytes` in as few pieces as there are; the first has at least `first_bytes`.
     pub(crate) fn pieces(&self, bytes: u64, first_bytes: u64) -> Result<Vec<Piece>> {
+        let available = available_bytes()?;
+        if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
+            return Err(Error::Refused(format!(
+                "{} {}: {bytes} bytes of memory are not free: the host has {available} available \
+                 and keeps {HOST_KEEPS_BYTES}; ask for less, or delete a node or an image",
+                self.kind.noun(),
+                self.name
+            )));
+        }
         let mut pieces: Vec<Piece> = Vec::new();
         let mut left = bytes;
         let mut size = bytes;
@@ -287,6 +299,16 @@ impl Device {
     fn failed(&self, doing: &str, error: Errno) -> Error {
         Error::os(format!("{doing} {} {}", self.kind.noun(), self.name), error)
     }
+}
+
+/// What the host's kernel takes for available without swapping.
+fn available_bytes() -> Result<u64> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10)
+        .ok_or_else(|| Error::Refused(format!("{path} has no MemAvailable: Linux 3.14 is needed")))
 }
 
 /// Rings the other side, from either.

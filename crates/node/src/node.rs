@@ -78,12 +78,32 @@ pub struct NodeInfo {
 pub struct Stages {
     /// Kernel, initramfs and tables copied into the node's memory.
     pub load_ms: f64,
+    /// From the first interrupt to the cpu until the host saw the agent ready:
+    /// the sum of what follows, and the doorbell.
+    pub start_ms: f64,
     /// From the SIPI to the last instruction before the kernel's own.
     pub trampoline_ms: f64,
     /// The kernel, up to its first module in user space.
     pub kernel_ms: f64,
     /// On to the agent's readiness.
     pub agent_ms: f64,
+}
+
+impl Stages {
+    /// The time stamps tell the stages' shares of the time that passed here: a
+    /// counter's frequency, as the kernel has it, may be a bad guess.
+    fn new(load_ms: f64, start: Duration, stamps: [u64; 4]) -> Self {
+        let start_ms = start.as_secs_f64() * 1e3;
+        let whole = stamps[3].saturating_sub(stamps[0]).max(1) as f64;
+        let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
+        Stages {
+            load_ms,
+            start_ms,
+            trampoline_ms: stage(0),
+            kernel_ms: stage(1),
+            agent_ms: stage(2),
+        }
+    }
 }
 
 /// A node that exists.
@@ -156,9 +176,9 @@ impl Node {
         let begin = Instant::now();
         load(&device, &entry, &plan, &image)?;
         let load_ms = begin.elapsed().as_secs_f64() * 1e3;
-        device.start()?;
 
         let begin = Instant::now();
+        device.start()?;
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
                 return Err(self.silent(&window, "did not become ready", limit));
@@ -166,16 +186,8 @@ impl Node {
             device::wait(device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        let between = |from, to| {
-            let ticks = window.stamp(to).saturating_sub(window.stamp(from));
-            ticks as f64 / tsc_khz as f64
-        };
-        Ok(Stages {
-            load_ms,
-            trampoline_ms: between(abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE),
-            kernel_ms: between(abi::STAMP_TRAMPOLINE, abi::STAMP_MODULE),
-            agent_ms: between(abi::STAMP_MODULE, abi::STAMP_READY),
-        })
+        let stamps = [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_MODULE, abi::STAMP_READY];
+        Ok(Stages::new(load_ms, begin.elapsed(), stamps.map(|stamp| window.stamp(stamp))))
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
@@ -207,10 +219,11 @@ impl Node {
         }
         let mut cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         // Making it may have been interrupted with a cpu off line and not claimed.
-        if !entry.pieces.is_empty()
-            && let (_, Some(record)) = self.window(&device, &entry, false)?
-        {
-            cpus.extend(record.cpus);
+        if !entry.pieces.is_empty() {
+            let (window, record) = self.window(&device, &entry, true)?;
+            cpus.extend(record.into_iter().flat_map(|record| record.cpus));
+            // A node of the same name may get the same memory.
+            window.set_record(b"");
         }
         cpus.sort_unstable();
         cpus.dedup();
@@ -247,7 +260,7 @@ impl Node {
         let first = entry.pieces.first().ok_or_else(|| self.incomplete())?;
         let window = Window::new(device.map(&[window_of(first)], writable)?);
         let record = serde_json::from_slice(&window.record()).ok();
-        // Never started and made by another: nothing that was left there counts.
+        // Before it is written there is what was in that memory.
         let record = record.filter(|record: &Record| record.name == self.name);
         Ok((window, record))
     }
@@ -380,4 +393,21 @@ fn load(device: &Device, entry: &tree::Entry, plan: &Plan, image: &Image) -> Res
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_share_the_time_that_passed() {
+        let stages = Stages::new(1.0, Duration::from_secs(4), [100, 110, 180, 200]);
+        assert_eq!(
+            [stages.start_ms, stages.trampoline_ms, stages.kernel_ms, stages.agent_ms],
+            [4000.0, 400.0, 2800.0, 800.0]
+        );
+        // A node may write what it likes there.
+        let odd = Stages::new(1.0, Duration::from_secs(4), [100, 5, u64::MAX, 0]);
+        assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+    }
 }

@@ -71,7 +71,7 @@ impl Session {
         let channel = self.channel();
         let mut input = Input::new(input);
         loop {
-            let full = channel.to_host.free()? < CHUNK_BYTES;
+            let full = channel.to_host.free()? < 2 * CHUNK_BYTES;
             while let Some((kind, body)) = receive(&channel.to_host)? {
                 match kind {
                     Kind::Started => {}
@@ -212,7 +212,6 @@ fn is_readable(fd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(ready) if ready > 0)
 }
 
-/// The bytes of a stream at once, for callers that want no streams.
 impl Session {
     /// Runs a program without input and returns its ending and its output.
     pub fn output(&self, words: &[String]) -> Result<(Ending, Vec<u8>, Vec<u8>)> {
