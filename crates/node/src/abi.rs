@@ -128,11 +128,11 @@ mod tests {
                 None => value.parse().unwrap(),
             }
         };
-        assert_eq!(defined("OSNODE_VERSION"), VERSION.into());
+        assert_eq!(defined("OSNODE_VERSION"), u64::from(VERSION));
         assert_eq!(defined("OSNODE_NAME_BYTES"), NAME_BYTES as u64);
         assert_eq!(defined("OSNODE_PIECES"), PIECES as u64);
         assert_eq!(defined("OSNODE_SLICE_BYTES"), kumiki_boot::SLICE_BYTES);
-        assert_eq!(defined("OSNODE_IOC_TYPE"), TYPE.into());
+        assert_eq!(defined("OSNODE_IOC_TYPE"), u64::from(TYPE));
         assert_eq!(defined("OSNODE_WINDOW_MAGIC"), WINDOW_MAGIC);
         assert_eq!(defined("OSNODE_CHANNELS"), CHANNELS as u64);
         assert_eq!(defined("OSNODE_LOG_AT"), LOG_AT as u64);

@@ -139,9 +139,7 @@ impl Device {
         let file = open(true)?;
         let noun = kind.noun();
         create(&file, &mut wanted).map_err(|error| match error {
-            Errno::EXIST => Error::Refused(format!(
-                "{noun} {name} exists: choose another name, or remove it first"
-            )),
+            Errno::EXIST => exists(kind, name),
             Errno::NOSPC => Error::Refused(format!(
                 "node {name}: no 128 KiB below 1 MiB are left; delete another node (kumiki node ls)"
             )),
@@ -299,6 +297,12 @@ impl Device {
     fn failed(&self, doing: &str, error: Errno) -> Error {
         Error::os(format!("{doing} {} {}", self.kind.noun(), self.name), error)
     }
+}
+
+/// That a name is taken.
+pub(crate) fn exists(kind: Kind, name: &str) -> Error {
+    let noun = kind.noun();
+    Error::Refused(format!("{noun} {name} exists: choose another name, or remove it first"))
 }
 
 /// What the host's kernel takes for available without swapping.

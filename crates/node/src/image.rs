@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::compose::Base;
-use crate::device::{Device, Kind};
+use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
 use crate::{Error, Result, abi, tree};
 
@@ -69,11 +69,15 @@ impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
         let file = fs::read(kernel_file).map_err(|error| Error::file(kernel_file, error))?;
-        let (kernel, bytes) = Kernel::parse(&file)?;
+        if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
+            return Err(device::exists(Kind::Image, name));
+        }
         // A bare vmlinux has no compressed form.
-        let bzimage =
-            if kernel.header.is_empty() { None } else { Some(Kernel::compressed(&file)?) };
-        let initramfs = base.compose(kernel.release())?;
+        let is_bare = file.starts_with(b"\x7fELF");
+        let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
+        let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;
+        // The longest step comes when nothing else can be refused.
+        let (kernel, bytes) = Kernel::parse(&file)?;
 
         let mut hash = Sha256::new();
         hash.update(&file);

@@ -56,7 +56,10 @@ fn refusals(host: &Host) {
         ("kumiki node create N1 --memory 256M --image deb", "1 to 31"),
         ("kumiki node create n1 --memory 100G --image deb", "are not free"),
         ("kumiki image add deb --kernel /boot/vmlinuz --guest-module osnode-guest.ko", "exists"),
-        ("kumiki image add x --kernel /init --guest-module osnode-guest.ko", "no Linux kernel"),
+        (
+            "echo text > plain; kumiki image add x --kernel plain --guest-module osnode-guest.ko",
+            "no Linux kernel",
+        ),
         ("kumiki image add x --kernel /boot/vmlinuz", "--guest-module"),
         ("head -c 1000000 /boot/vmlinuz > half; kumiki image add x --kernel half", "truncated"),
         ("kumiki node start n9", "there is no node n9"),
