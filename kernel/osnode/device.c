@@ -19,7 +19,7 @@ static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
 static void (**platform_ipi_callback)(void);
 
 /* Any node rings: no word says which, so every reader looks at its own window. */
-static void bell_rung(void)
+void bell_rung(void)
 {
 	atomic64_inc(&bells);
 	wake_up_all(&bell_queue);

@@ -208,12 +208,18 @@ int holding_start(struct holding *holding)
 
 int holding_stop(struct holding *holding)
 {
+	struct osnode_window *window = window_of(holding);
+
 	if (holding->kind != OSNODE_NODE)
 		return -EINVAL;
 	if (holding->state != RUNNING)
 		return -EALREADY;
 	cpu_stop(holding);
 	holding->state = STOPPED;
+	/* Clients wait for an answer; what the node said last tells more, if it said it. */
+	if (READ_ONCE(window->state) < OSNODE_HALTED)
+		WRITE_ONCE(window->state, OSNODE_STOPPED);
+	bell_rung();
 	module_put(THIS_MODULE);
 	return 0;
 }

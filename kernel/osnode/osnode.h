@@ -75,6 +75,7 @@ u32 cpu_apic_id(unsigned int cpu);
 
 int bell_init(void);
 void bell_exit(void);
+void bell_rung(void);
 
 int tree_init(struct kobject *parent);
 void tree_exit(void);

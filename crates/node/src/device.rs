@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kumiki_boot::Piece;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -35,6 +35,9 @@ impl Kind {
         }
     }
 }
+
+/// How long a release waits for others to leave.
+const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
 /// The host must go on: so much is not given away.
 const HOST_KEEPS_BYTES: u64 = 64 << 20;
@@ -270,16 +273,25 @@ impl Device {
         stop(&self.file).map_err(|error| self.failed("stopping", error))
     }
 
-    /// Gives everything back.
+    /// Gives everything back, once those who still look at it have gone: clients
+    /// of a node that was stopped need a moment to see it.
     pub(crate) fn release(&self) -> Result<()> {
-        release(&self.file).map_err(|error| match error {
-            Errno::BUSY => Error::Refused(format!(
-                "{} {} is in use: stop it first, and end what reads it",
-                self.kind.noun(),
-                self.name
-            )),
-            error => self.failed("releasing", error),
-        })
+        let begin = Instant::now();
+        loop {
+            match release(&self.file) {
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(Error::Refused(format!(
+                        "{} {} is in use: stop it first, and end what reads it",
+                        self.kind.noun(),
+                        self.name
+                    )));
+                }
+                outcome => return outcome.map_err(|error| self.failed("releasing", error)),
+            }
+        }
     }
 
     pub(crate) fn ring(&self) -> Result<()> {

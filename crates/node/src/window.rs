@@ -155,6 +155,7 @@ pub(crate) fn meaning(word: u32) -> &'static str {
         4 => "powered off",
         5 => "restart",
         6 => "panic",
+        7 => "stopped",
         _ => "unknown",
     }
 }

@@ -36,7 +36,7 @@ fn what_ends_a_node_leaves_the_host_and_is_told() {
 
 /// Whenever a `create` is killed, what it has taken is shown and can be given back.
 fn killed(host: &Host) {
-    for seconds in ["0.05", "0.1", "0.2", "0.3", "0.5", "0.8", "1.2"] {
+    for seconds in ["0.1", "0.5", "1.0", "1.3", "1.5", "1.7", "2.0", "2.5"] {
         let create = "kumiki node create n2 --cpus 2 --memory 256M --image deb";
         host.run(&format!("timeout -s KILL {seconds} {create}"));
         let list = host.ok("kumiki node ls --json");

@@ -4,6 +4,7 @@
 
 mod faults;
 mod one;
+mod several;
 
 use std::path::Path;
 
