@@ -1,11 +1,13 @@
 //! `kumiki image` and `kumiki node`: OS nodes and what they start from.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use kumiki_node::{Base, Ending, Image, ImageInfo, Node, NodeInfo, Session, State};
 use kumiki_report::format;
@@ -64,9 +66,11 @@ enum NodeCommand {
         /// Number of cpus; the last ones are taken
         #[arg(long, default_value_t = 1, value_name = "N")]
         cpus: usize,
-        /// Memory, e.g. 256M
-        #[arg(long, value_parser = size, value_name = "SIZE")]
-        memory: u64,
+        /// Memory, e.g. 256M; several sizes make several pieces, of which the
+        /// first holds the kernel
+        #[arg(long, value_parser = size, value_delimiter = ',', required = true,
+            value_name = "SIZE[,SIZE]…")]
+        memory: Vec<u64>,
         /// Image to start from
         #[arg(long, value_name = "NAME")]
         image: String,
@@ -77,17 +81,23 @@ enum NodeCommand {
     /// Start a node and wait until it answers
     Start {
         name: String,
-        /// Give up waiting after so long
-        #[arg(long, default_value_t = 60, value_name = "SECONDS")]
-        timeout: u64,
+        #[command(flatten)]
+        how: Starting,
         /// Print how long each stage took as JSON
         #[arg(long)]
         json: bool,
     },
+    /// Stop a node if it runs, and start it again from its image
+    Restart {
+        name: String,
+        #[command(flatten)]
+        how: Starting,
+    },
     /// Run a command in a node
     ///
-    /// Exit status: the command's own, or 128 and the number of the signal that
-    /// ended it.
+    /// An interrupt goes to the command, and ends the wait for it the second
+    /// time. Exit status: the command's own, or 128 and the number of the signal
+    /// that ended it.
     Exec {
         name: String,
         /// Program and arguments
@@ -102,10 +112,9 @@ enum NodeCommand {
         /// Give it so long to switch itself off
         #[arg(long, default_value_t = 10, value_name = "SECONDS")]
         timeout: u64,
-        /// Stop its cpus at once
-        #[arg(long)]
-        force: bool,
     },
+    /// Stop a node's cpus at once
+    Kill { name: String },
     /// Give a node's cpus and memory back to this machine's kernel
     Delete {
         name: String,
@@ -127,6 +136,20 @@ enum NodeCommand {
         window: u64,
     },
 }
+
+/// How to start.
+#[derive(Debug, Args)]
+struct Starting {
+    /// Give up waiting after so long
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    timeout: u64,
+    /// Start the kernel as it is shipped, which decompresses itself first
+    #[arg(long)]
+    bzimage: bool,
+}
+
+/// How long a restart lets a node switch itself off.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn image(args: ImageArgs) -> Result<Verdict> {
     match args.command {
@@ -164,27 +187,22 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Create { name, cpus, memory, image, append } => {
-            Node::create(&name, &image, cpus, memory, &append)?;
+            Node::create(&name, &image, cpus, &memory, &append)?;
         }
-        NodeCommand::Start { name, timeout, json } => {
-            let stages = Node::find(&name)?.start(Duration::from_secs(timeout))?;
-            if json {
-                output::json(&stages)?;
-            } else {
-                output::talk(format_args!(
-                    "node {name} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
-                    stages.load_ms,
-                    stages.trampoline_ms + stages.kernel_ms,
-                    stages.agent_ms
-                ));
+        NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
+        NodeCommand::Restart { name, how } => {
+            let node = Node::find(&name)?;
+            if node.is_running()? {
+                node.stop(STOP_LIMIT)?;
             }
+            start(&node, &how, false)?;
         }
         NodeCommand::Exec { name, words } => return exec(&name, &words),
         NodeCommand::Logs { name } => output::data(&Node::find(&name)?.log()?)?,
-        NodeCommand::Stop { name, timeout, force } => {
-            let limit = if force { 0 } else { timeout };
-            Node::find(&name)?.stop(Duration::from_secs(limit))?;
+        NodeCommand::Stop { name, timeout } => {
+            Node::find(&name)?.stop(Duration::from_secs(timeout))?;
         }
+        NodeCommand::Kill { name } => Node::find(&name)?.stop(Duration::ZERO)?,
         NodeCommand::Delete { name, force } => {
             let node = Node::find(&name)?;
             if force && node.is_running()? {
@@ -198,10 +216,37 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
+fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
+    let stages = node.start(how.bzimage, Duration::from_secs(how.timeout))?;
+    if json {
+        return output::json(&stages);
+    }
+    output::talk(format_args!(
+        "node {} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
+        node.name(),
+        stages.load_ms,
+        stages.trampoline_ms + stages.kernel_ms,
+        stages.agent_ms
+    ));
+    Ok(())
+}
+
 fn exec(name: &str, words: &[String]) -> Result<Verdict> {
+    const SIGINT: u32 = 2;
     let session = Session::open(name)?;
-    let (stdin, mut out, mut err) = (io::stdin(), io::stdout().lock(), io::stderr().lock());
-    let ending = session.run(words, &[], Some(stdin.as_fd()), (&mut out, &mut err))?;
+    let signal = Arc::new(AtomicU32::new(0));
+    let (handler, interrupts) = (Arc::clone(&signal), AtomicU32::new(0));
+    ctrlc::set_handler(move || {
+        handler.store(SIGINT, Ordering::Relaxed);
+        // The module sees the end of this process and ends the command.
+        if interrupts.fetch_add(1, Ordering::Relaxed) > 0 {
+            std::process::exit(128 + SIGINT as i32);
+        }
+    })
+    .context("taking over Ctrl-C")?;
+    let (stdin, mut out, mut err) = (io::stdin(), io::stdout().lock(), io::stderr());
+    let streams: (&mut dyn Write, &mut dyn Write) = (&mut out, &mut err);
+    let ending = session.run(words, &[], &signal, Some(stdin.as_fd()), streams)?;
     Ok(Verdict::Exit(match ending {
         Ending::Exited(status) => status as u8,
         Ending::Signalled(signal) => 128 + signal as u8,

@@ -18,8 +18,8 @@
 //! ```no_run
 //! use kumiki_node::{Image, Node};
 //!
-//! let node = Node::create("n1", "deb", 1, 256 << 20, "")?;
-//! node.start(std::time::Duration::from_secs(60))?;
+//! let node = Node::create("n1", "deb", 1, &[256 << 20], "")?;
+//! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
 

@@ -112,17 +112,20 @@ pub struct Node {
 }
 
 impl Node {
-    /// Takes `cpus` cpus and `bytes` of memory from the host for a node that
-    /// will start from `image`. Undone if a step fails.
+    /// Takes cpus and memory from the host for a node that will start from
+    /// `image`. Each size of `memory` is one contiguous piece if there is one,
+    /// and the first holds the kernel. Undone if a step fails.
     pub fn create(
         name: &str,
         image: &str,
         cpu_count: usize,
-        bytes: u64,
+        memory: &[u64],
         command_line: &str,
     ) -> Result<Self> {
         let image = Image::open(image)?;
-        let bytes = bytes.next_multiple_of(abi::PIECE_UNIT);
+        let memory: Vec<u64> =
+            memory.iter().map(|bytes| bytes.next_multiple_of(abi::PIECE_UNIT)).collect();
+        let bytes = memory.first().copied().unwrap_or(0);
         let needs = Partition::needs(image.kernel(false)?.0, image.initramfs().bytes);
         if bytes < needs {
             return Err(Error::Refused(format!(
@@ -139,7 +142,7 @@ impl Node {
             command_line: command_line.to_owned(),
         };
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, bytes, needs) {
+        if let Err(error) = furnish(&device, &record, &memory, needs) {
             // What was taken goes back; that this may fail, too, matters less.
             let _ = give_back(&device, &record.cpus);
             return Err(error);
@@ -154,8 +157,9 @@ impl Node {
     }
 
     /// Copies the image into the node's memory, starts its first cpu and waits
-    /// until the agent answers.
-    pub fn start(&self, limit: Duration) -> Result<Stages> {
+    /// until the agent answers. A `compressed` kernel is the file as it is
+    /// shipped, which decompresses itself first: the paper's way.
+    pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = tree::one(Kind::Node, &self.name)?;
         if entry.state == "running" {
@@ -171,10 +175,10 @@ impl Node {
         }
         let image = Image::open(&record.image)?;
         let tsc_khz = tree::tsc_khz()?;
-        let plan = plan(&entry, &record, &image, tsc_khz)?;
+        let plan = plan(&entry, &record, &image, compressed, tsc_khz)?;
 
         let begin = Instant::now();
-        load(&device, &entry, &plan, &image)?;
+        load(&device, &entry, &plan, &image, compressed)?;
         let load_ms = begin.elapsed().as_secs_f64() * 1e3;
 
         let begin = Instant::now();
@@ -228,6 +232,11 @@ impl Node {
         cpus.sort_unstable();
         cpus.dedup();
         give_back(&device, &cpus)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether it was started and not stopped.
@@ -322,8 +331,13 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
 
 /// Memory, the record, then cpus: whoever finds the node half made finds in the
 /// record which cpus may be off line because of it.
-fn furnish(device: &Device, record: &Record, bytes: u64, first_bytes: u64) -> Result<()> {
-    let pieces = device.pieces(bytes, first_bytes.next_multiple_of(abi::PIECE_UNIT))?;
+fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -> Result<()> {
+    let mut pieces = Vec::new();
+    for &bytes in memory {
+        let least = if pieces.is_empty() { first_bytes } else { 0 };
+        let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
+        pieces.extend(device.pieces(bytes, least)?);
+    }
     let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
     if json.len() >= abi::RECORD_BYTES {
         return Err(Error::Refused(format!(
@@ -345,7 +359,13 @@ fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
 }
 
-fn plan(entry: &tree::Entry, record: &Record, image: &Image, tsc_khz: u64) -> Result<Plan> {
+fn plan(
+    entry: &tree::Entry,
+    record: &Record,
+    image: &Image,
+    compressed: bool,
+    tsc_khz: u64,
+) -> Result<Plan> {
     let partition = Partition::new(entry.slice, entry.pieces.clone())?;
     let window = partition.window().address;
     let mut line = CommandLine::of_node(entry.cpus.len(), tsc_khz);
@@ -353,14 +373,16 @@ fn plan(entry: &tree::Entry, record: &Record, image: &Image, tsc_khz: u64) -> Re
     if !record.command_line.is_empty() {
         line.word(&record.command_line);
     }
-    let (kernel, _) = image.kernel(false)?;
+    let (kernel, _) = image.kernel(compressed)?;
+    // Only the uncompressed kernel tells.
+    let checks_bsp_bit = image.kernel(false)?.0.checks_bsp_bit() == Some(true);
     let ids = entry.cpus.iter().map(|&(_, id)| {
         u8::try_from(id)
             .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
     });
     let cpus = ids.collect::<Result<Vec<u8>>>()?;
     // One cpu is used in any case.
-    let foreign = (cpus.len() > 1 && kernel.checks_bsp_bit() == Some(true))
+    let foreign = (cpus.len() > 1 && checks_bsp_bit)
         .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
         .flatten();
     let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
@@ -369,11 +391,17 @@ fn plan(entry: &tree::Entry, record: &Record, image: &Image, tsc_khz: u64) -> Re
 }
 
 /// Makes the plan's writes.
-fn load(device: &Device, entry: &tree::Entry, plan: &Plan, image: &Image) -> Result<()> {
+fn load(
+    device: &Device,
+    entry: &tree::Entry,
+    plan: &Plan,
+    image: &Image,
+    compressed: bool,
+) -> Result<()> {
     let first = entry.pieces[0];
     let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
     let maps = [(first, device.map(&[first], true)?), (slice, device.map(&[slice], true)?)];
-    let kernel = image.kernel(false)?.1;
+    let kernel = image.kernel(compressed)?.1;
     for write in &plan.writes {
         let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
         let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -54,11 +55,13 @@ impl Session {
         self.window.channel(self.channel)
     }
 
-    /// Runs a program until it ends, its streams being these.
+    /// Runs a program until it ends, its streams being these. A number that
+    /// somebody puts into `signal` goes to the program and all it has started.
     pub fn run(
         &self,
         words: &[String],
         environment: &[(String, String)],
+        signal: &AtomicU32,
         input: Option<BorrowedFd<'_>>,
         (out, err): (&mut dyn Write, &mut dyn Write),
     ) -> Result<Ending> {
@@ -91,6 +94,13 @@ impl Session {
                 self.device.ring()?;
             }
             self.alive()?;
+            let number = signal.swap(0, Ordering::Relaxed);
+            // Beside input that fills the ring it waits for the next look.
+            if number != 0 && !send(&channel.to_node, Kind::Signal, &number.to_le_bytes())? {
+                signal.store(number, Ordering::Relaxed);
+            } else if number != 0 {
+                self.device.ring()?;
+            }
             input.pass_on(self)?;
             self.wait(&input)?;
         }
@@ -216,7 +226,7 @@ impl Session {
     /// Runs a program without input and returns its ending and its output.
     pub fn output(&self, words: &[String]) -> Result<(Ending, Vec<u8>, Vec<u8>)> {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let ending = self.run(words, &[], None, (&mut out, &mut err))?;
+        let ending = self.run(words, &[], &AtomicU32::new(0), None, (&mut out, &mut err))?;
         Ok((ending, out, err))
     }
 }

@@ -22,12 +22,15 @@ fn what_ends_a_node_leaves_the_host_and_is_told() {
         assert!(list.contains(&format!(r#""word":"{word}""#)), "{list}");
         assert_eq!(list.contains("sysrq triggered crash"), word == "panic", "{list}");
         assert!(!host.ok("kumiki node logs n1").is_empty());
+        // From the image that is still there.
+        host.ok("kumiki node restart n1 --timeout 120");
+        assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
         host.ok("kumiki node stop n1");
     }
     // A node that is busy is not asked.
     host.ok("kumiki node start n1 --timeout 120");
     host.run("kumiki node exec n1 -- sh -c 'while :; do :; done' > /dev/null 2>&1 & sleep 1");
-    host.ok("kumiki node stop n1 --force");
+    host.ok("kumiki node kill n1");
     host.ok("kumiki node delete n1");
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n");
     killed(&host);

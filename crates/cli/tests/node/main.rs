@@ -6,9 +6,10 @@ mod faults;
 mod one;
 mod several;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kumiki_lab::{Cache, Config, Error, KernelName, Machine, Output, Talk, kbuild};
+use kumiki_lab::{Cache, Config, Error, Kernel, KernelName, Machine, Output, Talk, kbuild};
 
 /// Modules and the headers that they share.
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
@@ -16,7 +17,11 @@ const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
 /// A host with the module loaded, a kernel at /boot/vmlinuz and an image of it.
 struct Host {
     machine: Machine,
+    /// One at a time: each takes as many processors as a small machine has.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Host {
     /// With this stock kernel as host and in the image; `None` if no lab can be had.
@@ -34,23 +39,26 @@ impl Host {
     fn try_start(kernel: &str) -> Result<Self, Error> {
         let talk = Talk::to(&|text| eprintln!("{text}"));
         let cache = Cache::of_user()?;
-        let name: KernelName = kernel.parse()?;
-        let files = name.get(&cache, talk)?;
-        let modules = kbuild::build(&cache, &files, Path::new(TREE), "osnode", talk)?;
-        let module = |name: &str| {
-            modules.iter().find(|path| path.ends_with(name)).expect("the part builds it")
-        };
+        let built = built(kernel)?;
         let config = Config {
             cpus: 4,
             memory_bytes: 2 << 30,
-            kernel: name,
-            modules: vec![module("osnode.ko").display().to_string().parse()?],
+            kernel: kernel.parse()?,
+            modules: vec![built.module("osnode.ko").display().to_string().parse()?],
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))
         };
-        let machine = Machine::start(&cache, &config, talk)?;
-        machine.guest().put(&files.bzimage, Path::new("/boot/vmlinuz"))?;
-        machine.guest().put(module("osnode-guest.ko"), Path::new("/root/osnode-guest.ko"))?;
-        Ok(Host { machine })
+        // A test that failed has left nothing that another one meets.
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = Host { machine: Machine::start(&cache, &config, talk)?, _alone: alone };
+        host.put(&built, "/boot/vmlinuz", "/root/osnode-guest.ko");
+        Ok(host)
+    }
+
+    /// Brings a kernel and the guest module for it.
+    fn put(&self, built: &Built, kernel: &str, module: &str) {
+        let guest = self.machine.guest();
+        guest.put(&built.kernel.bzimage, Path::new(kernel)).unwrap();
+        guest.put(built.module("osnode-guest.ko"), Path::new(module)).unwrap();
     }
 
     /// Runs a line of shell; fails the test if the kernel's log shows a fault.
@@ -85,6 +93,26 @@ impl Host {
         let online = self.ok("cat /sys/devices/system/cpu/online");
         let free = self.ok("grep MemFree: /proc/meminfo");
         (online, free.split_whitespace().nth(1).unwrap().parse().unwrap())
+    }
+}
+
+/// A stock kernel and our modules for it.
+struct Built {
+    kernel: Kernel,
+    modules: Vec<PathBuf>,
+}
+
+fn built(kernel: &str) -> Result<Built, Error> {
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let cache = Cache::of_user()?;
+    let kernel = kernel.parse::<KernelName>()?.get(&cache, talk)?;
+    let modules = kbuild::build(&cache, &kernel, Path::new(TREE), "osnode", talk)?;
+    Ok(Built { kernel, modules })
+}
+
+impl Built {
+    fn module(&self, name: &str) -> &Path {
+        self.modules.iter().find(|path| path.ends_with(name)).expect("the part builds it")
     }
 }
 

@@ -16,9 +16,10 @@ fn a_node_starts_answers_stops_and_gives_everything_back() {
     host.run("echo 1 > /sys/devices/system/cpu/cpu3/online");
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-2\n");
 
-    // Twice, because the first start has consumed what it was started from.
-    for _ in 0..2 {
-        let stages = host.ok("kumiki node start n1 --timeout 120 --json");
+    // Twice, because the first start has consumed what it was started from; the
+    // second time as the kernel is shipped.
+    for form in ["", "--bzimage"] {
+        let stages = host.ok(&format!("kumiki node start n1 {form} --timeout 120 --json"));
         assert!(stages.contains("kernel_ms"), "{stages}");
         let host_release = host.ok("uname -r");
         assert_eq!(host.ok("kumiki node exec n1 -- uname -r"), host_release);
@@ -52,6 +53,11 @@ fn streams(host: &Host) {
     assert_eq!(output.exit.code(), 7);
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
     assert_eq!(sh("kill -TERM $$").exit.code(), 128 + 15);
+    // An interrupt goes to the command.
+    let trapped = "kumiki node exec n1 -- sh -c \"trap 'exit 9' INT; echo on; \
+                   while :; do sleep 0.1; done\" > said & \
+                   until grep -q on said; do sleep 0.2; done; kill -TERM $!; wait $!";
+    assert_eq!(host.run(trapped).exit.code(), 9);
     // More than a ring holds, in both directions at once.
     let there_and_back = "head -c 3000000 /dev/urandom > a; \
                           kumiki node exec n1 -- cat < a > b; cmp a b && wc -c < b";
