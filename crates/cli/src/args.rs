@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::lab;
+use crate::{lab, node};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -47,6 +47,10 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Run commands in a QEMU machine with a stock kernel
     Lab(lab::Lab),
+    /// Keep kernels in memory, to start OS nodes from
+    Image(node::ImageArgs),
+    /// Run several Linux kernels on this machine, each on its own cpus and memory
+    Node(node::NodeArgs),
     /// Print the man page (roff)
     Man(Man),
     /// Print a shell completion script

@@ -92,6 +92,11 @@ fn ignored() -> impl Fn(i32) -> bool {
 pub(crate) struct Signal(u8);
 
 impl Signal {
+    /// As in signal(7).
+    pub(crate) fn number(self) -> u8 {
+        self.0
+    }
+
     /// The exit status by which a shell knows it: 130 after Ctrl-C.
     pub(crate) fn exit_status(self) -> u8 {
         ENDED_BY as u8 + self.0

@@ -12,6 +12,7 @@ mod doctor;
 mod interrupt;
 mod lab;
 mod measure;
+mod node;
 mod output;
 mod report;
 mod results;
@@ -63,6 +64,8 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Report(args) => report::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Image(args) => node::image(args),
+        Command::Node(args) => node::run(args),
         Command::Man(args) => docs::man(args),
         Command::Completions(args) => docs::completions(args),
     }

@@ -1,0 +1,173 @@
+//! The ACPI tables by which a node's kernel sees its cpus and nothing else.
+//!
+//! RSDP → XSDT → FADT (→ an empty DSDT) and MADT. Each flag keeps the node off
+//! something that is the host's; see `docs/design/node.md`.
+
+use acpi_tables::Aml;
+use acpi_tables::fadt::{FADTBuilder, Flags};
+use acpi_tables::gas::{AccessSize, AddressSpace, GAS};
+use acpi_tables::madt::{
+    EnabledStatus, IoApic, LocalInterruptController, MADT, ProcessorLocalApic,
+};
+use acpi_tables::rsdp::Rsdp;
+use acpi_tables::sdt::Sdt;
+use acpi_tables::xsdt::XSDT;
+
+const OEM: [u8; 6] = *b"KUMIKI";
+const OEM_TABLE: [u8; 8] = *b"OSNODE  ";
+const OEM_REVISION: u32 = 1;
+const LOCAL_APIC: u32 = 0xfee0_0000;
+
+/// `ACPI_FADT_NO_VGA | ACPI_FADT_NO_CMOS_RTC`
+const NO_VGA_NO_RTC: u16 = 1 << 2 | 1 << 5;
+
+/// The reset register's value that asks for a restart.
+pub(crate) const RESET_VALUE: u8 = 1;
+
+/// The cpus of a node, as it finds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Madt {
+    /// APIC ids, the first to start first.
+    pub cpus: Vec<u8>,
+    /// An id that no cpu has, listed before all others: a kernel that misses the
+    /// BSP bit takes the first for the boot cpu of a crashed kernel and uses the
+    /// rest. Other kernels would try to start it.
+    pub foreign: Option<u8>,
+}
+
+pub(crate) struct Tables<'a> {
+    /// Physical address of the first byte.
+    pub(crate) at: u64,
+    pub(crate) madt: &'a Madt,
+    /// A page of RAM that takes the writes meant for an IO-APIC. Without any
+    /// IO-APIC the kernel reads the BIOS's tables and drives the host's.
+    pub(crate) io_apic: u32,
+    /// A byte that is written when the node asks for a restart.
+    pub(crate) reset_register: u64,
+}
+
+impl Tables<'_> {
+    /// The bytes, RSDP first.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        // Lengths do not depend on addresses: lay out, then fill in.
+        let empty_dsdt = Sdt::new(*b"DSDT", 36, 2, OEM, OEM_TABLE, OEM_REVISION);
+        let madt = bytes(&self.madt());
+        let mut at = self.at;
+        let mut place = |length: usize| {
+            let start = at;
+            at = (at + length as u64).next_multiple_of(64);
+            start
+        };
+        let rsdp_at = place(Rsdp::len());
+        let xsdt_at = place(36 + 2 * 8);
+        let fadt_at = place(acpi_tables::fadt::FADT::len());
+        let dsdt_at = place(empty_dsdt.len());
+        let madt_at = place(madt.len());
+
+        let mut xsdt = XSDT::new(OEM, OEM_TABLE, OEM_REVISION);
+        xsdt.add_entry(fadt_at);
+        xsdt.add_entry(madt_at);
+        let mut out = vec![0; (at - self.at) as usize];
+        let mut put = |address: u64, bytes: &[u8]| {
+            let start = (address - self.at) as usize;
+            out[start..start + bytes.len()].copy_from_slice(bytes);
+        };
+        put(rsdp_at, &bytes(&Rsdp::new(OEM, xsdt_at)));
+        put(xsdt_at, &bytes(&xsdt));
+        put(fadt_at, &bytes(&self.fadt(dsdt_at).finalize()));
+        put(dsdt_at, empty_dsdt.as_slice());
+        put(madt_at, &madt);
+        out
+    }
+
+    fn fadt(&self, dsdt: u64) -> FADTBuilder {
+        let mut fadt = FADTBuilder::new(OEM, OEM_TABLE, OEM_REVISION)
+            .flag(Flags::Wbinvd)
+            .flag(Flags::PwrButton)
+            .flag(Flags::SlpButton)
+            .flag(Flags::ResetRegSup)
+            // Else the node takes the logical id of the host's cpu 0.
+            .flag(Flags::ForceApicPhysicalDestinationMode)
+            // Else it drives the PIC and the PIT.
+            .flag(Flags::HwReducedAcpi)
+            .dsdt_64(dsdt);
+        fadt.iapc_boot_arch = NO_VGA_NO_RTC.into();
+        fadt.reset_reg =
+            GAS::new(AddressSpace::SystemMemory, 8, 0, AccessSize::ByteAccess, self.reset_register);
+        fadt.reset_value = RESET_VALUE;
+        fadt
+    }
+
+    fn madt(&self) -> MADT {
+        let local = LocalInterruptController::Address(LOCAL_APIC);
+        let mut madt = MADT::new(OEM, OEM_TABLE, OEM_REVISION, local);
+        let listed = self.madt.foreign.iter().chain(&self.madt.cpus);
+        for (uid, &id) in listed.enumerate() {
+            madt.add_structure(ProcessorLocalApic::new(uid as u8, id, EnabledStatus::Enabled));
+        }
+        let (id, first_interrupt) = (0, 0);
+        madt.add_structure(IoApic::new(id, self.io_apic, first_interrupt));
+        madt
+    }
+}
+
+fn bytes(table: &dyn Aml) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    table.to_aml_bytes(&mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::{u16_le, u32_le, u64_le};
+
+    const AT: u64 = 0x1_4000_3000;
+
+    fn tables(madt: &Madt) -> Vec<u8> {
+        Tables { at: AT, madt, io_apic: 0x4_f000, reset_register: 0x1_4fe0_0008 }.to_bytes()
+    }
+
+    fn sum(bytes: &[u8]) -> u8 {
+        bytes.iter().fold(0, |sum, byte| sum.wrapping_add(*byte))
+    }
+
+    /// The table at a physical address, its checksum proved.
+    fn table<'a>(all: &'a [u8], address: u64, signature: &[u8; 4]) -> &'a [u8] {
+        let start = (address - AT) as usize;
+        let length = u32_le(all, start + 4).unwrap() as usize;
+        let table = &all[start..start + length];
+        assert_eq!(&table[..4], signature);
+        assert_eq!(sum(table), 0, "checksum of {}", String::from_utf8_lossy(signature));
+        table
+    }
+
+    #[test]
+    fn a_reader_finds_every_table_from_the_rsdp() {
+        let all = tables(&Madt { cpus: vec![3, 2], foreign: None });
+        assert_eq!(&all[..8], b"RSD PTR ");
+        assert_eq!((sum(&all[..20]), sum(&all[..36]), all[15]), (0, 0, 2));
+        let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
+        let fadt = table(&all, u64_le(xsdt, 36).unwrap(), b"FACP");
+        assert_eq!(fadt[8], 6);
+        assert_eq!(u32_le(fadt, 112), Some(1 | 1 << 4 | 1 << 5 | 1 << 10 | 1 << 19 | 1 << 20));
+        assert_eq!(u16_le(fadt, 109), Some(0x24));
+        assert_eq!((fadt[116], fadt[117], fadt[119], fadt[128]), (0, 8, 1, RESET_VALUE));
+        assert_eq!(u64_le(fadt, 120), Some(0x1_4fe0_0008));
+        assert_eq!(table(&all, u64_le(fadt, 140).unwrap(), b"DSDT").len(), 36);
+        let madt = table(&all, u64_le(xsdt, 44).unwrap(), b"APIC");
+        assert_eq!(u32_le(madt, 36), Some(LOCAL_APIC));
+        assert_eq!(u32_le(madt, 40), Some(0));
+        assert_eq!(madt[44..52], [0, 8, 0, 3, 1, 0, 0, 0]);
+        assert_eq!(madt[52..60], [0, 8, 1, 2, 1, 0, 0, 0]);
+        assert_eq!(madt[60..], [1, 12, 0, 0, 0, 0xf0, 4, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_foreign_cpu_comes_first() {
+        let all = tables(&Madt { cpus: vec![1, 2], foreign: Some(0xfe) });
+        let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
+        let madt = table(&all, u64_le(xsdt, 44).unwrap(), b"APIC");
+        assert_eq!([madt[47], madt[55], madt[63]], [0xfe, 1, 2]);
+    }
+}

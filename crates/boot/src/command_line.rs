@@ -1,0 +1,91 @@
+//! The kernel's command line: what keeps a node off the host's devices, and
+//! what the user adds.
+
+use crate::{Error, Result};
+
+/// Words of a command line; the user's come after ours and so win.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    words: Vec<String>,
+    init: Vec<String>,
+}
+
+impl CommandLine {
+    /// What every node needs: `cpus` of it, a time stamp counter of `tsc_khz`.
+    pub fn of_node(cpus: usize, tsc_khz: u64) -> Self {
+        let mut line = CommandLine::default();
+        line.word(format!("nr_cpus={cpus}"));
+        line.word(format!("tsc_early_khz={tsc_khz}"));
+        let constant = [
+            // A broadcast would reach the host's cpus.
+            "no_ipi_broadcast=1",
+            // Devices are the host's.
+            "pci=off",
+            // No other clock is there to check it against.
+            "tsc=reliable",
+            "no_timer_check",
+            // A panic halts, and the host sees it.
+            "panic=0",
+            // Probing for them switches the host's interrupts off.
+            "8250.nr_uarts=0",
+            // A kernel finds its place by the loader, not by chance.
+            "nokaslr",
+        ];
+        constant.into_iter().for_each(|word| line.word(word));
+        line
+    }
+
+    /// Adds a word, or several.
+    pub fn word(&mut self, word: impl Into<String>) {
+        self.words.push(word.into());
+    }
+
+    /// The first program, from the initramfs, with its arguments.
+    pub fn init(&mut self, program: &str, arguments: &[&str]) {
+        self.word(format!("rdinit={program}"));
+        self.init = arguments.iter().map(|&argument| argument.to_owned()).collect();
+    }
+
+    /// As the kernel reads it, ended by a zero; `limit` without that.
+    pub(crate) fn to_bytes(&self, limit: usize) -> Result<Vec<u8>> {
+        let text = self.to_string();
+        if text.len() > limit {
+            return Err(Error::CommandLine { have: text.len(), limit });
+        }
+        let mut bytes = text.into_bytes();
+        bytes.push(0);
+        Ok(bytes)
+    }
+}
+
+impl std::fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words.join(" "))?;
+        if !self.init.is_empty() {
+            write!(f, " -- {}", self.init.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_first_program_gets_stands_last() {
+        let mut line = CommandLine::of_node(2, 2_600_000);
+        line.init("/bin/kumiki", &["node", "agent"]);
+        line.word("quiet");
+        let text = line.to_string();
+        assert!(text.starts_with("nr_cpus=2 tsc_early_khz=2600000 "), "{text}");
+        assert!(text.ends_with(" rdinit=/bin/kumiki quiet -- node agent"), "{text}");
+        assert_eq!(line.to_bytes(text.len()).unwrap().last(), Some(&0));
+    }
+
+    #[test]
+    fn a_line_beyond_the_kernels_limit_is_refused() {
+        let error = CommandLine::of_node(1, 1).to_bytes(20).unwrap_err();
+        assert!(error.to_string().contains("at most 20"), "{error}");
+    }
+}

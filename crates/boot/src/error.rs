@@ -1,0 +1,116 @@
+//! What can be wrong with an image or a partition.
+
+use thiserror::Error;
+
+use crate::Compression;
+
+/// Why a kernel cannot be started as asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file ends before what its header promises.
+    #[error(
+        "the kernel image is truncated: {what} needs {need} bytes and the file has {have}; \
+         copy the file again"
+    )]
+    Truncated {
+        /// What was to be read.
+        what: &'static str,
+        /// Bytes up to its end.
+        need: u64,
+        /// Bytes of the file.
+        have: u64,
+    },
+    /// Neither a bzImage nor an ELF file.
+    #[error(
+        "this is no Linux kernel image: neither the boot sector's mark 0xaa55 with \"HdrS\" nor \
+         an ELF header is there; give a bzImage (/boot/vmlinuz-*) or a vmlinux"
+    )]
+    NotAKernel,
+    /// A setup header that a node cannot be started with.
+    #[error("the bzImage's {field} is {value:#x}: {needs}")]
+    Header {
+        /// Field of the setup header.
+        field: &'static str,
+        /// What stands there.
+        value: u64,
+        /// What is needed.
+        needs: &'static str,
+    },
+    /// A payload that no known decompressor begins with.
+    #[error(
+        "the bzImage's payload begins with {0:02x?}, which is none of gzip, bzip2, lzma, xz, lzo, \
+         lz4, zstd or ELF"
+    )]
+    UnknownCompression([u8; 6]),
+    /// A decompressor stopped.
+    #[error("the kernel's {compression} payload does not decompress: {reason}")]
+    Decompress {
+        /// Which one.
+        compression: Compression,
+        /// What it said.
+        reason: String,
+    },
+    /// More comes out than any kernel has.
+    #[error("the kernel's {compression} payload has more than {limit_bytes} bytes uncompressed")]
+    TooLarge {
+        /// Which decompressor.
+        compression: Compression,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// Other bytes come out than the image announces.
+    #[error(
+        "the kernel's payload has {have} bytes uncompressed where the image says {announced}; \
+         the file is damaged"
+    )]
+    WrongSize {
+        /// By the image's last four bytes.
+        announced: u64,
+        /// What came out.
+        have: u64,
+    },
+    /// An ELF file that is no kernel for this processor.
+    #[error("the kernel's ELF file: {0}")]
+    Elf(String),
+    /// A partition that cannot hold what is to be put there.
+    #[error("the partition {problem}: {value:#x}; {needs}")]
+    Partition {
+        /// What is wrong.
+        problem: &'static str,
+        /// The value.
+        value: u64,
+        /// What is needed instead.
+        needs: &'static str,
+    },
+    /// Kernel and initramfs do not fit.
+    #[error(
+        "the partition's first piece has {have} bytes; kernel, initramfs and tables need {need}: \
+         give the node more memory, or a smaller initramfs"
+    )]
+    TooSmall {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes there are.
+        have: u64,
+    },
+    /// A command line longer than the kernel reads.
+    #[error("the kernel's command line has {have} bytes; this kernel reads at most {limit}")]
+    CommandLine {
+        /// Its length.
+        have: usize,
+        /// The kernel's limit.
+        limit: usize,
+    },
+    /// An initramfs that cannot be written.
+    #[error("the initramfs entry {name:?}: {reason}")]
+    Initramfs {
+        /// Path in the archive.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

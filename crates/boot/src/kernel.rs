@@ -1,0 +1,143 @@
+//! A kernel as it is kept: its form, and what a start needs to know of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BzImage, Result, Vmlinux};
+
+/// A kernel, apart from its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// How its bytes are to be put into memory.
+    pub form: Form,
+    /// The setup header; empty for a bare vmlinux.
+    pub header: Vec<u8>,
+    /// By the image, e.g. `6.1.0-56-amd64 (…) #1 SMP …`.
+    pub version: Option<String>,
+    /// Longest command line it reads, bytes.
+    pub command_line_limit: usize,
+    /// Whether it may lie above 4 GiB.
+    pub above_4g: bool,
+}
+
+/// The two ways to start a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Form {
+    /// As distributions ship it: it decompresses itself at each start.
+    BzImage {
+        /// Where the protected-mode part begins in the bytes.
+        protected_at: u64,
+        /// All bytes of the file.
+        file_bytes: u64,
+        /// Memory from its load address that it needs at first, bytes.
+        init_bytes: u64,
+        /// Multiple at which it is to be loaded.
+        alignment: u64,
+    },
+    /// Uncompressed and trimmed: it starts at once.
+    Vmlinux(Vmlinux),
+}
+
+/// `COMMAND_LINE_SIZE` on x86, with its end.
+const COMMAND_LINE_LIMIT: usize = 2047;
+
+impl Kernel {
+    /// A bzImage or a vmlinux, taken uncompressed; and the bytes to keep.
+    pub fn parse(file: &[u8]) -> Result<(Self, Vec<u8>)> {
+        if file.starts_with(b"\x7fELF") {
+            let (vmlinux, bytes) = Vmlinux::parse(file)?;
+            let kernel = Kernel {
+                form: Form::Vmlinux(vmlinux),
+                header: Vec::new(),
+                version: None,
+                command_line_limit: COMMAND_LINE_LIMIT,
+                above_4g: true,
+            };
+            return Ok((kernel, bytes));
+        }
+        let image = BzImage::parse(file)?;
+        let (vmlinux, bytes) = Vmlinux::parse(&image.decompress()?)?;
+        Ok((Kernel::around(&image, Form::Vmlinux(vmlinux)), bytes))
+    }
+
+    /// A bzImage to be started as it is; its bytes are the file's.
+    pub fn compressed(file: &[u8]) -> Result<Self> {
+        let image = BzImage::parse(file)?;
+        image.payload()?;
+        let form = Form::BzImage {
+            protected_at: image.protected_at(),
+            file_bytes: file.len() as u64,
+            init_bytes: image.init_bytes(),
+            alignment: image.alignment(),
+        };
+        Ok(Kernel::around(&image, form))
+    }
+
+    fn around(image: &BzImage<'_>, form: Form) -> Self {
+        Kernel {
+            form,
+            header: image.header().to_vec(),
+            version: image.version().map(str::to_owned),
+            command_line_limit: image.command_line_limit(),
+            above_4g: image.above_4g(),
+        }
+    }
+
+    /// The release that `uname -r` will print, where the image says it.
+    pub fn release(&self) -> Option<&str> {
+        self.version.as_deref()?.split(' ').next()
+    }
+
+    /// Memory from its load address that belongs to it, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.form {
+            Form::BzImage { init_bytes, file_bytes, .. } => *init_bytes.max(file_bytes),
+            Form::Vmlinux(vmlinux) => vmlinux.span_bytes(),
+        }
+    }
+
+    /// See [`Vmlinux::checks_bsp_bit`]; `None` where the kernel is compressed.
+    pub fn checks_bsp_bit(&self) -> Option<bool> {
+        match &self.form {
+            Form::BzImage { .. } => None,
+            Form::Vmlinux(vmlinux) => Some(vmlinux.checks_bsp_bit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Compression;
+    use crate::bzimage::tests::bzimage;
+    use crate::elf::tests::vmlinux;
+
+    #[test]
+    fn a_bzimage_gives_both_forms() {
+        let elf = vmlinux(0x100_0000, &[(0x100_0000, b"text", 0x1000)]);
+        let file = bzimage(Compression::Xz, &elf);
+        let (kernel, bytes) = Kernel::parse(&file).unwrap();
+        assert_eq!(bytes, b"text");
+        assert_eq!(kernel.release(), Some("6.1.0-test-amd64"));
+        assert_eq!(kernel.memory_bytes(), 0x1000);
+        let compressed = Kernel::compressed(&file).unwrap();
+        assert_eq!(compressed.header, kernel.header);
+        assert_eq!(compressed.memory_bytes(), 0x200_0000);
+        assert_eq!(compressed.checks_bsp_bit(), None);
+    }
+
+    #[test]
+    fn a_bare_vmlinux_has_no_header_and_says_no_release() {
+        let elf = vmlinux(0x100_0000, &[(0x100_0000, b"text", 0x1000)]);
+        let (kernel, bytes) = Kernel::parse(&elf).unwrap();
+        assert_eq!((kernel.header.len(), kernel.release(), &bytes[..]), (0, None, &b"text"[..]));
+    }
+
+    #[test]
+    fn what_is_kept_of_a_kernel_survives_json() {
+        let elf = vmlinux(0x100_0000, &[(0x100_0000, b"text", 0x1000)]);
+        let (kernel, _) = Kernel::parse(&bzimage(Compression::Zstd, &elf)).unwrap();
+        let json = serde_json::to_string(&kernel).unwrap();
+        assert_eq!(serde_json::from_str::<Kernel>(&json).unwrap(), kernel);
+    }
+}

@@ -1,0 +1,232 @@
+//! The memory that a node gets, and what lies where in it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::e820::LIMIT;
+use crate::{Error, Kernel, Kind, MemoryMap, Result};
+
+/// Bytes of a low slice: trampoline, PML4, RAM below 1 MiB, a false IO-APIC.
+pub const SLICE_BYTES: u64 = 0x2_0000;
+
+/// Bytes of the window that host and node share, at the first piece's end.
+pub const WINDOW_BYTES: u64 = 2 << 20;
+
+const LARGE_PAGE_BYTES: u64 = 2 << 20;
+/// Tables for the start, at the first piece's beginning.
+const TABLES_BYTES: u64 = 2 << 20;
+/// The kernel lies so far above the first piece's beginning.
+pub(crate) const KERNEL_AT: u64 = 16 << 20;
+
+const IO_APIC_AT: u64 = 0x1_f000;
+const LOW_RAM_AT: u64 = 0x2000;
+
+/// A contiguous range of physical memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Its first byte.
+    pub address: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+impl Piece {
+    /// One past its last byte.
+    pub fn end(&self) -> u64 {
+        self.address + self.bytes
+    }
+}
+
+/// The memory of a node, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    slice: u64,
+    pieces: Vec<Piece>,
+}
+
+impl Partition {
+    /// The low slice at `slice`; kernel, initramfs and window go to the first of
+    /// `pieces`, and the others are RAM.
+    pub fn new(slice: u64, pieces: Vec<Piece>) -> Result<Self> {
+        let wrong = |problem, value, needs| Err(Error::Partition { problem, value, needs });
+        if !slice.is_multiple_of(4096) || slice == 0 || slice > (1 << 20) - SLICE_BYTES {
+            let needs = "128 KiB below 1 MiB are needed, at a multiple of 4 KiB";
+            return wrong("has its low slice elsewhere", slice, needs);
+        }
+        let Some(first) = pieces.first() else {
+            return wrong("has no memory", 0, "one piece at least is needed");
+        };
+        let least = KERNEL_AT + WINDOW_BYTES;
+        if first.bytes < least {
+            return wrong(
+                "has too small a first piece",
+                first.bytes,
+                "more than 18 MiB are needed",
+            );
+        }
+        // Ranges of ours: low RAM, tables, the first piece's RAM, the window.
+        if pieces.len() + 3 > LIMIT {
+            return wrong("has too many pieces", pieces.len() as u64, "at most 125 are possible");
+        }
+        let mut sorted = pieces.clone();
+        sorted.sort_by_key(|piece| piece.address);
+        let mut end = 1 << 20;
+        for piece in &sorted {
+            if !(piece.address | piece.bytes).is_multiple_of(LARGE_PAGE_BYTES) || piece.bytes == 0 {
+                let needs = "address and length are to be multiples of 2 MiB";
+                return wrong("has an unaligned piece", piece.address, needs);
+            }
+            if piece.address < end {
+                let needs = "pieces may not overlap, nor lie below 1 MiB";
+                return wrong("has a piece that overlaps another", piece.address, needs);
+            }
+            end = match piece.address.checked_add(piece.bytes) {
+                Some(end) if end <= 1 << 46 => end,
+                _ => return wrong("ends beyond 64 TiB", piece.address, "no machine has that"),
+            };
+        }
+        Ok(Partition { slice, pieces })
+    }
+
+    /// Bytes that the first piece needs for a kernel and an initramfs.
+    pub fn needs(kernel: &Kernel, initramfs_bytes: u64) -> u64 {
+        [kernel.memory_bytes(), initramfs_bytes].into_iter().fold(
+            KERNEL_AT + WINDOW_BYTES,
+            |sum, bytes| {
+                sum.saturating_add(bytes.checked_next_multiple_of(4096).unwrap_or(u64::MAX))
+            },
+        )
+    }
+
+    /// The piece with the kernel.
+    pub fn first(&self) -> Piece {
+        self.pieces[0]
+    }
+
+    /// Where a SIPI starts the first cpu: its vector is this / 4096.
+    pub fn trampoline(&self) -> u64 {
+        self.slice
+    }
+
+    pub(crate) fn pml4(&self) -> u64 {
+        self.slice + 0x1000
+    }
+
+    pub(crate) fn io_apic(&self) -> u64 {
+        self.slice + IO_APIC_AT
+    }
+
+    pub(crate) fn boot_params(&self) -> u64 {
+        self.first().address + 0x1000
+    }
+
+    pub(crate) fn command_line(&self) -> u64 {
+        self.first().address + 0x2000
+    }
+
+    pub(crate) fn acpi(&self) -> u64 {
+        self.first().address + 0x3000
+    }
+
+    pub(crate) fn page_tables(&self) -> u64 {
+        self.first().address + 0x8000
+    }
+
+    /// Bytes that the page tables may have.
+    pub(crate) const PAGE_TABLES_BYTES: u64 = TABLES_BYTES - 0x8000;
+
+    /// Where the kernel goes.
+    pub fn kernel(&self) -> u64 {
+        self.first().address + KERNEL_AT
+    }
+
+    /// The window that host and node share.
+    pub fn window(&self) -> Piece {
+        Piece { address: self.first().end() - WINDOW_BYTES, bytes: WINDOW_BYTES }
+    }
+
+    /// All that the start touches, to be mapped: start, end.
+    pub(crate) fn touched(&self) -> [(u64, u64); 2] {
+        [(self.slice, self.slice + SLICE_BYTES), (self.first().address, self.first().end())]
+    }
+
+    /// The memory that the node's kernel sees.
+    pub fn memory_map(&self) -> MemoryMap {
+        let mut map = MemoryMap::default();
+        map.add(self.slice + LOW_RAM_AT, self.slice + IO_APIC_AT, Kind::Ram);
+        let (first, window) = (self.first(), self.window());
+        let ram = first.address + TABLES_BYTES;
+        map.add(first.address, ram, Kind::Tables);
+        map.add(ram, window.address, Kind::Ram);
+        map.add(window.address, window.end(), Kind::Reserved);
+        for piece in &self.pieces[1..] {
+            map.add(piece.address, piece.end(), Kind::Ram);
+        }
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn piece(address: u64, bytes: u64) -> Piece {
+        Piece { address, bytes }
+    }
+
+    #[test]
+    fn what_cannot_be_a_node_is_refused_with_its_value() {
+        let good = || vec![piece(256 * MIB, 128 * MIB)];
+        let refused = |slice, pieces, says: &str| {
+            let error = Partition::new(slice, pieces).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        };
+        refused(0x1_0800, good(), "0x10800");
+        refused(0xf_0000, good(), "below 1 MiB");
+        refused(0x1_0000, vec![], "no memory");
+        refused(0x1_0000, vec![piece(256 * MIB, 16 * MIB)], "18 MiB");
+        refused(0x1_0000, vec![piece(255 * MIB, 128 * MIB)], "multiples of 2 MiB");
+        let two = vec![piece(256 * MIB, 128 * MIB), piece(258 * MIB, 2 * MIB)];
+        refused(0x1_0000, two, "overlap");
+        refused(0x1_0000, vec![piece(1 << 46, 128 * MIB)], "64 TiB");
+        refused(0x1_0000, vec![piece(!0x1f_ffff, 128 * MIB)], "64 TiB");
+        let many = (0..126).map(|n| piece(n * 128 * MIB + 256 * MIB, 64 * MIB)).collect();
+        refused(0x1_0000, many, "125");
+    }
+
+    proptest! {
+        #[test]
+        fn the_map_is_disjoint_and_leaves_out_what_the_kernel_must_not_touch(
+            slice in 1..8u64,
+            sizes in prop::collection::vec((1..512u64, 9..200u64), 1..6),
+        ) {
+            let mut at = 128;
+            let pieces: Vec<_> = sizes.iter().map(|&(gap, size)| {
+                let address = at + gap;
+                at = address + size;
+                piece(address * 2 * MIB, size * 2 * MIB)
+            }).collect();
+            let partition = Partition::new(slice * SLICE_BYTES - 0x1_0000, pieces).unwrap();
+            let map = partition.memory_map();
+            let mut end = 0;
+            for &(start, stop, _) in map.ranges() {
+                prop_assert!(start >= end && stop > start);
+                end = stop;
+            }
+            let kind = |address: u64| {
+                let mut ranges = map.ranges().iter();
+                ranges.find(|(start, end, _)| (*start..*end).contains(&address)).map(|r| r.2)
+            };
+            prop_assert_eq!(kind(partition.trampoline()), None);
+            prop_assert_eq!(kind(partition.pml4()), None);
+            prop_assert_eq!(kind(partition.io_apic()), None);
+            prop_assert_eq!(kind(partition.trampoline() + 0x2000), Some(Kind::Ram));
+            prop_assert_eq!(kind(partition.boot_params()), Some(Kind::Tables));
+            prop_assert_eq!(kind(partition.kernel()), Some(if sizes[0].1 == 9 { Kind::Reserved } else { Kind::Ram }));
+            prop_assert_eq!(kind(partition.window().address), Some(Kind::Reserved));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The module's interface, `kernel/uapi/osnode.h`, word for word.
+
+use std::mem::offset_of;
+
+use rustix::ioctl::{Opcode, opcode};
+
+pub(crate) const DEVICE: &str = "/dev/kumiki-osnode";
+pub(crate) const GUEST_DEVICE: &str = "/dev/kumiki-osnode-guest";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const NAME_BYTES: usize = 32;
+pub(crate) const PIECE_UNIT: u64 = 2 << 20;
+pub(crate) const PIECES: usize = 64;
+
+pub(crate) const NODE: u32 = 1;
+pub(crate) const IMAGE: u32 = 2;
+
+pub(crate) const OWN: u32 = 1;
+pub(crate) const READ: u32 = 2;
+pub(crate) const TALK: u32 = 3;
+
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Create {
+    pub(crate) name: [u8; NAME_BYTES],
+    pub(crate) kind: u32,
+    pub(crate) reserved: u32,
+    pub(crate) slice: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Attach {
+    pub(crate) name: [u8; NAME_BYTES],
+    pub(crate) kind: u32,
+    pub(crate) mode: u32,
+    pub(crate) channel: u32,
+    pub(crate) reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) bytes: u64,
+    pub(crate) numa_node: u32,
+    pub(crate) reserved: u32,
+    pub(crate) address: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Cpu {
+    pub(crate) cpu: u32,
+    pub(crate) apic_id: u32,
+}
+
+const TYPE: u8 = 0xbe;
+pub(crate) const IOC_VERSION: Opcode = opcode::read::<u32>(TYPE, 0);
+pub(crate) const IOC_CREATE: Opcode = opcode::read_write::<Create>(TYPE, 1);
+pub(crate) const IOC_ATTACH: Opcode = opcode::read_write::<Attach>(TYPE, 2);
+pub(crate) const IOC_MEMORY: Opcode = opcode::read_write::<Memory>(TYPE, 3);
+pub(crate) const IOC_CPU: Opcode = opcode::read_write::<Cpu>(TYPE, 4);
+pub(crate) const IOC_SEAL: Opcode = opcode::none(TYPE, 5);
+pub(crate) const IOC_START: Opcode = opcode::none(TYPE, 6);
+pub(crate) const IOC_STOP: Opcode = opcode::none(TYPE, 7);
+pub(crate) const IOC_RELEASE: Opcode = opcode::none(TYPE, 8);
+pub(crate) const IOC_BELL: Opcode = opcode::none(TYPE, 9);
+
+pub(crate) const WINDOW_MAGIC: u64 = 0x6564_6f6e_736f;
+pub(crate) const LOG_AT: usize = 0x1_0000;
+pub(crate) const LOG_BYTES: usize = 0x4_0000;
+pub(crate) const RINGS_AT: usize = 0x8_0000;
+pub(crate) const RING_BYTES: usize = 0x1_0000;
+pub(crate) const CHANNELS: usize = 8;
+/// Between the channels and the log: no kernel writes there.
+pub(crate) const RECORD_AT: usize = 0x2000;
+pub(crate) const RECORD_BYTES: usize = LOG_AT - RECORD_AT;
+
+pub(crate) const STATE: usize = 0x0c;
+pub(crate) const RESET: usize = 0x14;
+pub(crate) const LOG_HEAD: usize = 0x18;
+pub(crate) const STAMPS: usize = 0x40;
+pub(crate) const MESSAGE: usize = 0x80;
+pub(crate) const MESSAGE_BYTES: usize = 256;
+pub(crate) const CHANNELS_AT: usize = 0x1000;
+pub(crate) const CHANNEL_BYTES: usize = 512;
+/// Offsets in a channel.
+pub(crate) const CHANNEL_TO_NODE: usize = 64;
+pub(crate) const CHANNEL_TO_HOST: usize = 192;
+/// Offset of a ring's tail from its head.
+pub(crate) const RING_TAIL: usize = 64;
+
+pub(crate) const STAMP_SIPI: usize = 0;
+pub(crate) const STAMP_TRAMPOLINE: usize = 1;
+pub(crate) const STAMP_MODULE: usize = 2;
+pub(crate) const STAMP_READY: usize = 3;
+
+pub(crate) const CHANNEL_FREE: u32 = 0;
+pub(crate) const CHANNEL_OPEN: u32 = 1;
+pub(crate) const CHANNEL_CLOSED: u32 = 2;
+
+pub(crate) const WORD_READY: u32 = 2;
+pub(crate) const WORD_HALTED: u32 = 3;
+
+const _: () = {
+    assert!(size_of::<Create>() == 48 && offset_of!(Create, slice) == 40);
+    assert!(size_of::<Attach>() == 48 && offset_of!(Attach, channel) == 40);
+    assert!(size_of::<Memory>() == 24 && offset_of!(Memory, address) == 16);
+    assert!(size_of::<Cpu>() == 8);
+    assert!(CHANNELS_AT + CHANNELS * CHANNEL_BYTES == RECORD_AT);
+    assert!(LOG_AT + LOG_BYTES <= RINGS_AT);
+    assert!(RINGS_AT + CHANNELS * 2 * RING_BYTES <= kumiki_boot::WINDOW_BYTES as usize);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header is C; what stands there as a number has to stand here.
+    #[test]
+    fn numbers_are_those_of_the_header() {
+        let header = include_str!("../../../kernel/uapi/osnode.h");
+        let defined = |name: &str| {
+            let line = header.lines().find(|line| line.starts_with(&format!("#define {name} ")));
+            let value = line.unwrap().split_whitespace().nth(2).unwrap();
+            let value = value.trim_end_matches("ULL");
+            match value.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+                None => value.parse().unwrap(),
+            }
+        };
+        assert_eq!(defined("OSNODE_VERSION"), u64::from(VERSION));
+        assert_eq!(defined("OSNODE_NAME_BYTES"), NAME_BYTES as u64);
+        assert_eq!(defined("OSNODE_PIECES"), PIECES as u64);
+        assert_eq!(defined("OSNODE_SLICE_BYTES"), kumiki_boot::SLICE_BYTES);
+        assert_eq!(defined("OSNODE_IOC_TYPE"), u64::from(TYPE));
+        assert_eq!(defined("OSNODE_WINDOW_MAGIC"), WINDOW_MAGIC);
+        assert_eq!(defined("OSNODE_CHANNELS"), CHANNELS as u64);
+        assert_eq!(defined("OSNODE_LOG_AT"), LOG_AT as u64);
+        assert_eq!(defined("OSNODE_LOG_BYTES"), LOG_BYTES as u64);
+        assert_eq!(defined("OSNODE_RINGS_AT"), RINGS_AT as u64);
+        assert_eq!(defined("OSNODE_RING_BYTES"), RING_BYTES as u64);
+    }
+}

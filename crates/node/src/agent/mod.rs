@@ -1,0 +1,150 @@
+//! What runs in a node: the first process, and the agent that answers the host.
+//!
+//! The first process sets up the file systems, loads the module, starts the
+//! agent and reaps whatever loses its parent; should the agent die, it starts
+//! another one.
+
+mod program;
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use kumiki_boot::{Piece, WINDOW_BYTES};
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{WaitOptions, getpid, wait};
+use rustix::system::{finit_module, sethostname};
+
+use crate::memory::Memory;
+use crate::node::Record;
+use crate::window::Window;
+use crate::{Error, Result, abi, compose, device};
+
+/// How long a sleep may last, should a doorbell get lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+const FILE_SYSTEMS: [(&str, &str); 5] = [
+    ("proc", "/proc"),
+    ("sysfs", "/sys"),
+    ("devtmpfs", "/dev"),
+    ("tmpfs", "/run"),
+    ("tmpfs", "/tmp"),
+];
+
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Does what this process has to do in a node whose window is at this physical
+/// address: as the first process everything, as another one the agent's work.
+pub fn main(window: u64) -> Result<()> {
+    if getpid().is_init() { first_process(window) } else { serve() }
+}
+
+fn first_process(window: u64) -> Result<()> {
+    for (kind, place) in FILE_SYSTEMS {
+        // A folder that is there, or mounted already, is as good.
+        let _ = fs::create_dir_all(place);
+        let _ = mount(kind, place, kind, MountFlags::empty(), None);
+    }
+    if !Path::new(abi::GUEST_DEVICE).exists() {
+        let path = compose::GUEST_MODULE;
+        let module = File::open(path).map_err(|error| Error::file(path, error))?;
+        let parameter = CString::new(format!("window={window:#x}")).expect("digits only");
+        if let Err(error) = finit_module(&module, &parameter, 0) {
+            log(&format!("loading {path}: {error}"));
+            return Err(Error::os(format!("loading {path}"), error));
+        }
+    }
+    loop {
+        let argument = format!("--window={window:#x}");
+        let mut command = Command::new(compose::AGENT);
+        command.args(["node", "agent", &argument]).env("PATH", PATH);
+        let agent = command.spawn().map_err(|error| Error::file(compose::AGENT, error))?;
+        loop {
+            match wait(WaitOptions::empty()) {
+                Ok(Some((pid, _))) if pid.as_raw_nonzero().get() == agent.id() as i32 => break,
+                Ok(_) => {}
+                Err(error) => return Err(Error::os("waiting for the agent", error)),
+            }
+        }
+        log("the agent has died; another one begins");
+    }
+}
+
+/// Says something in the kernel's log, which the host reads.
+fn log(text: &str) {
+    if let Ok(mut log) = OpenOptions::new().write(true).open("/dev/kmsg") {
+        let _ = writeln!(log, "kumiki: {text}");
+    }
+}
+
+fn serve() -> Result<()> {
+    let bell = open()?;
+    let whole = Piece { address: 0, bytes: WINDOW_BYTES };
+    let window = Arc::new(Window::new(Memory::map(bell.as_fd(), &[whole], true)?));
+    if !window.is_one() {
+        return Err(Error::Protocol("no window".into()));
+    }
+    if let Ok(record) = serde_json::from_slice::<Record>(&window.record()) {
+        // A name is a convenience.
+        let _ = sethostname(record.name.as_bytes());
+    }
+    window.set_stamp(abi::STAMP_READY, time_stamp());
+    window.say(abi::WORD_READY);
+    ring(&bell)?;
+
+    let busy = Arc::new(Mutex::new(HashSet::new()));
+    loop {
+        for number in 0..abi::CHANNELS {
+            let mut taken = busy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            match window.channel(number).state() {
+                abi::CHANNEL_OPEN if taken.insert(number) => {
+                    let (window, busy) = (Arc::clone(&window), Arc::clone(&busy));
+                    thread::spawn(move || {
+                        if let Err(error) = program::serve(&window, number) {
+                            log(&format!("channel {number}: {error}"));
+                        }
+                        window.channel(number).free();
+                        busy.lock()
+                            .unwrap_or_else(|poisoned| poisoned.into_inner())
+                            .remove(&number);
+                    });
+                }
+                // Of an agent that has died.
+                abi::CHANNEL_CLOSED if !taken.contains(&number) => window.channel(number).free(),
+                _ => {}
+            }
+        }
+        device::wait(&bell, &[], LOOK_AGAIN)
+            .map_err(|error| Error::os("waiting for the host", error))?;
+    }
+}
+
+fn open() -> Result<File> {
+    let opened = OpenOptions::new().read(true).write(true).open(abi::GUEST_DEVICE);
+    opened.map_err(|error| Error::file(abi::GUEST_DEVICE, error))
+}
+
+fn ring(bell: &File) -> Result<()> {
+    device::ring(bell).map_err(|error| Error::os("ringing the host", error))
+}
+
+/// The time stamp counter, which all cpus of the machine share.
+#[cfg(target_arch = "x86_64")]
+fn time_stamp() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction, and no system of ours
+    // keeps it from user space.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+/// Nodes are x86-64's for now.
+#[cfg(not(target_arch = "x86_64"))]
+fn time_stamp() -> u64 {
+    0
+}

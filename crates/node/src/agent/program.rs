@@ -1,0 +1,265 @@
+//! One program that the host runs here: started, fed, listened to, ended.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::PollFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::system::{RebootCommand, reboot};
+
+use crate::frame::{CHUNK_BYTES, Kind, Program, number, receive};
+use crate::window::{Channel, Window};
+use crate::{Error, Result, abi, device};
+
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Serves the channel until its client has closed it.
+pub(super) fn serve(window: &Window, number: usize) -> Result<()> {
+    let bell = super::open()?;
+    let talk = Talk { channel: window.channel(number), bell: &bell };
+    let outcome = talk.first_frame();
+    if let Err(error) = &outcome
+        && talk.is_open()
+    {
+        // The client may be gone, which is then the smaller trouble.
+        let _ = talk.send(Kind::Failed, error.to_string().as_bytes());
+    }
+    while talk.is_open() {
+        talk.wait(&[])?;
+    }
+    outcome
+}
+
+struct Talk<'a> {
+    channel: Channel<'a>,
+    bell: &'a File,
+}
+
+impl Talk<'_> {
+    fn is_open(&self) -> bool {
+        self.channel.state() == abi::CHANNEL_OPEN
+    }
+
+    fn wait(&self, others: &[(BorrowedFd<'_>, PollFlags)]) -> Result<()> {
+        device::wait(self.bell, others, LOOK_AGAIN)
+            .map_err(|error| Error::os("waiting for the host", error))
+    }
+
+    /// Sends a frame, when there is room; whether somebody is there to read it.
+    fn send(&self, kind: Kind, body: &[u8]) -> Result<bool> {
+        while self.is_open() {
+            if self.channel.send_to_host(kind, body)? {
+                super::ring(self.bell)?;
+                return Ok(true);
+            }
+            self.wait(&[])?;
+        }
+        Ok(false)
+    }
+
+    fn first_frame(&self) -> Result<()> {
+        while self.is_open() {
+            match receive(&self.channel.to_node)? {
+                None => self.wait(&[])?,
+                Some((Kind::Exec, body)) => return self.run(&body),
+                Some((Kind::Shutdown, _)) => {
+                    rustix::fs::sync();
+                    // Comes back only if it fails.
+                    return reboot(RebootCommand::PowerOff)
+                        .map_err(|error| Error::os("switching the node off", error));
+                }
+                Some((other, _)) => {
+                    return Err(Error::Protocol(format!("{other:?} at the beginning")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, body: &[u8]) -> Result<()> {
+        let program: Program = serde_json::from_slice(body)
+            .map_err(|error| Error::Protocol(format!("no program: {error}")))?;
+        let (name, arguments) = program
+            .words
+            .split_first()
+            .ok_or_else(|| Error::Protocol("a program without a name".into()))?;
+        let mut command = Command::new(name);
+        command
+            .args(arguments)
+            .envs(program.environment)
+            .current_dir(program.folder.as_deref().unwrap_or("/"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Of its own, so that a signal reaches all that it has started.
+            .process_group(0);
+        let child =
+            command.spawn().map_err(|error| Error::os(format!("starting {name}"), error))?;
+        self.send(Kind::Started, &child.id().to_le_bytes())?;
+        let mut running = Running::new(child)?;
+        let status = self.attend(&mut running);
+        // Whatever happened, nothing of it stays behind unattended.
+        let status = match status {
+            Ok(Some(status)) => status,
+            Ok(None) => return running.kill(),
+            Err(error) => {
+                running.kill()?;
+                return Err(error);
+            }
+        };
+        let (kind, number) = match (status.code(), status.signal()) {
+            (Some(code), _) => (Kind::Exited, code),
+            (None, signal) => (Kind::Signalled, signal.unwrap_or(0)),
+        };
+        self.send(kind, &(number as u32).to_le_bytes())?;
+        Ok(())
+    }
+
+    /// Passes bytes on until the program has ended, or `None`: the client is gone.
+    fn attend(&self, running: &mut Running) -> Result<Option<ExitStatus>> {
+        loop {
+            if !self.is_open() {
+                return Ok(None);
+            }
+            // Looked at before its output: what it wrote last is there then.
+            let ended = running.child.try_wait().map_err(|error| Error::os("waiting", error))?;
+            self.obey(running)?;
+            running.feed();
+            let passed = self.pass_output(running)?;
+            if passed {
+                continue;
+            }
+            if let Some(status) = ended {
+                return Ok(Some(status));
+            }
+            let mut others = vec![(running.pidfd.as_fd(), PollFlags::IN)];
+            others.extend(running.out.iter().map(|out| (out.as_fd(), PollFlags::IN)));
+            others.extend(running.err.iter().map(|err| (err.as_fd(), PollFlags::IN)));
+            if !running.pending.is_empty() {
+                others.extend(running.input.iter().map(|input| (input.as_fd(), PollFlags::OUT)));
+            }
+            self.wait(&others)?;
+        }
+    }
+
+    /// Frames of the client. Input is taken only while the last of it is written,
+    /// so a program that reads nothing makes its client wait.
+    fn obey(&self, running: &mut Running) -> Result<()> {
+        while running.pending.is_empty() {
+            match receive(&self.channel.to_node)? {
+                None => return Ok(()),
+                Some((Kind::Stdin, bytes)) => {
+                    if running.input.is_some() {
+                        running.pending = bytes;
+                    }
+                    // Room for more.
+                    super::ring(self.bell)?;
+                }
+                Some((Kind::StdinEnd, _)) => running.input = None,
+                Some((Kind::Signal, body)) => running.signal(number(&body)?)?,
+                Some((other, _)) => {
+                    return Err(Error::Protocol(format!("{other:?} while a program runs")));
+                }
+            }
+            running.feed();
+        }
+        Ok(())
+    }
+
+    /// Passes on what can be read now, as far as there is room; whether there
+    /// was anything.
+    fn pass_output(&self, running: &mut Running) -> Result<bool> {
+        let mut passed = false;
+        for kind in [Kind::Stdout, Kind::Stderr] {
+            let stream = if kind == Kind::Stdout { &mut running.out } else { &mut running.err };
+            let Some(file) = stream else { continue };
+            let mut bytes = vec![0; CHUNK_BYTES];
+            match file.read(&mut bytes) {
+                Ok(0) => *stream = None,
+                Ok(read) => {
+                    passed = true;
+                    if !self.send(kind, &bytes[..read])? {
+                        return Ok(false);
+                    }
+                }
+                Err(error) if would_block(&error) => {}
+                Err(error) => return Err(Error::os("reading the program's output", error)),
+            }
+        }
+        Ok(passed)
+    }
+}
+
+fn would_block(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+    input: Option<File>,
+    out: Option<File>,
+    err: Option<File>,
+    /// Input that the program has not taken yet.
+    pending: Vec<u8>,
+}
+
+impl Running {
+    fn new(mut child: Child) -> Result<Self> {
+        let group = group(&child)?;
+        let pidfd = pidfd_open(group, PidfdFlags::empty())
+            .map_err(|error| Error::os("opening the program's pidfd", error))?;
+        let file = |pipe: Option<OwnedFd>| pipe.map(ready).transpose();
+        let input = file(child.stdin.take().map(OwnedFd::from))?;
+        let out = file(child.stdout.take().map(OwnedFd::from))?;
+        let err = file(child.stderr.take().map(OwnedFd::from))?;
+        Ok(Running { child, pidfd, input, out, err, pending: Vec::new() })
+    }
+
+    /// Writes pending input as far as the pipe takes it.
+    fn feed(&mut self) {
+        let Some(input) = &mut self.input else { return self.pending.clear() };
+        while !self.pending.is_empty() {
+            match input.write(&self.pending) {
+                Ok(written) => drop(self.pending.drain(..written)),
+                Err(error) if would_block(&error) => return,
+                // It reads no more: that is its right.
+                Err(_) => {
+                    self.input = None;
+                    return self.pending.clear();
+                }
+            }
+        }
+    }
+
+    fn signal(&mut self, number: u32) -> Result<()> {
+        let signal = Signal::from_named_raw(number as i32)
+            .ok_or_else(|| Error::Protocol(format!("signal {number}")))?;
+        // It may have ended just now.
+        let _ = kill_process_group(group(&self.child)?, signal);
+        Ok(())
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        let _ = kill_process_group(group(&self.child)?, Signal::KILL);
+        self.child.wait().map(drop).map_err(|error| Error::os("waiting", error))
+    }
+}
+
+/// A program's process group, which it leads.
+fn group(child: &Child) -> Result<Pid> {
+    Pid::from_raw(child.id() as i32).ok_or_else(|| Error::Protocol("process 0".into()))
+}
+
+/// A pipe's end that never blocks.
+fn ready(pipe: OwnedFd) -> Result<File> {
+    let blocking = |error| Error::os("making a pipe non-blocking", error);
+    let flags = fcntl_getfl(&pipe).map_err(blocking)?;
+    fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).map_err(blocking)?;
+    Ok(File::from(pipe))
+}

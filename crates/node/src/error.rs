@@ -1,0 +1,73 @@
+//! What can go wrong with a node.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// An error of this crate: what failed, on which thing, and the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A kernel or an initramfs cannot be used.
+    #[error(transparent)]
+    Boot(#[from] kumiki_boot::Error),
+    /// The kernel refused something.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried, on which thing.
+        what: String,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The machine lacks something.
+    #[error("{feature} is not available: {needs}")]
+    Unsupported {
+        /// What is missing.
+        feature: String,
+        /// What it would take.
+        needs: String,
+    },
+    /// What was asked for cannot be, or not now.
+    #[error("{0}")]
+    Refused(String),
+    /// A node did not answer in time.
+    #[error("node {name} {what} within {limit:?}; its last words are {word}{log}")]
+    Silent {
+        /// Which node.
+        name: String,
+        /// What it did not do.
+        what: &'static str,
+        /// How long it had.
+        limit: Duration,
+        /// What it last said of itself.
+        word: &'static str,
+        /// The end of its log, with a heading.
+        log: String,
+    },
+    /// The other side of the shared window broke the protocol.
+    #[error("the node's channel holds {0}; its agent is damaged: stop the node")]
+    Protocol(String),
+}
+
+/// A result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    pub(crate) fn os(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Error::Os { what: what.into(), source: source.into() }
+    }
+
+    pub(crate) fn file(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Error::File { path: path.into(), source }
+    }
+}

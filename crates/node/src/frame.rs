@@ -1,0 +1,159 @@
+//! What stands in a channel's rings: frames of a kind and a body.
+//!
+//! ```text
+//!   host -> node   Exec, then any Stdin, StdinEnd, Signal; or Shutdown
+//!   node -> host   Started, any Stdout, Stderr, then Exited or Signalled; or Failed
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::ring::Ring;
+use crate::{Error, Result, abi};
+
+/// Bytes of a body; a frame must leave room for others in a ring.
+pub(crate) const BODY_LIMIT: usize = 0xc000;
+
+/// A frame of output, so that two fit.
+pub(crate) const CHUNK_BYTES: usize = 0x4000;
+
+const HEADER_BYTES: usize = 8;
+
+/// A kind of frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A [`Program`] to run, as JSON.
+    Exec = 1,
+    /// Bytes for its standard input.
+    Stdin = 2,
+    /// No more of them.
+    StdinEnd = 3,
+    /// A signal's number, u32.
+    Signal = 4,
+    /// Switch the node off.
+    Shutdown = 5,
+    /// The program runs.
+    Started = 16,
+    Stdout = 17,
+    Stderr = 18,
+    /// Its exit status, u32.
+    Exited = 19,
+    /// The signal that ended it, u32.
+    Signalled = 20,
+    /// Why it could not be started, text.
+    Failed = 21,
+}
+
+const KINDS: [Kind; 11] = [
+    Kind::Exec,
+    Kind::Stdin,
+    Kind::StdinEnd,
+    Kind::Signal,
+    Kind::Shutdown,
+    Kind::Started,
+    Kind::Stdout,
+    Kind::Stderr,
+    Kind::Exited,
+    Kind::Signalled,
+    Kind::Failed,
+];
+
+/// What an Exec frame asks for.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Program {
+    /// Program and arguments.
+    pub(crate) words: Vec<String>,
+    /// Variables beside the agent's own.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Folder to run in.
+    pub(crate) folder: Option<String>,
+}
+
+/// Writes a frame; whether there was room.
+pub(crate) fn send(ring: &Ring<'_>, kind: Kind, body: &[u8]) -> Result<bool> {
+    if body.len() > BODY_LIMIT {
+        return Err(Error::Refused(format!(
+            "{} bytes of command line and environment; a node takes at most {BODY_LIMIT}",
+            body.len()
+        )));
+    }
+    let mut header = [0; HEADER_BYTES];
+    header[..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
+    header[4] = kind as u8;
+    ring.write(&[&header, body])
+}
+
+/// Takes a frame, if a whole one is there.
+pub(crate) fn receive(ring: &Ring<'_>) -> Result<Option<(Kind, Vec<u8>)>> {
+    let available = ring.available()?;
+    if available < HEADER_BYTES {
+        return Ok(None);
+    }
+    let mut header = [0; HEADER_BYTES];
+    ring.peek(0, &mut header);
+    let [a, b, c, d, kind, reserved @ ..] = header;
+    let length = u32::from_le_bytes([a, b, c, d]) as usize;
+    let Some(kind) = KINDS.into_iter().find(|known| *known as u8 == kind) else {
+        return Err(Error::Protocol(format!("a frame of the unknown kind {kind}")));
+    };
+    // A frame is written at once: a part of one is no frame.
+    if length > BODY_LIMIT || available < HEADER_BYTES + length || reserved != [0; 3] {
+        return Err(Error::Protocol(format!("a frame of {length} bytes, {available} being there")));
+    }
+    let mut body = vec![0; length];
+    ring.peek(HEADER_BYTES, &mut body);
+    ring.consume(HEADER_BYTES + length);
+    Ok(Some((kind, body)))
+}
+
+/// A body that is one number.
+pub(crate) fn number(body: &[u8]) -> Result<u32> {
+    let bytes = body.try_into().map_err(|_| {
+        Error::Protocol(format!("{} bytes where a number of 4 was expected", body.len()))
+    })?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+const _: () = assert!(2 * (CHUNK_BYTES + HEADER_BYTES) <= abi::RING_BYTES);
+const _: () = assert!(BODY_LIMIT + HEADER_BYTES <= abi::RING_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    fn window() -> Memory {
+        Memory::of_file((0x1000 + abi::RING_BYTES) as u64)
+    }
+
+    #[test]
+    fn frames_arrive_in_order_and_a_full_ring_takes_none() {
+        let window = window();
+        let ring = Ring::new(&window, 0, 0x1000);
+        assert!(send(&ring, Kind::Stdout, &[7; BODY_LIMIT]).unwrap());
+        assert!(!send(&ring, Kind::Stdout, &[8; BODY_LIMIT]).unwrap());
+        assert!(send(&ring, Kind::Exited, &3u32.to_le_bytes()).unwrap());
+        assert_eq!(receive(&ring).unwrap(), Some((Kind::Stdout, vec![7; BODY_LIMIT])));
+        let (kind, body) = receive(&ring).unwrap().unwrap();
+        assert_eq!((kind, number(&body).unwrap()), (Kind::Exited, 3));
+        assert_eq!(receive(&ring).unwrap(), None);
+        assert!(send(&ring, Kind::Exec, &vec![0; BODY_LIMIT + 1]).is_err());
+        assert!(number(b"abc").is_err());
+    }
+
+    #[test]
+    fn what_is_no_frame_is_an_error() {
+        for (header, says) in [
+            ([0, 0, 0, 0, 99, 0, 0, 0], "kind 99"),
+            ([1, 0, 0, 0, 2, 0, 0, 0], "1 bytes, 8"),
+            ([0, 0, 0, 0, 2, 1, 0, 0], "0 bytes, 8"),
+            ([0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0], "4294967295"),
+        ] {
+            let window = window();
+            let ring = Ring::new(&window, 0, 0x1000);
+            ring.write(&[&header]).unwrap();
+            let error = receive(&ring).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! A node from the host's side: make, start, look at, stop, delete.
+
+use std::time::{Duration, Instant};
+
+use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source, WINDOW_BYTES};
+use serde::{Deserialize, Serialize};
+
+use crate::device::{self, Device, Kind};
+use crate::image::{Image, range};
+use crate::memory::Memory;
+use crate::session::Session;
+use crate::window::{Window, has_ended, meaning};
+use crate::{Error, Result, abi, compose, cpus, tree};
+
+/// How long a look at a starting node may sleep, should a doorbell get lost.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Lines of a silent node's log that its error shows.
+const LOG_LINES: usize = 12;
+
+/// What a node was made of; kept in its own memory, so that whoever finds the
+/// node finds this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Of the record.
+    version: u32,
+    /// Its name, which becomes the node's host name.
+    pub name: String,
+    /// The image that it starts from.
+    pub image: String,
+    /// The host's cpus that it has, or was about to get; the first starts first.
+    pub cpus: Vec<u32>,
+    /// What was added to its kernel's command line.
+    pub command_line: String,
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Has resources and was never started.
+    Created,
+    /// Was started and does not answer yet.
+    Starting,
+    /// Its agent answers.
+    Ready,
+    /// Has halted, switched itself off, asked for a restart or panicked.
+    Ended,
+    /// Was stopped.
+    Stopped,
+}
+
+/// A node as it is listed.
+#[derive(Debug, Serialize)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub state: State,
+    /// What it last said of itself.
+    pub word: &'static str,
+    /// A panic's text.
+    pub message: Option<String>,
+    /// The host's cpus that it has.
+    pub cpus: Vec<u32>,
+    /// Memory in all its pieces.
+    pub bytes: u64,
+    /// Addresses of the pieces.
+    pub memory: Vec<String>,
+    /// The image that it starts from; none if making it was interrupted.
+    pub image: Option<String>,
+    /// Process that works on it; 0 if none does.
+    pub owner: u32,
+}
+
+/// How long the stages of a start took, ms.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Stages {
+    /// Kernel, initramfs and tables copied into the node's memory.
+    pub load_ms: f64,
+    /// From the first interrupt to the cpu until the host saw the agent ready:
+    /// the sum of what follows, and the doorbell.
+    pub start_ms: f64,
+    /// From the SIPI to the last instruction before the kernel's own.
+    pub trampoline_ms: f64,
+    /// The kernel, up to its first module in user space.
+    pub kernel_ms: f64,
+    /// On to the agent's readiness.
+    pub agent_ms: f64,
+}
+
+impl Stages {
+    /// The time stamps tell the stages' shares of the time that passed here: a
+    /// counter's frequency, as the kernel has it, may be a bad guess.
+    fn new(load_ms: f64, start: Duration, stamps: [u64; 4]) -> Self {
+        let start_ms = start.as_secs_f64() * 1e3;
+        let whole = stamps[3].saturating_sub(stamps[0]).max(1) as f64;
+        let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
+        Stages {
+            load_ms,
+            start_ms,
+            trampoline_ms: stage(0),
+            kernel_ms: stage(1),
+            agent_ms: stage(2),
+        }
+    }
+}
+
+/// A node that exists.
+pub struct Node {
+    name: String,
+}
+
+impl Node {
+    /// Takes cpus and memory from the host for a node that will start from
+    /// `image`. Each size of `memory` is one contiguous piece if there is one,
+    /// and the first holds the kernel. Undone if a step fails.
+    pub fn create(
+        name: &str,
+        image: &str,
+        cpu_count: usize,
+        memory: &[u64],
+        command_line: &str,
+    ) -> Result<Self> {
+        let image = Image::open(image)?;
+        let memory: Vec<u64> =
+            memory.iter().map(|bytes| bytes.next_multiple_of(abi::PIECE_UNIT)).collect();
+        let bytes = memory.first().copied().unwrap_or(0);
+        let needs = Partition::needs(image.kernel(false)?.0, image.initramfs().bytes);
+        if bytes < needs {
+            return Err(Error::Refused(format!(
+                "node {name}: {bytes} bytes of memory; image {} alone needs {needs}: give the \
+                 node more, 256M at least",
+                image.name()
+            )));
+        }
+        let record = Record {
+            version: 1,
+            name: name.to_owned(),
+            image: image.name().to_owned(),
+            cpus: cpus::choose(cpu_count)?,
+            command_line: command_line.to_owned(),
+        };
+        let (device, _) = Device::create(Kind::Node, name)?;
+        if let Err(error) = furnish(&device, &record, &memory, needs) {
+            // What was taken goes back; that this may fail, too, matters less.
+            let _ = give_back(&device, &record.cpus);
+            return Err(error);
+        }
+        Ok(Node { name: name.to_owned() })
+    }
+
+    /// A node that exists.
+    pub fn find(name: &str) -> Result<Self> {
+        tree::one(Kind::Node, name)?;
+        Ok(Node { name: name.to_owned() })
+    }
+
+    /// Copies the image into the node's memory, starts its first cpu and waits
+    /// until the agent answers. A `compressed` kernel is the file as it is
+    /// shipped, which decompresses itself first: the paper's way.
+    pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs already: kumiki node stop {0}",
+                self.name
+            )));
+        }
+        let (window, record) = self.window(&device, &entry, true)?;
+        let record = record.ok_or_else(|| self.incomplete())?;
+        if entry.cpus.len() != record.cpus.len() {
+            return Err(self.incomplete());
+        }
+        let image = Image::open(&record.image)?;
+        let tsc_khz = tree::tsc_khz()?;
+        let plan = plan(&entry, &record, &image, compressed, tsc_khz)?;
+
+        let begin = Instant::now();
+        load(&device, &entry, &plan, &image, compressed)?;
+        let load_ms = begin.elapsed().as_secs_f64() * 1e3;
+
+        let begin = Instant::now();
+        device.start()?;
+        while window.word() != abi::WORD_READY {
+            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
+                return Err(self.silent(&window, "did not become ready", limit));
+            }
+            device::wait(device.bell(), &[], LOOK_AGAIN)
+                .map_err(|error| Error::os("waiting for a doorbell", error))?;
+        }
+        let stamps = [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_MODULE, abi::STAMP_READY];
+        Ok(Stages::new(load_ms, begin.elapsed(), stamps.map(|stamp| window.stamp(stamp))))
+    }
+
+    /// Asks the node to switch itself off, then stops its cpus, which is all
+    /// that happens if `limit` is zero or the node does not answer.
+    pub fn stop(&self, limit: Duration) -> Result<()> {
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state != "running" {
+            return Err(Error::Refused(format!("node {} does not run", self.name)));
+        }
+        if entry.word == abi::WORD_READY
+            && !limit.is_zero()
+            && let Ok(session) = Session::open(&self.name)
+        {
+            // A node that does not do as asked is stopped all the same.
+            let _ = session.shut_down(limit);
+        }
+        Device::own(Kind::Node, &self.name)?.stop()
+    }
+
+    /// Gives cpus and memory back to the host.
+    pub fn delete(self) -> Result<()> {
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs: kumiki node stop {0}, or delete it with --force",
+                self.name
+            )));
+        }
+        let mut cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
+        // Making it may have been interrupted with a cpu off line and not claimed.
+        if !entry.pieces.is_empty() {
+            let (window, record) = self.window(&device, &entry, true)?;
+            cpus.extend(record.into_iter().flat_map(|record| record.cpus));
+            // A node of the same name may get the same memory.
+            window.set_record(b"");
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        give_back(&device, &cpus)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it was started and not stopped.
+    pub fn is_running(&self) -> Result<bool> {
+        Ok(tree::one(Kind::Node, &self.name)?.state == "running")
+    }
+
+    /// The kernel's log as far as the window holds it.
+    pub fn log(&self) -> Result<Vec<u8>> {
+        let device = Device::read(Kind::Node, &self.name)?;
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state == "created" {
+            return Ok(Vec::new());
+        }
+        Ok(self.window(&device, &entry, false)?.0.log())
+    }
+
+    /// All nodes.
+    pub fn list() -> Result<Vec<NodeInfo>> {
+        tree::all(Kind::Node)?.into_iter().map(info).collect()
+    }
+
+    /// Its window, mapped, and the record in it if there is a whole one.
+    fn window(
+        &self,
+        device: &Device,
+        entry: &tree::Entry,
+        writable: bool,
+    ) -> Result<(Window, Option<Record>)> {
+        let first = entry.pieces.first().ok_or_else(|| self.incomplete())?;
+        let window = Window::new(device.map(&[window_of(first)], writable)?);
+        let record = serde_json::from_slice(&window.record()).ok();
+        // Before it is written there is what was in that memory.
+        let record = record.filter(|record: &Record| record.name == self.name);
+        Ok((window, record))
+    }
+
+    fn incomplete(&self) -> Error {
+        Error::Refused(format!(
+            "node {} is not complete: its making was interrupted; kumiki node delete {0}, and \
+             make it again",
+            self.name
+        ))
+    }
+
+    fn silent(&self, window: &Window, what: &'static str, limit: Duration) -> Error {
+        let log = String::from_utf8_lossy(&window.log()).into_owned();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+        let log = if last.is_empty() {
+            ", and it wrote no log".to_owned()
+        } else {
+            format!("; the end of its log:\n  {}", last.join("\n  "))
+        };
+        let word = meaning(window.word());
+        Error::Silent { name: self.name.clone(), what, limit, word, log }
+    }
+}
+
+pub(crate) fn window_of(first: &Piece) -> Piece {
+    Piece { address: first.end() - WINDOW_BYTES, bytes: WINDOW_BYTES }
+}
+
+fn info(entry: tree::Entry) -> Result<NodeInfo> {
+    let device = Device::read(Kind::Node, &entry.name)?;
+    let node = Node { name: entry.name.clone() };
+    let (mut message, mut record) = (None, None);
+    if !entry.pieces.is_empty() {
+        let window;
+        (window, record) = node.window(&device, &entry, false)?;
+        message = (meaning(entry.word) == "panic").then(|| window.message());
+    }
+    let state = match entry.state.as_str() {
+        "running" if has_ended(entry.word) => State::Ended,
+        "running" if entry.word == abi::WORD_READY => State::Ready,
+        "running" => State::Starting,
+        "stopped" => State::Stopped,
+        _ => State::Created,
+    };
+    Ok(NodeInfo {
+        state,
+        word: meaning(entry.word),
+        message,
+        cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
+        bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
+        memory: entry.pieces.iter().map(range).collect(),
+        image: record.map(|record| record.image),
+        owner: entry.owner,
+        name: entry.name,
+    })
+}
+
+/// Memory, the record, then cpus: whoever finds the node half made finds in the
+/// record which cpus may be off line because of it.
+fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -> Result<()> {
+    let mut pieces = Vec::new();
+    for &bytes in memory {
+        let least = if pieces.is_empty() { first_bytes } else { 0 };
+        let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
+        pieces.extend(device.pieces(bytes, least)?);
+    }
+    let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
+    if json.len() >= abi::RECORD_BYTES {
+        return Err(Error::Refused(format!(
+            "node {}: a command line of {} bytes is too long",
+            record.name,
+            record.command_line.len()
+        )));
+    }
+    Window::new(device.map(&[window_of(&pieces[0])], true)?).set_record(&json);
+    for &cpu in &record.cpus {
+        cpus::set_online(cpu, false)?;
+        device.cpu(cpu)?;
+    }
+    Ok(())
+}
+
+fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
+    device.release()?;
+    cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
+}
+
+fn plan(
+    entry: &tree::Entry,
+    record: &Record,
+    image: &Image,
+    compressed: bool,
+    tsc_khz: u64,
+) -> Result<Plan> {
+    let partition = Partition::new(entry.slice, entry.pieces.clone())?;
+    let window = partition.window().address;
+    let mut line = CommandLine::of_node(entry.cpus.len(), tsc_khz);
+    line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
+    if !record.command_line.is_empty() {
+        line.word(&record.command_line);
+    }
+    let (kernel, _) = image.kernel(compressed)?;
+    // Only the uncompressed kernel tells.
+    let checks_bsp_bit = image.kernel(false)?.0.checks_bsp_bit() == Some(true);
+    let ids = entry.cpus.iter().map(|&(_, id)| {
+        u8::try_from(id)
+            .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
+    });
+    let cpus = ids.collect::<Result<Vec<u8>>>()?;
+    // One cpu is used in any case.
+    let foreign = (cpus.len() > 1 && checks_bsp_bit)
+        .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
+        .flatten();
+    let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
+    let madt = Madt { cpus, foreign };
+    Ok(Plan::new(&partition, kernel, image.initramfs().bytes, &line, &madt, places)?)
+}
+
+/// Makes the plan's writes.
+fn load(
+    device: &Device,
+    entry: &tree::Entry,
+    plan: &Plan,
+    image: &Image,
+    compressed: bool,
+) -> Result<()> {
+    let first = entry.pieces[0];
+    let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
+    let maps = [(first, device.map(&[first], true)?), (slice, device.map(&[slice], true)?)];
+    let kernel = image.kernel(compressed)?.1;
+    for write in &plan.writes {
+        let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
+        let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
+        let (piece, memory) = found.ok_or_else(|| {
+            Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
+        })?;
+        let at = (write.address - piece.address) as usize;
+        match &write.source {
+            Source::Bytes(bytes) => memory.write(at, bytes),
+            Source::Zero { bytes } => memory.zero(at, *bytes as usize),
+            Source::Kernel { offset, bytes } => {
+                memory.copy(at, image.memory(), (kernel.at + offset) as usize, *bytes as usize);
+            }
+            Source::Initramfs { bytes } => {
+                memory.copy(at, image.memory(), image.initramfs().at as usize, *bytes as usize);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_share_the_time_that_passed() {
+        let stages = Stages::new(1.0, Duration::from_secs(4), [100, 110, 180, 200]);
+        assert_eq!(
+            [stages.start_ms, stages.trampoline_ms, stages.kernel_ms, stages.agent_ms],
+            [4000.0, 400.0, 2800.0, 800.0]
+        );
+        // A node may write what it likes there.
+        let odd = Stages::new(1.0, Duration::from_secs(4), [100, 5, u64::MAX, 0]);
+        assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+    }
+}

@@ -1,0 +1,145 @@
+//! What the module shows in sysfs.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use kumiki_boot::Piece;
+
+use crate::device::Kind;
+use crate::{Error, Result};
+
+const ROOT: &str = "/sys/class/misc/kumiki-osnode";
+
+/// A node or image by its files.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    /// Process that owns it; 0 if none does.
+    pub(crate) owner: u32,
+    pub(crate) pieces: Vec<Piece>,
+    /// Numbers of the cpus and their APIC ids; of nodes.
+    pub(crate) cpus: Vec<(u32, u32)>,
+    pub(crate) slice: u64,
+    /// What a node last said of itself.
+    pub(crate) word: u32,
+}
+
+/// All of a kind, by name.
+pub(crate) fn all(kind: Kind) -> Result<Vec<Entry>> {
+    let folder = folder(kind);
+    let names = match fs::read_dir(&folder) {
+        Ok(entries) => entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<Result<Vec<_>, std::io::Error>>()
+            .map_err(|error| Error::file(&folder, error))?,
+        // Says which of the two, the module or the permission, is missing.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            crate::probe()?;
+            return Err(Error::file(&folder, error));
+        }
+        Err(error) => return Err(Error::file(&folder, error)),
+    };
+    let mut entries = names.iter().map(|name| one(kind, name)).collect::<Result<Vec<_>>>()?;
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(entries)
+}
+
+/// One by its name.
+pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
+    let folder = folder(kind).join(name);
+    if !folder.is_dir() {
+        crate::probe()?;
+        let noun = kind.noun();
+        return Err(Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls")));
+    }
+    entry(name, &folder)
+}
+
+/// The host's time stamp counter by its kernel, kHz.
+pub(crate) fn tsc_khz() -> Result<u64> {
+    let path = Path::new(ROOT).join("tsc_khz");
+    number(&path, text(&path)?.trim())
+}
+
+fn folder(kind: Kind) -> PathBuf {
+    Path::new(ROOT).join(match kind {
+        Kind::Node => "nodes",
+        Kind::Image => "images",
+    })
+}
+
+fn entry(name: &str, folder: &Path) -> Result<Entry> {
+    let memory = folder.join("memory");
+    let pieces = pairs(&memory)?.into_iter().map(|(address, bytes)| Piece { address, bytes });
+    let mut entry = Entry {
+        name: name.to_owned(),
+        state: text(&folder.join("state"))?.trim().to_owned(),
+        owner: number(folder, text(&folder.join("owner"))?.trim())? as u32,
+        pieces: pieces.collect(),
+        cpus: Vec::new(),
+        slice: 0,
+        word: 0,
+    };
+    let (cpus, slice, word) = (folder.join("cpus"), folder.join("slice"), folder.join("word"));
+    if slice.exists() {
+        entry.cpus = pairs(&cpus)?.into_iter().map(|(a, b)| (a as u32, b as u32)).collect();
+        entry.slice = number(&slice, text(&slice)?.trim())?;
+        entry.word = number(&word, text(&word)?.trim())? as u32;
+    }
+    Ok(entry)
+}
+
+fn text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| Error::file(path, error))
+}
+
+/// Lines of two numbers.
+fn pairs(path: &Path) -> Result<Vec<(u64, u64)>> {
+    let pair = |line: &str| {
+        let (a, b) = line.split_once(' ').unwrap_or((line, ""));
+        Ok((number(path, a)?, number(path, b)?))
+    };
+    text(path)?.lines().map(pair).collect()
+}
+
+fn number(path: &Path, text: &str) -> Result<u64> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| {
+        Error::Refused(format!(
+            "{} holds {text:?} where a number was expected: the module is of another version",
+            path.display()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_files_become_an_entry() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [
+            ("state", "running\n"),
+            ("owner", "0\n"),
+            ("memory", "0x40000000 0x8000000\n0x50000000 0x200000\n"),
+            ("cpus", "3 3\n2 6\n"),
+            ("slice", "0x30000\n"),
+            ("word", "2\n"),
+        ];
+        files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+        let entry = entry("n1", folder.path()).unwrap();
+        assert_eq!(entry.pieces[1], Piece { address: 0x5000_0000, bytes: 0x20_0000 });
+        assert_eq!(
+            (entry.slice, entry.word, &entry.cpus[..]),
+            (0x3_0000, 2, &[(3, 3), (2, 6)][..])
+        );
+        fs::write(folder.path().join("word"), "two\n").unwrap();
+        assert!(super::entry("n1", folder.path()).unwrap_err().to_string().contains("\"two\""));
+    }
+}

@@ -1,0 +1,215 @@
+//! The window that a node and its host share: words, time stamps, log, channels.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::memory::Memory;
+use crate::ring::Ring;
+use crate::{Result, abi, frame};
+
+pub(crate) struct Window {
+    memory: Memory,
+}
+
+impl Window {
+    pub(crate) fn new(memory: Memory) -> Self {
+        assert!(memory.bytes() == kumiki_boot::WINDOW_BYTES as usize, "a window has 2 MiB");
+        Window { memory }
+    }
+
+    pub(crate) fn is_one(&self) -> bool {
+        self.memory.u64(0).load(Ordering::Relaxed) == abi::WINDOW_MAGIC
+    }
+
+    /// What the node last said of itself.
+    pub(crate) fn word(&self) -> u32 {
+        // Acquire: a message was written before the word of a panic.
+        self.memory.u32(abi::STATE).load(Ordering::Acquire)
+    }
+
+    pub(crate) fn say(&self, word: u32) {
+        self.memory.u32(abi::STATE).store(word, Ordering::Release);
+    }
+
+    /// Whether the node's kernel asked the firmware for a restart.
+    pub(crate) fn wants_reset(&self) -> bool {
+        let mut byte = [0];
+        self.memory.read(abi::RESET, &mut byte);
+        byte != [0]
+    }
+
+    pub(crate) fn stamp(&self, which: usize) -> u64 {
+        self.memory.u64(abi::STAMPS + 8 * which).load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_stamp(&self, which: usize, ticks: u64) {
+        self.memory.u64(abi::STAMPS + 8 * which).store(ticks, Ordering::Relaxed);
+    }
+
+    /// The panic's text.
+    pub(crate) fn message(&self) -> String {
+        let mut bytes = [0; abi::MESSAGE_BYTES];
+        self.memory.read(abi::MESSAGE, &mut bytes);
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+
+    /// The kernel's log as far as it is still there.
+    pub(crate) fn log(&self) -> Vec<u8> {
+        let ring = abi::LOG_BYTES as u64;
+        // Acquire: what was logged is there before the head says so.
+        let head = self.memory.u64(abi::LOG_HEAD).load(Ordering::Acquire);
+        let length = head.min(ring);
+        let start = head - length;
+        let mut log = vec![0; length as usize];
+        let at = (start % ring) as usize;
+        let (end, rest) = log.split_at_mut((abi::LOG_BYTES - at).min(length as usize));
+        self.memory.read(abi::LOG_AT + at, end);
+        self.memory.read(abi::LOG_AT, rest);
+        // What the node overwrote while it was copied is not the log's beginning.
+        let overwritten = self
+            .memory
+            .u64(abi::LOG_HEAD)
+            .load(Ordering::Acquire)
+            .saturating_sub(ring)
+            .saturating_sub(start)
+            .min(length);
+        log.drain(..overwritten as usize);
+        log
+    }
+
+    /// What was put there with [`set_record`](Self::set_record).
+    pub(crate) fn record(&self) -> Vec<u8> {
+        let mut bytes = vec![0; abi::RECORD_BYTES];
+        self.memory.read(abi::RECORD_AT, &mut bytes);
+        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+        bytes.truncate(end);
+        bytes
+    }
+
+    /// Keeps text without zeros beside the node; it survives starts and stops.
+    pub(crate) fn set_record(&self, text: &[u8]) {
+        assert!(text.len() < abi::RECORD_BYTES, "a record of {} bytes", text.len());
+        self.memory.zero(abi::RECORD_AT, abi::RECORD_BYTES);
+        self.memory.write(abi::RECORD_AT, text);
+    }
+
+    pub(crate) fn channel(&self, number: usize) -> Channel<'_> {
+        assert!(number < abi::CHANNELS, "channel {number} of {}", abi::CHANNELS);
+        let at = abi::CHANNELS_AT + number * abi::CHANNEL_BYTES;
+        let rings = abi::RINGS_AT + number * 2 * abi::RING_BYTES;
+        Channel {
+            state: self.memory.u32(at),
+            to_node: Ring::new(&self.memory, at + abi::CHANNEL_TO_NODE, rings),
+            to_host: Ring::new(&self.memory, at + abi::CHANNEL_TO_HOST, rings + abi::RING_BYTES),
+        }
+    }
+}
+
+/// A talk between one client and the agent.
+///
+/// ```text
+///   FREE -> OPEN     the client that has claimed it from the module
+///   OPEN -> CLOSED   the client, or the module when the client dies
+///   CLOSED -> FREE   the agent, when what ran has ended and the rings are empty
+/// ```
+pub(crate) struct Channel<'a> {
+    state: &'a AtomicU32,
+    pub(crate) to_node: Ring<'a>,
+    pub(crate) to_host: Ring<'a>,
+}
+
+impl Channel<'_> {
+    pub(crate) fn state(&self) -> u32 {
+        // Acquire: who freed the channel had emptied its rings.
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// The client begins. The first frame may stand in the ring already.
+    pub(crate) fn open(&self) {
+        self.state.store(abi::CHANNEL_OPEN, Ordering::Release);
+    }
+
+    pub(crate) fn close(&self) {
+        self.state.store(abi::CHANNEL_CLOSED, Ordering::Release);
+    }
+
+    /// The agent ends it.
+    pub(crate) fn free(&self) {
+        self.to_node.reset();
+        self.to_host.reset();
+        self.state.store(abi::CHANNEL_FREE, Ordering::Release);
+    }
+
+    pub(crate) fn send_to_host(&self, kind: frame::Kind, body: &[u8]) -> Result<bool> {
+        frame::send(&self.to_host, kind, body)
+    }
+}
+
+/// What a node's word means.
+pub(crate) fn meaning(word: u32) -> &'static str {
+    match word {
+        0 => "silent",
+        1 => "booting",
+        abi::WORD_READY => "ready",
+        abi::WORD_HALTED => "halted",
+        4 => "powered off",
+        5 => "restart",
+        6 => "panic",
+        7 => "stopped",
+        _ => "unknown",
+    }
+}
+
+/// Whether a node of this word executes nothing more.
+pub(crate) fn has_ended(word: u32) -> bool {
+    word >= abi::WORD_HALTED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window() -> Window {
+        Window::new(Memory::of_file(kumiki_boot::WINDOW_BYTES))
+    }
+
+    #[test]
+    fn the_log_is_its_last_bytes() {
+        let window = window();
+        assert!(window.log().is_empty());
+        let text: Vec<u8> = (0..abi::LOG_BYTES + 10).map(|n| (n % 251) as u8).collect();
+        for (n, &byte) in text.iter().enumerate() {
+            window.memory.write(abi::LOG_AT + n % abi::LOG_BYTES, &[byte]);
+        }
+        let head = window.memory.u64(abi::LOG_HEAD);
+        head.store(text.len() as u64, Ordering::Relaxed);
+        assert_eq!(window.log(), &text[10..]);
+        head.store(3, Ordering::Relaxed);
+        assert_eq!(window.log().len(), 3);
+    }
+
+    #[test]
+    fn channels_and_their_rings_do_not_touch() {
+        let window = window();
+        for number in 0..abi::CHANNELS {
+            let channel = window.channel(number);
+            assert!(channel.to_node.write(&[&[number as u8; abi::RING_BYTES]]).unwrap());
+            assert!(channel.to_host.write(&[&[!(number as u8); abi::RING_BYTES]]).unwrap());
+            channel.open();
+        }
+        window.set_record(b"{}");
+        for number in 0..abi::CHANNELS {
+            let channel = window.channel(number);
+            let mut bytes = vec![0; abi::RING_BYTES];
+            channel.to_node.peek(0, &mut bytes);
+            assert!(bytes.iter().all(|&byte| byte == number as u8));
+            channel.to_host.peek(0, &mut bytes);
+            assert!(bytes.iter().all(|&byte| byte == !(number as u8)));
+            assert_eq!(channel.state(), abi::CHANNEL_OPEN);
+            channel.free();
+            assert_eq!(channel.to_node.available().unwrap(), 0);
+        }
+        assert_eq!(window.record(), b"{}");
+        assert_eq!(window.word(), 0);
+    }
+}

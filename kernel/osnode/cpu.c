@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Cpus: kept from the host, started and stopped by the local APIC. */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/jump_label.h>
+#include <linux/moduleparam.h>
+#include <asm/apic.h>
+#include <asm/smp.h>
+
+#include "osnode.h"
+#include "symbols.h"
+
+/* Vector of the platform interrupt, in every stock kernel's table. */
+#define BELL_VECTOR 0xf7
+
+/* 8 bits hold an id in the table that a node's kernel reads, and 255 is all. */
+#define LAST_APIC_ID 254
+
+static bool no_broadcast;
+module_param(no_broadcast, bool, 0444);
+MODULE_PARM_DESC(no_broadcast, "the host was started with no_ipi_broadcast=1");
+
+/* Written while cpus can't go on- or offline, read by the guard which is part of that. */
+static struct cpumask claimed;
+static enum cpuhp_state guard;
+static struct cpumask *booted_once;
+static struct static_key *shorthand;
+
+/* Onlining by the host would INIT a cpu that runs a node. */
+static int refuse_claimed(unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, &claimed) ? -EBUSY : 0;
+}
+
+int cpus_init(void)
+{
+	int state;
+
+	booted_once = (void *)symbol("cpus_booted_once_mask");
+	shorthand = (void *)symbol("apic_use_ipi_shorthand");
+	if ((!booted_once || !shorthand) && !no_broadcast) {
+		pr_err("this kernel has no %s, by which broadcasts are kept off nodes: start the host with no_ipi_broadcast=1 and load with no_broadcast=1\n",
+		       booted_once ? "apic_use_ipi_shorthand" : "cpus_booted_once_mask");
+		return -ENOENT;
+	}
+	state = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:guard",
+					  refuse_claimed, NULL);
+	if (state < 0)
+		return state;
+	guard = state;
+	return 0;
+}
+
+void cpus_exit(void)
+{
+	cpuhp_remove_state_nocalls(guard);
+}
+
+u32 cpu_apic_id(unsigned int cpu)
+{
+	return per_cpu(x86_cpu_to_apicid, cpu);
+}
+
+int cpu_claim(struct holding *holding, struct osnode_cpu *request)
+{
+	unsigned int cpu = request->cpu;
+	int error = 0;
+
+	if (holding->kind != OSNODE_NODE || request->apic_id || !cpu)
+		return -EINVAL;
+	if (holding->state == RUNNING)
+		return -EBUSY;
+	if (holding->cpus == OSNODE_CPUS)
+		return -ENOSPC;
+	cpus_read_lock();
+	if (cpu >= nr_cpu_ids || !cpu_present(cpu))
+		error = -ENODEV;
+	else if (cpu_online(cpu) || cpumask_test_cpu(cpu, &claimed))
+		error = -EBUSY;
+	else if (cpu_apic_id(cpu) > LAST_APIC_ID)
+		error = -EOPNOTSUPP;
+	else
+		cpumask_set_cpu(cpu, &claimed);
+	cpus_read_unlock();
+	if (error)
+		return error;
+	holding->cpu[holding->cpus++] = cpu;
+	request->apic_id = cpu_apic_id(cpu);
+	return 0;
+}
+
+/* They wait for a SIPI: the host may bring them online. */
+void cpu_free(struct holding *holding)
+{
+	cpus_read_lock();
+	while (holding->cpus)
+		cpumask_clear_cpu(holding->cpu[--holding->cpus], &claimed);
+	cpus_read_unlock();
+}
+
+/*
+ * The host sends to "all but self" in one write when it believes that every cpu
+ * is its own. To a cpu that waits for a SIPI such an interrupt can be the end of
+ * the machine, and to a node it is somebody else's. The key comes back by itself
+ * once the host has onlined every cpu.
+ */
+static void keep_broadcasts_off(struct holding *holding)
+{
+	unsigned int n;
+
+	if (!booted_once || !shorthand)
+		return;
+	cpus_read_lock();
+	for (n = 0; n < holding->cpus; n++)
+		cpumask_clear_cpu(holding->cpu[n], booted_once);
+	cpus_read_unlock();
+	static_key_disable(shorthand);
+}
+
+static int send(unsigned int cpu, u32 command)
+{
+	unsigned long flags;
+	unsigned int turns = 0;
+
+	local_irq_save(flags);
+	apic->icr_write(command, cpu_apic_id(cpu));
+	while (apic->icr_read() & APIC_ICR_BUSY && turns < 1000) {
+		udelay(1);
+		turns++;
+	}
+	local_irq_restore(flags);
+	return turns < 1000 ? 0 : -EIO;
+}
+
+static void init(unsigned int cpu)
+{
+	send(cpu, APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+	mdelay(10);
+	send(cpu, APIC_INT_LEVELTRIG | APIC_DM_INIT);
+}
+
+/* The first cpu alone: the node's kernel starts the others. */
+int cpu_start(struct holding *holding)
+{
+	u32 sipi = APIC_DM_STARTUP | holding->slice >> PAGE_SHIFT;
+	int error;
+
+	keep_broadcasts_off(holding);
+	init(holding->cpu[0]);
+	error = send(holding->cpu[0], sipi);
+	udelay(300);
+	/* A cpu that has begun ignores it. */
+	return error ?: send(holding->cpu[0], sipi);
+}
+
+void cpu_stop(struct holding *holding)
+{
+	unsigned int n;
+
+	for (n = 0; n < holding->cpus; n++)
+		init(holding->cpu[n]);
+}
+
+int cpu_bell(struct holding *holding)
+{
+	if (holding->state != RUNNING)
+		return -ENOTCONN;
+	return send(holding->cpu[0], APIC_DM_FIXED | BELL_VECTOR);
+}

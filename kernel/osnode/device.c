@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The device: its file operations, and doorbells that arrive. */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/capability.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/security.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "osnode.h"
+#include "symbols.h"
+
+static atomic64_t bells;
+static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
+static void (**platform_ipi_callback)(void);
+
+/* Any node rings: no word says which, so every reader looks at its own window. */
+void bell_rung(void)
+{
+	atomic64_inc(&bells);
+	wake_up_all(&bell_queue);
+}
+
+int bell_init(void)
+{
+	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
+	if (!platform_ipi_callback) {
+		pr_err("x86_platform_ipi_callback is not in this kernel: no doorbell\n");
+		return -ENOENT;
+	}
+	if (cmpxchg(platform_ipi_callback, NULL, bell_rung)) {
+		pr_err("the platform interrupt has another user\n");
+		return -EBUSY;
+	}
+	return 0;
+}
+
+void bell_exit(void)
+{
+	WRITE_ONCE(*platform_ipi_callback, NULL);
+	/* A cpu that has read the old value runs it with interrupts off. */
+	synchronize_rcu();
+}
+
+static int device_open(struct inode *inode, struct file *file)
+{
+	struct handle *handle;
+	int error;
+
+	if (!capable(CAP_SYS_RAWIO) || !capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	/* A node's kernel reaches all memory. */
+	error = security_locked_down(LOCKDOWN_DEV_MEM);
+	if (error)
+		return error;
+	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
+	if (!handle)
+		return -ENOMEM;
+	mutex_init(&handle->lock);
+	handle->bells_seen = atomic64_read(&bells);
+	file->private_data = handle;
+	return 0;
+}
+
+static int device_release(struct inode *inode, struct file *file)
+{
+	struct handle *handle = file->private_data;
+
+	holding_detach(handle);
+	kfree(handle);
+	return 0;
+}
+
+static ssize_t device_read(struct file *file, char __user *to, size_t size, loff_t *at)
+{
+	struct handle *handle = file->private_data;
+	u64 now, news;
+
+	if (size < sizeof(news))
+		return -EINVAL;
+	if ((file->f_flags & O_NONBLOCK) && atomic64_read(&bells) == handle->bells_seen)
+		return -EAGAIN;
+	if (wait_event_interruptible(bell_queue, atomic64_read(&bells) != handle->bells_seen))
+		return -ERESTARTSYS;
+	mutex_lock(&handle->lock);
+	now = atomic64_read(&bells);
+	news = now - handle->bells_seen;
+	handle->bells_seen = now;
+	mutex_unlock(&handle->lock);
+	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
+}
+
+static __poll_t device_poll(struct file *file, poll_table *table)
+{
+	struct handle *handle = file->private_data;
+
+	poll_wait(file, &bell_queue, table);
+	return atomic64_read(&bells) == handle->bells_seen ? 0 : EPOLLIN | EPOLLRDNORM;
+}
+
+/* Arguments of all requests; each begins where the union does. */
+union argument {
+	struct osnode_create create;
+	struct osnode_attach attach;
+	struct osnode_memory memory;
+	struct osnode_cpu cpu;
+	u32 version;
+};
+
+/* Requests of a descriptor that owns its holding; under the lock. */
+static int owner_request(struct handle *handle, unsigned int request, union argument *argument)
+{
+	struct holding *holding = handle->holding;
+
+	if (!holding)
+		return -ENOTCONN;
+	if (handle->mode != OSNODE_OWN)
+		return -EPERM;
+	switch (request) {
+	case OSNODE_IOC_MEMORY:
+		return memory_add(holding, &argument->memory);
+	case OSNODE_IOC_CPU:
+		return cpu_claim(holding, &argument->cpu);
+	case OSNODE_IOC_SEAL:
+		return holding_seal(holding);
+	case OSNODE_IOC_START:
+		return holding_start(holding);
+	default:
+		return holding_stop(holding);
+	}
+}
+
+static int dispatch(struct handle *handle, unsigned int request, union argument *argument)
+{
+	int error;
+
+	switch (request) {
+	case OSNODE_IOC_VERSION:
+		argument->version = OSNODE_VERSION;
+		return 0;
+	case OSNODE_IOC_CREATE:
+		return holding_create(handle, &argument->create);
+	case OSNODE_IOC_ATTACH:
+		return holding_attach(handle, &argument->attach);
+	case OSNODE_IOC_BELL:
+		return holding_bell(handle);
+	case OSNODE_IOC_RELEASE:
+		return holding_release(handle);
+	case OSNODE_IOC_MEMORY:
+	case OSNODE_IOC_CPU:
+	case OSNODE_IOC_SEAL:
+	case OSNODE_IOC_START:
+	case OSNODE_IOC_STOP:
+		mutex_lock(&osnode_lock);
+		error = owner_request(handle, request, argument);
+		mutex_unlock(&osnode_lock);
+		return error;
+	default:
+		return -ENOTTY;
+	}
+}
+
+/* Copies without the lock: a page fault there takes what mmap holds when it takes the lock. */
+static long device_ioctl(struct file *file, unsigned int request, unsigned long value)
+{
+	void __user *user = (void __user *)value;
+	union argument argument = {};
+	size_t size = _IOC_SIZE(request);
+	int error;
+
+	if (_IOC_TYPE(request) != OSNODE_IOC_TYPE || size > sizeof(argument))
+		return -ENOTTY;
+	if (!size && value)
+		return -EINVAL;
+	if (_IOC_DIR(request) & _IOC_WRITE && copy_from_user(&argument, user, size))
+		return -EFAULT;
+	error = dispatch(file->private_data, request, &argument);
+	if (!error && _IOC_DIR(request) & _IOC_READ && copy_to_user(user, &argument, size))
+		error = -EFAULT;
+	return error;
+}
+
+static int device_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return memory_mmap(file->private_data, vma);
+}
+
+static const struct file_operations device_operations = {
+	.owner = THIS_MODULE,
+	.open = device_open,
+	.release = device_release,
+	.read = device_read,
+	.poll = device_poll,
+	.unlocked_ioctl = device_ioctl,
+	.mmap = device_mmap,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "kumiki-osnode",
+	.fops = &device_operations,
+	.mode = 0600,
+};
+
+static int __init osnode_init(void)
+{
+	int error;
+
+	error = memory_init();
+	if (error)
+		return error;
+	error = cpus_init();
+	if (error)
+		return error;
+	error = bell_init();
+	if (error)
+		goto cpu;
+	error = misc_register(&device);
+	if (error)
+		goto bell;
+	error = tree_init(&device.this_device->kobj);
+	if (error)
+		goto misc;
+	return 0;
+misc:
+	misc_deregister(&device);
+bell:
+	bell_exit();
+cpu:
+	cpus_exit();
+	return error;
+}
+
+/* No descriptor is open, and no node runs: each would hold the module. */
+static void __exit osnode_exit(void)
+{
+	holdings_free();
+	tree_exit();
+	misc_deregister(&device);
+	bell_exit();
+	cpus_exit();
+}
+
+module_init(osnode_init);
+module_exit(osnode_exit);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Kumiki: OS nodes, several Linux kernels on one machine");
+MODULE_VERSION("0.1.0");

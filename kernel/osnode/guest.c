@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * In a node: what would restart or switch off the machine halts the node, its
+ * log and last word go to the shared window, and doorbells ring both ways.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/console.h>
+#include <linux/io.h>
+#include <linux/kprobes.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/panic_notifier.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+#include <asm/apic.h>
+#include <asm/msr.h>
+
+#include <osnode.h>
+#include "symbols.h"
+
+#define BELL_VECTOR 0xf7
+
+static ulong window_address;
+module_param_named(window, window_address, ulong, 0444);
+MODULE_PARM_DESC(window, "physical address of the shared window");
+
+static struct osnode_window *window;
+static atomic64_t bells;
+static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
+static void (**platform_ipi_callback)(void);
+
+static void ring_host(void)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	apic->icr_write(APIC_DM_FIXED | BELL_VECTOR, READ_ONCE(window->host_apic_id));
+	local_irq_restore(flags);
+}
+
+static void say(enum osnode_word word)
+{
+	/* The message, if there is one, comes before the word. */
+	smp_store_release(&window->state, word);
+	ring_host();
+}
+
+static void bell_rung(void)
+{
+	atomic64_inc(&bells);
+	wake_up_all(&bell_queue);
+}
+
+/* The last word, and nothing after it: the platform is the host's. */
+struct ending {
+	struct kprobe probe;
+	enum osnode_word word;
+};
+
+static int end(struct kprobe *probe, struct pt_regs *registers)
+{
+	struct ending *ending = container_of(probe, struct ending, probe);
+
+	local_irq_disable();
+	/* A panic that ends in a halt stays a panic. */
+	if (READ_ONCE(window->state) != OSNODE_PANIC)
+		say(ending->word);
+	for (;;)
+		asm volatile("cli; hlt");
+}
+
+static struct ending endings[] = {
+	{ { .symbol_name = "native_machine_emergency_restart", .pre_handler = end }, OSNODE_RESTART },
+	{ { .symbol_name = "machine_real_restart", .pre_handler = end }, OSNODE_RESTART },
+	{ { .symbol_name = "native_machine_power_off", .pre_handler = end }, OSNODE_POWERED_OFF },
+	{ { .symbol_name = "native_machine_halt", .pre_handler = end }, OSNODE_HALTED },
+};
+
+static int panicked(struct notifier_block *block, unsigned long event, void *text)
+{
+	strscpy(window->message, text, sizeof(window->message));
+	say(OSNODE_PANIC);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block panic_block = { .notifier_call = panicked };
+
+static void log_write(struct console *console, const char *text, unsigned int length)
+{
+	char *ring = (char *)window + OSNODE_LOG_AT;
+	u64 head = window->log_head;
+
+	while (length--)
+		ring[head++ % OSNODE_LOG_BYTES] = *text++;
+	smp_store_release(&window->log_head, head);
+}
+
+static struct console log_console = {
+	.name = "osnode",
+	.write = log_write,
+	.flags = CON_PRINTBUFFER | CON_ENABLED | CON_ANYTIME,
+	.index = -1,
+};
+
+struct listener {
+	u64 seen;
+};
+
+static int guest_open(struct inode *inode, struct file *file)
+{
+	struct listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL);
+
+	if (!listener)
+		return -ENOMEM;
+	file->private_data = listener;
+	return 0;
+}
+
+static int guest_release(struct inode *inode, struct file *file)
+{
+	kfree(file->private_data);
+	return 0;
+}
+
+static ssize_t guest_read(struct file *file, char __user *to, size_t size, loff_t *at)
+{
+	struct listener *listener = file->private_data;
+	u64 now, news;
+
+	if (size < sizeof(news))
+		return -EINVAL;
+	if ((file->f_flags & O_NONBLOCK) && atomic64_read(&bells) == listener->seen)
+		return -EAGAIN;
+	if (wait_event_interruptible(bell_queue, atomic64_read(&bells) != listener->seen))
+		return -ERESTARTSYS;
+	now = atomic64_read(&bells);
+	news = now - listener->seen;
+	listener->seen = now;
+	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
+}
+
+static __poll_t guest_poll(struct file *file, poll_table *table)
+{
+	struct listener *listener = file->private_data;
+
+	poll_wait(file, &bell_queue, table);
+	return atomic64_read(&bells) == listener->seen ? 0 : EPOLLIN | EPOLLRDNORM;
+}
+
+static long guest_ioctl(struct file *file, unsigned int request, unsigned long value)
+{
+	if (request != OSNODE_IOC_BELL)
+		return -ENOTTY;
+	if (value)
+		return -EINVAL;
+	ring_host();
+	return 0;
+}
+
+static int guest_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return vm_iomap_memory(vma, window_address, OSNODE_WINDOW_BYTES);
+}
+
+static const struct file_operations guest_operations = {
+	.owner = THIS_MODULE,
+	.open = guest_open,
+	.release = guest_release,
+	.read = guest_read,
+	.poll = guest_poll,
+	.unlocked_ioctl = guest_ioctl,
+	.mmap = guest_mmap,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice guest_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "kumiki-osnode-guest",
+	.fops = &guest_operations,
+	.mode = 0600,
+};
+
+static int __init guest_init(void)
+{
+	int error, n;
+
+	window = memremap(window_address, OSNODE_WINDOW_BYTES, MEMREMAP_WB);
+	if (!window)
+		return -ENXIO;
+	error = -EPROTO;
+	if (window->magic != OSNODE_WINDOW_MAGIC || window->version != OSNODE_VERSION) {
+		pr_err("no window of version %u at %#lx: this is no node, or another host's module\n",
+		       OSNODE_VERSION, window_address);
+		goto unmap;
+	}
+	window->stamps[OSNODE_STAMP_MODULE] = rdtsc_ordered();
+	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
+	error = -ENOENT;
+	if (!platform_ipi_callback)
+		goto unmap;
+	for (n = 0; n < ARRAY_SIZE(endings); n++) {
+		error = register_kprobe(&endings[n].probe);
+		if (error) {
+			pr_err("%s can't be kept from the platform: %d\n",
+			       endings[n].probe.symbol_name, error);
+			goto probes;
+		}
+	}
+	error = misc_register(&guest_device);
+	if (error)
+		goto probes;
+	WRITE_ONCE(*platform_ipi_callback, bell_rung);
+	atomic_notifier_chain_register(&panic_notifier_list, &panic_block);
+	register_console(&log_console);
+	say(OSNODE_BOOTING);
+	return 0;
+probes:
+	while (n--)
+		unregister_kprobe(&endings[n].probe);
+unmap:
+	memunmap(window);
+	return error;
+}
+
+/* No exit: without the module a restart of the node would restart the machine. */
+module_init(guest_init);
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Kumiki: a Linux kernel as an OS node");
+MODULE_VERSION("0.1.0");

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Holdings: their names, owners and states. */
+
+#include <linux/io.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <asm/msr.h>
+
+#include "osnode.h"
+
+DEFINE_MUTEX(osnode_lock);
+LIST_HEAD(holdings);
+
+static struct holding *find(const char *name, enum osnode_kind kind)
+{
+	struct holding *holding;
+
+	list_for_each_entry(holding, &holdings, list)
+		if (holding->kind == kind && !strcmp(holding->name, name))
+			return holding;
+	return NULL;
+}
+
+static bool good_name(const char *name)
+{
+	size_t length = strnlen(name, OSNODE_NAME_BYTES);
+	size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+
+	return length && length < OSNODE_NAME_BYTES && good == length && name[0] != '.' &&
+	       !memchr_inv(name + length, 0, OSNODE_NAME_BYTES - length);
+}
+
+/* The shared window, as the host's kernel sees it; NULL before there is memory. */
+struct osnode_window *window_of(struct holding *holding)
+{
+	struct piece *first = &holding->piece[0];
+
+	if (holding->kind != OSNODE_NODE || !holding->pieces || first->bytes < OSNODE_WINDOW_BYTES)
+		return NULL;
+	return phys_to_virt(first->address + first->bytes - OSNODE_WINDOW_BYTES);
+}
+
+int holding_create(struct handle *handle, struct osnode_create *create)
+{
+	struct holding *holding;
+	int error;
+
+	BUILD_BUG_ON(offsetof(struct osnode_window, stamps) != 0x40);
+	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
+	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
+	if (!good_name(create->name) || create->reserved)
+		return -EINVAL;
+	if (create->kind != OSNODE_NODE && create->kind != OSNODE_IMAGE)
+		return -EINVAL;
+	holding = kzalloc(sizeof(*holding), GFP_KERNEL);
+	if (!holding)
+		return -ENOMEM;
+	strscpy(holding->name, create->name, sizeof(holding->name));
+	holding->kind = create->kind;
+
+	mutex_lock(&osnode_lock);
+	error = handle->holding ? -EISCONN : find(holding->name, holding->kind) ? -EEXIST : 0;
+	if (!error && holding->kind == OSNODE_NODE)
+		error = slice_claim(holding);
+	if (error) {
+		kfree(holding);
+		goto unlock;
+	}
+	error = tree_add(holding);
+	if (error)
+		goto unlock; /* the kobject has freed it */
+	list_add_tail(&holding->list, &holdings);
+	holding->owner = task_tgid_nr(current);
+	holding->attached = 1;
+	handle->holding = holding;
+	handle->mode = OSNODE_OWN;
+	create->slice = holding->slice;
+unlock:
+	mutex_unlock(&osnode_lock);
+	return error;
+}
+
+static int claim_channel(struct handle *handle, struct holding *holding)
+{
+	struct osnode_window *window = window_of(holding);
+	unsigned int n;
+
+	if (holding->state != RUNNING || !window)
+		return -ENOTCONN;
+	for (n = 0; n < OSNODE_CHANNELS; n++) {
+		/* The agent may still be ending the last session there. */
+		if (holding->channels & BIT(n) ||
+		    READ_ONCE(window->channels[n].state) != OSNODE_CHANNEL_FREE)
+			continue;
+		holding->channels |= BIT(n);
+		handle->channel = n;
+		return 0;
+	}
+	return -EBUSY;
+}
+
+int holding_attach(struct handle *handle, struct osnode_attach *attach)
+{
+	struct holding *holding;
+	int error = 0;
+
+	if (!good_name(attach->name) || attach->reserved || attach->channel)
+		return -EINVAL;
+	mutex_lock(&osnode_lock);
+	holding = find(attach->name, attach->kind);
+	if (handle->holding)
+		error = -EISCONN;
+	else if (!holding)
+		error = -ENOENT;
+	else if (attach->mode == OSNODE_OWN)
+		error = holding->owner ? -EBUSY : 0;
+	else if (attach->mode == OSNODE_TALK && holding->kind == OSNODE_NODE)
+		error = claim_channel(handle, holding);
+	else if (attach->mode != OSNODE_READ)
+		error = -EINVAL;
+	if (!error) {
+		if (attach->mode == OSNODE_OWN)
+			holding->owner = task_tgid_nr(current);
+		holding->attached++;
+		handle->holding = holding;
+		handle->mode = attach->mode;
+		attach->channel = handle->channel;
+	}
+	mutex_unlock(&osnode_lock);
+	return error;
+}
+
+/* The descriptor is closed, also by death. The holding stays. */
+void holding_detach(struct handle *handle)
+{
+	struct holding *holding;
+	struct osnode_window *window;
+
+	mutex_lock(&osnode_lock);
+	holding = handle->holding;
+	if (!holding)
+		goto unlock;
+	holding->attached--;
+	if (handle->mode == OSNODE_OWN)
+		holding->owner = 0;
+	if (handle->mode == OSNODE_TALK) {
+		holding->channels &= ~BIT(handle->channel);
+		window = window_of(holding);
+		/* A node that was stopped meanwhile has nobody to free the channel. */
+		if (holding->state == RUNNING &&
+		    cmpxchg(&window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
+			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
+			cpu_bell(holding);
+	}
+unlock:
+	mutex_unlock(&osnode_lock);
+}
+
+int holding_bell(struct handle *handle)
+{
+	int error;
+
+	mutex_lock(&osnode_lock);
+	error = !handle->holding		  ? -ENOTCONN :
+		handle->mode == OSNODE_READ	  ? -EPERM :
+						    cpu_bell(handle->holding);
+	mutex_unlock(&osnode_lock);
+	return error;
+}
+
+/* An image is complete: who reads it must be able to rely on it. */
+int holding_seal(struct holding *holding)
+{
+	if (holding->kind != OSNODE_IMAGE)
+		return -EINVAL;
+	if (holding->mapped)
+		return -EBUSY;
+	holding->sealed = true;
+	return 0;
+}
+
+int holding_start(struct holding *holding)
+{
+	struct osnode_window *window = window_of(holding);
+	int error;
+
+	if (holding->kind != OSNODE_NODE || !holding->cpus || !window)
+		return -EINVAL;
+	if (holding->state == RUNNING)
+		return -EALREADY;
+	/* A node executes code that nobody else can stop: the module stays. */
+	__module_get(THIS_MODULE);
+	memset(window, 0, sizeof(*window));
+	window->magic = OSNODE_WINDOW_MAGIC;
+	window->version = OSNODE_VERSION;
+	/* Cpu 0 is not given away and seldom goes offline. */
+	window->host_apic_id = cpu_apic_id(0);
+	window->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
+	error = cpu_start(holding);
+	if (error) {
+		module_put(THIS_MODULE);
+		return error;
+	}
+	holding->state = RUNNING;
+	return 0;
+}
+
+int holding_stop(struct holding *holding)
+{
+	struct osnode_window *window = window_of(holding);
+
+	if (holding->kind != OSNODE_NODE)
+		return -EINVAL;
+	if (holding->state != RUNNING)
+		return -EALREADY;
+	cpu_stop(holding);
+	holding->state = STOPPED;
+	/* Clients wait for an answer; what the node said last tells more, if it said it. */
+	if (READ_ONCE(window->state) < OSNODE_HALTED)
+		WRITE_ONCE(window->state, OSNODE_STOPPED);
+	bell_rung();
+	module_put(THIS_MODULE);
+	return 0;
+}
+
+static void give_back(struct holding *holding)
+{
+	list_del(&holding->list);
+	cpu_free(holding);
+	memory_free(holding);
+}
+
+int holding_release(struct handle *handle)
+{
+	struct holding *holding;
+	int error = 0;
+
+	mutex_lock(&osnode_lock);
+	holding = handle->holding;
+	if (!holding)
+		error = -ENOTCONN;
+	else if (handle->mode != OSNODE_OWN)
+		error = -EPERM;
+	else if (holding->state == RUNNING || holding->attached > 1 || holding->mapped)
+		error = -EBUSY;
+	if (!error) {
+		give_back(holding);
+		handle->holding = NULL;
+	}
+	mutex_unlock(&osnode_lock);
+	/* Waits for readers of its files, who take the lock. */
+	if (!error)
+		tree_remove(holding);
+	return error;
+}
+
+/* The module goes: what is left is nobody's. */
+void holdings_free(void)
+{
+	struct holding *holding, *next;
+
+	list_for_each_entry_safe(holding, next, &holdings, list) {
+		give_back(holding);
+		tree_remove(holding);
+	}
+}

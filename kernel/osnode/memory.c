@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Memory: contiguous pieces taken from the running host, and slices below 1 MiB. */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/gfp.h>
+#include <linux/io.h>
+#include <linux/ioport.h>
+#include <linux/mm.h>
+#include <linux/nodemask.h>
+
+#include "osnode.h"
+#include "symbols.h"
+
+/* The host keeps the whole first MiB to itself and uses a few pages of it. */
+#define FIRST_SLICE 0x10000
+#define LOW_END 0x90000
+
+static unsigned long alloc_contig;
+static unsigned long real_mode; /* physical; 0: unknown */
+
+int memory_init(void)
+{
+	void **header = (void **)symbol("real_mode_header");
+
+	alloc_contig = symbol("alloc_contig_pages_noprof");
+	if (!alloc_contig)
+		alloc_contig = symbol("alloc_contig_pages");
+	if (!alloc_contig || !header || !*header) {
+		pr_err("%s is not in this kernel\n",
+		       alloc_contig ? "real_mode_header" : "alloc_contig_pages (CONFIG_CONTIG_ALLOC)");
+		return -ENOENT;
+	}
+	real_mode = virt_to_phys(*header);
+	return 0;
+}
+
+int memory_add(struct holding *holding, struct osnode_memory *memory)
+{
+	struct piece *piece = &holding->piece[holding->pieces];
+	unsigned long pages = memory->bytes >> PAGE_SHIFT;
+	struct page *page;
+
+	if (!memory->bytes || memory->bytes % OSNODE_PIECE_UNIT || memory->reserved ||
+	    memory->address || memory->bytes >> PAGE_SHIFT > INT_MAX)
+		return -EINVAL;
+	if (memory->numa_node >= MAX_NUMNODES || !node_online(memory->numa_node))
+		return -ENODEV;
+	if (holding->state == RUNNING || holding->sealed)
+		return -EBUSY;
+	if (holding->pieces == OSNODE_PIECES)
+		return -ENOSPC;
+	page = (struct page *)call_sealed(alloc_contig, pages, GFP_KERNEL | __GFP_NOWARN,
+					  memory->numa_node, 0);
+	if (!page)
+		return -ENOMEM;
+	piece->address = page_to_phys(page);
+	piece->bytes = memory->bytes;
+	if (piece->address % OSNODE_PIECE_UNIT) {
+		free_contig_range(page_to_pfn(page), pages);
+		return -ENOMEM;
+	}
+	holding->pieces++;
+	memory->address = piece->address;
+	return 0;
+}
+
+void memory_free(struct holding *holding)
+{
+	while (holding->pieces) {
+		struct piece *piece = &holding->piece[--holding->pieces];
+
+		free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
+	}
+}
+
+/* RAM that the host has set aside, and no page of which it uses. */
+static bool slice_is_free(phys_addr_t slice)
+{
+	struct holding *other;
+	phys_addr_t at;
+
+	/* Its own trampoline has at most 64 KiB. */
+	if (real_mode < slice + OSNODE_SLICE_BYTES && slice < real_mode + 0x10000)
+		return false;
+	list_for_each_entry(other, &holdings, list)
+		if (other->slice == slice)
+			return false;
+	for (at = slice; at < slice + OSNODE_SLICE_BYTES; at += PAGE_SIZE)
+		if (!page_is_ram(PHYS_PFN(at)) || !PageReserved(pfn_to_page(PHYS_PFN(at))))
+			return false;
+	return true;
+}
+
+int slice_claim(struct holding *holding)
+{
+	phys_addr_t slice;
+
+	for (slice = FIRST_SLICE; slice + OSNODE_SLICE_BYTES <= LOW_END; slice += OSNODE_SLICE_BYTES) {
+		if (!slice_is_free(slice))
+			continue;
+		holding->slice = slice;
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+static void mapping_opened(struct vm_area_struct *vma)
+{
+	struct holding *holding = vma->vm_private_data;
+
+	mutex_lock(&osnode_lock);
+	holding->mapped++;
+	mutex_unlock(&osnode_lock);
+}
+
+static void mapping_closed(struct vm_area_struct *vma)
+{
+	struct holding *holding = vma->vm_private_data;
+
+	mutex_lock(&osnode_lock);
+	holding->mapped--;
+	mutex_unlock(&osnode_lock);
+}
+
+static const struct vm_operations_struct mapping_operations = {
+	.open = mapping_opened,
+	.close = mapping_closed,
+};
+
+static bool within(phys_addr_t start, size_t bytes, phys_addr_t from, size_t length)
+{
+	return from >= start && from - start <= bytes && length <= bytes - (from - start);
+}
+
+/* What this descriptor may map of its holding; the offset is the physical address. */
+static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool writes)
+{
+	struct holding *holding = handle->holding;
+	struct osnode_window *window;
+	unsigned int n;
+
+	if (!holding)
+		return -ENOTCONN;
+	if (handle->mode != OSNODE_OWN && holding->kind == OSNODE_NODE) {
+		window = window_of(holding);
+		if (writes && handle->mode != OSNODE_TALK)
+			return -EACCES;
+		return window && within(virt_to_phys(window), OSNODE_WINDOW_BYTES, from, length) ?
+			       0 : -ENXIO;
+	}
+	if (handle->mode == OSNODE_READ && !holding->sealed)
+		return -EAGAIN;
+	if (writes && (handle->mode != OSNODE_OWN || holding->sealed))
+		return -EACCES;
+	if (holding->slice && within(holding->slice, OSNODE_SLICE_BYTES, from, length))
+		return 0;
+	for (n = 0; n < holding->pieces; n++)
+		if (within(holding->piece[n].address, holding->piece[n].bytes, from, length))
+			return 0;
+	return -ENXIO;
+}
+
+int memory_mmap(struct handle *handle, struct vm_area_struct *vma)
+{
+	phys_addr_t from = (phys_addr_t)vma->vm_pgoff << PAGE_SHIFT;
+	size_t length = vma->vm_end - vma->vm_start;
+	int error;
+
+	if (!(vma->vm_flags & VM_MAYSHARE))
+		return -EINVAL;
+	mutex_lock(&osnode_lock);
+	/* A shared mapping of a descriptor open for reading can't be made writable. */
+	error = may_map(handle, from, length, vma->vm_flags & VM_MAYWRITE);
+	if (!error)
+		error = remap_pfn_range(vma, vma->vm_start, vma->vm_pgoff, length, vma->vm_page_prot);
+	if (!error) {
+		vma->vm_private_data = handle->holding;
+		vma->vm_ops = &mapping_operations;
+		handle->holding->mapped++;
+	}
+	mutex_unlock(&osnode_lock);
+	return error;
+}

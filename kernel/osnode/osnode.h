@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef OSNODE_H
+#define OSNODE_H
+
+#include <linux/fs.h>
+#include <linux/kobject.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+
+#include <osnode.h>
+
+enum holding_state { CREATED, RUNNING, STOPPED };
+
+struct piece {
+	phys_addr_t address;
+	size_t bytes;
+};
+
+/* A node or an image. All fields are under `osnode_lock`. */
+struct holding {
+	struct kobject kobj;
+	struct list_head list;
+	char name[OSNODE_NAME_BYTES];
+	enum osnode_kind kind;
+	enum holding_state state;
+	bool sealed;
+	pid_t owner; /* 0: nobody's, to be taken over */
+	unsigned int attached; /* descriptors */
+	unsigned int mapped; /* mappings, of any descriptor */
+	unsigned int channels; /* bit n: a descriptor has channel n */
+	phys_addr_t slice;
+	unsigned int pieces;
+	struct piece piece[OSNODE_PIECES];
+	unsigned int cpus;
+	unsigned int cpu[OSNODE_CPUS];
+};
+
+/* An open file of the device. */
+struct handle {
+	struct mutex lock;
+	struct holding *holding; /* NULL: not attached yet, or released */
+	enum osnode_mode mode;
+	unsigned int channel;
+	u64 bells_seen;
+};
+
+extern struct mutex osnode_lock;
+extern struct list_head holdings;
+
+struct osnode_window *window_of(struct holding *holding);
+int holding_create(struct handle *handle, struct osnode_create *create);
+int holding_attach(struct handle *handle, struct osnode_attach *attach);
+void holding_detach(struct handle *handle);
+int holding_bell(struct handle *handle);
+int holding_seal(struct holding *holding);
+int holding_start(struct holding *holding);
+int holding_stop(struct holding *holding);
+int holding_release(struct handle *handle);
+void holdings_free(void);
+
+int memory_init(void);
+int memory_add(struct holding *holding, struct osnode_memory *memory);
+void memory_free(struct holding *holding);
+int slice_claim(struct holding *holding);
+int memory_mmap(struct handle *handle, struct vm_area_struct *vma);
+
+int cpus_init(void);
+void cpus_exit(void);
+int cpu_claim(struct holding *holding, struct osnode_cpu *request);
+void cpu_free(struct holding *holding);
+int cpu_start(struct holding *holding);
+void cpu_stop(struct holding *holding);
+int cpu_bell(struct holding *holding);
+u32 cpu_apic_id(unsigned int cpu);
+
+int bell_init(void);
+void bell_exit(void);
+void bell_rung(void);
+
+int tree_init(struct kobject *parent);
+void tree_exit(void);
+int tree_add(struct holding *holding);
+void tree_remove(struct holding *holding);
+
+#endif

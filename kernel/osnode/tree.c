@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+/* /sys/devices/virtual/misc/kumiki-osnode: see docs/design/node.md, file by file. */
+
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <asm/tsc.h>
+
+#include "osnode.h"
+
+static struct kobject *nodes;
+static struct kobject *images;
+
+static struct holding *of(struct kobject *kobj)
+{
+	return container_of(kobj, struct holding, kobj);
+}
+
+static ssize_t memory_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	struct holding *holding = of(kobj);
+	unsigned int n;
+	ssize_t length = 0;
+
+	mutex_lock(&osnode_lock);
+	for (n = 0; n < holding->pieces; n++)
+		length += sysfs_emit_at(to, length, "%#llx %#zx\n",
+					(u64)holding->piece[n].address, holding->piece[n].bytes);
+	mutex_unlock(&osnode_lock);
+	return length;
+}
+
+static ssize_t cpus_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	struct holding *holding = of(kobj);
+	unsigned int n;
+	ssize_t length = 0;
+
+	mutex_lock(&osnode_lock);
+	for (n = 0; n < holding->cpus; n++)
+		length += sysfs_emit_at(to, length, "%u %u\n", holding->cpu[n],
+					cpu_apic_id(holding->cpu[n]));
+	mutex_unlock(&osnode_lock);
+	return length;
+}
+
+static ssize_t slice_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	return sysfs_emit(to, "%#llx\n", (u64)of(kobj)->slice);
+}
+
+static ssize_t owner_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	return sysfs_emit(to, "%d\n", READ_ONCE(of(kobj)->owner));
+}
+
+static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	static const char *const names[] = { "created", "running", "stopped" };
+	struct holding *holding = of(kobj);
+	const char *state;
+
+	mutex_lock(&osnode_lock);
+	state = holding->kind == OSNODE_NODE ? names[holding->state] :
+		holding->sealed		     ? "sealed" : "created";
+	mutex_unlock(&osnode_lock);
+	return sysfs_emit(to, "%s\n", state);
+}
+
+static ssize_t word_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	struct osnode_window *window;
+	u32 word = OSNODE_SILENT;
+
+	mutex_lock(&osnode_lock);
+	window = window_of(of(kobj));
+	/* Before the first start nobody has written there. */
+	if (window && of(kobj)->state != CREATED)
+		word = READ_ONCE(window->state);
+	mutex_unlock(&osnode_lock);
+	return sysfs_emit(to, "%u\n", word);
+}
+
+static struct kobj_attribute memory = __ATTR_RO(memory);
+static struct kobj_attribute cpus = __ATTR_RO(cpus);
+static struct kobj_attribute slice = __ATTR_RO(slice);
+static struct kobj_attribute owner = __ATTR_RO(owner);
+static struct kobj_attribute state = __ATTR_RO(state);
+static struct kobj_attribute word = __ATTR_RO(word);
+
+static ssize_t tsc_khz_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	return sysfs_emit(to, "%u\n", tsc_khz);
+}
+
+static struct kobj_attribute tsc = __ATTR(tsc_khz, 0444, tsc_khz_show, NULL);
+
+static struct attribute *attributes[] = {
+	&memory.attr, &cpus.attr, &slice.attr, &owner.attr, &state.attr, &word.attr, NULL,
+};
+
+/* An image has no cpus, no slice and says nothing. */
+static umode_t visible(struct kobject *kobj, struct attribute *attribute, int n)
+{
+	bool common = attribute == &memory.attr || attribute == &owner.attr ||
+		      attribute == &state.attr;
+
+	return common || of(kobj)->kind == OSNODE_NODE ? attribute->mode : 0;
+}
+
+static const struct attribute_group group = { .attrs = attributes, .is_visible = visible };
+static const struct attribute_group *groups[] = { &group, NULL };
+
+static void release(struct kobject *kobj)
+{
+	kfree(of(kobj));
+}
+
+static const struct kobj_type holding_type = {
+	.release = release,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.default_groups = groups,
+};
+
+/* On failure the holding is freed. */
+int tree_add(struct holding *holding)
+{
+	struct kobject *parent = holding->kind == OSNODE_NODE ? nodes : images;
+	int error;
+
+	error = kobject_init_and_add(&holding->kobj, &holding_type, parent, "%s", holding->name);
+	if (error)
+		kobject_put(&holding->kobj);
+	return error;
+}
+
+void tree_remove(struct holding *holding)
+{
+	kobject_del(&holding->kobj);
+	kobject_put(&holding->kobj);
+}
+
+int tree_init(struct kobject *parent)
+{
+	nodes = kobject_create_and_add("nodes", parent);
+	images = kobject_create_and_add("images", parent);
+	if (nodes && images && !sysfs_create_file(parent, &tsc.attr))
+		return 0;
+	tree_exit();
+	return -ENOMEM;
+}
+
+void tree_exit(void)
+{
+	kobject_put(nodes);
+	kobject_put(images);
+}
