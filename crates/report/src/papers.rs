@@ -30,15 +30,7 @@ pub(crate) const PAPERS: [Paper; 3] = [
         year: 1991,
         about: "fork and exec against the sizes that decide their cost, on System V, SunOS and \
                 HP-UX then, on this machine here.",
-        figures: &[
-            "fork-data",
-            "fork-bss",
-            "fork-stack",
-            "exec-data",
-            "exec-bss",
-            "exec-args",
-            "exec-env",
-        ],
+        figures: &["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"],
         above: &[],
         tables: |_| None,
     },

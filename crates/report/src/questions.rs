@@ -36,7 +36,7 @@ pub(crate) const QUESTIONS: [Question; 9] = [
         short: "Starting programs",
         title: "What does starting a program cost from a large process?",
         parts: &["process"],
-        figures: &["spawn", "fork-anon", "fork-copy"],
+        figures: &["spawn", "ways-process", "fork-anon", "fork-copy", "exec-env"],
         answers: &[
             answers::spawn,
             answers::fork_slope,

@@ -97,7 +97,7 @@ pub(super) fn lines(title: &str, axes: Axes, series: &[Series]) -> String {
     let x = Axis::over(axes.quantity, log_along, points().map(|point| point.at));
     let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
     let y = Axis::over(Quantity::Measured(axes.unit), log_values, ends);
-    let size = Layout { size: (WIDTH, HEIGHT), left: 56, ticks: [6, 7] };
+    let size = Layout { size: (WIDTH, HEIGHT), left: 56, ticks: [6, 8] };
     draw(title, &axes.along, [x, y], &size, series, |point| (point.at, point.value), false)
 }
 

@@ -8,7 +8,8 @@ use crate::format::{self, interval, quantity, times};
 use crate::rows;
 
 /// Parts whose operations without a size are shown side by side, with a heading.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("process", "programs side by side"),
     ("memory", "page faults"),
     ("file", "calls on files"),
     ("signal", "ways to use a signal"),

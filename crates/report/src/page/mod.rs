@@ -17,6 +17,11 @@ use crate::{machine, rows, tables};
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
+/// Said above the first charts.
+const HOW_TO_READ: &str = "In the charts bars are 95 % intervals, and hollow marks were disturbed by \
+                           other work. Point at a mark for its value, drag to zoom, press a name to \
+                           hide its line.";
+
 /// One HTML page for one result, or for several side by side: the first is what
 /// the others are compared with. It works without a network and in print.
 pub fn html(results: &[Results]) -> String {
@@ -132,6 +137,7 @@ impl<'a> Writer<'a> {
     }
 
     fn questions(&mut self) {
+        let mut told = false;
         for question in &QUESTIONS {
             let figures = self.take(question.figures, question.parts);
             let answers = self.each(|r| {
@@ -145,9 +151,11 @@ impl<'a> Writer<'a> {
             let body = html! {
                 (answers)
                 p.to-do { b { "What to do. " } (question.to_do) }
+                @if !figures.is_empty() && !told { p.small.how { (HOW_TO_READ) } }
                 (figure::grid(&figures))
                 (rows)
             };
+            told |= !figures.is_empty();
             self.add(question.id, question.short, question.title, body);
         }
     }

@@ -257,7 +257,7 @@
       }
       if (!this.ways) {
         const y = this.part(axes.y, 1 - (view.y + view.height - top) / height, 1 - (view.y - top) / height);
-        for (const value of ticks(y, 7)) {
+        for (const value of ticks(y, 8)) {
           const at = top + height * (1 - share(value, y.low, y.high, y.log));
           out.push(element("polyline", { class: "grid", points: `${left},${at} ${left + width},${at}` }));
           out.push(element("text", { class: "label", x: left - 6, y: at, dy: ".35em", "text-anchor": "end" }, texts[y.quantity](value)));

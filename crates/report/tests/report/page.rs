@@ -75,6 +75,22 @@ fn one_row_is_a_table_and_no_chart() {
 }
 
 #[test]
+fn rows_without_a_size_are_dots_side_by_side() {
+    let program = |kind: &str, ns| row("process.program", params([("kind", kind.into())]), ns);
+    let rows = vec![program("static_c", 38e3), program("bare", 19e3)];
+    let html = page(&[Results { rows, ..empty("host") }]).replace('\u{202f}', " ");
+    let figure = figure(&html, "ways-process");
+    // The quicker one stands higher.
+    let height = |name: &str| -> f64 {
+        let before = figure.split(&format!(">{name}</text>")).next().expect(name);
+        let y = before.rsplit(" y=\"").next().and_then(|rest| rest.split('"').next());
+        y.and_then(|y| y.parse().ok()).expect("a place")
+    };
+    assert!(height("program, bare") < height("program, static_c"), "{figure}");
+    assert!(figure.contains("19.0 µs") && figure.contains("38.0 µs"), "{figure}");
+}
+
+#[test]
 fn a_part_that_no_question_is_about_is_shown_all_the_same() {
     let sizes = [1u64, 2, 3].map(|n| row("x.y", params([("bytes", (n * 4096).into())]), 1.0));
     let page = page(&[Results { rows: sizes.to_vec(), ..empty("host") }]);
