@@ -96,3 +96,15 @@ pub(crate) fn text(command: &Command) -> String {
         _ => typed,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_all_features_but_those_that_bring_peers() {
+        let features = features(&metadata().unwrap());
+        assert!(features.iter().any(|feature| feature == "kumiki-measure/store"), "{features:?}");
+        assert!(!features.iter().any(|feature| feature.starts_with(PEERS)), "{features:?}");
+    }
+}

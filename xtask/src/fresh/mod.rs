@@ -16,7 +16,7 @@ use clap::ValueEnum;
 
 use crate::debian::{self, Package};
 use crate::readme;
-use crate::run::{announce, program, read, root, run, succeeds, target_folder, text};
+use crate::run::{program, read, root, run, succeeds, target_folder};
 
 mod host;
 
@@ -125,13 +125,18 @@ impl Machine {
             sysroot.display()
         );
         remove(&folder)?;
+        File::create(folder.with_extension("log")).context("making a log")?;
         run(program("debootstrap", ["--variant=minbase"])
             .arg(format!("--include={INSTALLED}"))
             .args([release.suite(), &folder.to_string_lossy()])
             .args(host::archive()))?;
         host::lend(&folder)?;
         let machine = Machine { release, folder, sysroot, _lock: lock };
-        run(&mut machine.command("update-ca-certificates"))?;
+        ensure!(
+            machine.command("update-ca-certificates").status()?.success(),
+            "{}: the new root is not usable",
+            machine.folder.display()
+        );
         machine.clone_project()?;
         Ok(machine)
     }
@@ -161,15 +166,19 @@ impl Machine {
         let mut verdicts = Vec::new();
         for shown in readme::first_commands()? {
             let begin = Instant::now();
-            let good = self.tee(&mut self.command(&format!("cd {CLONE} && {shown}")))?;
             let what = format!("Debian {}: {shown}", self.release.suite());
+            eprintln!("{what}");
+            let good = self.tee(&mut self.command(&format!("cd {CLONE} && {shown}")))?;
             verdicts.push(Verdict { what, good, seconds: begin.elapsed().as_secs() });
         }
         if verdicts.iter().all(|verdict| verdict.good) {
             remove(&self.folder)?;
         } else {
-            let shell = text(&self.command("exec bash"));
-            eprintln!("kept, and its output in {}; to look around:\n{shell}", self.log().display());
+            let (folder, log) = (self.folder.display(), self.log());
+            eprintln!(
+                "{folder} is kept for a look (chroot), and what was printed in {}",
+                log.display()
+            );
         }
         Ok(verdicts)
     }
@@ -190,7 +199,6 @@ impl Machine {
 
     /// Runs it, with its output on stdout and in the log.
     fn tee(&self, command: &mut Command) -> Result<bool> {
-        announce(command);
         let mut log = File::options().create(true).append(true).open(self.log())?;
         let (reader, writer) = std::io::pipe()?;
         let errors = writer.try_clone()?;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::run::text;
+use crate::run::{announce, text};
 
 use super::libtest::{Reader, Test};
 
@@ -54,15 +54,22 @@ impl From<Command> for Job {
 impl Job {
     /// Hands arguments to the test programs: how many tests run at a time, and which.
     pub(super) fn pass_on(&mut self, threads: usize, filters: &[String]) {
-        let cargo = self.command.get_args().next().is_some_and(|word| word == "test");
-        if cargo && self.command.get_args().all(|word| word != "--") {
+        if self.is_cargo() && self.command.get_args().all(|word| word != "--") {
             self.command.arg("--");
         }
         self.command.arg(format!("--test-threads={threads}")).args(filters);
     }
 
+    /// Whether it is a cargo that builds programs first.
+    fn is_cargo(&self) -> bool {
+        self.command.get_args().next().is_some_and(|word| word == "test")
+    }
+
     /// Runs it to its end; `threads` tests run at a time.
     pub(super) fn run(&self, threads: usize) -> Outcome {
+        if self.is_cargo() {
+            announce(&self.command);
+        }
         let begin = Instant::now();
         match self.start() {
             Ok((child, lines)) => watch(child, &lines, begin, threads),
@@ -180,4 +187,52 @@ fn judged(reader: Reader, output: String, fault: Option<String>, took: Duration)
         None => {}
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a shell's line.
+    fn outcome(line: &str) -> Outcome {
+        let mut command = Command::new("sh");
+        command.args(["-c", line]);
+        Job { name: line.to_owned(), command, alone: false }.run(1)
+    }
+
+    const OK: &str = "test result: ok. 2 passed; 0 failed; 0 ignored";
+
+    #[test]
+    fn a_program_of_the_harness_is_its_tests() {
+        let good = outcome(&format!("echo 'running 2 tests'; echo '{OK}'; echo note >&2"));
+        assert!(good.good() && (good.passed, good.failed) == (2, 0), "{good:?}");
+        assert!(good.output.contains("note"));
+        let bad = "test result: FAILED. 1 passed; 1 failed; 0 ignored";
+        let bad = outcome(&format!("echo 'running 2 tests'; echo '{bad}'; exit 101"));
+        assert!(!bad.good() && (bad.passed, bad.failed) == (1, 1), "{bad:?}");
+    }
+
+    #[test]
+    fn a_program_without_the_harness_is_one_test() {
+        let good = outcome("echo fine");
+        assert!(good.good() && (good.passed, good.tests.len()) == (1, 1), "{good:?}");
+        let bad = outcome("exit 3");
+        assert!(!bad.good() && (bad.passed, bad.failed) == (0, 1), "{bad:?}");
+    }
+
+    #[test]
+    fn an_end_that_the_tests_do_not_tell_of_is_a_failure() {
+        let cut = outcome("echo 'running 2 tests'; echo 'test a ... ok'");
+        assert!(!cut.good() && cut.failed == 1, "{cut:?}");
+        let killed = outcome(&format!("echo 'running 2 tests'; echo '{OK}'; kill -9 $$"));
+        assert!(killed.fault.is_some_and(|fault| fault.contains("signal: 9")));
+        let missing = Job { name: "x".into(), command: Command::new("/no/such"), alone: false };
+        assert!(!missing.run(1).good());
+    }
+
+    #[test]
+    fn a_process_that_holds_the_pipe_open_is_not_waited_for() {
+        let left = outcome("sleep 100 & echo 'running 0 tests'; echo 'test result: ok. 0 passed'");
+        assert!(left.good() && left.took < Duration::from_secs(60), "{left:?}");
+    }
 }

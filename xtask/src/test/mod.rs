@@ -61,7 +61,7 @@ fn commands(parts: &[Part]) -> Result<Vec<Job>> {
             Part::Cross => jobs.extend(aarch64::tests().into_iter().map(Job::from)),
             Part::Doc => {
                 let words = format!("test --doc {} --locked --no-fail-fast", everything()?);
-                jobs.push(Job::from(cargo(&words)));
+                jobs.push(Job { name: "documentation".to_owned(), ..Job::from(cargo(&words)) });
             }
             _ => {}
         }
