@@ -26,6 +26,10 @@ pub(crate) const CAPI: &[Package] = &[
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
 ];
 
+/// What the lab needs. Kernels, headers and compilers for modules it unpacks for itself.
+pub(crate) const LAB: &[Package] =
+    &[Package { name: "qemu-system-x86", reason: "runs stock kernels, our modules in them" }];
+
 /// The same for those that run the tests for aarch64.
 pub(crate) const AARCH64: &[Package] = &[
     Package { name: "gcc-aarch64-linux-gnu", reason: "links the tests for aarch64" },

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{lab, node};
+use crate::{lab, node, resource};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Image(node::ImageArgs),
     /// Run several Linux kernels on this machine, each on its own cpus and memory
     Node(node::NodeArgs),
+    /// List the resources that running processes own and publish
+    Resource(resource::Resource),
     /// Print the man page (roff)
     Man(Man),
     /// Print a shell completion script

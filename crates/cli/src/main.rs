@@ -15,6 +15,7 @@ mod measure;
 mod node;
 mod output;
 mod report;
+mod resource;
 mod results;
 mod select;
 mod session;
@@ -66,6 +67,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Lab(args) => lab::run(args),
         Command::Image(args) => node::image(args),
         Command::Node(args) => node::run(args),
+        Command::Resource(args) => resource::run(args),
         Command::Man(args) => docs::man(args),
         Command::Completions(args) => docs::completions(args),
     }

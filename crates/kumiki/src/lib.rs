@@ -7,6 +7,8 @@
 //!     │              │      cache line's round trip; feature "shadow"
 //!     ├── parasc ────┤      any system call made by other threads, in batches or
 //!     │              │      awaited; feature "parasc"
+//!     ├── resource ──┤      what a core owns, under names; others ask its owner in one
+//!     │              │      cache line; feature "resource"
 //!     ├── wait ──────┤      spin, then sleep; feature "wait"
 //!     ├── measure ───┤      what the operating system costs: sampler, statistics,
 //!     │              │      cases; feature "measure", with "store" a database
@@ -74,6 +76,8 @@
 pub use kumiki_measure as measure;
 #[cfg(feature = "parasc")]
 pub use kumiki_parasc as parasc;
+#[cfg(feature = "resource")]
+pub use kumiki_resource as resource;
 #[cfg(feature = "shadow")]
 pub use kumiki_shadow as shadow;
 pub use kumiki_sys as sys;

@@ -49,7 +49,16 @@ impl Interface {
     /// # Errors
     /// The socket cannot be made, or this process has one already.
     pub fn publish(&self) -> Result<Published> {
-        let path = path_of(&folder()?, std::process::id());
+        self.publish_in(&folder()?)
+    }
+
+    /// The same with the socket in another folder, which is made if need be: for a
+    /// process whose users look there.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_in(&self, folder: &Path) -> Result<Published> {
+        let path = path_of(trusted(folder)?, std::process::id());
         let failed = |what| {
             let path = path.clone();
             move |source| Error::Socket { what, path, source }
@@ -174,16 +183,23 @@ fn folder() -> Result<PathBuf> {
         Some(runtime) if !runtime.is_empty() => PathBuf::from(runtime).join("kumiki"),
         _ => PathBuf::from(format!("/tmp/kumiki-{user}")),
     };
+    trusted(&folder)?;
+    Ok(folder)
+}
+
+/// This folder, if nobody else can write to it.
+fn trusted(folder: &Path) -> Result<&Path> {
+    let user = rustix::process::getuid().as_raw();
     let failed = |what| {
-        let path = folder.clone();
+        let path = folder.to_owned();
         move |source| Error::Socket { what, path, source }
     };
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
-        .create(&folder)
+        .create(folder)
         .map_err(failed("making the folder"))?;
-    let about = fs::symlink_metadata(&folder).map_err(failed("looking at the folder"))?;
+    let about = fs::symlink_metadata(folder).map_err(failed("looking at the folder"))?;
     if !about.is_dir() || about.uid() != user || about.mode() & 0o022 != 0 {
         let text = "it is another user's, or others may write to it";
         return Err(failed("trusting the folder")(io::Error::other(text)));

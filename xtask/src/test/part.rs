@@ -17,6 +17,8 @@ pub(crate) enum Part {
     Page,
     /// The interface for C, from programs in C and C++
     Capi,
+    /// Stock kernels in machines of the lab, with our modules, and OS nodes in them
+    Lab,
     /// The examples in the documentation
     Doc,
     /// The protocols between threads under every interleaving
@@ -29,14 +31,15 @@ pub(crate) enum Part {
 
 impl Part {
     /// Those that run when no part is named.
-    pub(crate) const ALL: [Part; 6] =
-        [Part::Workspace, Part::Page, Part::Capi, Part::Doc, Part::Loom, Part::Cross];
+    pub(crate) const ALL: [Part; 7] =
+        [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 
     /// What has to be installed for it.
     pub(crate) fn packages(self) -> &'static [Package] {
         match self {
             Part::Page => debian::PAGE,
             Part::Capi => debian::CAPI,
+            Part::Lab => debian::LAB,
             // Cross says by itself what is not to be had, and goes on without.
             _ => &[],
         }
@@ -44,6 +47,6 @@ impl Part {
 
     /// Whether its tests are programs that a build of the workspace makes.
     pub(crate) fn has_programs(self) -> bool {
-        matches!(self, Part::Fast | Part::Workspace | Part::Page | Part::Capi)
+        matches!(self, Part::Fast | Part::Workspace | Part::Page | Part::Capi | Part::Lab)
     }
 }

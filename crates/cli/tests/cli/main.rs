@@ -12,5 +12,6 @@ mod doctor;
 mod interrupt;
 mod measure;
 mod report;
+mod resource;
 mod results;
 mod terminal;
