@@ -14,7 +14,7 @@ use atomic_waker::AtomicWaker;
 use kumiki_wait::{Bell, TimedOut, Waiter, barrier};
 
 use crate::desk::{Desk, LINES, Server};
-use crate::error::Error;
+use crate::error::{Error, Panic};
 use crate::job;
 use crate::lane::Lane;
 use crate::line::Request;
@@ -192,9 +192,8 @@ impl Seat {
     unsafe fn take<R>(&self, n: u64, end: End, cancel: Cancel) -> Result<R, Error> {
         match end {
             // SAFETY: it is done, and the caller promises the rest.
-            End::Done(success) => {
-                unsafe { job::unpack(self.lane.request(n), success) }.map_err(Error::Panicked)
-            }
+            End::Done(success) => unsafe { job::unpack(self.lane.request(n), success) }
+                .map_err(|payload| Error::Panicked(Panic::new(payload))),
             End::Back => {
                 // SAFETY: got back, so it was not run, and it is this thread's.
                 unsafe { cancel(self.lane.request(n)) };

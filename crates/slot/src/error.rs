@@ -6,7 +6,7 @@ use std::fmt;
 use crate::desk::LINES;
 
 /// An error of a request.
-#[derive(thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server had ended or died before it began the request.
@@ -19,8 +19,8 @@ pub enum Error {
     )]
     Died,
     /// The server caught a panic in the request; it serves on.
-    #[error("the request panicked on the server, which serves on: {}", text(.0.as_ref()))]
-    Panicked(Box<dyn Any + Send>),
+    #[error("the request panicked on the server, which serves on: {0}")]
+    Panicked(Panic),
     /// All lines of this caller are in use.
     #[error(
         "{LINES} requests of this caller are under way or have answers that nobody has taken, \
@@ -29,17 +29,38 @@ pub enum Error {
     Full,
 }
 
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
+/// What a request has panicked with.
+pub struct Panic {
+    text: String,
+    payload: Box<dyn Any + Send>,
+}
+
+// SAFETY: by a shared reference only the text can be had.
+unsafe impl Sync for Panic {}
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let text = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Panic { text: text.unwrap_or("no text").to_owned(), payload }
+    }
+
+    /// For [`resume_unwind`](std::panic::resume_unwind).
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload
     }
 }
 
-/// What somebody panicked with, if it is text.
-fn text(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no text")
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Panic({:?})", self.text)
+    }
 }

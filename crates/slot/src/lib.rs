@@ -51,7 +51,7 @@ mod primitive;
 
 pub use caller::{Answer, Caller};
 pub use desk::{Door, LINES, Server, open};
-pub use error::Error;
+pub use error::{Error, Panic};
 pub use lane::{Event, Lane};
 pub use life::{Held, Life};
 pub use line::{Request, Run, WORDS, Words};
