@@ -69,11 +69,18 @@ chroot "$root" "$@"
 const NAMESPACES: [&str; 5] =
     ["--mount", "--propagation=private", "--pid", "--fork", "--kill-child"];
 
+/// A program in them, which ends when this one does.
+fn entered() -> Command {
+    let mut command = program("setpriv", ["--pdeathsig", "KILL", "unshare"]);
+    command.args(NAMESPACES);
+    command
+}
+
 /// Runs the README's commands in this release, or in each; fails if one does.
 pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
     let releases = release.map_or(Release::value_variants().to_vec(), |release| vec![release]);
     ensure!(
-        succeeds(program("unshare", NAMESPACES).arg("true")),
+        succeeds(entered().arg("true")),
         "a Debian as new is made with chroot(2), mounts and namespaces, which this user may not \
          have (`unshare {}` fails): run as root",
         NAMESPACES.join(" ")
@@ -185,7 +192,7 @@ impl Machine {
 
     /// A line for the shell in it.
     fn command(&self, line: &str) -> Command {
-        let mut command = program("unshare", NAMESPACES);
+        let mut command = entered();
         command.args(["sh", "-c", ENTER, "enter"]).arg(&self.folder).arg(&self.sysroot);
         command.args(["/usr/bin/env", "-i", "HOME=/root", "LANG=C.UTF-8"]);
         command.arg(format!("PATH={RUST}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"));
