@@ -100,7 +100,7 @@ impl<'a> BzImage<'a> {
         u32_le(self.file, at).unwrap_or(0)
     }
 
-    /// The setup header, for [`crate::BootParams`].
+    /// The setup header, which goes into `boot_params` as it is.
     pub fn header(&self) -> &'a [u8] {
         &self.file[HEADER_AT..Self::header_end(self.file)]
     }

@@ -26,7 +26,12 @@ static ALONE: Mutex<()> = Mutex::new(());
 impl Host {
     /// With this stock kernel as host and in the image; `None` if no lab can be had.
     fn start(kernel: &str) -> Option<Self> {
-        match Self::try_start(kernel) {
+        Self::start_with(kernel, 2 << 30)
+    }
+
+    /// The same, with so much memory.
+    fn start_with(kernel: &str, memory_bytes: u64) -> Option<Self> {
+        match Self::try_start(kernel, memory_bytes) {
             Ok(host) => Some(host),
             Err(error) if is_lack(&error) => {
                 eprintln!("skipped: {error}");
@@ -36,13 +41,13 @@ impl Host {
         }
     }
 
-    fn try_start(kernel: &str) -> Result<Self, Error> {
+    fn try_start(kernel: &str, memory_bytes: u64) -> Result<Self, Error> {
         let talk = Talk::to(&|text| eprintln!("{text}"));
         let cache = Cache::of_user()?;
         let built = built(kernel)?;
         let config = Config {
             cpus: 4,
-            memory_bytes: 2 << 30,
+            memory_bytes,
             kernel: kernel.parse()?,
             modules: vec![built.module("osnode.ko").display().to_string().parse()?],
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))

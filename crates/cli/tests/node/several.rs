@@ -41,9 +41,15 @@ fn two_nodes_and_a_node_of_two_cpus_on_debian_12() {
 }
 
 #[test]
-fn the_same_on_debian_13() {
-    let Some(host) = Host::start("6.12") else { return };
+fn the_same_above_4_gib_on_debian_13() {
+    let Some(host) = Host::start_with("6.12", 5 << 30) else { return };
     let host = host.with_image();
     nodes(&host, "6.1");
+    // The allocator begins at the upper end.
+    host.ok("kumiki node create n3 --memory 256M --image deb");
+    let first = host.ok("head -n 1 /sys/class/misc/kumiki-osnode/nodes/n3/memory");
+    let address = u64::from_str_radix(&first[2..first.find(' ').unwrap()], 16).unwrap();
+    assert!(address >= 4 << 30, "{first}");
+    host.ok("kumiki node delete n3");
     host.machine.shut_down(0).unwrap();
 }
