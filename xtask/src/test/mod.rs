@@ -33,10 +33,14 @@ pub(crate) fn test(part: Option<Part>, filters: &[String]) -> Result<ExitCode> {
         debian::install(part.packages())?;
     }
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    // Fetching what aarch64 needs may take minutes, of the network and not of a cpu.
+    let cross = parts.contains(&Part::Cross).then(|| thread::spawn(aarch64::tests));
     let mut jobs = commands(&parts)?;
     if parts.iter().any(|part| part.has_programs()) {
         jobs.extend(build::programs(&parts)?);
     }
+    let cross = cross.map_or(Vec::new(), |thread| thread.join().expect("it does not panic"));
+    jobs.extend(cross.into_iter().map(Job::from));
     for job in &mut jobs {
         job.pass_on(cpus, filters);
     }
@@ -58,7 +62,6 @@ fn commands(parts: &[Part]) -> Result<Vec<Job>> {
     for part in parts {
         match part {
             Part::Loom => jobs.extend(loom::commands()?.into_iter().map(Job::from)),
-            Part::Cross => jobs.extend(aarch64::tests().into_iter().map(Job::from)),
             Part::Doc => {
                 let words = format!("test --doc {} --locked --no-fail-fast", everything()?);
                 jobs.push(Job { name: "documentation".to_owned(), ..Job::from(cargo(&words)) });
