@@ -48,7 +48,7 @@ pub struct Output {
 
 /// A command under way.
 pub struct Running {
-    stream: Arc<Stream>,
+    stream: Stream,
     credit: Arc<Credit>,
     /// The kernel log's length when it began.
     log_from: u64,
@@ -111,7 +111,7 @@ impl Command {
         let what = String::from_utf8_lossy(&self.start.words.join(&b' ')).into_owned();
         let mark = self.start.mark;
         stream.send(Message::Start(self.start))?;
-        let (stream, credit) = (Arc::new(stream), Arc::new(Credit::new()));
+        let credit = Arc::new(Credit::new());
         Ok(Running { stream, credit, log_from, mark, what, limit: self.limit })
     }
 

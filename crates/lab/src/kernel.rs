@@ -65,7 +65,7 @@ impl std::str::FromStr for KernelName {
             known: KNOWN.map(|(short, ..)| short).join(", "),
         };
         let plain = |word: &str| {
-            !word.is_empty()
+            word.starts_with(|first: char| first.is_ascii_alphanumeric())
                 && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
         };
         let (release, package) = match name.split_once('/') {

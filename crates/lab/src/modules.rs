@@ -22,8 +22,8 @@ impl std::str::FromStr for Module {
 
     /// `NAME` or `FILE.ko`, then parameters: `osnode debug=1`.
     fn from_str(text: &str) -> Result<Self> {
-        let (source, parameters) =
-            text.trim().split_once(char::is_whitespace).unwrap_or((text, ""));
+        let text = text.trim();
+        let (source, parameters) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         if source.is_empty() {
             return Err(Error::malformed(format!("module `{text}`"), "it has no name"));
         }

@@ -33,10 +33,13 @@ pub(super) struct Running {
     over: Arc<AtomicBool>,
 }
 
+/// An output of a command, and what is sent of it.
+type Output = (File, fn(Vec<u8>) -> Message);
+
 /// The ends of a command's streams that are ours.
 struct Streams {
     input: File,
-    outputs: Vec<(File, fn(Vec<u8>) -> Message)>,
+    outputs: Vec<Output>,
     terminal: Option<File>,
 }
 
@@ -136,8 +139,7 @@ fn spawn(start: &Start) -> std::io::Result<(Child, Streams)> {
         let input = File::from(OwnedFd::from(child.stdin.take().expect("it was asked for")));
         let output = File::from(OwnedFd::from(child.stdout.take().expect("it was asked for")));
         let error = File::from(OwnedFd::from(child.stderr.take().expect("it was asked for")));
-        let outputs: Vec<(File, fn(Vec<u8>) -> Message)> =
-            vec![(output, Message::Output), (error, Message::Error)];
+        let outputs: Vec<Output> = vec![(output, Message::Output), (error, Message::Error)];
         return Ok((child, Streams { input, outputs, terminal: None }));
     };
     found(program)?;
@@ -153,8 +155,7 @@ fn spawn(start: &Start) -> std::io::Result<(Child, Streams)> {
     command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
     let child = with_environment(command, start).spawn()?;
     let terminal = File::from(terminal);
-    let outputs: Vec<(File, fn(Vec<u8>) -> Message)> =
-        vec![(terminal.try_clone()?, Message::Output)];
+    let outputs: Vec<Output> = vec![(terminal.try_clone()?, Message::Output)];
     Ok((child, Streams { input: terminal.try_clone()?, outputs, terminal: Some(terminal) }))
 }
 
