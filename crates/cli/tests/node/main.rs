@@ -5,6 +5,7 @@
 mod faults;
 mod one;
 mod several;
+mod soak;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
