@@ -22,6 +22,14 @@ pub(crate) const TESTS: &[Package] = &[
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
 ];
 
+/// The same for tests in machines of their own. Kernels, headers and compilers
+/// for them are not installed: a lab unpacks those into its cache.
+pub(crate) const LAB: &[Package] = &[
+    Package { name: "dpkg", reason: "unpacks the packages of a lab's kernels" },
+    Package { name: "qemu-system-x86", reason: "a lab is a machine of it" },
+    Package { name: "util-linux", reason: "a lab's QEMU ends with the lab by its setpriv" },
+];
+
 /// The same for those that run the tests for aarch64.
 pub(crate) const AARCH64: &[Package] = &[
     Package { name: "gcc-aarch64-linux-gnu", reason: "links the tests for aarch64" },

@@ -12,6 +12,7 @@ mod capi;
 mod debian;
 mod deny;
 mod kmod;
+mod lab;
 mod layers;
 mod lint;
 mod loom;
@@ -57,6 +58,12 @@ enum Chore {
         #[arg(value_name = "KERNEL")]
         kernels: Vec<kumiki_lab::KernelName>,
     },
+    /// Runs the tests that start machines of their own
+    Lab {
+        /// Words of the tests' names [default: all]
+        #[arg(value_name = "TEST")]
+        tests: Vec<String>,
+    },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
@@ -74,6 +81,7 @@ fn main() -> ExitCode {
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check } => bench::bench(name, json.as_deref(), check),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
+        Chore::Lab { tests } => lab::lab(&tests),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

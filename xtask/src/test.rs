@@ -13,6 +13,7 @@ use crate::{aarch64, debian, loom};
 /// last line.
 pub(crate) fn test() -> Result<ExitCode> {
     debian::install(debian::TESTS)?;
+    debian::install(debian::LAB)?;
 
     // Without --no-fail-fast a failure would hide the programs after it.
     let everything = EVERYTHING.iter();
@@ -23,6 +24,8 @@ pub(crate) fn test() -> Result<ExitCode> {
     let mut tally = Tally::default();
     let mut good = true;
     for command in &mut commands {
+        // A lab that cannot start is a failure here, not something to pass over.
+        command.env("KUMIKI_LAB", "required");
         good &= tallied(command, &mut tally)?;
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
