@@ -21,6 +21,7 @@ mod debian;
 mod deny;
 mod fresh;
 mod kmod;
+mod lab;
 mod layers;
 mod lint;
 mod loom;
@@ -84,6 +85,12 @@ enum Chore {
         #[arg(value_name = "KERNEL")]
         kernels: Vec<kumiki_lab::KernelName>,
     },
+    /// Runs the tests that start machines of their own
+    Lab {
+        /// Words of the tests' names [default: all]
+        #[arg(value_name = "TEST")]
+        tests: Vec<String>,
+    },
     /// Builds libkumiki for C and C++ and installs it with headers and
     /// pkg-config file
     Capi {
@@ -130,6 +137,7 @@ fn main() -> ExitCode {
         Chore::Bench { name, json, check } => bench(name, json.as_deref(), check),
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
+        Chore::Lab { tests } => lab::lab(&tests),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

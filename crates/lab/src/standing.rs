@@ -103,6 +103,8 @@ pub fn keep(
     loop {
         match asked.recv_timeout(LOOK) {
             Ok(()) => return machine.shut_down(0),
+            // Somebody has removed it, and nobody can reach us any more.
+            Err(RecvTimeoutError::Timeout) if !socket.exists() => return machine.shut_down(0),
             Err(RecvTimeoutError::Timeout) if !machine.guest().is_over() => {}
             Err(_) => {
                 machine.keep_log();

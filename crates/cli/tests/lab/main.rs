@@ -85,6 +85,13 @@ impl Labs {
     }
 }
 
+impl Drop for Labs {
+    /// A test that failed leaves no machine either.
+    fn drop(&mut self) {
+        let _ = self.command(&["lab", "down", "--all"]).output();
+    }
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

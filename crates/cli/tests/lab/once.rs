@@ -66,8 +66,7 @@ fn no_qemu_outlives_a_killed_kumiki() {
 
 #[test]
 fn bad_words_are_refused_without_a_machine() {
-    let runtime = tempfile::tempdir().unwrap();
-    let labs = Labs { runtime };
+    let labs = Labs { runtime: tempfile::tempdir().unwrap() };
     let (_, stderr) = labs.gives(2, &["lab", "run", "--kernel", "2.6", "--", "true"]);
     assert!(stderr.contains("`2.6`") && stderr.contains("6.12-cloud"), "{stderr}");
     let (_, stderr) = labs.gives(2, &["lab", "run", "true"]);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::*;
+use super::{Fate, barrier};
 use crate::{Event, Lane};
 
 struct Scene {
