@@ -26,11 +26,6 @@ pub(crate) const CAPI: &[Package] = &[
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
 ];
 
-<<<<<<< HEAD
-/// What the lab needs. Kernels, headers and compilers for modules it unpacks for itself.
-pub(crate) const LAB: &[Package] =
-    &[Package { name: "qemu-system-x86", reason: "runs stock kernels, our modules in them" }];
-=======
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
 pub(crate) const LAB: &[Package] = &[
@@ -38,7 +33,6 @@ pub(crate) const LAB: &[Package] = &[
     Package { name: "qemu-system-x86", reason: "a lab is a machine of it" },
     Package { name: "util-linux", reason: "a lab's QEMU ends with the lab by its setpriv" },
 ];
->>>>>>> wip/lab
 
 /// The same for those that run the tests for aarch64.
 pub(crate) const AARCH64: &[Package] = &[

@@ -21,7 +21,6 @@ mod debian;
 mod deny;
 mod fresh;
 mod kmod;
-mod lab;
 mod layers;
 mod lint;
 mod loom;
@@ -137,7 +136,7 @@ fn main() -> ExitCode {
         Chore::Bench { name, json, check } => bench(name, json.as_deref(), check),
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
-        Chore::Lab { tests } => lab::lab(&tests),
+        Chore::Lab { tests } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix } => capi::capi(&prefix),
     };
     // Not through main's result: that adds a backtrace where one is asked for,

@@ -81,6 +81,10 @@ fn job(metadata: &Metadata, artifact: Artifact, parts: &[Part]) -> Result<Option
     }
     let mut command = program(executable.as_str(), []);
     as_cargo_runs(&mut command, package)?;
+    if part == Part::Lab {
+        // A lab that cannot start is a failure here, not something to pass over.
+        command.env("KUMIKI_LAB", "required");
+    }
     Ok(Some((long, Job { name: format!("{} {}", package.name, tests.name), command, alone })))
 }
 
