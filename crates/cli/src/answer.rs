@@ -239,10 +239,14 @@ mod tests {
     #[test]
     fn a_selection_is_told_row_by_row() {
         let mut results = reference::all()[0].results().clone();
+        let whole = lines(&results).len();
         results.rows.retain(|row| row.case.starts_with("signal."));
         results.slopes.clear();
         let told = lines(&results);
-        assert!(told.len() < 16 && told.iter().any(|line| line.contains("signal.")), "{told:#?}");
+        assert!(
+            told.len() < whole && told.iter().any(|line| line.contains("signal.")),
+            "{told:#?}"
+        );
         results.rows.truncate(1);
         let told = lines(&results);
         assert!(told.iter().any(|line| line.contains("1.00\u{202f}×")), "{told:#?}");

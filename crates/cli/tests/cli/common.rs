@@ -44,8 +44,11 @@ impl Home {
 
     /// Another program in the same surroundings.
     pub(crate) fn run_by(&self, program: &str, args: &[&str]) -> std::process::Command {
-        let mut command = std::process::Command::new(program);
+        // As a terminal starts it, also where we were started to ignore Ctrl-C.
+        let mut command = std::process::Command::new("env");
         command
+            .arg("--default-signal=HUP,INT,QUIT,TERM")
+            .arg(program)
             .args(args)
             .current_dir(self.path(""))
             .env("HOME", self.path(""))
