@@ -84,7 +84,9 @@ mod tests {
             }
         };
         let mut command = Command::new(folder.join(program));
-        let output = command.args(args).arg("--help").stdin(Stdio::null()).output();
+        // What comes after `--` is another program's.
+        let own = args.iter().position(|word| *word == "--").unwrap_or(args.len());
+        let output = command.args(&args[..own]).arg("--help").stdin(Stdio::null()).output();
         let output = output.map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&output.stdout);
         match output.status.success() && said.contains("Usage:") {

@@ -151,7 +151,7 @@ fn slopes(results: &Results) -> Result<()> {
         return Ok(());
     }
     let headings = ["growth", "by", "with", "a 4 KiB page", "95 % CI", "R²", "knee"];
-    let shown = if narrow(WIDE) { &headings[..5] } else { &headings[..] };
+    let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
     let mut table = columns(shown, 3);
     for slope in &results.slopes {
         let flat = slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0;

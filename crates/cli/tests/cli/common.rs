@@ -39,16 +39,15 @@ impl Home {
 
     /// `kumiki` with these arguments, to be started.
     pub(crate) fn start(&self, args: &[&str]) -> std::process::Command {
-        self.run_by(env!("CARGO_BIN_EXE_kumiki"), args)
+        // As a terminal starts it, also where we were started to ignore Ctrl-C.
+        let signals = ["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_kumiki")];
+        self.run_by("env", &[&signals, args].concat())
     }
 
     /// Another program in the same surroundings.
     pub(crate) fn run_by(&self, program: &str, args: &[&str]) -> std::process::Command {
-        // As a terminal starts it, also where we were started to ignore Ctrl-C.
-        let mut command = std::process::Command::new("env");
+        let mut command = std::process::Command::new(program);
         command
-            .arg("--default-signal=HUP,INT,QUIT,TERM")
-            .arg(program)
             .args(args)
             .current_dir(self.path(""))
             .env("HOME", self.path(""))

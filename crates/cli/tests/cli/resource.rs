@@ -27,7 +27,10 @@ fn what_a_process_publishes_is_listed() {
         let output = kumiki(args).assert().success().get_output().clone();
         let text = String::from_utf8(output.stdout).unwrap();
         let row = text.lines().find(|line| line.contains("/memory/buffer")).unwrap();
-        assert!(row.contains(&pid) && row.contains("256 frames") && row.contains("1 MiB"), "{row}");
+        assert!(
+            row.contains(&pid) && row.contains("256 frames") && row.contains("1\u{202f}MiB"),
+            "{row}"
+        );
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
     let output = kumiki(&["ls", "--json"]).assert().success().get_output().clone();
