@@ -37,8 +37,8 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
 }
 
 fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> {
-    let headings = ["verdict", "case", "parameters", "A", "B", "B/A", "95 % CI", "p", "line A → B"];
-    let shown = if output::narrow(output::WIDE) { &headings[..6] } else { &headings[..] };
+    let headings = ["verdict", "case", "parameters", "A", "B/A", "B", "95 % CI", "p", "line A → B"];
+    let shown = if output::narrow(output::WIDE) { &headings[..5] } else { &headings[..] };
     let mut table = output::columns(shown, 3);
     let told =
         |row: &&Compared| all || matches!(row.verdict, Found::Regression | Found::Improvement);
@@ -52,8 +52,8 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
             row.case.clone(),
             output::params(&row.params),
             median(&row.a),
-            median(&row.b),
             format!("{:.3}", row.ratio),
+            median(&row.b),
             format!("[{:.3}, {:.3}]", row.ci[0], row.ci[1]),
             format!("{:.3}", row.p),
             distance(row),

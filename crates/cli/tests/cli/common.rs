@@ -41,7 +41,7 @@ impl Home {
     pub(crate) fn start(&self, args: &[&str]) -> std::process::Command {
         // As a terminal starts it, also where we were started to ignore Ctrl-C.
         let signals = ["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_kumiki")];
-        self.run_by("env", &[&signals, args].concat())
+        self.run_by("/usr/bin/env", &[&signals, args].concat())
     }
 
     /// Another program in the same surroundings.

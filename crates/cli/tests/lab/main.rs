@@ -47,7 +47,7 @@ impl Labs {
 
     fn command(&self, words: &[&str]) -> Command {
         // As a terminal starts it, also where we were started to ignore Ctrl-C.
-        let mut command = Command::new("env");
+        let mut command = Command::new("/usr/bin/env");
         command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(env!("CARGO_BIN_EXE_kumiki"));
         command.args(words).env("XDG_RUNTIME_DIR", self.runtime.path());
         command

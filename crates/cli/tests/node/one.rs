@@ -53,8 +53,8 @@ fn streams(host: &Host) {
     assert_eq!(output.exit.code(), 7);
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
     assert_eq!(sh("kill -TERM $$").exit.code(), 128 + 15);
-    // An interrupt goes to the command.
-    let trapped = "kumiki node exec n1 -- sh -c \"trap 'exit 9' INT; echo on; \
+    // A signal goes to the command.
+    let trapped = "kumiki node exec n1 -- sh -c \"trap 'exit 9' TERM; echo on; \
                    while :; do sleep 0.1; done\" > said & \
                    until grep -q on said; do sleep 0.2; done; kill -TERM $!; wait $!";
     assert_eq!(host.run(trapped).exit.code(), 9);
