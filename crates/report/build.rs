@@ -1,4 +1,5 @@
 //! Embeds the reference results, and the commit that the tool is built from.
+#![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

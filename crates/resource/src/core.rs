@@ -14,15 +14,20 @@ use crate::list::{Change, Listed, Pattern};
 use crate::name;
 use crate::table::Missing;
 
+/// Of one kind at one place: names to ids.
+type Names = HashMap<Box<str>, Id, RandomState>;
+/// Who hears of which names.
+type Watchers = Vec<(Pattern, Sender<Change>)>;
+
 /// One place's resources. Of the shared type there is one for all.
 pub(crate) struct Core<G: Guard> {
     pub(crate) place: Place,
     place_name: Box<str>,
     kinds: Kinds,
     tables: Vec<G::Of<Box<dyn AnyTable>>>,
-    /// The name tree: of each kind, names to ids.
-    names: Vec<G::Of<HashMap<Box<str>, Id, RandomState>>>,
-    watchers: G::Of<Vec<(Pattern, Sender<Change>)>>,
+    /// The name tree, by kinds.
+    names: Vec<G::Of<Names>>,
+    watchers: G::Of<Watchers>,
 }
 
 impl<G: Guard> Core<G> {
@@ -185,11 +190,7 @@ impl<G: Guard> Core<G> {
     }
 
     #[inline(always)]
-    fn names<R>(
-        &self,
-        kind: KindId,
-        f: impl FnOnce(&mut HashMap<Box<str>, Id, RandomState>) -> R,
-    ) -> Result<R> {
+    fn names<R>(&self, kind: KindId, f: impl FnOnce(&mut Names) -> R) -> Result<R> {
         let Some(names) = self.names.get(usize::from(kind.0)) else {
             return Err(self.kinds.none(format!("number {}", kind.0)));
         };

@@ -208,7 +208,9 @@ impl Frames {
         self.send();
         let batch = frame.as_ptr().cast::<Batch>();
         // SAFETY: the frame is given up, and has room and alignment for a batch.
-        unsafe { (&raw mut (*batch).count).write(0) };
+        let count = unsafe { &raw mut (*batch).count };
+        // SAFETY: as above.
+        unsafe { count.write(0) };
         (self.out, self.out_home) = (batch, home);
     }
 
@@ -223,7 +225,9 @@ impl Frames {
         let mut head = home.returned.load(Ordering::Relaxed);
         loop {
             // SAFETY: this pool's until the exchange succeeds.
-            unsafe { (&raw mut (*batch).next).write(head) };
+            let next = unsafe { &raw mut (*batch).next };
+            // SAFETY: as above.
+            unsafe { next.write(head) };
             // Release: partner is the swap in `take_other`.
             let push = home.returned.compare_exchange_weak(
                 head,

@@ -21,7 +21,7 @@ unsafe impl Send for Memory {}
 
 /// A place's frames.
 #[derive(Debug)]
-pub struct MemoryPool(ManuallyDrop<Box<Frames>>);
+pub struct MemoryPool(ManuallyDrop<Frames>);
 
 impl Drop for MemoryPool {
     fn drop(&mut self) {

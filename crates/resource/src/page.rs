@@ -39,25 +39,25 @@ impl Drop for Leaving {
         let pool = POOL.replace(ptr::null_mut());
         if !pool.is_null() {
             // SAFETY: from `enter`, this thread's alone, and `POOL` names it no more.
-            leave(unsafe { Box::from_raw(pool) });
+            leave(*unsafe { Box::from_raw(pool) });
         }
     }
 }
 
 /// Pools whose threads have ended.
-static LEFT: Mutex<Vec<Box<Frames>>> = Mutex::new(Vec::new());
+static LEFT: Mutex<Vec<Frames>> = Mutex::new(Vec::new());
 
-fn left() -> MutexGuard<'static, Vec<Box<Frames>>> {
+fn left() -> MutexGuard<'static, Vec<Frames>> {
     LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A pool that somebody has left, or a new one.
-pub(crate) fn enter() -> Box<Frames> {
-    left().pop().unwrap_or_else(|| Box::new(Frames::new()))
+pub(crate) fn enter() -> Frames {
+    left().pop().unwrap_or_else(Frames::new)
 }
 
 /// Leaves a pool to the next one who needs one.
-pub(crate) fn leave(mut pool: Box<Frames>) {
+pub(crate) fn leave(mut pool: Frames) {
     pool.send();
     left().push(pool);
 }
@@ -108,7 +108,7 @@ fn with_new_pool<R>(f: impl FnOnce(&mut Frames) -> R) -> R {
     let mut pool = enter();
     let result = f(&mut pool);
     if LEAVING.try_with(|_| ()).is_ok() {
-        POOL.set(Box::into_raw(pool));
+        POOL.set(Box::into_raw(Box::new(pool)));
     } else {
         // The thread is ending.
         leave(pool);

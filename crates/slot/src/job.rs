@@ -50,7 +50,7 @@ unsafe fn take<T>(words: *mut Words) -> T {
 /// What a closure panicked with.
 type Panic = Box<dyn Any + Send>;
 
-/// Writes `job` into `request`, to be run once by [`run`].
+/// Writes `job` into `request`, to be run once by [`execute`].
 ///
 /// # Safety
 /// `request` is writable and this thread's.
@@ -101,7 +101,7 @@ where
 /// Runs `request` where it lies; `true` if it did not panic.
 ///
 /// # Safety
-/// As [`run`], and `request` is this thread's.
+/// [`pack`] has put a job into `request`, which has not run and is this thread's.
 #[inline(always)]
 pub unsafe fn execute(request: *mut Request) -> bool {
     // SAFETY: the caller's promise.

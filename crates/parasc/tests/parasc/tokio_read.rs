@@ -1,7 +1,7 @@
 //! The example for tokio reads files to their end, side by side.
 
 #[path = "../../examples/tokio_read.rs"]
-mod tokio_read;
+mod example;
 
 use std::io::Write;
 
@@ -23,7 +23,7 @@ fn path(file: &NamedTempFile) -> String {
 #[tokio::test]
 async fn files_are_read_to_their_end() {
     let files = LENGTHS.map(file);
-    let lengths = tokio_read::lengths(files.iter().map(path).collect()).await.unwrap();
+    let lengths = example::lengths(files.iter().map(path).collect()).await.unwrap();
     let expected = files.iter().zip(LENGTHS).map(|(file, length)| (path(file), Ok(length as u64)));
     assert_eq!(lengths, expected.collect::<Vec<_>>());
 }
@@ -31,7 +31,7 @@ async fn files_are_read_to_their_end() {
 #[tokio::test]
 async fn one_that_is_missing_keeps_no_other_from_being_read() {
     let (gone, there) = (path(&file(1)), file(5));
-    let lengths = tokio_read::lengths(vec![gone.clone(), path(&there)]).await.unwrap();
+    let lengths = example::lengths(vec![gone.clone(), path(&there)]).await.unwrap();
     let [(first, error), (_, length)] = &lengths[..] else { panic!("{lengths:?}") };
     assert_eq!((first, length), (&gone, &Ok(5)));
     assert!(error.as_ref().is_err_and(|error| error.contains("No such file")), "{error:?}");

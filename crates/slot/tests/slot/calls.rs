@@ -74,7 +74,7 @@ fn each_caller_s_requests_run_in_their_order() {
 fn a_panic_is_the_caller_s_and_the_server_serves_on() {
     let (door, server) = desk();
     let mut caller = caller(&door);
-    let error = caller.call(|| panic!("on purpose")).map(|()| ()).unwrap_err();
+    let error = caller.call::<_, ()>(|| panic!("on purpose")).unwrap_err();
     assert!(matches!(&error, Error::Panicked(_)), "{error}");
     assert!(error.to_string().ends_with(": on purpose"), "{error}");
     assert_eq!(caller.call(|| 1).unwrap(), 1);

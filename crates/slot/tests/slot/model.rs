@@ -40,11 +40,8 @@ proptest! {
         let (door, server) = desk();
         let mut callers: Vec<_> = (0..3).map(|_| caller(&door)).collect();
         let mut open: [VecDeque<(u64, Answer<u64>)>; 3] = Default::default();
-        let mut token = 0;
-        for (at, step) in steps {
+        for (sent, (at, step)) in (1_u64..).zip(steps) {
             let (this, answers) = (&mut callers[at], &mut open[at]);
-            token += 1;
-            let sent = token;
             match step {
                 Step::Call => match this.call(move || sent) {
                     Ok(got) => prop_assert_eq!(got, sent),

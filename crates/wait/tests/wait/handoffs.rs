@@ -2,12 +2,12 @@
 //! through a hundred million.
 
 #[path = "../../examples/handoffs.rs"]
-mod handoffs;
+mod example;
 
 #[test]
 fn a_million_handoffs() {
     let seed = fastrand::u64(..);
-    let seen = handoffs::run(1_000_000, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    let seen = example::run(1_000_000, seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     // Otherwise nothing has been tried.
     for side in &seen {
         assert!(side.counts.slept > 0, "{seen:?}");
