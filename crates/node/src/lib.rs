@@ -23,6 +23,9 @@
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
 
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("kumiki-node needs x86-64: how a node is started is written for that processor.");
+
 mod abi;
 pub mod agent;
 mod compose;

@@ -136,15 +136,8 @@ fn ring(bell: &File) -> Result<()> {
 }
 
 /// The time stamp counter, which all cpus of the machine share.
-#[cfg(target_arch = "x86_64")]
 fn time_stamp() -> u64 {
     // SAFETY: every x86-64 processor has the instruction, and no system of ours
     // keeps it from user space.
     unsafe { std::arch::x86_64::_rdtsc() }
-}
-
-/// Nodes are x86-64's for now.
-#[cfg(not(target_arch = "x86_64"))]
-fn time_stamp() -> u64 {
-    0
 }
