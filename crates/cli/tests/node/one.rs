@@ -53,10 +53,11 @@ fn streams(host: &Host) {
     assert_eq!(output.exit.code(), 7);
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
     assert_eq!(sh("kill -TERM $$").exit.code(), 128 + 15);
-    // A signal goes to the command.
-    let trapped = "kumiki node exec n1 -- sh -c \"trap 'exit 9' TERM; echo on; \
+    // A signal goes to the command, once that has said that it is there: a word of the
+    // round before would have the client killed before it hears signals.
+    let trapped = "rm -f said; kumiki node exec n1 -- sh -c \"trap 'exit 9' TERM; echo on; \
                    while :; do sleep 0.1; done\" > said & \
-                   until grep -q on said; do sleep 0.2; done; kill -TERM $!; wait $!";
+                   until grep -qs on said; do sleep 0.2; done; kill -TERM $!; wait $!";
     assert_eq!(host.run(trapped).exit.code(), 9);
     // More than a ring holds, in both directions at once.
     let there_and_back = "head -c 3000000 /dev/urandom > a; \
