@@ -2,8 +2,10 @@
 
 mod cores;
 mod faults;
+mod kinds;
 mod model;
 mod names;
+mod passed;
 mod published;
 
 use std::sync::Arc;
