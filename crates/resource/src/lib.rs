@@ -77,6 +77,7 @@ mod space;
 mod standard;
 mod table;
 mod thread;
+mod tree;
 mod user_space;
 
 pub use error::{Error, Result};

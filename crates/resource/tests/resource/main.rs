@@ -7,6 +7,7 @@ mod model;
 mod names;
 mod passed;
 mod published;
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
