@@ -270,6 +270,15 @@ impl Interface {
     /// # Errors
     /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
     pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
+        self.destroy_by(&handle)
+    }
+
+    /// The same for who keeps the handle: it is stale afterwards, too, or, after an error,
+    /// what it was.
+    ///
+    /// # Errors
+    /// As [`destroy`](Self::destroy).
+    pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
