@@ -145,6 +145,15 @@ impl Builder {
     }
 }
 
+/// The table for all, if `place` is the one that it has.
+#[inline]
+fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
+    if place == SHARED.0 {
+        return Ok(core);
+    }
+    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED.1.to_owned() })
+}
+
 fn place_of(cpu: usize) -> Result<Place> {
     let place = u16::try_from(cpu).map(Place);
     place.map_err(|_| {
@@ -240,7 +249,7 @@ impl Interface {
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
             How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
-            How::Shared(core) => core.create::<K>(unique, spec),
+            How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(id, Rights::all()))
     }
@@ -261,7 +270,7 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
-            How::Shared(core) => core.with::<K, R>(id, f),
+            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
 
@@ -283,7 +292,7 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
-            How::Shared(core) => core.destroy::<K>(id),
+            How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
 
