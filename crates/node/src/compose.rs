@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kumiki_boot::Initramfs;
+use kumiki_boot::{Compression, Initramfs};
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -45,7 +45,7 @@ impl Base {
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;
-        initramfs.file(GUEST_MODULE, 0o644, &read(&self.guest_module(release)?)?)?;
+        initramfs.file(GUEST_MODULE, 0o644, &module(&self.guest_module(release)?)?)?;
         if let Some(overlay) = &self.overlay {
             initramfs.archive(&read(overlay)?)?;
         }
@@ -60,12 +60,15 @@ impl Base {
             ["updates/dkms", "updates", "extra"]
                 .map(|folder| Path::new("/lib/modules").join(release).join(folder))
         });
-        let places = folders.iter().flatten().map(|folder| folder.join("osnode-guest.ko"));
-        places.into_iter().find(|path| path.exists()).ok_or_else(|| {
+        // A distribution that compresses its modules has DKMS do so, too.
+        let names = ["", ".xz", ".zst", ".gz"].map(|end| format!("osnode-guest.ko{end}"));
+        let mut places =
+            folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        places.find(|path| path.exists()).ok_or_else(|| {
             Error::Refused(format!(
                 "no osnode-guest.ko for kernel {} in /lib/modules: without it a restart of the \
-                 node restarts the machine; build kernel/osnode for that kernel and give the \
-                 file with --guest-module",
+                 node restarts the machine; build kernel/osnode for that kernel (DKMS does) or \
+                 give the file with --guest-module",
                 release.unwrap_or("(it does not say its release)")
             ))
         })
@@ -141,6 +144,16 @@ fn listed_paths(list: &str, loader: String) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// A module's file, uncompressed: whether a node's kernel could do that is its
+/// own affair.
+fn module(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read(path)?;
+    let compression = Compression::of(&bytes).map_err(|_| {
+        Error::Refused(format!("{} is no kernel module: it is no ELF file", path.display()))
+    })?;
+    Ok(compression.decompress(&bytes)?)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

@@ -6,6 +6,7 @@ mod faults;
 mod one;
 mod several;
 mod soak;
+mod typed;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
