@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use kumiki_node::{Base, Ending, Image, ImageInfo, Node, NodeInfo, Session, State};
+use kumiki_node::{Base, Cpus, Ending, Image, ImageInfo, Node, NodeInfo, Session, Spec, State};
 use kumiki_report::format;
 
 use crate::args::size;
-use crate::{Verdict, interrupt, output};
+use crate::{Verdict, interrupt, machine, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
@@ -60,12 +60,22 @@ pub(crate) struct NodeArgs {
 
 #[derive(Debug, Subcommand)]
 enum NodeCommand {
+    /// Show what is free, and what `apply` would do for a file
+    Plan(machine::PlanArgs),
+    /// Have the images and nodes of a file
+    ///
+    /// All of it is checked before anything is touched. What is there already
+    /// stays; if a step fails, those before it are undone.
+    Apply(machine::ApplyArgs),
     /// Take cpus and memory from this machine's kernel for a node
     Create {
         name: String,
         /// Number of cpus; the last ones are taken
         #[arg(long, default_value_t = 1, value_name = "N")]
         cpus: usize,
+        /// These cpus instead; the first one starts first
+        #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
+        cpu_list: Option<Vec<u32>>,
         /// Memory, e.g. 256M; several sizes make several pieces, of which the
         /// first holds the kernel
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
@@ -186,8 +196,12 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
 
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
-        NodeCommand::Create { name, cpus, memory, image, append } => {
-            Node::create(&name, &image, cpus, &memory, &append)?;
+        NodeCommand::Plan(args) => machine::plan(&args)?,
+        NodeCommand::Apply(args) => return machine::apply(&args),
+        NodeCommand::Create { name, cpus, cpu_list, memory, image, append } => {
+            let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
+            let spec = Spec { name, image, cpus, memory_bytes: memory, command_line: append };
+            Node::create(&spec)?;
         }
         NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
         NodeCommand::Restart { name, how } => {

@@ -3,6 +3,7 @@
 //! `KUMIKI_LAB=required`.
 
 mod faults;
+mod machine;
 mod one;
 mod several;
 mod soak;
