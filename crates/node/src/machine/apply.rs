@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::file::Machine;
-use super::plan::{Offer, Step, plan};
+use super::plan::{Offer, Step, chosen, plan};
 use super::situation::{Free, Situation};
 use crate::image::{Image, Ingredients, Prepared};
 use crate::node::Node;
@@ -24,6 +24,8 @@ impl Apply {
     pub fn plan(file: &Path) -> Result<Self> {
         let machine = Machine::read(file)?;
         let situation = Situation::now()?;
+        // What takes no time is refused first.
+        chosen(&machine, &situation)?;
         let (mut offers, mut images) = (BTreeMap::new(), BTreeMap::new());
         for image in &machine.images {
             let name = &image.name;

@@ -84,7 +84,10 @@ pub(super) fn plan(
 
 /// The nodes that are to be made, each with cpus by number: those that are named
 /// go first, and the others take the last ones that remain.
-fn chosen<'a>(machine: &'a Machine, situation: &Situation) -> Result<BTreeMap<&'a str, Spec>> {
+pub(super) fn chosen<'a>(
+    machine: &'a Machine,
+    situation: &Situation,
+) -> Result<BTreeMap<&'a str, Spec>> {
     let all = &situation.free.cpus;
     let new = || {
         let nodes = machine.nodes.iter();
