@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kumiki_boot::{Compression, Initramfs};
+use kumiki_boot::{Compression, Initramfs, KernelConfig};
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -17,13 +17,15 @@ pub(crate) const GUEST_MODULE: &str = "/lib/kumiki/osnode-guest.ko";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
-/// What an image's initramfs is made of.
+/// What goes with an image's kernel: mostly what its initramfs is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Base {
     /// An initrd to begin with; else a static busybox of the host.
     pub initrd: Option<PathBuf>,
     /// A cpio archive that is unpacked over everything else.
     pub overlay: Option<PathBuf>,
+    /// The configuration that the kernel was built with; looked for if not given.
+    pub config: Option<PathBuf>,
     /// `osnode-guest.ko`, built for the node's kernel; looked for if not given.
     pub guest_module: Option<PathBuf>,
 }
@@ -52,6 +54,34 @@ impl Base {
         Ok(initramfs.finish()?)
     }
 
+    /// Refuses a kernel that was built without what a node needs. Returns where that
+    /// was read: in the kernel, in the file given, or in one where distributions put
+    /// it; none where there is none of these.
+    pub(crate) fn check_config(
+        &self,
+        kernel_file: &Path,
+        kernel: &[u8],
+        release: Option<&str>,
+    ) -> Result<Option<String>> {
+        let initrd = self.initrd.as_deref().map(read).transpose()?;
+        let initrd = initrd.and_then(|bytes| Compression::of(&bytes).ok());
+        let found = if let Some(path) = &self.config {
+            Some((of_file(path)?, path.display().to_string()))
+        } else if let Some(config) = KernelConfig::within(kernel) {
+            Some((config, "the kernel itself".to_owned()))
+        } else {
+            let places = release.map(|release| config_places(kernel_file, release));
+            let path = places.into_iter().flatten().find(|path| path.exists());
+            path.map(|path| Ok::<_, Error>((of_file(&path)?, path.display().to_string())))
+                .transpose()?
+        };
+        let Some((config, place)) = found else { return Ok(None) };
+        config.check(initrd).map_err(|error| {
+            Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()))
+        })?;
+        Ok(Some(place))
+    }
+
     fn guest_module(&self, release: Option<&str>) -> Result<PathBuf> {
         if let Some(path) = &self.guest_module {
             return Ok(path.clone());
@@ -73,6 +103,23 @@ impl Base {
             ))
         })
     }
+}
+
+fn of_file(path: &Path) -> Result<KernelConfig> {
+    let text = String::from_utf8_lossy(&read(path)?).into_owned();
+    KernelConfig::parse(&text)
+        .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
+}
+
+/// Where distributions put a kernel's configuration: beside it, or with its modules.
+fn config_places(kernel_file: &Path, release: &str) -> Vec<PathBuf> {
+    let real = kernel_file.canonicalize().unwrap_or_default();
+    let beside = [kernel_file, &real].map(|file| file.parent().unwrap_or(Path::new("")));
+    let folders = beside.into_iter().chain([Path::new("/boot")]);
+    let mut places: Vec<_> =
+        folders.map(|folder| folder.join(format!("config-{release}"))).collect();
+    places.push(Path::new("/lib/modules").join(release).join("config"));
+    places
 }
 
 /// Busybox with a link for each of its programs.

@@ -5,7 +5,7 @@
 //! written again, so a reader relies on what it has checked.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use kumiki_boot::{Kernel, Partition, Piece};
@@ -39,6 +39,9 @@ struct Header {
     bzimage: Option<Kernel>,
     bzimage_bytes: Part,
     initramfs: Part,
+    /// Where the kernel's configuration was found that was checked.
+    #[serde(default)]
+    config: Option<String>,
 }
 
 /// An image, mapped for reading.
@@ -61,6 +64,8 @@ pub struct ImageInfo {
     pub bytes: u64,
     /// Of kernel and initramfs.
     pub sha256: Option<String>,
+    /// Where the kernel's configuration was found that was checked; none if none was.
+    pub config: Option<String>,
     /// `sealed`, or `created` if making it did not come to its end.
     pub state: String,
 }
@@ -72,6 +77,8 @@ pub(crate) struct Ingredients {
     bzimage: Option<Kernel>,
     initramfs: Vec<u8>,
     sha256: String,
+    kernel_file: PathBuf,
+    base: Base,
 }
 
 impl Ingredients {
@@ -85,7 +92,8 @@ impl Ingredients {
         hash.update(&file);
         hash.update(&initramfs);
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Ingredients { file, bzimage, initramfs, sha256 })
+        let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
+        Ok(Ingredients { file, bzimage, initramfs, sha256, kernel_file, base })
     }
 
     /// Of the kernel's file and the initramfs.
@@ -96,6 +104,8 @@ impl Ingredients {
     /// Uncompresses the kernel and lays the image out.
     pub(crate) fn prepare(self) -> Result<Prepared> {
         let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
+        let release = kernel.release();
+        let config = self.base.check_config(&self.kernel_file, &kernel_bytes, release)?;
         let file = if self.bzimage.is_some() { self.file } else { Vec::new() };
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
@@ -111,6 +121,7 @@ impl Ingredients {
             bzimage: self.bzimage,
             bzimage_bytes: place(&file),
             initramfs: place(&self.initramfs),
+            config,
         };
         let total = at.next_multiple_of(abi::PIECE_UNIT);
         let json =
@@ -147,6 +158,11 @@ impl Prepared {
         self.header.first_piece_bytes()
     }
 
+    /// Where its kernel's configuration was found that was checked.
+    pub(crate) fn config(&self) -> Option<&str> {
+        self.header.config.as_deref()
+    }
+
     /// Puts it into memory under this name.
     pub(crate) fn keep(self, name: &str) -> Result<ImageInfo> {
         let header = self.header;
@@ -172,6 +188,7 @@ impl Prepared {
             release: header.kernel.release().map(str::to_owned),
             bytes: self.total,
             sha256: Some(header.sha256),
+            config: header.config,
             state: "sealed".to_owned(),
         })
     }
@@ -214,6 +231,7 @@ impl Image {
             Ok(ImageInfo {
                 release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
                 sha256: header.map(|header| header.sha256.clone()),
+                config: header.and_then(|header| header.config.clone()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
                 name: entry.name,
                 state: entry.state,

@@ -36,14 +36,18 @@ impl Apply {
                 // Uncompressing a kernel is what takes long.
                 Some(resident) => {
                     let first_piece_bytes = resident.first_piece_bytes;
-                    Offer { sha256, bytes: 0, first_piece_bytes }
+                    Offer { sha256, bytes: 0, first_piece_bytes, config: None }
                 }
                 None => {
                     let prepared = ingredients.prepare()?;
-                    let (bytes, first_piece_bytes) =
-                        (prepared.bytes(), prepared.first_piece_bytes());
+                    let offer = Offer {
+                        sha256,
+                        bytes: prepared.bytes(),
+                        first_piece_bytes: prepared.first_piece_bytes(),
+                        config: prepared.config().map(str::to_owned),
+                    };
                     images.insert(name.clone(), prepared);
-                    Offer { sha256, bytes, first_piece_bytes }
+                    offer
                 }
             };
             offers.insert(name.clone(), offer);

@@ -89,6 +89,7 @@ struct ImageTable {
     kernel: Spanned<PathBuf>,
     initrd: Option<Spanned<PathBuf>>,
     overlay: Option<Spanned<PathBuf>>,
+    config: Option<Spanned<PathBuf>>,
     guest_module: Option<Spanned<PathBuf>>,
 }
 
@@ -177,6 +178,7 @@ fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<Im
     let base = Base {
         initrd: table.initrd.map(|value| path("initrd", value)),
         overlay: table.overlay.map(|value| path("overlay", value)),
+        config: table.config.map(|value| path("config", value)),
         guest_module: table.guest_module.map(|value| path("guest_module", value)),
     };
     named(source, Kind::Image, &name, at.entry)?;

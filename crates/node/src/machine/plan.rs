@@ -21,6 +21,8 @@ pub enum Step {
         image: String,
         /// Memory that it takes.
         bytes: u64,
+        /// Where its kernel's configuration was found that was checked.
+        config: Option<String>,
     },
     /// Make a node, of these very cpus.
     Create(Spec),
@@ -34,7 +36,11 @@ pub enum Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Add { image, bytes } => write!(f, "add image {image} ({} MiB)", bytes >> 20),
+            Step::Add { image, bytes, config } => {
+                let unchecked = ", no configuration to check";
+                let unchecked = if config.is_none() { unchecked } else { "" };
+                write!(f, "add image {image} ({} MiB{unchecked})", bytes >> 20)
+            }
             Step::Create(spec) => {
                 let (name, mib) = (&spec.name, spec.bytes() >> 20);
                 write!(f, "create node {name} ({}, {mib} MiB, image {})", spec.cpus, spec.image)
@@ -61,6 +67,7 @@ pub(super) struct Offer {
     /// Memory that it takes.
     pub(super) bytes: u64,
     pub(super) first_piece_bytes: u64,
+    pub(super) config: Option<String>,
 }
 
 /// The steps from the situation to what is wanted, or the first thing that is in
@@ -146,7 +153,8 @@ impl Planning<'_> {
         let (name, offer) = (&wanted.name, &self.offers[&wanted.name]);
         let Some(resident) = self.situation.images.get(name) else {
             self.take("kernel", offer.bytes)?;
-            self.steps.push(Step::Add { image: name.clone(), bytes: offer.bytes });
+            let (bytes, config) = (offer.bytes, offer.config.clone());
+            self.steps.push(Step::Add { image: name.clone(), bytes, config });
             return Ok(());
         };
         let problem = match &resident.sha256 {
@@ -267,7 +275,12 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn offer(sha256: &str) -> Offer {
-        Offer { sha256: sha256.into(), bytes: 70 * MIB, first_piece_bytes: 100 * MIB }
+        Offer {
+            sha256: sha256.into(),
+            bytes: 70 * MIB,
+            first_piece_bytes: 100 * MIB,
+            config: Some("config".into()),
+        }
     }
 
     fn offers() -> BTreeMap<String, Offer> {
@@ -282,7 +295,7 @@ mod tests {
     /// The situation after a step.
     fn after(mut situation: Situation, step: &Step) -> Situation {
         match step {
-            Step::Add { image, bytes } => {
+            Step::Add { image, bytes, .. } => {
                 situation.free.memory_bytes -= bytes;
                 let resident =
                     Resident { sha256: Some("now".into()), first_piece_bytes: 100 * MIB };
