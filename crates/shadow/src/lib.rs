@@ -44,9 +44,9 @@ compile_error!(
 );
 
 mod barrier;
-mod binding;
 mod builder;
 mod channel;
+mod choice;
 pub mod copy;
 mod cpus;
 mod error;
