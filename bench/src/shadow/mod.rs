@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use kumiki_shadow::copy::Method;
+use kumiki_copy::Method;
 
 use crate::child::turns;
 use crate::pair::Pair;

@@ -3,7 +3,7 @@
 
 use std::ffi::c_uint;
 
-use kumiki_shadow::copy::Method;
+use kumiki_copy::Method;
 use kumiki_shadow::{Builder, Policy, Sleep, Threshold};
 use kumiki_sys::topology::Relation;
 

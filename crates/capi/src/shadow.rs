@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kumiki_shadow::copy;
+use kumiki_copy as copy;
 
 use crate::abi::{Info, Options, method_of};
 use crate::failure::{Failure, answer};
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn shadow_copy_timeout(
         let result = unsafe { copy::copy_raw_timeout(this, to, from, length, method, timeout) };
         let done = match &result {
             Ok(()) => Some(length),
-            Err(kumiki_shadow::Error::TimedOut { done, .. }) => Some(*done),
+            Err(copy::Error::TimedOut { done, .. }) => Some(*done),
             Err(_) => None,
         };
         // SAFETY: the caller's promise.

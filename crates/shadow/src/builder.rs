@@ -11,7 +11,7 @@ use crate::cpus::{Machine, Pair};
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
 use crate::team::Team;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// What a [`Shadow`] or a [`Team`] is to be like.
 ///
@@ -173,6 +173,44 @@ impl Builder {
             return Ok(());
         }
         Err(invalid(format!("{cpus} cpus were chosen for helpers, of which there are {helpers}")))
+    }
+}
+
+impl Shadow {
+    /// A shadow with all defaults: [`Builder::create`].
+    ///
+    /// # Errors
+    /// As [`Builder::create`], which also says when the process is ended instead.
+    pub fn create() -> Result<Shadow> {
+        Builder::new().create()
+    }
+}
+
+impl Team {
+    /// A team of `size` threads, the caller included, with the helpers on the nearest cpus
+    /// that are free; they follow it as a [`Shadow`]'s does. For other cpus, or more
+    /// threads than there are free ones: [`Builder::create_team`].
+    ///
+    /// # Errors
+    /// As [`Builder::create_team`].
+    pub fn create(size: usize) -> Result<Team> {
+        Builder::new().create_team(size)
+    }
+
+    /// The same with another way to wait.
+    ///
+    /// # Errors
+    /// As [`Team::create`].
+    pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
+        Team::create_timeout(size, policy, Duration::MAX)
+    }
+
+    /// The same with a time limit: [`Builder::create_team_timeout`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_timeout(size: usize, policy: &Policy, timeout: Duration) -> Result<Team> {
+        Builder::new().policy(*policy).create_team_timeout(size, timeout)
     }
 }
 

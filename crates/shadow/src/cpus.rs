@@ -14,7 +14,6 @@ use kumiki_sys::fork::{PerProcess, Process};
 use kumiki_sys::topology::{Relation, Topology};
 
 use crate::choice::{Counts, Scene, Wish};
-use crate::copy;
 use crate::error::Result;
 
 /// This process's. In an inherited one are the shadows of threads that a child of fork(2)
@@ -51,9 +50,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// For the calling thread.
     pub(crate) fn read() -> Result<Arc<Machine>> {
-        let (topology, allowed) = (Topology::read()?, affinity::unbound()?);
-        copy::caches(&topology);
-        Ok(Arc::new(Machine { topology, allowed }))
+        Ok(Arc::new(Machine { topology: Topology::read()?, allowed: affinity::unbound()? }))
     }
 
     /// Where this thread runs, or the first cpu that it may use.
@@ -97,6 +94,11 @@ impl Pair {
         MAINS.with_borrow_mut(|mains| mains.push(main));
         let (relation, machine) = (topology.relation(main, helper), Arc::clone(machine));
         Ok(Pair { main, helper, relation, wish, moved: None, machine, process, counts: taken })
+    }
+
+    /// The machine as it was when this was chosen.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.machine.topology
     }
 
     /// The main thread was seen on `main`.

@@ -12,16 +12,14 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::here::Here;
 use kumiki_sys::pause::pause;
-use kumiki_sys::topology::Relation;
+use kumiki_sys::topology::{Relation, Topology};
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
-use crate::builder::Builder;
 use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::helper;
-use crate::scope::Scope;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
@@ -69,19 +67,19 @@ impl Helper {
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
 /// The helper is bound to its cpu, the calling thread is not, unless
-/// [asked](Builder::bind_main): what it starts may run wherever it could before. Each
+/// [asked](crate::Builder::bind_main): what it starts may run wherever it could before. Each
 /// fork looks where this thread is, which is one load ([`Here`]). Has the kernel moved it
 /// onto the helper's cpu, or away to where a nearer cpu is free, then the fork first moves
 /// the helper beside it: at once in the first case, at most once a millisecond in the
-/// other. A helper whose cpu was [chosen](Builder::helper_cpu) stays there.
+/// other. A helper whose cpu was [chosen](crate::Builder::helper_cpu) stays there.
 ///
 /// Dropping it waits for a job that runs, whose panic nobody gets then, as that of a
 /// thread that nobody joins, and ends the helper; [`Shadow::destroy_timeout`] waits no
 /// longer than it is told.
 ///
 /// A job may make a shadow of its own, whose main thread is the helper, on its cpu. Where
-/// no other cpu is free that needs [`Builder::share`], or [`Shadow::inline`]; it is
-/// [`Error::NoFreeCpu`] otherwise. [`Scope::fork`] says more of jobs. Threads and
+/// no other cpu is free that needs [`Builder::share`](crate::Builder::share), or [`Shadow::inline`]; it is
+/// [`Error::NoFreeCpu`] otherwise. [`Scope::fork`](crate::Scope::fork) says more of jobs. Threads and
 /// processes that a job starts inherit the helper's one cpu: start them in the main
 /// thread, or give them their cpus.
 ///
@@ -156,14 +154,6 @@ enum At {
 }
 
 impl Shadow {
-    /// A shadow with all defaults: [`Builder::create`].
-    ///
-    /// # Errors
-    /// As [`Builder::create`], which also says when the process is ended instead.
-    pub fn create() -> Result<Shadow> {
-        Builder::new().create()
-    }
-
     /// A shadow without a helper: every job runs in the calling thread, when it
     /// is joined. For machines with one cpu, and to compare.
     pub fn inline() -> Shadow {
@@ -228,41 +218,15 @@ impl Shadow {
         })
     }
 
+    /// The machine's cpus and caches, as they were when it was created; `None` without a
+    /// helper.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.helper.as_ref().map(|helper| helper.pair.topology())
+    }
+
     /// The process in which its helper is; `None` without one.
     pub(crate) fn home(&self) -> Option<Process> {
         self.helper.as_ref().map(|helper| helper.process)
-    }
-
-    /// Opens a scope in which jobs may borrow from outside of it. All of them
-    /// have ended when it returns, also if `body` panics. A job of [`Shadow::fork`] that
-    /// was not joined before is none of them: it is left alone until something is forked
-    /// ([`Scope::fork`]).
-    #[inline]
-    pub fn scope<'env, T>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>) -> T) -> T {
-        let mut scope = Scope::open(self);
-        body(&mut scope)
-    }
-
-    /// Runs `theirs` on the helper while `ours` runs here; returns both results.
-    /// A panic of either side continues here, after both have ended. With a time
-    /// limit: [`Shadow::both_timeout`].
-    ///
-    /// A job of [`Shadow::fork`] that was not joined is waited for first, as by
-    /// [`Scope::fork`]; if that has panicked, neither side runs.
-    #[inline]
-    pub fn both<A, B: Send>(
-        &mut self,
-        ours: impl FnOnce() -> A,
-        theirs: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        self.scope(|scope| {
-            let job = scope.fork(theirs);
-            let a = ours();
-            match job.join() {
-                Ok(b) => (a, b),
-                Err(panic) => resume_unwind(panic),
-            }
-        })
     }
 }
 
@@ -338,8 +302,8 @@ impl Shadow {
 
     /// Ticks of the time stamp counter until the helper would begin, beyond the
     /// way of a cache line: nothing while it spins, a wake while it sleeps,
-    /// for ever without one.
-    pub(crate) fn wake_ticks(&self) -> u64 {
+    /// for ever without one. For who chooses whether to fork.
+    pub fn wake_ticks(&self) -> u64 {
         if !self.has_helper() {
             return u64::MAX;
         }

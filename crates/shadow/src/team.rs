@@ -11,12 +11,11 @@ use kumiki_sys::affinity::Bound;
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
-use crate::builder::Builder;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::shadow::{Info, Shadow};
 use crate::shares::Counters;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// The calling thread (member 0) and helpers (members 1, 2, …), each on a cpu
 /// of its own. Work is handed to each by its own line, as with a [`Shadow`].
@@ -44,32 +43,6 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team of `size` threads, the caller included, with the helpers on the nearest cpus
-    /// that are free; they follow it as a [`Shadow`]'s does. For other cpus, or more
-    /// threads than there are free ones: [`Builder::create_team`].
-    ///
-    /// # Errors
-    /// As [`Builder::create_team`].
-    pub fn create(size: usize) -> Result<Team> {
-        Builder::new().create_team(size)
-    }
-
-    /// The same with another way to wait.
-    ///
-    /// # Errors
-    /// As [`Team::create`].
-    pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
-        Team::create_timeout(size, policy, Duration::MAX)
-    }
-
-    /// The same with a time limit: [`Builder::create_team_timeout`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn create_timeout(size: usize, policy: &Policy, timeout: Duration) -> Result<Team> {
-        Builder::new().policy(*policy).create_team_timeout(size, timeout)
-    }
-
     /// A team with a helper on each of these pairs, whose main thread is the caller.
     pub(crate) fn of(
         mut pairs: impl ExactSizeIterator<Item = Result<Pair>>,
@@ -88,7 +61,7 @@ impl Team {
                 let come = team.shadows.len();
                 team.end(deadline);
                 Err(match error {
-                    Error::TimedOut { what, .. } => deadline.error(what, come, helpers),
+                    Error::TimedOut { what, .. } => Error::late(deadline, what, come, helpers),
                     other => other,
                 })
             }
