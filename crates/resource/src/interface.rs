@@ -76,7 +76,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No kinds yet; a manager on every cpu that the calling thread may use.
+    /// No kinds yet; a manager on every cpu that the calling thread may use, apart from
+    /// [bindings](affinity::bind).
     pub fn new() -> Self {
         Self::default()
     }
@@ -114,7 +115,7 @@ impl Builder {
     pub fn per_core(self) -> Result<Interface> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let allowed = affinity::current()?;
+        let allowed = affinity::unbound()?;
         let own = self.own.unwrap_or_else(|| allowed.difference(&self.adopted));
         let mut places = BTreeMap::new();
         for cpu in own.iter().chain(self.adopted.iter()) {

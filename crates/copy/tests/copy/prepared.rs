@@ -3,8 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use kumiki_shadow::Error;
-use kumiki_shadow::copy::{Method, Pair, copy_timeout, prepare_timeout};
+use kumiki_copy::{Error, Method, Pair, copy_timeout, prepare_timeout};
 
 use crate::child::in_a_child;
 

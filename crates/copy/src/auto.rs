@@ -1,4 +1,4 @@
-//! The choice of [`Method::Auto`](super::Method::Auto).
+//! The choice of [`Method::Auto`](crate::Method::Auto).
 //!
 //! Nobody says whether the bytes are in a cache, and it decides everything:
 //! here one thread copies 130 GB/s within its own caches, two threads 30,
@@ -12,19 +12,14 @@
 //! border is somewhere between, and each half is a copy of its own. A destination without
 //! pages is told by the pieces' time, counts as memory, and is shared if it is large.
 
-use super::costs::{Costs, PIECE, ticks_of};
-use super::probe::{self, Probe};
-use super::region::Region;
-use super::{Pair, known, share};
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
-/// Below this it is `memcpy` and nothing else. From memory two threads would be
-/// faster from an eighth of it on, where they are two cores. But in a cache a
-/// copy so short takes so little that looking at the clock shows, and a mistake
-/// about where it is doubles its time.
-pub(super) const FLOOR: usize = 1 << 20;
-/// [`Costs::stream_from`] is this at least: a middle needs some length.
-pub(super) const LEAST: usize = FLOOR / 2;
+use crate::costs::{Costs, FLOOR, PIECE, ticks_of};
+use crate::pair::Pair;
+use crate::probe::{self, Probe};
+use crate::region::Region;
+use crate::{known, share};
+
 /// The piece after the first, and those after it: a longer one costs less, a
 /// shorter one notices sooner that the cache ends or was never there.
 const SECOND_PIECE: usize = 64 << 10;
@@ -50,7 +45,7 @@ fn look(len: usize) -> usize {
 /// Copies a region of [`FLOOR`] bytes or more. What is measured then is measured until
 /// the deadline; the copy itself knows none.
 #[inline(always)]
-pub(super) fn copy<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
+pub(crate) fn copy<P: Pair>(pair: &mut P, region: Region<'_>, deadline: &Deadline) {
     let Some(costs) = known::known() else {
         return copy_unknown(pair, region, deadline);
     };
@@ -273,7 +268,8 @@ mod tests {
     use kumiki_sys::shm::{Anon, Huge, Populate};
 
     use super::*;
-    use crate::copy::one_thread::OneThread;
+    use crate::costs::LEAST;
+    use crate::one_thread::OneThread;
 
     /// Knows where the bytes are.
     struct Model {

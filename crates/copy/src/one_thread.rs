@@ -5,20 +5,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-use super::Pair;
+use crate::pair::Pair;
 
 /// Runs the one closure and then the other, and counts.
 #[derive(Debug, Default)]
-pub(super) struct OneThread {
-    pub(super) forks: usize,
+pub(crate) struct OneThread {
+    pub(crate) forks: usize,
     /// The helper's before the caller's, not after it.
-    pub(super) helper_first: bool,
+    pub(crate) helper_first: bool,
     /// What it says of a wake.
-    pub(super) wake_ticks: u64,
+    pub(crate) wake_ticks: u64,
     /// How often it was asked for that.
-    pub(super) asked: AtomicUsize,
+    pub(crate) asked: AtomicUsize,
     /// How long a fork takes.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
 }
 
 impl Pair for OneThread {

@@ -4,34 +4,41 @@ use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 
 /// Bytes copied first, whose time tells whether the destination has pages: short beside
 /// what is worth a fork, and so long that one slow line does not count.
-pub(super) const PIECE: usize = 8 << 10;
+pub(crate) const PIECE: usize = 8 << 10;
 
+/// Below this it is `memcpy` and nothing else. From memory two threads would be
+/// faster from an eighth of it on, where they are two cores. But in a cache a
+/// copy so short takes so little that looking at the clock shows, and a mistake
+/// about where it is doubles its time.
+pub(crate) const FLOOR: usize = 1 << 20;
+/// [`Costs::stream_from`] is this at least: a middle needs some length.
+pub(crate) const LEAST: usize = FLOOR / 2;
 /// A fork and join of which nothing is known yet, or that the helper has never come to: a
 /// microsecond or two.
-pub(super) const ASSUMED_FORK: u64 = 4000;
+pub(crate) const ASSUMED_FORK: u64 = 4000;
 
 /// Costs in ticks of the time stamp counter.
 #[derive(Clone, Debug)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     /// Fork and join of nothing; `None` until the helper was awake after a copy.
-    pub(super) fork_ticks: Option<u64>,
+    pub(crate) fork_ticks: Option<u64>,
     /// `memcpy` of a piece from memory to memory, the first one at its place:
     /// nobody has prefetched for it.
-    pub(super) first_ticks: u64,
+    pub(crate) first_ticks: u64,
     /// The same in the middle of a long copy.
-    pub(super) later_ticks: u64,
-    /// Lines of a [`Probe`](super::probe::Probe) that are read in less are in a cache.
-    pub(super) probe_ticks: u64,
+    pub(crate) later_ticks: u64,
+    /// Lines of a [`Probe`](crate::probe::Probe) that are read in less are in a cache.
+    pub(crate) probe_ticks: u64,
     /// Copies of so many bytes, [`LEAST`] or more, go past the caches: source
     /// and destination together are more than the largest cache that a core has alone.
-    pub(super) stream_from: usize,
+    pub(crate) stream_from: usize,
 }
 
 impl Costs {
     /// Bytes from which two threads are faster than one: half of the time to
     /// copy them from memory is at least three times what a fork costs, so
     /// that a fork that costs more this time does not lose.
-    pub(super) fn share_from(&self, wake_ticks: u64) -> usize {
+    pub(crate) fn share_from(&self, wake_ticks: u64) -> usize {
         let fork = self.fork().saturating_add(wake_ticks);
         let bytes = u128::from(fork) * 6 * PIECE as u128 / u128::from(self.later_ticks);
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -39,7 +46,7 @@ impl Costs {
 
     /// Whether a fork for nothing does not show beside `len` bytes: not even in a cache
     /// five times as fast as memory it takes a twelfth of the time.
-    pub(super) fn fork_is_nothing(&self, len: usize) -> bool {
+    pub(crate) fn fork_is_nothing(&self, len: usize) -> bool {
         self.fork().saturating_mul(64) <= self.later(len)
     }
 
@@ -49,27 +56,27 @@ impl Costs {
 
     /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took twice as long as from
     /// memory to memory, or longer: the destination may have had no pages.
-    pub(super) fn is_slow(&self, len: usize, ticks: u64) -> bool {
+    pub(crate) fn is_slow(&self, len: usize, ticks: u64) -> bool {
         let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
         ticks >= cold.saturating_mul(2)
     }
 
     /// Whether `len` bytes after the first came from memory, where a cache is two to
     /// three times as fast.
-    pub(super) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
+    pub(crate) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
         ticks.saturating_mul(3) > self.later(len).saturating_mul(2)
     }
 
     /// Ticks to copy so many bytes, some megabytes at most, from memory in the middle
     /// of a long copy.
-    pub(super) fn later(&self, len: usize) -> u64 {
+    pub(crate) fn later(&self, len: usize) -> u64 {
         self.later_ticks.saturating_mul(len as u64) / PIECE as u64
     }
 }
 
 /// Ticks until `work` is done and its loads have arrived.
 #[inline(always)]
-pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
+pub(crate) fn ticks_of(work: impl FnOnce()) -> u64 {
     // SAFETY: SSE2 is part of x86-64. Loads would wait for stores of the piece before.
     unsafe { _mm_mfence() };
     let start = ticks();
@@ -81,7 +88,7 @@ pub(super) fn ticks_of(work: impl FnOnce()) -> u64 {
 
 /// The time stamp counter.
 #[inline(always)]
-pub(super) fn ticks() -> u64 {
+pub(crate) fn ticks() -> u64 {
     // SAFETY: every x86-64 processor has it.
     unsafe { _rdtsc() }
 }

@@ -1,20 +1,25 @@
 //! Copying with a time limit.
 //!
-//! As everywhere in this crate (`timed.rs`): what has not begun at the deadline does
+//! As of shadows (`crates/shadow/src/timed.rs`): what has not begun at the deadline does
 //! not begin, and what has begun is waited for, since nobody may write to the
 //! destination once the call has returned.
 
 use std::time::Duration;
 
-use super::region::Region;
-use super::{Error, Method, Pair, divide, known};
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
+
+use crate::divide::divide;
+use crate::error::{Error, Result};
+use crate::known;
+use crate::method::Method;
+use crate::pair::Pair;
+use crate::region::Region;
 
 /// Bytes that are begun together. What a division between two threads costs is a
 /// hundredth of what so many take from memory, some 300 µs.
 const STRETCH: usize = 8 << 20;
 
-/// As [`copy`](super::copy), but in stretches of 8 MiB, the first one first, of which
+/// As [`copy`](crate::copy), but in stretches of 8 MiB, the first one first, of which
 /// none begins after `timeout`. One that has begun is waited for: this takes the limit
 /// and one stretch's time at most, and longer only if the helper loses its cpu in the
 /// midst of a part. [`Method::Auto`] measures nothing after the limit.
@@ -22,8 +27,8 @@ const STRETCH: usize = 8 << 20;
 /// ```
 /// use std::time::Duration;
 ///
-/// use kumiki_shadow::copy::{Method, copy_timeout};
-/// use kumiki_shadow::{Error, Shadow};
+/// use kumiki_copy::{Error, Method, copy_timeout};
+/// use kumiki_shadow::Shadow;
 ///
 /// let mut shadow = Shadow::inline();
 /// let (mut to, from) = (vec![0_u8; 20 << 20], vec![7_u8; 20 << 20]);
@@ -36,26 +41,26 @@ const STRETCH: usize = 8 << 20;
 /// ```
 ///
 /// # Errors
-/// [`Error::TimedOut`](crate::Error::TimedOut), whose `done` bytes are the first ones:
-/// to go on, continue there. [`Error::Busy`](crate::Error::Busy) if a pair that `method`
-/// cannot do without is not [free](Pair::is_free). What [`copy`](super::copy) refuses.
+/// [`Error::TimedOut`], whose `done` bytes are the first ones:
+/// to go on, continue there. [`Error::Busy`] if a pair that `method`
+/// cannot do without is not [free](Pair::is_free). What [`copy`](crate::copy) refuses.
 pub fn copy_timeout<P: Pair>(
     pair: &mut P,
     to: &mut [u8],
     from: &[u8],
     method: Method,
     timeout: Duration,
-) -> crate::Result<()> {
+) -> Result<()> {
     run_until(pair, Region::new(to, from)?, method, Deadline::after(timeout))
 }
 
-/// As [`copy_raw`](super::copy_raw), with the limit of [`copy_timeout`].
+/// As [`copy_raw`](crate::copy_raw), with the limit of [`copy_timeout`].
 ///
 /// # Errors
 /// As for these two.
 ///
 /// # Safety
-/// As for [`copy_raw`](super::copy_raw).
+/// As for [`copy_raw`](crate::copy_raw).
 pub unsafe fn copy_raw_timeout<P: Pair>(
     pair: &mut P,
     to: *mut u8,
@@ -63,14 +68,14 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
     len: usize,
     method: Method,
     timeout: Duration,
-) -> crate::Result<()> {
+) -> Result<()> {
     let deadline = Deadline::after(timeout);
     // SAFETY: the caller promises the same of the two pointers.
     let region = unsafe { Region::from_raw(to, from, len) }?;
     run_until(pair, region, method, deadline)
 }
 
-/// As [`prepare`](super::prepare), but no step of it begins after `timeout`: this
+/// As [`prepare`](crate::prepare), but no step of it begins after `timeout`: this
 /// takes the limit and one step's time at most. A step is a fork of nothing, and longer
 /// only if the helper loses its cpu in the midst of it; or it is this thread's alone
 /// and takes some microseconds. What was measured by then is kept: the next one, or the
@@ -79,8 +84,8 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
 /// ```
 /// use std::time::Duration;
 ///
-/// use kumiki_shadow::copy::prepare_timeout;
-/// use kumiki_shadow::{Error, Shadow};
+/// use kumiki_copy::{Error, prepare_timeout};
+/// use kumiki_shadow::Shadow;
 ///
 /// let mut shadow = Shadow::inline();
 /// match prepare_timeout(&mut shadow, Duration::from_millis(50)) {
@@ -91,16 +96,16 @@ pub unsafe fn copy_raw_timeout<P: Pair>(
 /// ```
 ///
 /// # Errors
-/// [`Error::TimedOut`](crate::Error::TimedOut); [`Error::Busy`](crate::Error::Busy) if
+/// [`Error::TimedOut`]; [`Error::Busy`] if
 /// the pair is not [free](Pair::is_free), as its job would be waited for. Neither if all
 /// was known before.
-pub fn prepare_timeout<P: Pair>(pair: &mut P, timeout: Duration) -> crate::Result<()> {
+pub fn prepare_timeout<P: Pair>(pair: &mut P, timeout: Duration) -> Result<()> {
     let deadline = Deadline::after(timeout);
     if known::is_all() {
         return Ok(());
     }
     if !pair.is_free() {
-        return Err(crate::Error::Busy);
+        return Err(Error::Busy);
     }
     known::measure(pair, &deadline)
 }
@@ -110,18 +115,18 @@ fn run_until<P: Pair>(
     mut rest: Region<'_>,
     method: Method,
     deadline: Deadline,
-) -> crate::Result<()> {
+) -> Result<()> {
     if method == Method::Block(0) {
-        return Err(Error::EmptyBlock.into());
+        return Err(Error::EmptyBlock);
     }
     // The job would be waited for. `Auto` goes without such a helper.
     if method != Method::Auto && !pair.is_free() {
-        return Err(crate::Error::Busy);
+        return Err(Error::Busy);
     }
     let of = rest.len();
     while rest.len() > 0 {
         if deadline.passed() {
-            return Err(deadline.error("bytes were copied", of - rest.len(), of));
+            return Err(Error::late(deadline, "bytes were copied", of - rest.len(), of));
         }
         let (stretch, others) = rest.split_at(STRETCH);
         divide(pair, stretch, method, &deadline)?;
@@ -133,11 +138,11 @@ fn run_until<P: Pair>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy::one_thread::OneThread;
+    use crate::one_thread::OneThread;
 
     const LEN: usize = 2 * STRETCH + 77;
 
-    fn copied(time: Duration, timeout: Duration) -> (crate::Result<()>, usize, Vec<u8>) {
+    fn copied(time: Duration, timeout: Duration) -> (Result<()>, usize, Vec<u8>) {
         let from: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8 + 1).collect();
         let (mut to, mut pair) = (vec![0; LEN], OneThread { time, ..OneThread::default() });
         let result = copy_timeout(&mut pair, &mut to, &from, Method::Split, timeout);
@@ -155,7 +160,7 @@ mod tests {
     fn what_has_begun_is_copied_and_no_more() {
         let timeout = Duration::from_millis(20);
         let (result, forks, rest) = copied(2 * timeout, timeout);
-        let Err(crate::Error::TimedOut { done, of, .. }) = result else { panic!("{result:?}") };
+        let Err(Error::TimedOut { done, of, .. }) = result else { panic!("{result:?}") };
         // None, if this thread was away before the first look.
         assert_eq!((done, of), (forks * STRETCH, LEN));
         assert!(forks <= 1);
@@ -178,7 +183,7 @@ mod tests {
         let mut pair = OneThread::default();
         let mut refused = |to: &mut [u8], method| {
             let result = copy_timeout(&mut pair, to, &[1], method, Duration::ZERO);
-            matches!(result, Err(crate::Error::Copy(_)))
+            matches!(result, Err(Error::EmptyBlock | Error::Length { .. }))
         };
         assert!(refused(&mut [0], Method::Block(0)));
         assert!(refused(&mut [0; 2], Method::Auto));

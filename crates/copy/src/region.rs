@@ -6,13 +6,14 @@
 use std::marker::PhantomData;
 use std::ptr;
 
-use super::prefetch::Footprint;
-use super::probe::{self, Probe};
-use super::{Error, line};
+use crate::error::Error;
+use crate::line;
+use crate::prefetch::Footprint;
+use crate::probe::{self, Probe};
 
 /// `len` readable bytes and as many writable ones, with no byte in common,
 /// both borrowed for `'a`.
-pub(super) struct Region<'a> {
+pub(crate) struct Region<'a> {
     to: *mut u8,
     from: *const u8,
     len: usize,
@@ -25,7 +26,7 @@ unsafe impl Send for Region<'_> {}
 impl<'a> Region<'a> {
     /// Checks that both have the same length.
     #[inline]
-    pub(super) fn new(to: &'a mut [u8], from: &'a [u8]) -> Result<Self, Error> {
+    pub(crate) fn new(to: &'a mut [u8], from: &'a [u8]) -> Result<Self, Error> {
         if to.len() != from.len() {
             return Err(Error::Length { to: to.len(), from: from.len() });
         }
@@ -38,7 +39,7 @@ impl<'a> Region<'a> {
     /// # Safety
     /// If `len` is not 0: valid for `len` bytes of reads and writes, and
     /// nobody else's, for `'a`.
-    pub(super) unsafe fn from_raw(to: *mut u8, from: *const u8, len: usize) -> Result<Self, Error> {
+    pub(crate) unsafe fn from_raw(to: *mut u8, from: *const u8, len: usize) -> Result<Self, Error> {
         if len == 0 {
             return Region::new(&mut [], &[]);
         }
@@ -58,12 +59,12 @@ impl<'a> Region<'a> {
 
     /// Bytes on each side.
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// All of it, for as long as it is borrowed, to be copied once more afterwards.
-    pub(super) fn reborrow(&mut self) -> Region<'_> {
+    pub(crate) fn reborrow(&mut self) -> Region<'_> {
         // SAFETY: `self` is not used while the result is.
         unsafe { self.part(0, self.len) }
     }
@@ -71,7 +72,7 @@ impl<'a> Region<'a> {
     /// The first `at` bytes, and the others; all and nothing if there are
     /// fewer.
     #[inline]
-    pub(super) fn split_at(self, at: usize) -> (Region<'a>, Region<'a>) {
+    pub(crate) fn split_at(self, at: usize) -> (Region<'a>, Region<'a>) {
         let at = at.min(self.len);
         // SAFETY: `self` is gone, and the two parts have no byte in common.
         let first = unsafe { self.part(0, at) };
@@ -81,14 +82,14 @@ impl<'a> Region<'a> {
     }
 
     /// The first half and the second.
-    pub(super) fn halves(self) -> (Region<'a>, Region<'a>) {
+    pub(crate) fn halves(self) -> (Region<'a>, Region<'a>) {
         let half = self.len / 2;
         self.split_at(half)
     }
 
     /// Every second block of `bytes`, from the first and from the second one;
     /// the last block may be shorter.
-    pub(super) fn interleave(self, bytes: usize) -> (Blocks<'a>, Blocks<'a>) {
+    pub(crate) fn interleave(self, bytes: usize) -> (Blocks<'a>, Blocks<'a>) {
         // SAFETY: the two iterators hand out different blocks of what was
         // `self`.
         let twin = unsafe { self.part(0, self.len) };
@@ -100,7 +101,7 @@ impl<'a> Region<'a> {
     /// # Safety
     /// No other region that is in use has a byte of this part.
     #[inline]
-    pub(super) unsafe fn part(&self, start: usize, len: usize) -> Region<'a> {
+    pub(crate) unsafe fn part(&self, start: usize, len: usize) -> Region<'a> {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
         // SAFETY: start ≤ self.len, so it stays within the region.
         let to = unsafe { self.to.add(start) };
@@ -111,7 +112,7 @@ impl<'a> Region<'a> {
 
     /// Copies it with the C library's `memcpy`.
     #[inline]
-    pub(super) fn copy(self) {
+    pub(crate) fn copy(self) {
         // SAFETY: a region is valid for its length on both sides, which have
         // no byte in common.
         unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.len) }
@@ -119,14 +120,14 @@ impl<'a> Region<'a> {
 
     /// Copies it past the caches. When this returns the bytes are visible to
     /// whoever synchronises with this thread.
-    pub(super) fn stream(self) {
+    pub(crate) fn stream(self) {
         // SAFETY: as for `copy`.
         unsafe { line::stream(self.to, self.from, self.len) }
     }
 
     /// Some lines of its source.
     #[inline(always)]
-    pub(super) fn probe<const N: usize>(&self, eighths: [usize; N]) -> Probe<'a, N> {
+    pub(crate) fn probe<const N: usize>(&self, eighths: [usize; N]) -> Probe<'a, N> {
         // SAFETY: the source of a region is a `&'a [u8]`.
         unsafe { Probe::new(self.from.cast(), self.len, eighths) }
     }
@@ -135,19 +136,19 @@ impl<'a> Region<'a> {
     ///
     /// # Safety
     /// Nobody writes there while the result is in use.
-    pub(super) unsafe fn middle_to(&self) -> Probe<'a, 2> {
+    pub(crate) unsafe fn middle_to(&self) -> Probe<'a, 2> {
         // SAFETY: the destination of a region is a `&'a mut [u8]`; for the rest see above.
         unsafe { Probe::new(self.to.cast(), self.len, probe::MIDDLE) }
     }
 
     /// Where it lies, without a right to touch it.
-    pub(super) fn footprint(&self) -> Footprint {
+    pub(crate) fn footprint(&self) -> Footprint {
         Footprint { to: self.to.addr(), from: self.from.addr(), len: self.len }
     }
 }
 
 /// Every second block of a region.
-pub(super) struct Blocks<'a> {
+pub(crate) struct Blocks<'a> {
     region: Region<'a>,
     next: usize,
     bytes: usize,

@@ -1,7 +1,7 @@
 //! Bandwidth of every way to copy, GB/s, from 4 KiB to 256 MiB.
 //!
 //! ```text
-//! cargo run --release -p kumiki-shadow --example copy_bandwidth -- [cold|warm|start|half] [fresh] [small|huge]
+//! cargo run --release -p kumiki-copy --example copy_bandwidth -- [cold|warm|start|half] [fresh] [small|huge]
 //! ```
 //!
 //! Cold: source and destination are in no cache. Each copy takes the next
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Instant;
 use std::{env, hint, thread};
 
-use kumiki_shadow::copy::{Method, Pair, copy, prepare, stream};
+use kumiki_copy::{Method, Pair, copy, prepare, stream};
 use kumiki_sys::affinity;
 use kumiki_sys::cache::evict;
 use kumiki_sys::shm::{Anon, Huge, Populate};

@@ -7,10 +7,9 @@ use std::thread;
 
 use kumiki_sys::cache::evict;
 
-use super::Pair;
-use super::auto::LEAST;
-use super::costs::{ASSUMED_FORK, Costs, PIECE, ticks_of};
-use super::probe::{self, Probe};
+use crate::costs::{ASSUMED_FORK, Costs, LEAST, PIECE, ticks_of};
+use crate::pair::Pair;
+use crate::probe::{self, Probe};
 
 /// Places where copies from memory are timed; an interrupt hits one of them.
 const PLACES: usize = 8;
@@ -33,7 +32,7 @@ const LONGEST_FORK: u64 = 8 * ASSUMED_FORK;
 
 /// What was measured so far.
 #[derive(Debug)]
-pub(super) struct Measuring {
+pub(crate) struct Measuring {
     places: Vec<Place>,
     /// Of memory, each at all places.
     probe: Vec<u64>,
@@ -53,7 +52,7 @@ struct Place {
 
 impl Measuring {
     /// Nothing yet.
-    pub(super) const NEW: Measuring = Measuring {
+    pub(crate) const NEW: Measuring = Measuring {
         places: Vec::new(),
         probe: Vec::new(),
         first: Vec::new(),
@@ -63,26 +62,26 @@ impl Measuring {
     };
 
     /// Steps in all, where the helper answers each fork.
-    pub(super) const STEPS: usize = PLACES * (TIMED / PAGE + 1) + FORKS;
+    pub(crate) const STEPS: usize = PLACES * (TIMED / PAGE + 1) + FORKS;
 
     /// Steps that are made.
-    pub(super) fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         let pages: usize = self.places.iter().map(|place| place.from.len() / PAGE).sum();
         let timed = self.first.len();
         pages + timed * (TIMED / PAGE + 1) + self.fork.len()
     }
 
     /// Whether only forks are left to be measured.
-    pub(super) fn knows_memory(&self) -> bool {
+    pub(crate) fn knows_memory(&self) -> bool {
         self.first.len() == PLACES
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.knows_memory() && (self.fork.len() == FORKS || self.tries == TRIES)
     }
 
     /// Makes the next step; the pair is asked for nothing but forks.
-    pub(super) fn step<P: Pair>(&mut self, pair: &mut P) {
+    pub(crate) fn step<P: Pair>(&mut self, pair: &mut P) {
         if self.knows_memory() {
             self.fork_and_join(pair);
         } else if self.first.len() + self.places.len() < PLACES || !self.is_evicted() {
@@ -138,7 +137,7 @@ impl Measuring {
     }
 
     /// What is known, once memory is; the largest cache that a core has alone is given.
-    pub(super) fn costs(&self, core_cache: usize) -> Option<Costs> {
+    pub(crate) fn costs(&self, core_cache: usize) -> Option<Costs> {
         if !self.knows_memory() {
             return None;
         }
@@ -177,7 +176,7 @@ fn above_one_in(part: usize, ticks: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::copy::one_thread::OneThread;
+    use crate::one_thread::OneThread;
 
     /// Makes all steps but the forks, of which it says how many they were.
     fn memory(measuring: &mut Measuring, pair: &mut OneThread) -> usize {

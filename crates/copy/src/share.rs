@@ -30,10 +30,10 @@
 use std::marker::PhantomData;
 use std::{mem, ptr};
 
-use super::Pair;
-use super::costs::ticks;
-use super::region::Region;
+use crate::costs::ticks;
+use crate::pair::Pair;
 use crate::primitive::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, spin_loop};
+use crate::region::Region;
 
 /// Bytes of a part. A claim moves a cache line between the cores, some 0.1 to
 /// 0.6 µs, which should be nothing beside copying the part (20 µs and more).
@@ -167,7 +167,7 @@ impl<'a> Shares<'a> {
 }
 
 /// Copies `region` with both threads, each part by `copy`.
-pub(super) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>) {
+pub(crate) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>) {
     let shares = Shares::new(region);
     shares.say(Some(copy));
     pair.both(|| shares.copy_all(copy), || shares.follow(0));
@@ -176,7 +176,7 @@ pub(super) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>
 /// The same if `decide` says how; the helper waits while it runs, for so many ticks at
 /// most. If it says nothing, or the helper has left, nothing is copied, and the region
 /// comes back with what was said.
-pub(super) fn copy_if<'a, P: Pair>(
+pub(crate) fn copy_if<'a, P: Pair>(
     pair: &mut P,
     region: Region<'a>,
     patience: u64,
@@ -205,7 +205,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::copy::one_thread::OneThread;
+    use crate::one_thread::OneThread;
 
     #[test]
     fn the_parts_are_the_whole() {

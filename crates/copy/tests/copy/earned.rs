@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kumiki_shadow::copy::{Method, Pair, copy, prepare};
+use kumiki_copy::{Method, Pair, copy, prepare};
 use kumiki_sys::cache::evict;
 
 use crate::child::in_a_child;

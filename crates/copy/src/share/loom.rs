@@ -12,7 +12,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread::{self, ThreadId};
 
 use super::{Copy, Pair, copy, copy_if};
-use crate::copy::region::Region;
+use crate::region::Region;
 
 const PAGE: usize = 4096;
 /// A page for each part.

@@ -7,13 +7,12 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use kumiki_sys::topology::Topology;
+use kumiki_wait::Deadline;
 
-use super::Pair;
-use super::costs::{Costs, ticks};
-use super::measuring::Measuring;
-use crate::error::Result;
-use crate::timed::Deadline;
+use crate::costs::{Costs, ticks};
+use crate::error::{Error, Result};
+use crate::measuring::Measuring;
+use crate::pair::Pair;
 
 /// What a copy spends on measuring while nothing is known: so much of its own time, or
 /// one step of a microsecond or a few, for which later copies then spend nothing.
@@ -41,9 +40,9 @@ static KNOWN: Known = Known {
     later: AtomicU64::new(0),
 };
 
-/// Bytes of the largest data cache that a core has to itself: typical ones, until
-/// somebody has read of them.
-static CORE_CACHE: AtomicUsize = AtomicUsize::new(1 << 20);
+/// Bytes of the largest data cache that a core has to itself, where nobody has read of
+/// them: typical ones.
+const CORE_CACHE: usize = 1 << 20;
 
 static LEARNING: Mutex<Learning> = Mutex::new(Learning { measuring: Measuring::NEW, debt: 0 });
 
@@ -55,7 +54,7 @@ struct Learning {
 
 /// What was measured, if it was.
 #[inline(always)]
-pub(super) fn known() -> Option<Costs> {
+pub(crate) fn known() -> Option<Costs> {
     let later_ticks = KNOWN.later.load(Ordering::Acquire);
     (later_ticks > 0).then(|| Costs {
         fork_ticks: Some(KNOWN.fork.load(Ordering::Relaxed)).filter(|&ticks| ticks > 0),
@@ -68,7 +67,7 @@ pub(super) fn known() -> Option<Costs> {
 
 /// Measures what a copy of so many ticks has earned, of what is not known.
 #[cold]
-pub(super) fn learn<P: Pair>(pair: &mut P, copied: u64, deadline: &Deadline) {
+pub(crate) fn learn<P: Pair>(pair: &mut P, copied: u64, deadline: &Deadline) {
     // Another thread is at it, or was when this process was forked; or a fork has panicked.
     let Ok(mut learning) = LEARNING.try_lock() else { return };
     let Learning { measuring, debt } = &mut *learning;
@@ -80,7 +79,7 @@ pub(super) fn learn<P: Pair>(pair: &mut P, copied: u64, deadline: &Deadline) {
         }
         let start = ticks();
         measuring.step(pair);
-        publish(measuring);
+        publish(measuring, pair);
         Some(ticks().saturating_sub(start).min(LONGEST_STEP))
     });
 }
@@ -97,52 +96,39 @@ fn spend(debt: &mut u64, earned: u64, mut step: impl FnMut() -> Option<u64>) {
 }
 
 /// Measures all that is not known, until the deadline. What was measured by then is kept.
-pub(super) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<()> {
+pub(crate) fn measure<P: Pair>(pair: &mut P, deadline: &Deadline) -> Result<()> {
     let mut own = Measuring::NEW;
     let mut shared = LEARNING.try_lock();
     let measuring = shared.as_mut().map_or(&mut own, |learning| &mut learning.measuring);
     while !measuring.is_done() {
         if deadline.passed() {
             let (done, of) = (measuring.done(), Measuring::STEPS);
-            return Err(deadline.error("measurements were made", done, of));
+            return Err(Error::late(*deadline, "measurements were made", done, of));
         }
         measuring.step(pair);
     }
-    publish(measuring);
+    publish(measuring, pair);
     Ok(())
 }
 
 /// Whether there is nothing to be measured.
-pub(super) fn is_all() -> bool {
+pub(crate) fn is_all() -> bool {
     known().is_some_and(|costs| costs.fork_ticks.is_some())
 }
 
 /// Tells all copies, once memory is known and once all is.
-fn publish(measuring: &Measuring) {
+fn publish(measuring: &Measuring, pair: &impl Pair) {
     if known().is_some() && !measuring.is_done() {
         return;
     }
-    let Some(costs) = measuring.costs(CORE_CACHE.load(Ordering::Relaxed)) else { return };
+    let Some(costs) = measuring.costs(pair.core_cache_bytes().unwrap_or(CORE_CACHE)) else {
+        return;
+    };
     KNOWN.fork.store(costs.fork_ticks.unwrap_or(0), Ordering::Relaxed);
     KNOWN.first.store(costs.first_ticks, Ordering::Relaxed);
     KNOWN.probe.store(costs.probe_ticks, Ordering::Relaxed);
     KNOWN.stream_from.store(costs.stream_from, Ordering::Relaxed);
     KNOWN.later.store(costs.later_ticks, Ordering::Release);
-}
-
-/// Keeps in mind how large the cores' own caches are. A virtual machine that shows one
-/// cpu a socket shows a last-level cache so, too.
-pub(crate) fn caches(topology: &Topology) {
-    let sizes = topology.cpus().flat_map(|cpu| {
-        let own = cpu
-            .caches
-            .iter()
-            .filter(|cache| cache.level <= 2 && cache.shared.len() <= cpu.siblings.len());
-        own.filter_map(|cache| cache.size_bytes)
-    });
-    if let Some(bytes) = sizes.max().and_then(|bytes| usize::try_from(bytes).ok()) {
-        CORE_CACHE.store(bytes, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{ptr, slice, thread};
 
+use kumiki_copy::{Error, Method, Pair, copy, copy_raw, prepare, stream};
 use kumiki_shadow::Builder;
-use kumiki_shadow::copy::{Error, Method, Pair, copy, copy_raw, prepare, stream};
 use proptest::prelude::*;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 

@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::costs::ticks_of;
+use crate::costs::ticks_of;
 
 /// Places in a long source or destination, in eighths of the length: a cache that is full
 /// of the rest has lost some lines here and there.
-pub(super) const MIDDLE: [usize; 2] = [3, 5];
+pub(crate) const MIDDLE: [usize; 2] = [3, 5];
 /// The place in a piece at one end. One takes longer than the nearest of two, as memory is
 /// measured by; that errs on the side of memory.
-pub(super) const END: [usize; 1] = [5];
+pub(crate) const END: [usize; 1] = [5];
 /// Lines at each. The first one is not timed: its page may be one that this cpu has not
 /// seen for long, which takes as long as some lines from memory.
 const LINES: usize = 4;
@@ -21,7 +21,7 @@ const PAGE: usize = 4096;
 const STEP: usize = 576;
 
 /// Some lines at each of `N` places, borrowed for `'a`.
-pub(super) struct Probe<'a, const N: usize> {
+pub(crate) struct Probe<'a, const N: usize> {
     /// Where each place begins: with a page, so that its lines are in one.
     places: [*const MaybeUninit<u8>; N],
     borrowed: PhantomData<&'a [u8]>,
@@ -32,7 +32,7 @@ unsafe impl<const N: usize> Send for Probe<'_, N> {}
 
 impl<'a, const N: usize> Probe<'a, N> {
     /// Of some bytes, at so many eighths of them.
-    pub(super) fn of(bytes: &'a [u8], eighths: [usize; N]) -> Self {
+    pub(crate) fn of(bytes: &'a [u8], eighths: [usize; N]) -> Self {
         // SAFETY: this is what a `&'a [u8]` says.
         unsafe { Probe::new(bytes.as_ptr().cast(), bytes.len(), eighths) }
     }
@@ -43,7 +43,7 @@ impl<'a, const N: usize> Probe<'a, N> {
     /// They are valid for reads for `'a`, and nobody writes to them while the result is
     /// in use.
     #[inline(always)]
-    pub(super) unsafe fn new(
+    pub(crate) unsafe fn new(
         from: *const MaybeUninit<u8>,
         len: usize,
         eighths: [usize; N],
@@ -59,7 +59,7 @@ impl<'a, const N: usize> Probe<'a, N> {
 
     /// Address of the first line.
     #[cfg(test)]
-    pub(super) fn start(&self) -> usize {
+    pub(crate) fn start(&self) -> usize {
         self.places[0].addr()
     }
 
@@ -67,7 +67,7 @@ impl<'a, const N: usize> Probe<'a, N> {
     //
     // Without a closure for `map`, which the compiler would make a function elsewhere.
     #[inline(always)]
-    pub(super) fn ticks(&self) -> u64 {
+    pub(crate) fn ticks(&self) -> u64 {
         for place in self.places {
             Self::read(place, 0..1);
         }

@@ -11,22 +11,22 @@ const LINE: usize = 64;
 
 /// The addresses of a copy. A prefetch reads and writes nothing and cannot
 /// fault, so no right to the memory is needed.
-pub(super) struct Footprint {
-    pub(super) to: usize,
-    pub(super) from: usize,
-    pub(super) len: usize,
+pub(crate) struct Footprint {
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+    pub(crate) len: usize,
 }
 
 impl Footprint {
     /// Whether the destination has pages already, by the one in its middle.
-    pub(super) fn is_backed(&self) -> bool {
+    pub(crate) fn is_backed(&self) -> bool {
         pages::is_present(self.to + self.len / 2)
     }
 
     /// Asks for all lines of the source, to read, and of the destination, to
     /// write. It does not wait for the copy, so in a large one it runs too far
     /// ahead, as the paper found: what it fetched is evicted before its turn.
-    pub(super) fn prefetch(self) {
+    pub(crate) fn prefetch(self) {
         for at in (0..self.len).step_by(LINE) {
             let from = ptr::without_provenance::<i8>(self.from.wrapping_add(at));
             // SAFETY: SSE is part of x86-64, and a prefetch is a hint: any

@@ -26,7 +26,7 @@ const AHEAD: usize = 6 * LINE;
 /// # Safety
 /// `from` is valid for reads and `to` for writes of `len` bytes, and they have
 /// no byte in common.
-pub(super) unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
+pub(crate) unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
     let head = to.align_offset(LINE).min(len);
     let lines = (len - head) / LINE;
     let tail = head + lines * LINE;
