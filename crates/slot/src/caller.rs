@@ -497,6 +497,11 @@ impl<R> Answer<R> {
         self.seat.lane.done(self.n).is_some()
     }
 
+    /// Whether it is there, or never will be: to wait for it takes no time.
+    pub fn is_settled(&self) -> bool {
+        self.is_done() || self.desk.is_gone()
+    }
+
     /// Takes the request back; whether that was in time: then it has not run and never
     /// will, and its captures are dropped. Else it runs or has run.
     pub fn cancel(mut self) -> bool {
@@ -546,6 +551,12 @@ impl<R> Answer<R> {
     /// # Errors
     /// As [`Caller::call`].
     pub fn wait(mut self) -> Result<R, Error> {
+        // Most are there sooner than a thread falls asleep.
+        for _ in 0..LOOKS {
+            if self.is_done() {
+                break;
+            }
+        }
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut cx = Context::from_waker(&waker);
         loop {
