@@ -57,6 +57,7 @@
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
 
+mod answer;
 mod core;
 mod error;
 mod frames;
@@ -73,9 +74,10 @@ pub mod published;
 mod rights;
 mod table;
 
+pub use answer::Answer;
 pub use error::{Error, Result};
 pub use id::{Id, KindId, Place, Serial};
-pub use interface::{Builder, Interface, Manager};
+pub use interface::{Builder, Interface, Manager, Next};
 pub use list::{Change, Listed, Pattern};
 pub use memory::{Memory, MemoryPool};
 pub use name::Name;
