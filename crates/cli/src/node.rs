@@ -285,22 +285,26 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     let mut table = output::columns(&["node", "state", "image", "cpus", "memory"], 4);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        let state = match node.state {
-            State::Created => "created",
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Ended => node.word,
-            State::Stopped => "stopped",
-        };
         table.add_row([
             node.name.clone(),
-            state.to_owned(),
+            state_of(node).to_owned(),
             node.image.as_deref().unwrap_or("-").to_owned(),
             cpus.join(","),
             format::bytes(node.bytes),
         ]);
     }
     output::line(table.trim_fmt())
+}
+
+/// Where a node stands, in a word.
+pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
+    match node.state {
+        State::Created => "created",
+        State::Starting => "starting",
+        State::Ready => "ready",
+        State::Ended => node.word,
+        State::Stopped => "stopped",
+    }
 }
 
 fn address(text: &str) -> Result<u64, String> {
