@@ -28,10 +28,9 @@
 mod error;
 mod member;
 pub mod roll;
-mod signals;
 mod start;
 
 pub use error::{Error, Result};
+pub use kumiki_sys::signals::with_signals_blocked;
 pub use member::Member;
-pub use signals::with_signals_blocked;
 pub use start::start;

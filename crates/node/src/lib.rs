@@ -16,9 +16,15 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{Image, Node};
+//! use kumiki_node::{Cpus, Node, Spec};
 //!
-//! let node = Node::create("n1", "deb", 1, &[256 << 20], "")?;
+//! let node = Node::create(&Spec {
+//!     name: "n1".into(),
+//!     image: "deb".into(),
+//!     cpus: Cpus::Count(1),
+//!     memory_bytes: vec![256 << 20],
+//!     command_line: String::new(),
+//! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
@@ -34,10 +40,12 @@ mod device;
 mod error;
 mod frame;
 mod image;
+mod machine;
 mod memory;
 mod node;
 mod ring;
 mod session;
+mod spec;
 mod tree;
 mod window;
 
@@ -45,5 +53,7 @@ pub use compose::Base;
 pub use device::probe;
 pub use error::{Error, Result};
 pub use image::{Image, ImageInfo};
+pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
 pub use node::{Node, NodeInfo, Record, Stages, State};
 pub use session::{Ending, Session};
+pub use spec::{Cpus, Spec};

@@ -57,6 +57,7 @@
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
 
+mod answer;
 mod core;
 mod error;
 mod frames;
@@ -80,9 +81,10 @@ mod thread;
 mod tree;
 mod user_space;
 
+pub use answer::Answer;
 pub use error::{Error, Result};
 pub use id::{Id, KindId, Place, Serial};
-pub use interface::{Builder, Interface, Manager};
+pub use interface::{Builder, Interface, Manager, Next};
 pub use large::{LARGE_FRAME_BYTES, LargeMemory, LargeMemoryPool};
 pub use list::{Change, Listed, Pattern};
 pub use memory::{Memory, MemoryPool};

@@ -10,7 +10,7 @@ use kumiki_wait::{Policy, Waiter};
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// Starts a helper on `cpu`; returns when it is there, or an error at the deadline:
 /// then the helper ends when it gets its cpu, and has taken no job.
@@ -26,7 +26,7 @@ pub(crate) fn start(
     crew::start(&format!("shadow-{cpu}"), cpu, deadline.at(), body).map_err(|error| match error {
         crew::Error::Sys(error) => error.into(),
         crew::Error::Wait(error) => error.into(),
-        crew::Error::Late { .. } => deadline.error("helpers were on their cpus", 0, 1),
+        crew::Error::Late { .. } => Error::late(deadline, "helpers were on their cpus", 0, 1),
         error => Error::Thread(error),
     })
 }

@@ -3,9 +3,11 @@
 //! `KUMIKI_LAB=required`.
 
 mod faults;
+mod machine;
 mod one;
 mod several;
 mod soak;
+mod typed;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,6 @@
 //! Resources as a program uses them, per core and shared.
 
+mod calls;
 mod cores;
 mod faults;
 mod kinds;
