@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use kumiki_crew::Member;
+use kumiki_crew::{Member, roll};
 use kumiki_slot::{Door, Server};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
@@ -488,6 +488,7 @@ impl Interface {
         Ok(Manager {
             seated: Seated::new(per_core.number, core, Some(server), Arc::clone(&at.estate)),
             waiter,
+            _entry: roll::server(usize::from(place.0), &at.door),
         })
     }
 }
@@ -503,6 +504,7 @@ impl fmt::Debug for Interface {
 pub struct Manager {
     seated: Seated,
     waiter: Waiter,
+    _entry: roll::Entry,
 }
 
 impl fmt::Debug for Manager {
