@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::compose::Base;
 use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
-use crate::{Error, Result, abi, tree};
+use crate::{Error, Result, abi, node, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 const PAGE_BYTES: u64 = 4096;
@@ -31,7 +31,7 @@ pub(crate) struct Part {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    /// Of the kernel's file and the initramfs.
+    /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
     sha256: String,
     kernel: Kernel,
     kernel_bytes: Part,
@@ -46,8 +46,9 @@ pub struct Image {
     name: String,
     header: Header,
     memory: Memory,
-    // Holds the image: it cannot be removed while a descriptor is open.
-    _device: Device,
+    // Holds the image: it cannot be removed while a descriptor is open. In a node
+    // there is none.
+    _device: Option<Device>,
 }
 
 /// An image as it is listed.
@@ -63,6 +64,10 @@ pub struct ImageInfo {
     pub sha256: Option<String>,
     /// `sealed`, or `created` if making it did not come to its end.
     pub state: String,
+    /// Nodes that start from it.
+    pub nodes: Vec<String>,
+    /// Other names of the same memory.
+    pub same_as: Vec<String>,
 }
 
 impl Image {
@@ -77,13 +82,21 @@ impl Image {
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
         let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;
         // The longest step comes when nothing else can be refused.
+        let hash_of = |kernel: &[u8]| {
+            let mut hash = Sha256::new();
+            hash.update(kernel);
+            hash.update(&initramfs);
+            hex(hash)
+        };
+        let known = if is_bare { None } else { same_content(&hash_of(&file))? };
+        if let Some(known) = known {
+            return link(name, &known);
+        }
         let (kernel, bytes) = Kernel::parse(&file)?;
-
-        let mut hash = Sha256::new();
-        hash.update(&file);
-        hash.update(&initramfs);
-        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-
+        let sha256 = hash_of(if is_bare { &bytes } else { &file });
+        if let Some(known) = same_content(&sha256)? {
+            return link(name, &known);
+        }
         let kept: &[u8] = if bzimage.is_some() { &file } else { &[] };
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
@@ -134,6 +147,8 @@ impl Image {
             bytes: total,
             sha256: Some(header.sha256),
             state: "sealed".to_owned(),
+            nodes: Vec::new(),
+            same_as: Vec::new(),
         })
     }
 
@@ -147,29 +162,104 @@ impl Image {
             )));
         }
         let memory = device.map(&entry.pieces, false)?;
+        let mut image = Image::of(name, memory)?;
+        image._device = Some(device);
+        Ok(image)
+    }
+
+    /// An image in memory that is mapped already.
+    pub(crate) fn of(name: &str, memory: Memory) -> Result<Self> {
         let header = header(name, &memory)?;
-        Ok(Image { name: name.to_owned(), header, memory, _device: device })
+        Ok(Image { name: name.to_owned(), header, memory, _device: None })
     }
 
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
-        let describe = |entry: tree::Entry| {
+        let users = node::users()?;
+        let entries = tree::all(Kind::Image)?;
+        let first = |entry: &tree::Entry| entry.pieces.first().map(|piece| piece.address);
+        let describe = |entry: &tree::Entry| {
             let open = (entry.state == "sealed").then(|| Image::open(&entry.name)).transpose()?;
             let header = open.as_ref().map(|image| &image.header);
+            let others = entries.iter().filter(|other| {
+                other.name != entry.name && first(other).is_some() && first(other) == first(entry)
+            });
             Ok(ImageInfo {
                 release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
                 sha256: header.map(|header| header.sha256.clone()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
-                name: entry.name,
-                state: entry.state,
+                nodes: users.of(&entry.name),
+                same_as: others.map(|other| other.name.clone()).collect(),
+                name: entry.name.clone(),
+                state: entry.state.clone(),
             })
         };
-        tree::all(Kind::Image)?.into_iter().map(describe).collect()
+        entries.iter().map(describe).collect()
     }
 
-    /// Gives its memory back. Nodes that run have copies.
-    pub fn remove(name: &str) -> Result<()> {
-        Device::own(Kind::Image, name)?.release()
+    /// Gives its memory back, unless it has another name. One that nodes start
+    /// from is refused without `force`: they run on, having copies, but do not
+    /// start again before there is an image of this name.
+    pub fn remove(name: &str, force: bool) -> Result<()> {
+        let device = Device::own(Kind::Image, name)?;
+        let users = node::users()?;
+        let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
+        if !lent.is_empty() {
+            return Err(Error::Refused(format!(
+                "image {name} is what another node starts {lent} from at any time: kumiki node \
+                 stop {lent} takes that back"
+            )));
+        }
+        if !nodes.is_empty() && !force {
+            return Err(Error::Refused(format!(
+                "image {name} is in use by {nodes}: delete that first, or remove the image with \
+                 --force; a node that runs goes on, and starts again once there is an image of \
+                 this name"
+            )));
+        }
+        device.release()
+    }
+
+    /// Removes every image that no node starts from, and none that is being made.
+    pub fn evict() -> Result<Vec<ImageInfo>> {
+        let being_made = |image: &ImageInfo| {
+            image.state != "sealed" && Device::own(Kind::Image, &image.name).is_err()
+        };
+        let mut gone = Vec::new();
+        for image in Image::list()? {
+            if image.nodes.is_empty() && !being_made(&image) {
+                Image::remove(&image.name, false)?;
+                gone.push(image);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Compares what is in memory with the hash that was taken when the image
+    /// was made, and the uncompressed kernel with the bzImage, if it is of one.
+    /// Returns what differs.
+    pub fn verify(&self) -> Result<Option<&'static str>> {
+        let header = &self.header;
+        let is_bare = header.bzimage.is_none();
+        let file = self.read(self.kernel(!is_bare)?.1);
+        let mut hash = Sha256::new();
+        hash.update(&file);
+        hash.update(self.read(header.initramfs));
+        if hex(hash) != header.sha256 {
+            return Ok(Some("its kernel's file or its initramfs"));
+        }
+        if is_bare {
+            return Ok(None);
+        }
+        let (kernel, bytes) = Kernel::parse(&file)?;
+        let same = kernel == header.kernel && bytes == self.read(header.kernel_bytes);
+        Ok((!same).then_some("its uncompressed kernel"))
+    }
+
+    fn read(&self, part: Part) -> Vec<u8> {
+        let mut bytes = vec![0; part.bytes as usize];
+        self.memory.read(part.at as usize, &mut bytes);
+        bytes
     }
 
     /// Its name.
@@ -195,6 +285,49 @@ impl Image {
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
+}
+
+/// An image of the same content, if there is one.
+fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
+    let same = |image: &ImageInfo| image.sha256.as_deref() == Some(sha256);
+    Ok(Image::list()?.into_iter().find(same))
+}
+
+/// One more name for an image, which takes no memory.
+fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
+    let (device, _) = Device::create(Kind::Image, name)?;
+    if let Err(error) = device.link(&known.name) {
+        // It would only be in the way; its own error matters more than this one's.
+        let _ = device.release();
+        return Err(error);
+    }
+    let made = Image::list()?.into_iter().find(|image| image.name == name);
+    made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
+}
+
+/// That no more images may be, with the figures.
+pub(crate) fn over_limit(name: &str, bytes: u64) -> Error {
+    let figures = || -> Result<(u64, u64)> {
+        let images = tree::all(Kind::Image)?;
+        let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
+        pieces.sort_unstable_by_key(|piece| piece.address);
+        pieces.dedup();
+        let used = pieces.iter().map(|piece| piece.bytes).sum();
+        Ok((used, tree::image_limit_bytes()?.unwrap_or(0)))
+    };
+    match figures() {
+        Ok((used, limit)) => Error::Refused(format!(
+            "image {name}: {bytes} bytes beside the {used} that images have already are more than \
+             the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
+             ({}, MiB)",
+            tree::IMAGE_LIMIT
+        )),
+        Err(error) => error,
+    }
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {

@@ -28,12 +28,15 @@ compile_error!("kumiki-node needs x86-64: how a node is started is written for t
 
 mod abi;
 pub mod agent;
+mod client;
 mod compose;
 mod cpus;
 mod device;
 mod error;
 mod frame;
 mod image;
+mod lent;
+mod load;
 mod memory;
 mod node;
 mod ring;
@@ -41,9 +44,12 @@ mod session;
 mod tree;
 mod window;
 
+pub use client::{Client, Ending, Order, Orders};
 pub use compose::Base;
 pub use device::probe;
 pub use error::{Error, Result};
+pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
+pub use lent::{Lent, is_node};
 pub use node::{Node, NodeInfo, Record, Stages, State};
-pub use session::{Ending, Session};
+pub use session::Session;

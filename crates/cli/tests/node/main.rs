@@ -3,9 +3,12 @@
 //! `KUMIKI_LAB=required`.
 
 mod faults;
+mod images;
+mod lent;
 mod one;
 mod several;
 mod soak;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
