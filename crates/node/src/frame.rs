@@ -149,6 +149,10 @@ const _: () = assert!(BODY_LIMIT + HEADER_BYTES <= abi::RING_BYTES);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::memory::Memory;
 
@@ -169,6 +173,27 @@ mod tests {
         assert_eq!(receive(&ring).unwrap(), None);
         assert!(send(&ring, Kind::Exec, &vec![0; BODY_LIMIT + 1]).is_err());
         assert!(number(b"abc").is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        /// Whatever a damaged node writes, the host reads frames to an end or an error.
+        #[test]
+        fn any_bytes_are_frames_or_an_error(
+            head: u32, tail: u32, bytes in prop::collection::vec(any::<u8>(), 0..512),
+        ) {
+            let window = window();
+            window.write(0x1000 + tail as usize % (abi::RING_BYTES - 512), &bytes);
+            for head in [head, tail.wrapping_add(bytes.len() as u32)] {
+                window.u32(0).store(head, Ordering::Relaxed);
+                window.u32(abi::RING_TAIL).store(tail, Ordering::Relaxed);
+                let ring = Ring::new(&window, 0, 0x1000);
+                while let Ok(Some((_, body))) = receive(&ring) {
+                    prop_assert!(body.len() <= BODY_LIMIT);
+                }
+            }
+        }
     }
 
     #[test]

@@ -348,7 +348,7 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
         ))
     };
     let length = memory.u64(8).load(Ordering::Relaxed);
-    if memory.u64(0).load(Ordering::Relaxed) != MAGIC || length + 16 > HEADER_BYTES {
+    if memory.u64(0).load(Ordering::Relaxed) != MAGIC || length > HEADER_BYTES - 16 {
         return Err(damaged("its header is not there".into()));
     }
     let mut json = vec![0; length as usize];
@@ -366,4 +366,57 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
 /// One piece's range of addresses as text, for people.
 pub(crate) fn range(piece: &Piece) -> String {
     format!("{:#x}-{:#x}", piece.address, piece.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn memory(length: u64, json: &[u8]) -> Memory {
+        let memory = Memory::of_file(abi::PIECE_UNIT);
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(length, Ordering::Relaxed);
+        memory.write(16, &json[..json.len().min(HEADER_BYTES as usize - 16)]);
+        memory
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// A node may have written there.
+        #[test]
+        fn a_damaged_header_is_an_error(length: u64, short in 0_u64..64, text in ".*") {
+            prop_assert!(header("x", &memory(length, text.as_bytes())).is_err());
+            prop_assert!(header("x", &memory(short, text.as_bytes())).is_err());
+        }
+
+        #[test]
+        fn a_part_beyond_the_memory_is_an_error(at: u64, bytes: u64) {
+            let part = |at, bytes| Part { at, bytes };
+            let kernel = Kernel {
+                form: kumiki_boot::Form::BzImage {
+                    protected_at: 0, file_bytes: 0, init_bytes: 0, alignment: 0,
+                },
+                header: Vec::new(),
+                version: None,
+                command_line_limit: 0,
+                above_4g: false,
+            };
+            let made = Header {
+                version: 1,
+                sha256: String::new(),
+                kernel,
+                kernel_bytes: part(0, 1),
+                bzimage: None,
+                bzimage_bytes: part(0, 0),
+                initramfs: part(at, bytes),
+            };
+            let json = serde_json::to_vec(&made).unwrap();
+            let memory = memory(json.len() as u64, &json);
+            let fits = at.checked_add(bytes).is_some_and(|end| end <= abi::PIECE_UNIT);
+            prop_assert_eq!(header("x", &memory).is_ok(), fits);
+        }
+    }
 }

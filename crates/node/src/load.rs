@@ -51,6 +51,13 @@ pub(crate) fn load(
     let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
     let maps = [(first, map(first)?), (slice, map(slice)?)];
     let kernel = image.kernel(compressed)?.1;
+    let damaged = || {
+        Error::Refused(format!(
+            "image {} is damaged (its kernel's parts are beyond its end): something wrote to its \
+             memory; kumiki image rm {0}",
+            image.name()
+        ))
+    };
     for write in &plan.writes {
         let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
         let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
@@ -62,6 +69,8 @@ pub(crate) fn load(
             Source::Bytes(bytes) => memory.write(at, bytes),
             Source::Zero { bytes } => memory.zero(at, *bytes as usize),
             Source::Kernel { offset, bytes } => {
+                let end = offset.checked_add(*bytes).filter(|end| *end <= kernel.bytes);
+                end.ok_or_else(damaged)?;
                 memory.copy(at, image.memory(), (kernel.at + offset) as usize, *bytes as usize);
             }
             Source::Initramfs { bytes } => {
