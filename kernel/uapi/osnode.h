@@ -141,7 +141,9 @@ struct osnode_ring {
 
 struct osnode_channel {
 	__u32 state;
-	__u32 reserved0[15];
+	__u32 reserved0;
+	__u64 signals; /* bit n - 1: signal n; set by the client, cleared by the agent */
+	__u32 reserved2[12];
 	struct osnode_ring to_node;
 	struct osnode_ring to_host;
 	__u32 reserved1[48];

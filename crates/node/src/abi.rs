@@ -94,6 +94,7 @@ pub(crate) const MESSAGE_BYTES: usize = 256;
 pub(crate) const CHANNELS_AT: usize = 0x1000;
 pub(crate) const CHANNEL_BYTES: usize = 512;
 /// Offsets in a channel.
+pub(crate) const CHANNEL_SIGNALS: usize = 8;
 pub(crate) const CHANNEL_TO_NODE: usize = 64;
 pub(crate) const CHANNEL_TO_HOST: usize = 192;
 /// Offset of a ring's tail from its head.

@@ -1,7 +1,7 @@
 //! What stands in a channel's rings: frames of a kind and a body.
 //!
 //! ```text
-//!   host -> node   Exec, then any Stdin, StdinEnd, Signal, Resize; or Shutdown; or Lend
+//!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend
 //!   node -> host   Started, any Stdout, Stderr, then Exited or Signalled; or Failed
 //! ```
 
@@ -28,8 +28,6 @@ pub(crate) enum Kind {
     Stdin = 2,
     /// No more of them.
     StdinEnd = 3,
-    /// A signal's number, u32.
-    Signal = 4,
     /// Switch the node off.
     Shutdown = 5,
     /// Its terminal's new [`Size`], two u16.
@@ -49,11 +47,10 @@ pub(crate) enum Kind {
     Failed = 21,
 }
 
-const KINDS: [Kind; 13] = [
+const KINDS: [Kind; 12] = [
     Kind::Exec,
     Kind::Stdin,
     Kind::StdinEnd,
-    Kind::Signal,
     Kind::Shutdown,
     Kind::Resize,
     Kind::Lend,

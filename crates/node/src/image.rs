@@ -62,7 +62,8 @@ pub struct ImageInfo {
     pub bytes: u64,
     /// Of kernel and initramfs.
     pub sha256: Option<String>,
-    /// `sealed`, or `created` if making it did not come to its end.
+    /// `sealed`; `created` if making it did not come to its end; `damaged` if
+    /// something has written to it since.
     pub state: String,
     /// Nodes that start from it.
     pub nodes: Vec<String>,
@@ -179,8 +180,10 @@ impl Image {
         let entries = tree::all(Kind::Image)?;
         let first = |entry: &tree::Entry| entry.pieces.first().map(|piece| piece.address);
         let describe = |entry: &tree::Entry| {
-            let open = (entry.state == "sealed").then(|| Image::open(&entry.name)).transpose()?;
-            let header = open.as_ref().map(|image| &image.header);
+            let is_sealed = entry.state == "sealed";
+            let header = if is_sealed { whole(entry)? } else { None };
+            let is_damaged = is_sealed && header.is_none();
+            let header = header.as_ref();
             let others = entries.iter().filter(|other| {
                 other.name != entry.name && first(other).is_some() && first(other) == first(entry)
             });
@@ -191,7 +194,7 @@ impl Image {
                 nodes: users.of(&entry.name),
                 same_as: others.map(|other| other.name.clone()).collect(),
                 name: entry.name.clone(),
-                state: entry.state.clone(),
+                state: if is_damaged { "damaged".to_owned() } else { entry.state.clone() },
             })
         };
         entries.iter().map(describe).collect()
@@ -285,6 +288,12 @@ impl Image {
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
+}
+
+/// A sealed image's header, unless it is damaged.
+fn whole(entry: &tree::Entry) -> Result<Option<Header>> {
+    let device = Device::read(Kind::Image, &entry.name)?;
+    Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
 }
 
 /// An image of the same content, if there is one.

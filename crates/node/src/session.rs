@@ -129,12 +129,14 @@ impl Session {
                     .map_err(|error| Error::os("taking what the program is told", error))?;
             }
             let Some(order) = *waiting else { return Ok(told) };
-            let (kind, body) = match order {
-                Order::Signal(number) => (Kind::Signal, number.to_le_bytes()),
-                Order::Resize(size) => (Kind::Resize, size.to_body()),
-            };
-            if !send(&self.channel().to_node, kind, &body)? {
-                return Ok(told);
+            let channel = self.channel();
+            match order {
+                Order::Signal(number) => channel.signal(number),
+                Order::Resize(size) => {
+                    if !send(&channel.to_node, Kind::Resize, &size.to_body())? {
+                        return Ok(told);
+                    }
+                }
             }
             // At once: the next order may be that this process stops for now.
             self.device.ring()?;

@@ -53,6 +53,7 @@ fn images_are_counted_shared_limited_checked_and_evicted() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.exit.code() != 0 && said.contains(what), "{said}");
     }
+    assert!(host.ok("kumiki image ls --json").contains(r#""state":"damaged""#));
     host.ok("kumiki node delete n1 --force");
     // What is damaged can still be removed.
     host.ok("kumiki image rm deb");

@@ -126,6 +126,14 @@ fn signals(host: &Host) {
                  for s in USR2 USR1 HUP; do kill -$s $!; \
                  until grep -q $s said; do sleep 0.2; done; done; kill -9 $!; cat said";
     assert_eq!(host.ok(heard), "on\nUSR2\nUSR1\nHUP\n");
+    // Past input that nobody reads.
+    let client = "echo $$ > pid; exec kumiki node exec n1 -- sleep 300";
+    let unread = format!(
+        "{{ yes | sh -c '{client}'; echo $? > code; }} & \
+         until kumiki node exec n1 -- ps | grep -q 'sleep 300'; do sleep 0.2; done; \
+         sleep 1; kill -TERM $(cat pid); wait; cat code"
+    );
+    assert_eq!(host.ok(&unread), "143\n");
     // Both stop, both go on.
     let state = |state: &str| {
         format!(

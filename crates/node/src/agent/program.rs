@@ -13,7 +13,7 @@ use rustix::system::{RebootCommand, reboot};
 use rustix::termios::tcgetpgrp;
 
 use super::streams::{Streams, would_block};
-use crate::frame::{CHUNK_BYTES, Kind, Program, Size, number, receive};
+use crate::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
 use crate::window::{Channel, Window};
 use crate::{Error, Result, abi, device, lent};
 
@@ -150,6 +150,9 @@ impl Talk<'_> {
     /// Frames of the client. Input is taken only while the last of it is written,
     /// so a program that reads nothing makes its client wait.
     fn obey(&self, running: &mut Running) -> Result<()> {
+        for number in self.channel.take_signals() {
+            running.signal(number)?;
+        }
         while running.streams.pending.is_empty() {
             match receive(&self.channel.to_node)? {
                 None => return Ok(()),
@@ -161,7 +164,6 @@ impl Talk<'_> {
                     super::ring(self.bell)?;
                 }
                 Some((Kind::StdinEnd, _)) => running.streams.end_input(),
-                Some((Kind::Signal, body)) => running.signal(number(&body)?)?,
                 Some((Kind::Resize, body)) => running.streams.resize(Size::of_body(&body)?),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} while a program runs")));
@@ -213,10 +215,10 @@ impl Running {
     }
 
     fn signal(&mut self, number: u32) -> Result<()> {
-        let signal = Signal::from_named_raw(number as i32)
-            .ok_or_else(|| Error::Protocol(format!("signal {number}")))?;
-        // It may have ended just now.
-        let _ = kill_process_group(group(&self.child)?, signal);
+        if let Some(signal) = Signal::from_named_raw(number as i32) {
+            // It may have ended just now.
+            let _ = kill_process_group(group(&self.child)?, signal);
+        }
         Ok(())
     }
 
