@@ -7,7 +7,7 @@
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow` or `parasc`. Prints the result as JSON.
+//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`. Prints the result as JSON.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,6 +23,7 @@ mod child;
 mod pair;
 mod parasc;
 mod raw;
+mod resource;
 mod run;
 mod shadow;
 mod stopwatch;
@@ -46,6 +47,9 @@ fn bench() -> Result<()> {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["resource", ref only @ ..] => {
+            print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
+        }
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -67,6 +71,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         _ if name == RAW => child::raw(pair),
         "shadow" => shadow::serve(name, pair, argument),
         "parasc" => parasc::serve(name, pair, argument),
+        "resource" => resource::serve(name, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

@@ -108,6 +108,8 @@ enum Bench {
     Shadow,
     /// System calls in batches, and `du`, beside their peers, and the promises
     Parasc,
+    /// 4 KiB memory and calls between cores beside their peers, and the promises
+    Resource,
 }
 
 #[cfg(feature = "bench")]

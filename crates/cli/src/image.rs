@@ -31,6 +31,10 @@ enum ImageCommand {
         /// A cpio archive to unpack over everything else
         #[arg(long, value_name = "FILE")]
         overlay: Option<PathBuf>,
+        /// The configuration that the kernel was built with
+        /// [default: in the kernel, or config-RELEASE beside it]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
         /// osnode-guest.ko built for this kernel
         /// [default: looked for in /lib/modules]
         #[arg(long, value_name = "FILE")]
@@ -58,8 +62,17 @@ enum ImageCommand {
 
 pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
     match args.command {
-        ImageCommand::Add { name, kernel, initrd, overlay, guest_module } => {
-            let image = Image::add(&name, &kernel, &Base { initrd, overlay, guest_module })?;
+        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module } => {
+            let base = Base { initrd, overlay, config, guest_module };
+            let image = Image::add(&name, &kernel, &base)?;
+            if image.config.is_none() {
+                output::talk(format_args!(
+                    "image {name}: whether its kernel has what a node needs was not checked: no \
+                     configuration is in it, and no config-{} is beside it or in /boot; --config \
+                     FILE gives one",
+                    image.release.as_deref().unwrap_or("RELEASE")
+                ));
+            }
             let memory = match image.same_as.first() {
                 Some(other) => format!("the memory of image {other}, whose content is the same"),
                 None => format!("{} of memory", format::bytes(image.bytes)),

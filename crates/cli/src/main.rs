@@ -12,6 +12,7 @@ mod doctor;
 mod image;
 mod interrupt;
 mod lab;
+mod machine;
 mod measure;
 mod node;
 mod output;

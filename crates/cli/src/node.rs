@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use kumiki_node::{Lent, Node, NodeInfo, Stages, State, is_node};
+use kumiki_node::{Cpus, Lent, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
 
 use crate::args::size;
-use crate::{Verdict, output};
+use crate::{Verdict, machine, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
@@ -21,12 +21,22 @@ pub(crate) struct NodeArgs {
 
 #[derive(Debug, Subcommand)]
 enum NodeCommand {
+    /// Show what is free, and what `apply` would do for a file
+    Plan(machine::PlanArgs),
+    /// Have the images and nodes of a file
+    ///
+    /// All of it is checked before anything is touched. What is there already
+    /// stays; if a step fails, those before it are undone.
+    Apply(machine::ApplyArgs),
     /// Take cpus and memory from this machine's kernel for a node
     Create {
         name: String,
         /// Number of cpus; the last ones are taken
         #[arg(long, default_value_t = 1, value_name = "N")]
         cpus: usize,
+        /// These cpus instead; the first one starts first
+        #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
+        cpu_list: Option<Vec<u32>>,
         /// Memory, e.g. 256M; several sizes make several pieces, of which the
         /// first holds the kernel
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
@@ -127,8 +137,12 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
-        NodeCommand::Create { name, cpus, memory, image, append } => {
-            Node::create(&name, &image, cpus, &memory, &append)?;
+        NodeCommand::Plan(args) => machine::plan(&args)?,
+        NodeCommand::Apply(args) => return machine::apply(&args),
+        NodeCommand::Create { name, cpus, cpu_list, memory, image, append } => {
+            let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
+            let spec = Spec { name, image, cpus, memory_bytes: memory, command_line: append };
+            Node::create(&spec)?;
         }
         NodeCommand::Start { name, how, json } if is_node() => {
             let stages = Lent::find(&name)?.start(how.bzimage, false, how.limit())?;
@@ -222,23 +236,27 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     let mut table = output::columns(&["node", "state", "image", "cpus", "memory"], 4);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        let state = match node.state {
-            State::Created => "created",
-            State::Lent => "lent",
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Ended => node.word,
-            State::Stopped => "stopped",
-        };
         table.add_row([
             node.name.clone(),
-            state.to_owned(),
+            state_of(node).to_owned(),
             node.image.as_deref().unwrap_or("-").to_owned(),
             cpus.join(","),
             format::bytes(node.bytes),
         ]);
     }
     output::line(table.trim_fmt())
+}
+
+/// Where a node stands, in a word.
+pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
+    match node.state {
+        State::Created => "created",
+        State::Lent => "lent",
+        State::Starting => "starting",
+        State::Ready => "ready",
+        State::Ended => node.word,
+        State::Stopped => "stopped",
+    }
 }
 
 fn address(text: &str) -> Result<u64, String> {

@@ -40,7 +40,7 @@ impl Kind {
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
 /// The host must go on: so much is not given away.
-const HOST_KEEPS_BYTES: u64 = 64 << 20;
+pub(crate) const HOST_KEEPS_BYTES: u64 = 64 << 20;
 
 pub(crate) struct Device {
     file: File,
@@ -121,7 +121,7 @@ requests! {
 }
 
 /// A name that the module takes, with zeros behind it.
-fn padded(kind: Kind, name: &str) -> Result<[u8; abi::NAME_BYTES]> {
+pub(crate) fn padded(kind: Kind, name: &str) -> Result<[u8; abi::NAME_BYTES]> {
     let good =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     let fits = (1..abi::NAME_BYTES).contains(&name.len());
@@ -337,7 +337,7 @@ pub(crate) fn exists(kind: Kind, name: &str) -> Error {
 }
 
 /// What the host's kernel takes for available without swapping.
-fn available_bytes() -> Result<u64> {
+pub(crate) fn available_bytes() -> Result<u64> {
     let path = "/proc/meminfo";
     let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

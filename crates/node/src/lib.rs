@@ -16,9 +16,15 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{Image, Node};
+//! use kumiki_node::{Cpus, Node, Spec};
 //!
-//! let node = Node::create("n1", "deb", 1, &[256 << 20], "")?;
+//! let node = Node::create(&Spec {
+//!     name: "n1".into(),
+//!     image: "deb".into(),
+//!     cpus: Cpus::Count(1),
+//!     memory_bytes: vec![256 << 20],
+//!     command_line: String::new(),
+//! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
@@ -37,10 +43,12 @@ mod frame;
 mod image;
 mod lent;
 mod load;
+mod machine;
 mod memory;
 mod node;
 mod ring;
 mod session;
+mod spec;
 mod tree;
 mod window;
 
@@ -51,5 +59,7 @@ pub use error::{Error, Result};
 pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
 pub use lent::{Lent, is_node};
+pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
 pub use node::{Node, NodeInfo, Record, Stages, State};
 pub use session::Session;
+pub use spec::{Cpus, Spec};

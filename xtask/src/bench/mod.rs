@@ -15,6 +15,7 @@ use crate::Bench;
 mod judge;
 mod measure;
 mod parasc;
+mod resource;
 mod shadow;
 
 /// What a bench hands back.
@@ -108,6 +109,7 @@ pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<Exi
         Bench::Measure => measure::measure(check)?,
         Bench::Shadow => shadow::shadow(check)?,
         Bench::Parasc => parasc::parasc(check)?,
+        Bench::Resource => resource::resource(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

@@ -5,10 +5,12 @@
 mod faults;
 mod images;
 mod lent;
+mod machine;
 mod one;
 mod several;
 mod soak;
 mod terminal;
+mod typed;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
