@@ -107,6 +107,7 @@ enum osnode_stamp { /* time stamp counter at stages of a start */
 	OSNODE_STAMP_TRAMPOLINE = 1,
 	OSNODE_STAMP_MODULE = 2,
 	OSNODE_STAMP_READY = 3,
+	OSNODE_STAMP_INIT = 4, /* the first process begins; written when it has the window */
 };
 
 enum osnode_channel_state {

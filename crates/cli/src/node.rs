@@ -225,8 +225,8 @@ fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
         "node {} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
         node.name(),
         stages.load_ms,
-        stages.trampoline_ms + stages.kernel_ms,
-        stages.agent_ms
+        stages.trampoline_ms + stages.early_ms + stages.kernel_ms,
+        stages.init_ms + stages.agent_ms
     ));
     Ok(())
 }

@@ -158,7 +158,9 @@ impl Image {
             let header = open.as_ref().map(|image| &image.header);
             Ok(ImageInfo {
                 release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
-                sha256: header.map(|header| header.sha256.clone()),
+                sha256: header
+                    .map(|header| header.sha256.clone())
+                    .filter(|sha256| !sha256.is_empty()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
                 name: entry.name,
                 state: entry.state,
@@ -194,6 +196,38 @@ impl Image {
 
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+}
+
+impl Image {
+    /// Keeps a kernel in the form that it is shipped in, and nothing else of it. It
+    /// is not hashed, which would take longer than all the rest.
+    pub(crate) fn keep_compressed(
+        name: &str,
+        kernel: &Kernel,
+        file: &[u8],
+        initramfs: &[u8],
+    ) -> Result<()> {
+        let kernel_bytes = Part { at: HEADER_BYTES, bytes: file.len() as u64 };
+        let at = (kernel_bytes.at + kernel_bytes.bytes).next_multiple_of(PAGE_BYTES);
+        let header = Header {
+            version: 1,
+            sha256: String::new(),
+            kernel: kernel.clone(),
+            kernel_bytes,
+            bzimage: Some(kernel.clone()),
+            bzimage_bytes: kernel_bytes,
+            initramfs: Part { at, bytes: initramfs.len() as u64 },
+        };
+        let json =
+            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
+        let (device, _) = Device::create(Kind::Image, name)?;
+        let parts = [(16, &json[..]), (kernel_bytes.at, file), (at, initramfs)];
+        fill(&device, total, &parts, json.len()).inspect_err(|_| {
+            // It would only be in the way; its own error matters more than this one's.
+            let _ = device.release();
+        })
     }
 }
 

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::device::{self, Device, Kind};
 use crate::image::{Image, range};
 use crate::memory::Memory;
+use crate::origin::{Files, Origin};
 use crate::session::Session;
+use crate::stages::{self, Loading, Stages};
 use crate::window::{Window, has_ended, meaning};
 use crate::{Error, Result, abi, compose, cpus, tree};
 
@@ -73,39 +75,6 @@ pub struct NodeInfo {
     pub owner: u32,
 }
 
-/// How long the stages of a start took, ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Stages {
-    /// Kernel, initramfs and tables copied into the node's memory.
-    pub load_ms: f64,
-    /// From the first interrupt to the cpu until the host saw the agent ready:
-    /// the sum of what follows, and the doorbell.
-    pub start_ms: f64,
-    /// From the SIPI to the last instruction before the kernel's own.
-    pub trampoline_ms: f64,
-    /// The kernel, up to its first module in user space.
-    pub kernel_ms: f64,
-    /// On to the agent's readiness.
-    pub agent_ms: f64,
-}
-
-impl Stages {
-    /// The time stamps tell the stages' shares of the time that passed here: a
-    /// counter's frequency, as the kernel has it, may be a bad guess.
-    fn new(load_ms: f64, start: Duration, stamps: [u64; 4]) -> Self {
-        let start_ms = start.as_secs_f64() * 1e3;
-        let whole = stamps[3].saturating_sub(stamps[0]).max(1) as f64;
-        let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
-        Stages {
-            load_ms,
-            start_ms,
-            trampoline_ms: stage(0),
-            kernel_ms: stage(1),
-            agent_ms: stage(2),
-        }
-    }
-}
-
 /// A node that exists.
 pub struct Node {
     name: String,
@@ -160,6 +129,38 @@ impl Node {
     /// until the agent answers. A `compressed` kernel is the file as it is
     /// shipped, which decompresses itself first: the paper's way.
     pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        let begin = Instant::now();
+        let image = Image::open(&stopped.record.image)?;
+        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit)
+    }
+
+    /// Starts from files that are read now: what each start costs that finds no
+    /// image in memory. With `keep` the next one does: what was read, and is still
+    /// compressed, stays as the image of this name, as after the paper's first start.
+    pub fn start_from(&self, files: &Files, keep: Option<&str>, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        if stopped.record.cpus.len() > 1 {
+            return Err(Error::Refused(format!(
+                "node {} has several cpus: what its kernel wants to be told of them is seen in \
+                 an image only; kumiki node start {0}",
+                self.name
+            )));
+        }
+        let mut loading = Loading::since(Instant::now());
+        let begin = Instant::now();
+        let read = files.read()?;
+        loading.read = begin.elapsed();
+        if let Some(name) = keep {
+            let begin = Instant::now();
+            read.keep(name)?;
+            loading.place = begin.elapsed();
+        }
+        stopped.start(&read.origin(), loading, limit)
+    }
+
+    /// With all that a start needs of it.
+    fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = tree::one(Kind::Node, &self.name)?;
         if entry.state == "running" {
@@ -173,25 +174,7 @@ impl Node {
         if entry.cpus.len() != record.cpus.len() {
             return Err(self.incomplete());
         }
-        let image = Image::open(&record.image)?;
-        let tsc_khz = tree::tsc_khz()?;
-        let plan = plan(&entry, &record, &image, compressed, tsc_khz)?;
-
-        let begin = Instant::now();
-        load(&device, &entry, &plan, &image, compressed)?;
-        let load_ms = begin.elapsed().as_secs_f64() * 1e3;
-
-        let begin = Instant::now();
-        device.start()?;
-        while window.word() != abi::WORD_READY {
-            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
-                return Err(self.silent(&window, "did not become ready", limit));
-            }
-            device::wait(device.bell(), &[], LOOK_AGAIN)
-                .map_err(|error| Error::os("waiting for a doorbell", error))?;
-        }
-        let stamps = [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_MODULE, abi::STAMP_READY];
-        Ok(Stages::new(load_ms, begin.elapsed(), stamps.map(|stamp| window.stamp(stamp))))
+        Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
@@ -359,83 +342,84 @@ fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
 }
 
-fn plan(
-    entry: &tree::Entry,
-    record: &Record,
-    image: &Image,
-    compressed: bool,
-    tsc_khz: u64,
-) -> Result<Plan> {
-    let partition = Partition::new(entry.slice, entry.pieces.clone())?;
-    let window = partition.window().address;
-    let mut line = CommandLine::of_node(entry.cpus.len(), tsc_khz);
-    line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
-    if !record.command_line.is_empty() {
-        line.word(&record.command_line);
-    }
-    let (kernel, _) = image.kernel(compressed)?;
-    // Only the uncompressed kernel tells.
-    let checks_bsp_bit = image.kernel(false)?.0.checks_bsp_bit() == Some(true);
-    let ids = entry.cpus.iter().map(|&(_, id)| {
-        u8::try_from(id)
-            .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
-    });
-    let cpus = ids.collect::<Result<Vec<u8>>>()?;
-    // One cpu is used in any case.
-    let foreign = (cpus.len() > 1 && checks_bsp_bit)
-        .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
-        .flatten();
-    let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
-    let madt = Madt { cpus, foreign };
-    Ok(Plan::new(&partition, kernel, image.initramfs().bytes, &line, &madt, places)?)
+/// A node that is about to be started, and nobody else can start it.
+struct Stopped {
+    node: Node,
+    device: Device,
+    entry: tree::Entry,
+    window: Window,
+    record: Record,
 }
 
-/// Makes the plan's writes.
-fn load(
-    device: &Device,
-    entry: &tree::Entry,
-    plan: &Plan,
-    image: &Image,
-    compressed: bool,
-) -> Result<()> {
-    let first = entry.pieces[0];
-    let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
-    let maps = [(first, device.map(&[first], true)?), (slice, device.map(&[slice], true)?)];
-    let kernel = image.kernel(compressed)?.1;
-    for write in &plan.writes {
-        let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
-        let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
-        let (piece, memory) = found.ok_or_else(|| {
-            Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
-        })?;
-        let at = (write.address - piece.address) as usize;
-        match &write.source {
-            Source::Bytes(bytes) => memory.write(at, bytes),
-            Source::Zero { bytes } => memory.zero(at, *bytes as usize),
-            Source::Kernel { offset, bytes } => {
-                memory.copy(at, image.memory(), (kernel.at + offset) as usize, *bytes as usize);
+impl Stopped {
+    fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
+        let window = &self.window;
+        let plan = self.plan(origin)?;
+        self.load(&plan, origin)?;
+        let loaded = loading.done();
+
+        let begin = Instant::now();
+        self.device.start()?;
+        let execute = begin.elapsed();
+        while window.word() != abi::WORD_READY {
+            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
+                return Err(self.node.silent(window, "did not become ready", limit));
             }
-            Source::Initramfs { bytes } => {
-                memory.copy(at, image.memory(), image.initramfs().at as usize, *bytes as usize);
+            device::wait(self.device.bell(), &[], LOOK_AGAIN)
+                .map_err(|error| Error::os("waiting for a doorbell", error))?;
+        }
+        let ready = begin.elapsed();
+        Ok(Stages::new(loaded, execute, ready, stages::STAMPS.map(|n| window.stamp(n)))
+            .with_log(&window.log()))
+    }
+
+    fn plan(&self, origin: &Origin<'_>) -> Result<Plan> {
+        let (entry, record) = (&self.entry, &self.record);
+        let partition = Partition::new(entry.slice, entry.pieces.clone())?;
+        let window = partition.window().address;
+        let mut line = CommandLine::of_node(entry.cpus.len(), tree::tsc_khz()?);
+        line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
+        if !record.command_line.is_empty() {
+            line.word(&record.command_line);
+        }
+        let ids = entry.cpus.iter().map(|&(_, id)| {
+            u8::try_from(id).map_err(|_| {
+                Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits"))
+            })
+        });
+        let cpus = ids.collect::<Result<Vec<u8>>>()?;
+        // One cpu is used in any case.
+        let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
+            .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
+            .flatten();
+        let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
+        let madt = Madt { cpus, foreign };
+        let initramfs = origin.initramfs.length();
+        Ok(Plan::new(&partition, origin.kernel, initramfs, &line, &madt, places)?)
+    }
+
+    /// Makes the plan's writes.
+    fn load(&self, plan: &Plan, origin: &Origin<'_>) -> Result<()> {
+        let first = self.entry.pieces[0];
+        let slice = Piece { address: self.entry.slice, bytes: SLICE_BYTES };
+        let map = |piece: Piece| Ok::<_, Error>((piece, self.device.map(&[piece], true)?));
+        let maps = [map(first)?, map(slice)?];
+        for write in &plan.writes {
+            let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
+            let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
+            let (piece, memory) = found.ok_or_else(|| {
+                Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
+            })?;
+            let at = (write.address - piece.address) as usize;
+            match &write.source {
+                Source::Bytes(bytes) => memory.write(at, bytes),
+                Source::Zero { bytes } => memory.zero(at, *bytes as usize),
+                Source::Kernel { offset, bytes } => {
+                    origin.kernel_bytes.copy(*offset, *bytes, memory, at);
+                }
+                Source::Initramfs { bytes } => origin.initramfs.copy(0, *bytes, memory, at),
             }
         }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_share_the_time_that_passed() {
-        let stages = Stages::new(1.0, Duration::from_secs(4), [100, 110, 180, 200]);
-        assert_eq!(
-            [stages.start_ms, stages.trampoline_ms, stages.kernel_ms, stages.agent_ms],
-            [4000.0, 400.0, 2800.0, 800.0]
-        );
-        // A node may write what it likes there.
-        let odd = Stages::new(1.0, Duration::from_secs(4), [100, 5, u64::MAX, 0]);
-        assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+        Ok(())
     }
 }

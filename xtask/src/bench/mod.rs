@@ -14,6 +14,7 @@ use crate::Bench;
 
 mod judge;
 mod measure;
+mod node;
 mod parasc;
 mod shadow;
 
@@ -27,7 +28,7 @@ struct Outcome {
 }
 
 /// One figure of one subject, in the shape that every bench writes.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// What was done, with its parameters.
     case: String,
@@ -57,6 +58,13 @@ struct Row {
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
+    /// Samples that ended without what was asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    failed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -108,6 +116,7 @@ pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<Exi
         Bench::Measure => measure::measure(check)?,
         Bench::Shadow => shadow::shadow(check)?,
         Bench::Parasc => parasc::parasc(check)?,
+        Bench::Node => node::node(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
@@ -184,6 +193,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
         let mut out = Vec::new();
