@@ -55,7 +55,9 @@ struct osnode_memory { /* one more contiguous piece */
 	__u64 bytes;
 	__u32 numa_node;
 	__u32 reserved;
-	__u64 address; /* out: physical; also the offset for mmap(2) */
+	__u64 address; /* in: 0, or of RAM that is off line or was kept from this kernel at its
+			  start, no page of which anybody uses; out: physical, also the
+			  offset for mmap(2) */
 };
 
 struct osnode_cpu { /* one more cpu, which must be offline; the first starts first */

@@ -274,7 +274,10 @@ impl Node {
         } else {
             format!("; the end of its log:\n  {}", last.join("\n  "))
         };
-        let word = meaning(window.word());
+        let word = match (window.word(), window.stamp(abi::STAMP_TRAMPOLINE)) {
+            (0, 0) => "nothing, not even that its cpu began",
+            (word, _) => meaning(word),
+        };
         Error::Silent { name: self.name.clone(), what, limit, word, log }
     }
 }

@@ -34,6 +34,11 @@ pub(super) fn settings(socket: &Path, cpus: u32) -> Vec<String> {
     lines
 }
 
+/// What every cpu executes.
+pub(super) fn registers(socket: &Path) -> String {
+    Monitor::open(socket).ask("info registers -a")
+}
+
 /// What a line of `info pic` says that lasts.
 fn setting(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();

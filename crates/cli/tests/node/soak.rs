@@ -68,8 +68,14 @@ fn starts_and_stops_of_two_nodes_under_load() {
     }
     let mut start_ms = Vec::new();
     for round in 0..rounds {
-        host.ok("kumiki node start n1 --timeout 300 --json > /tmp/n1 & one=$!; \
-                 kumiki node start n2 --timeout 300 --json > /tmp/n2 && wait $one");
+        let started = host.run(
+            "kumiki node start n1 --timeout 300 --json > /tmp/n1 & one=$!; \
+             kumiki node start n2 --timeout 300 --json > /tmp/n2; two=$?; wait $one && exit $two",
+        );
+        if started.exit.code() != 0 {
+            // Where the cpus are says more than a node that wrote nothing.
+            panic!("{}", controllers::registers(&monitor));
+        }
         for name in ["n1", "n2"] {
             let stages: serde_json::Value =
                 serde_json::from_str(&host.ok(&format!("cat /tmp/{name}"))).unwrap();
