@@ -48,7 +48,10 @@ fn bench() -> Result<()> {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
-        ["node", folder] => print(&run::document(|_| node::rows(Path::new(folder)))?),
+        ["node", folder, rounds] => {
+            let rounds = rounds.parse()?;
+            print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
+        }
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };

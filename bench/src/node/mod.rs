@@ -17,8 +17,8 @@ const IMAGE: &str = "deb";
 const NODE: &str = "bench";
 
 /// Everything; `folder` is on a disk.
-pub(crate) fn rows(folder: &Path) -> Result<Vec<Row>> {
-    let rows = start::rows(folder)?;
+pub(crate) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+    let rows = start::rows(folder, rounds)?;
     Ok(rows)
 }
 

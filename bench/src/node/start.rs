@@ -11,7 +11,6 @@ use super::exec::Exec;
 use super::{IMAGE, NODE, run};
 use crate::run::{Row, median_of};
 
-const ROUNDS: usize = 7;
 const LIMIT: Duration = Duration::from_secs(240);
 /// The image that a first start leaves.
 const KEPT: &str = "kept";
@@ -70,7 +69,7 @@ const STAGES: [Stage; 10] = [
     ("start.agent", |s| s.agent_ms),
 ];
 
-pub(super) fn rows(folder: &Path) -> Result<Vec<Row>> {
+pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
     let files = Files { kernel: folder.join("bzImage"), initramfs: folder.join("initramfs") };
     run(&["kumiki", "node", "create", NODE, "--memory", "256M", "--image", IMAGE])?;
     Image::open(IMAGE)?.save(&files)?;
@@ -80,7 +79,7 @@ pub(super) fn rows(folder: &Path) -> Result<Vec<Row>> {
     let mut starts = From::ALL.map(|from| (from, Vec::new()));
     let mut exec = Exec::default();
     let mut rng = fastrand::Rng::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         rng.shuffle(&mut starts);
         for (from, all) in &mut starts {
             bare.measure();
@@ -93,7 +92,7 @@ pub(super) fn rows(folder: &Path) -> Result<Vec<Row>> {
                 Image::remove(KEPT)?;
             }
         }
-        eprintln!("round {} of {ROUNDS}", round + 1);
+        eprintln!("round {} of {rounds}", round + 1);
     }
     node.delete()?;
     let mut rows = figures(&starts, &bare);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use kumiki_node::{Base, Ending, Image, ImageInfo, Node, NodeInfo, Session, State};
+use clap::{Args, Subcommand, ValueEnum};
+use kumiki_node::{Base, Ending, Image, ImageInfo, MemorySource, Node, NodeInfo, Session, State};
 use kumiki_report::format;
 
 use crate::args::size;
@@ -71,6 +71,9 @@ enum NodeCommand {
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
             value_name = "SIZE[,SIZE]…")]
         memory: Vec<u64>,
+        /// Where the memory comes from
+        #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+        memory_from: From,
         /// Image to start from
         #[arg(long, value_name = "NAME")]
         image: String,
@@ -137,6 +140,31 @@ enum NodeCommand {
     },
 }
 
+/// Where a node's memory comes from.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum From {
+    /// The first of the others that has enough, or several
+    #[default]
+    Any,
+    /// This machine's kernel, in contiguous pieces
+    Contig,
+    /// Whole blocks that are taken off line, within a minute
+    Offline,
+    /// What memmap=SIZE$ADDRESS or mem=SIZE kept from this machine's kernel
+    Boot,
+}
+
+impl std::convert::From<From> for MemorySource {
+    fn from(from: From) -> Self {
+        match from {
+            From::Any => MemorySource::Any,
+            From::Contig => MemorySource::Contiguous,
+            From::Offline => MemorySource::Offline,
+            From::Boot => MemorySource::Boot,
+        }
+    }
+}
+
 /// How to start.
 #[derive(Debug, Args)]
 struct Starting {
@@ -186,8 +214,8 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
 
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
-        NodeCommand::Create { name, cpus, memory, image, append } => {
-            Node::create(&name, &image, cpus, &memory, &append)?;
+        NodeCommand::Create { name, cpus, memory, memory_from, image, append } => {
+            Node::create(&name, &image, cpus, &memory, memory_from.into(), &append)?;
         }
         NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
         NodeCommand::Restart { name, how } => {

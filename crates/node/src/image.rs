@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::compose::Base;
 use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
+use crate::taking::{self, MemorySource};
 use crate::{Error, Result, abi, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
@@ -232,7 +233,7 @@ impl Image {
 }
 
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
-    let pieces = device.pieces(total, abi::PIECE_UNIT)?;
+    let pieces = taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any)?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
     memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);

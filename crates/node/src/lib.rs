@@ -16,9 +16,9 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{Image, Node};
+//! use kumiki_node::{MemorySource, Node};
 //!
-//! let node = Node::create("n1", "deb", 1, &[256 << 20], "")?;
+//! let node = Node::create("n1", "deb", 1, &[256 << 20], MemorySource::Any, "")?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
@@ -28,6 +28,7 @@ compile_error!("kumiki-node needs x86-64: how a node is started is written for t
 
 mod abi;
 pub mod agent;
+mod blocks;
 mod compose;
 mod cpus;
 mod device;
@@ -40,6 +41,7 @@ mod origin;
 mod ring;
 mod session;
 mod stages;
+mod taking;
 mod tree;
 mod window;
 
@@ -51,3 +53,4 @@ pub use node::{Node, NodeInfo, Record, State};
 pub use origin::Files;
 pub use session::{Ending, Session};
 pub use stages::Stages;
+pub use taking::MemorySource;

@@ -11,6 +11,7 @@ use crate::memory::Memory;
 use crate::origin::{Files, Origin};
 use crate::session::Session;
 use crate::stages::{self, Loading, Stages};
+use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
 use crate::{Error, Result, abi, compose, cpus, tree};
 
@@ -89,6 +90,7 @@ impl Node {
         image: &str,
         cpu_count: usize,
         memory: &[u64],
+        source: MemorySource,
         command_line: &str,
     ) -> Result<Self> {
         let image = Image::open(image)?;
@@ -111,7 +113,7 @@ impl Node {
             command_line: command_line.to_owned(),
         };
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, &memory, needs) {
+        if let Err(error) = furnish(&device, &record, (&memory, source), needs) {
             // What was taken goes back; that this may fail, too, matters less.
             let _ = give_back(&device, &record.cpus);
             return Err(error);
@@ -317,12 +319,17 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
 
 /// Memory, the record, then cpus: whoever finds the node half made finds in the
 /// record which cpus may be off line because of it.
-fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -> Result<()> {
+fn furnish(
+    device: &Device,
+    record: &Record,
+    (memory, source): (&[u64], MemorySource),
+    first_bytes: u64,
+) -> Result<()> {
     let mut pieces = Vec::new();
     for &bytes in memory {
         let least = if pieces.is_empty() { first_bytes } else { 0 };
         let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
-        pieces.extend(device.pieces(bytes, least)?);
+        pieces.extend(taking::pieces(device, bytes, least, source)?);
     }
     let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
     if json.len() >= abi::RECORD_BYTES {

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
 
 /// A node or image by its files.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) state: String,

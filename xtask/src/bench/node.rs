@@ -21,6 +21,8 @@ const PACKAGES: &[Package] = &[Package {
 const KERNEL: &str = "6.1";
 const CPUS: u32 = 4;
 const MEMORY_BYTES: u64 = 2 << 30;
+/// Starts of each kind.
+const ROUNDS: &str = "7";
 const DISK_BYTES: u64 = 256 << 20;
 
 /// Brings the machine to where `kumiki-bench node` begins.
@@ -78,7 +80,7 @@ fn measured(programs: &Path) -> Result<Vec<u8>> {
     let said = String::from_utf8_lossy(&prepared.stderr);
     ensure!(prepared.exit.code() == 0, "preparing the machine in the lab: {said}");
     let mut json = Vec::new();
-    let bench = machine.command("/root/kumiki-bench").args(["node", "/mnt"]).spawn()?;
+    let bench = machine.command("/root/kumiki-bench").args(["node", "/mnt", ROUNDS]).spawn()?;
     let outcome = bench.pass(io::empty(), &mut json, io::stderr())?;
     ensure!(outcome.faults.is_empty(), "the machine's kernel log: {}", outcome.faults.join("\n"));
     ensure!(outcome.exit.code() == 0, "`kumiki-bench node` failed with {}", outcome.exit.code());

@@ -4,6 +4,7 @@
 
 mod controllers;
 mod faults;
+mod memory;
 mod one;
 mod several;
 mod soak;
