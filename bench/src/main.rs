@@ -7,8 +7,8 @@
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow` or `parasc`; `node`, which has no peers, runs in
-//! a machine of the lab. Prints the result as JSON.
+//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
+//! runs in a machine of the lab. Prints the result as JSON.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,6 +25,7 @@ mod node;
 mod pair;
 mod parasc;
 mod raw;
+mod resource;
 mod run;
 mod shadow;
 mod stopwatch;
@@ -52,6 +53,9 @@ fn bench() -> Result<()> {
             let rounds = rounds.parse()?;
             print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
         }
+        ["resource", ref only @ ..] => {
+            print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
+        }
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -73,6 +77,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         _ if name == RAW => child::raw(pair),
         "shadow" => shadow::serve(name, pair, argument),
         "parasc" => parasc::serve(name, pair, argument),
+        "resource" => resource::serve(name, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

@@ -110,6 +110,8 @@ enum Bench {
     Parasc,
     /// OS nodes in a machine of the lab: loads, starts, programs in them, memory
     Node,
+    /// 4 KiB memory and calls between cores beside their peers, and the promises
+    Resource,
 }
 
 #[cfg(feature = "bench")]

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kumiki_shadow::{Error, copy};
+use kumiki_shadow::Error;
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl From<Error> for Failure {
             Error::Busy => libc::EBUSY,
             Error::NotForked | Error::Orphaned => libc::ESRCH,
             Error::NoFreeCpu { .. } => libc::ENODEV,
-            Error::SameCpu { .. } | Error::Copy(_) => libc::EINVAL,
+            Error::SameCpu { .. } => libc::EINVAL,
             Error::TimedOut { .. } => libc::ETIMEDOUT,
             Error::Thread { .. } => libc::EAGAIN,
             Error::Sys(error) => of_machine(error),
@@ -96,9 +96,17 @@ fn of_wait(error: &kumiki_wait::Error) -> c_int {
     }
 }
 
-impl From<copy::Error> for Failure {
-    fn from(error: copy::Error) -> Self {
-        Error::from(error).into()
+impl From<kumiki_copy::Error> for Failure {
+    fn from(error: kumiki_copy::Error) -> Self {
+        use kumiki_copy::Error;
+
+        let errno = match error {
+            Error::Busy => libc::EBUSY,
+            Error::TimedOut { .. } => libc::ETIMEDOUT,
+            // Everything else is what was asked for.
+            _ => libc::EINVAL,
+        };
+        Failure::new(errno, error)
     }
 }
 

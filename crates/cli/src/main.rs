@@ -11,6 +11,7 @@ mod docs;
 mod doctor;
 mod interrupt;
 mod lab;
+mod machine;
 mod measure;
 mod node;
 mod output;

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use kumiki_node::{Base, Ending, Image, ImageInfo, MemorySource, Node, NodeInfo, Session, State};
+use kumiki_node::{
+    Base, Cpus, Ending, Image, ImageInfo, MemorySource, Node, NodeInfo, Session, Spec, State,
+};
 use kumiki_report::format;
 
 use crate::args::size;
-use crate::{Verdict, interrupt, output};
+use crate::{Verdict, interrupt, machine, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
@@ -37,6 +39,10 @@ enum ImageCommand {
         /// A cpio archive to unpack over everything else
         #[arg(long, value_name = "FILE")]
         overlay: Option<PathBuf>,
+        /// The configuration that the kernel was built with
+        /// [default: in the kernel, or config-RELEASE beside it]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
         /// osnode-guest.ko built for this kernel
         /// [default: looked for in /lib/modules]
         #[arg(long, value_name = "FILE")]
@@ -60,12 +66,22 @@ pub(crate) struct NodeArgs {
 
 #[derive(Debug, Subcommand)]
 enum NodeCommand {
+    /// Show what is free, and what `apply` would do for a file
+    Plan(machine::PlanArgs),
+    /// Have the images and nodes of a file
+    ///
+    /// All of it is checked before anything is touched. What is there already
+    /// stays; if a step fails, those before it are undone.
+    Apply(machine::ApplyArgs),
     /// Take cpus and memory from this machine's kernel for a node
     Create {
         name: String,
         /// Number of cpus; the last ones are taken
         #[arg(long, default_value_t = 1, value_name = "N")]
         cpus: usize,
+        /// These cpus instead; the first one starts first
+        #[arg(long, value_delimiter = ',', value_name = "CPU[,CPU]…", conflicts_with = "cpus")]
+        cpu_list: Option<Vec<u32>>,
         /// Memory, e.g. 256M; several sizes make several pieces, of which the
         /// first holds the kernel
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
@@ -181,8 +197,17 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) fn image(args: ImageArgs) -> Result<Verdict> {
     match args.command {
-        ImageCommand::Add { name, kernel, initrd, overlay, guest_module } => {
-            let image = Image::add(&name, &kernel, &Base { initrd, overlay, guest_module })?;
+        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module } => {
+            let base = Base { initrd, overlay, config, guest_module };
+            let image = Image::add(&name, &kernel, &base)?;
+            if image.config.is_none() {
+                output::talk(format_args!(
+                    "image {name}: whether its kernel has what a node needs was not checked: no \
+                     configuration is in it, and no config-{} is beside it or in /boot; --config \
+                     FILE gives one",
+                    image.release.as_deref().unwrap_or("RELEASE")
+                ));
+            }
             output::talk(format_args!(
                 "image {name}: kernel {}, {} of memory",
                 image.release.as_deref().unwrap_or("of an unknown release"),
@@ -214,8 +239,19 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
 
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
-        NodeCommand::Create { name, cpus, memory, memory_from, image, append } => {
-            Node::create(&name, &image, cpus, &memory, memory_from.into(), &append)?;
+        NodeCommand::Plan(args) => machine::plan(&args)?,
+        NodeCommand::Apply(args) => return machine::apply(&args),
+        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
+            let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
+            let spec = Spec {
+                name,
+                image,
+                cpus,
+                memory_bytes: memory,
+                memory_from: memory_from.into(),
+                command_line: append,
+            };
+            Node::create(&spec)?;
         }
         NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
         NodeCommand::Restart { name, how } => {
@@ -286,22 +322,26 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     let mut table = output::columns(&["node", "state", "image", "cpus", "memory"], 4);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        let state = match node.state {
-            State::Created => "created",
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Ended => node.word,
-            State::Stopped => "stopped",
-        };
         table.add_row([
             node.name.clone(),
-            state.to_owned(),
+            state_of(node).to_owned(),
             node.image.as_deref().unwrap_or("-").to_owned(),
             cpus.join(","),
             format::bytes(node.bytes),
         ]);
     }
     output::line(table.trim_fmt())
+}
+
+/// Where a node stands, in a word.
+pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
+    match node.state {
+        State::Created => "created",
+        State::Starting => "starting",
+        State::Ready => "ready",
+        State::Ended => node.word,
+        State::Stopped => "stopped",
+    }
 }
 
 fn address(text: &str) -> Result<u64, String> {

@@ -10,6 +10,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const NAME_BYTES: usize = 32;
 pub(crate) const PIECE_UNIT: u64 = 2 << 20;
 pub(crate) const PIECES: usize = 64;
+pub(crate) const CPUS: usize = 64;
 
 pub(crate) const NODE: u32 = 1;
 pub(crate) const IMAGE: u32 = 2;
@@ -132,6 +133,7 @@ mod tests {
         assert_eq!(defined("OSNODE_VERSION"), u64::from(VERSION));
         assert_eq!(defined("OSNODE_NAME_BYTES"), NAME_BYTES as u64);
         assert_eq!(defined("OSNODE_PIECES"), PIECES as u64);
+        assert_eq!(defined("OSNODE_CPUS"), CPUS as u64);
         assert_eq!(defined("OSNODE_SLICE_BYTES"), kumiki_boot::SLICE_BYTES);
         assert_eq!(defined("OSNODE_IOC_TYPE"), u64::from(TYPE));
         assert_eq!(defined("OSNODE_WINDOW_MAGIC"), WINDOW_MAGIC);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kumiki_boot::Initramfs;
+use kumiki_boot::{Compression, Initramfs, KernelConfig};
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -17,13 +17,15 @@ pub(crate) const GUEST_MODULE: &str = "/lib/kumiki/osnode-guest.ko";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
-/// What an image's initramfs is made of.
+/// What goes with an image's kernel: mostly what its initramfs is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Base {
     /// An initrd to begin with; else a static busybox of the host.
     pub initrd: Option<PathBuf>,
     /// A cpio archive that is unpacked over everything else.
     pub overlay: Option<PathBuf>,
+    /// The configuration that the kernel was built with; looked for if not given.
+    pub config: Option<PathBuf>,
     /// `osnode-guest.ko`, built for the node's kernel; looked for if not given.
     pub guest_module: Option<PathBuf>,
 }
@@ -45,11 +47,39 @@ impl Base {
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;
-        initramfs.file(GUEST_MODULE, 0o644, &read(&self.guest_module(release)?)?)?;
+        initramfs.file(GUEST_MODULE, 0o644, &module(&self.guest_module(release)?)?)?;
         if let Some(overlay) = &self.overlay {
             initramfs.archive(&read(overlay)?)?;
         }
         Ok(initramfs.finish()?)
+    }
+
+    /// Refuses a kernel that was built without what a node needs. Returns where that
+    /// was read: in the kernel, in the file given, or in one where distributions put
+    /// it; none where there is none of these.
+    pub(crate) fn check_config(
+        &self,
+        kernel_file: &Path,
+        kernel: &[u8],
+        release: Option<&str>,
+    ) -> Result<Option<String>> {
+        let initrd = self.initrd.as_deref().map(read).transpose()?;
+        let initrd = initrd.and_then(|bytes| Compression::of(&bytes).ok());
+        let found = if let Some(path) = &self.config {
+            Some((of_file(path)?, path.display().to_string()))
+        } else if let Some(config) = KernelConfig::within(kernel) {
+            Some((config, "the kernel itself".to_owned()))
+        } else {
+            let places = release.map(|release| config_places(kernel_file, release));
+            let path = places.into_iter().flatten().find(|path| path.exists());
+            path.map(|path| Ok::<_, Error>((of_file(&path)?, path.display().to_string())))
+                .transpose()?
+        };
+        let Some((config, place)) = found else { return Ok(None) };
+        config.check(initrd).map_err(|error| {
+            Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()))
+        })?;
+        Ok(Some(place))
     }
 
     fn guest_module(&self, release: Option<&str>) -> Result<PathBuf> {
@@ -60,16 +90,36 @@ impl Base {
             ["updates/dkms", "updates", "extra"]
                 .map(|folder| Path::new("/lib/modules").join(release).join(folder))
         });
-        let places = folders.iter().flatten().map(|folder| folder.join("osnode-guest.ko"));
-        places.into_iter().find(|path| path.exists()).ok_or_else(|| {
+        // A distribution that compresses its modules has DKMS do so, too.
+        let names = ["", ".xz", ".zst", ".gz"].map(|end| format!("osnode-guest.ko{end}"));
+        let mut places =
+            folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        places.find(|path| path.exists()).ok_or_else(|| {
             Error::Refused(format!(
                 "no osnode-guest.ko for kernel {} in /lib/modules: without it a restart of the \
-                 node restarts the machine; build kernel/osnode for that kernel and give the \
-                 file with --guest-module",
+                 node restarts the machine; build kernel/osnode for that kernel (DKMS does) or \
+                 give the file with --guest-module",
                 release.unwrap_or("(it does not say its release)")
             ))
         })
     }
+}
+
+fn of_file(path: &Path) -> Result<KernelConfig> {
+    let text = String::from_utf8_lossy(&read(path)?).into_owned();
+    KernelConfig::parse(&text)
+        .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
+}
+
+/// Where distributions put a kernel's configuration: beside it, or with its modules.
+fn config_places(kernel_file: &Path, release: &str) -> Vec<PathBuf> {
+    let real = kernel_file.canonicalize().unwrap_or_default();
+    let beside = [kernel_file, &real].map(|file| file.parent().unwrap_or(Path::new("")));
+    let folders = beside.into_iter().chain([Path::new("/boot")]);
+    let mut places: Vec<_> =
+        folders.map(|folder| folder.join(format!("config-{release}"))).collect();
+    places.push(Path::new("/lib/modules").join(release).join("config"));
+    places
 }
 
 /// Busybox with a link for each of its programs.
@@ -141,6 +191,16 @@ fn listed_paths(list: &str, loader: String) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// A module's file, uncompressed: whether a node's kernel could do that is its
+/// own affair.
+fn module(path: &Path) -> Result<Vec<u8>> {
+    let bytes = read(path)?;
+    let compression = Compression::of(&bytes).map_err(|_| {
+        Error::Refused(format!("{} is no kernel module: it is no ELF file", path.display()))
+    })?;
+    Ok(compression.decompress(&bytes)?)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

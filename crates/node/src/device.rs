@@ -40,6 +40,9 @@ impl Kind {
 /// How long a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
 
+/// The host must go on: so much is not given away.
+pub(crate) const HOST_KEEPS_BYTES: u64 = 64 << 20;
+
 pub(crate) struct Device {
     file: File,
     kind: Kind,
@@ -117,7 +120,7 @@ requests! {
 }
 
 /// A name that the module takes, with zeros behind it.
-fn padded(kind: Kind, name: &str) -> Result<[u8; abi::NAME_BYTES]> {
+pub(crate) fn padded(kind: Kind, name: &str) -> Result<[u8; abi::NAME_BYTES]> {
     let good =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
     let fits = (1..abi::NAME_BYTES).contains(&name.len());
@@ -304,6 +307,16 @@ impl Device {
 pub(crate) fn exists(kind: Kind, name: &str) -> Error {
     let noun = kind.noun();
     Error::Refused(format!("{noun} {name} exists: choose another name, or remove it first"))
+}
+
+/// What the host's kernel takes for available without swapping.
+pub(crate) fn available_bytes() -> Result<u64> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10)
+        .ok_or_else(|| Error::Refused(format!("{path} has no MemAvailable: Linux 3.14 is needed")))
 }
 
 /// Rings the other side, from either.

@@ -5,10 +5,10 @@
 //! written again, so a reader relies on what it has checked.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use kumiki_boot::{Kernel, Piece};
+use kumiki_boot::{Kernel, Partition, Piece};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -40,6 +40,9 @@ struct Header {
     bzimage: Option<Kernel>,
     bzimage_bytes: Part,
     initramfs: Part,
+    /// Where the kernel's configuration was found that was checked.
+    #[serde(default)]
+    config: Option<String>,
 }
 
 /// An image, mapped for reading.
@@ -62,30 +65,49 @@ pub struct ImageInfo {
     pub bytes: u64,
     /// Of kernel and initramfs.
     pub sha256: Option<String>,
+    /// Where the kernel's configuration was found that was checked; none if none was.
+    pub config: Option<String>,
     /// `sealed`, or `created` if making it did not come to its end.
     pub state: String,
 }
 
-impl Image {
-    /// Puts a kernel and what belongs into its initramfs into memory.
-    pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
+/// What an image is to be made of, read and not yet uncompressed.
+pub(crate) struct Ingredients {
+    file: Vec<u8>,
+    /// The kernel as it is shipped; a bare vmlinux has no such form.
+    bzimage: Option<Kernel>,
+    initramfs: Vec<u8>,
+    sha256: String,
+    kernel_file: PathBuf,
+    base: Base,
+}
+
+impl Ingredients {
+    /// Reads the kernel and what belongs into the initramfs.
+    pub(crate) fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
         let file = fs::read(kernel_file).map_err(|error| Error::file(kernel_file, error))?;
-        if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
-            return Err(device::exists(Kind::Image, name));
-        }
-        // A bare vmlinux has no compressed form.
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
         let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;
-        // The longest step comes when nothing else can be refused.
-        let (kernel, bytes) = Kernel::parse(&file)?;
-
         let mut hash = Sha256::new();
         hash.update(&file);
         hash.update(&initramfs);
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
+        Ok(Ingredients { file, bzimage, initramfs, sha256, kernel_file, base })
+    }
 
-        let kept: &[u8] = if bzimage.is_some() { &file } else { &[] };
+    /// Of the kernel's file and the initramfs.
+    pub(crate) fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Uncompresses the kernel and lays the image out.
+    pub(crate) fn prepare(self) -> Result<Prepared> {
+        let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
+        let release = kernel.release();
+        let config = self.base.check_config(&self.kernel_file, &kernel_bytes, release)?;
+        let file = if self.bzimage.is_some() { self.file } else { Vec::new() };
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
             let part = Part { at, bytes: bytes.len() as u64 };
@@ -94,12 +116,13 @@ impl Image {
         };
         let header = Header {
             version: 1,
-            sha256,
+            sha256: self.sha256,
             kernel,
-            kernel_bytes: place(&bytes),
-            bzimage,
-            bzimage_bytes: place(kept),
-            initramfs: place(&initramfs),
+            kernel_bytes: place(&kernel_bytes),
+            bzimage: self.bzimage,
+            bzimage_bytes: place(&file),
+            initramfs: place(&self.initramfs),
+            config,
         };
         let total = at.next_multiple_of(abi::PIECE_UNIT);
         let json =
@@ -111,18 +134,50 @@ impl Image {
                 HEADER_BYTES - 16
             )));
         }
+        Ok(Prepared { header, json, kernel: kernel_bytes, file, initramfs: self.initramfs, total })
+    }
+}
 
+/// An image that only has to be copied into memory that stays.
+pub(crate) struct Prepared {
+    header: Header,
+    json: Vec<u8>,
+    kernel: Vec<u8>,
+    file: Vec<u8>,
+    initramfs: Vec<u8>,
+    total: u64,
+}
+
+impl Prepared {
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.total
+    }
+
+    /// What a node's first piece needs for it.
+    pub(crate) fn first_piece_bytes(&self) -> u64 {
+        self.header.first_piece_bytes()
+    }
+
+    /// Where its kernel's configuration was found that was checked.
+    pub(crate) fn config(&self) -> Option<&str> {
+        self.header.config.as_deref()
+    }
+
+    /// Puts it into memory under this name.
+    pub(crate) fn keep(self, name: &str) -> Result<ImageInfo> {
+        let header = self.header;
         let (device, _) = Device::create(Kind::Image, name)?;
         let filled = fill(
             &device,
-            total,
+            self.total,
             &[
-                (16, &json),
-                (header.kernel_bytes.at, &bytes),
-                (header.bzimage_bytes.at, kept),
-                (header.initramfs.at, &initramfs),
+                (16, &self.json),
+                (header.kernel_bytes.at, &self.kernel),
+                (header.bzimage_bytes.at, &self.file),
+                (header.initramfs.at, &self.initramfs),
             ],
-            json.len(),
+            self.json.len(),
         );
         if let Err(error) = filled {
             // It would only be in the way; its own error matters more than this one's.
@@ -132,10 +187,27 @@ impl Image {
         Ok(ImageInfo {
             name: name.to_owned(),
             release: header.kernel.release().map(str::to_owned),
-            bytes: total,
+            bytes: self.total,
             sha256: Some(header.sha256),
+            config: header.config,
             state: "sealed".to_owned(),
         })
+    }
+}
+
+impl Header {
+    fn first_piece_bytes(&self) -> u64 {
+        Partition::needs(&self.kernel, self.initramfs.bytes)
+    }
+}
+
+impl Image {
+    /// Puts a kernel and what belongs into its initramfs into memory.
+    pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
+        if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
+            return Err(device::exists(Kind::Image, name));
+        }
+        Ingredients::read(kernel_file, base)?.prepare()?.keep(name)
     }
 
     /// Maps an image.
@@ -162,6 +234,7 @@ impl Image {
                 sha256: header
                     .map(|header| header.sha256.clone())
                     .filter(|sha256| !sha256.is_empty()),
+                config: header.and_then(|header| header.config.clone()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
                 name: entry.name,
                 state: entry.state,
@@ -195,6 +268,11 @@ impl Image {
         self.header.initramfs
     }
 
+    /// What a node's first piece needs for it.
+    pub(crate) fn first_piece_bytes(&self) -> u64 {
+        self.header.first_piece_bytes()
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -219,6 +297,7 @@ impl Image {
             bzimage: Some(kernel.clone()),
             bzimage_bytes: kernel_bytes,
             initramfs: Part { at, bytes: initramfs.len() as u64 },
+            config: None,
         };
         let json =
             serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;

@@ -16,9 +16,16 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{MemorySource, Node};
+//! use kumiki_node::{Cpus, MemorySource, Node, Spec};
 //!
-//! let node = Node::create("n1", "deb", 1, &[256 << 20], MemorySource::Any, "")?;
+//! let node = Node::create(&Spec {
+//!     name: "n1".into(),
+//!     image: "deb".into(),
+//!     cpus: Cpus::Count(1),
+//!     memory_bytes: vec![256 << 20],
+//!     memory_from: MemorySource::Any,
+//!     command_line: String::new(),
+//! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
 //! ```
@@ -35,11 +42,13 @@ mod device;
 mod error;
 mod frame;
 mod image;
+mod machine;
 mod memory;
 mod node;
 mod origin;
 mod ring;
 mod session;
+mod spec;
 mod stages;
 mod taking;
 mod tree;
@@ -49,8 +58,10 @@ pub use compose::Base;
 pub use device::probe;
 pub use error::{Error, Result};
 pub use image::{Image, ImageInfo};
+pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
 pub use node::{Node, NodeInfo, Record, State};
 pub use origin::Files;
 pub use session::{Ending, Session};
+pub use spec::{Cpus, Spec};
 pub use stages::Stages;
 pub use taking::MemorySource;

@@ -10,6 +10,7 @@ use crate::image::{Image, range};
 use crate::memory::Memory;
 use crate::origin::{Files, Origin};
 use crate::session::Session;
+use crate::spec::Spec;
 use crate::stages::{self, Loading, Stages};
 use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
@@ -72,6 +73,8 @@ pub struct NodeInfo {
     pub memory: Vec<String>,
     /// The image that it starts from; none if making it was interrupted.
     pub image: Option<String>,
+    /// What was added to its kernel's command line; as above.
+    pub command_line: Option<String>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
 }
@@ -82,43 +85,37 @@ pub struct Node {
 }
 
 impl Node {
-    /// Takes cpus and memory from the host for a node that will start from
-    /// `image`. Each size of `memory` is one contiguous piece if there is one,
-    /// and the first holds the kernel. Undone if a step fails.
-    pub fn create(
-        name: &str,
-        image: &str,
-        cpu_count: usize,
-        memory: &[u64],
-        source: MemorySource,
-        command_line: &str,
-    ) -> Result<Self> {
-        let image = Image::open(image)?;
-        let memory: Vec<u64> =
-            memory.iter().map(|bytes| bytes.next_multiple_of(abi::PIECE_UNIT)).collect();
-        let bytes = memory.first().copied().unwrap_or(0);
-        let needs = Partition::needs(image.kernel(false)?.0, image.initramfs().bytes);
+    /// Takes cpus and memory from the host for a node. Each size of memory is one
+    /// contiguous piece if there is one. Undone if a step fails.
+    pub fn create(spec: &Spec) -> Result<Self> {
+        let name = &spec.name;
+        spec.check().map_err(|fault| {
+            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
+        })?;
+        let image = Image::open(&spec.image)?;
+        let (bytes, needs) = (spec.memory_bytes[0], image.first_piece_bytes());
         if bytes < needs {
             return Err(Error::Refused(format!(
-                "node {name}: {bytes} bytes of memory; image {} alone needs {needs}: give the \
-                 node more, 256M at least",
+                "node {name}: {bytes} bytes in the first piece of memory; image {} alone needs \
+                 {needs}: give the node more, 256M at least",
                 image.name()
             )));
         }
         let record = Record {
             version: 1,
-            name: name.to_owned(),
+            name: name.clone(),
             image: image.name().to_owned(),
-            cpus: cpus::choose(cpu_count)?,
-            command_line: command_line.to_owned(),
+            cpus: cpus::choose(&spec.cpus)?,
+            command_line: spec.command_line.clone(),
         };
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, (&memory, source), needs) {
+        if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
+        {
             // What was taken goes back; that this may fail, too, matters less.
             let _ = give_back(&device, &record.cpus);
             return Err(error);
         }
-        Ok(Node { name: name.to_owned() })
+        Ok(Node { name: name.clone() })
     }
 
     /// A node that exists.
@@ -311,6 +308,7 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
         cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
         memory: entry.pieces.iter().map(range).collect(),
+        command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.map(|record| record.image),
         owner: entry.owner,
         name: entry.name,

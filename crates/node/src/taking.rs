@@ -1,16 +1,11 @@
 //! Taking memory from the host: from its kernel's allocator, by taking blocks off
 //! line, or what it was started without.
 
-use std::fs;
-
 use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Device, Kind};
+use crate::device::{Device, HOST_KEEPS_BYTES, Kind, available_bytes};
 use crate::{Error, Result, abi, blocks, tree};
-
-/// The host must go on: so much is not given away.
-const HOST_KEEPS_BYTES: u64 = 64 << 20;
 
 /// Adds pieces, or says why there are not enough.
 type Way = fn(&Device, u64, u64, &mut Vec<Piece>) -> Result<()>;
@@ -153,16 +148,6 @@ fn free_of(whole: Piece, held: &[Piece]) -> Vec<Piece> {
         free.push(Piece { address: at, bytes: whole.end() - at });
     }
     free
-}
-
-/// What the host's kernel takes for available without swapping.
-fn available_bytes() -> Result<u64> {
-    let path = "/proc/meminfo";
-    let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.map(|kib| kib << 10)
-        .ok_or_else(|| Error::Refused(format!("{path} has no MemAvailable: Linux 3.14 is needed")))
 }
 
 #[cfg(test)]

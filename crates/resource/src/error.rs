@@ -158,5 +158,12 @@ pub enum Error {
     Wait(#[from] kumiki_wait::Error),
 }
 
+impl Error {
+    #[cold]
+    pub(crate) fn manager(place: Place, source: kumiki_slot::Error) -> Error {
+        Error::Manager { place: format!("core{}", place.0), source }
+    }
+}
+
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
@@ -39,6 +40,9 @@ pub(crate) struct Seat {
     bell: Arc<Bell>,
     /// Some answer of this seat has been awaited: the server looks for wakers.
     awaited: AtomicBool,
+    /// Those who await answers are woken whatever happens; otherwise they ask again and
+    /// again.
+    told: AtomicBool,
     wakers: [AtomicWaker; LINES],
     /// The last request, once the caller is gone; before, greater than any.
     last: AtomicU64,
@@ -71,6 +75,7 @@ impl Seat {
             lane: Lane::new(),
             bell,
             awaited: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             wakers: [const { AtomicWaker::new() }; LINES],
             last: AtomicU64::new(u64::MAX),
             busy: AtomicU64::new(0),
@@ -99,6 +104,13 @@ impl Seat {
     pub(crate) fn wake_all(&self) {
         self.bell.ring();
         self.wakers.iter().for_each(AtomicWaker::wake);
+    }
+
+    /// Nobody would tell of a death: those who await something ask again and again.
+    #[cold]
+    pub(crate) fn ask_again(&self) {
+        self.told.store(false, Ordering::Relaxed);
+        self.wake_all();
     }
 
     /// The answer of `n` was taken.
@@ -153,7 +165,7 @@ impl Seat {
         }
     }
 
-    /// Caller: waits for request `n`; a server serves meanwhile.
+    /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
     #[cold]
     #[inline(never)]
     fn wait(
@@ -162,22 +174,28 @@ impl Seat {
         n: u64,
         waiter: &mut Waiter,
         mut server: Option<&mut Server>,
-    ) -> End {
+        deadline: Option<Instant>,
+    ) -> Option<End> {
         loop {
-            let until = Instant::now() + STEP;
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return None;
+            }
+            let step = now + STEP;
+            let until = deadline.map_or(step, |deadline| deadline.min(step));
             let has_work = || server.as_ref().is_some_and(|server| server.has_work());
             let ready = || match self.lane.done(n) {
                 Some(success) => Some(Some(success)),
                 None => has_work().then_some(None),
             };
             match waiter.wait_until(&self.bell, self.lane.word(n), until, ready) {
-                Ok(Some(success)) => return End::Done(success),
+                Ok(Some(success)) => return Some(End::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
                 Err(TimedOut) => {
                     if desk.is_gone()
                         && let Some(end) = self.settle(desk, n)
                     {
-                        return end;
+                        return Some(end);
                     }
                 }
             }
@@ -270,19 +288,64 @@ impl Caller {
         R: Send,
     {
         let n = self.hand_over(f)?;
-        let seat = &*self.seat;
-        let mut looks = 0;
-        let end = loop {
-            if let Some(success) = seat.lane.done(n) {
-                break End::Done(success);
-            }
-            looks += 1;
-            if looks == LOOKS {
-                break seat.wait(&self.desk, n, &mut self.waiter, server);
-            }
-        };
+        let end = self.finish(n, server);
         // SAFETY: `f` returns an `R`, and this is the only taker.
-        unsafe { seat.take(n, end, job::cancel::<F>) }
+        unsafe { self.seat.take(n, end, job::cancel::<F>) }
+    }
+
+    /// Runs `f` on the server, and waits until `deadline` at most. `f` owns what it uses,
+    /// because it may go on longer than this call.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call); [`Error::TimedOut`]: of a request that had not begun its
+    /// captures are dropped, and it never runs; one that runs has its effect, and its
+    /// result is dropped.
+    pub fn call_until<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.call_and_serve_until(deadline, f, None)
+    }
+
+    /// The same from a thread that is a server itself, as
+    /// [`call_serving`](Self::call_serving).
+    ///
+    /// # Errors
+    /// As [`call_until`](Self::call_until).
+    pub fn call_until_serving<F, R>(
+        &mut self,
+        deadline: Instant,
+        f: F,
+        server: &mut Server,
+    ) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.call_and_serve_until(deadline, f, Some(server))
+    }
+
+    fn call_and_serve_until<F, R>(
+        &mut self,
+        deadline: Instant,
+        f: F,
+        server: Option<&mut Server>,
+    ) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let answer = self.submit(f)?;
+        match self.finish_until(answer.n, server, Some(deadline)) {
+            Some(end) => { answer }.take(end),
+            None => answer.expire(),
+        }
+    }
+
+    /// Whether another request may be submitted before an answer is taken.
+    pub fn has_room(&self) -> bool {
+        self.seat.is_free(self.next)
     }
 
     /// Hands `f` over and returns at once. The answer is taken by [`join`](Self::join),
@@ -311,13 +374,67 @@ impl Caller {
     /// # Panics
     /// If another caller has submitted it.
     #[inline]
-    pub fn join<R: Send>(&mut self, mut answer: Answer<R>) -> Result<R, Error> {
-        assert!(Arc::ptr_eq(&self.seat, &answer.seat), "an answer is joined by its own caller");
-        let end = match self.seat.lane.done(answer.n) {
-            Some(success) => End::Done(success),
-            None => self.seat.wait(&self.desk, answer.n, &mut self.waiter, None),
-        };
+    pub fn join<R: Send>(&mut self, answer: Answer<R>) -> Result<R, Error> {
+        self.join_and_serve(answer, None)
+    }
+
+    /// The same from a thread that is a server itself, which serves while it waits.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
+    #[inline]
+    pub fn join_serving<R: Send>(
+        &mut self,
+        answer: Answer<R>,
+        server: &mut Server,
+    ) -> Result<R, Error> {
+        self.join_and_serve(answer, Some(server))
+    }
+
+    #[inline(always)]
+    fn join_and_serve<R: Send>(
+        &mut self,
+        mut answer: Answer<R>,
+        server: Option<&mut Server>,
+    ) -> Result<R, Error> {
+        assert!(self.has_submitted(&answer), "an answer is joined by its own caller");
+        let end = self.finish(answer.n, server);
         answer.take(end)
+    }
+
+    /// Whether the answer is of a request of this caller's.
+    pub fn has_submitted<R>(&self, answer: &Answer<R>) -> bool {
+        Arc::ptr_eq(&self.seat, &answer.seat)
+    }
+
+    /// Waits for the answer of `n`.
+    #[inline(always)]
+    fn finish(&mut self, n: u64, server: Option<&mut Server>) -> End {
+        self.finish_until(n, server, None).expect("without a deadline there is an answer")
+    }
+
+    /// Looks for the answer of `n` for a while, then waits.
+    #[inline(always)]
+    fn finish_until(
+        &mut self,
+        n: u64,
+        server: Option<&mut Server>,
+        deadline: Option<Instant>,
+    ) -> Option<End> {
+        let seat = &*self.seat;
+        let mut looks = 0;
+        loop {
+            if let Some(success) = seat.lane.done(n) {
+                return Some(End::Done(success));
+            }
+            looks += 1;
+            if looks == LOOKS {
+                return seat.wait(&self.desk, n, &mut self.waiter, server, deadline);
+            }
+        }
     }
 
     /// Whether the server has ended or died.
@@ -354,7 +471,11 @@ impl Drop for Caller {
 }
 
 /// The answer of a request that may still be under way: a future, which any thread may
-/// await. Dropped, it leaves the request to run and its result to be dropped.
+/// await.
+///
+/// Dropped, it cancels the request: one that has not begun never runs, and its captures are
+/// dropped; one that has begun goes on, and its result is dropped. To leave a request to
+/// itself there is [`detach`](Self::detach).
 pub struct Answer<R> {
     desk: Arc<Desk>,
     seat: Arc<Seat>,
@@ -374,6 +495,76 @@ impl<R> Answer<R> {
     /// Whether it is there.
     pub fn is_done(&self) -> bool {
         self.seat.lane.done(self.n).is_some()
+    }
+
+    /// Whether it is there, or never will be: to wait for it takes no time.
+    pub fn is_settled(&self) -> bool {
+        self.is_done() || self.desk.is_gone()
+    }
+
+    /// Takes the request back; whether that was in time: then it has not run and never
+    /// will, and its captures are dropped. Else it runs or has run.
+    pub fn cancel(mut self) -> bool {
+        self.take_back()
+    }
+
+    /// Leaves the request to run, and its result to be dropped.
+    pub fn detach(mut self) {
+        self.give_up();
+    }
+
+    fn take_back(&mut self) -> bool {
+        let back = !self.is_done() && self.seat.lane.take_back(self.n);
+        if back {
+            drop(self.take(End::Back));
+        }
+        back
+    }
+
+    /// It is not taken any more.
+    fn give_up(&mut self) {
+        match self.end() {
+            Some(end) => drop(self.take(end)),
+            None => {
+                self.taken = true;
+                self.seat.abandon(self.n, job::discard::<R>);
+            }
+        }
+    }
+
+    /// Its time is over.
+    fn expire(mut self) -> Result<R, Error> {
+        if self.take_back() {
+            return Err(Error::TimedOut { begun: false });
+        }
+        // It may have come just now.
+        if let Some(end) = self.end() {
+            return self.take(end);
+        }
+        self.give_up();
+        Err(Error::TimedOut { begun: true })
+    }
+
+    /// Waits for it, in whatever thread. Its own caller's [`join`](Caller::join) is
+    /// quicker.
+    ///
+    /// # Errors
+    /// As [`Caller::call`].
+    pub fn wait(mut self) -> Result<R, Error> {
+        // Most are there sooner than a thread falls asleep.
+        for _ in 0..LOOKS {
+            if self.is_done() {
+                break;
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut cx) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
+            }
+        }
     }
 
     fn end(&self) -> Option<End> {
@@ -398,6 +589,15 @@ impl<R> Answer<R> {
     }
 }
 
+/// Wakes a thread that waits for an answer.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 impl<R> Future for Answer<R> {
     type Output = Result<R, Error>;
 
@@ -407,8 +607,12 @@ impl<R> Future for Answer<R> {
             // Once a seat: from then on the server looks for wakers. Relaxed: the heavy
             // fence is between this store and the look at the line below; partner is the
             // light one in `tell`.
-            if !seat.awaited.swap(true, Ordering::Relaxed) && !barrier::heavy() {
-                // It may not see it for this answer: ask again.
+            if !seat.awaited.swap(true, Ordering::Relaxed) {
+                let told = barrier::heavy() & self.desk.watch();
+                // Else it may not be told of this answer, or of a death: it asks again.
+                seat.told.store(told, Ordering::Relaxed);
+            }
+            if !seat.told.load(Ordering::Relaxed) {
                 cx.waker().wake_by_ref();
             }
             seat.wakers[self.n as usize % LINES].register(cx.waker());
@@ -422,12 +626,8 @@ impl<R> Future for Answer<R> {
 
 impl<R> Drop for Answer<R> {
     fn drop(&mut self) {
-        if self.taken {
-            return;
-        }
-        match self.end() {
-            Some(end) => drop(self.take(end)),
-            None => self.seat.abandon(self.n, job::discard::<R>),
+        if !self.taken && !self.take_back() {
+            self.give_up();
         }
     }
 }

@@ -16,6 +16,7 @@ mod judge;
 mod measure;
 mod node;
 mod parasc;
+mod resource;
 mod shadow;
 
 /// What a bench hands back.
@@ -117,6 +118,7 @@ pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<Exi
         Bench::Shadow => shadow::shadow(check)?,
         Bench::Parasc => parasc::parasc(check)?,
         Bench::Node => node::node(check)?,
+        Bench::Resource => resource::resource(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

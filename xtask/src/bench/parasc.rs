@@ -14,6 +14,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" },
     Package { name: "gcc", reason: "the bench has peers in C" },
     Package { name: "g++", reason: "the bench has peers in C++" },
+    Package { name: "make", reason: "jemalloc is built by it, a peer of another bench" },
     Package { name: "libtbb-dev", reason: "the bench has oneTBB among them" },
 ];
 

@@ -4,10 +4,12 @@
 
 mod controllers;
 mod faults;
+mod machine;
 mod memory;
 mod one;
 mod several;
 mod soak;
+mod typed;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
