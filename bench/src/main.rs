@@ -7,7 +7,8 @@
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`. Prints the result as JSON.
+//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
+//! runs in a machine of the lab. Prints the result as JSON.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,6 +21,7 @@ use crate::shadow::Shadow;
 
 mod case;
 mod child;
+mod node;
 mod pair;
 mod parasc;
 mod raw;
@@ -47,6 +49,10 @@ fn bench() -> Result<()> {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["node", folder, rounds] => {
+            let rounds = rounds.parse()?;
+            print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
+        }
         ["resource", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
         }

@@ -4,6 +4,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
+#include <linux/memory.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/security.h>
@@ -169,7 +170,7 @@ static int __init osnode_init(void)
 		return error;
 	error = cpus_init();
 	if (error)
-		return error;
+		goto memory;
 	error = bell_init();
 	if (error)
 		goto cpu;
@@ -186,6 +187,8 @@ bell:
 	bell_exit();
 cpu:
 	cpus_exit();
+memory:
+	unregister_memory_notifier(&memory_guard);
 	return error;
 }
 
@@ -197,6 +200,7 @@ static void __exit osnode_exit(void)
 	misc_deregister(&device);
 	bell_exit();
 	cpus_exit();
+	unregister_memory_notifier(&memory_guard);
 }
 
 module_init(osnode_init);

@@ -31,16 +31,6 @@ static bool good_name(const char *name)
 	       !memchr_inv(name + length, 0, OSNODE_NAME_BYTES - length);
 }
 
-/* The shared window, as the host's kernel sees it; NULL before there is memory. */
-struct osnode_window *window_of(struct holding *holding)
-{
-	struct piece *first = &holding->piece[0];
-
-	if (holding->kind != OSNODE_NODE || !holding->pieces || first->bytes < OSNODE_WINDOW_BYTES)
-		return NULL;
-	return phys_to_virt(first->address + first->bytes - OSNODE_WINDOW_BYTES);
-}
-
 int holding_create(struct handle *handle, struct osnode_create *create)
 {
 	struct holding *holding;
@@ -84,10 +74,10 @@ unlock:
 
 static int claim_channel(struct handle *handle, struct holding *holding)
 {
-	struct osnode_window *window = window_of(holding);
+	struct osnode_window *window = holding->window;
 	unsigned int n;
 
-	if (holding->state != RUNNING || !window)
+	if (holding->state != RUNNING)
 		return -ENOTCONN;
 	for (n = 0; n < OSNODE_CHANNELS; n++) {
 		/* The agent may still be ending the last session there. */
@@ -136,7 +126,6 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 void holding_detach(struct handle *handle)
 {
 	struct holding *holding;
-	struct osnode_window *window;
 
 	mutex_lock(&osnode_lock);
 	holding = handle->holding;
@@ -147,10 +136,9 @@ void holding_detach(struct handle *handle)
 		holding->owner = 0;
 	if (handle->mode == OSNODE_TALK) {
 		holding->channels &= ~BIT(handle->channel);
-		window = window_of(holding);
 		/* A node that was stopped meanwhile has nobody to free the channel. */
 		if (holding->state == RUNNING &&
-		    cmpxchg(&window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
+		    cmpxchg(&holding->window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
 			cpu_bell(holding);
 	}
@@ -199,14 +187,20 @@ int holding_link(struct holding *holding, const char *name)
 /* A node that is lent runs for all this module knows: another one sends the interrupts. */
 int holding_start(struct holding *holding, bool lend)
 {
-	struct osnode_window *window = window_of(holding);
+	struct osnode_window *window;
 	unsigned int n;
 	int error;
 
-	if (holding->kind != OSNODE_NODE || !holding->cpus || !window)
+	if (holding->kind != OSNODE_NODE || !holding->cpus || !holding->pieces)
 		return -EINVAL;
 	if (holding->state == RUNNING)
 		return -EALREADY;
+	/* Memory that was kept from this kernel is not in its direct map. */
+	window = holding->window ?:
+		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
+	if (!window)
+		return -ENOMEM;
+	holding->window = window;
 	/* A node executes code that nobody else can stop: the module stays. */
 	__module_get(THIS_MODULE);
 	memset(window, 0, sizeof(*window));
@@ -232,7 +226,7 @@ int holding_start(struct holding *holding, bool lend)
 
 int holding_stop(struct holding *holding)
 {
-	struct osnode_window *window = window_of(holding);
+	struct osnode_window *window = holding->window;
 
 	if (holding->kind != OSNODE_NODE)
 		return -EINVAL;

@@ -29,6 +29,7 @@ struct holding {
 	atomic_t mapped; /* mappings, of any descriptor; from 0 to 1 under the lock */
 	unsigned int channels; /* bit n: a descriptor has channel n */
 	phys_addr_t slice;
+	struct osnode_window *window; /* of a node with memory: the end of its first piece; from its first start on */
 	unsigned int pieces;
 	struct piece piece[OSNODE_PIECES];
 	unsigned int cpus;
@@ -43,10 +44,14 @@ struct handle {
 	unsigned int channel;
 };
 
+static inline phys_addr_t window_address(struct holding *holding)
+{
+	return holding->piece[0].address + holding->piece[0].bytes - OSNODE_WINDOW_BYTES;
+}
+
 extern struct mutex osnode_lock;
 extern struct list_head holdings;
 
-struct osnode_window *window_of(struct holding *holding);
 int holding_create(struct handle *handle, struct osnode_create *create);
 int holding_attach(struct handle *handle, struct osnode_attach *attach);
 void holding_detach(struct handle *handle);
@@ -58,6 +63,7 @@ int holding_stop(struct holding *holding);
 int holding_release(struct handle *handle);
 void holdings_free(void);
 
+extern struct notifier_block memory_guard;
 int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
 void memory_free(struct holding *holding);

@@ -55,7 +55,9 @@ struct osnode_memory { /* one more contiguous piece */
 	__u64 bytes;
 	__u32 numa_node;
 	__u32 reserved;
-	__u64 address; /* out: physical; also the offset for mmap(2) */
+	__u64 address; /* in: 0, or of RAM that is off line or was kept from this kernel at its
+			  start, no page of which anybody uses; out: physical, also the
+			  offset for mmap(2) */
 };
 
 struct osnode_cpu { /* one more cpu, which must be offline; the first starts first */
@@ -113,6 +115,7 @@ enum osnode_stamp { /* time stamp counter at stages of a start */
 	OSNODE_STAMP_TRAMPOLINE = 1,
 	OSNODE_STAMP_MODULE = 2,
 	OSNODE_STAMP_READY = 3,
+	OSNODE_STAMP_INIT = 4, /* the first process begins; written when it has the window */
 };
 
 enum osnode_channel_state {

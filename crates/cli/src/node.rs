@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use kumiki_node::{Cpus, Lent, Node, NodeInfo, Spec, Stages, State, is_node};
+use clap::{Args, Subcommand, ValueEnum};
+use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
 
 use crate::args::size;
@@ -42,6 +42,9 @@ enum NodeCommand {
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
             value_name = "SIZE[,SIZE]…")]
         memory: Vec<u64>,
+        /// Where the memory comes from
+        #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+        memory_from: From,
         /// Image to start from
         #[arg(long, value_name = "NAME")]
         image: String,
@@ -121,6 +124,31 @@ enum NodeCommand {
     },
 }
 
+/// Where a node's memory comes from.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum From {
+    /// The first of the others that has enough, or several
+    #[default]
+    Any,
+    /// This machine's kernel, in contiguous pieces
+    Contig,
+    /// Whole blocks that are taken off line, within a minute
+    Offline,
+    /// What memmap=SIZE$ADDRESS or mem=SIZE kept from this machine's kernel
+    Boot,
+}
+
+impl std::convert::From<From> for MemorySource {
+    fn from(from: From) -> Self {
+        match from {
+            From::Any => MemorySource::Any,
+            From::Contig => MemorySource::Contiguous,
+            From::Offline => MemorySource::Offline,
+            From::Boot => MemorySource::Boot,
+        }
+    }
+}
+
 /// How to start.
 #[derive(Debug, Args)]
 struct Starting {
@@ -139,9 +167,16 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
-        NodeCommand::Create { name, cpus, cpu_list, memory, image, append } => {
+        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
-            let spec = Spec { name, image, cpus, memory_bytes: memory, command_line: append };
+            let spec = Spec {
+                name,
+                image,
+                cpus,
+                memory_bytes: memory,
+                memory_from: memory_from.into(),
+                command_line: append,
+            };
             Node::create(&spec)?;
         }
         NodeCommand::Start { name, how, json } if is_node() => {
@@ -203,8 +238,8 @@ fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
     output::talk(format_args!(
         "node {name} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
         stages.load_ms,
-        stages.trampoline_ms + stages.kernel_ms,
-        stages.agent_ms
+        stages.trampoline_ms + stages.early_ms + stages.kernel_ms,
+        stages.init_ms + stages.agent_ms
     ));
     Ok(())
 }

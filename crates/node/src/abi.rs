@@ -105,6 +105,7 @@ pub(crate) const STAMP_SIPI: usize = 0;
 pub(crate) const STAMP_TRAMPOLINE: usize = 1;
 pub(crate) const STAMP_MODULE: usize = 2;
 pub(crate) const STAMP_READY: usize = 3;
+pub(crate) const STAMP_INIT: usize = 4;
 
 pub(crate) const CHANNEL_FREE: u32 = 0;
 pub(crate) const CHANNEL_OPEN: u32 = 1;

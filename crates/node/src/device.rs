@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 
+use crate::blocks::Notes;
 use crate::memory::Memory;
 use crate::{Error, Result, abi, image};
 
@@ -150,7 +151,10 @@ impl Device {
             )),
             error => Error::os(format!("making {noun} {name}"), error),
         })?;
-        Ok((Device { file, kind, name: name.to_owned() }, wanted.slice))
+        let device = Device { file, kind, name: name.to_owned() };
+        // Of one whose giving back was interrupted at its end.
+        device.notes().bring_back()?;
+        Ok((device, wanted.slice))
     }
 
     /// Takes over what exists and nobody owns now.
@@ -210,42 +214,22 @@ impl Device {
         }
     }
 
-    /// `bytes` in as few pieces as there are; the first has at least `first_bytes`.
-    pub(crate) fn pieces(&self, bytes: u64, first_bytes: u64) -> Result<Vec<Piece>> {
-        let available = available_bytes()?;
-        if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
-            return Err(Error::Refused(format!(
-                "{} {}: {bytes} bytes of memory are not free: the host has {available} available \
-                 and keeps {HOST_KEEPS_BYTES}; ask for less, or delete a node or an image",
-                self.kind.noun(),
-                self.name
-            )));
-        }
-        let mut pieces: Vec<Piece> = Vec::new();
-        let mut left = bytes;
-        let mut size = bytes;
-        while left > 0 {
-            size = size.min(left);
-            if let Some(piece) = self.memory(size, 0)? {
-                left -= size;
-                pieces.push(piece);
-                continue;
-            }
-            // The next power of two below is found more easily than what it was.
-            let smaller = 1 << (size - 1).ilog2();
-            let least = if pieces.is_empty() { first_bytes } else { abi::PIECE_UNIT };
-            size = if smaller >= least || size <= least { smaller } else { least };
-            if size < least || pieces.len() == abi::PIECES {
-                return Err(Error::Refused(format!(
-                    "{} {}: {left} of {bytes} bytes of memory are not free in contiguous pieces \
-                     (of at least {least}): free some (echo 1 > /proc/sys/vm/drop_caches), or ask \
-                     for less",
-                    self.kind.noun(),
-                    self.name
-                )));
-            }
-        }
-        Ok(pieces)
+    /// One more piece, of memory that this machine's kernel does not use.
+    pub(crate) fn claim(&self, piece: &Piece) -> Result<()> {
+        let mut wanted =
+            abi::Memory { bytes: piece.bytes, numa_node: 0, reserved: 0, address: piece.address };
+        memory(&self.file, &mut wanted).map_err(|error| match error {
+            Errno::BUSY => Error::Refused(format!(
+                "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
+                 or it is no RAM",
+                piece.address, piece.bytes
+            )),
+            error => self.failed("claiming memory for", error),
+        })
+    }
+
+    pub(crate) fn notes(&self) -> Notes {
+        Notes::of(self.kind.noun(), &self.name)
     }
 
     /// One more cpu, which must be offline; returns its APIC id.
@@ -308,7 +292,10 @@ impl Device {
                         self.name
                     )));
                 }
-                outcome => return outcome.map_err(|error| self.failed("releasing", error)),
+                outcome => {
+                    outcome.map_err(|error| self.failed("releasing", error))?;
+                    return self.notes().bring_back();
+                }
             }
         }
     }
@@ -325,8 +312,13 @@ impl Device {
         &self.file
     }
 
+    /// What it is called in a message.
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.kind.noun(), self.name)
+    }
+
     fn failed(&self, doing: &str, error: Errno) -> Error {
-        Error::os(format!("{doing} {} {}", self.kind.noun(), self.name), error)
+        Error::os(format!("{doing} {}", self.title()), error)
     }
 }
 

@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::compose::Base;
 use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
+use crate::taking::{self, MemorySource};
 use crate::{Error, Result, abi, node, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
@@ -263,7 +264,9 @@ impl Image {
             });
             Ok(ImageInfo {
                 release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
-                sha256: header.map(|header| header.sha256.clone()),
+                sha256: header
+                    .map(|header| header.sha256.clone())
+                    .filter(|sha256| !sha256.is_empty()),
                 config: header.and_then(|header| header.config.clone()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
                 nodes: users.of(&entry.name),
@@ -318,6 +321,12 @@ impl Image {
     /// Returns what differs.
     pub fn verify(&self) -> Result<Option<&'static str>> {
         let header = &self.header;
+        if header.sha256.is_empty() {
+            return Err(Error::Refused(format!(
+                "image {} was kept by a start, which takes no hash: there is nothing to compare",
+                self.name
+            )));
+        }
         let is_bare = header.bzimage.is_none();
         let file = self.read(self.kernel(!is_bare)?.1);
         let mut hash = Sha256::new();
@@ -419,8 +428,41 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+impl Image {
+    /// Keeps a kernel in the form that it is shipped in, and nothing else of it. It
+    /// is not hashed, which would take longer than all the rest.
+    pub(crate) fn keep_compressed(
+        name: &str,
+        kernel: &Kernel,
+        file: &[u8],
+        initramfs: &[u8],
+    ) -> Result<()> {
+        let kernel_bytes = Part { at: HEADER_BYTES, bytes: file.len() as u64 };
+        let at = (kernel_bytes.at + kernel_bytes.bytes).next_multiple_of(PAGE_BYTES);
+        let header = Header {
+            version: 1,
+            sha256: String::new(),
+            kernel: kernel.clone(),
+            kernel_bytes,
+            bzimage: Some(kernel.clone()),
+            bzimage_bytes: kernel_bytes,
+            initramfs: Part { at, bytes: initramfs.len() as u64 },
+            config: None,
+        };
+        let json =
+            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
+        let (device, _) = Device::create(Kind::Image, name)?;
+        let parts = [(16, &json[..]), (kernel_bytes.at, file), (at, initramfs)];
+        fill(&device, total, &parts, json.len()).inspect_err(|_| {
+            // It would only be in the way; its own error matters more than this one's.
+            let _ = device.release();
+        })
+    }
+}
+
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
-    let pieces = device.pieces(total, abi::PIECE_UNIT)?;
+    let pieces = taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any)?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
     memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::image::Image;
 use crate::memory::Memory;
-use crate::node::{Record, Stages, silent, window_of};
+use crate::node::{Record, silent, window_of};
+use crate::stages::{Loading, Stages};
 use crate::window::{Window, has_ended, meaning};
 use crate::{Error, Result, abi, device, load, tree};
 
@@ -140,7 +141,7 @@ impl Lent {
         }
         let started = self.load_and_start(compressed, again);
         self.window.settle();
-        let (load_ms, begin) = started?;
+        let (loaded, begin, execute) = started?;
         while self.window.word() != abi::WORD_READY {
             let ended = has_ended(self.window.word()) || self.window.wants_reset();
             if ended || begin.elapsed() >= limit {
@@ -148,11 +149,15 @@ impl Lent {
             }
             thread::sleep(LOOK);
         }
-        Ok(Stages::of(load_ms, begin.elapsed(), &self.window))
+        Ok(Stages::of(loaded, execute, begin.elapsed(), &self.window))
     }
 
-    /// How long the copying took, ms, and when the first interrupt was sent.
-    fn load_and_start(&self, compressed: bool, again: bool) -> Result<(f64, Instant)> {
+    /// The load phase, when the first interrupt was sent, and how long that took.
+    fn load_and_start(
+        &self,
+        compressed: bool,
+        again: bool,
+    ) -> Result<(Loading, Instant, Duration)> {
         let Grant { entry, record, image, tsc_khz } = &self.grant;
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
@@ -170,14 +175,15 @@ impl Lent {
         // Before its memory is written: it may have halted with some of its cpus at work.
         device::guest_init(&guest, window).map_err(failed)?;
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
+        let loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?)?;
-        let plan = load::plan(entry, record, &image, compressed, *tsc_khz)?;
-        let begin = Instant::now();
-        load::load(|piece| map(&[piece], true), entry, &plan, &image, compressed)?;
-        let load_ms = begin.elapsed().as_secs_f64() * 1e3;
+        let origin = image.origin(compressed)?;
+        let plan = load::plan(entry, record, &origin, *tsc_khz)?;
+        load::load(|piece| map(&[piece], true), entry, &plan, &origin)?;
+        let loaded = loading.done();
         self.window.renew();
         let begin = Instant::now();
         device::guest_start(&guest, window).map_err(failed)?;
-        Ok((load_ms, begin))
+        Ok((loaded, begin, begin.elapsed()))
     }
 }

@@ -2,17 +2,16 @@
 
 use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source};
 
-use crate::image::Image;
 use crate::memory::Memory;
 use crate::node::Record;
+use crate::origin::Origin;
 use crate::{Error, Result, abi, compose, tree};
 
 /// Works a start out: what goes where.
 pub(crate) fn plan(
     entry: &tree::Entry,
     record: &Record,
-    image: &Image,
-    compressed: bool,
+    origin: &Origin<'_>,
     tsc_khz: u64,
 ) -> Result<Plan> {
     let partition = Partition::new(entry.slice, entry.pieces.clone())?;
@@ -22,21 +21,18 @@ pub(crate) fn plan(
     if !record.command_line.is_empty() {
         line.word(&record.command_line);
     }
-    let (kernel, _) = image.kernel(compressed)?;
-    // Only the uncompressed kernel tells.
-    let checks_bsp_bit = image.kernel(false)?.0.checks_bsp_bit() == Some(true);
     let ids = entry.cpus.iter().map(|&(_, id)| {
         u8::try_from(id)
             .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
     });
     let cpus = ids.collect::<Result<Vec<u8>>>()?;
     // One cpu is used in any case.
-    let foreign = (cpus.len() > 1 && checks_bsp_bit)
+    let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
         .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
         .flatten();
     let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
     let madt = Madt { cpus, foreign };
-    Ok(Plan::new(&partition, kernel, image.initramfs().bytes, &line, &madt, places)?)
+    Ok(Plan::new(&partition, origin.kernel, origin.initramfs.length(), &line, &madt, places)?)
 }
 
 /// Makes the plan's writes through mappings of a node's memory.
@@ -44,18 +40,16 @@ pub(crate) fn load(
     map: impl Fn(Piece) -> Result<Memory>,
     entry: &tree::Entry,
     plan: &Plan,
-    image: &Image,
-    compressed: bool,
+    origin: &Origin<'_>,
 ) -> Result<()> {
     let first = entry.pieces[0];
     let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
     let maps = [(first, map(first)?), (slice, map(slice)?)];
-    let kernel = image.kernel(compressed)?.1;
     let damaged = || {
         Error::Refused(format!(
-            "image {} is damaged (its kernel's parts are beyond its end): something wrote to its \
-             memory; kumiki image rm {0}",
-            image.name()
+            "the kernel of node {}'s image is damaged, its parts being beyond its end: something \
+             wrote to its memory; kumiki image verify says more",
+            entry.name
         ))
     };
     for write in &plan.writes {
@@ -69,13 +63,11 @@ pub(crate) fn load(
             Source::Bytes(bytes) => memory.write(at, bytes),
             Source::Zero { bytes } => memory.zero(at, *bytes as usize),
             Source::Kernel { offset, bytes } => {
-                let end = offset.checked_add(*bytes).filter(|end| *end <= kernel.bytes);
-                end.ok_or_else(damaged)?;
-                memory.copy(at, image.memory(), (kernel.at + offset) as usize, *bytes as usize);
+                let end = offset.checked_add(*bytes);
+                end.filter(|end| *end <= origin.kernel_bytes.length()).ok_or_else(damaged)?;
+                origin.kernel_bytes.copy(*offset, *bytes, memory, at);
             }
-            Source::Initramfs { bytes } => {
-                memory.copy(at, image.memory(), image.initramfs().at as usize, *bytes as usize);
-            }
+            Source::Initramfs { bytes } => origin.initramfs.copy(0, *bytes, memory, at),
         }
     }
     Ok(())

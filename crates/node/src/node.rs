@@ -9,8 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::device::{self, Device, Kind};
 use crate::image::{Image, range};
 use crate::lent::Grant;
+use crate::origin::{Files, Origin};
 use crate::session::{LOG_LOOK, Session};
 use crate::spec::Spec;
+use crate::stages::{Loading, Stages};
+use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
 use crate::{Error, Result, abi, cpus, load, tree};
 
@@ -87,45 +90,6 @@ pub struct NodeInfo {
     pub owner: u32,
 }
 
-/// How long the stages of a start took, ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Stages {
-    /// Kernel, initramfs and tables copied into the node's memory.
-    pub load_ms: f64,
-    /// From the first interrupt to the cpu until the host saw the agent ready:
-    /// the sum of what follows, and the doorbell.
-    pub start_ms: f64,
-    /// From the SIPI to the last instruction before the kernel's own.
-    pub trampoline_ms: f64,
-    /// The kernel, up to its first module in user space.
-    pub kernel_ms: f64,
-    /// On to the agent's readiness.
-    pub agent_ms: f64,
-}
-
-impl Stages {
-    /// A start that has come to its end.
-    pub(crate) fn of(load_ms: f64, start: Duration, window: &Window) -> Self {
-        let stamps = [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_MODULE, abi::STAMP_READY];
-        Stages::new(load_ms, start, stamps.map(|stamp| window.stamp(stamp)))
-    }
-
-    /// The time stamps tell the stages' shares of the time that passed here: a
-    /// counter's frequency, as the kernel has it, may be a bad guess.
-    fn new(load_ms: f64, start: Duration, stamps: [u64; 4]) -> Self {
-        let start_ms = start.as_secs_f64() * 1e3;
-        let whole = stamps[3].saturating_sub(stamps[0]).max(1) as f64;
-        let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
-        Stages {
-            load_ms,
-            start_ms,
-            trampoline_ms: stage(0),
-            kernel_ms: stage(1),
-            agent_ms: stage(2),
-        }
-    }
-}
-
 /// A node that exists.
 pub struct Node {
     name: String,
@@ -157,7 +121,8 @@ impl Node {
             lent_to: None,
         };
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, &spec.memory_bytes, needs) {
+        if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
+        {
             // What was taken goes back; that this may fail, too, matters less.
             let _ = give_back(&device, &record.cpus);
             return Err(error);
@@ -175,6 +140,38 @@ impl Node {
     /// until the agent answers. A `compressed` kernel is the file as it is
     /// shipped, which decompresses itself first: the paper's way.
     pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        let begin = Instant::now();
+        let image = Image::open(&stopped.record.image)?;
+        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit)
+    }
+
+    /// Starts from files that are read now: what each start costs that finds no
+    /// image in memory. With `keep` the next one does: what was read, and is still
+    /// compressed, stays as the image of this name, as after the paper's first start.
+    pub fn start_from(&self, files: &Files, keep: Option<&str>, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        if stopped.record.cpus.len() > 1 {
+            return Err(Error::Refused(format!(
+                "node {} has several cpus: what its kernel wants to be told of them is seen in \
+                 an image only; kumiki node start {0}",
+                self.name
+            )));
+        }
+        let mut loading = Loading::since(Instant::now());
+        let begin = Instant::now();
+        let read = files.read()?;
+        loading.read = begin.elapsed();
+        if let Some(name) = keep {
+            let begin = Instant::now();
+            read.keep(name)?;
+            loading.place = begin.elapsed();
+        }
+        stopped.start(&read.origin(), loading, limit)
+    }
+
+    /// With all that a start needs of it.
+    fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = tree::one(Kind::Node, &self.name)?;
         if entry.state == "running" {
@@ -188,24 +185,7 @@ impl Node {
         if entry.cpus.len() != record.cpus.len() {
             return Err(self.incomplete());
         }
-        let image = Image::open(&record.image)?;
-        let tsc_khz = tree::tsc_khz()?;
-        let plan = load::plan(&entry, &record, &image, compressed, tsc_khz)?;
-
-        let begin = Instant::now();
-        load::load(|piece| device.map(&[piece], true), &entry, &plan, &image, compressed)?;
-        let load_ms = begin.elapsed().as_secs_f64() * 1e3;
-
-        let begin = Instant::now();
-        device.start()?;
-        while window.word() != abi::WORD_READY {
-            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
-                return Err(self.silent(&window, "did not become ready", limit));
-            }
-            device::wait(device.bell(), &[], LOOK_AGAIN)
-                .map_err(|error| Error::os("waiting for a doorbell", error))?;
-        }
-        Ok(Stages::of(load_ms, begin.elapsed(), &window))
+        Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
@@ -270,7 +250,7 @@ impl Node {
         let image = Image::open(&record.image)?;
         let tsc_khz = tree::tsc_khz()?;
         // What would be refused there is refused here.
-        load::plan(&entry, &record, &image, false, tsc_khz)?;
+        load::plan(&entry, &record, &image.origin(false)?, tsc_khz)?;
         self.keep(&device, &entry, &record)?;
         let image = tree::one(Kind::Image, &record.image)?.pieces;
         device.lend()?;
@@ -395,7 +375,10 @@ pub(crate) fn silent(name: &str, window: &Window, what: &'static str, limit: Dur
     } else {
         format!("; the end of its log:\n  {}", last.join("\n  "))
     };
-    let word = meaning(window.word());
+    let word = match (window.word(), window.stamp(abi::STAMP_TRAMPOLINE)) {
+        (0, 0) => "nothing, not even that its cpu began",
+        (word, _) => meaning(word),
+    };
     Error::Silent { name: name.to_owned(), what, limit, word, log }
 }
 
@@ -470,12 +453,17 @@ impl Users {
 
 /// Memory, the record, then cpus: whoever finds the node half made finds in the
 /// record which cpus may be off line because of it.
-fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -> Result<()> {
+fn furnish(
+    device: &Device,
+    record: &Record,
+    (memory, source): (&[u64], MemorySource),
+    first_bytes: u64,
+) -> Result<()> {
     let mut pieces = Vec::new();
     for &bytes in memory {
         let least = if pieces.is_empty() { first_bytes } else { 0 };
         let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
-        pieces.extend(device.pieces(bytes, least)?);
+        pieces.extend(taking::pieces(device, bytes, least, source)?);
     }
     let json = json(record)?;
     Window::new(device.map(&[window_of(&pieces[0])], true)?).set_record(&json);
@@ -491,19 +479,32 @@ fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A node that is about to be started, and nobody else can start it.
+struct Stopped {
+    node: Node,
+    device: Device,
+    entry: tree::Entry,
+    window: Window,
+    record: Record,
+}
 
-    #[test]
-    fn stages_share_the_time_that_passed() {
-        let stages = Stages::new(1.0, Duration::from_secs(4), [100, 110, 180, 200]);
-        assert_eq!(
-            [stages.start_ms, stages.trampoline_ms, stages.kernel_ms, stages.agent_ms],
-            [4000.0, 400.0, 2800.0, 800.0]
-        );
-        // A node may write what it likes there.
-        let odd = Stages::new(1.0, Duration::from_secs(4), [100, 5, u64::MAX, 0]);
-        assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+impl Stopped {
+    fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
+        let window = &self.window;
+        let plan = load::plan(&self.entry, &self.record, origin, tree::tsc_khz()?)?;
+        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
+        let loaded = loading.done();
+
+        let begin = Instant::now();
+        self.device.start()?;
+        let execute = begin.elapsed();
+        while window.word() != abi::WORD_READY {
+            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
+                return Err(self.node.silent(window, "did not become ready", limit));
+            }
+            device::wait(self.device.bell(), &[], LOOK_AGAIN)
+                .map_err(|error| Error::os("waiting for a doorbell", error))?;
+        }
+        Ok(Stages::of(loaded, execute, begin.elapsed(), window))
     }
 }

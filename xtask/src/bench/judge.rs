@@ -22,7 +22,7 @@ pub(super) fn measured(bench: &str, packages: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn print_rows(rows: &[Row]) {
+pub(super) fn print_rows(rows: &[Row]) {
     println!(
         "{:15} {:>9}  {:20} {:>12} {:>12} {:>4}  {:>8} {:>10}",
         "case", "n", "subject", "median", "p99", "unit", "÷ limit", "÷ base"

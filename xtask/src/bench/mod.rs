@@ -14,6 +14,7 @@ use crate::Bench;
 
 mod judge;
 mod measure;
+mod node;
 mod parasc;
 mod resource;
 mod shadow;
@@ -28,7 +29,7 @@ struct Outcome {
 }
 
 /// One figure of one subject, in the shape that every bench writes.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// What was done, with its parameters.
     case: String,
@@ -58,6 +59,13 @@ struct Row {
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
+    /// Samples that ended without what was asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    failed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -109,6 +117,7 @@ pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<Exi
         Bench::Measure => measure::measure(check)?,
         Bench::Shadow => shadow::shadow(check)?,
         Bench::Parasc => parasc::parasc(check)?,
+        Bench::Node => node::node(check)?,
         Bench::Resource => resource::resource(check)?,
     };
     if let Some((path, mut file)) = json {
@@ -186,6 +195,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
         let mut out = Vec::new();
