@@ -2,9 +2,11 @@
 //! Debian's packages cannot be had they say so and pass over, unless
 //! `KUMIKI_LAB=required`.
 
+mod cloud;
 mod faults;
 mod machine;
 mod one;
+mod refused;
 mod several;
 mod soak;
 mod typed;
