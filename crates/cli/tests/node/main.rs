@@ -2,11 +2,13 @@
 //! Debian's packages cannot be had they say so and pass over, unless
 //! `KUMIKI_LAB=required`.
 
+mod cloud;
 mod controllers;
 mod faults;
 mod machine;
 mod memory;
 mod one;
+mod refused;
 mod several;
 mod soak;
 mod typed;
