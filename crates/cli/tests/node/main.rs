@@ -5,12 +5,15 @@
 mod cloud;
 mod controllers;
 mod faults;
+mod images;
+mod lent;
 mod machine;
 mod memory;
 mod one;
 mod refused;
 mod several;
 mod soak;
+mod terminal;
 mod typed;
 
 use std::path::{Path, PathBuf};
