@@ -89,13 +89,19 @@ int cpu_claim(struct holding *holding, struct osnode_cpu *request)
 	return 0;
 }
 
-/* They wait for a SIPI: the host may bring them online. */
+/* They wait for a SIPI. Brought online here: who asked for it may be killed meanwhile. */
 void cpu_free(struct holding *holding)
 {
-	cpus_read_lock();
-	while (holding->cpus)
-		cpumask_clear_cpu(holding->cpu[--holding->cpus], &claimed);
-	cpus_read_unlock();
+	unsigned int cpu;
+
+	while (holding->cpus) {
+		cpu = holding->cpu[--holding->cpus];
+		cpus_read_lock();
+		cpumask_clear_cpu(cpu, &claimed);
+		cpus_read_unlock();
+		if (add_cpu(cpu))
+			pr_warn("cpu %u can't be brought online\n", cpu);
+	}
 }
 
 /*

@@ -4,7 +4,6 @@
 //! kernel and initramfs follow at multiples of a page. A sealed image is never
 //! written again, so a reader relies on what it has checked.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -12,7 +11,7 @@ use kumiki_boot::{Kernel, Partition, Piece};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::compose::Base;
+use crate::compose::{self, Base};
 use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
 use crate::taking::{self, MemorySource};
@@ -91,7 +90,7 @@ pub(crate) struct Ingredients {
 impl Ingredients {
     /// Reads the kernel and what belongs into the initramfs.
     pub(crate) fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
-        let file = fs::read(kernel_file).map_err(|error| Error::file(kernel_file, error))?;
+        let file = compose::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
         let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;

@@ -277,16 +277,18 @@ impl Node {
                 self.name
             )));
         }
-        let mut cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
-        // Making it may have been interrupted with a cpu off line and not claimed.
+        let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         if !entry.pieces.is_empty() {
             let (window, record) = self.window(&device, &entry, true)?;
-            cpus.extend(record.into_iter().flat_map(|record| record.cpus));
+            // Making it may have been interrupted with a cpu off line and not claimed;
+            // on line again before nothing tells of it any more.
+            let recorded = record.into_iter().flat_map(|record| record.cpus);
+            for cpu in recorded.filter(|cpu| !cpus.contains(cpu)) {
+                cpus::set_online(cpu, true)?;
+            }
             // A node of the same name may get the same memory.
             window.set_record(b"");
         }
-        cpus.sort_unstable();
-        cpus.dedup();
         give_back(&device, &cpus)
     }
 
@@ -474,6 +476,7 @@ fn furnish(
     Ok(())
 }
 
+/// The module brings on line what it gives back; the rest is done here.
 fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     device.release()?;
     cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))

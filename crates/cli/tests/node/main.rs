@@ -2,6 +2,7 @@
 //! Debian's packages cannot be had they say so and pass over, unless
 //! `KUMIKI_LAB=required`.
 
+mod cloud;
 mod controllers;
 mod faults;
 mod images;
@@ -9,6 +10,7 @@ mod lent;
 mod machine;
 mod memory;
 mod one;
+mod refused;
 mod several;
 mod soak;
 mod terminal;
