@@ -15,6 +15,7 @@ mod machine;
 mod measure;
 mod node;
 mod output;
+mod owners;
 mod report;
 mod resource;
 mod results;

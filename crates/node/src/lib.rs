@@ -64,4 +64,4 @@ pub use origin::Files;
 pub use session::{Ending, Session};
 pub use spec::{Cpus, Spec};
 pub use stages::Stages;
-pub use taking::MemorySource;
+pub use taking::{MemorySource, Reservation};
