@@ -8,17 +8,21 @@
 //! ```
 //!
 //! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
-//! runs in a machine of the lab. Prints the result as JSON.
+//! runs in a machine of the lab. Prints the result as JSON. With
+//! `--against PROGRAM` only Kumiki's subjects take part, each as it is here and as it is
+//! in that program, built from another commit.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use crate::against::Against;
 use crate::pair::Pair;
 use crate::raw::RAW;
 use crate::shadow::Shadow;
 
+mod against;
 mod case;
 mod child;
 mod node;
@@ -45,6 +49,10 @@ fn bench() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
+        ["shadow", "--against", program, ref only @ ..] => {
+            let plan = |pair| Against::new(Shadow::new()?, Path::new(program), pair);
+            print(&run::document(|pair| run::run(&mut plan(pair)?, pair, only))?)
+        }
         ["shadow", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }

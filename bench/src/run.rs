@@ -1,9 +1,10 @@
 //! The whole bench: phases of rounds, in each round a turn for each subject in
 //! a new order, and a turn of the raw round trip before and after every one.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kumiki_measure::machine;
 use kumiki_measure::meter::Meter;
 use kumiki_measure::schema::{Machine, SCHEMA};
@@ -90,6 +91,13 @@ pub(crate) trait Plan {
     /// What all subjects get when they start.
     fn argument(&self) -> String;
 
+    /// The program that serves as a subject, and the subject's name there: this one, and
+    /// the same name.
+    fn program(&self, subject: &'static str) -> Result<(PathBuf, &'static str)> {
+        let program = std::env::current_exe().context("finding our own program")?;
+        Ok((program, subject))
+    }
+
     /// What tunes a subject from outside of its program.
     fn environment(&self, subject: &str, pair: Pair) -> Vec<(&'static str, String)> {
         let _ = (subject, pair);
@@ -145,11 +153,13 @@ pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Do
 pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let mut phases = plan.phases();
     phases.retain(|phase| only.is_empty() || only.contains(&phase.case.name()));
+    phases.retain(|phase| plan.subjects().iter().any(|name| plan.asks(phase.case, name)));
     ensure!(!phases.is_empty(), "the bench {} has no case {only:?}", P::NAME);
     let begin = Instant::now();
     let argument = plan.argument();
     let start = |plan: &P, name, pair| {
-        Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair))
+        let program = plan.program(name)?;
+        Subject::start(program, P::NAME, name, pair, &argument, plan.environment(name, pair))
     };
     let mut raw = start(plan, RAW, pair)?;
     raw.ready()?;

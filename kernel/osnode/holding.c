@@ -37,6 +37,7 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	int error;
 
 	BUILD_BUG_ON(offsetof(struct osnode_window, stamps) != 0x40);
+	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
 	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
 	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
 	if (!good_name(create->name) || create->reserved)
@@ -162,15 +163,32 @@ int holding_seal(struct holding *holding)
 {
 	if (holding->kind != OSNODE_IMAGE)
 		return -EINVAL;
-	if (holding->mapped)
+	if (atomic_read(&holding->mapped))
 		return -EBUSY;
 	holding->sealed = true;
 	return 0;
 }
 
-int holding_start(struct holding *holding)
+/* One more name for what a sealed image holds, which goes with the last of them. */
+int holding_link(struct holding *holding, const char *name)
+{
+	struct holding *image = good_name(name) ? find(name, OSNODE_IMAGE) : NULL;
+
+	if (holding->kind != OSNODE_IMAGE || holding->pieces || holding->sealed)
+		return -EINVAL;
+	if (!image || !image->sealed)
+		return -ENOENT;
+	memcpy(holding->piece, image->piece, sizeof(holding->piece));
+	holding->pieces = image->pieces;
+	holding->sealed = true;
+	return 0;
+}
+
+/* A node that is lent runs for all this module knows: another one sends the interrupts. */
+int holding_start(struct holding *holding, bool lend)
 {
 	struct osnode_window *window;
+	unsigned int n;
 	int error;
 
 	if (holding->kind != OSNODE_NODE || !holding->cpus || !holding->pieces)
@@ -190,8 +208,14 @@ int holding_start(struct holding *holding)
 	window->version = OSNODE_VERSION;
 	/* Cpu 0 is not given away and seldom goes offline. */
 	window->host_apic_id = cpu_apic_id(0);
+	window->lent = lend ? OSNODE_LENT : OSNODE_NOT_LENT;
+	window->slice = holding->slice;
+	window->cpus = holding->cpus;
+	for (n = 0; n < holding->cpus; n++)
+		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
 	window->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
-	error = cpu_start(holding);
+	cpu_keep_broadcasts_off(holding);
+	error = lend ? 0 : cpu_start(holding);
 	if (error) {
 		module_put(THIS_MODULE);
 		return error;
@@ -208,6 +232,9 @@ int holding_stop(struct holding *holding)
 		return -EINVAL;
 	if (holding->state != RUNNING)
 		return -EALREADY;
+	/* Another node is writing to its memory, and about to start it. */
+	if (cmpxchg(&window->lent, OSNODE_LENT, OSNODE_NOT_LENT) == OSNODE_STARTING)
+		return -EBUSY;
 	cpu_stop(holding);
 	holding->state = STOPPED;
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
@@ -236,7 +263,8 @@ int holding_release(struct handle *handle)
 		error = -ENOTCONN;
 	else if (handle->mode != OSNODE_OWN)
 		error = -EPERM;
-	else if (holding->state == RUNNING || holding->attached > 1 || holding->mapped)
+	else if (holding->state == RUNNING || holding->attached > 1 ||
+		 atomic_read(&holding->mapped))
 		error = -EBUSY;
 	if (!error) {
 		give_back(holding);

@@ -9,6 +9,7 @@
 #include <linux/memory.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/nodemask.h>
 #include <linux/xarray.h>
 #include <asm/e820/api.h>
@@ -20,6 +21,11 @@
 #define FIRST_SLICE 0x10000
 #define LOW_END 0x90000
 
+static unsigned long image_limit_mb;
+module_param(image_limit_mb, ulong, 0644);
+MODULE_PARM_DESC(image_limit_mb, "all images together take at most so many MiB; 0: what is free");
+
+static u64 image_bytes; /* under osnode_lock, as what it sums up */
 static unsigned long alloc_contig;
 static unsigned long real_mode; /* physical; 0: unknown */
 
@@ -115,19 +121,40 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 		return -EBUSY;
 	if (holding->pieces == OSNODE_PIECES)
 		return -ENOSPC;
+	if (holding->kind == OSNODE_IMAGE && image_limit_mb &&
+	    image_bytes + memory->bytes > (u64)image_limit_mb << 20)
+		return -EDQUOT;
 	error = memory->address ? claim(memory->address, memory->bytes) : allocate(memory);
 	if (error)
 		return error;
 	holding->piece[holding->pieces++] = (struct piece){ memory->address, memory->bytes };
+	if (holding->kind == OSNODE_IMAGE)
+		image_bytes += memory->bytes;
 	return 0;
+}
+
+/* An image by another name, which keeps its memory. */
+static bool is_linked(struct holding *holding)
+{
+	struct holding *other;
+
+	list_for_each_entry(other, &holdings, list)
+		if (other != holding && other->pieces &&
+		    other->piece[0].address == holding->piece[0].address)
+			return true;
+	return false;
 }
 
 void memory_free(struct holding *holding)
 {
+	if (is_linked(holding))
+		return;
 	memunmap(holding->window);
 	while (holding->pieces) {
 		struct piece *piece = &holding->piece[--holding->pieces];
 
+		if (holding->kind == OSNODE_IMAGE)
+			image_bytes -= piece->bytes;
 		if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
 			unclaim(piece->address, piece->address + piece->bytes);
 		else
@@ -168,20 +195,12 @@ int slice_claim(struct holding *holding)
 
 static void mapping_opened(struct vm_area_struct *vma)
 {
-	struct holding *holding = vma->vm_private_data;
-
-	mutex_lock(&osnode_lock);
-	holding->mapped++;
-	mutex_unlock(&osnode_lock);
+	atomic_inc(&((struct holding *)vma->vm_private_data)->mapped);
 }
 
 static void mapping_closed(struct vm_area_struct *vma)
 {
-	struct holding *holding = vma->vm_private_data;
-
-	mutex_lock(&osnode_lock);
-	holding->mapped--;
-	mutex_unlock(&osnode_lock);
+	atomic_dec(&((struct holding *)vma->vm_private_data)->mapped);
 }
 
 static const struct vm_operations_struct mapping_operations = {
@@ -220,8 +239,9 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 	return -ENXIO;
 }
 
-int memory_mmap(struct handle *handle, struct vm_area_struct *vma)
+int memory_mmap(struct file *file, struct vm_area_struct *vma)
 {
+	struct handle *handle = file->private_data;
 	phys_addr_t from = (phys_addr_t)vma->vm_pgoff << PAGE_SHIFT;
 	size_t length = vma->vm_end - vma->vm_start;
 	int error;
@@ -236,7 +256,7 @@ int memory_mmap(struct handle *handle, struct vm_area_struct *vma)
 	if (!error) {
 		vma->vm_private_data = handle->holding;
 		vma->vm_ops = &mapping_operations;
-		handle->holding->mapped++;
+		atomic_inc(&handle->holding->mapped);
 	}
 	mutex_unlock(&osnode_lock);
 	return error;

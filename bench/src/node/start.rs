@@ -89,7 +89,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
             }
             node.stop(Duration::ZERO)?;
             if *from == From::First {
-                Image::remove(KEPT)?;
+                Image::remove(KEPT, false)?;
             }
         }
         eprintln!("round {} of {rounds}", round + 1);

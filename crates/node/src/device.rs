@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use kumiki_boot::Piece;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::ioctl::{NoArg, Updater, ioctl};
+use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 
 use crate::blocks::Notes;
 use crate::memory::Memory;
-use crate::{Error, Result, abi};
+use crate::{Error, Result, abi, image};
 
 /// What a descriptor is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn open(writable: bool) -> Result<File> {
 macro_rules! requests {
     ($($name:ident $code:ident $argument:ty;)* - $($order:ident $order_code:ident;)*) => {
         $(fn $name(file: &File, argument: &mut $argument) -> Result<(), Errno> {
-            // SAFETY: by the header this request reads and writes one such
+            // SAFETY: by the header this request reads, writes or both one such
             // argument, whose size is part of its code.
             let updater = unsafe { Updater::<{ abi::$code }, $argument>::new(argument) };
             // SAFETY: as above; the kernel keeps no pointer to it.
@@ -111,9 +111,11 @@ requests! {
     attach IOC_ATTACH abi::Attach;
     memory IOC_MEMORY abi::Memory;
     cpu IOC_CPU abi::Cpu;
+    link IOC_LINK abi::Link;
     -
     seal IOC_SEAL;
     start IOC_START;
+    lend IOC_LEND;
     stop IOC_STOP;
     release IOC_RELEASE;
     bell IOC_BELL;
@@ -207,6 +209,7 @@ impl Device {
         match memory(&self.file, &mut wanted) {
             Ok(()) => Ok(Some(Piece { address: wanted.address, bytes })),
             Err(Errno::NOMEM) => Ok(None),
+            Err(Errno::DQUOT) => Err(image::over_limit(&self.name, bytes)),
             Err(error) => Err(self.failed("taking memory for", error)),
         }
     }
@@ -245,6 +248,12 @@ impl Device {
         Ok(wanted.apic_id)
     }
 
+    /// Makes this one more name for a sealed image.
+    pub(crate) fn link(&self, image: &str) -> Result<()> {
+        let mut wanted = abi::Link { name: padded(Kind::Image, image)? };
+        link(&self.file, &mut wanted).map_err(|error| self.failed("naming one more", error))
+    }
+
     pub(crate) fn seal(&self) -> Result<()> {
         seal(&self.file).map_err(|error| self.failed("sealing", error))
     }
@@ -253,8 +262,18 @@ impl Device {
         start(&self.file).map_err(|error| self.failed("starting", error))
     }
 
-    pub(crate) fn stop(&self) -> Result<()> {
-        stop(&self.file).map_err(|error| self.failed("stopping", error))
+    /// Leaves the start to another node.
+    pub(crate) fn lend(&self) -> Result<()> {
+        lend(&self.file).map_err(|error| self.failed("lending", error))
+    }
+
+    /// Whether it is stopped: not while another node starts it.
+    pub(crate) fn stop(&self) -> Result<bool> {
+        match stop(&self.file) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(error) => Err(self.failed("stopping", error)),
+        }
     }
 
     /// Gives everything back, once those who still look at it have gone: clients
@@ -322,6 +341,23 @@ pub(crate) fn available_bytes() -> Result<u64> {
 /// Rings the other side, from either.
 pub(crate) fn ring(device: &File) -> Result<(), Errno> {
     bell(device)
+}
+
+/// In a node: interrupts to the cpus of another one, whose window is there.
+macro_rules! guest_requests {
+    ($($name:ident $code:ident;)*) => {
+        $(pub(crate) fn $name(guest: &File, window: u64) -> Result<(), Errno> {
+            // SAFETY: by the header this request takes a number, which it checks.
+            let request = unsafe { IntegerSetter::<{ abi::$code }>::new_usize(window as usize) };
+            // SAFETY: as above.
+            unsafe { ioctl(guest, request) }
+        })*
+    };
+}
+
+guest_requests! {
+    guest_init GUEST_IOC_INIT;
+    guest_start GUEST_IOC_START;
 }
 
 /// Sleeps until a doorbell rings, one of `others` is ready, or time is over.

@@ -1,23 +1,27 @@
 //! A node from the host's side: make, start, look at, stop, delete.
 
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source, WINDOW_BYTES};
+use kumiki_boot::{Piece, WINDOW_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{self, Device, Kind};
 use crate::image::{Image, range};
-use crate::memory::Memory;
+use crate::lent::Grant;
 use crate::origin::{Files, Origin};
-use crate::session::Session;
+use crate::session::{LOG_LOOK, Session};
 use crate::spec::Spec;
-use crate::stages::{self, Loading, Stages};
+use crate::stages::{Loading, Stages};
 use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
-use crate::{Error, Result, abi, compose, cpus, tree};
+use crate::{Error, Result, abi, cpus, load, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long a stop waits for another node that starts this one.
+const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Lines of a silent node's log that its error shows.
 const LOG_LINES: usize = 12;
@@ -36,6 +40,9 @@ pub struct Record {
     pub cpus: Vec<u32>,
     /// What was added to its kernel's command line.
     pub command_line: String,
+    /// The node that starts it, if the host has left that to another one.
+    #[serde(default)]
+    pub lent_to: Option<String>,
 }
 
 /// Where a node stands.
@@ -44,6 +51,8 @@ pub struct Record {
 pub enum State {
     /// Has resources and was never started.
     Created,
+    /// Waits for another node to start it.
+    Lent,
     /// Was started and does not answer yet.
     Starting,
     /// Its agent answers.
@@ -75,6 +84,8 @@ pub struct NodeInfo {
     pub image: Option<String>,
     /// What was added to its kernel's command line; as above.
     pub command_line: Option<String>,
+    /// The node that may start it, if it is lent.
+    pub lent_to: Option<String>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
 }
@@ -107,6 +118,7 @@ impl Node {
             image: image.name().to_owned(),
             cpus: cpus::choose(&spec.cpus)?,
             command_line: spec.command_line.clone(),
+            lent_to: None,
         };
         let (device, _) = Device::create(Kind::Node, name)?;
         if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
@@ -190,7 +202,69 @@ impl Node {
             // A node that does not do as asked is stopped all the same.
             let _ = session.shut_down(limit);
         }
-        Device::own(Kind::Node, &self.name)?.stop()
+        self.end(&Device::own(Kind::Node, &self.name)?)
+    }
+
+    /// Stops its cpus. While another node starts it, that is waited for; should
+    /// that one have ended meanwhile, nobody writes to this one's memory.
+    fn end(&self, device: &Device) -> Result<()> {
+        let begin = Instant::now();
+        while !device.stop()? {
+            let entry = tree::one(Kind::Node, &self.name)?;
+            let (window, record) = self.window(device, &entry, true)?;
+            let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
+            let goes_on = |node: tree::Entry| node.state == "running" && !has_ended(node.word);
+            if !tree::one(Kind::Node, &starter).is_ok_and(goes_on) {
+                window.settle();
+            } else if begin.elapsed() >= STARTER_LIMIT {
+                return Err(Error::Refused(format!(
+                    "node {} is being started by node {starter}, which does not come to an end: \
+                     kumiki node stop {starter}, then try again",
+                    self.name
+                )));
+            } else {
+                thread::sleep(LOG_LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves starting it, now and again, to another node, which copies the
+    /// image and sends the interrupts itself: `kumiki node start` there. Ends
+    /// with [`stop`](Self::stop).
+    pub fn lend(&self, starter: &str) -> Result<()> {
+        if starter == self.name {
+            return Err(Error::Refused(format!("node {starter} cannot start itself")));
+        }
+        let session = Session::open(starter)?;
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs or is lent already: kumiki node stop {0}",
+                self.name
+            )));
+        }
+        let mut record = self.window(&device, &entry, false)?.1.ok_or_else(|| self.incomplete())?;
+        record.lent_to = Some(starter.to_owned());
+        let image = Image::open(&record.image)?;
+        let tsc_khz = tree::tsc_khz()?;
+        // What would be refused there is refused here.
+        load::plan(&entry, &record, &image.origin(false)?, tsc_khz)?;
+        self.keep(&device, &entry, &record)?;
+        let image = tree::one(Kind::Image, &record.image)?.pieces;
+        device.lend()?;
+        let handed = session.hand_over(&Grant { entry, record, image, tsc_khz });
+        if handed.is_err() {
+            self.end(&device)?;
+        }
+        handed
+    }
+
+    /// Writes its record anew.
+    fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
+        self.window(device, entry, true)?.0.set_record(&json(record)?);
+        Ok(())
     }
 
     /// Gives cpus and memory back to the host.
@@ -203,16 +277,18 @@ impl Node {
                 self.name
             )));
         }
-        let mut cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
-        // Making it may have been interrupted with a cpu off line and not claimed.
+        let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         if !entry.pieces.is_empty() {
             let (window, record) = self.window(&device, &entry, true)?;
-            cpus.extend(record.into_iter().flat_map(|record| record.cpus));
+            // Making it may have been interrupted with a cpu off line and not claimed;
+            // on line again before nothing tells of it any more.
+            let recorded = record.into_iter().flat_map(|record| record.cpus);
+            for cpu in recorded.filter(|cpu| !cpus.contains(cpu)) {
+                cpus::set_online(cpu, true)?;
+            }
             // A node of the same name may get the same memory.
             window.set_record(b"");
         }
-        cpus.sort_unstable();
-        cpus.dedup();
         give_back(&device, &cpus)
     }
 
@@ -234,6 +310,28 @@ impl Node {
             return Ok(Vec::new());
         }
         Ok(self.window(&device, &entry, false)?.0.log())
+    }
+
+    /// Passes the kernel's log on as it grows, until the node ends or is stopped.
+    pub fn follow_log(&self, mut pass: impl FnMut(&[u8]) -> io::Result<()>) -> Result<()> {
+        let mut seen = 0;
+        loop {
+            // One look at a time, so that nobody who deletes the node waits for this.
+            let device = Device::read(Kind::Node, &self.name)?;
+            let entry = tree::one(Kind::Node, &self.name)?;
+            if entry.state == "created" {
+                return Ok(());
+            }
+            // Before its last lines are looked at: they are there then.
+            let goes_on = entry.state == "running" && !has_ended(entry.word);
+            let lines = self.window(&device, &entry, false)?.0.log_since(&mut seen);
+            pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
+            if !goes_on {
+                return Ok(());
+            }
+            drop(device);
+            thread::sleep(LOG_LOOK);
+        }
     }
 
     /// All nodes.
@@ -265,20 +363,25 @@ impl Node {
     }
 
     fn silent(&self, window: &Window, what: &'static str, limit: Duration) -> Error {
-        let log = String::from_utf8_lossy(&window.log()).into_owned();
-        let lines: Vec<&str> = log.lines().collect();
-        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-        let log = if last.is_empty() {
-            ", and it wrote no log".to_owned()
-        } else {
-            format!("; the end of its log:\n  {}", last.join("\n  "))
-        };
-        let word = match (window.word(), window.stamp(abi::STAMP_TRAMPOLINE)) {
-            (0, 0) => "nothing, not even that its cpu began",
-            (word, _) => meaning(word),
-        };
-        Error::Silent { name: self.name.clone(), what, limit, word, log }
+        silent(&self.name, window, what, limit)
     }
+}
+
+/// That a node has not done what was waited for, with the end of its log.
+pub(crate) fn silent(name: &str, window: &Window, what: &'static str, limit: Duration) -> Error {
+    let log = String::from_utf8_lossy(&window.log()).into_owned();
+    let lines: Vec<&str> = log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    let log = if last.is_empty() {
+        ", and it wrote no log".to_owned()
+    } else {
+        format!("; the end of its log:\n  {}", last.join("\n  "))
+    };
+    let word = match (window.word(), window.stamp(abi::STAMP_TRAMPOLINE)) {
+        (0, 0) => "nothing, not even that its cpu began",
+        (word, _) => meaning(word),
+    };
+    Error::Silent { name: name.to_owned(), what, limit, word, log }
 }
 
 pub(crate) fn window_of(first: &Piece) -> Piece {
@@ -288,15 +391,17 @@ pub(crate) fn window_of(first: &Piece) -> Piece {
 fn info(entry: tree::Entry) -> Result<NodeInfo> {
     let device = Device::read(Kind::Node, &entry.name)?;
     let node = Node { name: entry.name.clone() };
-    let (mut message, mut record) = (None, None);
+    let (mut message, mut record, mut is_lent) = (None, None, false);
     if !entry.pieces.is_empty() {
         let window;
         (window, record) = node.window(&device, &entry, false)?;
+        is_lent = entry.state == "running" && window.is_lent();
         message = (meaning(entry.word) == "panic").then(|| window.message());
     }
     let state = match entry.state.as_str() {
         "running" if has_ended(entry.word) => State::Ended,
         "running" if entry.word == abi::WORD_READY => State::Ready,
+        "running" if is_lent && entry.word == abi::WORD_SILENT => State::Lent,
         "running" => State::Starting,
         "stopped" => State::Stopped,
         _ => State::Created,
@@ -308,11 +413,44 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
         cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
         memory: entry.pieces.iter().map(range).collect(),
+        lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
         command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.map(|record| record.image),
         owner: entry.owner,
         name: entry.name,
     })
+}
+
+fn json(record: &Record) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
+    if json.len() >= abi::RECORD_BYTES {
+        return Err(Error::Refused(format!(
+            "node {}: a command line of {} bytes is too long",
+            record.name,
+            record.command_line.len()
+        )));
+    }
+    Ok(json)
+}
+
+/// Which nodes start from which images, and whether another node starts them.
+pub(crate) struct Users(Vec<NodeInfo>);
+
+pub(crate) fn users() -> Result<Users> {
+    Ok(Users(Node::list()?))
+}
+
+impl Users {
+    pub(crate) fn of(&self, image: &str) -> Vec<String> {
+        let uses = |node: &&NodeInfo| node.image.as_deref() == Some(image);
+        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+
+    pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {
+        let uses =
+            |node: &&NodeInfo| node.image.as_deref() == Some(image) && node.lent_to.is_some();
+        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
 }
 
 /// Memory, the record, then cpus: whoever finds the node half made finds in the
@@ -329,14 +467,7 @@ fn furnish(
         let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
         pieces.extend(taking::pieces(device, bytes, least, source)?);
     }
-    let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
-    if json.len() >= abi::RECORD_BYTES {
-        return Err(Error::Refused(format!(
-            "node {}: a command line of {} bytes is too long",
-            record.name,
-            record.command_line.len()
-        )));
-    }
+    let json = json(record)?;
     Window::new(device.map(&[window_of(&pieces[0])], true)?).set_record(&json);
     for &cpu in &record.cpus {
         cpus::set_online(cpu, false)?;
@@ -345,6 +476,7 @@ fn furnish(
     Ok(())
 }
 
+/// The module brings on line what it gives back; the rest is done here.
 fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     device.release()?;
     cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
@@ -362,8 +494,8 @@ struct Stopped {
 impl Stopped {
     fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
         let window = &self.window;
-        let plan = self.plan(origin)?;
-        self.load(&plan, origin)?;
+        let plan = load::plan(&self.entry, &self.record, origin, tree::tsc_khz()?)?;
+        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
         let loaded = loading.done();
 
         let begin = Instant::now();
@@ -376,58 +508,6 @@ impl Stopped {
             device::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        let ready = begin.elapsed();
-        Ok(Stages::new(loaded, execute, ready, stages::STAMPS.map(|n| window.stamp(n)))
-            .with_log(&window.log()))
-    }
-
-    fn plan(&self, origin: &Origin<'_>) -> Result<Plan> {
-        let (entry, record) = (&self.entry, &self.record);
-        let partition = Partition::new(entry.slice, entry.pieces.clone())?;
-        let window = partition.window().address;
-        let mut line = CommandLine::of_node(entry.cpus.len(), tree::tsc_khz()?);
-        line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
-        if !record.command_line.is_empty() {
-            line.word(&record.command_line);
-        }
-        let ids = entry.cpus.iter().map(|&(_, id)| {
-            u8::try_from(id).map_err(|_| {
-                Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits"))
-            })
-        });
-        let cpus = ids.collect::<Result<Vec<u8>>>()?;
-        // One cpu is used in any case.
-        let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
-            .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
-            .flatten();
-        let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
-        let madt = Madt { cpus, foreign };
-        let initramfs = origin.initramfs.length();
-        Ok(Plan::new(&partition, origin.kernel, initramfs, &line, &madt, places)?)
-    }
-
-    /// Makes the plan's writes.
-    fn load(&self, plan: &Plan, origin: &Origin<'_>) -> Result<()> {
-        let first = self.entry.pieces[0];
-        let slice = Piece { address: self.entry.slice, bytes: SLICE_BYTES };
-        let map = |piece: Piece| Ok::<_, Error>((piece, self.device.map(&[piece], true)?));
-        let maps = [map(first)?, map(slice)?];
-        for write in &plan.writes {
-            let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
-            let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
-            let (piece, memory) = found.ok_or_else(|| {
-                Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
-            })?;
-            let at = (write.address - piece.address) as usize;
-            match &write.source {
-                Source::Bytes(bytes) => memory.write(at, bytes),
-                Source::Zero { bytes } => memory.zero(at, *bytes as usize),
-                Source::Kernel { offset, bytes } => {
-                    origin.kernel_bytes.copy(*offset, *bytes, memory, at);
-                }
-                Source::Initramfs { bytes } => origin.initramfs.copy(0, *bytes, memory, at),
-            }
-        }
-        Ok(())
+        Ok(Stages::of(loaded, execute, begin.elapsed(), window))
     }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::window::Window;
 use crate::{abi, compose};
 
 /// Time stamps of a start in the order in which they are taken.
@@ -60,9 +61,15 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl Stages {
+    /// Of a start that has come to its end.
+    pub(crate) fn of(load: Loading, execute: Duration, ready: Duration, window: &Window) -> Self {
+        Stages::new(load, execute, ready, STAMPS.map(|stamp| window.stamp(stamp)))
+            .with_log(&window.log())
+    }
+
     /// The time stamps tell the stages' shares of the time that passed here: a
     /// counter's frequency, as the kernel has it, may be a bad guess.
-    pub(crate) fn new(load: Loading, execute: Duration, ready: Duration, stamps: [u64; 5]) -> Self {
+    fn new(load: Loading, execute: Duration, ready: Duration, stamps: [u64; 5]) -> Self {
         let start_ms = ms(ready);
         let whole = stamps[4].saturating_sub(stamps[0]).max(1) as f64;
         let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
@@ -81,7 +88,7 @@ impl Stages {
     }
 
     /// Parts the kernel's time by its log, whose clock begins after the early part.
-    pub(crate) fn with_log(mut self, log: &[u8]) -> Self {
+    fn with_log(mut self, log: &[u8]) -> Self {
         if let Some(clock_ms) = first_process_ms(&String::from_utf8_lossy(log)) {
             self.early_ms = (self.kernel_ms - clock_ms).max(0.0);
             self.kernel_ms -= self.early_ms;

@@ -155,6 +155,15 @@ impl Builder {
     }
 }
 
+/// The table for all, if `place` is the one that it has.
+#[inline]
+fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
+    if place == SHARED.0 {
+        return Ok(core);
+    }
+    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED.1.to_owned() })
+}
+
 fn place_of(cpu: usize) -> Result<Place> {
     let place = u16::try_from(cpu).map(Place);
     place.map_err(|_| {
@@ -246,7 +255,7 @@ impl Interface {
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
             How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
-            How::Shared(core) => core.create::<K>(unique, spec),
+            How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(id, Rights::all()))
     }
@@ -267,7 +276,7 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
-            How::Shared(core) => core.with::<K, R>(id, f),
+            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
 
@@ -350,11 +359,20 @@ impl Interface {
     /// # Errors
     /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
     pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
+        self.destroy_by(&handle)
+    }
+
+    /// The same for who keeps the handle: it is stale afterwards, too, or, after an error,
+    /// what it was.
+    ///
+    /// # Errors
+    /// As [`destroy`](Self::destroy).
+    pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
-            How::Shared(core) => core.destroy::<K>(id),
+            How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
 

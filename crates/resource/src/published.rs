@@ -66,7 +66,7 @@ impl Interface {
         };
         if UnixStream::connect(&path).is_ok() {
             return Err(failed("publishing a second interface of this process")(
-                io::ErrorKind::AddrInUse.into(),
+                rustix::io::Errno::ADDRINUSE.into(),
             ));
         }
         // Left by a process of the same number that was killed.

@@ -303,5 +303,5 @@ fn refused(what: &str, error: std::io::Error) -> Error {
         Some(Errno::NOMEM | Errno::NOSPC) => "; destroy some, or see the cgroup's memory.max",
         _ => "",
     };
-    kind(format!("{what}: {error}{way}"))
+    Error::System { kind: Region::NAME, what: what.to_owned(), source: error, way }
 }

@@ -221,5 +221,5 @@ fn refused(what: &str, errno: Errno) -> Error {
         Errno::NOMEM => "; destroy some, or raise RLIMIT_AS (ulimit -v) or vm.max_map_count",
         _ => "",
     };
-    kind(format!("{what}: {errno}{way}"))
+    Error::System { kind: Space::NAME, what: what.to_owned(), source: errno.into(), way }
 }

@@ -141,11 +141,11 @@ impl Kind for Thread {
         let name = format!("{}-thread", own.name().unwrap_or("core"));
         let builder = Builder::new().name(name).stack_size(stack_bytes);
         let started = with_signals_blocked(|| builder.spawn(body));
-        started.map_err(|error| {
-            kind(format!(
-                "no thread with a stack of {stack_bytes} bytes: {error}; see RLIMIT_NPROC, \
-                 RLIMIT_AS and the cgroup's pids.max"
-            ))
+        started.map_err(|source| Error::System {
+            kind: Self::NAME,
+            what: format!("a thread with a stack of {stack_bytes} bytes"),
+            source,
+            way: "; see RLIMIT_NPROC, RLIMIT_AS and the cgroup's pids.max",
         })?;
         Ok(Thread { shared, stack_bytes })
     }

@@ -2,13 +2,18 @@
 //! Debian's packages cannot be had they say so and pass over, unless
 //! `KUMIKI_LAB=required`.
 
+mod cloud;
 mod controllers;
 mod faults;
+mod images;
+mod lent;
 mod machine;
 mod memory;
 mod one;
+mod refused;
 mod several;
 mod soak;
+mod terminal;
 mod typed;
 
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@
 //! another one.
 
 mod program;
+mod streams;
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -30,10 +31,11 @@ use crate::{Error, Result, abi, compose, device};
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-const FILE_SYSTEMS: [(&str, &str); 5] = [
+const FILE_SYSTEMS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("devtmpfs", "/dev"),
+    ("devpts", "/dev/pts"),
     ("tmpfs", "/run"),
     ("tmpfs", "/tmp"),
 ];
