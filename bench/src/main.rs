@@ -7,22 +7,29 @@
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow` or `parasc`. Prints the result as JSON.
+//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
+//! runs in a machine of the lab. Prints the result as JSON. With
+//! `--against PROGRAM` only Kumiki's subjects take part, each as it is here and as it is
+//! in that program, built from another commit.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use crate::against::Against;
 use crate::pair::Pair;
 use crate::raw::RAW;
 use crate::shadow::Shadow;
 
+mod against;
 mod case;
 mod child;
+mod node;
 mod pair;
 mod parasc;
 mod raw;
+mod resource;
 mod run;
 mod shadow;
 mod stopwatch;
@@ -42,10 +49,21 @@ fn bench() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
+        ["shadow", "--against", program, ref only @ ..] => {
+            let plan = |pair| Against::new(Shadow::new()?, Path::new(program), pair);
+            print(&run::document(|pair| run::run(&mut plan(pair)?, pair, only))?)
+        }
         ["shadow", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["node", folder, rounds] => {
+            let rounds = rounds.parse()?;
+            print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
+        }
+        ["resource", ref only @ ..] => {
+            print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
+        }
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -67,6 +85,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         _ if name == RAW => child::raw(pair),
         "shadow" => shadow::serve(name, pair, argument),
         "parasc" => parasc::serve(name, pair, argument),
+        "resource" => resource::serve(name, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

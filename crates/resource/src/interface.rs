@@ -13,6 +13,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Waiter};
 
+use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::guard::{Locked, Owned};
@@ -49,6 +50,14 @@ enum How {
     Shared(Core<Locked>),
 }
 
+/// What an operation [sends on](Interface::chain).
+pub struct Next<L, G> {
+    /// To which resource.
+    pub to: Handle<L>,
+    /// What is to be done with it.
+    pub run: G,
+}
+
 /// Managers of some places.
 pub(crate) struct PerCore {
     /// Of this interface in this process, never repeated.
@@ -76,7 +85,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No kinds yet; a manager on every cpu that the calling thread may use.
+    /// No kinds yet; a manager on every cpu that the calling thread may use, apart from
+    /// [bindings](affinity::bind).
     pub fn new() -> Self {
         Self::default()
     }
@@ -114,7 +124,7 @@ impl Builder {
     pub fn per_core(self) -> Result<Interface> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let allowed = affinity::current()?;
+        let allowed = affinity::unbound()?;
         let own = self.own.unwrap_or_else(|| allowed.difference(&self.adopted));
         let mut places = BTreeMap::new();
         for cpu in own.iter().chain(self.adopted.iter()) {
@@ -143,6 +153,15 @@ impl Builder {
         let core = Core::new(SHARED.0, SHARED.1, &self.kinds)?;
         Ok(Interface { inner: Arc::new(Inner { kinds: self.kinds, how: How::Shared(core) }) })
     }
+}
+
+/// The table for all, if `place` is the one that it has.
+#[inline]
+fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
+    if place == SHARED.0 {
+        return Ok(core);
+    }
+    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED.1.to_owned() })
 }
 
 fn place_of(cpu: usize) -> Result<Place> {
@@ -180,10 +199,6 @@ impl PerCore {
             Some(at) => Ok(&at.door),
             None => Err(self.none(format!("number {}", place.0))),
         }
-    }
-
-    pub(crate) fn name(&self, place: Place) -> Option<&str> {
-        self.places.get(&place).map(|at| &*at.name)
     }
 
     fn find(&self, name: &str) -> Result<Place> {
@@ -240,7 +255,7 @@ impl Interface {
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
             How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
-            How::Shared(core) => core.create::<K>(unique, spec),
+            How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(id, Rights::all()))
     }
@@ -261,7 +276,81 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
+            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
+        }
+    }
+
+    /// The same until `deadline` at most. `f` owns what it uses, because it may go on longer
+    /// than this call. On the caller's own place, and of the shared type, it runs to its
+    /// end.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with); [`Error::Manager`] with
+    /// [`TimedOut`](kumiki_slot::Error::TimedOut): what had not begun never runs, what had
+    /// goes on and has its effect.
+    pub fn with_until<K: Kind, R: Send + 'static>(
+        &self,
+        handle: &Handle<K>,
+        deadline: Instant,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
+    ) -> Result<R> {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => {
+                here::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
+            }
             How::Shared(core) => core.with::<K, R>(id, f),
+        }
+    }
+
+    /// Runs `f` on a resource, and its owner sends on what `f` returns to the owner of the
+    /// next one, without waiting for it: that one's answer goes to the caller directly.
+    /// `f` and what it sends on are two operations: other callers' may come between.
+    ///
+    /// # Errors
+    /// Those of the first operation, and of sending on, as [`start`](Self::start). What the
+    /// second one ends in the answer tells.
+    pub fn chain<K: Kind, L: Kind, R: Send + 'static, G>(
+        &self,
+        handle: &Handle<K>,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> Next<L, G> + Send,
+    ) -> Result<Answer<R>>
+    where
+        G: FnOnce(&mut L, &mut L::Pool) -> R + Send + 'static,
+    {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => here::run_at(p, id.place(), |core| {
+                let Next { to, run } = core.with::<K, _>(id, f)?;
+                self.start(&to, run)
+            }),
+            How::Shared(core) => {
+                let Next { to, run } = core.with::<K, _>(id, f)?;
+                self.start(&to, run)
+            }
+        }
+    }
+
+    /// The same as [`with`](Self::with) without waiting: up to 32 operations of a thread at one place may be under
+    /// way. A thread that has started some waits for nothing but their answers.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`], [`Error::Rights`], [`Error::NoPlace`]; [`Error::Manager`] with
+    /// [`Full`](kumiki_slot::Error::Full) if too many are under way. All else the answer
+    /// tells.
+    #[inline]
+    pub fn start<K: Kind, R: Send + 'static>(
+        &self,
+        handle: &Handle<K>,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
+    ) -> Result<Answer<R>> {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => here::start_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
+            How::Shared(core) => Ok(Answer::here(core.with::<K, R>(id, f))),
         }
     }
 
@@ -270,11 +359,20 @@ impl Interface {
     /// # Errors
     /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
     pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
+        self.destroy_by(&handle)
+    }
+
+    /// The same for who keeps the handle: it is stale afterwards, too, or, after an error,
+    /// what it was.
+    ///
+    /// # Errors
+    /// As [`destroy`](Self::destroy).
+    pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
-            How::Shared(core) => core.destroy::<K>(id),
+            How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
 
