@@ -7,7 +7,8 @@
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow` or `parasc`. Prints the result as JSON. With
+//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
+//! runs in a machine of the lab. Prints the result as JSON. With
 //! `--against PROGRAM` only Kumiki's subjects take part, each as it is here and as it is
 //! in that program, built from another commit.
 
@@ -24,9 +25,11 @@ use crate::shadow::Shadow;
 mod against;
 mod case;
 mod child;
+mod node;
 mod pair;
 mod parasc;
 mod raw;
+mod resource;
 mod run;
 mod shadow;
 mod stopwatch;
@@ -54,6 +57,13 @@ fn bench() -> Result<()> {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["node", folder, rounds] => {
+            let rounds = rounds.parse()?;
+            print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
+        }
+        ["resource", ref only @ ..] => {
+            print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
+        }
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -75,6 +85,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         _ if name == RAW => child::raw(pair),
         "shadow" => shadow::serve(name, pair, argument),
         "parasc" => parasc::serve(name, pair, argument),
+        "resource" => resource::serve(name, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

@@ -48,6 +48,13 @@ pub(crate) struct Row {
     /// after, where it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
+    /// Samples that ended without what was asked for.
+    #[serde(skip_serializing_if = "is_zero")]
+    failed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// One case at one size.
@@ -298,8 +305,46 @@ impl Row {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
+
+    /// The row of a subject that was not asked by turns. Samples of one group depend on
+    /// each other.
+    pub(crate) fn of(
+        (case, subject): (&'static str, &'static str),
+        unit: &'static str,
+        groups: &[Vec<f64>],
+        limit: Option<f64>,
+        base: Option<f64>,
+    ) -> Self {
+        let samples = pooled(groups);
+        Row {
+            case,
+            subject,
+            n: samples.len() as u64,
+            unit,
+            median: describe::median(&samples),
+            p99: describe::quantile(&samples, 0.99),
+            ci: bootstrap::median_ci(groups.iter().map(Vec::as_slice)),
+            limit,
+            base,
+            instances: Vec::new(),
+            limits: Vec::new(),
+            of_plain: Vec::new(),
+            failed: 0,
+        }
+    }
+
+    /// The same, with how many of its samples failed.
+    pub(crate) fn failed(self, failed: usize) -> Self {
+        Row { failed, ..self }
+    }
+}
+
+/// Median of samples in groups.
+pub(crate) fn median_of(groups: &[Vec<f64>]) -> f64 {
+    describe::median(&pooled(groups))
 }
 
 #[cfg(test)]

@@ -114,6 +114,10 @@ enum Bench {
     Shadow,
     /// System calls in batches, and `du`, beside their peers, and the promises
     Parasc,
+    /// OS nodes in a machine of the lab: loads, starts, programs in them, memory
+    Node,
+    /// 4 KiB memory and calls between cores beside their peers, and the promises
+    Resource,
 }
 
 /// A commit to be measured in turns with, and the cases, all if there is none.

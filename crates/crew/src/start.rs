@@ -5,9 +5,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use kumiki_sys::affinity;
+use kumiki_sys::signals::with_signals_blocked;
 
 use crate::error::Error;
-use crate::signals::with_signals_blocked;
 
 /// Starts a thread of this name, which runs `body` on `cpu` alone, with its signals
 /// [blocked](with_signals_blocked). Returns when it is there.

@@ -119,6 +119,19 @@ pub enum Error {
         /// What failed, with which value and limit, and what to do.
         text: String,
     },
+    /// The system's refusal of something that a kind needs.
+    #[error("{kind}: {what}: {source}{way}")]
+    System {
+        /// Which kind.
+        kind: &'static str,
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+        /// What to do, after a semicolon; empty if nothing is known.
+        way: &'static str,
+    },
     /// The core's manager did not answer.
     #[error("the manager of {place}: {source}")]
     Manager {
@@ -156,6 +169,13 @@ pub enum Error {
     /// A way to wait that the machine lacks.
     #[error(transparent)]
     Wait(#[from] kumiki_wait::Error),
+}
+
+impl Error {
+    #[cold]
+    pub(crate) fn manager(place: Place, source: kumiki_slot::Error) -> Error {
+        Error::Manager { place: format!("core{}", place.0), source }
+    }
 }
 
 /// This crate's result.

@@ -8,25 +8,27 @@
 //!
 //! ```text
 //! pool (one thread)                       home (what others reach)
-//!   free   ─▶ frame ─▶ frame ─▶ …           returned ─▶ batch ─▶ batch
+//!   hand   ─▶ addresses of free frames      returned ─▶ batch ─▶ batch
+//!   stock  ─▶ batch ─▶ batch
 //!   fresh  ─▶ never used so far
-//!   stock  ─▶ batch that came home         batch: a frame that lists up to 62 others
 //!   out    ─▶ batch on its way to another home
+//!                                         batch: a frame that lists up to 62 others
 //! ```
 //!
 //! # Who may do what
 //!
 //! A frame that is handed out is its user's, whichever thread that is. The owner takes and
-//! frees by two loads and a store, and no other thread looks at its list. Another thread
-//! that frees a frame writes its address into a batch of its own, and gives a full batch
-//! home by one exchange (Release) onto the stack `returned`. The owner takes the whole
-//! stack by one swap (Acquire) when it has nothing else left. Since only whole stacks are
-//! taken, no element can come back while somebody holds an old head.
+//! frees through its hand, a page of addresses, and no other thread looks at it. Another
+//! thread that frees a frame writes its address into a batch of its own, and gives a full
+//! batch home by one exchange (Release) onto the stack `returned`. The owner takes the
+//! whole stack by one swap (Acquire) when it has nothing else left. Since only whole stacks
+//! are taken, no element can come back while somebody holds an old head.
 //!
-//! A batch lists addresses instead of linking frames, so that the owner fetches eight
-//! cache lines for 63 frames: what the user wrote stays where it is until the frame is
-//! used again.
+//! Free frames are listed by address instead of linked, so that nobody touches a frame to
+//! free it or to hand it out: the first words of all frames lie in one set of the
+//! processor's caches, and of some hundred frames the first ones have left them.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -41,6 +43,9 @@ pub(crate) const FRAME: usize = 4096;
 const CHUNK: usize = 2 << 20;
 /// Frames that a batch lists beside itself: what eight cache lines hold.
 const LISTED: usize = 62;
+/// Addresses that a hand holds; one less are used, so that a full one is told from an
+/// empty one by the position alone.
+const HAND: usize = FRAME / size_of::<*mut u8>();
 
 /// What others reach of a pool. It is never freed: any thread may still hold a frame.
 #[derive(Debug)]
@@ -49,15 +54,20 @@ struct Home {
     returned: AtomicPtr<Batch>,
 }
 
-/// The first frame of a chunk.
+/// Of a chunk, in its first frame.
 struct Chunk {
     home: &'static Home,
 }
 
-/// A free frame.
-struct Free {
-    next: *mut Free,
-}
+/// Where in the first frame: not at its start, where the lines of all frames' first words
+/// would push it out of the cache.
+const HEADER: usize = 33 * 64;
+
+/// Addresses of free frames, aligned to its size.
+#[repr(align(4096))]
+struct Hand([Cell<*mut u8>; HAND]);
+
+const _: () = assert!(size_of::<Hand>() == FRAME);
 
 /// A frame that lists others.
 struct Batch {
@@ -71,11 +81,12 @@ const _: () = assert!(size_of::<Batch>() <= 8 * 64);
 /// A pool of frames, one thread's at a time.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    free: *mut Free,
+    /// Where the next free frame's address goes in the hand; those below are free.
+    top: *mut *mut u8,
+    stock: *mut Batch,
     /// Of the newest chunk, what was never handed out.
     fresh: *mut u8,
     fresh_end: *mut u8,
-    stock: *mut Batch,
     out: *mut Batch,
     out_home: *const Home,
     home: &'static Home,
@@ -91,15 +102,24 @@ unsafe impl Send for Frames {}
 impl Frames {
     pub(crate) fn new() -> Self {
         let home = Box::leak(Box::new(Home { returned: AtomicPtr::default() }));
-        let (free, stock, out) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        // Like its home it is never freed: a pool that is left goes to another thread.
+        let hand = Box::leak(Box::new(Hand([const { Cell::new(ptr::null_mut()) }; HAND])));
+        let top = hand.0.as_mut_ptr().cast();
+        let (stock, out) = (ptr::null_mut(), ptr::null_mut());
         let (fresh, fresh_end) = (ptr::null_mut(), ptr::null_mut());
         let (out_home, chunks, _thread) = (ptr::null(), 0, PhantomData);
-        Frames { free, fresh, fresh_end, stock, out, out_home, home, chunks, _thread }
+        Frames { top, stock, fresh, fresh_end, out, out_home, home, chunks, _thread }
     }
 
     /// Memory that it has from the system, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks * CHUNK
+    }
+
+    /// Addresses in the hand.
+    #[inline(always)]
+    fn held(&self) -> usize {
+        self.top.addr() % FRAME / size_of::<*mut u8>()
     }
 
     /// A frame, of any content.
@@ -108,17 +128,28 @@ impl Frames {
     /// The system has no memory left.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Result<NonNull<u8>> {
-        match NonNull::new(self.free) {
-            Some(frame) => {
-                // SAFETY: a frame in the list is free, and its first word is the next.
-                self.free = unsafe { (*frame.as_ptr()).next };
-                Ok(frame.cast())
-            }
-            None => self.take_other(),
-        }
+        if self.held() == 0 { self.take_other() } else { Ok(self.pop()) }
     }
 
-    /// From what came home, from what was never used, or from the system.
+    /// The last address of a hand that is not empty.
+    #[inline(always)]
+    fn pop(&mut self) -> NonNull<u8> {
+        self.top = self.top.wrapping_sub(1);
+        // SAFETY: within the hand, which is not empty: a frame's address is here.
+        let frame = unsafe { self.top.read() };
+        // SAFETY: frames are somewhere.
+        unsafe { NonNull::new_unchecked(frame) }
+    }
+
+    /// Puts an address into a hand that is not full.
+    #[inline(always)]
+    fn push(&mut self, frame: *mut u8) {
+        // SAFETY: within the hand, whose last place is never used.
+        unsafe { self.top.write(frame) };
+        self.top = self.top.wrapping_add(1);
+    }
+
+    /// From the stock, from what came home, from what was never used, or from the system.
     #[inline(never)]
     fn take_other(&mut self) -> Result<NonNull<u8>> {
         if self.stock.is_null() {
@@ -126,7 +157,8 @@ impl Frames {
             self.stock = self.home.returned.swap(ptr::null_mut(), Ordering::Acquire);
         }
         if let Some(batch) = NonNull::new(self.stock) {
-            return Ok(self.take_listed(batch));
+            self.take_up(batch);
+            return Ok(self.pop());
         }
         if self.fresh == self.fresh_end {
             self.grow()?;
@@ -136,16 +168,26 @@ impl Frames {
         Ok(NonNull::new(frame).expect("`grow` has made room"))
     }
 
-    /// A frame of a batch that came home; the batch itself as the last one.
-    fn take_listed(&mut self, batch: NonNull<Batch>) -> NonNull<u8> {
-        // SAFETY: a batch that came home is this pool's, its fields written by its sender.
-        let Batch { next, count, frames } = unsafe { &mut *batch.as_ptr() };
-        if *count == 0 {
-            self.stock = *next;
-            return batch.cast();
+    /// Takes the first batch of the stock into the empty hand: the frames that it lists,
+    /// and the one that it is.
+    fn take_up(&mut self, batch: NonNull<Batch>) {
+        // SAFETY: a batch of the stock is this pool's, its fields written by its sender.
+        let Batch { next, count, frames } = unsafe { batch.as_ref() };
+        self.stock = *next;
+        self.push(batch.as_ptr().cast());
+        for &frame in &frames[..*count] {
+            self.push(frame);
         }
-        *count -= 1;
-        NonNull::new(frames[*count]).expect("a batch lists frames")
+    }
+
+    /// Puts the last frames of the full hand into the stock.
+    #[cold]
+    fn put_down(&mut self) {
+        let batch = self.pop().cast::<Batch>().as_ptr();
+        let frames = std::array::from_fn(|_| self.pop().as_ptr());
+        // SAFETY: a free frame, with room and alignment for a batch.
+        unsafe { batch.write(Batch { next: self.stock, count: LISTED, frames }) };
+        self.stock = batch;
     }
 
     #[cold]
@@ -161,19 +203,11 @@ impl Frames {
         let start = start.wrapping_add(start.align_offset(CHUNK));
         std::mem::forget(memory);
         // SAFETY: the beginning of new memory of this pool, aligned to a chunk.
-        unsafe { start.cast::<Chunk>().write(Chunk { home: self.home }) };
+        unsafe { chunk_of(start).write(Chunk { home: self.home }) };
         self.fresh = start.wrapping_add(FRAME);
         self.fresh_end = start.wrapping_add(CHUNK);
         self.chunks += 1;
         Ok(())
-    }
-
-    #[inline(always)]
-    fn put(&mut self, frame: NonNull<u8>) {
-        let frame = frame.as_ptr().cast::<Free>();
-        // SAFETY: the caller gives the frame up, which is writable and aligned.
-        unsafe { frame.write(Free { next: self.free }) };
-        self.free = frame;
     }
 
     /// Gives a frame back, to this pool or to its own.
@@ -183,11 +217,13 @@ impl Frames {
     /// it any more.
     #[inline(always)]
     pub(crate) unsafe fn give(&mut self, frame: NonNull<u8>) {
-        let chunk = frame.as_ptr().map_addr(|at| at & !(CHUNK - 1)).cast::<Chunk>();
         // SAFETY: each frame lies in a chunk, whose first frame never changes.
-        let home = unsafe { (*chunk).home };
+        let home = unsafe { (*chunk_of(frame.as_ptr())).home };
         if ptr::eq(home, self.home) {
-            self.put(frame);
+            self.push(frame.as_ptr());
+            if self.held() == HAND - 1 {
+                self.put_down();
+            }
         } else {
             self.give_away(frame, home);
         }
@@ -243,6 +279,12 @@ impl Frames {
     }
 }
 
+/// What the chunk of this frame says of itself.
+#[inline(always)]
+fn chunk_of(frame: *mut u8) -> *mut Chunk {
+    frame.map_addr(|at| at & !(CHUNK - 1) | HEADER).cast()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -291,6 +333,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn more_frames_than_a_hand_holds_are_kept_and_used_again() {
+        let mut pool = Frames::new();
+        let many = 3 * HAND + 7;
+        let round = |pool: &mut Frames| {
+            let frames: Vec<_> = (0..many).map(|_| pool.take().unwrap()).collect();
+            let addresses: BTreeSet<_> = frames.iter().map(|f| f.as_ptr().addr()).collect();
+            for frame in frames {
+                // SAFETY: taken above, and used no more.
+                unsafe { pool.give(frame) };
+            }
+            addresses
+        };
+        let first = round(&mut pool);
+        assert_eq!(first.len(), many);
+        let bytes = pool.bytes();
+        for _ in 0..3 {
+            assert_eq!(round(&mut pool), first);
+        }
+        assert_eq!(pool.bytes(), bytes);
     }
 
     #[test]

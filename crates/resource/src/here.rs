@@ -1,11 +1,15 @@
 //! What the calling thread is to an interface: the manager of a place, or a guest.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use kumiki_slot::{Caller, Server};
+use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
+use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::guard::Owned;
@@ -23,10 +27,14 @@ pub(crate) struct Here {
 }
 
 thread_local! {
-    static HERE: RefCell<Option<Rc<Here>>> = const { RefCell::new(None) };
-    /// This thread's callers: interface, place, caller.
-    static CALLERS: RefCell<Vec<(u64, Place, Caller)>> = const { RefCell::new(Vec::new()) };
+    /// Of a [`Seated`]'s, or null. Without a destructor, so that reading it is a load.
+    static HERE: Cell<*const Here> = const { Cell::new(ptr::null()) };
+    /// This thread's callers: interface, place, caller. One that waits is borrowed: what a
+    /// manager serves meanwhile may need another one.
+    static CALLERS: RefCell<Vec<(u64, Place, Mine)>> = const { RefCell::new(Vec::new()) };
 }
+
+type Mine = Rc<RefCell<Caller>>;
 
 /// As long as it lives, the calling thread is the manager of a place.
 pub(crate) struct Seated {
@@ -36,7 +44,7 @@ pub(crate) struct Seated {
 impl Seated {
     pub(crate) fn new(interface: u64, core: Core<Owned>, server: Option<Server>) -> Seated {
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
-        HERE.set(Some(Rc::clone(&here)));
+        HERE.set(Rc::as_ptr(&here));
         Seated { here }
     }
 
@@ -49,18 +57,32 @@ impl Seated {
 impl Drop for Seated {
     fn drop(&mut self) {
         CALLERS.with_borrow_mut(Vec::clear);
-        HERE.set(None);
+        HERE.set(ptr::null());
     }
 }
 
 /// Whether the calling thread manages a place of some interface.
 pub(crate) fn is_manager() -> bool {
-    HERE.with_borrow(Option::is_some)
+    !HERE.get().is_null()
 }
 
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
-    HERE.with_borrow(|here| f(&here.as_ref().expect("a request is served by a manager").core))
+    f(&here().expect("a request is served by a manager").core)
+}
+
+/// What the calling thread manages. It stays as long as the value: what runs meanwhile may
+/// drop the [`Seated`].
+#[inline(always)]
+fn here() -> Option<Rc<Here>> {
+    let here = HERE.get();
+    if here.is_null() {
+        return None;
+    }
+    // SAFETY: from the `Rc` of a `Seated` of this thread, which resets it when it goes.
+    unsafe { Rc::increment_strong_count(here) };
+    // SAFETY: as above, counted just now.
+    Some(unsafe { Rc::from_raw(here) })
 }
 
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
@@ -71,7 +93,7 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    HERE.with_borrow(|here| match here {
+    match here() {
         Some(here) if here.interface == interface.number => {
             if here.core.place == place {
                 return f(&here.core);
@@ -83,7 +105,7 @@ pub(crate) fn run_at<R: Send>(
             }
         }
         _ => call(interface, place, None, f),
-    })
+    }
 }
 
 fn call<R: Send>(
@@ -92,32 +114,116 @@ fn call<R: Send>(
     server: Option<&mut Server>,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    let door = interface.door(place)?;
-    CALLERS.with_borrow_mut(|callers| {
-        let number = interface.number;
-        let known = callers.iter().position(|(of, at, _)| (*of, *at) == (number, place));
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
-                let caller = match &server {
-                    Some(server) => door.caller_of(server, waiter),
-                    None => door.caller(waiter),
-                };
-                // Of interfaces that have ended.
-                callers.retain(|(_, _, caller)| !caller.is_gone());
-                callers.push((number, place, caller));
-                callers.len() - 1
+    let caller = caller(interface, place, server.as_deref())?;
+    let mut caller = caller.borrow_mut();
+    let outcome = match server {
+        Some(server) => caller.call_serving(|| own(f), server),
+        None => caller.call(|| own(f)),
+    };
+    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
+}
+
+/// As [`run_at`], until `deadline`.
+pub(crate) fn run_at_until<R: Send + 'static>(
+    interface: &PerCore,
+    place: Place,
+    deadline: Instant,
+    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
+) -> Result<R> {
+    let here = here().filter(|here| here.interface == interface.number);
+    let Some(here) = here else {
+        let caller = caller(interface, place, None)?;
+        let outcome = caller.borrow_mut().call_until(deadline, || own(f));
+        return outcome.unwrap_or_else(|source| Err(Error::manager(place, source)));
+    };
+    if here.core.place == place {
+        return f(&here.core);
+    }
+    let mut server = here.server.try_borrow_mut();
+    let Ok(Some(server)) = server.as_deref_mut() else {
+        return Err(Error::Nested { place: here.core.place, what: "another place" });
+    };
+    let caller = caller(interface, place, Some(server))?;
+    let outcome = caller.borrow_mut().call_until_serving(deadline, || own(f), server);
+    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
+}
+
+/// Has `f` run at `place` and does not wait: at once if that is the calling thread's.
+#[inline]
+pub(crate) fn start_at<R: Send + 'static>(
+    interface: &PerCore,
+    place: Place,
+    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
+) -> Result<Answer<R>> {
+    let here = here().filter(|here| here.interface == interface.number);
+    if let Some(here) = &here
+        && here.core.place == place
+    {
+        return Ok(Answer::here(f(&here.core)));
+    }
+    // In use within a request: what is started there others wait for.
+    let server = here.as_ref().and_then(|here| here.server.try_borrow().ok());
+    let server = server.as_deref().and_then(Option::as_ref);
+    let answer = caller(interface, place, server)?.borrow_mut().submit(move || own(f));
+    let answer = answer.map_err(|source| Error::manager(place, source))?;
+    Ok(Answer::there(answer, interface.number, place))
+}
+
+/// Between two looks of a manager that waits for an answer which another thread has asked
+/// for: neither is its bell rung for that, nor is it woken for its own callers.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Waits for what the calling thread, or another one, has started.
+#[inline]
+pub(crate) fn join<R: Send>(
+    answer: kumiki_slot::Answer<R>,
+    interface: u64,
+    place: Place,
+) -> Result<R, kumiki_slot::Error> {
+    let its = CALLERS.with_borrow(|callers| {
+        let asked = |(of, at, caller): &&(u64, Place, Mine)| {
+            (*of, *at) == (interface, place)
+                && caller.try_borrow().is_ok_and(|caller| caller.has_submitted(&answer))
+        };
+        callers.iter().find(asked).map(|(_, _, caller)| Rc::clone(caller))
+    });
+    let here = here();
+    let mut server = here.as_ref().and_then(|here| here.server.try_borrow_mut().ok());
+    match (its, server.as_deref_mut()) {
+        (Some(its), Some(Some(server))) => its.borrow_mut().join_serving(answer, server),
+        (Some(its), _) => its.borrow_mut().join(answer),
+        (None, Some(Some(server))) => {
+            while !answer.is_settled() {
+                if !server.round() {
+                    pause(PAUSE);
+                }
             }
+            answer.wait()
+        }
+        (None, _) => answer.wait(),
+    }
+}
+
+/// A caller of a place that this thread has and that is not waiting, or a new one.
+#[inline]
+fn caller(interface: &PerCore, place: Place, server: Option<&Server>) -> Result<Mine> {
+    let number = interface.number;
+    CALLERS.with_borrow_mut(|callers| {
+        let rests = |(of, at, caller): &&(u64, Place, Mine)| {
+            (*of, *at) == (number, place) && caller.try_borrow_mut().is_ok()
         };
-        let caller = &mut callers[at].2;
-        let outcome = match server {
-            Some(server) => caller.call_serving(|| own(f), server),
-            None => caller.call(|| own(f)),
-        };
-        outcome.unwrap_or_else(|source| {
-            let place = interface.name(place).unwrap_or_default().to_owned();
-            Err(Error::Manager { place, source })
-        })
+        if let Some((_, _, caller)) = callers.iter().find(rests) {
+            return Ok(Rc::clone(caller));
+        }
+        let door = interface.door(place)?;
+        let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
+        let caller = Rc::new(RefCell::new(match server {
+            Some(server) => door.caller_of(server, waiter),
+            None => door.caller(waiter),
+        }));
+        // Of interfaces that have ended.
+        callers.retain(|(_, _, caller)| caller.try_borrow().map_or(true, |c| !c.is_gone()));
+        callers.push((number, place, Rc::clone(&caller)));
+        Ok(caller)
     })
 }

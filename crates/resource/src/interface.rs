@@ -13,6 +13,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Waiter};
 
+use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::guard::{Locked, Owned};
@@ -47,6 +48,14 @@ struct Inner {
 enum How {
     PerCore(PerCore),
     Shared(Core<Locked>),
+}
+
+/// What an operation [sends on](Interface::chain).
+pub struct Next<L, G> {
+    /// To which resource.
+    pub to: Handle<L>,
+    /// What is to be done with it.
+    pub run: G,
 }
 
 /// Managers of some places.
@@ -146,6 +155,15 @@ impl Builder {
     }
 }
 
+/// The table for all, if `place` is the one that it has.
+#[inline]
+fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
+    if place == SHARED.0 {
+        return Ok(core);
+    }
+    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED.1.to_owned() })
+}
+
 fn place_of(cpu: usize) -> Result<Place> {
     let place = u16::try_from(cpu).map(Place);
     place.map_err(|_| {
@@ -181,10 +199,6 @@ impl PerCore {
             Some(at) => Ok(&at.door),
             None => Err(self.none(format!("number {}", place.0))),
         }
-    }
-
-    pub(crate) fn name(&self, place: Place) -> Option<&str> {
-        self.places.get(&place).map(|at| &*at.name)
     }
 
     fn find(&self, name: &str) -> Result<Place> {
@@ -241,7 +255,7 @@ impl Interface {
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
             How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
-            How::Shared(core) => core.create::<K>(unique, spec),
+            How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(id, Rights::all()))
     }
@@ -262,7 +276,81 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
+            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
+        }
+    }
+
+    /// The same until `deadline` at most. `f` owns what it uses, because it may go on longer
+    /// than this call. On the caller's own place, and of the shared type, it runs to its
+    /// end.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with); [`Error::Manager`] with
+    /// [`TimedOut`](kumiki_slot::Error::TimedOut): what had not begun never runs, what had
+    /// goes on and has its effect.
+    pub fn with_until<K: Kind, R: Send + 'static>(
+        &self,
+        handle: &Handle<K>,
+        deadline: Instant,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
+    ) -> Result<R> {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => {
+                here::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
+            }
             How::Shared(core) => core.with::<K, R>(id, f),
+        }
+    }
+
+    /// Runs `f` on a resource, and its owner sends on what `f` returns to the owner of the
+    /// next one, without waiting for it: that one's answer goes to the caller directly.
+    /// `f` and what it sends on are two operations: other callers' may come between.
+    ///
+    /// # Errors
+    /// Those of the first operation, and of sending on, as [`start`](Self::start). What the
+    /// second one ends in the answer tells.
+    pub fn chain<K: Kind, L: Kind, R: Send + 'static, G>(
+        &self,
+        handle: &Handle<K>,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> Next<L, G> + Send,
+    ) -> Result<Answer<R>>
+    where
+        G: FnOnce(&mut L, &mut L::Pool) -> R + Send + 'static,
+    {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => here::run_at(p, id.place(), |core| {
+                let Next { to, run } = core.with::<K, _>(id, f)?;
+                self.start(&to, run)
+            }),
+            How::Shared(core) => {
+                let Next { to, run } = core.with::<K, _>(id, f)?;
+                self.start(&to, run)
+            }
+        }
+    }
+
+    /// The same as [`with`](Self::with) without waiting: up to 32 operations of a thread at one place may be under
+    /// way. A thread that has started some waits for nothing but their answers.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`], [`Error::Rights`], [`Error::NoPlace`]; [`Error::Manager`] with
+    /// [`Full`](kumiki_slot::Error::Full) if too many are under way. All else the answer
+    /// tells.
+    #[inline]
+    pub fn start<K: Kind, R: Send + 'static>(
+        &self,
+        handle: &Handle<K>,
+        f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
+    ) -> Result<Answer<R>> {
+        handle.require(Rights::USE)?;
+        let id = handle.id();
+        match &self.inner.how {
+            How::PerCore(p) => here::start_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
+            How::Shared(core) => Ok(Answer::here(core.with::<K, R>(id, f))),
         }
     }
 
@@ -271,11 +359,20 @@ impl Interface {
     /// # Errors
     /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
     pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
+        self.destroy_by(&handle)
+    }
+
+    /// The same for who keeps the handle: it is stale afterwards, too, or, after an error,
+    /// what it was.
+    ///
+    /// # Errors
+    /// As [`destroy`](Self::destroy).
+    pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
-            How::Shared(core) => core.destroy::<K>(id),
+            How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
 

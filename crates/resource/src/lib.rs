@@ -57,6 +57,7 @@
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
 
+mod answer;
 mod core;
 mod error;
 mod frames;
@@ -65,18 +66,31 @@ mod here;
 mod id;
 mod interface;
 pub mod kind;
+mod large;
 mod list;
 mod memory;
 mod name;
 pub mod page;
 pub mod published;
+mod region;
 mod rights;
+mod space;
+mod standard;
 mod table;
+mod thread;
+mod tree;
+mod user_space;
 
+pub use answer::Answer;
 pub use error::{Error, Result};
 pub use id::{Id, KindId, Place, Serial};
-pub use interface::{Builder, Interface, Manager};
+pub use interface::{Builder, Interface, Manager, Next};
+pub use large::{LARGE_FRAME_BYTES, LargeMemory, LargeMemoryPool};
 pub use list::{Change, Listed, Pattern};
 pub use memory::{Memory, MemoryPool};
 pub use name::Name;
+pub use region::{Region, RegionPool, RegionSpec};
 pub use rights::{Handle, Rights};
+pub use space::Space;
+pub use thread::{End, Stop, Thread, ThreadSpec};
+pub use user_space::{Attach, UserSpace, UserSpacePool, UserSpaceSpec};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use kumiki_crew as crew;
+use kumiki_crew::roll::{self, Look};
 use kumiki_slot::{Event, job};
 use kumiki_wait::{Policy, Waiter};
 
@@ -27,6 +28,15 @@ pub(crate) fn start(
         crew::Error::Wait(error) => error.into(),
         crew::Error::Late { .. } => Error::late(deadline, "helpers were on their cpus", 0, 1),
         error => Error::Thread(error),
+    })
+}
+
+/// Has the helper on `cpu` seen by who looks on, as the calling thread's.
+pub(crate) fn enter(cpu: usize, channel: &Arc<Channel>) -> roll::Entry {
+    let channel = Arc::clone(channel);
+    roll::enter("shadow", Some(cpu), move || {
+        let (calls, state) = channel.glance();
+        Look { state: state.to_owned(), bytes: size_of::<Channel>() as u64, calls }
     })
 }
 

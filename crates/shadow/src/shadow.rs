@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kumiki_crew::roll;
 use kumiki_slot::job;
 use kumiki_sys::affinity::{self, Bound};
 use kumiki_sys::cpuset::CpuSet;
@@ -55,6 +56,7 @@ struct Helper {
     thread: JoinHandle<()>,
     process: Process,
     pair: Pair,
+    _entry: roll::Entry,
 }
 
 impl Helper {
@@ -201,7 +203,9 @@ impl Shadow {
         barrier::is_asymmetric();
         let channel = Arc::new(Channel::new());
         let thread = helper::start(pair.helper, policy, &channel, deadline)?;
-        let mut shadow = Shadow::new(channel, Some(Helper { thread, process, pair }), waiter);
+        let _entry = helper::enter(pair.helper, &channel);
+        let helper = Helper { thread, process, pair, _entry };
+        let mut shadow = Shadow::new(channel, Some(helper), waiter);
         shadow._bound = bound;
         Ok(shadow)
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kumiki_crew::roll::{self, Look};
 use kumiki_sys::affinity::Bound;
 use kumiki_wait::Policy;
 
@@ -40,6 +41,7 @@ pub struct Team {
     pub(crate) deserted: Arc<AtomicBool>,
     counters: Counters,
     _bound: Option<Bound>,
+    _entry: Option<roll::Entry>,
 }
 
 impl Team {
@@ -55,6 +57,7 @@ impl Team {
             Ok(()) => {
                 // Not before: so many cpus there may not be, nor memory for them.
                 team.counters = Counters::new(team.size());
+                team._entry = Some(team.enter());
                 Ok(team)
             }
             Err(error) => {
@@ -66,6 +69,15 @@ impl Team {
                 })
             }
         }
+    }
+
+    /// Has the team seen by who looks on; its helpers are by themselves.
+    fn enter(&self) -> roll::Entry {
+        let (size, main) = (self.size(), self.info().next().map(|info| info.main_cpu));
+        roll::enter("team", main, move || Look {
+            state: format!("{size} threads"),
+            ..Look::default()
+        })
     }
 
     /// Takes one more helper.
@@ -105,6 +117,7 @@ impl Team {
             deserted: Arc::default(),
             counters: Counters::new(1),
             _bound: None,
+            _entry: None,
         }
     }
 

@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
@@ -30,21 +31,30 @@ type Discard = unsafe fn(*mut Request, bool);
 /// Drops the captures of a request that was not run.
 type Cancel = unsafe fn(*mut Request);
 
+/// A word on lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Own(AtomicU64);
+
 /// What one caller and the server share.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) lane: Lane<LINES>,
+    pub(crate) desk: Arc<Desk>,
     /// The caller sleeps here: its own bell, or, of a thread that is a server too, the one
     /// of its desk.
     bell: Arc<Bell>,
     /// Some answer of this seat has been awaited: the server looks for wakers.
     awaited: AtomicBool,
+    /// Those who await answers are woken whatever happens; otherwise they ask again and
+    /// again.
+    told: AtomicBool,
     wakers: [AtomicWaker; LINES],
     /// The last request, once the caller is gone; before, greater than any.
     last: AtomicU64,
     /// Lines with an answer that somebody will take: a bit each. The caller sets it,
-    /// whoever takes the answer clears it.
-    busy: AtomicU64,
+    /// whoever takes the answer clears it. Beside nothing that the server reads.
+    busy: Own,
     /// Of a line whose answer nobody wants any more, its [`Discard`].
     abandoned: [AtomicPtr<()>; LINES],
 }
@@ -66,14 +76,16 @@ enum End {
 }
 
 impl Seat {
-    pub(crate) fn new(bell: Arc<Bell>) -> Self {
+    pub(crate) fn new(desk: Arc<Desk>, bell: Arc<Bell>) -> Self {
         Seat {
             lane: Lane::new(),
+            desk,
             bell,
             awaited: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             wakers: [const { AtomicWaker::new() }; LINES],
             last: AtomicU64::new(u64::MAX),
-            busy: AtomicU64::new(0),
+            busy: Own(AtomicU64::new(0)),
             abandoned: [const { AtomicPtr::new(ptr::null_mut()) }; LINES],
         }
     }
@@ -101,17 +113,24 @@ impl Seat {
         self.wakers.iter().for_each(AtomicWaker::wake);
     }
 
+    /// Nobody would tell of a death: those who await something ask again and again.
+    #[cold]
+    pub(crate) fn ask_again(&self) {
+        self.told.store(false, Ordering::Relaxed);
+        self.wake_all();
+    }
+
     /// The answer of `n` was taken.
     fn free(&self, n: u64) {
         // Release: partner is the load in `is_free`.
-        self.busy.fetch_and(!bit(n), Ordering::Release);
+        self.busy.0.fetch_and(!bit(n), Ordering::Release);
     }
 
     /// Caller: whether the line of `n` may be used, if need be after dropping an answer
     /// that nobody wants.
     #[inline(always)]
     fn is_free(&self, n: u64) -> bool {
-        self.busy.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
+        self.busy.0.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
     }
 
     /// Drops the answer of `n` if it was given up and has come.
@@ -141,43 +160,48 @@ impl Seat {
     }
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
-    fn settle(&self, desk: &Desk, n: u64) -> Option<End> {
+    fn settle(&self, n: u64) -> Option<End> {
         if self.lane.take_back(n) {
             return Some(End::Back);
         }
         // Asked before the line is looked at: a dead server answers no more.
-        let dead = desk.fate.is_dead();
+        let dead = self.desk.fate.is_dead();
         match self.lane.done(n) {
             Some(success) => Some(End::Done(success)),
             None => dead.then_some(End::Died),
         }
     }
 
-    /// Caller: waits for request `n`; a server serves meanwhile.
+    /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
     #[cold]
     #[inline(never)]
     fn wait(
         &self,
-        desk: &Desk,
         n: u64,
         waiter: &mut Waiter,
         mut server: Option<&mut Server>,
-    ) -> End {
+        deadline: Option<Instant>,
+    ) -> Option<End> {
         loop {
-            let until = Instant::now() + STEP;
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| deadline <= now) {
+                return None;
+            }
+            let step = now + STEP;
+            let until = deadline.map_or(step, |deadline| deadline.min(step));
             let has_work = || server.as_ref().is_some_and(|server| server.has_work());
             let ready = || match self.lane.done(n) {
                 Some(success) => Some(Some(success)),
                 None => has_work().then_some(None),
             };
             match waiter.wait_until(&self.bell, self.lane.word(n), until, ready) {
-                Ok(Some(success)) => return End::Done(success),
+                Ok(Some(success)) => return Some(End::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
                 Err(TimedOut) => {
-                    if desk.is_gone()
-                        && let Some(end) = self.settle(desk, n)
+                    if self.desk.is_gone()
+                        && let Some(end) = self.settle(n)
                     {
-                        return end;
+                        return Some(end);
                     }
                 }
             }
@@ -216,7 +240,6 @@ impl Drop for Seat {
 
 /// One requester of a desk: a thread's own. Its requests are served in their order.
 pub struct Caller {
-    desk: Arc<Desk>,
     seat: Arc<Seat>,
     waiter: Waiter,
     /// Number of the next request.
@@ -230,8 +253,8 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(desk: Arc<Desk>, seat: Arc<Seat>, waiter: Waiter) -> Self {
-        Caller { desk, seat, waiter, next: Lane::<LINES>::FIRST }
+    pub(crate) fn new(seat: Arc<Seat>, waiter: Waiter) -> Self {
+        Caller { seat, waiter, next: Lane::<LINES>::FIRST }
     }
 
     /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
@@ -270,19 +293,64 @@ impl Caller {
         R: Send,
     {
         let n = self.hand_over(f)?;
-        let seat = &*self.seat;
-        let mut looks = 0;
-        let end = loop {
-            if let Some(success) = seat.lane.done(n) {
-                break End::Done(success);
-            }
-            looks += 1;
-            if looks == LOOKS {
-                break seat.wait(&self.desk, n, &mut self.waiter, server);
-            }
-        };
+        let end = self.finish(n, server);
         // SAFETY: `f` returns an `R`, and this is the only taker.
-        unsafe { seat.take(n, end, job::cancel::<F>) }
+        unsafe { self.seat.take(n, end, job::cancel::<F>) }
+    }
+
+    /// Runs `f` on the server, and waits until `deadline` at most. `f` owns what it uses,
+    /// because it may go on longer than this call.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call); [`Error::TimedOut`]: of a request that had not begun its
+    /// captures are dropped, and it never runs; one that runs has its effect, and its
+    /// result is dropped.
+    pub fn call_until<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.call_and_serve_until(deadline, f, None)
+    }
+
+    /// The same from a thread that is a server itself, as
+    /// [`call_serving`](Self::call_serving).
+    ///
+    /// # Errors
+    /// As [`call_until`](Self::call_until).
+    pub fn call_until_serving<F, R>(
+        &mut self,
+        deadline: Instant,
+        f: F,
+        server: &mut Server,
+    ) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.call_and_serve_until(deadline, f, Some(server))
+    }
+
+    fn call_and_serve_until<F, R>(
+        &mut self,
+        deadline: Instant,
+        f: F,
+        server: Option<&mut Server>,
+    ) -> Result<R, Error>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let answer = self.submit(f)?;
+        match self.finish_until(answer.n, server, Some(deadline)) {
+            Some(end) => { answer }.take(end),
+            None => answer.expire(),
+        }
+    }
+
+    /// Whether another request may be submitted before an answer is taken.
+    pub fn has_room(&self) -> bool {
+        self.seat.is_free(self.next)
     }
 
     /// Hands `f` over and returns at once. The answer is taken by [`join`](Self::join),
@@ -298,9 +366,9 @@ impl Caller {
     {
         let n = self.hand_over(f)?;
         // Relaxed: `free` is by whoever takes the answer, which does not exist yet.
-        self.seat.busy.fetch_or(bit(n), Ordering::Relaxed);
-        let (desk, seat) = (Arc::clone(&self.desk), Arc::clone(&self.seat));
-        Ok(Answer { desk, seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
+        self.seat.busy.0.fetch_or(bit(n), Ordering::Relaxed);
+        let seat = Arc::clone(&self.seat);
+        Ok(Answer { seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
     }
 
     /// Waits for an answer of this caller's.
@@ -311,18 +379,72 @@ impl Caller {
     /// # Panics
     /// If another caller has submitted it.
     #[inline]
-    pub fn join<R: Send>(&mut self, mut answer: Answer<R>) -> Result<R, Error> {
-        assert!(Arc::ptr_eq(&self.seat, &answer.seat), "an answer is joined by its own caller");
-        let end = match self.seat.lane.done(answer.n) {
-            Some(success) => End::Done(success),
-            None => self.seat.wait(&self.desk, answer.n, &mut self.waiter, None),
-        };
+    pub fn join<R: Send>(&mut self, answer: Answer<R>) -> Result<R, Error> {
+        self.join_and_serve(answer, None)
+    }
+
+    /// The same from a thread that is a server itself, which serves while it waits.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    ///
+    /// # Panics
+    /// As [`join`](Self::join).
+    #[inline]
+    pub fn join_serving<R: Send>(
+        &mut self,
+        answer: Answer<R>,
+        server: &mut Server,
+    ) -> Result<R, Error> {
+        self.join_and_serve(answer, Some(server))
+    }
+
+    #[inline(always)]
+    fn join_and_serve<R: Send>(
+        &mut self,
+        mut answer: Answer<R>,
+        server: Option<&mut Server>,
+    ) -> Result<R, Error> {
+        assert!(self.has_submitted(&answer), "an answer is joined by its own caller");
+        let end = self.finish(answer.n, server);
         answer.take(end)
+    }
+
+    /// Whether the answer is of a request of this caller's.
+    pub fn has_submitted<R>(&self, answer: &Answer<R>) -> bool {
+        Arc::ptr_eq(&self.seat, &answer.seat)
+    }
+
+    /// Waits for the answer of `n`.
+    #[inline(always)]
+    fn finish(&mut self, n: u64, server: Option<&mut Server>) -> End {
+        self.finish_until(n, server, None).expect("without a deadline there is an answer")
+    }
+
+    /// Looks for the answer of `n` for a while, then waits.
+    #[inline(always)]
+    fn finish_until(
+        &mut self,
+        n: u64,
+        server: Option<&mut Server>,
+        deadline: Option<Instant>,
+    ) -> Option<End> {
+        let seat = &*self.seat;
+        let mut looks = 0;
+        loop {
+            if let Some(success) = seat.lane.done(n) {
+                return Some(End::Done(success));
+            }
+            looks += 1;
+            if looks == LOOKS {
+                return seat.wait(n, &mut self.waiter, server, deadline);
+            }
+        }
     }
 
     /// Whether the server has ended or died.
     pub fn is_gone(&self) -> bool {
-        self.desk.is_gone()
+        self.seat.desk.is_gone()
     }
 
     #[inline(always)]
@@ -340,7 +462,7 @@ impl Caller {
         unsafe { job::pack(self.seat.lane.request(n), f) };
         self.next += 1;
         self.seat.lane.submit(n);
-        self.desk.bell.ring();
+        self.seat.desk.bell.ring();
         Ok(n)
     }
 }
@@ -349,14 +471,17 @@ impl Drop for Caller {
     fn drop(&mut self) {
         // Release: partner is `is_left`. The server goes on until it has served `last`.
         self.seat.last.store(self.next - 1, Ordering::Release);
-        self.desk.changed();
+        self.seat.desk.changed();
     }
 }
 
 /// The answer of a request that may still be under way: a future, which any thread may
-/// await. Dropped, it leaves the request to run and its result to be dropped.
+/// await.
+///
+/// Dropped, it cancels the request: one that has not begun never runs, and its captures are
+/// dropped; one that has begun goes on, and its result is dropped. To leave a request to
+/// itself there is [`detach`](Self::detach).
 pub struct Answer<R> {
-    desk: Arc<Desk>,
     seat: Arc<Seat>,
     n: u64,
     cancel: Cancel,
@@ -376,10 +501,80 @@ impl<R> Answer<R> {
         self.seat.lane.done(self.n).is_some()
     }
 
+    /// Whether it is there, or never will be: to wait for it takes no time.
+    pub fn is_settled(&self) -> bool {
+        self.is_done() || self.seat.desk.is_gone()
+    }
+
+    /// Takes the request back; whether that was in time: then it has not run and never
+    /// will, and its captures are dropped. Else it runs or has run.
+    pub fn cancel(mut self) -> bool {
+        self.take_back()
+    }
+
+    /// Leaves the request to run, and its result to be dropped.
+    pub fn detach(mut self) {
+        self.give_up();
+    }
+
+    fn take_back(&mut self) -> bool {
+        let back = !self.is_done() && self.seat.lane.take_back(self.n);
+        if back {
+            drop(self.take(End::Back));
+        }
+        back
+    }
+
+    /// It is not taken any more.
+    fn give_up(&mut self) {
+        match self.end() {
+            Some(end) => drop(self.take(end)),
+            None => {
+                self.taken = true;
+                self.seat.abandon(self.n, job::discard::<R>);
+            }
+        }
+    }
+
+    /// Its time is over.
+    fn expire(mut self) -> Result<R, Error> {
+        if self.take_back() {
+            return Err(Error::TimedOut { begun: false });
+        }
+        // It may have come just now.
+        if let Some(end) = self.end() {
+            return self.take(end);
+        }
+        self.give_up();
+        Err(Error::TimedOut { begun: true })
+    }
+
+    /// Waits for it, in whatever thread. Its own caller's [`join`](Caller::join) is
+    /// quicker.
+    ///
+    /// # Errors
+    /// As [`Caller::call`].
+    pub fn wait(mut self) -> Result<R, Error> {
+        // Most are there sooner than a thread falls asleep.
+        for _ in 0..LOOKS {
+            if self.is_done() {
+                break;
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut cx = Context::from_waker(&waker);
+        loop {
+            match Pin::new(&mut self).poll(&mut cx) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
     fn end(&self) -> Option<End> {
         match self.seat.lane.done(self.n) {
             Some(success) => Some(End::Done(success)),
-            None => self.desk.is_gone().then(|| self.seat.settle(&self.desk, self.n)).flatten(),
+            None => self.seat.desk.is_gone().then(|| self.seat.settle(self.n)).flatten(),
         }
     }
 
@@ -398,6 +593,15 @@ impl<R> Answer<R> {
     }
 }
 
+/// Wakes a thread that waits for an answer.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 impl<R> Future for Answer<R> {
     type Output = Result<R, Error>;
 
@@ -407,8 +611,12 @@ impl<R> Future for Answer<R> {
             // Once a seat: from then on the server looks for wakers. Relaxed: the heavy
             // fence is between this store and the look at the line below; partner is the
             // light one in `tell`.
-            if !seat.awaited.swap(true, Ordering::Relaxed) && !barrier::heavy() {
-                // It may not see it for this answer: ask again.
+            if !seat.awaited.swap(true, Ordering::Relaxed) {
+                let told = barrier::heavy() & self.seat.desk.watch();
+                // Else it may not be told of this answer, or of a death: it asks again.
+                seat.told.store(told, Ordering::Relaxed);
+            }
+            if !seat.told.load(Ordering::Relaxed) {
                 cx.waker().wake_by_ref();
             }
             seat.wakers[self.n as usize % LINES].register(cx.waker());
@@ -422,12 +630,8 @@ impl<R> Future for Answer<R> {
 
 impl<R> Drop for Answer<R> {
     fn drop(&mut self) {
-        if self.taken {
-            return;
-        }
-        match self.end() {
-            Some(end) => drop(self.take(end)),
-            None => self.seat.abandon(self.n, job::discard::<R>),
+        if !self.taken && !self.take_back() {
+            self.give_up();
         }
     }
 }

@@ -11,10 +11,12 @@
 //! of each other lane. A server that ends answers what has come before, and dies with an
 //! answer, too: see `fate.rs`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::Instant;
 
+use kumiki_sys::signals::with_signals_blocked;
 use kumiki_wait::{Bell, Waiter};
 
 use crate::caller::{Caller, Seat};
@@ -26,8 +28,24 @@ use crate::life::Life;
 /// Requests that one caller may have under way.
 pub const LINES: usize = 32;
 
-/// What callers and their server share.
+/// Of a thread that does nothing.
+const STACK: usize = 64 << 10;
+
+/// Who looks on behalf of tasks that only await answers: a thread that waits for the end of
+/// the server's. There is one once an answer has been awaited, and not before.
+#[derive(Debug, Default)]
+struct Watch {
+    /// An answer was awaited.
+    is_wanted: AtomicBool,
+    /// There is a thread to be watched.
+    has_begun: AtomicBool,
+    is_armed: AtomicBool,
+}
+
+/// What callers and their server share. Aligned, so that its fields, which the server looks
+/// at all the time, are in other lines than the count of its owners.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Desk {
     seats: Mutex<Vec<Arc<Seat>>>,
     /// How often `seats` has changed. The server looks at this one word before each
@@ -37,6 +55,7 @@ pub(crate) struct Desk {
     pub(crate) bell: Arc<Bell>,
     pub(crate) fate: Fate,
     life: Life,
+    watch: Watch,
 }
 
 /// Opens a desk: the way to it, and its server, for the thread that is to serve.
@@ -47,6 +66,7 @@ pub fn open() -> (Door, Server) {
         bell: Arc::new(Bell::new()),
         fate: Fate::new(),
         life: Life::default(),
+        watch: Watch::default(),
     });
     let server = Server { desk: Arc::clone(&desk), changes: 0, served: Vec::new(), begun: false };
     (Door { desk }, server)
@@ -73,8 +93,37 @@ impl Desk {
         self.fate.is_gone()
     }
 
+    /// From now on somebody who only awaits an answer is told of the server's death;
+    /// `false` if there is no thread to be had for it.
+    pub(crate) fn watch(self: &Arc<Self>) -> bool {
+        self.watch.is_wanted.store(true, Ordering::SeqCst);
+        // SeqCst: partner is `Server::begin`; the later one of the two sees the other.
+        !self.watch.has_begun.load(Ordering::SeqCst) || self.arm()
+    }
+
+    fn arm(self: &Arc<Self>) -> bool {
+        if self.watch.is_armed.swap(true, Ordering::Relaxed) {
+            return true;
+        }
+        let desk = Arc::clone(self);
+        let watch = move || {
+            if desk.life.outlast() {
+                desk.fate.has_died();
+                desk.wake_all();
+            }
+        };
+        // It sleeps in the kernel until the server's thread ends.
+        let builder = thread::Builder::new().name("kumiki-watch".to_owned()).stack_size(STACK);
+        let armed = with_signals_blocked(|| builder.spawn(watch)).is_ok();
+        self.watch.is_armed.store(armed, Ordering::Relaxed);
+        armed
+    }
+
+    /// The last that is done for them by a server that is gone: seats hold the desk, so it
+    /// must not hold them for ever.
     fn wake_all(&self) {
-        self.seats().iter().for_each(|seat| seat.wake_all());
+        let seats = std::mem::take(&mut *self.seats());
+        seats.iter().for_each(|seat| seat.wake_all());
     }
 }
 
@@ -97,10 +146,15 @@ impl Door {
     }
 
     fn caller_at(&self, bell: Arc<Bell>, waiter: Waiter) -> Caller {
-        let seat = Arc::new(Seat::new(bell));
-        self.desk.seats().push(Arc::clone(&seat));
+        let seat = Arc::new(Seat::new(Arc::clone(&self.desk), bell));
+        let mut seats = self.desk.seats();
+        // Of one that is gone nobody would take it off the list.
+        if !self.desk.fate.is_gone() {
+            seats.push(Arc::clone(&seat));
+        }
+        drop(seats);
         self.desk.changed();
-        Caller::new(Arc::clone(&self.desk), seat, waiter)
+        Caller::new(seat, waiter)
     }
 
     /// Has the server end when it has served what has come. Whatever comes later is
@@ -145,6 +199,11 @@ impl Server {
     pub fn begin(&mut self) {
         if !std::mem::replace(&mut self.begun, true) {
             self.desk.life.begin();
+            // SeqCst: partner is `Desk::watch`.
+            self.desk.watch.has_begun.store(true, Ordering::SeqCst);
+            if self.desk.watch.is_wanted.load(Ordering::SeqCst) && !self.desk.arm() {
+                self.desk.seats().iter().for_each(|seat| seat.ask_again());
+            }
         }
     }
 

@@ -21,6 +21,16 @@ pub enum Error {
     /// The server caught a panic in the request; it serves on.
     #[error("the request panicked on the server, which serves on: {0}")]
     Panicked(Panic),
+    /// The time limit was over.
+    #[error("no answer in time: the request {}", if *.begun {
+        "had begun, or it was not to be told; it has its effect, and its result is dropped"
+    } else {
+        "had not begun, and never will"
+    })]
+    TimedOut {
+        /// Whether it runs, or may.
+        begun: bool,
+    },
     /// All lines of this caller are in use.
     #[error(
         "{LINES} requests of this caller are under way or have answers that nobody has taken, \

@@ -75,6 +75,18 @@ impl Life {
         locked == libc::EOWNERDEAD
     }
 
+    /// Waits in the kernel until the thread that has begun it ends it or dies; whether it
+    /// died. `true` for one caller only, of this and of [`has_died`](Self::has_died).
+    pub fn outlast(&self) -> bool {
+        // SAFETY: an initialised mutex that this thread does not have.
+        let died = unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD;
+        if died {
+            self.mend();
+        }
+        self.end();
+        died
+    }
+
     fn mend(&self) {
         // SAFETY: locked by this thread just now, its owner dead.
         unsafe { libc::pthread_mutex_consistent(self.0.get()) };
@@ -94,6 +106,7 @@ impl Drop for Held<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::mpsc::channel;
     use std::thread;
 
     use super::*;
@@ -109,6 +122,34 @@ mod tests {
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         });
         told.recv().unwrap_err();
+    }
+
+    #[test]
+    fn who_waits_is_told_of_a_death_and_of_an_end() {
+        for dies in [true, false] {
+            let life = Arc::new(Life::default());
+            let (tell, told) = channel();
+            let (go, gone) = channel::<()>();
+            let theirs = Arc::clone(&life);
+            thread::spawn(move || {
+                theirs.begin();
+                tell.send(()).unwrap();
+                gone.recv().unwrap();
+                if dies {
+                    // SAFETY: ends this thread alone, which nobody joins.
+                    unsafe { libc::syscall(libc::SYS_exit, 0) };
+                }
+                theirs.end();
+            });
+            told.recv().unwrap();
+            let waits = {
+                let life = Arc::clone(&life);
+                thread::spawn(move || life.outlast())
+            };
+            go.send(()).unwrap();
+            assert_eq!(waits.join().unwrap(), dies);
+            assert!(!life.has_died());
+        }
     }
 
     #[test]

@@ -87,6 +87,7 @@ pub mod pages;
 pub mod pause;
 pub mod pthread;
 pub mod shm;
+pub mod signals;
 #[cfg(feature = "stdio")]
 pub mod stdio;
 pub mod syscall;

@@ -31,7 +31,7 @@ pub(super) fn measured_by<'a>(
     Ok(outcome)
 }
 
-fn print_rows(rows: &[Row]) {
+pub(super) fn print_rows(rows: &[Row]) {
     println!(
         "{:15} {:>9}  {:20} {:>12} {:>12} {:>4}  {:>8} {:>10}",
         "case", "n", "subject", "median", "p99", "unit", "÷ limit", "÷ base"

@@ -15,7 +15,9 @@ use crate::{Against, Bench};
 mod against;
 mod judge;
 mod measure;
+mod node;
 mod parasc;
+mod resource;
 mod shadow;
 
 /// What a bench hands back.
@@ -28,7 +30,7 @@ struct Outcome {
 }
 
 /// One figure of one subject, in the shape that every bench writes.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// What was done, with its parameters.
     case: String,
@@ -58,6 +60,13 @@ struct Row {
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
+    /// Samples that ended without what was asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    failed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -116,6 +125,8 @@ pub(crate) fn bench(
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,
+        (Bench::Node, None) => node::node(check)?,
+        (Bench::Resource, None) => resource::resource(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
@@ -192,6 +203,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
         let mut out = Vec::new();

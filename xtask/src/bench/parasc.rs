@@ -14,6 +14,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "coreutils", reason: "GNU du is measured beside kumiki-du" },
     Package { name: "gcc", reason: "the bench has peers in C" },
     Package { name: "g++", reason: "the bench has peers in C++" },
+    Package { name: "make", reason: "jemalloc is built by it, a peer of another bench" },
     Package { name: "libtbb-dev", reason: "the bench has oneTBB among them" },
 ];
 
@@ -222,6 +223,7 @@ mod tests {
             instances: vec![1.1 * median, 0.8 * median, 0.9 * median],
             limits: vec![100.0; 3],
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
 

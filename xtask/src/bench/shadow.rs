@@ -11,6 +11,7 @@ use crate::debian::{self, Package};
 const PACKAGES: &[Package] = &[
     Package { name: "gcc", reason: "OpenMP is measured beside shadow threads" },
     Package { name: "g++", reason: "oneTBB and forkunion are measured beside shadow threads" },
+    Package { name: "make", reason: "jemalloc is built by it, a peer of another bench" },
     Package { name: "libtbb-dev", reason: "oneTBB is measured beside shadow threads" },
 ];
 
@@ -130,6 +131,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
 

@@ -1,10 +1,14 @@
 //! Resources as a program uses them, per core and shared.
 
+mod calls;
 mod cores;
 mod faults;
+mod kinds;
 mod model;
 mod names;
+mod passed;
 mod published;
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,6 @@
 //! Answers that are awaited.
 
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -53,4 +54,41 @@ fn an_answer_of_a_server_that_ends_unserved_is_told_to_who_awaits_it() {
     thread::sleep(Duration::from_millis(20));
     drop(server);
     assert!(matches!(awaiting.join().unwrap(), Err(Error::Gone)));
+}
+
+/// Nobody but the future waits, and nobody asks again.
+#[test]
+fn a_killed_server_is_told_to_a_future_alone() {
+    // Awaited before the server serves, and while it does.
+    for first in [true, false] {
+        let (door, server) = kumiki_slot::open();
+        let mut asked = caller(&door);
+        let serve = move || {
+            thread::spawn(move || server.serve(&mut waiter()));
+        };
+        let mut serve = Some(serve);
+        if !first {
+            serve.take().unwrap()();
+            asked.call(|| ()).unwrap();
+        }
+        let (wait, waits) = channel::<()>();
+        let kill = asked.submit(move || {
+            let _ = waits.recv();
+            // SAFETY: ends the server's thread alone, which nobody joins.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        });
+        let behind = asked.submit(|| 7);
+        let task = thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async { (kill.unwrap().await, behind.unwrap().await) })
+        });
+        thread::sleep(Duration::from_millis(20));
+        if let Some(serve) = serve {
+            serve();
+        }
+        drop(wait);
+        let (killed, behind) = task.join().unwrap();
+        assert!(matches!(killed, Err(Error::Died)), "{killed:?}");
+        assert!(matches!(behind, Err(Error::Gone)), "{behind:?}");
+    }
 }

@@ -4,6 +4,7 @@
 mod calls;
 mod deaths;
 mod futures;
+mod limits;
 mod model;
 
 use std::thread::{self, JoinHandle};

@@ -1,0 +1,109 @@
+//! The answer of an operation that the caller does not wait for at once.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::error::{Error, Result};
+use crate::here;
+use crate::id::Place;
+
+/// The answer of an operation that may still be under way: waited for by
+/// [`join`](Self::join), or a future for any executor.
+pub struct Answer<R>(State<R>);
+
+enum State<R> {
+    /// It ran at once: the place is the calling thread's own, or shared by all.
+    Here(Option<Result<R>>),
+    There {
+        answer: kumiki_slot::Answer<Result<R>>,
+        interface: u64,
+        place: Place,
+    },
+}
+
+impl<R> fmt::Debug for Answer<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("is_done", &self.is_done()).finish()
+    }
+}
+
+impl<R> Answer<R> {
+    pub(crate) fn here(result: Result<R>) -> Self {
+        Answer(State::Here(Some(result)))
+    }
+
+    pub(crate) fn there(
+        answer: kumiki_slot::Answer<Result<R>>,
+        interface: u64,
+        place: Place,
+    ) -> Self {
+        Answer(State::There { answer, interface, place })
+    }
+
+    /// Whether it is there.
+    pub fn is_done(&self) -> bool {
+        match &self.0 {
+            State::Here(_) => true,
+            State::There { answer, .. } => answer.is_done(),
+        }
+    }
+}
+
+impl<R: Send> Answer<R> {
+    /// Leaves the operation to run. Dropped instead, an answer cancels one that has not
+    /// begun.
+    pub fn detach(self) {
+        if let State::There { answer, .. } = self.0 {
+            answer.detach();
+        }
+    }
+
+    /// Takes the operation back; whether that was in time: then it has not run and never
+    /// will.
+    pub fn cancel(self) -> bool {
+        match self.0 {
+            State::Here(_) => false,
+            State::There { answer, .. } => answer.cancel(),
+        }
+    }
+
+    /// Waits for it. A manager's thread serves meanwhile.
+    ///
+    /// # Errors
+    /// The operation's; [`Error::Manager`] if the owner does not answer, or if the
+    /// operation panicked there.
+    ///
+    /// # Panics
+    /// If it was awaited to its end before.
+    #[inline]
+    pub fn join(self) -> Result<R> {
+        match self.0 {
+            State::Here(result) => result.expect(ONCE),
+            State::There { answer, interface, place } => here::join(answer, interface, place)
+                .unwrap_or_else(|source| Err(Error::manager(place, source))),
+        }
+    }
+}
+
+/// What is wrong with asking twice.
+const ONCE: &str = "an answer is taken once";
+
+// It is moved out of, never pinned into.
+impl<R> Unpin for Answer<R> {}
+
+impl<R> Future for Answer<R> {
+    type Output = Result<R>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<R>> {
+        match &mut self.0 {
+            State::Here(result) => Poll::Ready(result.take().expect(ONCE)),
+            State::There { answer, place, .. } => {
+                let (answer, place) = (Pin::new(answer), *place);
+                answer.poll(cx).map(|outcome| {
+                    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
+                })
+            }
+        }
+    }
+}

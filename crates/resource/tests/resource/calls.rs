@@ -1,0 +1,236 @@
+//! Operations that the caller does not simply wait for.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use kumiki_resource::{Answer, Error, Handle, Interface, Next, Place};
+use kumiki_slot::Error as CallError;
+use kumiki_sys::affinity;
+
+use crate::{Counter, Flag, both, builder};
+
+fn why<R: std::fmt::Debug>(outcome: kumiki_resource::Result<R>) -> CallError {
+    match outcome.unwrap_err() {
+        Error::Manager { source, .. } => source,
+        other => panic!("{other}"),
+    }
+}
+
+/// The least that an executor does: nothing but waiting to be woken.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn many_are_under_way_and_are_joined_or_awaited() {
+    for interface in both() {
+        let place = *interface.places().last().unwrap();
+        let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+        let add = |i: u64| {
+            let add = move |counter: &mut Counter, _: &mut usize| {
+                counter.value += i;
+                counter.value
+            };
+            interface.start(&counter, add).unwrap()
+        };
+        for _ in 0..50 {
+            let answers: Vec<_> = (0..20).map(add).collect();
+            let joined: Vec<u64> = answers.into_iter().map(|a| a.join().unwrap()).collect();
+            assert!(joined.is_sorted());
+            let answers: Vec<_> = (0..20).map(add).collect();
+            answers.into_iter().for_each(|answer| _ = block_on(answer).unwrap());
+        }
+        // By another thread than has asked.
+        let answer = add(0);
+        let there = thread::scope(|s| s.spawn(|| answer.join().unwrap()).join().unwrap());
+        assert_eq!(there, 50 * 2 * 190);
+        let gone = interface.of_id::<Counter>(counter.id()).unwrap();
+        interface.destroy(counter).unwrap();
+        let stale = interface.start(&gone, |counter, _| counter.value);
+        assert!(matches!(stale.unwrap().join(), Err(Error::Stale { .. })));
+    }
+}
+
+/// A resource whose owner is busy until the sender is dropped.
+fn busy(interface: &Interface, place: Place) -> (std::sync::mpsc::Sender<()>, Answer<()>) {
+    let flag = interface.create::<Flag>(place, None, ()).unwrap();
+    let (go, gone) = channel::<()>();
+    let (tell, told) = channel();
+    let answer = interface.start(&flag, move |_, ()| {
+        tell.send(()).unwrap();
+        let _ = gone.recv();
+    });
+    told.recv().unwrap();
+    (go, answer.unwrap())
+}
+
+#[test]
+fn time_limits_and_cancelling_tell_what_has_run() {
+    let interface = builder().per_core().unwrap();
+    let place = interface.places()[0];
+    let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+    let count = |counter: &mut Counter, _: &mut usize| counter.value += 1;
+    let (go, answer) = busy(&interface, place);
+    let soon = Instant::now() + Duration::from_millis(20);
+    // From another thread, whose lane is not held up by the first request.
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let late = why(interface.with_until(&counter, soon, count));
+            assert!(matches!(late, CallError::TimedOut { begun: false }), "{late}");
+            assert!(interface.start(&counter, count).unwrap().cancel());
+            drop(interface.start(&counter, count).unwrap());
+            interface.start(&counter, count).unwrap().detach();
+        });
+    });
+    drop(go);
+    answer.join().unwrap();
+    let enough = Instant::now() + Duration::from_secs(60);
+    assert_eq!(interface.with_until(&counter, enough, |counter, _| counter.value).unwrap(), 1);
+}
+
+#[test]
+fn a_panic_is_an_error_and_the_table_lives_on() {
+    let interface = builder().per_core().unwrap();
+    let counter = interface.create::<Counter>(interface.places()[0], None, (1, None)).unwrap();
+    let panic = |_: &mut Counter, _: &mut usize| panic!("on purpose");
+    let outcomes = [
+        interface.with(&counter, panic),
+        interface.with_until(&counter, Instant::now() + Duration::from_secs(60), panic),
+        interface.start(&counter, panic).unwrap().join(),
+        block_on(interface.start(&counter, panic).unwrap()),
+    ];
+    for outcome in outcomes {
+        let text = why(outcome).to_string();
+        assert!(text.ends_with("on purpose"), "{text}");
+    }
+    assert_eq!(interface.with(&counter, |counter, _| counter.value).unwrap(), 1);
+}
+
+/// Where it runs.
+fn thread_name() -> String {
+    thread::current().name().unwrap_or("none").to_owned()
+}
+
+/// From the first resource to the second.
+fn pass(interface: &Interface, from: &Handle<Flag>, to: &Handle<Counter>) -> Answer<[String; 2]> {
+    let to = interface.of_id::<Counter>(to.id()).unwrap();
+    interface
+        .chain(from, move |_, ()| {
+            let first = thread_name();
+            let run = move |counter: &mut Counter, _: &mut usize| {
+                counter.value += 1;
+                [first, thread_name()]
+            };
+            Next { to, run }
+        })
+        .unwrap()
+}
+
+#[test]
+fn an_owner_sends_on_without_waiting() {
+    let interface = builder().per_core().unwrap();
+    let places = interface.places();
+    let [first, last] = [places[0], *places.last().unwrap()];
+    let flag = interface.create::<Flag>(first, None, ()).unwrap();
+    let counter = interface.create::<Counter>(last, None, (0, None)).unwrap();
+    let names = [first, last].map(|place| format!("core{}", place.0));
+    for _ in 0..100 {
+        assert_eq!(pass(&interface, &flag, &counter).join().unwrap(), names);
+        assert_eq!(block_on(pass(&interface, &flag, &counter)).unwrap(), names);
+    }
+    if first != last {
+        // The second owner is busy, and the first one goes on.
+        let (go, answer) = busy(&interface, last);
+        let passed = pass(&interface, &flag, &counter);
+        assert!(interface.with(&flag, |_, ()| ()).is_ok() && !passed.is_done());
+        drop(go);
+        assert_eq!(passed.join().unwrap(), names);
+        answer.join().unwrap();
+    }
+    assert!(interface.with(&counter, |counter, _| counter.value).unwrap() >= 200);
+    let [shared] = [builder().shared().unwrap()];
+    let flag = shared.create::<Flag>(shared.places()[0], None, ()).unwrap();
+    let counter = shared.create::<Counter>(shared.places()[0], None, (0, None)).unwrap();
+    pass(&shared, &flag, &counter).join().unwrap();
+}
+
+#[test]
+fn what_is_sent_on_may_come_back_to_a_manager_that_waits() {
+    let cpus: Vec<usize> = affinity::current().unwrap().iter().take(2).collect();
+    if cpus.len() < 2 {
+        return eprintln!("skipped: two cpus are needed");
+    }
+    let interface = builder().cores([]).adopted(cpus).per_core().unwrap();
+    let places = interface.places();
+    let ended = AtomicUsize::new(0);
+    // Each manager: its own counter counted by way of the other manager's flag.
+    let run = |own: usize| {
+        let (interface, places, ended) = (&interface, &places, &ended);
+        move || {
+            let mut manager = interface.manage(places[own]).unwrap();
+            let counter = interface.create::<Counter>(places[own], None, (0, None)).unwrap();
+            let flag = interface.create::<Flag>(places[1 - own], None, ()).unwrap();
+            for _ in 0..300 {
+                pass(interface, &flag, &counter).join().unwrap();
+            }
+            let count = interface.with(&counter, |counter, _| counter.value).unwrap();
+            ended.fetch_add(1, Ordering::Relaxed);
+            while ended.load(Ordering::Relaxed) < 2 {
+                manager.wait(Instant::now() + Duration::from_millis(1));
+            }
+            count
+        }
+    };
+    thread::scope(|threads| {
+        let both = [threads.spawn(run(0)), threads.spawn(run(1))];
+        assert_eq!(both.map(|thread| thread.join().unwrap()), [300, 300]);
+    });
+}
+
+#[test]
+fn a_manager_that_is_killed_answers_all_that_is_pending() {
+    let interface = builder().per_core().unwrap();
+    let place = interface.places()[0];
+    let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+    let (ready, began) = (Arc::new(AtomicBool::new(false)), channel());
+    let theirs = Arc::clone(&ready);
+    let (tell, told) = began;
+    let killed = interface.start(&counter, move |_, _| {
+        tell.send(()).unwrap();
+        while !theirs.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        // SAFETY: ends the manager's thread alone, which nobody joins.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+    });
+    told.recv().unwrap();
+    let behind = interface.start(&counter, |counter, _| counter.value).unwrap();
+    thread::scope(|threads| {
+        let waits = threads.spawn(|| why(interface.with(&counter, |counter, _| counter.value)));
+        let awaits = threads.spawn(move || [why(block_on(killed.unwrap())), why(block_on(behind))]);
+        thread::sleep(Duration::from_millis(5));
+        ready.store(true, Ordering::Release);
+        assert!(matches!(awaits.join().unwrap(), [CallError::Died, CallError::Gone]));
+        assert!(matches!(waits.join().unwrap(), CallError::Gone));
+    });
+    // Whoever comes later is told at once.
+    assert!(matches!(why(interface.with(&counter, |counter, _| counter.value)), CallError::Gone));
+}

@@ -1,0 +1,226 @@
+//! Resources owned per core beside allocators, channels and locks, measured by `bench/`,
+//! and what they promise of it.
+
+use anyhow::Result;
+
+use super::judge::{Bound, Figures, KUMIKI, digits, measured, of};
+use super::{Must, Outcome, Row};
+use crate::debian::{self, Package};
+
+/// What the peers of the whole bench need to be built and run.
+const PACKAGES: &[Package] = &[
+    Package { name: "gcc", reason: "jemalloc and mimalloc are measured beside per-core memory" },
+    Package { name: "g++", reason: "snmalloc is measured beside per-core memory" },
+    Package { name: "make", reason: "jemalloc is built by it" },
+    Package { name: "libtcmalloc-minimal4", reason: "tcmalloc is measured beside per-core memory" },
+    Package { name: "libtbb-dev", reason: "the bench's program has oneTBB as a peer, too" },
+];
+
+/// Measures every subject; with `judge` says whether the promises hold.
+pub(super) fn resource(judge: bool) -> Result<Outcome> {
+    debian::install(PACKAGES)?;
+    let mut outcome = measured("resource", "--package kumiki-bench")?;
+    if judge {
+        outcome.musts = musts(&Figures(&outcome.rows));
+    }
+    Ok(outcome)
+}
+
+/// The paper's two types.
+const SHARED: &str = "kumiki/shared";
+
+/// 4 KiB, median ÷ that of a peer at so many threads.
+const ALLOC: [(&str, f64, usize); 4] =
+    [("tcmalloc", 0.6, 1), ("tcmalloc", 0.6, 2), ("glibc", 0.1, 1), ("glibc", 0.1, 2)];
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let ratio = |case, n, peer| {
+        let at = |subject| match n {
+            Some(n) => figures.at(case, subject, n),
+            None => figures.one(case, subject),
+        };
+        Some(at(KUMIKI)?.median / at(peer)?.median)
+    };
+    let mut musts: Vec<Must> = ALLOC
+        .into_iter()
+        .map(|(peer, limit, n)| {
+            let threads = if n == 1 { "1 thread" } else { "2 threads" };
+            of(&format!("4 KiB, {threads}, ÷ {peer}"), || {
+                Some((ratio("alloc_4k", Some(n), peer)?, Bound::AtMost(limit), "×"))
+            })
+        })
+        .collect();
+    musts.push(of("4 KiB, gain from 1 to 2 cores", || {
+        let two = figures.at("alloc_4k", KUMIKI, 2)?;
+        Some((gain(two)?, Bound::AtLeast(1.95), "×"))
+    }));
+    musts.push(of("4 KiB, 256 at a time, ÷ tcmalloc", || {
+        Some((ratio("alloc_4k_batch", None, "tcmalloc")?, Bound::AtMost(1.0), "×"))
+    }));
+    musts.push(of("4 KiB, freed on another core, ÷ snmalloc", || {
+        Some((ratio("free_remote", None, "snmalloc")?, Bound::AtMost(0.5), "×"))
+    }));
+    musts.push(of("memory resource, 2 cores, per core ÷ shared, throughput", || {
+        let at = |subject| figures.at("memory_pair", subject, 2);
+        Some((at(SHARED)?.median / at(KUMIKI)?.median, Bound::AtLeast(10.0), "×"))
+    }));
+    musts.push(of("call between cores, median ÷ (raw round trip + handler)", || {
+        let call = figures.at("core_call", KUMIKI, 1)?;
+        let floor = call.limit? + handler(figures)?;
+        Some((call.median / floor, Bound::AtMost(1.1), "×"))
+    }));
+    musts.push(in_flight(figures));
+    musts.push(of("local call through interface control, over a direct call", || {
+        let local = figures.one("local_call", KUMIKI)?;
+        Some((local.median - handler(figures)?, Bound::AtMost(5.0), "ns"))
+    }));
+    musts.push(of("lookup of a name", || {
+        Some((figures.one("lookup", KUMIKI)?.median, Bound::AtMost(60.0), "ns"))
+    }));
+    musts
+}
+
+/// What the handler takes where nothing is between it and its caller.
+fn handler(figures: &Figures) -> Option<f64> {
+    Some(figures.one("local_call", "direct")?.median)
+}
+
+/// How often as much as one core two do: by the turns of one core just before and after.
+fn gain(two: &Row) -> Option<f64> {
+    let mut ratios = two.of_plain.clone();
+    ratios.sort_by(f64::total_cmp);
+    Some(2.0 / *ratios.get(ratios.len() / 2)?)
+}
+
+/// Many calls under way: either promise is enough, and both are told.
+fn in_flight(figures: &Figures) -> Must {
+    const NAME: &str = "32 calls under way, throughput";
+    let known = || {
+        let at = |subject, n| Some(figures.at("core_call", subject, n)?.median);
+        let many = at(KUMIKI, 32)?;
+        Some((at(KUMIKI, 1)? / many, at("bare", 32)? / many))
+    };
+    let Some((of_one, of_bare)) = known() else { return Must::unknown(NAME, "not measured") };
+    Must {
+        name: NAME.to_owned(),
+        figure: format!(
+            "{} × one at a time, {} × two bare threads",
+            digits(of_one),
+            digits(of_bare)
+        ),
+        limit: "at least 3 × one at a time, or 0.9 × two bare threads".to_owned(),
+        holds: of_one >= 3.0 || of_bare >= 0.9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
+        Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            n,
+            unit: "ns".to_owned(),
+            median,
+            p99: 2.0 * median,
+            ci: [median, median],
+            limit: Some(100.0),
+            base: None,
+            instances: Vec::new(),
+            limits: Vec::new(),
+            of_plain: vec![2.0 / 1.95, 1.0, 3.0],
+        }
+    }
+
+    /// Rows by which every promise just holds.
+    fn good() -> Vec<Row> {
+        vec![
+            row("alloc_4k", KUMIKI, 1, 3.0),
+            row("alloc_4k", "tcmalloc", 1, 5.0),
+            row("alloc_4k", "glibc", 1, 30.0),
+            row("alloc_4k", KUMIKI, 2, 3.0),
+            row("alloc_4k", "tcmalloc", 2, 5.0),
+            row("alloc_4k", "glibc", 2, 30.0),
+            row("alloc_4k_batch", KUMIKI, 256, 10.0),
+            row("alloc_4k_batch", "tcmalloc", 256, 10.0),
+            row("free_remote", KUMIKI, 9, 50.0),
+            row("free_remote", "snmalloc", 9, 100.0),
+            row("memory_pair", KUMIKI, 2, 50.0),
+            row("memory_pair", SHARED, 2, 500.0),
+            row("core_call", KUMIKI, 1, 121.0),
+            row("core_call", KUMIKI, 32, 50.0),
+            row("core_call", "bare", 32, 45.0),
+            row("local_call", KUMIKI, 9, 15.0),
+            row("local_call", "direct", 9, 10.0),
+            row("lookup", KUMIKI, 9, 60.0),
+        ]
+    }
+
+    fn broken(rows: &[Row]) -> Vec<String> {
+        let all = musts(&Figures(rows)).into_iter();
+        all.filter(|must| !must.holds)
+            .map(|must| format!("{}: {}", must.name, must.figure))
+            .collect()
+    }
+
+    #[test]
+    fn limits_themselves_hold() {
+        assert_eq!(broken(&good()), [] as [&str; 0]);
+        assert_eq!(musts(&Figures(&good())).len(), 12);
+    }
+
+    #[test]
+    fn each_promise_can_break() {
+        for (case, n, median, expected) in [
+            ("alloc_4k", 1, 3.1, &["÷ tcmalloc: 0.620 ×", "÷ glibc: 0.103 ×"][..]),
+            ("alloc_4k", 2, 3.1, &["÷ tcmalloc: 0.620 ×", "÷ glibc: 0.103 ×"]),
+            ("alloc_4k_batch", 256, 10.1, &["÷ tcmalloc: 1.010 ×"]),
+            ("free_remote", 9, 51.0, &["÷ snmalloc: 0.510 ×"]),
+            ("memory_pair", 2, 51.0, &["throughput: 9.804 ×"]),
+            ("core_call", 1, 122.0, &["handler): 1.109 ×"]),
+            ("core_call", 32, 51.0, &["2.373 × one at a time, 0.882 × two bare threads"]),
+            ("local_call", 9, 15.1, &["direct call: 5.100 ns"]),
+            ("lookup", 9, 61.0, &["name: 61.000 ns"]),
+        ] {
+            let mut rows = good();
+            let its = |row: &&mut Row| row.case == case && row.subject == KUMIKI && row.n == n;
+            rows.iter_mut().find(its).unwrap().median = median;
+            let broken = broken(&rows);
+            assert_eq!(broken.len(), expected.len(), "{case}: {broken:?}");
+            for (broken, expected) in broken.iter().zip(expected) {
+                assert!(broken.ends_with(expected), "{expected}: {broken}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_gain_is_of_turns_side_by_side() {
+        let mut rows = good();
+        rows[3].of_plain = vec![1.1, 1.1, 1.0];
+        assert_eq!(broken(&rows), ["4 KiB, gain from 1 to 2 cores: 1.818 ×"]);
+        rows[3].of_plain.clear();
+        assert_eq!(broken(&rows), ["4 KiB, gain from 1 to 2 cores: not measured"]);
+    }
+
+    #[test]
+    fn three_times_one_at_a_time_is_enough_too() {
+        let mut rows = good();
+        let row = rows.iter_mut().find(|row| row.subject == "bare").unwrap();
+        row.median = 10.0;
+        let one = rows.iter_mut().find(|row| row.case == "core_call" && row.n == 1).unwrap();
+        (one.median, one.limit) = (150.0, Some(150.0));
+        assert_eq!(broken(&rows), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert_eq!(broken(&[]).len(), 12);
+        let without = |subject: &str| {
+            let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
+            broken(&rows).len()
+        };
+        assert_eq!((without("tcmalloc"), without("snmalloc"), without("direct")), (3, 1, 2));
+    }
+}
