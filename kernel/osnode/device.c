@@ -4,26 +4,15 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
+#include <linux/memory.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
-#include <linux/poll.h>
 #include <linux/security.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
+#include "bell.h"
 #include "osnode.h"
 #include "symbols.h"
-
-static atomic64_t bells;
-static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
-static void (**platform_ipi_callback)(void);
-
-/* Any node rings: no word says which, so every reader looks at its own window. */
-void bell_rung(void)
-{
-	atomic64_inc(&bells);
-	wake_up_all(&bell_queue);
-}
 
 int bell_init(void)
 {
@@ -57,10 +46,10 @@ static int device_open(struct inode *inode, struct file *file)
 	error = security_locked_down(LOCKDOWN_DEV_MEM);
 	if (error)
 		return error;
+	BUILD_BUG_ON(offsetof(struct handle, bells_seen));
 	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
 	if (!handle)
 		return -ENOMEM;
-	mutex_init(&handle->lock);
 	handle->bells_seen = atomic64_read(&bells);
 	file->private_data = handle;
 	return 0;
@@ -75,39 +64,13 @@ static int device_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static ssize_t device_read(struct file *file, char __user *to, size_t size, loff_t *at)
-{
-	struct handle *handle = file->private_data;
-	u64 now, news;
-
-	if (size < sizeof(news))
-		return -EINVAL;
-	if ((file->f_flags & O_NONBLOCK) && atomic64_read(&bells) == handle->bells_seen)
-		return -EAGAIN;
-	if (wait_event_interruptible(bell_queue, atomic64_read(&bells) != handle->bells_seen))
-		return -ERESTARTSYS;
-	mutex_lock(&handle->lock);
-	now = atomic64_read(&bells);
-	news = now - handle->bells_seen;
-	handle->bells_seen = now;
-	mutex_unlock(&handle->lock);
-	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
-}
-
-static __poll_t device_poll(struct file *file, poll_table *table)
-{
-	struct handle *handle = file->private_data;
-
-	poll_wait(file, &bell_queue, table);
-	return atomic64_read(&bells) == handle->bells_seen ? 0 : EPOLLIN | EPOLLRDNORM;
-}
-
 /* Arguments of all requests; each begins where the union does. */
 union argument {
 	struct osnode_create create;
 	struct osnode_attach attach;
 	struct osnode_memory memory;
 	struct osnode_cpu cpu;
+	struct osnode_link link;
 	u32 version;
 };
 
@@ -115,22 +78,24 @@ union argument {
 static int owner_request(struct handle *handle, unsigned int request, union argument *argument)
 {
 	struct holding *holding = handle->holding;
+	int error = !holding ? -ENOTCONN : handle->mode != OSNODE_OWN ? -EPERM : 0;
 
-	if (!holding)
-		return -ENOTCONN;
-	if (handle->mode != OSNODE_OWN)
-		return -EPERM;
 	switch (request) {
 	case OSNODE_IOC_MEMORY:
-		return memory_add(holding, &argument->memory);
+		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
-		return cpu_claim(holding, &argument->cpu);
+		return error ?: cpu_claim(holding, &argument->cpu);
 	case OSNODE_IOC_SEAL:
-		return holding_seal(holding);
+		return error ?: holding_seal(holding);
+	case OSNODE_IOC_LINK:
+		return error ?: holding_link(holding, argument->link.name);
 	case OSNODE_IOC_START:
-		return holding_start(holding);
+	case OSNODE_IOC_LEND:
+		return error ?: holding_start(holding, request == OSNODE_IOC_LEND);
+	case OSNODE_IOC_STOP:
+		return error ?: holding_stop(holding);
 	default:
-		return holding_stop(holding);
+		return -ENOTTY;
 	}
 }
 
@@ -150,17 +115,11 @@ static int dispatch(struct handle *handle, unsigned int request, union argument 
 		return holding_bell(handle);
 	case OSNODE_IOC_RELEASE:
 		return holding_release(handle);
-	case OSNODE_IOC_MEMORY:
-	case OSNODE_IOC_CPU:
-	case OSNODE_IOC_SEAL:
-	case OSNODE_IOC_START:
-	case OSNODE_IOC_STOP:
+	default:
 		mutex_lock(&osnode_lock);
 		error = owner_request(handle, request, argument);
 		mutex_unlock(&osnode_lock);
 		return error;
-	default:
-		return -ENOTTY;
 	}
 }
 
@@ -184,19 +143,14 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	return error;
 }
 
-static int device_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return memory_mmap(file->private_data, vma);
-}
-
 static const struct file_operations device_operations = {
 	.owner = THIS_MODULE,
 	.open = device_open,
 	.release = device_release,
-	.read = device_read,
-	.poll = device_poll,
+	.read = bell_read,
+	.poll = bell_poll,
 	.unlocked_ioctl = device_ioctl,
-	.mmap = device_mmap,
+	.mmap = memory_mmap,
 	.llseek = noop_llseek,
 };
 
@@ -216,7 +170,7 @@ static int __init osnode_init(void)
 		return error;
 	error = cpus_init();
 	if (error)
-		return error;
+		goto memory;
 	error = bell_init();
 	if (error)
 		goto cpu;
@@ -233,6 +187,8 @@ bell:
 	bell_exit();
 cpu:
 	cpus_exit();
+memory:
+	unregister_memory_notifier(&memory_guard);
 	return error;
 }
 
@@ -244,6 +200,7 @@ static void __exit osnode_exit(void)
 	misc_deregister(&device);
 	bell_exit();
 	cpus_exit();
+	unregister_memory_notifier(&memory_guard);
 }
 
 module_init(osnode_init);

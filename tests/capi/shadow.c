@@ -135,18 +135,28 @@ static void life(void)
 {
 	cpu_set_t before = allowed(), during, after;
 	struct shadow *shadow = create();
+	struct shadow_options bound = SHADOW_OPTIONS_INIT;
 	struct shadow_info info;
 	during = allowed();
 	memset(&info, 0xff, sizeof(info));
 	CHECK(shadow_info(shadow, &info) == 0);
 	CHECK(info.main_cpu >= 0 && CPU_ISSET(info.main_cpu, &before));
 	CHECK(info.helper_cpu >= 0 && CPU_ISSET(info.helper_cpu, &before));
-	CHECK(CPU_COUNT(&during) == 1 && CPU_ISSET(info.main_cpu, &during));
+	CHECK(CPU_EQUAL(&before, &during));
 	CHECK(info.relation <= SHADOW_REMOTE);
 	CHECK((info.relation == SHADOW_SAME) == (info.main_cpu == info.helper_cpu));
 	CHECK((info.relation == SHADOW_CACHE) == (info.cache_level > 0));
 	CHECK(info.sleep >= SHADOW_SLEEP_UMWAIT && info.sleep <= SHADOW_SLEEP_FUTEX);
 	CHECK(info.asymmetric <= 1);
+	CHECK(shadow_destroy(shadow) == 0);
+	after = allowed();
+	CHECK(CPU_EQUAL(&before, &after));
+
+	bound.flags = SHADOW_SHARE | SHADOW_BIND_MAIN;
+	CHECK(shadow_create(&shadow, &bound) == 0);
+	during = allowed();
+	CHECK(shadow_info(shadow, &info) == 0);
+	CHECK(CPU_COUNT(&during) == 1 && CPU_ISSET(info.main_cpu, &during));
 	CHECK(shadow_destroy(shadow) == 0);
 	after = allowed();
 	CHECK(CPU_EQUAL(&before, &after));
@@ -417,6 +427,9 @@ static void bad_options(void)
 	bad.flags = SHADOW_INLINE;
 	bad.helper_cpu = cpu;
 	refused_options(bad, EINVAL);
+	bad = init;
+	bad.flags = SHADOW_INLINE | SHADOW_BIND_MAIN;
+	refused_options(bad, EINVAL);
 	/* More cpus than any kernel knows. */
 	bad = init;
 	bad.main_cpu = INT32_MAX;
@@ -424,6 +437,25 @@ static void bad_options(void)
 	bad = init;
 	bad.helper_cpu = 99999;
 	refused_options(bad, ENXIO);
+}
+
+/* The helper leaves a cpu onto which its main thread was moved. */
+static void main_moves(void)
+{
+	cpu_set_t before = allowed(), one;
+	struct shadow *shadow = create();
+	struct shadow_info info, now;
+	long number = 0;
+	CHECK(shadow_info(shadow, &info) == 0);
+	CPU_ZERO(&one);
+	CPU_SET(info.helper_cpu, &one);
+	CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
+	CHECK(shadow_fork(shadow, increment, &number) == 0 && shadow_join(shadow) == 0);
+	CHECK(number == 1 && shadow_info(shadow, &now) == 0);
+	CHECK(now.main_cpu == info.helper_cpu);
+	CHECK(now.helper_cpu != now.main_cpu || CPU_COUNT(&before) == 1);
+	CHECK(sched_setaffinity(0, sizeof(before), &before) == 0);
+	CHECK(shadow_destroy(shadow) == 0);
 }
 
 static void cpu_not_allowed(void)
@@ -654,6 +686,7 @@ int main(void)
 	alarm(PATIENCE);
 	CHECK(strcmp(shadow_last_error(), "") == 0);
 	/* Children first: they shall come without anything of this process. */
+	main_moves();
 	in_child(cpu_not_allowed);
 	in_child(one_cpu_allowed);
 	in_child(no_thread_to_be_had);

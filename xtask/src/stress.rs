@@ -23,18 +23,34 @@ pub(crate) enum Name {
         #[arg(default_value_t = 100_000_000)]
         requests: u64,
     },
+    /// Random operations on resources, with managers killed, functions that panic and
+    /// limits reached; against a model
+    Resource {
+        /// How many
+        #[arg(default_value_t = 10_000_000)]
+        operations: u64,
+    },
 }
 
 /// Runs it in release form; what goes wrong is on stderr.
 pub(crate) fn stress(name: Name) -> Result<ExitCode> {
     let words = match name {
         Name::Wait { handoffs } => {
-            format!("--package kumiki-wait --example handoffs -- {handoffs}")
+            format!("run --package kumiki-wait --example handoffs -- {handoffs}")
         }
         Name::Parasc { requests } => {
-            format!("--package kumiki-parasc --example stress -- {requests}")
+            format!("run --package kumiki-parasc --example stress -- {requests}")
+        }
+        // It runs in the tests, too, with fewer.
+        Name::Resource { .. } => {
+            "test --package kumiki-resource --test stress -- --nocapture".to_owned()
         }
     };
-    run(&mut cargo(&format!("run --quiet --release --locked {words}")))?;
+    let (verb, rest) = words.split_once(' ').expect("a verb comes first");
+    let mut cargo = cargo(&format!("{verb} --quiet --release --locked {rest}"));
+    if let Name::Resource { operations } = name {
+        cargo.env("KUMIKI_STRESS_OPERATIONS", operations.to_string());
+    }
+    run(&mut cargo)?;
     Ok(ExitCode::SUCCESS)
 }

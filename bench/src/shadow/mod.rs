@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use kumiki_shadow::copy::Method;
+use kumiki_copy::Method;
 
 use crate::child::turns;
 use crate::pair::Pair;
@@ -33,6 +33,7 @@ pub(crate) fn serve(subject: &str, pair: Pair, arena: &Path) -> Result<()> {
         #[cfg(feature = "peers")]
         "openmp_active" | "openmp_passive" => forker(fork::openmp::OpenMp, pair),
         "kumiki" => forker(fork::kumiki::Kumiki::new(pair)?, pair),
+        "kumiki/bound" => forker(fork::kumiki::Kumiki::bound(pair)?, pair),
         "kumiki/team" => forker(fork::team::KumikiTeam::new(pair)?, pair),
         "sequential" => forker(fork::sequential::Sequential, pair),
         "pthread" => forker(fork::pthread::Pthread::new(pair)?, pair),

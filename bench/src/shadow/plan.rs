@@ -13,6 +13,7 @@ use crate::shadow::request::{Request, State};
 /// Subjects that fork and join.
 const FORK: &[&str] = &[
     "kumiki",
+    "kumiki/bound",
     "pthread",
     "std_scope",
     "rayon_join",

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::Compression;
+use crate::{Compression, Lack};
 
 /// Why a kernel cannot be started as asked.
 #[derive(Debug, Error)]
@@ -73,6 +73,12 @@ pub enum Error {
     /// An ELF file that is no kernel for this processor.
     #[error("the kernel's ELF file: {0}")]
     Elf(String),
+    /// No line of a configuration sets an option.
+    #[error("this is no kernel configuration: no line sets a CONFIG_ option")]
+    NotAConfig,
+    /// A kernel that was built so that no node can be started with it.
+    #[error("the kernel was built {}: no node starts so; choose another kernel", list(.0))]
+    Config(Vec<Lack>),
     /// A partition that cannot hold what is to be put there.
     #[error("the partition {problem}: {value:#x}; {needs}")]
     Partition {
@@ -114,3 +120,7 @@ pub enum Error {
 
 /// A result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+fn list(lacks: &[Lack]) -> String {
+    lacks.iter().map(Lack::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -3,7 +3,7 @@
 
 use std::ffi::c_uint;
 
-use kumiki_shadow::copy::Method;
+use kumiki_copy::Method;
 use kumiki_shadow::{Builder, Policy, Sleep, Threshold};
 use kumiki_sys::topology::Relation;
 
@@ -13,6 +13,8 @@ use crate::failure::Failure;
 pub const SHADOW_SHARE: u32 = 1;
 /// A bit of [`Options::flags`].
 pub const SHADOW_INLINE: u32 = 2;
+/// A bit of [`Options::flags`].
+pub const SHADOW_BIND_MAIN: u32 = 4;
 /// A value of [`Options::threshold_ticks`].
 pub const SHADOW_ADAPTIVE: i64 = -1;
 /// A value of [`Options::threshold_ticks`].
@@ -26,7 +28,7 @@ pub struct Options {
     pub main_cpu: i32,
     /// -1 for the nearest.
     pub helper_cpu: i32,
-    /// [`SHADOW_SHARE`], [`SHADOW_INLINE`].
+    /// [`SHADOW_SHARE`], [`SHADOW_INLINE`], [`SHADOW_BIND_MAIN`].
     pub flags: u32,
     /// 0.
     pub reserved: u32,
@@ -95,10 +97,11 @@ impl Options {
     /// What Rust calls it; `None` with [`SHADOW_INLINE`].
     pub(crate) fn builder(&self) -> Result<Option<Builder>, Failure> {
         let Options { main_cpu, helper_cpu, flags, reserved, threshold_ticks } = *self;
-        if flags & !(SHADOW_SHARE | SHADOW_INLINE) != 0 || reserved != 0 {
+        if flags & !(SHADOW_SHARE | SHADOW_INLINE | SHADOW_BIND_MAIN) != 0 || reserved != 0 {
             return Err(Failure::invalid(format!(
-                "flags {flags:#x} and reserved {reserved:#x}: only SHADOW_SHARE and SHADOW_INLINE \
-                 are known, and reserved is 0; start from SHADOW_OPTIONS_INIT"
+                "flags {flags:#x} and reserved {reserved:#x}: only SHADOW_SHARE, SHADOW_INLINE \
+                 and SHADOW_BIND_MAIN are known, and reserved is 0; start from \
+                 SHADOW_OPTIONS_INIT"
             )));
         }
         let threshold = match threshold_ticks {
@@ -112,6 +115,10 @@ impl Options {
             })?),
         };
         let (main, helper) = (cpu(main_cpu)?, cpu(helper_cpu)?);
+        if flags & (SHADOW_INLINE | SHADOW_BIND_MAIN) == SHADOW_INLINE | SHADOW_BIND_MAIN {
+            let text = "SHADOW_BIND_MAIN with SHADOW_INLINE, which binds nothing: leave one away";
+            return Err(Failure::invalid(text.to_owned()));
+        }
         if flags & SHADOW_INLINE != 0 {
             return match main.or(helper) {
                 None => Ok(None),
@@ -121,7 +128,8 @@ impl Options {
                 ))),
             };
         }
-        let mut builder = Builder::new().policy(Policy { threshold, ..Policy::default() });
+        let policy = Policy { threshold, ..Policy::default() };
+        let mut builder = Builder::new().policy(policy).bind_main(flags & SHADOW_BIND_MAIN != 0);
         if let Some(cpu) = main {
             builder = builder.main_cpu(cpu);
         }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kumiki_shadow::{Error, copy};
+use kumiki_shadow::Error;
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl From<Error> for Failure {
             Error::Busy => libc::EBUSY,
             Error::NotForked | Error::Orphaned => libc::ESRCH,
             Error::NoFreeCpu { .. } => libc::ENODEV,
-            Error::SameCpu { .. } | Error::Copy(_) => libc::EINVAL,
+            Error::SameCpu { .. } => libc::EINVAL,
             Error::TimedOut { .. } => libc::ETIMEDOUT,
             Error::Thread { .. } => libc::EAGAIN,
             Error::Sys(error) => of_machine(error),
@@ -74,6 +74,38 @@ impl From<kumiki_parasc::Error> for Failure {
     }
 }
 
+impl From<kumiki_resource::Error> for Failure {
+    fn from(error: kumiki_resource::Error) -> Self {
+        use kumiki_resource::Error;
+        use kumiki_slot::Error as Request;
+
+        let errno = match &error {
+            Error::Name { .. } | Error::Pattern { .. } | Error::Kind { .. } => libc::EINVAL,
+            Error::Taken { .. } => libc::EEXIST,
+            Error::NotFound { .. } | Error::Unknown { .. } => libc::ENOENT,
+            Error::NoPlace { .. } => libc::ENXIO,
+            Error::NoKind { .. } => libc::ENODEV,
+            Error::WrongKind { .. } => libc::EPROTOTYPE,
+            Error::Stale { .. } => libc::ESTALE,
+            Error::Rights { .. } => libc::EACCES,
+            Error::TableFull { .. } => libc::ENOSPC,
+            Error::Nested { .. } => libc::EDEADLK,
+            Error::Manager { source: Request::Gone, .. } => libc::ESHUTDOWN,
+            Error::Manager { source: Request::Died, .. } => libc::EOWNERDEAD,
+            Error::Manager { source: Request::Full, .. } => libc::EAGAIN,
+            Error::Crew(kumiki_crew::Error::Thread { .. }) => libc::EAGAIN,
+            Error::Crew(kumiki_crew::Error::Sys(error)) | Error::Sys(error) => of_machine(error),
+            Error::Crew(kumiki_crew::Error::Wait(error)) | Error::Wait(error) => of_wait(error),
+            Error::System { source, .. } | Error::Socket { source, .. } => {
+                source.raw_os_error().unwrap_or(libc::EIO)
+            }
+            // A panic in the function, and whatever else there may be one day.
+            _ => libc::EIO,
+        };
+        Failure::new(errno, error)
+    }
+}
+
 fn of_machine(error: &kumiki_sys::Error) -> c_int {
     use kumiki_sys::Error;
 
@@ -83,6 +115,7 @@ fn of_machine(error: &kumiki_sys::Error) -> c_int {
             source.raw_os_error().unwrap_or(libc::EIO)
         }
         Error::Unsupported { .. } => libc::ENOTSUP,
+        Error::Invalid(_) => libc::EINVAL,
         // A text of the kernel that is not what it should be.
         _ => libc::EIO,
     }
@@ -96,9 +129,17 @@ fn of_wait(error: &kumiki_wait::Error) -> c_int {
     }
 }
 
-impl From<copy::Error> for Failure {
-    fn from(error: copy::Error) -> Self {
-        Error::from(error).into()
+impl From<kumiki_copy::Error> for Failure {
+    fn from(error: kumiki_copy::Error) -> Self {
+        use kumiki_copy::Error;
+
+        let errno = match error {
+            Error::Busy => libc::EBUSY,
+            Error::TimedOut { .. } => libc::ETIMEDOUT,
+            // Everything else is what was asked for.
+            _ => libc::EINVAL,
+        };
+        Failure::new(errno, error)
     }
 }
 

@@ -3,7 +3,8 @@
 //! This crate is what `libkumiki.so` and `libkumiki.a` are made of; Rust
 //! programs use the crate `kumiki`. Each part has a header, which is also its
 //! reference: `include/kumiki/shadow.h` for shadow threads,
-//! `include/kumiki/parasc.h` for parallel system calls.
+//! `include/kumiki/parasc.h` for parallel system calls, `include/kumiki/resource.h` for
+//! resources owned per core.
 //!
 //! ```text
 //!   C, C++ ── <kumiki/shadow.h> ── thin functions here ── kumiki-shadow
@@ -13,6 +14,10 @@
 //!   C, C++ ── <kumiki/parasc.h> ── thin functions here ── kumiki-parasc
 //!                the calls' own       check what C cannot:      raw requests,
 //!                pointers: C's        thread, ticket, null      unsafe as in C
+//!
+//!   C, C++ ── <kumiki/resource.h> ── thin functions here ── kumiki-resource
+//!                handles whose kind   check what C cannot:      typed handles
+//!                is found out         kind, thread, null
 //! ```
 //!
 //! # C
@@ -54,7 +59,7 @@
 //! ```
 //!
 //! Errors are negative errno values, with a sentence from `shadow_last_error` or
-//! `parasc_last_error`, which are one.
+//! `parasc_last_error` or `resource_last_error`, which are one.
 //! No panic of this library goes into C: it becomes `-EIO`.
 
 pub mod abi;
@@ -62,6 +67,8 @@ mod failure;
 mod identity;
 mod parasc;
 pub mod parasc_abi;
+mod resource;
+pub mod resource_abi;
 mod shadow;
 
 pub use failure::shadow_last_error;
@@ -70,6 +77,7 @@ pub use parasc::{
     parasc_proc, parasc_refusal, parasc_request, parasc_requester_create, parasc_requester_destroy,
     parasc_run, parasc_terminate, parasc_wait, parasc_wake_up,
 };
+pub use resource::*;
 pub use shadow::{
     Function, Shadow, shadow_copy, shadow_copy_prepare, shadow_copy_prepare_timeout,
     shadow_copy_timeout, shadow_create, shadow_create_timeout, shadow_destroy,

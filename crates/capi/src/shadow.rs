@@ -2,9 +2,10 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kumiki_shadow::copy;
+use kumiki_copy as copy;
 
 use crate::abi::{Info, Options, method_of};
 use crate::failure::{Failure, answer};
@@ -13,7 +14,8 @@ use crate::identity::{Thread, inside, is_inside};
 /// `struct shadow`: a shadow and what C's calls are checked against.
 pub struct Shadow {
     owner: Thread,
-    info: Info,
+    /// As the owner has seen it last.
+    info: Mutex<Info>,
     /// The owner's, while none of its calls is under way.
     shadow: UnsafeCell<kumiki_shadow::Shadow>,
 }
@@ -24,7 +26,7 @@ impl Shadow {
             Some(builder) => builder.create_timeout(timeout)?,
             None => kumiki_shadow::Shadow::inline(),
         };
-        let info = Info::of(shadow.info().as_ref());
+        let info = Mutex::new(Info::of(shadow.info().as_ref()));
         Ok(Shadow { owner: Thread::current(), info, shadow: UnsafeCell::new(shadow) })
     }
 }
@@ -229,13 +231,18 @@ unsafe fn destroy(shadow: *mut Shadow, timeout: Duration) -> Result<c_int, Failu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shadow_info(shadow: *const Shadow, info: *mut Info) -> c_int {
     answer(|| {
-        // SAFETY: the caller's promise; what is read here never changes.
+        // SAFETY: the caller's promise; what is read here never changes, or is locked.
         let this = unsafe { shadow.as_ref() }.ok_or_else(|| null("shadow"))?;
         if info.is_null() {
             return Err(null("place for the information"));
         }
+        let mut last = this.info.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller's promise. Only the owner gets it, outside of its functions.
+        if let Ok(open) = unsafe { open(shadow.cast_mut()) } {
+            *last = Info::of(open.info().as_ref());
+        }
         // SAFETY: not null, so valid, the caller says.
-        unsafe { info.write(this.info) };
+        unsafe { info.write(*last) };
         Ok(0)
     })
 }
@@ -330,7 +337,7 @@ pub unsafe extern "C" fn shadow_copy_timeout(
         let result = unsafe { copy::copy_raw_timeout(this, to, from, length, method, timeout) };
         let done = match &result {
             Ok(()) => Some(length),
-            Err(kumiki_shadow::Error::TimedOut { done, .. }) => Some(*done),
+            Err(copy::Error::TimedOut { done, .. }) => Some(*done),
             Err(_) => None,
         };
         // SAFETY: the caller's promise.

@@ -59,7 +59,27 @@ fn findings() -> Vec<Finding> {
     // There is no module yet that a person could load.
     let there = |one: &Availability| one.available || one.backend != Backend::Kernel;
     findings.extend(availability().into_iter().filter(there).map(backend));
+    findings.push(osnode());
     findings
+}
+
+/// Whether the module for OS nodes is loaded, in the version that this command speaks.
+fn osnode() -> Finding {
+    let (state, detail, remedy) = match kumiki_node::probe() {
+        Ok(()) => (State::Present, "loaded".to_owned(), None),
+        Err(kumiki_node::Error::Unsupported { feature, needs }) => {
+            (State::Absent, format!("{feature} is not there"), Some(needs))
+        }
+        Err(error) => (State::Unknown, error.to_string(), None),
+    };
+    Finding {
+        part: "node",
+        thing: "module osnode",
+        state,
+        detail,
+        consequence: "no OS nodes on this host".to_owned(),
+        remedy,
+    }
 }
 
 /// What is spoken of, as it is shown.

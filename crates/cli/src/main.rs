@@ -9,8 +9,10 @@ mod destination;
 mod disturbed;
 mod docs;
 mod doctor;
+mod image;
 mod interrupt;
 mod lab;
+mod machine;
 mod measure;
 mod node;
 mod output;
@@ -19,6 +21,7 @@ mod resource;
 mod results;
 mod select;
 mod session;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -65,7 +68,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Report(args) => report::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
-        Command::Image(args) => node::image(args),
+        Command::Image(args) => image::run(args),
         Command::Node(args) => node::run(args),
         Command::Resource(args) => resource::run(args),
         Command::Man(args) => docs::man(args),

@@ -8,6 +8,7 @@
 //! ```text
 //!  start   a thread on its cpu, or an error that says why not
 //!  Member  such a thread at a desk (kumiki_slot): anybody's calls run on it
+//!  roll    who serves in this process, for who looks on
 //! ```
 //!
 //! ```
@@ -26,6 +27,7 @@
 
 mod error;
 mod member;
+pub mod roll;
 mod start;
 
 pub use error::{Error, Result};

@@ -10,6 +10,7 @@ use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 use crate::error::Result;
+use crate::roll::{self, Look};
 use crate::start::start;
 
 /// Between two looks whether a thread has ended, about what that takes it.
@@ -29,6 +30,7 @@ pub struct Member {
     policy: Policy,
     process: Process,
     thread: Option<JoinHandle<()>>,
+    _entry: roll::Entry,
 }
 
 impl Member {
@@ -52,8 +54,13 @@ impl Member {
             let _held = setup();
             server.serve(&mut waiter);
         })?;
+        let theirs = door.clone();
+        let _entry = roll::enter("server", Some(cpu), move || Look {
+            state: if theirs.is_gone() { "gone" } else { "serving" }.to_owned(),
+            ..Look::default()
+        });
         let (name, policy, thread) = (name.to_owned(), *policy, Some(thread));
-        Ok(Member { name, cpu, door, policy, process, thread })
+        Ok(Member { name, cpu, door, policy, process, thread, _entry })
     }
 
     /// Its name.

@@ -5,6 +5,7 @@
 //! ```text
 //!   kumiki ── shadow ┐      a helper thread beside yours: fork and join in one
 //!     │              │      cache line's round trip; feature "shadow"
+//!     ├── copy ──────┤      memory copied by both of them; feature "copy"
 //!     ├── parasc ────┤      any system call made by other threads, in batches or
 //!     │              │      awaited; feature "parasc"
 //!     ├── resource ──┤      what a core owns, under names; others ask its owner in one
@@ -72,6 +73,8 @@
     allow(rustdoc::broken_intra_doc_links)
 )]
 
+#[cfg(feature = "copy")]
+pub use kumiki_copy as copy;
 #[cfg(feature = "measure")]
 pub use kumiki_measure as measure;
 #[cfg(feature = "parasc")]

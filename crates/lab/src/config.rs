@@ -18,6 +18,8 @@ pub struct Config {
     pub kernel: KernelName,
     /// Modules to load before the first command.
     pub modules: Vec<Module>,
+    /// Files of this machine that are in it from its start: which, and where.
+    pub files: Vec<(PathBuf, PathBuf)>,
     /// Words for the kernel's command line, after our own.
     pub append: Vec<String>,
     /// Words for QEMU's command line, after our own.
@@ -56,6 +58,7 @@ impl Config {
             memory_bytes: 512 << 20,
             kernel: KernelName::default(),
             modules: Vec::new(),
+            files: Vec::new(),
             append: Vec::new(),
             qemu: Vec::new(),
             accelerator: Accelerator::Auto,

@@ -88,6 +88,11 @@ impl Initramfs {
         self.file(Path::new(MODULES), TEXT, list.as_bytes());
     }
 
+    /// Any other file.
+    pub(crate) fn put(&mut self, path: &Path, bytes: &[u8]) {
+        self.file(path, TEXT, bytes);
+    }
+
     /// The finished archive.
     pub(crate) fn finish(self) -> Vec<u8> {
         trailer(self.archive).expect("a vector takes every byte")

@@ -46,21 +46,31 @@ pub fn build(
     part: &str,
     talk: Talk<'_>,
 ) -> Result<Vec<PathBuf>> {
-    let sources = sources(tree)?;
+    build_from(cache, kernel, &sources(tree)?, part, talk)
+}
+
+/// The same of files that are no folder's, e.g. ones that a program brings along.
+pub fn build_from(
+    cache: &Cache,
+    kernel: &Kernel,
+    sources: &[Source],
+    part: &str,
+    talk: Talk<'_>,
+) -> Result<Vec<PathBuf>> {
     let mut hash = DefaultHasher::new();
-    (&kernel.version, part, &sources).hash(&mut hash);
+    (&kernel.version, part, sources).hash(&mut hash);
     let name = format!("{part}-{:016x}", hash.finish());
     let target = cache.folder().join("modules").join(&kernel.version).join(name);
     let _alone = cache.lock(&format!("build-{part}-{}", kernel.version))?;
     if !target.exists() {
-        let made = make(cache, kernel, &sources, part, talk)?;
+        let made = make(cache, kernel, sources, part, talk)?;
         publish(made, &target)?;
     }
     modules(&target)
 }
 
 /// A file's path below the tree and its contents.
-type Source = (PathBuf, Vec<u8>);
+pub type Source = (PathBuf, Vec<u8>);
 
 /// The tree's files but for what an earlier build has left there.
 fn sources(tree: &Path) -> Result<Vec<Source>> {

@@ -224,6 +224,10 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
     initramfs.programs(&program::with_libraries(&config.agent, AGENT.as_ref())?);
     initramfs.busybox(&busybox)?;
     initramfs.modules(&modules);
+    for (source, place) in &config.files {
+        let bytes = fs::read(source).map_err(Error::file("reading", source))?;
+        initramfs.put(place, &bytes);
+    }
     Ok(initramfs.finish())
 }
 

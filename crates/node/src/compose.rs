@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use kumiki_boot::Initramfs;
+use kumiki_boot::{Compression, Initramfs, KernelConfig};
 use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::{Error, Result};
+use crate::{Error, Result, device};
 
 /// Where the agent and its module lie in a node.
 pub(crate) const AGENT: &str = "/bin/kumiki";
@@ -17,13 +17,15 @@ pub(crate) const GUEST_MODULE: &str = "/lib/kumiki/osnode-guest.ko";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
-/// What an image's initramfs is made of.
+/// What goes with an image's kernel: mostly what its initramfs is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Base {
     /// An initrd to begin with; else a static busybox of the host.
     pub initrd: Option<PathBuf>,
     /// A cpio archive that is unpacked over everything else.
     pub overlay: Option<PathBuf>,
+    /// The configuration that the kernel was built with; looked for if not given.
+    pub config: Option<PathBuf>,
     /// `osnode-guest.ko`, built for the node's kernel; looked for if not given.
     pub guest_module: Option<PathBuf>,
 }
@@ -45,11 +47,39 @@ impl Base {
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;
-        initramfs.file(GUEST_MODULE, 0o644, &read(&self.guest_module(release)?)?)?;
+        initramfs.file(GUEST_MODULE, 0o644, &module(&self.guest_module(release)?, release)?)?;
         if let Some(overlay) = &self.overlay {
             initramfs.archive(&read(overlay)?)?;
         }
         Ok(initramfs.finish()?)
+    }
+
+    /// Refuses a kernel that was built without what a node needs. Returns where that
+    /// was read: in the kernel, in the file given, or in one where distributions put
+    /// it; none where there is none of these.
+    pub(crate) fn check_config(
+        &self,
+        kernel_file: &Path,
+        kernel: &[u8],
+        release: Option<&str>,
+    ) -> Result<Option<String>> {
+        let initrd = self.initrd.as_deref().map(read).transpose()?;
+        let initrd = initrd.and_then(|bytes| Compression::of(&bytes).ok());
+        let found = if let Some(path) = &self.config {
+            Some((of_file(path)?, path.display().to_string()))
+        } else if let Some(config) = KernelConfig::within(kernel) {
+            Some((config, "the kernel itself".to_owned()))
+        } else {
+            let places = release.map(|release| config_places(kernel_file, release));
+            let path = places.into_iter().flatten().find(|path| path.exists());
+            path.map(|path| Ok::<_, Error>((of_file(&path)?, path.display().to_string())))
+                .transpose()?
+        };
+        let Some((config, place)) = found else { return Ok(None) };
+        config.check(initrd).map_err(|error| {
+            Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()))
+        })?;
+        Ok(Some(place))
     }
 
     fn guest_module(&self, release: Option<&str>) -> Result<PathBuf> {
@@ -60,16 +90,36 @@ impl Base {
             ["updates/dkms", "updates", "extra"]
                 .map(|folder| Path::new("/lib/modules").join(release).join(folder))
         });
-        let places = folders.iter().flatten().map(|folder| folder.join("osnode-guest.ko"));
-        places.into_iter().find(|path| path.exists()).ok_or_else(|| {
+        // A distribution that compresses its modules has DKMS do so, too.
+        let names = ["", ".xz", ".zst", ".gz"].map(|end| format!("osnode-guest.ko{end}"));
+        let mut places =
+            folders.iter().flatten().flat_map(|folder| names.iter().map(|name| folder.join(name)));
+        places.find(|path| path.exists()).ok_or_else(|| {
             Error::Refused(format!(
                 "no osnode-guest.ko for kernel {} in /lib/modules: without it a restart of the \
-                 node restarts the machine; build kernel/osnode for that kernel and give the \
-                 file with --guest-module",
+                 node restarts the machine; build kernel/osnode for that kernel (DKMS does) or \
+                 give the file with --guest-module",
                 release.unwrap_or("(it does not say its release)")
             ))
         })
     }
+}
+
+fn of_file(path: &Path) -> Result<KernelConfig> {
+    let text = String::from_utf8_lossy(&read(path)?).into_owned();
+    KernelConfig::parse(&text)
+        .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))
+}
+
+/// Where distributions put a kernel's configuration: beside it, or with its modules.
+fn config_places(kernel_file: &Path, release: &str) -> Vec<PathBuf> {
+    let real = kernel_file.canonicalize().unwrap_or_default();
+    let beside = [kernel_file, &real].map(|file| file.parent().unwrap_or(Path::new("")));
+    let folders = beside.into_iter().chain([Path::new("/boot")]);
+    let mut places: Vec<_> =
+        folders.map(|folder| folder.join(format!("config-{release}"))).collect();
+    places.push(Path::new("/lib/modules").join(release).join("config"));
+    places
 }
 
 /// Busybox with a link for each of its programs.
@@ -143,8 +193,52 @@ fn listed_paths(list: &str, loader: String) -> Vec<String> {
     paths
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error| Error::file(path, error))
+/// The guest module's file, uncompressed: whether a node's kernel could do that is
+/// its own affair. Another module, or one of another kernel, would not be loaded.
+fn module(path: &Path, release: Option<&str>) -> Result<Vec<u8>> {
+    let refused = |why: String| Error::Refused(format!("{}: {why}", path.display()));
+    let bytes = read(path)?;
+    let compression =
+        Compression::of(&bytes).map_err(|_| refused("it is no kernel module".into()))?;
+    let bytes = compression.decompress(&bytes)?;
+    let name = modinfo(&bytes, "name");
+    if name.as_deref() != Some("osnode_guest") {
+        let name = name.unwrap_or_else(|| "none".into());
+        return Err(refused(format!("it is the module {name}: osnode_guest is needed")));
+    }
+    let magic = modinfo(&bytes, "vermagic").unwrap_or_default();
+    let built_for = magic.split(' ').next().unwrap_or_default();
+    match release {
+        Some(release) if built_for != release => Err(refused(format!(
+            "it is built for kernel {built_for}, and this one is {release}: build kernel/osnode \
+             for it"
+        ))),
+        _ => Ok(bytes),
+    }
+}
+
+/// What a module says of itself in its `.modinfo`: `key=value`, each with a zero
+/// before and behind it.
+fn modinfo(module: &[u8], key: &str) -> Option<String> {
+    let mark = format!("\0{key}=");
+    let at = memchr::memmem::find(module, mark.as_bytes())? + mark.len();
+    let end = at + memchr::memchr(0, &module[at..])?;
+    String::from_utf8(module[at..end].to_vec()).ok()
+}
+
+/// Reads a file that the host has the memory for, twice: here and in the image.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let failed = |error| Error::file(path, error);
+    let bytes = fs::metadata(path).map_err(failed)?.len();
+    let available = device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES);
+    if bytes > available / 2 {
+        return Err(Error::Refused(format!(
+            "{}: its {bytes} bytes are read, and then kept in the image: too large for the \
+             {available} bytes of memory that are available",
+            path.display()
+        )));
+    }
+    fs::read(path).map_err(failed)
 }
 
 #[cfg(test)]
@@ -165,6 +259,24 @@ mod tests {
     fn a_loaders_list_gives_paths() {
         let list = "\tlinux-vdso.so.1 (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld.so (0x7f)\n";
         assert_eq!(listed_paths(list, "/lib64/ld.so".into()), ["/lib/libc.so.6", "/lib64/ld.so"]);
+    }
+
+    #[test]
+    fn a_module_is_the_one_needed_and_of_this_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("osnode-guest.ko");
+        let is = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            module(&path, Some("6.1.0-9-amd64")).map_err(|error| error.to_string())
+        };
+        let good = b"\x7fELF\0license=GPL\0name=osnode_guest\0vermagic=6.1.0-9-amd64 SMP\0";
+        assert_eq!(is(good).unwrap(), good);
+        let other = is(b"\x7fELF\0name=osnode_guest\0vermagic=6.1.0-99-amd64 SMP\0").unwrap_err();
+        assert!(other.contains("built for kernel 6.1.0-99-amd64, and this one is"), "{other}");
+        let host = is(b"\x7fELF\0name=osnode\0vermagic=6.1.0-9-amd64 SMP\0").unwrap_err();
+        assert!(host.contains("the module osnode: osnode_guest is needed"), "{host}");
+        assert!(is(b"\x7fELF\0name=").unwrap_err().contains("the module none"));
+        assert!(is(b"text").unwrap_err().contains("no kernel module"));
     }
 
     #[test]

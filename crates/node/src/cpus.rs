@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use crate::spec::Cpus;
 use crate::{Error, Result};
 
 const ROOT: &str = "/sys/devices/system/cpu";
@@ -32,23 +33,63 @@ fn online() -> Result<Vec<u32>> {
     parse(&fs::read_to_string(&path).map_err(|error| Error::file(path, error))?)
 }
 
-/// `count` cpus for a node: the last ones, never 0, which stays the host's.
-pub(crate) fn choose(count: usize) -> Result<Vec<u32>> {
-    choose_from(&online()?, count)
+/// A node's tables hold an APIC id in 8 bits, of which 255 means all.
+const LAST_APIC_ID: u32 = 254;
+
+/// Those that the host could give, the last ones first; never 0, which stays its own.
+pub(crate) fn free() -> Result<Vec<u32>> {
+    let path = "/proc/cpuinfo";
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let beyond = beyond_apic(&text);
+    let mut free = online()?;
+    free.retain(|cpu| *cpu != 0 && !beyond.contains(cpu));
+    free.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(free)
 }
 
-fn choose_from(online: &[u32], count: usize) -> Result<Vec<u32>> {
-    let mut free: Vec<_> = online.iter().copied().filter(|&cpu| cpu != 0).collect();
-    if count == 0 || count > free.len() {
-        return Err(Error::Refused(format!(
+/// Cpus whose APIC ids no node's kernel is told, by the host's `/proc/cpuinfo`.
+fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
+    let number = |line: &str, key: &str| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == key).then(|| value.trim().parse::<u32>().ok())?
+    };
+    let entries = cpuinfo.split("\n\n").filter_map(|entry| {
+        let of = |key| entry.lines().find_map(|line| number(line, key));
+        Some((of("processor")?, of("apicid")?))
+    });
+    entries.filter(|&(_, id)| id > LAST_APIC_ID).map(|(cpu, _)| cpu).collect()
+}
+
+/// As text: `3,2`.
+pub(crate) fn list(cpus: &[u32]) -> String {
+    if cpus.is_empty() {
+        return "none".to_owned();
+    }
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Cpus for a node.
+pub(crate) fn choose(wanted: &Cpus) -> Result<Vec<u32>> {
+    choose_from(&free()?, wanted)
+}
+
+fn choose_from(free: &[u32], wanted: &Cpus) -> Result<Vec<u32>> {
+    match wanted {
+        Cpus::Count(count) if (1..=free.len()).contains(count) => Ok(free[..*count].to_vec()),
+        Cpus::Count(count) => Err(Error::Refused(format!(
             "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
              its own); ask for 1 to {0}, or delete another node",
             free.len()
-        )));
+        ))),
+        Cpus::These(cpus) => match cpus.iter().find(|cpu| !free.contains(cpu)) {
+            None => Ok(cpus.clone()),
+            Some(cpu) => Err(Error::Refused(format!(
+                "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
+                 must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are {}",
+                list(free)
+            ))),
+        },
     }
-    free.sort_unstable_by(|a, b| b.cmp(a));
-    free.truncate(count);
-    Ok(free)
 }
 
 /// Takes a cpu from the host or gives it back; the kernel moves what ran there.
@@ -78,9 +119,24 @@ mod tests {
     }
 
     #[test]
-    fn the_last_cpus_are_given_and_never_the_first() {
-        assert_eq!(choose_from(&[0, 1, 2, 3], 2).unwrap(), [3, 2]);
-        assert!(choose_from(&[0, 1], 2).unwrap_err().to_string().contains("1 online"));
-        assert!(choose_from(&[0, 1], 0).is_err());
+    fn a_cpu_whose_apic_id_a_node_is_not_told_is_not_given() {
+        let text = "processor\t: 0\napicid\t\t: 0\ninitial apicid\t: 300\n\n\
+                    processor\t: 1\nflags\t\t: fpu\napicid\t\t: 254\n\n\
+                    processor\t: 2\napicid\t\t: 255\n\nprocessor\t: 3\napicid\t\t: 256\n";
+        assert_eq!(beyond_apic(text), [2, 3]);
+        assert!(beyond_apic("").is_empty());
+    }
+
+    #[test]
+    fn the_last_cpus_are_given_or_those_named() {
+        assert_eq!(choose_from(&[3, 2, 1], &Cpus::Count(2)).unwrap(), [3, 2]);
+        let these = Cpus::These(vec![1, 3]);
+        assert_eq!(choose_from(&[3, 2, 1], &these).unwrap(), [1, 3]);
+        let refused = |wanted| choose_from(&[1], wanted).unwrap_err().to_string();
+        assert!(refused(&Cpus::Count(2)).contains("1 online"));
+        assert!(refused(&Cpus::Count(0)).contains("1 online"));
+        assert!(
+            refused(&these).contains("cpu 3 cannot be given") && refused(&these).ends_with("1")
+        );
     }
 }

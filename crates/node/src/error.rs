@@ -40,6 +40,28 @@ pub enum Error {
     /// What was asked for cannot be, or not now.
     #[error("{0}")]
     Refused(String),
+    /// A machine file asks for what cannot be.
+    #[error("{}:{line}: {problem}", file.display())]
+    MachineFile {
+        /// The file.
+        file: PathBuf,
+        /// Where in it.
+        line: usize,
+        /// Key, value, limit, and what to do.
+        problem: String,
+    },
+    /// A step for a machine file failed, and what was done before it was undone.
+    #[error("{step}: {source}; undone: {undone} step{} before it{left}", if *.undone == 1 { "" } else { "s" })]
+    RolledBack {
+        /// The step that failed.
+        step: String,
+        /// Why.
+        source: Box<Error>,
+        /// Steps that had been done.
+        undone: usize,
+        /// What could not be undone, and why.
+        left: String,
+    },
     /// A node did not answer in time.
     #[error("node {name} {what} within {limit:?}; its last words are {word}{log}")]
     Silent {

@@ -19,8 +19,9 @@ pub(crate) const MAX_THREADS: usize = 64;
 pub struct Config {
     /// Cpus for processing threads: one on each for calls that are soon over, of
     /// which a requesting thread's own is left out while it is there, and those for
-    /// calls that sleep on any of them. `None`: those that the calling thread may use,
-    /// or if it is bound to one, those of the process's first thread. With one
+    /// calls that sleep on any of them. `None`: those that the calling thread may use, not
+    /// counting [bindings of ours](affinity::unbound), or if that is one, those of the
+    /// process's first thread. With one
     /// cpu in all, cheap calls are made by the caller itself. One that is offline
     /// is an error; one that the kernel does not allow is left out.
     pub cpus: Option<CpuSet>,
@@ -90,7 +91,7 @@ impl Config {
             cpus.iter().try_for_each(|cpu| affinity::require(cpu, cpus))?;
             return Ok(cpus.clone());
         }
-        let own = affinity::current()?;
+        let own = affinity::unbound()?;
         Ok(if own.len() > 1 { own } else { affinity::of_process()? })
     }
 }
@@ -100,4 +101,20 @@ fn range(what: &'static str, value: usize, least: usize, most: usize) -> Result<
         return Ok(());
     }
     Err(Error::Config { what, value, least, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_of_ours_leaves_an_engine_all_cpus() {
+        let chosen = || Config::default().cpus().unwrap();
+        let allowed = affinity::current().unwrap();
+        assert_eq!(chosen(), allowed);
+        let bound = affinity::bind(allowed.first().unwrap()).unwrap();
+        assert_eq!(chosen(), allowed);
+        assert_eq!(std::thread::spawn(chosen).join().unwrap(), allowed);
+        drop(bound);
+    }
 }

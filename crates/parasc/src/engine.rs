@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use kumiki_crew::roll::{self, Look};
 use kumiki_wait::{Policy, Threshold};
 
 use crate::config::Config;
@@ -30,6 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Engine {
     core: Arc<Core>,
+    _entry: roll::Entry,
 }
 
 impl Engine {
@@ -53,7 +55,9 @@ impl Engine {
         // Tells now whether the policy works here, whatever its threshold, for which
         // nothing is to be measured.
         kumiki_wait::Waiter::new(&Policy { threshold: Threshold::Ticks(0), ..config.policy })?;
-        Ok(Engine { core })
+        let theirs = Arc::downgrade(&core);
+        let _entry = roll::enter("engine", None, move || look(theirs.upgrade().as_deref()));
+        Ok(Engine { core, _entry })
     }
 
     /// A lane of its own for a thread that makes requests.
@@ -248,6 +252,18 @@ impl Engine {
         }
         *lock(&self.core.alive)
     }
+}
+
+/// What is seen of an engine.
+fn look(core: Option<&Core>) -> Look {
+    let Some(core) = core else { return Look::default() };
+    let threads = lock(&core.alive);
+    let state = match *threads {
+        0 => "idle".to_owned(),
+        1 => "1 thread".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    Look { state, bytes: core.area.length() as u64, calls: 0 }
 }
 
 impl Drop for Engine {

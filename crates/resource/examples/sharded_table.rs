@@ -1,28 +1,25 @@
-//! A table sharded over cores, each shard owned by its core, beside one map under a mutex.
+//! A table sharded over cores, whose owners are called, beside the same table under
+//! mutexes; with what each gives.
 //!
-//! ```console
-//! $ cargo run --release -p kumiki-resource --example sharded_table
+//! ```text
+//! cargo run --release --package kumiki-resource --example sharded_table [SECONDS]
 //! ```
 //!
-//! Each thread manages a core and works on keys at random. A key belongs to the core that
-//! its number names; an operation on one's own shard takes no lock, one on another's is a
-//! call in one cache line. `local` is the share of operations on the thread's own shard: a
-//! program that keeps its connections where their data is has much of it.
+//! Keys belong to cores. A shard is a resource with a name, and nobody but its core
+//! touches its map: so the map has no lock, and stays in that core's cache. Meanwhile
+//! `kumiki resource top` shows the shards at work.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Handle, Interface, Place, Result};
-use kumiki_sys::affinity;
 
-const KEYS: u64 = 1 << 16;
-const OPERATIONS: u64 = 2_000_000;
-
-/// One core's part of the table.
+/// What one core owns of the table.
 struct Shard(HashMap<u64, u64>);
 
 impl Kind for Shard {
@@ -35,117 +32,129 @@ impl Kind for Shard {
     }
 
     fn create((): (), (): &mut ()) -> Result<Shard> {
-        Ok(Shard((0..KEYS).map(|key| (key, 0)).collect()))
+        Ok(Shard(HashMap::new()))
     }
 
     fn destroy(self, (): &mut ()) {}
 
     fn about(&self) -> About {
-        About { state: format!("{} keys", self.0.len()), bytes: 0 }
+        let state = format!("{} keys", self.0.len());
+        About { state, bytes: (self.0.capacity() * size_of::<(u64, u64)>()) as u64 }
     }
 }
 
-/// Numbers that are random enough (xorshift).
-struct Random(u64);
+/// The table: counts by keys.
+struct Sharded {
+    interface: Interface,
+    shards: Vec<Handle<Shard>>,
+    hash: RandomState,
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+impl Sharded {
+    fn new() -> Result<Sharded> {
+        let interface = Interface::builder().kind::<Shard>().per_core()?;
+        let places = interface.places().into_iter();
+        let shards = places.map(|place| interface.create(place, Some("counts"), ()));
+        let shards = shards.collect::<Result<_>>()?;
+        Ok(Sharded { interface, shards, hash: RandomState::new() })
+    }
+
+    /// Counts all of these keys, a call for each core that has some of them.
+    fn add(&self, keys: &[u64]) -> Result<()> {
+        let mut by_shard = vec![Vec::new(); self.shards.len()];
+        for key in keys {
+            by_shard[self.hash.hash_one(key) as usize % self.shards.len()].push(*key);
+        }
+        for (shard, keys) in self.shards.iter().zip(by_shard) {
+            self.interface.with(shard, |Shard(map), ()| {
+                for key in keys {
+                    *map.entry(key).or_default() += 1;
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn total(&self) -> Result<u64> {
+        let sum = |shard| self.interface.with(shard, |Shard(map), ()| map.values().sum::<u64>());
+        self.shards.iter().map(sum).sum()
     }
 }
 
-/// Nanoseconds of all threads together for an operation of one.
-fn report(what: &str, threads: usize, took: Duration) {
-    let operations = OPERATIONS as f64 * threads as f64;
-    let each = took.as_secs_f64() * 1e9 / operations;
-    println!("{what:<34} {each:>8.1} ns an operation, {:>6.1} million a second", 1e3 / each);
+/// The same with locks: as many maps, a mutex each.
+struct Locked {
+    maps: Vec<Mutex<HashMap<u64, u64>>>,
+    hash: RandomState,
 }
 
-fn owned(cpus: &[usize], local_percent: u64) -> Result<()> {
-    let interface =
-        Interface::builder().kind::<Shard>().cores([]).adopted(cpus.iter().copied()).per_core()?;
-    let places = interface.places();
-    let shards: Mutex<HashMap<usize, Handle<Shard>>> = Mutex::default();
-    let (ready, ended) = (Barrier::new(cpus.len()), AtomicUsize::new(0));
-    let run = |own: usize| {
-        let _bound = affinity::bind(cpus[own])?;
-        let mut manager = interface.manage(places[own])?;
-        let shard = interface.create::<Shard>(places[own], Some("numbers"), ())?;
-        shards.lock().expect("nobody panics").insert(own, shard);
-        ready.wait();
-        let all: Vec<Handle<Shard>> = {
-            let shards = shards.lock().expect("nobody panics");
-            (0..places.len())
-                .map(|at| shards[&at].share(kumiki_resource::Rights::USE))
-                .collect::<Result<_>>()?
+impl Locked {
+    fn new(maps: usize) -> Locked {
+        Locked { maps: (0..maps).map(|_| Mutex::default()).collect(), hash: RandomState::new() }
+    }
+
+    fn add(&self, keys: &[u64]) {
+        for key in keys {
+            let at = self.hash.hash_one(key) as usize % self.maps.len();
+            *self.maps[at].lock().expect("nobody panics").entry(*key).or_default() += 1;
+        }
+    }
+
+    fn total(&self) -> u64 {
+        let sum = |map: &Mutex<HashMap<u64, u64>>| {
+            map.lock().expect("nobody panics").values().sum::<u64>()
         };
-        ready.wait();
-        let (start, mut random) = (Instant::now(), Random(own as u64 + 1));
-        for _ in 0..OPERATIONS {
-            let number = random.next();
-            let at = if number >> 32 & 0x7f < local_percent * 128 / 100 {
-                own
-            } else {
-                (number >> 40) as usize % all.len()
-            };
-            let key = number % KEYS;
-            interface.with(&all[at], |shard, ()| *shard.0.entry(key).or_default() += 1)?;
-            if random.0 & 0xf == 0 {
-                manager.serve();
-            }
-        }
-        let took = start.elapsed();
-        ended.fetch_add(1, Ordering::Relaxed);
-        while ended.load(Ordering::Relaxed) < places.len() {
-            manager.wait(Instant::now() + Duration::from_millis(1));
-        }
-        Ok(took)
-    };
-    let took = thread::scope(|threads| {
-        let run = &run;
-        let all: Vec<_> = (0..cpus.len()).map(|own| threads.spawn(move || run(own))).collect();
-        let took = all.into_iter().map(|thread| thread.join().expect("nobody panics"));
-        took.collect::<Result<Vec<Duration>>>()
-    })?;
-    let longest = took.into_iter().max().unwrap_or_default();
-    report(&format!("owned by cores, {local_percent} % local"), cpus.len(), longest);
-    Ok(())
+        self.maps.iter().map(sum).sum()
+    }
 }
 
-fn mutexed(cpus: &[usize]) -> Result<()> {
-    let map: Mutex<HashMap<u64, u64>> = Mutex::new((0..KEYS).map(|key| (key, 0)).collect());
-    let ready = Barrier::new(cpus.len());
-    let run = |own: usize| {
-        let _bound = affinity::bind(cpus[own])?;
-        ready.wait();
-        let (start, mut random) = (Instant::now(), Random(own as u64 + 1));
-        for _ in 0..OPERATIONS {
-            let key = random.next() % KEYS;
-            *map.lock().expect("nobody panics").entry(key).or_default() += 1;
+/// Has `threads` threads add batches of keys for so long; how many keys a second.
+fn run(time: Duration, threads: u64, batch: u64, add: impl Fn(&[u64]) + Sync) -> (u64, f64) {
+    let (stop, added) = (AtomicBool::new(false), AtomicU64::new(0));
+    let start = Instant::now();
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let (stop, added, add) = (&stop, &added, &add);
+            scope.spawn(move || {
+                // The numbers of Knuth's generator (MMIX), of which the upper half is good.
+                let mut number = thread;
+                let mut next = || {
+                    number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (number >> 33) % 100_000
+                };
+                let mut own = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let keys: Vec<u64> = (0..batch).map(|_| next()).collect();
+                    add(&keys);
+                    own += batch;
+                }
+                added.fetch_add(own, Ordering::Relaxed);
+            });
         }
-        Ok(start.elapsed())
-    };
-    let took = thread::scope(|threads| {
-        let run = &run;
-        let all: Vec<_> = (0..cpus.len()).map(|own| threads.spawn(move || run(own))).collect();
-        let took = all.into_iter().map(|thread| thread.join().expect("nobody panics"));
-        took.collect::<Result<Vec<Duration>>>()
-    })?;
-    report("one map under a mutex", cpus.len(), took.into_iter().max().unwrap_or_default());
-    Ok(())
+        thread::sleep(time);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let added = added.into_inner();
+    (added, added as f64 / start.elapsed().as_secs_f64())
 }
 
 fn main() -> Result<()> {
-    let cpus: Vec<usize> = affinity::current()?.iter().collect();
-    for count in [1, cpus.len()] {
-        println!("{count} of {} cpus", cpus.len());
-        mutexed(&cpus[..count])?;
-        for local_percent in [100, 90, 50, 0] {
-            owned(&cpus[..count], local_percent)?;
-        }
+    let seconds = std::env::args().nth(1).and_then(|word| word.parse().ok()).unwrap_or(1.0);
+    let time = Duration::from_secs_f64(seconds);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    println!("keys per second, {cores} threads, {cores} shards, 100,000 keys:");
+    println!("{:>8} {:>14} {:>14}", "batch", "sharded", "mutexes");
+    for batch in [1, 16, 256] {
+        let sharded = Sharded::new()?;
+        // Others may look on: kumiki resource top.
+        let _published = sharded.interface.publish();
+        let ours = run(time, cores as u64, batch, |keys| {
+            sharded.add(keys).expect("the managers serve as long as the table is there");
+        });
+        assert_eq!(sharded.total()?, ours.0, "each key was counted once");
+        let locked = Locked::new(cores);
+        let theirs = run(time, cores as u64, batch, |keys| locked.add(keys));
+        assert_eq!(locked.total(), theirs.0);
+        println!("{batch:>8} {:>14.0} {:>14.0}", ours.1, theirs.1);
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ impl<G: Guard> Core<G> {
     fn insert<K: Kind>(&self, kind: KindId, name: Option<Arc<str>>, spec: K::Spec) -> Result<Id> {
         self.table::<K, _>(kind, "create", |table| {
             let value = K::create(spec, &mut table.pool)?;
-            match table.entries.insert(Entry { value, name }) {
+            match table.entries.insert(Entry { value, name, calls: 0 }) {
                 Ok(serial) => Ok(Id::new(self.place, kind, serial)),
                 Err(entry) => {
                     entry.value.destroy(&mut table.pool);
@@ -99,7 +99,10 @@ impl<G: Guard> Core<G> {
     ) -> Result<R> {
         self.table::<K, _>(id.kind(), "an operation", |table| {
             match table.entries.get_mut(id.serial()) {
-                Ok(entry) => Ok(f(&mut entry.value, &mut table.pool)),
+                Ok(entry) => {
+                    entry.calls += 1;
+                    Ok(f(&mut entry.value, &mut table.pool))
+                }
                 Err(missing) => Err(absent(id, missing)),
             }
         })?
@@ -119,14 +122,15 @@ impl<G: Guard> Core<G> {
             let (kind, mut here) = (KindId(at as u8), Vec::new());
             let kind_name = self.kinds.name(kind)?;
             G::with(table, |table| {
-                table.list(&mut |serial, unique, about| {
+                table.list(&mut |serial, unique, calls, about| {
                     let id = Id::new(self.place, kind, serial);
                     let name = match unique {
                         Some(unique) => self.full(kind, unique),
                         None => format!("{}/{kind_name}/{id}", self.place_name),
                     };
                     if pattern.matches(&name) {
-                        here.push(Listed { name, id, named: unique.is_some(), about });
+                        let (named, owner) = (unique.is_some(), self.place_name.to_string());
+                        here.push(Listed { name, id, named, owner, calls, about });
                     }
                 });
             })

@@ -119,6 +119,19 @@ pub enum Error {
         /// What failed, with which value and limit, and what to do.
         text: String,
     },
+    /// The system's refusal of something that a kind needs.
+    #[error("{kind}: {what}: {source}{way}")]
+    System {
+        /// Which kind.
+        kind: &'static str,
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+        /// What to do, after a semicolon; empty if nothing is known.
+        way: &'static str,
+    },
     /// The core's manager did not answer.
     #[error("the manager of {place}: {source}")]
     Manager {

@@ -44,6 +44,12 @@ pub struct Serial {
 impl Serial {
     /// Resources of one kind that a place has at the same time, at most.
     pub const MOST: u32 = 1 << INDEX_BITS;
+    /// Of something that is in no table.
+    pub(crate) fn of_number(number: u64) -> Serial {
+        let mask = (1 << INDEX_BITS) - 1;
+        Serial { index: (number & mask) as u32, usage: (number >> INDEX_BITS) as u32 & Self::USES }
+    }
+
     /// Uses of one place in the table.
     pub(crate) const USES: u32 = (1 << USE_BITS) - 1;
 }

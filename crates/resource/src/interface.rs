@@ -85,7 +85,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// No kinds yet; a manager on every cpu that the calling thread may use.
+    /// No kinds yet; a manager on every cpu that the calling thread may use, apart from
+    /// [bindings](affinity::bind).
     pub fn new() -> Self {
         Self::default()
     }
@@ -123,7 +124,7 @@ impl Builder {
     pub fn per_core(self) -> Result<Interface> {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let allowed = affinity::current()?;
+        let allowed = affinity::unbound()?;
         let own = self.own.unwrap_or_else(|| allowed.difference(&self.adopted));
         let mut places = BTreeMap::new();
         for cpu in own.iter().chain(self.adopted.iter()) {
@@ -152,6 +153,15 @@ impl Builder {
         let core = Core::new(SHARED.0, SHARED.1, &self.kinds)?;
         Ok(Interface { inner: Arc::new(Inner { kinds: self.kinds, how: How::Shared(core) }) })
     }
+}
+
+/// The table for all, if `place` is the one that it has.
+#[inline]
+fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
+    if place == SHARED.0 {
+        return Ok(core);
+    }
+    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED.1.to_owned() })
 }
 
 fn place_of(cpu: usize) -> Result<Place> {
@@ -245,7 +255,7 @@ impl Interface {
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
             How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
-            How::Shared(core) => core.create::<K>(unique, spec),
+            How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(id, Rights::all()))
     }
@@ -266,7 +276,7 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
-            How::Shared(core) => core.with::<K, R>(id, f),
+            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
 
@@ -349,11 +359,20 @@ impl Interface {
     /// # Errors
     /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
     pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
+        self.destroy_by(&handle)
+    }
+
+    /// The same for who keeps the handle: it is stale afterwards, too, or, after an error,
+    /// what it was.
+    ///
+    /// # Errors
+    /// As [`destroy`](Self::destroy).
+    pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
-            How::Shared(core) => core.destroy::<K>(id),
+            How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
 

@@ -56,6 +56,8 @@ pub struct About {
 pub(crate) struct Entry<K> {
     pub(crate) value: K,
     pub(crate) name: Option<Arc<str>>,
+    /// Operations on it so far.
+    pub(crate) calls: u64,
 }
 
 /// One place's table of one kind, with the pool.
@@ -64,18 +66,21 @@ pub(crate) struct KindTable<K: Kind> {
     pub(crate) pool: K::Pool,
 }
 
+/// Takes a resource's serial, its name if it has one, its calls, and what its kind says.
+pub(crate) type Each<'a> = dyn FnMut(Serial, Option<&str>, u64, About) + 'a;
+
 /// What is asked of a table whose kind the caller does not know.
 pub(crate) trait AnyTable: Any + Send {
     /// Each resource.
-    fn list(&self, each: &mut dyn FnMut(Serial, Option<&str>, About));
+    fn list(&self, each: &mut Each<'_>);
     /// Destroys all.
     fn clear(&mut self);
 }
 
 impl<K: Kind> AnyTable for KindTable<K> {
-    fn list(&self, each: &mut dyn FnMut(Serial, Option<&str>, About)) {
+    fn list(&self, each: &mut Each<'_>) {
         for (serial, entry) in self.entries.iter() {
-            each(serial, entry.name.as_deref(), entry.value.about());
+            each(serial, entry.name.as_deref(), entry.calls, entry.value.about());
         }
     }
 

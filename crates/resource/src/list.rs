@@ -44,6 +44,10 @@ pub struct Listed {
     pub id: Id,
     /// Whether it has a name of its own.
     pub named: bool,
+    /// Whose it is: its core's, or a thread's.
+    pub owner: String,
+    /// How often it was used so far.
+    pub calls: u64,
     /// What its kind says of it.
     #[serde(flatten)]
     pub about: About,

@@ -43,8 +43,9 @@ pub struct Published {
 }
 
 impl Interface {
-    /// Lets other processes of the same user list this interface, until the value is
-    /// dropped: `kumiki resource ls` shows it.
+    /// Lets other processes of the same user list this interface and what else of this
+    /// process serves (its [tree](Self::tree)), until the value is dropped:
+    /// `kumiki resource ls` shows it. An interface without kinds and places will do.
     ///
     /// # Errors
     /// The socket cannot be made, or this process has one already.
@@ -65,7 +66,7 @@ impl Interface {
         };
         if UnixStream::connect(&path).is_ok() {
             return Err(failed("publishing a second interface of this process")(
-                io::ErrorKind::AddrInUse.into(),
+                rustix::io::Errno::ADDRINUSE.into(),
             ));
         }
         // Left by a process of the same number that was killed.
@@ -112,7 +113,7 @@ fn answer(mut client: UnixStream, interface: &Interface) -> io::Result<()> {
     client.set_write_timeout(Some(PATIENCE))?;
     let mut pattern = String::new();
     BufReader::new((&client).take(LONGEST)).read_line(&mut pattern)?;
-    let listing = Pattern::new(pattern.trim_end_matches('\n')).and_then(|p| interface.ls(&p));
+    let listing = Pattern::new(pattern.trim_end_matches('\n')).and_then(|p| interface.tree(&p));
     let reply = match listing {
         Ok(listing) => Reply::Listing(listing),
         Err(error) => Reply::Refusal { error: error.to_string() },

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::timed::Deadline;
 use kumiki_sys::fork::Process;
+use kumiki_wait::Deadline;
 
 /// Looks before a waiting member asks whether to go on waiting, and lets
 /// others have its cpu: some ten microseconds.
@@ -99,7 +99,9 @@ impl Barrier {
             return Some(Error::Deserted);
         }
         let (came, of) = (self.meeting.came(), self.meeting.size());
-        deadline.passed().then(|| deadline.error("members had come to the barrier", came, of))
+        deadline
+            .passed()
+            .then(|| Error::late(deadline, "members had come to the barrier", came, of))
     }
 }
 

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use kumiki_sys::affinity::{self, Bound};
+use kumiki_sys::here::Here;
 use kumiki_wait::{Policy, Threshold};
 
-use crate::binding::{self, Binding};
-use crate::cpus::{Pair, Wish};
+use crate::choice::Wish;
+use crate::cpus::{Machine, Pair};
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
 use crate::team::Team;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// What a [`Shadow`] or a [`Team`] is to be like.
 ///
@@ -35,18 +37,28 @@ use crate::timed::Deadline;
 pub struct Builder {
     main: Option<usize>,
     helpers: Vec<usize>,
+    bind_main: bool,
     share: bool,
     policy: Policy,
 }
 
 impl Builder {
-    /// Main thread where it runs now, helper on its hardware sibling or, without
-    /// SMT, on the cpu nearest by shared cache; adaptive wait.
+    /// Main thread where it runs now, not bound; helper on its hardware sibling or,
+    /// without SMT, on the cpu nearest by shared cache; adaptive wait.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Binds the main thread to this cpu.
+    /// Whether the main thread is bound to its cpu, too, as in the paper, until its last
+    /// shadow is dropped. It cannot be moved from its helper then. But threads and
+    /// processes that it starts meanwhile inherit its one cpu and keep it: start them
+    /// before, or give them their cpus.
+    pub fn bind_main(mut self, bind: bool) -> Self {
+        self.bind_main = bind;
+        self
+    }
+
+    /// [Binds](Builder::bind_main) the main thread to this cpu.
     pub fn main_cpu(mut self, cpu: usize) -> Self {
         self.main = Some(cpu);
         self
@@ -78,9 +90,8 @@ impl Builder {
         self
     }
 
-    /// Binds the calling thread and starts the helper (the paper's
-    /// `shadow_create`). The thread gets its former cpus back when its last
-    /// shadow is dropped.
+    /// Starts the helper beside the calling thread (the paper's `shadow_create`). That
+    /// moves to another cpu where a shadow of another thread sits on its own.
     ///
     /// # Errors
     /// A cpu that is offline, not allowed or taken; no thread to be had; a way
@@ -107,13 +118,13 @@ impl Builder {
         self.check(1)?;
         measure_sleep(&self.policy);
         let deadline = Deadline::after(timeout);
-        let pair = Pair::take(&binding::allowed()?, self.wish(0))?;
-        let bound = Binding::to(pair.main)?;
-        Shadow::beside(pair, Some(bound), &self.policy, deadline)
+        let pair = Pair::take(&Machine::read()?, self.wish(0))?;
+        let bound = self.place(&pair)?;
+        Shadow::beside(pair, bound, &self.policy, deadline)
     }
 
     /// A team of `size` threads, the caller included: [`Builder::create`] with several
-    /// helpers. One of 1 has none, and is bound to nothing.
+    /// helpers. One of 1 has none.
     ///
     /// # Errors
     /// As [`Builder::create`]: above all, without [`Builder::share`], fewer free cpus
@@ -135,9 +146,20 @@ impl Builder {
         self.check(helpers)?;
         measure_sleep(&self.policy);
         let deadline = Deadline::after(timeout);
-        let allowed = binding::allowed()?;
-        let pairs = (0..helpers).map(|helper| Pair::take(&allowed, self.wish(helper)));
-        Team::of(pairs, &self.policy, deadline)
+        let machine = Machine::read()?;
+        let pairs = (0..helpers).map(|helper| Pair::take(&machine, self.wish(helper)));
+        Team::of(pairs, |pair| self.place(pair), &self.policy, deadline)
+    }
+
+    /// Puts the calling thread on its cpu, for now or as long as the value lives.
+    fn place(&self, pair: &Pair) -> Result<Option<Bound>> {
+        if self.bind_main || self.main.is_some() {
+            return Ok(Some(affinity::bind(pair.main)?));
+        }
+        if !Here::of_this_thread().is(pair.main) {
+            drop(affinity::bind(pair.main)?);
+        }
+        Ok(None)
     }
 
     fn wish(&self, helper: usize) -> Wish {
@@ -151,6 +173,44 @@ impl Builder {
             return Ok(());
         }
         Err(invalid(format!("{cpus} cpus were chosen for helpers, of which there are {helpers}")))
+    }
+}
+
+impl Shadow {
+    /// A shadow with all defaults: [`Builder::create`].
+    ///
+    /// # Errors
+    /// As [`Builder::create`], which also says when the process is ended instead.
+    pub fn create() -> Result<Shadow> {
+        Builder::new().create()
+    }
+}
+
+impl Team {
+    /// A team of `size` threads, the caller included, with the helpers on the nearest cpus
+    /// that are free; they follow it as a [`Shadow`]'s does. For other cpus, or more
+    /// threads than there are free ones: [`Builder::create_team`].
+    ///
+    /// # Errors
+    /// As [`Builder::create_team`].
+    pub fn create(size: usize) -> Result<Team> {
+        Builder::new().create_team(size)
+    }
+
+    /// The same with another way to wait.
+    ///
+    /// # Errors
+    /// As [`Team::create`].
+    pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
+        Team::create_timeout(size, policy, Duration::MAX)
+    }
+
+    /// The same with a time limit: [`Builder::create_team_timeout`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_timeout(size: usize, policy: &Policy, timeout: Duration) -> Result<Team> {
+        Builder::new().policy(*policy).create_team_timeout(size, timeout)
     }
 }
 

@@ -28,6 +28,11 @@ impl Channel {
         self.lane.word(Self::FIRST)
     }
 
+    /// For who looks on: the last request's number, and what the helper is doing.
+    pub(crate) fn glance(&self) -> (u64, &'static str) {
+        self.lane.glance(Self::FIRST)
+    }
+
     /// The request's place. Whoever the status names may use it.
     #[inline(always)]
     pub(crate) fn request(&self) -> *mut Request {

@@ -1,52 +1,62 @@
 //! Which cpus shadows take: never more helpers than hardware threads that no shadow of
 //! this process sits on, unless asked. Nothing is known of other processes' shadows.
+//!
+//! A main thread that is not bound goes where the kernel puts it, and counts where it was
+//! seen last, at its last fork from another cpu than before.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::AtomicPtr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
-use std::sync::{Mutex, MutexGuard};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
-use kumiki_sys::fork::Process;
+use kumiki_sys::fork::{PerProcess, Process};
 use kumiki_sys::topology::{Relation, Topology};
 
-use crate::binding;
-use crate::copy;
-use crate::error::{Error, Result};
+use crate::choice::{Counts, Scene, Wish};
+use crate::error::Result;
 
-/// How many main threads and helpers of a process sit on each cpu.
-#[derive(Debug)]
-struct Taken {
-    process: Process,
-    counts: Mutex<BTreeMap<usize, usize>>,
+/// This process's. In an inherited one are the shadows of threads that a child of fork(2)
+/// does not have, and one of them may hold the lock.
+static TAKEN: PerProcess<Mutex<Counts>> = PerProcess::new();
+
+thread_local! {
+    /// The main thread's cpu of each of this thread's pairs.
+    static MAINS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This process's. A child of fork(2) makes its own: in the inherited one are the
-/// shadows of threads that it does not have, and one of them may hold the lock.
-static TAKEN: AtomicPtr<Taken> = AtomicPtr::new(std::ptr::null_mut());
+/// A helper is moved to a nearer cpu no more often than this. The kernel moves a thread
+/// that runs by way of a thread of its own, some tens of microseconds.
+const PAUSE: Duration = Duration::from_millis(1);
 
-impl Taken {
-    fn of_this_process() -> Result<&'static Taken> {
-        // Acquire: partner is the exchange.
-        let old = TAKEN.load(Acquire);
-        // SAFETY: null, or from the exchange below, and never freed since.
-        if let Some(taken) = unsafe { old.as_ref() }
-            && taken.process.is_current()
-        {
-            return Ok(taken);
-        }
-        let process = Process::current()?;
-        let new = Box::into_raw(Box::new(Taken { process, counts: Mutex::default() }));
-        // Release: partner is the load. Another thread may have been first; ours
-        // is left behind then, as the inherited one is.
-        let now = TAKEN.compare_exchange(old, new, AcqRel, Acquire).map_or_else(|now| now, |_| new);
-        // SAFETY: from the exchange, by this thread or another of this process.
-        Ok(unsafe { &*now })
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn leave(counts: &mut Counts, cpu: usize) {
+    match counts.get_mut(&cpu) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => _ = counts.remove(&cpu),
+    }
+}
+
+/// What there is to choose from.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    topology: Topology,
+    allowed: CpuSet,
+}
+
+impl Machine {
+    /// For the calling thread.
+    pub(crate) fn read() -> Result<Arc<Machine>> {
+        Ok(Arc::new(Machine { topology: Topology::read()?, allowed: affinity::unbound()? }))
     }
 
-    fn counts(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
-        self.counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Where this thread runs, or the first cpu that it may use.
+    fn here(&self) -> usize {
+        let here = rustix::thread::sched_getcpu();
+        if self.allowed.contains(here) { here } else { self.allowed.first().unwrap_or(here) }
     }
 }
 
@@ -56,234 +66,95 @@ pub(crate) struct Pair {
     pub(crate) main: usize,
     pub(crate) helper: usize,
     pub(crate) relation: Relation,
-    of: &'static Taken,
+    wish: Wish,
+    /// When the helper was moved last.
+    moved: Option<Instant>,
+    machine: Arc<Machine>,
+    process: Process,
+    counts: &'static Mutex<Counts>,
 }
 
 impl Pair {
-    /// Chooses and takes a pair.
-    pub(crate) fn take(allowed: &CpuSet, wish: Wish) -> Result<Pair> {
+    /// Chooses and takes a pair for the calling thread.
+    pub(crate) fn take(machine: &Arc<Machine>, wish: Wish) -> Result<Pair> {
+        let Machine { topology, allowed } = &**machine;
         for cpu in [wish.main, wish.helper].into_iter().flatten() {
             affinity::require(cpu, allowed)?;
         }
-        let topology = Topology::read()?;
-        copy::caches(&topology);
-        let of = Taken::of_this_process()?;
-        let mut counts = of.counts();
-        let scene = Scene {
-            topology: &topology,
-            allowed,
-            counts: &counts,
-            here: current(allowed),
-            bound: binding::bound(),
-        };
-        let (main, helper) = scene.choose(wish)?;
+        let (process, taken) = (Process::current()?, TAKEN.get()?);
+        let mut counts = lock(taken);
+        let (main, helper) = MAINS.with_borrow(|mains| {
+            let own: Vec<_> = mains.iter().copied().chain(affinity::bound()).collect();
+            let (counts, here, own) = (&*counts, machine.here(), &own[..]);
+            Scene { topology, allowed, counts, here, own }.choose(wish)
+        })?;
         for cpu in [main, helper] {
             *counts.entry(cpu).or_default() += 1;
         }
-        Ok(Pair { main, helper, relation: topology.relation(main, helper), of })
-    }
-}
-
-/// What is asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wish {
-    pub(crate) main: Option<usize>,
-    pub(crate) helper: Option<usize>,
-    pub(crate) share: bool,
-}
-
-/// What a choice depends on.
-struct Scene<'a> {
-    topology: &'a Topology,
-    allowed: &'a CpuSet,
-    counts: &'a BTreeMap<usize, usize>,
-    /// Where the caller runs.
-    here: usize,
-    /// Its own cpu, if shadows have bound it.
-    bound: Option<usize>,
-}
-
-impl Scene<'_> {
-    /// A main thread's cpu and its helper's; those wished for are allowed. Without
-    /// wishes: the cpu where the caller runs now, its hardware sibling, or without one
-    /// the cpu nearest by cache.
-    fn choose(&self, wish: Wish) -> Result<(usize, usize)> {
-        let Wish { main, helper, share } = wish;
-        let taken: CpuSet = self.counts.keys().copied().collect();
-        let none = || Error::NoFreeCpu { allowed: self.allowed.clone(), taken: taken.clone() };
-        let free = self.allowed.difference(&taken);
-        // A thread's own cpu is taken by itself.
-        let usable = |cpu: usize| share || !taken.contains(cpu) || self.bound == Some(cpu);
-        let main = match main {
-            Some(main) => main,
-            None => Some(self.here)
-                .filter(|cpu| usable(*cpu))
-                .or_else(|| self.topology.nearest(self.here, &free))
-                .ok_or_else(none)?,
-        };
-        let mut others = self.allowed.clone();
-        others.remove(main);
-        let chosen = match helper {
-            Some(helper) if helper == main && !share => return Err(Error::SameCpu { cpu: main }),
-            Some(helper) => (share || !taken.contains(helper)).then_some(helper),
-            None if share => {
-                let least = self.least_taken(&others);
-                Some(self.topology.nearest(main, &least).unwrap_or(main))
-            }
-            // The sibling is the nearest.
-            None => self.topology.nearest(main, &others.difference(&taken)),
-        };
-        let helper = chosen.filter(|_| usable(main)).ok_or_else(none)?;
-        Ok((main, helper))
+        MAINS.with_borrow_mut(|mains| mains.push(main));
+        let (relation, machine) = (topology.relation(main, helper), Arc::clone(machine));
+        Ok(Pair { main, helper, relation, wish, moved: None, machine, process, counts: taken })
     }
 
-    /// Those of `cpus` on which the fewest sit: none, where one is free.
-    fn least_taken(&self, cpus: &CpuSet) -> CpuSet {
-        let count = |cpu: &usize| self.counts.get(cpu).copied().unwrap_or(0);
-        let least = cpus.iter().map(|cpu| count(&cpu)).min();
-        cpus.iter().filter(|cpu| Some(count(cpu)) == least).collect()
+    /// The machine as it was when this was chosen.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.machine.topology
+    }
+
+    /// The main thread was seen on `main`.
+    pub(crate) fn see(&mut self, main: usize) {
+        if main == self.main {
+            return;
+        }
+        let mut counts = lock(self.counts);
+        leave(&mut counts, self.main);
+        *counts.entry(main).or_default() += 1;
+        MAINS.with_borrow_mut(|mains| {
+            mains.iter_mut().filter(|cpu| **cpu == self.main).take(1).for_each(|cpu| *cpu = main);
+        });
+        self.main = main;
+        self.relation = self.machine.topology.relation(main, self.helper);
+    }
+
+    /// Has `place` put the helper on a better cpu, if there is one for a main thread that
+    /// was [seen](Pair::see) where it is, and `place` says that it worked.
+    pub(crate) fn improve(&mut self, place: impl FnOnce(usize) -> bool) {
+        let Machine { topology, allowed } = &*self.machine;
+        let (Wish { helper: None, share, .. }, here) = (self.wish, self.main) else { return };
+        let mut counts = lock(self.counts);
+        leave(&mut counts, self.helper);
+        let scene = Scene { topology, allowed, counts: &counts, here, own: &[] };
+        if let Some(better) = scene.better(self.helper, share)
+            && place(better)
+        {
+            self.helper = better;
+            self.relation = topology.relation(here, better);
+            self.moved = Some(Instant::now());
+        }
+        *counts.entry(self.helper).or_default() += 1;
+    }
+
+    /// Whether the helper, which is not under its main thread, is to stay for now.
+    pub(crate) fn rests(&self) -> bool {
+        self.main != self.helper && self.moved.is_some_and(|moved| moved.elapsed() < PAUSE)
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        if !self.of.process.is_current() {
+        // At the thread's end there may be nothing left to set right.
+        let _ = MAINS.try_with(|mains| {
+            let mut mains = mains.borrow_mut();
+            if let Some(at) = mains.iter().position(|cpu| *cpu == self.main) {
+                mains.swap_remove(at);
+            }
+        });
+        if !self.process.is_current() {
             return;
         }
-        let mut counts = self.of.counts();
+        let mut counts = lock(self.counts);
         for cpu in [self.main, self.helper] {
-            match counts.get_mut(&cpu) {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => _ = counts.remove(&cpu),
-            }
+            leave(&mut counts, cpu);
         }
-    }
-}
-
-/// Where this thread runs, or the first cpu that it may use.
-fn current(allowed: &CpuSet) -> usize {
-    let here = rustix::thread::sched_getcpu();
-    if allowed.contains(here) { here } else { allowed.first().unwrap_or(here) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use tempfile::TempDir;
-
-    use super::*;
-
-    /// Two packages of four cores: cpus 0 to 3 and 4 to 7. Pairs of cores have a level-2
-    /// cache in common, packages the level-3 cache. With two threads a core, the second
-    /// ones are cpus 8 to 15, as Linux numbers them.
-    fn machine(threads: usize) -> Topology {
-        const CORES: usize = 8;
-        let dir = TempDir::new().unwrap();
-        let put = |path: String, content: String| {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        };
-        let cpus = CORES * threads;
-        put("cpu/online".to_owned(), format!("0-{}", cpus - 1));
-        for cpu in 0..cpus {
-            let group = |cores: usize| {
-                let same = |&other: &usize| other % CORES / cores == cpu % CORES / cores;
-                (0..cpus).filter(same).collect::<CpuSet>().to_string()
-            };
-            let folder = format!("cpu/cpu{cpu}");
-            put(format!("{folder}/topology/core_cpus_list"), group(1));
-            let package = cpu % CORES / 4;
-            put(format!("{folder}/topology/physical_package_id"), package.to_string());
-            for (index, level, cores) in [(0, 1, 1), (1, 2, 2), (2, 3, 4)] {
-                let cache = format!("{folder}/cache/index{index}");
-                put(format!("{cache}/level"), level.to_string());
-                put(format!("{cache}/type"), "Unified".to_owned());
-                put(format!("{cache}/shared_cpu_list"), group(cores));
-            }
-        }
-        Topology::read_from(dir.path()).unwrap()
-    }
-
-    /// The choice of a caller on cpu 1 where so many sit on some cpus.
-    fn choice(
-        topology: &Topology,
-        allowed: &str,
-        counts: impl IntoIterator<Item = (usize, usize)>,
-        wish: Wish,
-    ) -> Result<(usize, usize)> {
-        let (allowed, counts) = (allowed.parse().unwrap(), counts.into_iter().collect());
-        let (allowed, counts) = (&allowed, &counts);
-        Scene { topology, allowed, counts, here: 1, bound: None }.choose(wish)
-    }
-
-    fn taken(cpus: &str) -> impl Iterator<Item = (usize, usize)> {
-        let cpus: CpuSet = cpus.parse().unwrap();
-        (0..16).filter(move |cpu| cpus.contains(*cpu)).map(|cpu| (cpu, 1))
-    }
-
-    #[test]
-    fn a_helper_is_on_the_nearest_cpu_that_is_free() {
-        let (single, double, any) = (machine(1), machine(2), Wish::default());
-        let cases = [
-            (&double, "0-15", "", 9),
-            (&double, "0-15", "9", 0),
-            (&double, "0-15", "0,8-9", 2),
-            (&double, "0-15", "0,2-3,8-11", 4),
-            // One that is free but not allowed is none.
-            (&double, "1-7", "", 2),
-            (&single, "0-7", "", 0),
-            (&single, "0-7", "0", 2),
-            (&single, "0-7", "0,2", 3),
-            (&single, "0-7", "0,2-3", 4),
-        ];
-        for (topology, allowed, others, helper) in cases {
-            let chosen = choice(topology, allowed, taken(others), any).unwrap();
-            assert_eq!(chosen, (1, helper), "{others} of {allowed} taken");
-        }
-    }
-
-    #[test]
-    fn without_a_free_cpu_the_error_says_what_is_taken() {
-        let single = machine(1);
-        for (allowed, others, wish) in [
-            ("0-7", "0,2-7", Wish::default()),
-            ("1", "", Wish::default()),
-            ("0-1,5", "0,5", Wish::default()),
-            ("0-7", "3", Wish { helper: Some(3), ..Wish::default() }),
-            ("0-7", "3", Wish { main: Some(3), ..Wish::default() }),
-        ] {
-            let error = choice(&single, allowed, taken(others), wish).unwrap_err();
-            let text = error.to_string();
-            let Error::NoFreeCpu { allowed: among, taken } = error else { panic!("{text}") };
-            assert_eq!((among.to_string(), taken.to_string()), (allowed.into(), others.into()));
-            assert!(text.contains(&format!("allowed {allowed} ")), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_caller_on_a_taken_cpu_moves_to_the_nearest_free_one() {
-        let double = machine(2);
-        let moved = choice(&double, "0-15", taken("1,9"), Wish::default()).unwrap();
-        assert_eq!(moved, (0, 8));
-        // Unless it sits there itself.
-        let (allowed, counts) = ("0-15".parse().unwrap(), taken("1,9").collect());
-        let (allowed, counts) = (&allowed, &counts);
-        let own = Scene { topology: &double, allowed, counts, here: 1, bound: Some(1) };
-        assert_eq!(own.choose(Wish::default()).unwrap(), (1, 0));
-    }
-
-    #[test]
-    fn helpers_that_share_are_spread() {
-        let (single, share) = (machine(1), Wish { share: true, ..Wish::default() });
-        let mut counts = BTreeMap::new();
-        let helpers = (0..8).map(|_| {
-            let (main, helper) = choice(&single, "0-3", counts.clone(), share).unwrap();
-            [main, helper].iter().for_each(|&cpu| *counts.entry(cpu).or_default() += 1);
-            helper
-        });
-        assert_eq!(helpers.collect::<Vec<_>>(), [0, 2, 3, 0, 2, 3, 0, 2]);
-        assert_eq!(choice(&single, "1", [], share).unwrap(), (1, 1));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kumiki_sys::cpuset::CpuSet;
+use kumiki_wait::Deadline;
 
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do.
@@ -15,10 +16,6 @@ pub enum Error {
     /// A chosen way to wait is not there.
     #[error(transparent)]
     Wait(#[from] kumiki_wait::Error),
-    /// A copy was refused. The functions in [`copy`](crate::copy) return just
-    /// this, since nothing else can happen to them.
-    #[error(transparent)]
-    Copy(#[from] crate::copy::Error),
     /// Every cpu that this thread may use is taken, or the chosen one is.
     #[error(
         "no cpu is free for a main thread and a helper: allowed {allowed} to this thread, taken by \
@@ -79,6 +76,13 @@ pub enum Error {
          create a team here"
     )]
     Deserted,
+}
+
+impl Error {
+    /// Not all was `done` in time; `what` says of what.
+    pub(crate) fn late(deadline: Deadline, what: &'static str, done: usize, of: usize) -> Error {
+        Error::TimedOut { what, done, of, timeout: deadline.timeout() }
+    }
 }
 
 fn listed(taken: &CpuSet) -> String {

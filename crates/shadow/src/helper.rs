@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use kumiki_crew as crew;
+use kumiki_crew::roll::{self, Look};
 use kumiki_slot::{Event, job};
 use kumiki_wait::{Policy, Waiter};
 
 use crate::channel::Channel;
 use crate::error::{Error, Result};
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// Starts a helper on `cpu`; returns when it is there, or an error at the deadline:
 /// then the helper ends when it gets its cpu, and has taken no job.
@@ -25,8 +26,17 @@ pub(crate) fn start(
     crew::start(&format!("shadow-{cpu}"), cpu, deadline.at(), body).map_err(|error| match error {
         crew::Error::Sys(error) => error.into(),
         crew::Error::Wait(error) => error.into(),
-        crew::Error::Late { .. } => deadline.error("helpers were on their cpus", 0, 1),
+        crew::Error::Late { .. } => Error::late(deadline, "helpers were on their cpus", 0, 1),
         error => Error::Thread(error),
+    })
+}
+
+/// Has the helper on `cpu` seen by who looks on, as the calling thread's.
+pub(crate) fn enter(cpu: usize, channel: &Arc<Channel>) -> roll::Entry {
+    let channel = Arc::clone(channel);
+    roll::enter("shadow", Some(cpu), move || {
+        let (calls, state) = channel.glance();
+        Look { state: state.to_owned(), bytes: size_of::<Channel>() as u64, calls }
     })
 }
 

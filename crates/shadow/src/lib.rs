@@ -38,16 +38,14 @@
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
-    "kumiki-shadow needs x86-64: its copies are written in that processor's \
-     instructions. For aarch64 kumiki-sys and kumiki-wait alone compile. (What else \
-     is reported follows from this.)"
+    "kumiki-shadow needs x86-64. For aarch64 kumiki-sys and kumiki-wait alone compile. (What \
+     else is reported follows from this.)"
 );
 
 mod barrier;
-mod binding;
 mod builder;
 mod channel;
-pub mod copy;
+mod choice;
 mod cpus;
 mod error;
 mod helper;

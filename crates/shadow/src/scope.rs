@@ -2,11 +2,12 @@
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
 
 use crate::shadow::Shadow;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// Where jobs may borrow whatever lives for `'env`, that is longer than the
 /// scope; made by [`Shadow::scope`].
@@ -14,6 +15,40 @@ pub struct Scope<'shadow, 'env> {
     shadow: &'shadow mut Shadow,
     /// Invariant: `'env` must not shrink to something inside the scope.
     _env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+impl Shadow {
+    /// Opens a scope in which jobs may borrow from outside of it. All of them
+    /// have ended when it returns, also if `body` panics. A job of [`Shadow::fork`] that
+    /// was not joined before is none of them: it is left alone until something is forked
+    /// ([`Scope::fork`]).
+    #[inline]
+    pub fn scope<'env, T>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>) -> T) -> T {
+        let mut scope = Scope::open(self);
+        body(&mut scope)
+    }
+
+    /// Runs `theirs` on the helper while `ours` runs here; returns both results.
+    /// A panic of either side continues here, after both have ended. With a time
+    /// limit: [`Shadow::both_timeout`].
+    ///
+    /// A job of [`Shadow::fork`] that was not joined is waited for first, as by
+    /// [`Scope::fork`]; if that has panicked, neither side runs.
+    #[inline]
+    pub fn both<A, B: Send>(
+        &mut self,
+        ours: impl FnOnce() -> A,
+        theirs: impl FnOnce() -> B + Send,
+    ) -> (A, B) {
+        self.scope(|scope| {
+            let job = scope.fork(theirs);
+            let a = ours();
+            match job.join() {
+                Ok(b) => (a, b),
+                Err(panic) => resume_unwind(panic),
+            }
+        })
+    }
 }
 
 impl<'shadow, 'env> Scope<'shadow, 'env> {

@@ -1,4 +1,4 @@
-//! A shadow: this thread, bound to its cpu, and a helper beside it.
+//! A shadow: this thread, and a helper beside it.
 
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
@@ -6,20 +6,21 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use kumiki_crew::roll;
 use kumiki_slot::job;
+use kumiki_sys::affinity::{self, Bound};
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
+use kumiki_sys::here::Here;
 use kumiki_sys::pause::pause;
-use kumiki_sys::topology::Relation;
+use kumiki_sys::topology::{Relation, Topology};
 use kumiki_wait::{Policy, Sleep, Threshold, TimedOut, Waiter, barrier};
 
-use crate::binding::Binding;
-use crate::builder::Builder;
 use crate::channel::Channel;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::helper;
-use crate::scope::Scope;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
@@ -38,9 +39,10 @@ const END_PAUSE: Duration = Duration::from_micros(50);
 /// Where a shadow, or one helper of a team, sits and how it waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
-    /// The main thread's cpu.
+    /// The main thread's cpu; of one that is not bound, where it was when it last forked
+    /// from another cpu than before.
     pub main_cpu: usize,
-    /// The helper's cpu.
+    /// The helper's cpu, to which it is bound.
     pub helper_cpu: usize,
     /// What the two share: a core, a cache, a node, …
     pub relation: Relation,
@@ -54,20 +56,34 @@ struct Helper {
     thread: JoinHandle<()>,
     process: Process,
     pair: Pair,
+    _entry: roll::Entry,
+}
+
+impl Helper {
+    /// On the main thread's own core: who spins there takes from the other.
+    fn is_near(&self) -> bool {
+        self.pair.relation <= Relation::Sibling
+    }
 }
 
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
-/// Dropping it waits for a job that runs, whose panic nobody gets then, as that of a
-/// thread that nobody joins; ends the helper; and gives the
-/// calling thread its former cpus back, if it is the thread's last one;
-/// [`Shadow::destroy_timeout`] waits no longer than it is told. Threads and processes
-/// that the calling thread starts meanwhile inherit its one cpu, and keep it.
+/// The helper is bound to its cpu, the calling thread is not, unless
+/// [asked](crate::Builder::bind_main): what it starts may run wherever it could before. Each
+/// fork looks where this thread is, which is one load ([`Here`]). Has the kernel moved it
+/// onto the helper's cpu, or away to where a nearer cpu is free, then the fork first moves
+/// the helper beside it: at once in the first case, at most once a millisecond in the
+/// other. A helper whose cpu was [chosen](crate::Builder::helper_cpu) stays there.
 ///
-/// A job may make a shadow of its own. The helper is bound to its cpu, which is taken,
-/// so there that needs [`Builder::share`], or [`Shadow::inline`]; it is
-/// [`Error::NoFreeCpu`] otherwise. A job that the main thread has taken back may find a
-/// free cpu. [`Scope::fork`] says more of jobs.
+/// Dropping it waits for a job that runs, whose panic nobody gets then, as that of a
+/// thread that nobody joins, and ends the helper; [`Shadow::destroy_timeout`] waits no
+/// longer than it is told.
+///
+/// A job may make a shadow of its own, whose main thread is the helper, on its cpu. Where
+/// no other cpu is free that needs [`Builder::share`](crate::Builder::share), or [`Shadow::inline`]; it is
+/// [`Error::NoFreeCpu`] otherwise. [`Scope::fork`](crate::Scope::fork) says more of jobs. Threads and
+/// processes that a job starts inherit the helper's one cpu: start them in the main
+/// thread, or give them their cpus.
 ///
 /// What would be errors at run time in another language are refused by the
 /// compiler. A job cannot use the shadow that it was forked on:
@@ -105,14 +121,18 @@ pub struct Shadow {
     relax: bool,
     /// How much longer a join has patience than others, see [`LATE`].
     late: Duration,
+    /// Where the main thread is.
+    here: Here,
+    /// Where the helper was put beside it.
+    main_cpu: usize,
     /// Number of the next request.
     next: u64,
     /// The request that was made and not joined.
     outstanding: Option<Outstanding>,
     /// It was forked without a scope, by [`Shadow::fork`].
     pub(crate) unscoped: bool,
-    /// The binding of the calling thread, unless a team has bound it.
-    _bound: Option<Binding>,
+    /// The calling thread's binding, if that was asked for.
+    _bound: Option<Bound>,
     /// Bound to the thread that made it.
     _thread: PhantomData<*mut ()>,
 }
@@ -136,14 +156,6 @@ enum At {
 }
 
 impl Shadow {
-    /// A shadow with all defaults: [`Builder::create`].
-    ///
-    /// # Errors
-    /// As [`Builder::create`], which also says when the process is ended instead.
-    pub fn create() -> Result<Shadow> {
-        Builder::new().create()
-    }
-
     /// A shadow without a helper: every job runs in the calling thread, when it
     /// is joined. For machines with one cpu, and to compare.
     pub fn inline() -> Shadow {
@@ -156,15 +168,18 @@ impl Shadow {
     }
 
     fn new(channel: Arc<Channel>, helper: Option<Helper>, waiter: Waiter) -> Shadow {
-        let relax = helper.as_ref().is_some_and(|h| h.pair.relation <= Relation::Sibling);
+        let (here, main_cpu) = (Here::of_this_thread(), helper.as_ref().map_or(0, |h| h.pair.main));
         let (outstanding, unscoped) = (None, false);
         let (_bound, _thread) = (None, PhantomData);
+        let relax = helper.as_ref().is_some_and(Helper::is_near);
         Shadow {
             channel,
             helper,
             waiter,
             relax,
             late: Duration::ZERO,
+            here,
+            main_cpu,
             next: Channel::FIRST,
             outstanding,
             unscoped,
@@ -173,11 +188,11 @@ impl Shadow {
         }
     }
 
-    /// A shadow on a pair of cpus, to whose first the calling thread has been bound:
-    /// by this shadow, or by a team.
+    /// A shadow on a pair of cpus. The calling thread is on the first of them, where this
+    /// shadow or a team may have bound it.
     pub(crate) fn beside(
         pair: Pair,
-        bound: Option<Binding>,
+        bound: Option<Bound>,
         policy: &Policy,
         deadline: Deadline,
     ) -> Result<Shadow> {
@@ -188,7 +203,9 @@ impl Shadow {
         barrier::is_asymmetric();
         let channel = Arc::new(Channel::new());
         let thread = helper::start(pair.helper, policy, &channel, deadline)?;
-        let mut shadow = Shadow::new(channel, Some(Helper { thread, process, pair }), waiter);
+        let _entry = helper::enter(pair.helper, &channel);
+        let helper = Helper { thread, process, pair, _entry };
+        let mut shadow = Shadow::new(channel, Some(helper), waiter);
         shadow._bound = bound;
         Ok(shadow)
     }
@@ -205,41 +222,15 @@ impl Shadow {
         })
     }
 
+    /// The machine's cpus and caches, as they were when it was created; `None` without a
+    /// helper.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.helper.as_ref().map(|helper| helper.pair.topology())
+    }
+
     /// The process in which its helper is; `None` without one.
     pub(crate) fn home(&self) -> Option<Process> {
         self.helper.as_ref().map(|helper| helper.process)
-    }
-
-    /// Opens a scope in which jobs may borrow from outside of it. All of them
-    /// have ended when it returns, also if `body` panics. A job of [`Shadow::fork`] that
-    /// was not joined before is none of them: it is left alone until something is forked
-    /// ([`Scope::fork`]).
-    #[inline]
-    pub fn scope<'env, T>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>) -> T) -> T {
-        let mut scope = Scope::open(self);
-        body(&mut scope)
-    }
-
-    /// Runs `theirs` on the helper while `ours` runs here; returns both results.
-    /// A panic of either side continues here, after both have ended. With a time
-    /// limit: [`Shadow::both_timeout`].
-    ///
-    /// A job of [`Shadow::fork`] that was not joined is waited for first, as by
-    /// [`Scope::fork`]; if that has panicked, neither side runs.
-    #[inline]
-    pub fn both<A, B: Send>(
-        &mut self,
-        ours: impl FnOnce() -> A,
-        theirs: impl FnOnce() -> B + Send,
-    ) -> (A, B) {
-        self.scope(|scope| {
-            let job = scope.fork(theirs);
-            let a = ours();
-            match job.join() {
-                Ok(b) => (a, b),
-                Err(panic) => resume_unwind(panic),
-            }
-        })
     }
 }
 
@@ -266,6 +257,9 @@ impl Shadow {
         // SAFETY: no request is outstanding, so the line is this thread's.
         unsafe { job::pack(self.channel.request(), job) };
         let at = if self.has_helper() {
+            if !self.here.is(self.main_cpu) {
+                self.follow();
+            }
             self.channel.submit(n);
             At::Helper
         } else {
@@ -274,10 +268,46 @@ impl Shadow {
         self.outstanding = Some(Outstanding { n, at });
     }
 
+    /// The main thread has been moved: puts the helper beside it.
+    #[cold]
+    #[inline(never)]
+    fn follow(&mut self) {
+        let here = self.here.cpu();
+        self.see(here);
+        self.improve(here);
+    }
+
+    /// Notes that the main thread is on `here`.
+    pub(crate) fn see(&mut self, here: usize) {
+        if let Some(helper) = &mut self.helper {
+            helper.pair.see(here);
+        }
+    }
+
+    /// Moves the helper to a better cpu for a main thread that was seen on `here`. If it
+    /// is to stay for now, the next fork comes here again.
+    pub(crate) fn improve(&mut self, here: usize) {
+        let Some(helper) = &mut self.helper else { return };
+        let Helper { thread, pair, .. } = helper;
+        if !pair.rests() {
+            // Refused: it stays, and is as late as it is.
+            pair.improve(|cpu| affinity::request_for(thread, &CpuSet::from_iter([cpu])).is_ok());
+            self.main_cpu = here;
+        }
+        self.relax = helper.is_near();
+    }
+
+    /// Where the main thread runs, if that is not where it was when a helper was last
+    /// put beside it.
+    #[inline(always)]
+    pub(crate) fn elsewhere(&self) -> Option<usize> {
+        (self.has_helper() && !self.here.is(self.main_cpu)).then(|| self.here.cpu())
+    }
+
     /// Ticks of the time stamp counter until the helper would begin, beyond the
     /// way of a cache line: nothing while it spins, a wake while it sleeps,
-    /// for ever without one.
-    pub(crate) fn wake_ticks(&self) -> u64 {
+    /// for ever without one. For who chooses whether to fork.
+    pub fn wake_ticks(&self) -> u64 {
         if !self.has_helper() {
             return u64::MAX;
         }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kumiki_crew::roll::{self, Look};
+use kumiki_sys::affinity::Bound;
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
-use crate::binding::Binding;
-use crate::builder::Builder;
 use crate::cpus::Pair;
 use crate::error::{Error, Result};
 use crate::shadow::{Info, Shadow};
 use crate::shares::Counters;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 /// The calling thread (member 0) and helpers (members 1, 2, …), each on a cpu
 /// of its own. Work is handed to each by its own line, as with a [`Shadow`].
@@ -40,64 +40,56 @@ pub struct Team {
     /// time: it will not come to a barrier.
     pub(crate) deserted: Arc<AtomicBool>,
     counters: Counters,
-    _bound: Option<Binding>,
+    _bound: Option<Bound>,
+    _entry: Option<roll::Entry>,
 }
 
 impl Team {
-    /// A team of `size` threads, the caller included; it is bound to the cpu
-    /// where it runs, the helpers to the nearest cpus that are free. For other cpus, or
-    /// more threads than there are free ones: [`Builder::create_team`].
-    ///
-    /// # Errors
-    /// As [`Builder::create_team`].
-    pub fn create(size: usize) -> Result<Team> {
-        Builder::new().create_team(size)
-    }
-
-    /// The same with another way to wait.
-    ///
-    /// # Errors
-    /// As [`Team::create`].
-    pub fn with_policy(size: usize, policy: &Policy) -> Result<Team> {
-        Team::create_timeout(size, policy, Duration::MAX)
-    }
-
-    /// The same with a time limit: [`Builder::create_team_timeout`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn create_timeout(size: usize, policy: &Policy, timeout: Duration) -> Result<Team> {
-        Builder::new().policy(*policy).create_team_timeout(size, timeout)
-    }
-
     /// A team with a helper on each of these pairs, whose main thread is the caller.
     pub(crate) fn of(
         mut pairs: impl ExactSizeIterator<Item = Result<Pair>>,
+        place: impl Fn(&Pair) -> Result<Option<Bound>>,
         policy: &Policy,
         deadline: Deadline,
     ) -> Result<Team> {
         let (mut team, helpers) = (Team::inline(), pairs.len());
-        match pairs.try_for_each(|pair| team.grow(pair?, policy, deadline)) {
+        match pairs.try_for_each(|pair| team.grow(pair?, &place, policy, deadline)) {
             Ok(()) => {
                 // Not before: so many cpus there may not be, nor memory for them.
                 team.counters = Counters::new(team.size());
+                team._entry = Some(team.enter());
                 Ok(team)
             }
             Err(error) => {
                 let come = team.shadows.len();
                 team.end(deadline);
                 Err(match error {
-                    Error::TimedOut { what, .. } => deadline.error(what, come, helpers),
+                    Error::TimedOut { what, .. } => Error::late(deadline, what, come, helpers),
                     other => other,
                 })
             }
         }
     }
 
+    /// Has the team seen by who looks on; its helpers are by themselves.
+    fn enter(&self) -> roll::Entry {
+        let (size, main) = (self.size(), self.info().next().map(|info| info.main_cpu));
+        roll::enter("team", main, move || Look {
+            state: format!("{size} threads"),
+            ..Look::default()
+        })
+    }
+
     /// Takes one more helper.
-    fn grow(&mut self, pair: Pair, policy: &Policy, deadline: Deadline) -> Result<()> {
-        if self._bound.is_none() {
-            self._bound = Some(Binding::to(pair.main)?);
+    fn grow(
+        &mut self,
+        pair: Pair,
+        place: impl Fn(&Pair) -> Result<Option<Bound>>,
+        policy: &Policy,
+        deadline: Deadline,
+    ) -> Result<()> {
+        if self.shadows.is_empty() {
+            self._bound = place(&pair)?;
         }
         self.shadows.push(Shadow::beside(pair, None, policy, deadline)?);
         Ok(())
@@ -125,6 +117,7 @@ impl Team {
             deserted: Arc::default(),
             counters: Counters::new(1),
             _bound: None,
+            _entry: None,
         }
     }
 
@@ -197,6 +190,7 @@ fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + 
     };
     // SAFETY: the jobs below return nothing.
     let all = unsafe { All::<()>::of(shadows) };
+    follow(all.shadows);
     for (i, shadow) in all.shadows.iter_mut().enumerate() {
         let member = &member;
         shadow.submit(move || member(i + 1));
@@ -212,6 +206,22 @@ fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + 
     }
 }
 
+/// Puts the helpers beside their main thread, if that has been moved: all see it before
+/// the first moves, as its former cpu is free for one of them.
+#[inline(always)]
+fn follow(shadows: &mut [Shadow]) {
+    if let Some(here) = shadows.first().and_then(Shadow::elsewhere) {
+        all_follow(shadows, here);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn all_follow(shadows: &mut [Shadow], here: usize) {
+    shadows.iter_mut().for_each(|shadow| shadow.see(here));
+    shadows.iter_mut().for_each(|shadow| shadow.improve(here));
+}
+
 /// Folds what each member's share gives.
 fn gather<T, S, F>(shadows: &mut [Shadow], share: &S, fold: &F) -> Option<T>
 where
@@ -221,6 +231,7 @@ where
 {
     // SAFETY: the jobs below are a `share` each, which returns this.
     let all = unsafe { All::<Option<T>>::of(shadows) };
+    follow(all.shadows);
     for (i, shadow) in all.shadows.iter_mut().enumerate() {
         shadow.submit(move || share(i + 1));
     }

@@ -14,44 +14,16 @@ use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use kumiki_wait::Deadline;
 
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
 use crate::team::{Ranges, Team};
 
-/// When a limit is over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
-    /// `None`: past the end of the clock.
-    at: Option<Instant>,
-    timeout: Duration,
-}
-
-impl Deadline {
-    pub(crate) const NEVER: Deadline = Deadline { at: None, timeout: Duration::MAX };
-
-    pub(crate) fn after(timeout: Duration) -> Self {
-        Deadline { at: Instant::now().checked_add(timeout), timeout }
-    }
-
-    pub(crate) fn at(self) -> Option<Instant> {
-        self.at
-    }
-
-    #[inline]
-    pub(crate) fn passed(self) -> bool {
-        self.at.is_some_and(|at| Instant::now() >= at)
-    }
-
-    /// The error if not all was `done`; `what` says of what.
-    pub(crate) fn error(self, what: &'static str, done: usize, of: usize) -> Error {
-        Error::TimedOut { what, done, of, timeout: self.timeout }
-    }
-
-    fn check(self, what: &'static str, done: usize, of: usize) -> Result<()> {
-        if done == of { Ok(()) } else { Err(self.error(what, done, of)) }
-    }
+fn check(deadline: Deadline, what: &'static str, done: usize, of: usize) -> Result<()> {
+    if done == of { Ok(()) } else { Err(Error::late(deadline, what, done, of)) }
 }
 
 impl Shadow {
@@ -84,11 +56,11 @@ impl Shadow {
         // The job of a `fork` that nobody has joined comes before, in the same time.
         let waits = self.is_busy() && !self.is_orphaned();
         if waits && self.wait_long(deadline.at()).is_err() {
-            return (ours(), Err(deadline.error("jobs had begun", 1, 2)));
+            return (ours(), Err(Error::late(deadline, "jobs had begun", 1, 2)));
         }
         let theirs = move || (!deadline.passed()).then(theirs);
         let (a, b) = self.both(ours, theirs);
-        (a, b.ok_or_else(|| deadline.error("jobs had begun", 1, 2)))
+        (a, b.ok_or_else(|| Error::late(deadline, "jobs had begun", 1, 2)))
     }
 
     /// Ends the shadow as a drop does (the paper's `shadow_destroy`), but waits
@@ -138,7 +110,7 @@ impl Team {
             begun.fetch_add(1, Ordering::Relaxed);
             f(member);
         });
-        deadline.check("members had begun", begun.into_inner(), self.size())
+        check(deadline, "members had begun", begun.into_inner(), self.size())
     }
 
     /// As [`Team::for_each`], but with ranges of `grain` (the last is what is
@@ -210,6 +182,6 @@ impl Team {
 impl Ranges {
     /// Whether all ranges were handed out.
     fn ended(&self) -> Result<()> {
-        self.deadline().check("elements were done", self.handed_out(), self.len())
+        check(self.deadline(), "elements were done", self.handed_out(), self.len())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::shadow::Shadow;
-use crate::timed::Deadline;
+use kumiki_wait::Deadline;
 
 impl Shadow {
     /// Hands `job` to the helper and returns at once; [`Shadow::join`] waits for

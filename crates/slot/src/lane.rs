@@ -157,6 +157,20 @@ impl<const LINES: usize> Lane<LINES> {
         self.line(n).request.get()
     }
 
+    /// For who looks on: how many requests there have been by the line of request `n`, and
+    /// what the server is doing.
+    pub fn glance(&self, n: u64) -> (u64, &'static str) {
+        let now = self.line(n).status.load(Ordering::Relaxed);
+        let begun = self.started.0.load(Ordering::Relaxed) >= number(now);
+        let doing = match now {
+            now if is(now, State::Close) => "ended",
+            now if is(now, State::Processing) || is(now, State::Request) && begun => "running",
+            now if is(now, State::Request) => "called",
+            _ => "idle",
+        };
+        (number(now), doing)
+    }
+
     /// Requester: hands request `n` over. The server's bell is to be rung then.
     #[inline(always)]
     pub fn submit(&self, n: u64) {

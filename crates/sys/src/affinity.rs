@@ -13,6 +13,8 @@ use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
 use crate::syscall;
 
+mod bindings;
+
 /// The cpus that the calling thread may run on, however many the machine has.
 ///
 /// # Errors
@@ -21,13 +23,40 @@ pub fn current() -> Result<CpuSet> {
     allowed(0)
 }
 
-/// The cpus that the process's first thread may run on: what a program was
-/// started with, unless that thread has been bound since.
+/// The cpus that the calling thread might run on if nothing of ours had [bound](bind) it,
+/// or the thread that started it. Whoever places threads starts from these: of a program
+/// that was bound once, the next part would else find one cpu.
+///
+/// ```
+/// use kumiki_sys::affinity;
+///
+/// let allowed = affinity::current()?;
+/// let _bound = affinity::bind(allowed.first().unwrap())?;
+/// assert_eq!(affinity::current()?.len(), 1);
+/// assert_eq!(affinity::unbound()?, allowed);
+/// let inherited = std::thread::spawn(affinity::unbound).join().unwrap()?;
+/// assert_eq!(inherited, allowed);
+/// # Ok::<(), kumiki_sys::Error>(())
+/// ```
+///
+/// # Errors
+/// As for [`current`].
+pub fn unbound() -> Result<CpuSet> {
+    Ok(bindings::without(current()?))
+}
+
+/// The cpu of the calling thread's last [binding](bind), if one lives.
+pub fn bound() -> Option<usize> {
+    bindings::last()
+}
+
+/// The cpus that the process's first thread may run on, apart from bindings of ours: what
+/// a program was started with, unless it has changed that itself.
 ///
 /// # Errors
 /// As for [`current`].
 pub fn of_process() -> Result<CpuSet> {
-    allowed(u64::from(std::process::id()))
+    Ok(bindings::inherited(allowed(u64::from(std::process::id()))?))
 }
 
 fn allowed(thread: u64) -> Result<CpuSet> {
@@ -49,7 +78,8 @@ fn allowed(thread: u64) -> Result<CpuSet> {
 }
 
 /// Lets the calling thread run on exactly `cpus`. Only the cgroup's cpuset and
-/// what is online limit it: a set narrowed by `taskset` can be widened again.
+/// what is online limit it: a set narrowed by `taskset` can be widened again. It is the
+/// program's choice, from which [`unbound`] starts, too.
 ///
 /// # Errors
 /// [`Error::Invalid`] for the empty set; [`Error::CpuOffline`] or
@@ -60,6 +90,12 @@ pub fn set(cpus: &CpuSet) -> Result<()> {
         let text = "a thread cannot run on no cpu: name at least one";
         return Err(Error::Invalid(text.to_owned()));
     }
+    place(cpus)?;
+    bindings::choose();
+    Ok(())
+}
+
+fn place(cpus: &CpuSet) -> Result<()> {
     let former = current()?;
     let outcome = request(None, cpus);
     // The kernel takes silently what it likes of the mask (cpuset_cpus_allowed
@@ -178,9 +214,10 @@ pub fn bind_thread(thread: Pid, cpu: usize) -> Result<()> {
 /// # Errors
 /// As [`set`].
 pub fn bind(cpu: usize) -> Result<Bound> {
-    let former = current()?;
-    set(&CpuSet::from_iter([cpu]))?;
-    Ok(Bound { cpu, former, of_this_thread: PhantomData })
+    let former = unbound()?;
+    place(&CpuSet::from_iter([cpu]))?;
+    let number = bindings::add(cpu, &former);
+    Ok(Bound { cpu, former, number, of_this_thread: PhantomData })
 }
 
 /// Runs `start`, during which the calling thread may run on `cpus` as well.
@@ -203,12 +240,14 @@ pub fn reaching<T>(cpus: &CpuSet, start: impl FnOnce() -> T) -> T {
 }
 
 /// The calling thread is bound to one cpu; dropping this gives it back the
-/// cpus it had. Guards of one thread are dropped in reverse order.
+/// cpus it had. Of several of one thread, which may be dropped in any order, the last one
+/// that was made and still lives is in force.
 #[derive(Debug)]
 #[must_use = "the thread is unbound again when this is dropped"]
 pub struct Bound {
     cpu: usize,
     former: CpuSet,
+    number: u64,
     // Affinity belongs to a thread: the guard must not leave it.
     of_this_thread: PhantomData<*const ()>,
 }
@@ -219,7 +258,7 @@ impl Bound {
         self.cpu
     }
 
-    /// The cpus that the thread gets back.
+    /// The cpus that the thread gets back with its last guard.
     pub fn former(&self) -> &CpuSet {
         &self.former
     }
@@ -229,7 +268,9 @@ impl Drop for Bound {
     fn drop(&mut self) {
         // If the cpuset has shrunk meanwhile the kernel takes what is left of
         // it; if nothing is left there is nothing better to do than to stay.
-        let _ = request(None, &self.former);
+        if let Some(cpus) = bindings::remove(self.number, self.cpu) {
+            let _ = request(None, &cpus);
+        }
     }
 }
 
@@ -266,6 +307,43 @@ mod tests {
         assert_eq!(rustix::thread::sched_getcpu(), first);
         drop(outer);
         assert_eq!(current().unwrap(), allowed);
+    }
+
+    #[test]
+    fn guards_go_in_any_order() {
+        let allowed = current().unwrap();
+        let (first, last) = (allowed.first().unwrap(), allowed.iter().last().unwrap());
+        let guards = [bind(first).unwrap(), bind(last).unwrap(), bind(first).unwrap()];
+        let [a, b, c] = guards;
+        drop(a);
+        drop(c);
+        assert_eq!(current().unwrap(), CpuSet::from_iter([last]));
+        assert_eq!(unbound().unwrap(), allowed);
+        drop(b);
+        assert_eq!(current().unwrap(), allowed);
+    }
+
+    /// Other tests of this process bind threads, too, and leave theirs known by the cpu.
+    #[test]
+    fn what_the_program_chose_is_no_binding_of_ours() {
+        let (allowed, process) = (current().unwrap(), of_process().unwrap());
+        let one = CpuSet::from_iter(allowed.first());
+        let bound = bind(allowed.first().unwrap()).unwrap();
+        let chosen = std::thread::spawn({
+            let one = one.clone();
+            move || {
+                let inherited = unbound().unwrap();
+                set(&one).unwrap();
+                (inherited, unbound().unwrap())
+            }
+        });
+        assert_eq!(chosen.join().unwrap(), (allowed.clone(), one.clone()));
+        // What is bound last by somebody else counts, too.
+        request(None, &allowed).unwrap();
+        assert_eq!(unbound().unwrap(), allowed);
+        drop(bound);
+        assert_eq!(current().unwrap(), allowed);
+        assert_eq!(of_process().unwrap(), process);
     }
 
     #[test]

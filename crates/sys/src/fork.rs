@@ -50,6 +50,43 @@ impl Process {
     }
 }
 
+/// A value of each process: a child of fork(2) begins with a new one, whatever the
+/// inherited one was in the middle of. Those that are left behind are not freed.
+#[derive(Debug)]
+pub struct PerProcess<T: 'static> {
+    now: AtomicPtr<(Process, T)>,
+}
+
+impl<T: Default + Sync + 'static> PerProcess<T> {
+    /// To be made when it is asked for.
+    #[expect(clippy::new_without_default, reason = "it is for statics")]
+    pub const fn new() -> Self {
+        PerProcess { now: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// The calling process's value.
+    ///
+    /// # Errors
+    /// As [`Process::current`].
+    pub fn get(&'static self) -> Result<&'static T> {
+        // Acquire: partner is the exchange.
+        let old = self.now.load(Acquire);
+        // SAFETY: null, or from the exchange below, and never freed since.
+        if let Some((process, value)) = unsafe { old.as_ref() }
+            && process.is_current()
+        {
+            return Ok(value);
+        }
+        let new = Box::into_raw(Box::new((Process::current()?, T::default())));
+        // Release: partner is the load. Another thread may have been first; ours
+        // is left behind then, as the inherited one is.
+        let exchanged = self.now.compare_exchange(old, new, AcqRel, Acquire);
+        let now = exchanged.map_or_else(|now| now, |_| new);
+        // SAFETY: from the exchange, by this thread or another of this process.
+        Ok(unsafe { &(*now).1 })
+    }
+}
+
 /// What `word` holds; the number after `last` if that is nothing yet.
 fn generation(word: &AtomicU64, last: &AtomicU64) -> u64 {
     match word.load(Relaxed) {

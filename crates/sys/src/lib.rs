@@ -11,7 +11,7 @@
 //!   where           when      asleep     shared     raw         what if not
 //!   cpuset          clock     futex      shm        syscall     doctor
 //!   topology         │          │         │        pthread        │ tries,
-//!   affinity         │          │         │           │           │ explains
+//!   affinity, here   │          │         │           │           │ explains
 //!   cpu              │          │         │           │           │
 //!  ──┼───────────────┼──────────┼─────────┼───────────┼───────────┼──────
 //!   sysfs, CPUID    TSC,      futex(2)  memfd,     SYSCALL     /proc, /sys,
@@ -82,6 +82,7 @@ pub mod doctor;
 pub mod error;
 pub mod fork;
 pub mod futex;
+pub mod here;
 pub mod pages;
 pub mod pause;
 pub mod pthread;

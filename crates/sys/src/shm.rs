@@ -1,5 +1,5 @@
-//! Memory that several processes write ([`Shared`]), and large private memory
-//! ([`Anon`]).
+//! Memory that several processes write ([`Shared`], and [`Sealed`] before it is mapped),
+//! and large private memory ([`Anon`]).
 //!
 //! Neither ever gives out a `&[u8]` or a `&T`: a reference promises that
 //! nobody else writes, and somebody else does. What is offered are raw
@@ -7,10 +7,12 @@
 
 mod anon;
 mod mapping;
+mod sealed;
 mod shared;
 
 pub use anon::{Anon, Populate};
 pub use mapping::Mapping;
+pub use sealed::Sealed;
 pub use shared::Shared;
 
 use rustix::io::Errno;

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::futex::{self, Scope};
 use kumiki_sys::pause::pause;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::sched_getcpu;
 
 use crate::machine::Machine;
 use crate::ticks::Ticks;
@@ -112,10 +114,8 @@ struct Shared {
 impl Shared {
     fn sleeper(&self, partner: Option<usize>, ticks: Ticks) {
         if let Some(cpu) = partner {
-            let mut one = CpuSet::new();
-            one.set(cpu);
             // Refused: then where the kernel likes.
-            let _ = sched_setaffinity(None, &one);
+            let _ = affinity::request(None, &CpuSet::from_iter([cpu]));
         }
         for expected in 0..ROUNDS as u32 {
             while self.round.load(Acquire) == expected {
@@ -171,15 +171,12 @@ fn wakes(ticks: Ticks) -> Vec<u64> {
 
 /// A cpu other than the caller's for the sleeper.
 fn partner() -> Option<usize> {
-    let own = sched_getaffinity(None).ok()?;
-    let cpus = match own.count() {
-        // A bound thread: the first thread knows more, unless it is bound too.
-        1 => sched_getaffinity(Some(rustix::process::getpid())).ok()?,
-        _ => own,
-    };
+    let own = affinity::unbound().ok()?;
+    // A thread bound by the program: the first one knows more, unless it is bound, too.
+    let cpus = if own.len() == 1 { affinity::of_process().ok()? } else { own };
     let here = sched_getcpu();
-    let others = (here + 1..CpuSet::MAX_CPU).chain(0..here);
-    others.into_iter().find(|cpu| cpus.is_set(*cpu))
+    let others = cpus.iter().filter(|cpu| *cpu > here).chain(cpus.iter());
+    others.into_iter().find(|cpu| *cpu != here)
 }
 
 #[cfg(test)]

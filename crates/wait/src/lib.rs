@@ -56,6 +56,7 @@ mod adapt;
 pub mod barrier;
 mod bell;
 mod cost;
+mod deadline;
 mod doze;
 mod error;
 mod event_count;
@@ -67,6 +68,7 @@ mod waiter;
 
 pub use bell::Bell;
 pub use cost::sleep_cost_ticks;
+pub use deadline::Deadline;
 pub use error::{Error, TimedOut};
 pub use event_count::EventCount;
 pub use policy::{Policy, Relax, Sleep, Threshold};

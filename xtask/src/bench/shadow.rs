@@ -66,6 +66,9 @@ fn musts(figures: &Figures) -> Vec<Must> {
             Some((null(peer)?.median / null(KUMIKI)?.median, Bound::AtLeast(factor), "×"))
         })
     }));
+    musts.push(of("hot null fork+join, main not bound ÷ bound", || {
+        Some((null(KUMIKI)?.median / null("kumiki/bound")?.median, Bound::AtMost(1.05), "×"))
+    }));
     musts.push(of("fork call alone, helper spinning", || {
         Some((figures.one("fork_call", KUMIKI)?.median, Bound::AtMost(30.0), "ns"))
     }));
@@ -128,6 +131,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
 
@@ -136,6 +140,7 @@ mod tests {
         let mut rows = vec![
             row("fork_join_null", "raw", 9, 100.0),
             row("fork_join_null", "kumiki", 9, 100.0),
+            row("fork_join_null", "kumiki/bound", 9, 96.0),
             row("fork_join_null", "forkunion", 9, 140.0),
             row("fork_join_null", "openmp_active", 9, 300.0),
             row("fork_join_null", "rayon_join", 9, 300.0),
@@ -187,7 +192,7 @@ mod tests {
     fn limits_themselves_hold() {
         // 25 ÷ 15 and 30 ÷ 15, both beyond 1.5.
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 22);
+        assert_eq!(musts(&Figures(&good())).len(), 23);
     }
 
     #[test]
@@ -197,6 +202,7 @@ mod tests {
             ("fork_join_null", "openmp_active", 9, 299.0, "faster than openmp_active: 2.990 ×"),
             ("fork_join_null", "rayon_join", 9, 299.0, "faster than rayon_join: 2.990 ×"),
             ("fork_join_null", "rayon_scope", 9, 299.0, "faster than rayon_scope: 2.990 ×"),
+            ("fork_join_null", "kumiki/bound", 9, 95.0, "not bound ÷ bound: 1.053 ×"),
             ("fork_call", "kumiki", 9, 30.5, "helper spinning: 30.500 ns"),
             ("fork_join_gap", "kumiki", 1_000_000, 5100.0, "park/unpark: 1.020 ×"),
             ("idle_burn", "kumiki", 4, 0.001, "threshold: 0.00100 cpu"),
@@ -266,12 +272,12 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 22);
+        assert_eq!(broken(&[]).len(), 23);
         let without = |subject: &str| {
             let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
             broken(&rows)
         };
-        assert_eq!(without("kumiki").len(), 21);
+        assert_eq!(without("kumiki").len(), 22);
         assert_eq!(without("kumiki/awake").len(), 1);
         assert_eq!(without("forkunion").len(), 1);
         assert_eq!(without("libc").len(), 9);

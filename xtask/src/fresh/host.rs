@@ -36,7 +36,9 @@ pub(super) fn lend(root: &Path) -> Result<()> {
     }
     let settings = apt_settings();
     if !settings.is_empty() {
-        let file = root.join("etc/apt/apt.conf.d/90host");
+        let folder = root.join("etc/apt/apt.conf.d");
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let file = folder.join("90host");
         fs::write(&file, settings).with_context(|| format!("writing {}", file.display()))?;
     }
     for name in CARGO {

@@ -3,7 +3,8 @@
 //! A Debian without anything but Rust, gcc, git and certificates is made in a folder, the
 //! committed tree is cloned into it, and every command of the README's first block runs
 //! there. Rust and the downloaded crates are this machine's, and so is how it reaches
-//! package archives; nothing else is.
+//! package archives; nothing else is. Where chroot(2) is refused a container of podman or
+//! docker takes the folder's place.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +19,10 @@ use crate::debian::{self, Package};
 use crate::readme;
 use crate::run::{program, read, root, run, succeeds, target_folder};
 
+mod container;
 mod host;
+
+use container::Container;
 
 /// A release of Debian for which the README's commands are promised.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -40,11 +44,11 @@ impl Release {
     }
 }
 
-/// What such a Debian is made with.
+/// What such a Debian is made with in a folder.
 const PACKAGES: &[Package] =
     &[Package { name: "debootstrap", reason: "makes a Debian as new in a folder" }];
 /// All that it has beside Debian's essential packages.
-const INSTALLED: &str = "gcc,libc6-dev,git,ca-certificates";
+const INSTALLED: [&str; 4] = ["gcc", "libc6-dev", "git", "ca-certificates"];
 /// Where this machine's Rust is seen in it.
 const RUST: &str = "/opt/rust";
 /// Where the clone is.
@@ -79,16 +83,20 @@ fn entered() -> Command {
 /// Runs the README's commands in this release, or in each; fails if one does.
 pub(crate) fn fresh(release: Option<Release>) -> Result<ExitCode> {
     let releases = release.map_or(Release::value_variants().to_vec(), |release| vec![release]);
+    let may_chroot = succeeds(entered().arg("true"));
+    let engine = if may_chroot { None } else { container::engine() };
     ensure!(
-        succeeds(entered().arg("true")),
+        may_chroot || engine.is_some(),
         "a Debian as new is made with chroot(2), mounts and namespaces, which this user may not \
-         have (`unshare {}` fails): run as root",
+         have (`unshare {}` fails), or in a container: run as root, or install podman",
         NAMESPACES.join(" ")
     );
-    debian::install(PACKAGES)?;
+    if may_chroot {
+        debian::install(PACKAGES)?;
+    }
     let mut verdicts = Vec::new();
     for release in releases {
-        verdicts.extend(Machine::make(release)?.check()?);
+        verdicts.extend(Machine::make(release, engine)?.check()?);
     }
     println!();
     for Verdict { what, good, seconds } in &verdicts {
@@ -106,17 +114,19 @@ struct Verdict {
     seconds: u64,
 }
 
-/// A Debian as new in a folder.
+/// A Debian as new.
 struct Machine {
     release: Release,
+    /// Its root, or what a container is given.
     folder: PathBuf,
     sysroot: PathBuf,
+    container: Option<Container>,
     /// Held while the folder is in use.
     _lock: File,
 }
 
 impl Machine {
-    fn make(release: Release) -> Result<Self> {
+    fn make(release: Release, engine: Option<&'static str>) -> Result<Self> {
         let place = target_folder()?.join("fresh");
         fs::create_dir_all(&place).with_context(|| format!("making {}", place.display()))?;
         let folder = place.join(release.suite());
@@ -133,18 +143,34 @@ impl Machine {
         );
         remove(&folder)?;
         File::create(folder.with_extension("log")).context("making a log")?;
-        run(program("debootstrap", ["--variant=minbase"])
-            .arg(format!("--include={INSTALLED}"))
-            .args([release.suite(), &folder.to_string_lossy()])
-            .args(host::archive()))?;
+        if engine.is_none() {
+            run(program("debootstrap", ["--variant=minbase"])
+                .arg(format!("--include={}", INSTALLED.join(",")))
+                .args([release.suite(), &folder.to_string_lossy()])
+                .args(host::archive()))?;
+        }
         host::lend(&folder)?;
-        let machine = Machine { release, folder, sysroot, _lock: lock };
+        let mut machine = Machine { release, folder, sysroot, container: None, _lock: lock };
+        machine.clone_project()?;
+        if let Some(engine) = engine {
+            let (suite, folder) = (release.suite(), &machine.folder);
+            machine.container = Some(Container::start(engine, suite, folder, &machine.sysroot)?);
+            let words = INSTALLED.join(" ");
+            let line = format!(
+                "cp --archive {}/. / && apt-get update && \
+                 apt-get install --yes --no-install-recommends {words}",
+                container::LENT
+            );
+            ensure!(
+                machine.command(&line).status()?.success(),
+                "{suite}: nothing can be installed"
+            );
+        }
         ensure!(
             machine.command("update-ca-certificates").status()?.success(),
-            "{}: the new root is not usable",
-            machine.folder.display()
+            "{}: the new Debian is not usable",
+            release.suite()
         );
-        machine.clone_project()?;
         Ok(machine)
     }
 
@@ -178,7 +204,7 @@ impl Machine {
             let good = self.tee(&mut self.command(&format!("cd {CLONE} && {shown}")))?;
             verdicts.push(Verdict { what, good, seconds: begin.elapsed().as_secs() });
         }
-        if verdicts.iter().all(|verdict| verdict.good) {
+        if self.container.is_some() || verdicts.iter().all(|verdict| verdict.good) {
             remove(&self.folder)?;
         } else {
             let (folder, log) = (self.folder.display(), self.log());
@@ -192,8 +218,14 @@ impl Machine {
 
     /// A line for the shell in it.
     fn command(&self, line: &str) -> Command {
-        let mut command = entered();
-        command.args(["sh", "-c", ENTER, "enter"]).arg(&self.folder).arg(&self.sysroot);
+        let mut command = match &self.container {
+            Some(container) => container.command(),
+            None => {
+                let mut command = entered();
+                command.args(["sh", "-c", ENTER, "enter"]).arg(&self.folder).arg(&self.sysroot);
+                command
+            }
+        };
         command.args(["/usr/bin/env", "-i", "HOME=/root", "LANG=C.UTF-8"]);
         command.arg(format!("PATH={RUST}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"));
         command.args(host::variables()).args(["sh", "-c", line]);

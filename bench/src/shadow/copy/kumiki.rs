@@ -1,7 +1,7 @@
 //! Kumiki's parallel copy.
 
+use kumiki_copy::{Method, copy, prepare};
 use kumiki_shadow::Shadow;
-use kumiki_shadow::copy::{Method, copy, prepare};
 
 use super::Copy;
 

@@ -11,26 +11,39 @@ use crate::stopwatch::Stopwatch;
 /// Shorter sums are not worth a round trip.
 const INLINE_ELEMENTS: usize = 16 << 10;
 
-/// A shadow with the wait that it has by default: spin, then sleep.
-pub(crate) struct Kumiki {
+/// A shadow with the wait that it has by default: spin, then sleep. Its main thread is
+/// where the kernel has it, or `BOUND`, the paper's way.
+pub(crate) struct Kumiki<const BOUND: bool> {
     shadow: Shadow,
 }
 
-/// A shadow on these two cpus.
+/// A shadow on these two cpus, with all defaults.
 pub(crate) fn shadow(pair: Pair) -> Result<Shadow> {
-    // It takes cpus only from those that the caller may use.
+    // It takes cpus only from those that the caller may use, and begins where that is.
+    pair.bind_main()?;
     pair.bind_both()?;
-    Ok(Builder::new().main_cpu(pair.main).helper_cpu(pair.helper).create()?)
+    Ok(Shadow::create()?)
 }
 
-impl Kumiki {
+impl Kumiki<false> {
     /// Starts the helper.
     pub(crate) fn new(pair: Pair) -> Result<Self> {
         Ok(Kumiki { shadow: shadow(pair)? })
     }
 }
 
-impl Fork for Kumiki {
+impl Kumiki<true> {
+    /// Starts the helper.
+    pub(crate) fn bound(pair: Pair) -> Result<Self> {
+        pair.bind_both()?;
+        let builder = Builder::new().main_cpu(pair.main).helper_cpu(pair.helper);
+        Ok(Kumiki { shadow: builder.create()? })
+    }
+}
+
+impl<const BOUND: bool> Fork for Kumiki<BOUND> {
+    const BOUND: bool = BOUND;
+
     fn both<A: Send, B: Send>(
         &mut self,
         main: impl FnOnce() -> A + Send,

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use anyhow::Result;
-use kumiki_shadow::{Builder, Team};
+use kumiki_shadow::Team;
 
 use super::{Fork, forced};
 use crate::pair::Pair;
@@ -27,12 +27,15 @@ impl KumikiTeam {
 
 /// A team of these two cpus, with the wait that it has by default.
 pub(crate) fn team(pair: Pair) -> Result<Team> {
-    // It takes cpus only from those that the caller may use.
+    // It takes cpus only from those that the caller may use, and begins where that is.
+    pair.bind_main()?;
     pair.bind_both()?;
-    Ok(Builder::new().main_cpu(pair.main).helper_cpu(pair.helper).create_team(2)?)
+    Ok(Team::create(2)?)
 }
 
 impl Fork for KumikiTeam {
+    const BOUND: bool = false;
+
     fn both<A: Send, B: Send>(
         &mut self,
         main: impl FnOnce() -> A + Send,

@@ -36,8 +36,9 @@ fn main_does_not_wait_for_ever_for_a_helper_that_does_not_come() {
 #[test]
 fn every_subject_forks_and_joins() {
     // In threads of their own: each binds itself, and rayon keeps its maker.
-    let subjects: [fn(); 11] = [
+    let subjects: [fn(); 12] = [
         || works(kumiki::Kumiki::new),
+        || works(kumiki::Kumiki::bound),
         || works(team::KumikiTeam::new),
         || works(|_| Ok(sequential::Sequential)),
         || works(pthread::Pthread::new),

@@ -40,13 +40,16 @@
  * nothing may write to the destination once a call has returned. And so has
  * shadow_copy_prepare(), which waits for jobs that do nothing. Nothing else waits.
  *
- * CPUS. The calling thread stays on one cpu until its last shadow is destroyed, and
- * so does what it starts meanwhile, for good: threads and processes inherit the
- * binding (sched_setaffinity(2)). Start them before, or give them their cpus. A cpu
- * is free if this thread may use it and no shadow of this process sits there: those
- * of other processes are not known, nor is a cgroup's cpu.max looked at. A forked
- * function may create a shadow of its own, for which the helper's one cpu is taken:
- * with SHADOW_SHARE or SHADOW_INLINE.
+ * CPUS. The helper is bound to its cpu. The calling thread is not: shadow_fork() looks
+ * where it is, and moves the helper beside it if the kernel has put it on the helper's
+ * cpu, or far away. With SHADOW_BIND_MAIN or a main_cpu it is bound, too, until its
+ * last such shadow is destroyed, and so is what it starts meanwhile, for good: threads
+ * and processes inherit the binding (sched_setaffinity(2)). Start them before, or give
+ * them their cpus; the same goes for what a forked function starts. A cpu is free if
+ * this thread may use it and no shadow of this process sits there: those of other
+ * processes are not known, nor is a cgroup's cpu.max looked at. A forked function may
+ * create a shadow of its own; where no cpu is free besides, with SHADOW_SHARE or
+ * SHADOW_INLINE.
  *
  * STACK. A forked function runs on the helper's stack, 2 MiB unless the environment
  * variable RUST_MIN_STACK says otherwise, or on the main thread's.
@@ -83,11 +86,11 @@ struct shadow;
  * null pointer means, too.
  */
 struct shadow_options {
-	/* The cpu to bind the calling thread to; -1: where it runs now. */
+	/* The cpu to bind the calling thread to; -1: where it runs, not bound. */
 	int32_t main_cpu;
-	/* The helper's cpu; -1: the nearest that no shadow uses. */
+	/* The helper's cpu, where it stays; -1: the nearest that no shadow uses. */
 	int32_t helper_cpu;
-	/* SHADOW_SHARE, SHADOW_INLINE; other bits are refused. */
+	/* SHADOW_SHARE, SHADOW_INLINE, SHADOW_BIND_MAIN; other bits are refused. */
 	uint32_t flags;
 	/* 0; anything else is refused. */
 	uint32_t reserved;
@@ -106,6 +109,8 @@ struct shadow_options {
  * bound to nothing. For machines with one cpu, and to compare.
  */
 #define SHADOW_INLINE UINT32_C(2)
+/* Binds the calling thread to the cpu where it runs, see CPUS above. */
+#define SHADOW_BIND_MAIN UINT32_C(4)
 
 /* Spins for as long as has been worth it of late, some microseconds. */
 #define SHADOW_ADAPTIVE INT64_C(-1)
@@ -175,12 +180,11 @@ enum shadow_copy_method {
 };
 
 /*
- * Binds the calling thread to a cpu, starts a helper beside it, and stores the
- * shadow in *shadow. A null pointer for options means SHADOW_OPTIONS_INIT.
+ * Starts a helper beside the calling thread, and stores the shadow in *shadow. A null pointer for options means SHADOW_OPTIONS_INIT.
  * On failure *shadow is untouched and the thread's cpus are what they were.
  *
  *     -EINVAL  also: both cpus the same without SHADOW_SHARE, or one named with
- *              SHADOW_INLINE; or the environment variable KUMIKI_WAIT is not
+ *              SHADOW_INLINE, or SHADOW_BIND_MAIN; or the environment variable KUMIKI_WAIT is not
  *              auto, umwait, mwaitx or futex
  *     -ENXIO   a cpu that was asked for is offline, or not among those that
  *              this thread may use (taskset, the cgroup's cpuset)
@@ -246,8 +250,8 @@ int shadow_join_timeout(struct shadow *shadow, uint64_t timeout_ns);
 int shadow_is_finished(struct shadow *shadow);
 
 /*
- * Ends the helper, gives the calling thread its former cpus back if this is its
- * last shadow, and frees it. Never waits for a forked function. A null pointer is fine.
+ * Ends the helper, gives the calling thread its former cpus back if this is the
+ * last shadow that has bound it, and frees it. Never waits for a forked function. A null pointer is fine.
  *
  *     -EBUSY   a forked function was not joined: join it first, with a time
  *              limit if it may run for ever. The shadow stays as it was.
@@ -260,7 +264,11 @@ int shadow_destroy(struct shadow *shadow);
  */
 int shadow_destroy_timeout(struct shadow *shadow, uint64_t timeout_ns);
 
-/* Stores in *info where the shadow sits. Any thread may ask. */
+/*
+ * Stores in *info where the shadow sits: the main thread, if it is not bound, where it
+ * was when it last forked from another cpu than before. Any thread may ask; others than
+ * the owner get what that was told last.
+ */
 int shadow_info(const struct shadow *shadow, struct shadow_info *info);
 
 /*

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
 use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
+use kumiki_c::resource_abi::{self, ResourceListed};
 use kumiki_parasc::Place;
 
 /// What C calls a type.
@@ -18,11 +19,13 @@ fn c_type(rust: &str) -> &'static str {
         "Args" => "uint64_t *",
         "u32" => "uint32_t",
         "i64" => "int64_t",
+        "Text" => "const char *",
         _ => panic!("no field of the header has a type like {rust}"),
     }
 }
 
 type List = *const u16;
+type Text = *const std::ffi::c_char;
 /// In C an array; as a value a pointer to its first element.
 type Args = [u64; 6];
 
@@ -60,11 +63,15 @@ fn asserts() -> String {
     layout!(ParascConfig = "struct parasc_config": requesters: u32, slots: u32, threads: u32,
         flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
     layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args, place: Place);
+    layout!(ResourceListed = "struct resource_listed": name: Text, owner: Text, state: Text, id: u64,
+        bytes: u64, calls: u64);
     values! {
+        resource_abi: RESOURCE_USE, RESOURCE_SHARE, RESOURCE_DESTROY, RESOURCE_ADOPTED,
+            RESOURCE_LOCKED, RESOURCE_READ_ONLY, RESOURCE_ANYWHERE, RESOURCE_FOREVER;
         parasc_abi: PARASC_NO_THREADS, PARASC_NO_HELP, PARASC_WRONG_THREAD_ANSWERS, PARASC_FOREVER;
         backend: PARASC_BACKEND_AUTO, PARASC_BACKEND_USER, PARASC_BACKEND_IO_URING,
             PARASC_BACKEND_KERNEL;
-        abi: SHADOW_SHARE, SHADOW_INLINE, SHADOW_ADAPTIVE, SHADOW_INFINITE;
+        abi: SHADOW_SHARE, SHADOW_INLINE, SHADOW_BIND_MAIN, SHADOW_ADAPTIVE, SHADOW_INFINITE;
         relation: SHADOW_SAME, SHADOW_SIBLING, SHADOW_CACHE, SHADOW_NODE, SHADOW_PACKAGE,
             SHADOW_REMOTE;
         sleep: SHADOW_SLEEP_AUTO, SHADOW_SLEEP_UMWAIT, SHADOW_SLEEP_MWAITX, SHADOW_SLEEP_FUTEX;
@@ -80,7 +87,7 @@ fn asserts() -> String {
 fn compiles(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("header.c");
-    let headers = ["shadow", "parasc", "parasc", "shadow"];
+    let headers = ["shadow", "resource", "parasc", "parasc", "resource", "shadow"];
     let includes = headers.map(|header| format!("#include <kumiki/{header}.h>\n")).concat();
     let source = includes + text;
     std::fs::write(&file, source).unwrap();

@@ -15,9 +15,8 @@ const fn gain(thing: &'static str, costs: &'static str) -> Gain {
 }
 
 /// From the largest gain to the smallest: first what makes programs faster, by the
-/// figures; then what makes figures worth more; then what leaves single cases out.
-///
-/// What is not here is not spoken of: parts that there are not yet (`node`, `lab`).
+/// figures; then what makes figures worth more; then what leaves single cases out; then
+/// what nodes and the lab need, which most programs do without.
 pub(super) const GAINS: &[Gain] = &[
     // docs/design/parasc.md, statx at 300; docs/design/copy.md, 16 MiB.
     gain(
@@ -67,6 +66,13 @@ pub(super) const GAINS: &[Gain] = &[
     gain("POSIX message queues", ""),
     gain("System V IPC", ""),
     gain("energy counters", ""),
+    gain("QEMU", ""),
+    gain("KVM", ""),
+    gain("module osnode", ""),
+    gain("kernel headers", ""),
+    gain("loadable modules", ""),
+    gain("cpu hotplug", ""),
+    gain("memory hot-remove", ""),
 ];
 
 /// Where a thing stands among them.

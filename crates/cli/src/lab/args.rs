@@ -96,12 +96,12 @@ pub(super) struct Name {
 /// Which machine.
 #[derive(Debug, Args)]
 pub(super) struct Shape {
-    /// Number of cpus
-    #[arg(long, default_value_t = 2, value_name = "N")]
-    pub(super) cpus: u32,
-    /// Memory, e.g. 512M
-    #[arg(long, default_value = "512M", value_parser = size, value_name = "SIZE")]
-    pub(super) memory: u64,
+    /// Number of cpus [default: 2; 4 with --nodes]
+    #[arg(long, value_name = "N")]
+    pub(super) cpus: Option<u32>,
+    /// Memory, e.g. 512M [default: 512M; 2G with --nodes]
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub(super) memory: Option<u64>,
     /// Stock kernel: 6.1, 6.1-cloud, 6.12, … or RELEASE/PACKAGE
     /// [default: that of this machine's Debian]
     #[arg(long, value_name = "PACKAGE")]
@@ -110,6 +110,10 @@ pub(super) struct Shape {
     /// own or a .ko file; may be given several times
     #[arg(long = "module", value_name = "NAME")]
     pub(super) modules: Vec<Module>,
+    /// Have all for `kumiki node` in it: the module osnode loaded, the machine's
+    /// kernel at /boot/vmlinuz, and for that kernel the module of nodes
+    #[arg(long)]
+    pub(super) nodes: bool,
     /// Words for the kernel's command line
     #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
     pub(super) append: Vec<String>,

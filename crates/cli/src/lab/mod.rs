@@ -1,6 +1,7 @@
 //! `kumiki lab`: commands in a QEMU machine with a stock kernel.
 
 mod args;
+mod nodes;
 mod terminal;
 mod up;
 
@@ -51,9 +52,12 @@ pub(crate) fn run(args: Lab) -> Result<Verdict> {
 impl Shape {
     fn config(self) -> Result<Config> {
         let agent = std::env::current_exe().context("finding this program, the machine's agent")?;
-        Ok(Config {
-            cpus: self.cpus,
-            memory_bytes: self.memory,
+        let small = Config::new(agent);
+        let (cpus, memory_bytes) =
+            if self.nodes { (4, 2 << 30) } else { (small.cpus, small.memory_bytes) };
+        let config = Config {
+            cpus: self.cpus.unwrap_or(cpus),
+            memory_bytes: self.memory.unwrap_or(memory_bytes),
             kernel: self.kernel.unwrap_or_default(),
             modules: self.modules,
             append: self.append,
@@ -63,8 +67,9 @@ impl Shape {
                 By::Kvm => Accelerator::Kvm,
                 By::Tcg => Accelerator::Tcg,
             },
-            ..Config::new(agent)
-        })
+            ..small
+        };
+        if self.nodes { nodes::equipped(config, &Cache::of_user()?) } else { Ok(config) }
     }
 }
 

@@ -26,17 +26,47 @@ fn what_a_process_publishes_is_listed() {
     for args in [&["ls"][..], &["ls", "*/memory/b*"], &["ls", "--pid", &pid]] {
         let output = kumiki(args).assert().success().get_output().clone();
         let text = String::from_utf8(output.stdout).unwrap();
-        let row = text.lines().find(|line| line.contains("/memory/buffer")).unwrap();
-        assert!(
-            row.contains(&pid) && row.contains("256 frames") && row.contains("1\u{202f}MiB"),
-            "{row}"
-        );
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.trim_start().starts_with("memory/b"));
+        let at = at.unwrap_or_else(|| panic!("{text}"));
+        for part in ["memory/buffer", "core", "256 frames", "1\u{202f}MiB"] {
+            assert!(lines[at].contains(part), "{part}: {text}");
+        }
+        let core = lines[..at].iter().rposition(|line| line.starts_with("  core"));
+        let core = core.unwrap_or_else(|| panic!("{text:?}"));
+        assert!(lines[..core].iter().any(|line| line.starts_with(&pid)), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
     let output = kumiki(&["ls", "--json"]).assert().success().get_output().clone();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json[0]["id"], buffer.id().to_string());
-    assert_eq!(json[0]["bytes"], 1 << 20);
+    let json = json.as_array().unwrap();
+    let named = |name: &str| json.iter().find(|row| row["name"].as_str().unwrap().contains(name));
+    let row = named("/memory/buffer").unwrap();
+    assert_eq!(row["id"], buffer.id().to_string());
+    assert_eq!((&row["bytes"], &row["process"]), (&(1 << 20).into(), &std::process::id().into()));
+    assert_eq!(named("/server/").unwrap()["state"], "serving");
+
+    // One without a name is one row with others, unless all are asked for.
+    let loose = interface.create::<Memory>(place, None, 1).unwrap();
+    let _other = interface.create::<Memory>(place, None, 2).unwrap();
+    let text = |args: &[&str]| {
+        let output = kumiki(args).assert().success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(text(&["ls"]).contains("memory/(2 without a name)"), "{}", text(&["ls"]));
+    let id = loose.id().to_string();
+    assert!(text(&["ls", "--all"]).contains(&id) && !text(&["ls"]).contains(&id));
+
+    for _ in 0..1000 {
+        interface.with(&buffer, |_, _| ()).unwrap();
+    }
+    let looks = text(&["top", "--count", "2", "--every", "1", "*/memory/*"]);
+    assert!(!looks.contains('\x1b'), "{looks}");
+    let heads: Vec<_> = looks.lines().filter(|line| line.contains(" calls/s")).collect();
+    assert_eq!(heads.len(), 4, "a summary and headings twice: {looks}");
+    // What was called most often comes first.
+    let first = looks.lines().nth(3).unwrap();
+    assert!(first.contains("/memory/buffer"), "{looks}");
 
     kumiki(&["ls", "*/flag/*"]).assert().code(1);
     for (args, what) in

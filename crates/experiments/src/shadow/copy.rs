@@ -1,10 +1,10 @@
 //! Figure 13: copying memory that is in no cache, by every method.
 
+use kumiki_copy::{Method, copy, prepare};
 use kumiki_measure::case::{Case, Choice, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
 use kumiki_shadow::Threshold;
-use kumiki_shadow::copy::{Method, copy, prepare};
 use kumiki_sys::cache::evict;
 
 use super::{Helped, waiting};

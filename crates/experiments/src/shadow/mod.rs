@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use kumiki_measure::case::{Case, Choice, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
-use kumiki_shadow::copy::Pair as _;
 use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
 
 use crate::{Widened, partner, timed};

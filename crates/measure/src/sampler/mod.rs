@@ -52,7 +52,7 @@ impl Settings {
     /// The settings of `--quick`, the default, and `--full`.
     pub fn of(level: Level) -> Self {
         let (budget, target, passes_at_least, passes_at_most, visit) = match level {
-            Level::Quick => (42, 0.02, 12, 24, 8),
+            Level::Quick => (36, 0.02, 12, 24, 8),
             Level::Default => (250, 0.01, 10, 40, 20),
             Level::Full => (1_500, 0.005, 20, 100, 50),
         };

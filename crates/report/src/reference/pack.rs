@@ -16,7 +16,7 @@ pub(super) struct Packed {
 }
 
 /// A reference is compiled into every program that shows results.
-const LARGEST_BYTES: usize = 300_000;
+const LARGEST_BYTES: usize = 600_000;
 
 /// How many samples of a visit are kept, the most that fits.
 const SAMPLES_A_VISIT: [usize; 6] = [256, 64, 32, 16, 8, 4];

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_resource::{Error, Interface, Memory, Pattern};
 use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
 
 use crate::{Counter, Flag, builder};
 
@@ -23,6 +24,43 @@ fn operations_run_on_their_owner_s_cpu() {
             .unwrap();
         assert_eq!((name, there.to_string()), (Some(format!("core{cpu}")), cpu.to_string()));
     }
+}
+
+/// What this thread may use, and one that it starts.
+fn seen() -> [CpuSet; 2] {
+    let see = || affinity::current().unwrap();
+    [see(), thread::spawn(see).join().unwrap()]
+}
+
+#[test]
+fn managers_are_bound_and_nothing_else() {
+    let before = seen();
+    let interface = builder().per_core().unwrap();
+    let flag = interface.create::<Flag>(interface.places()[0], None, ()).unwrap();
+    interface.with(&flag, |_, ()| ()).unwrap();
+    assert_eq!(seen(), before);
+    drop(interface);
+    // A thread of the program that manages is where it likes to be.
+    let cpu = before[0].first().unwrap();
+    let interface = builder().cores([]).adopted([cpu]).per_core().unwrap();
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let manager = interface.manage(interface.places()[0]).unwrap();
+            assert_eq!(seen(), before);
+            drop(manager);
+        });
+    });
+}
+
+#[test]
+fn a_bound_thread_has_managers_on_all_cpus() {
+    let allowed = affinity::current().unwrap();
+    let bound = affinity::bind(allowed.first().unwrap()).unwrap();
+    assert_eq!(builder().per_core().unwrap().places().len(), allowed.len());
+    let inherited = || builder().per_core().unwrap().places().len();
+    assert_eq!(thread::spawn(inherited).join().unwrap(), allowed.len());
+    drop(bound);
+    assert_eq!(affinity::current().unwrap(), allowed);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 mod calls;
 mod cores;
 mod faults;
+mod kinds;
 mod model;
 mod names;
+mod passed;
 mod published;
+mod tree;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

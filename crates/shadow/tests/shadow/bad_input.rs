@@ -1,7 +1,6 @@
 //! What a program can ask for that cannot be had: each is an error that names
 //! the thing, and changes nothing. What the types of Rust refuse is in the
-//! documentation of `Shadow`; null pointers and overlaps are in `copy.rs`; for
-//! C all of it is in `tests/capi/shadow.c`.
+//! documentation of `Shadow`; for C all of it is in `tests/capi/shadow.c`.
 
 use std::fs;
 use std::process::Command;

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::yield_now;
 use std::time::Duration;
 
-use kumiki_shadow::copy::{Method, copy_timeout};
 use kumiki_shadow::{Builder, Error, Policy, Shadow, Team, Threshold};
 
 use crate::common::{Gate, shadow};
@@ -64,14 +63,9 @@ fn a_job_that_nobody_has_joined_is_waited_for_in_the_same_time() {
     shadow.fork(move || its.pass()).unwrap();
     let (ours, theirs) = shadow.both_timeout(Duration::from_millis(20), || 7, || 8);
     assert!(ours == 7 && matches!(theirs, Err(Error::TimedOut { done: 1, of: 2, .. })));
-    let (mut to, from) = ([0], [1]);
-    let copied = copy_timeout(&mut shadow, &mut to, &from, Method::Split, Duration::MAX);
-    assert!(matches!(copied, Err(Error::Busy)) && to == [0], "{copied:?}");
     gate.open();
     let (ours, theirs) = shadow.both_timeout(Duration::MAX, || 7, || 8);
     assert_eq!((ours, theirs.unwrap()), (7, 8));
-    copy_timeout(&mut shadow, &mut to, &from, Method::Split, Duration::MAX).unwrap();
-    assert_eq!(to, from);
 }
 
 #[test]

@@ -1,46 +1,24 @@
 //! A job of `Shadow::fork` that was not joined before the next thing: who waits for it
-//! gets its panic. In a process of its own, as `prepare`
-//! measures once in a process.
+//! gets its panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kumiki_shadow::copy::{Method, copy, copy_raw, copy_timeout, prepare, prepare_timeout};
 use kumiki_shadow::{Error, Shadow};
 
-use crate::child::in_a_child;
 use crate::common::{self, Gate};
 
 /// Something that waits for the job before it does anything.
 type Next = (&'static str, fn(&mut Shadow));
 
-const NEXT: [Next; 7] = [
+const NEXT: [Next; 3] = [
     ("fork", |shadow| shadow.scope(|scope| scope.fork(|| ()).join().unwrap())),
     ("both", |shadow| assert_eq!(shadow.both(|| 1, || 2), (1, 2))),
     ("both_timeout", |shadow| {
         let (ours, theirs) = shadow.both_timeout(Duration::from_secs(60), || 1, || 2);
         assert_eq!((ours, theirs.unwrap()), (1, 2));
     }),
-    ("copy", |shadow| {
-        let (mut to, from) = ([0; 100], [1; 100]);
-        copy(shadow, &mut to, &from, Method::Split).unwrap();
-        assert_eq!(to, from);
-    }),
-    ("copy by blocks", |shadow| {
-        let (mut to, from) = ([0; 100], [1; 100]);
-        copy(shadow, &mut to, &from, Method::Block(10)).unwrap();
-        assert_eq!(to, from);
-    }),
-    ("copy_raw", |shadow| {
-        let (mut to, from) = ([0; 100], [1; 100]);
-        let (start, len) = (to.as_mut_ptr(), to.len());
-        // SAFETY: two arrays of that length, both this thread's.
-        unsafe { copy_raw(shadow, start, from.as_ptr(), len, Method::Prefetch) }.unwrap();
-        assert_eq!(to, from);
-    }),
-    // The last one: nothing is measured a second time, nor waited for.
-    ("prepare", |shadow| prepare(shadow)),
 ];
 
 fn shadows() -> [Shadow; 2] {
@@ -54,10 +32,6 @@ fn panicked(with: &str, body: impl FnOnce()) -> bool {
 
 #[test]
 fn whoever_waits_for_it_gets_its_panic() {
-    in_a_child("unjoined::whoever_waits_for_it_gets_its_panic", wait_in_all_ways);
-}
-
-fn wait_in_all_ways() {
     for (name, next) in NEXT {
         for mut shadow in shadows() {
             shadow.fork(|| panic!("unjoined")).unwrap();
@@ -77,21 +51,13 @@ fn wait_in_all_ways() {
             };
             shadow.fork(slow).unwrap();
             next(&mut shadow);
-            let measured_before = name == "prepare" && shadow.is_busy();
-            assert!(gate.is_open() || measured_before, "{name}");
+            assert!(gate.is_open(), "{name}");
         }
     }
     // Without anything to wait for nothing is lost.
     for mut shadow in shadows() {
         shadow.fork(|| panic!("unjoined")).unwrap();
-        let (mut to, from) = (vec![0; 2 << 20], vec![1; 2 << 20]);
-        copy(&mut shadow, &mut to, &from, Method::Auto).unwrap();
-        assert!(to == from && shadow.is_busy());
         shadow.scope(|_| ());
-        prepare(&mut shadow);
-        prepare_timeout(&mut shadow, Duration::ZERO).unwrap();
-        let busy = copy_timeout(&mut shadow, &mut to, &from, Method::Split, Duration::MAX);
-        assert!(matches!(busy, Err(Error::Busy)));
         assert!(matches!(shadow.fork(|| ()), Err(Error::Busy)));
         let panic = shadow.join().unwrap().unwrap_err();
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"unjoined"));

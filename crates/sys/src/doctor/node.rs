@@ -6,12 +6,12 @@ use super::{Finding, Topic};
 const HEADERS: Topic = Topic {
     part: "node",
     thing: "kernel headers",
-    consequence: "the modules for OS nodes and for parallel system calls cannot be built here",
+    consequence: "osnode.ko cannot be built for this kernel; the lab brings headers of its own",
 };
 const MODULES: Topic = Topic {
     part: "node",
     thing: "loadable modules",
-    consequence: "no OS nodes, and parallel system calls without the kernel's processing threads",
+    consequence: "no OS nodes on this host; the lab has a host of its own",
 };
 const CPU_HOTPLUG: Topic = Topic {
     part: "node",
@@ -21,28 +21,13 @@ const CPU_HOTPLUG: Topic = Topic {
 const MEMORY_HOTPLUG: Topic = Topic {
     part: "node",
     thing: "memory hot-remove",
-    consequence: "memory for an OS node must be set aside at boot (memmap=)",
-};
-const RESERVED: Topic = Topic {
-    part: "node",
-    thing: "memory set aside at boot",
-    consequence: "memory for an OS node has to be taken off the running host, which fails where \
-                  the kernel's own data sits in it",
+    consequence: "an OS node's memory is what the running kernel can free in one piece or a few, \
+                  which may fail after long use",
 };
 
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let reserved = host.read("/proc/cmdline");
-    vec![
-        headers(host, &release),
-        modules(host),
-        cpu_hotplug(host),
-        memory_hotplug(host),
-        match reserved {
-            Ok(line) => reserved_at_boot(&line),
-            Err(reason) => RESERVED.unknown(reason),
-        },
-    ]
+    vec![headers(host, &release), modules(host), cpu_hotplug(host), memory_hotplug(host)]
 }
 
 fn headers(host: &Host, release: &str) -> Finding {
@@ -121,10 +106,8 @@ fn memory_hotplug(host: &Host) -> Finding {
         .map(|block| host.read(&format!("{dir}/{block}/valid_zones")).unwrap_or_default())
         .collect();
     if zones.is_empty() {
-        return MEMORY_HOTPLUG.absent(
-            format!("{dir} has no blocks"),
-            "a kernel with CONFIG_MEMORY_HOTREMOVE, or memmap=SIZE$ADDRESS at boot",
-        );
+        return MEMORY_HOTPLUG
+            .absent(format!("{dir} has no blocks"), "a kernel with CONFIG_MEMORY_HOTREMOVE");
     }
     // An online block names the zone it is in, an offline one those it could join.
     let movable = zones.iter().filter(|zone| *zone == "Movable").count();
@@ -139,26 +122,6 @@ fn memory_hotplug(host: &Host) -> Finding {
         ),
         _ => MEMORY_HOTPLUG.present(detail),
     }
-}
-
-/// `memmap=SIZE$ADDRESS` reserves, `movablecore=` and `kernelcore=` keep room
-/// that can be taken off (Documentation/admin-guide/kernel-parameters.txt).
-fn reserved_at_boot(cmdline: &str) -> Finding {
-    let reserves = |word: &&str| {
-        // Of memmap's forms only that with `$` reserves; several may stand in one word.
-        let map = word.strip_prefix("memmap=").is_some_and(|map| map.contains('$'));
-        map || word.starts_with("movablecore=")
-            || word.starts_with("kernelcore=")
-            || *word == "movable_node"
-    };
-    let words: Vec<_> = cmdline.split_whitespace().filter(reserves).collect();
-    if words.is_empty() {
-        return RESERVED.absent(
-            "neither memmap=SIZE$ADDRESS nor movablecore= on the kernel's command line",
-            "add one of them to GRUB_CMDLINE_LINUX, run update-grub (write $ as \\\\\\$) and reboot",
-        );
-    }
-    RESERVED.present(words.join(" "))
 }
 
 #[cfg(test)]
@@ -236,16 +199,5 @@ mod tests {
         assert_eq!(with("Normal Movable").state, State::Limited);
         let (_dir, host) = host_with(&[]);
         assert_eq!(memory_hotplug(&host).state, State::Absent);
-    }
-
-    #[test]
-    fn only_reserving_words_count() {
-        let present = |line: &str| reserved_at_boot(line).state == State::Present;
-        assert!(present("quiet memmap=1G$0x100000000 panic=1"));
-        assert!(present("memmap=64M@16M,1G$4G"));
-        assert!(present("movablecore=4G"));
-        assert!(!present("quiet memmap=64M@16M"));
-        assert!(!present("notmovablecore=1G"));
-        assert_eq!(reserved_at_boot("a kernelcore=50% b").detail, "kernelcore=50%");
     }
 }

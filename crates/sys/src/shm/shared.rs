@@ -1,19 +1,14 @@
 //! Memory behind a descriptor, for any number of processes.
 
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr;
 
-use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use super::{Huge, Mapping};
+use super::{Huge, Mapping, Sealed};
 use crate::error::{Error, Result};
-
-/// The kernel counts the ending zero and a prefix of its own (`MFD_NAME_MAX_LEN`,
-/// mm/memfd.c).
-const LONGEST_NAME: usize = 249;
 
 /// Shared memory: a memfd, sealed at its size and mapped.
 ///
@@ -34,7 +29,7 @@ const LONGEST_NAME: usize = 249;
 #[derive(Debug)]
 pub struct Shared {
     mapping: Mapping,
-    fd: OwnedFd,
+    memory: Sealed,
 }
 
 impl Shared {
@@ -47,24 +42,8 @@ impl Shared {
     /// a zero byte; [`Error::Unsupported`] if the pool of huge pages is
     /// exhausted; [`Error::Os`] if memory or descriptors are.
     pub fn new(name: &str, len: usize, huge: Huge) -> Result<Self> {
-        let len = huge.whole_pages(len)?;
-        if name.len() > LONGEST_NAME || name.contains('\0') {
-            return Err(Error::Invalid(format!(
-                "{name:?} cannot name shared memory: at most {LONGEST_NAME} bytes, none of them 0"
-            )));
-        }
-        let what = || format!("shared memory {name:?} of {len} bytes");
-        let refusal = |errno| huge.refusal(what(), len, errno);
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let flags = match huge {
-            Huge::Size2M => flags | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
-            Huge::Size1G => flags | MemfdFlags::HUGETLB | MemfdFlags::HUGE_1GB,
-            Huge::Policy | Huge::Never | Huge::Transparent => flags,
-        };
-        let fd = create(name, flags).map_err(refusal)?;
-        rustix::fs::ftruncate(&fd, len as u64).map_err(refusal)?;
-        rustix::fs::fcntl_add_seals(&fd, fixed_size() | SealFlags::SEAL).map_err(refusal)?;
-        let shared = Self::map(fd, len).map_err(refusal)?;
+        let shared = Self::map(Sealed::new(name, len, huge)?)
+            .map_err(|errno| huge.refusal(format!("mapping {name:?}"), len, errno))?;
         let advice = match huge {
             Huge::Transparent => Advice::LinuxHugepage,
             Huge::Never => Advice::LinuxNoHugepage,
@@ -73,7 +52,7 @@ impl Shared {
         // A kernel without transparent huge pages answers EINVAL: then every
         // page is small, which is what both wishes come to there.
         // SAFETY: the mapping made above; advice on page size keeps its bytes.
-        let _ = unsafe { rustix::mm::madvise(shared.as_ptr().cast(), len, advice) };
+        let _ = unsafe { rustix::mm::madvise(shared.as_ptr().cast(), shared.len(), advice) };
         Ok(shared)
     }
 
@@ -84,38 +63,25 @@ impl Shared {
     /// [`Error::Invalid`] if the descriptor is not sealed at its size: it is
     /// something else, and could shrink under us.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        let foreign = |why: String| {
-            Error::Invalid(format!(
-                "the descriptor is not Kumiki's shared memory ({why}): pass that of Shared::fd"
-            ))
-        };
-        let seals = rustix::fs::fcntl_get_seals(&fd)
-            .map_err(|errno| foreign(format!("it has no seals, {errno}")))?;
-        if !seals.contains(fixed_size()) {
-            return Err(foreign("its size is not sealed".to_owned()));
-        }
-        let stat = rustix::fs::fstat(&fd).map_err(|errno| foreign(errno.to_string()))?;
-        let len = usize::try_from(stat.st_size).unwrap_or(0);
-        if len == 0 {
-            return Err(foreign("it is empty".to_owned()));
-        }
-        Self::map(fd, len).map_err(|errno| Error::os(format!("mapping {len} shared bytes"), errno))
+        let memory = Sealed::from_fd(fd)?;
+        let what = format!("mapping {} shared bytes", memory.len());
+        Self::map(memory).map_err(|errno| Error::os(what, errno))
     }
 
-    fn map(fd: OwnedFd, len: usize) -> Result<Self, Errno> {
+    fn map(memory: Sealed) -> Result<Self, Errno> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        let (len, fd, flags) = (memory.len(), memory.fd(), MapFlags::SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start =
-            unsafe { rustix::mm::mmap(ptr::null_mut(), len, access, MapFlags::SHARED, &fd, 0) }?;
+        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), len, access, flags, fd, 0) }?;
         // SAFETY: just mapped so, `len` bytes; the size is sealed, so the
         // pages stay backed; the address is known to nobody else.
         let mapping = unsafe { Mapping::new(start, len) }?;
-        Ok(Shared { mapping, fd })
+        Ok(Shared { mapping, memory })
     }
 
     /// The descriptor, which is closed at exec: send it over a UNIX socket.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.memory.fd()
     }
 
     /// A new descriptor of the same memory that stays open at exec, for a
@@ -125,22 +91,9 @@ impl Shared {
     /// [`Error::Os`] if there are no descriptors left.
     pub fn inheritable(&self) -> Result<OwnedFd> {
         // dup(2) leaves close-on-exec off.
-        rustix::io::dup(&self.fd)
+        rustix::io::dup(self.fd())
             .map_err(|errno| Error::os("duplicating the descriptor of shared memory", errno))
     }
-}
-
-/// Memory that nobody will execute, which hardened systems insist on
-/// (`vm.memfd_noexec`); kernels before 6.3 do not know the flag.
-fn create(name: &str, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
-    match rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
-        outcome => outcome,
-    }
-}
-
-fn fixed_size() -> SealFlags {
-    SealFlags::SHRINK | SealFlags::GROW
 }
 
 impl Deref for Shared {
@@ -155,6 +108,8 @@ impl Deref for Shared {
 mod tests {
     use std::fs;
     use std::sync::atomic::Ordering::Relaxed;
+
+    use rustix::fs::MemfdFlags;
 
     use super::*;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread;
 
 use kumiki_parasc::{Config, Request};
+use kumiki_sys::affinity;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{ends, engine, getppid, parent, run};
+use super::{ends, engine, getppid, parent, parents, run, warm_up};
 
 const THREADS: usize = 12;
 
@@ -75,4 +76,16 @@ fn a_requester_moves_from_thread_to_thread() {
             requester = moved.join().unwrap();
         }
     });
+}
+
+#[test]
+fn an_engine_binds_nothing_of_the_program() {
+    let see = || affinity::current().unwrap();
+    let all = move || [see(), thread::spawn(see).join().unwrap()];
+    let before = all();
+    let engine = engine(Config::default());
+    let mut requester = engine.requester().unwrap();
+    warm_up(&engine, &mut requester);
+    parents(&mut requester, 300);
+    assert_eq!(all(), before);
 }

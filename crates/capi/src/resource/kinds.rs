@@ -1,0 +1,385 @@
+//! What C makes and uses of each kind.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::fs::File;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+
+use kumiki_resource::kind::Kind;
+use kumiki_resource::{
+    Attach, Handle, LARGE_FRAME_BYTES, LargeMemory, Memory, Place, Region, RegionSpec, Space, Stop,
+    Thread, ThreadSpec, UserSpace, UserSpaceSpec,
+};
+use kumiki_sys::shm::Huge;
+
+use super::handle::Resource;
+use super::manager::only;
+use super::object::Argument;
+use super::{ResourceInterface, null, open, optional};
+use crate::failure::{Failure, answer};
+use crate::resource_abi::{RESOURCE_ANYWHERE, RESOURCE_READ_ONLY};
+
+/// Where a resource is to be, and what it is called.
+type Named = (*const ResourceInterface, u16, *const c_char);
+
+/// Makes a resource for C.
+///
+/// # Safety
+/// Pointers are null or valid.
+unsafe fn create<K: Kind>(
+    (interface, place, name): Named,
+    to: *mut *mut Resource,
+    spec: impl FnOnce() -> Result<K::Spec, Failure>,
+) -> c_int
+where
+    Resource: From<Handle<K>>,
+{
+    answer(|| {
+        if to.is_null() {
+            return Err(null("place for the resource"));
+        }
+        // SAFETY: the caller's promise.
+        let name = unsafe { optional(name) }?;
+        // SAFETY: the caller's promise.
+        let made = unsafe { open(interface) }?.create::<K>(Place(place), name, spec()?)?;
+        // SAFETY: the caller's promise.
+        unsafe { Resource::from(made).hand_out(to) }
+    })
+}
+
+/// A descriptor of C's, for the resource to keep.
+fn duplicate(fd: c_int) -> Result<OwnedFd, Failure> {
+    if fd < 0 {
+        return Err(Failure::new(
+            libc::EBADF,
+            format!("{fd} is no descriptor: pass one that is open"),
+        ));
+    }
+    // SAFETY: a number that is not -1; if it is not open, the next call says so.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    fd.try_clone_to_owned().map_err(|error| {
+        Failure::new(error.raw_os_error().unwrap_or(libc::EIO), format!("the descriptor: {error}"))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_memory_create(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    frames: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { create::<Memory>((interface, place, name), resource, || Ok(frames)) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_memory_2m_create(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    frames: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { create::<LargeMemory>((interface, place, name), resource, || Ok(frames)) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_memory_frame(
+    interface: *const ResourceInterface,
+    resource: *const Resource,
+    index: usize,
+    frame: *mut *mut c_void,
+) -> c_int {
+    answer(|| {
+        if frame.is_null() {
+            return Err(null("place for the frame"));
+        }
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(interface) }?;
+        // SAFETY: the caller's promise.
+        let resource = unsafe { Resource::borrow(resource) }?;
+        let address = |at: *mut u8| at.expose_provenance();
+        let at = match resource {
+            Resource::LargeMemory(handle) => this.with(handle, |memory, _| {
+                memory
+                    .frame(index)
+                    .map(|frame: &mut [u8; LARGE_FRAME_BYTES]| address(frame.as_mut_ptr()))
+            })?,
+            other => this.with(other.of::<Memory>()?, |memory, _| {
+                memory.frame(index).map(|frame| address(frame.as_mut_ptr()))
+            })?,
+        };
+        let at = at.ok_or_else(|| {
+            Failure::invalid(format!("there is no frame {index}: the resource has fewer"))
+        })?;
+        // SAFETY: not null, so valid, the caller says.
+        unsafe { frame.write(std::ptr::with_exposed_provenance_mut(at)) };
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_region_create(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    bytes: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    let spec = || Ok(RegionSpec::Memory { bytes, huge: Huge::Policy });
+    // SAFETY: the caller's promise.
+    unsafe { create::<Region>((interface, place, name), resource, spec) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_region_of_frames(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    frames: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    let spec = || Ok(RegionSpec::Frames(frames));
+    // SAFETY: the caller's promise.
+    unsafe { create::<Region>((interface, place, name), resource, spec) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_region_of_file(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    fd: c_int,
+    offset: u64,
+    bytes: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    let spec = || Ok(RegionSpec::File { file: File::from(duplicate(fd)?), offset, bytes });
+    // SAFETY: the caller's promise.
+    unsafe { create::<Region>((interface, place, name), resource, spec) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_region_of_passed(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    fd: c_int,
+    resource: *mut *mut Resource,
+) -> c_int {
+    let spec = || Ok(RegionSpec::Passed(duplicate(fd)?));
+    // SAFETY: the caller's promise.
+    unsafe { create::<Region>((interface, place, name), resource, spec) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_region_descriptor(
+    interface: *const ResourceInterface,
+    resource: *const Resource,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(interface) }?;
+        // SAFETY: the caller's promise.
+        let handle = unsafe { Resource::borrow(resource) }?.of::<Region>()?;
+        Ok(this.with(handle, |region, _| region.descriptor())??.into_raw_fd())
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_space_create(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    bytes: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { create::<Space>((interface, place, name), resource, || Ok(bytes)) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_user_space_create(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    bytes: usize,
+    resource: *mut *mut Resource,
+) -> c_int {
+    let spec = || Ok(UserSpaceSpec::memory(bytes));
+    // SAFETY: the caller's promise.
+    unsafe { create::<UserSpace>((interface, place, name), resource, spec) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_attach(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    region: *const Resource,
+    space: *const Resource,
+    offset: u64,
+    flags: c_uint,
+    resource: *mut *mut Resource,
+) -> c_int {
+    answer(|| {
+        if resource.is_null() {
+            return Err(null("place for the resource"));
+        }
+        only(flags, RESOURCE_READ_ONLY)?;
+        let offset = (offset != RESOURCE_ANYWHERE).then_some(offset as usize);
+        let how = Attach { offset, write: flags & RESOURCE_READ_ONLY == 0 };
+        // SAFETY: the caller's promise.
+        let name = unsafe { optional(name) }?;
+        // SAFETY: the caller's promise.
+        let region = unsafe { Resource::borrow(region) }?.of::<Region>()?;
+        // SAFETY: the caller's promise.
+        let space = unsafe { Resource::borrow(space) }?.of::<Space>()?;
+        // SAFETY: the caller's promise.
+        let made = unsafe { open(interface) }?.attach(Place(place), name, region, space, how)?;
+        // SAFETY: the caller's promise.
+        unsafe { Resource::from(made).hand_out(resource) }
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_user_space_address(
+    interface: *const ResourceInterface,
+    resource: *const Resource,
+    address: *mut *mut c_void,
+    bytes: *mut usize,
+) -> c_int {
+    answer(|| {
+        if address.is_null() {
+            return Err(null("place for the address"));
+        }
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(interface) }?;
+        // SAFETY: the caller's promise.
+        let handle = unsafe { Resource::borrow(resource) }?.of::<UserSpace>()?;
+        let of = |user: &mut UserSpace, _: &mut _| (user.as_ptr().expose_provenance(), user.len());
+        let (at, len) = this.with(handle, of)?;
+        // SAFETY: not null, so valid, the caller says.
+        unsafe { address.write(std::ptr::with_exposed_provenance_mut(at)) };
+        if !bytes.is_null() {
+            // SAFETY: as above.
+            unsafe { bytes.write(len) };
+        }
+        Ok(0)
+    })
+}
+
+/// What a thread runs: with its argument, and what tells it to stop.
+pub type ThreadFunction = unsafe extern "C-unwind" fn(*mut c_void, *const Stop);
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid; `function` may be called once with `argument`, in another
+/// thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_thread_create(
+    interface: *const ResourceInterface,
+    place: u16,
+    name: *const c_char,
+    function: Option<ThreadFunction>,
+    argument: *mut c_void,
+    resource: *mut *mut Resource,
+) -> c_int {
+    let spec = || {
+        let function = function.ok_or_else(|| null("function"))?;
+        let argument = Argument(argument);
+        Ok(ThreadSpec::new(move |stop| {
+            let Argument(argument) = { argument };
+            // SAFETY: the caller's promise.
+            unsafe { function(argument, stop) };
+        }))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { create::<Thread>((interface, place, name), resource, spec) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `stop` is what a thread's function was called with, in that function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_stop_is_asked(stop: *const Stop) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { stop.as_ref() }.is_some_and(Stop::is_asked).into()
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn resource_thread_wait(
+    interface: *const ResourceInterface,
+    resource: *const Resource,
+    timeout_ns: u64,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller's promise.
+        let this = unsafe { open(interface) }?;
+        // SAFETY: the caller's promise.
+        let handle = unsafe { Resource::borrow(resource) }?.of::<Thread>()?;
+        let end = this.with(handle, |thread, ()| thread.end())?;
+        if end.wait(Duration::from_nanos(timeout_ns))? {
+            return Ok(0);
+        }
+        let text = format!("the thread has not ended within {timeout_ns} ns; wait again");
+        Err(Failure::new(libc::ETIMEDOUT, text))
+    })
+}

@@ -1,0 +1,64 @@
+//! `--nodes`: a machine in which OS nodes can be started at once.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use kumiki_lab::{Cache, Config, Talk, kbuild};
+
+use crate::output;
+
+/// The kernel modules' sources, so that nobody needs more than this program.
+const SOURCES: [(&str, &str); 10] = [
+    ("osnode/Kbuild", include_str!("../../../../kernel/osnode/Kbuild")),
+    ("osnode/cpu.c", include_str!("../../../../kernel/osnode/cpu.c")),
+    ("osnode/device.c", include_str!("../../../../kernel/osnode/device.c")),
+    ("osnode/guest.c", include_str!("../../../../kernel/osnode/guest.c")),
+    ("osnode/holding.c", include_str!("../../../../kernel/osnode/holding.c")),
+    ("osnode/memory.c", include_str!("../../../../kernel/osnode/memory.c")),
+    ("osnode/osnode.h", include_str!("../../../../kernel/osnode/osnode.h")),
+    ("osnode/symbols.h", include_str!("../../../../kernel/osnode/symbols.h")),
+    ("osnode/tree.c", include_str!("../../../../kernel/osnode/tree.c")),
+    ("uapi/osnode.h", include_str!("../../../../kernel/uapi/osnode.h")),
+];
+
+/// Adds the module, built for the machine's kernel, and what `kumiki image add`
+/// looks for by itself.
+pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
+    let talk = Talk::to(&|text| output::talk(text));
+    let kernel = config.kernel.get(cache, talk)?;
+    let sources = SOURCES.map(|(path, text)| (path.into(), text.as_bytes().to_vec()));
+    let modules = kbuild::build_from(cache, &kernel, &sources, "osnode", talk)?;
+    let module = |name: &str| {
+        let found = modules.iter().find(|path| path.ends_with(name));
+        found.with_context(|| format!("the build for {} gave no {name}", kernel.version))
+    };
+    config.modules.push(module("osnode.ko")?.as_path().into());
+    let of_kernel = Path::new("/lib/modules").join(&kernel.version);
+    let guest = of_kernel.join("updates/osnode-guest.ko");
+    config.files.push((module("osnode-guest.ko")?.clone(), guest));
+    config.files.push((kernel.bzimage, "/boot/vmlinuz".into()));
+    config.files.push((kernel.config, format!("/boot/config-{}", kernel.version).into()));
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_source_of_the_module_is_brought_along() {
+        let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
+        let files = fs::read_dir(tree.join("osnode")).unwrap().flatten();
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        // The Makefile is for people.
+        let is_source =
+            |name: &String| ["c", "h", "Kbuild"].contains(&name.rsplit('.').next().unwrap());
+        let there: BTreeSet<_> =
+            names.filter(is_source).filter(|name| !name.ends_with(".mod.c")).collect();
+        let brought = SOURCES.iter().filter_map(|(path, _)| path.strip_prefix("osnode/"));
+        assert_eq!(there, brought.map(str::to_owned).collect());
+    }
+}

@@ -1,0 +1,98 @@
+//! `kumiki node plan` and `apply`: a whole machine by one file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use kumiki_node::{Apply, Free, Step};
+use kumiki_report::format;
+use serde::Serialize;
+
+use crate::{Verdict, interrupt, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// TOML file of images and nodes
+    file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// TOML file of images and nodes
+    file: PathBuf,
+    /// Give up waiting for a node to start after so long
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    timeout: u64,
+    /// Print the steps that were done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Planned {
+    free: Free,
+    /// None without a file.
+    steps: Option<Vec<Step>>,
+}
+
+pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
+    let (free, steps) = match &args.file {
+        Some(file) => {
+            let apply = Apply::plan(file)?;
+            (apply.free().clone(), Some(apply.steps().to_vec()))
+        }
+        None => (Free::now()?, None),
+    };
+    if args.json {
+        return output::json(&Planned { free, steps });
+    }
+    output::line(shown(&free))?;
+    match steps {
+        None => Ok(()),
+        Some(steps) if steps.is_empty() => output::line("nothing to do"),
+        Some(steps) => steps.iter().try_for_each(output::line),
+    }
+}
+
+fn shown(free: &Free) -> String {
+    let cpus: Vec<_> = free.cpus.iter().map(u32::to_string).collect();
+    let cpus = if cpus.is_empty() { "none".to_owned() } else { cpus.join(",") };
+    let blocks = free.blocks.iter();
+    let blocks: Vec<_> = blocks
+        .map(|blocks| format!("{} of {}", blocks.count, format::bytes(blocks.bytes)))
+        .collect();
+    format!(
+        "free cpus: {cpus}\nfree memory: {} beside {} that the host keeps; in one piece now: {}",
+        format::bytes(free.memory_bytes),
+        format::bytes(free.host_keeps_bytes),
+        blocks.join(", ")
+    )
+}
+
+pub(crate) fn apply(args: &ApplyArgs) -> Result<Verdict> {
+    let apply = Apply::plan(&args.file)?;
+    let steps = apply.steps().to_vec();
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    interrupt::each(move |signal| {
+        if seen.swap(true, Ordering::Relaxed) {
+            std::process::exit(signal.exit_status().into());
+        }
+        output::talk("interrupted; what was done is undone. Once more does not wait for that");
+    })?;
+    apply.carry_out(Duration::from_secs(args.timeout), &stop, |step| {
+        output::talk(format_args!("done: {step}"));
+    })?;
+    if args.json {
+        output::json(&steps)?;
+    } else if steps.is_empty() {
+        output::talk("nothing to do: all of it is there");
+    }
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,94 @@
+//! What there is: resources of processes, nodes and images of the machine.
+
+use std::fs;
+
+use anyhow::Result;
+use kumiki_node::{Image, Node};
+use kumiki_resource::published::{ls_of, processes};
+use kumiki_resource::{Error, Id, Listed, Pattern};
+use serde::Serialize;
+
+use super::Which;
+use crate::node::state_of;
+use crate::output;
+
+/// A resource and whose it is.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    /// None of what is the machine's.
+    pub(crate) process: Option<u32>,
+    /// The process's program.
+    pub(crate) program: Option<String>,
+    pub(crate) name: String,
+    pub(crate) id: Option<Id>,
+    pub(crate) named: bool,
+    pub(crate) owner: String,
+    pub(crate) state: String,
+    pub(crate) calls: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A process that ends meanwhile, or does not answer, is said and passed over; one that
+/// was asked for by its number is an error.
+pub(crate) fn look(which: &Which) -> Result<Vec<Row>> {
+    let mut all = Vec::new();
+    let asked = which.pid.map_or_else(processes, |pid| Ok(vec![pid]))?;
+    for process in asked {
+        match ls_of(process, &which.pattern) {
+            Ok(listing) => {
+                let program = fs::read_to_string(format!("/proc/{process}/comm")).ok();
+                let program = program.map(|text| text.trim_end().to_owned());
+                all.extend(listing.into_iter().map(|listed| of(process, &program, listed)));
+            }
+            // The pattern is wrong for every process alike.
+            Err(error @ Error::Refused { .. }) => return Err(error.into()),
+            Err(error) if which.pid.is_some() => return Err(error.into()),
+            Err(error) => output::talk(error),
+        }
+    }
+    if which.pid.is_none() {
+        let pattern = Pattern::new(&which.pattern)?;
+        all.extend(of_machine().into_iter().filter(|row| pattern.matches(&row.name)));
+    }
+    Ok(all)
+}
+
+fn of(process: u32, program: &Option<String>, listed: Listed) -> Row {
+    let Listed { name, id, named, owner, calls, about } = listed;
+    Row {
+        process: Some(process),
+        program: program.clone(),
+        name,
+        id: Some(id),
+        named,
+        owner,
+        state: about.state,
+        calls,
+        bytes: about.bytes,
+    }
+}
+
+/// Nodes and images; none where their module is not loaded, or is not this user's to ask.
+fn of_machine() -> Vec<Row> {
+    let row = |name, owner, state, bytes| Row {
+        process: None,
+        program: None,
+        name,
+        id: None,
+        named: true,
+        owner,
+        state,
+        calls: 0,
+        bytes,
+    };
+    let images = Image::list().unwrap_or_default().into_iter().map(|image| {
+        row(format!("machine/image/{}", image.name), String::new(), image.state, image.bytes)
+    });
+    let nodes = Node::list().unwrap_or_default().into_iter().map(|node| {
+        let owner = if node.owner == 0 { String::new() } else { node.owner.to_string() };
+        let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
+        let state = format!("{}, cpus {}", state_of(&node), cpus.join(","));
+        row(format!("machine/node/{}", node.name), owner, state, node.bytes)
+    });
+    images.chain(nodes).collect()
+}

@@ -1,0 +1,91 @@
+//! A whole machine by one file.
+
+use std::path::Path;
+
+use crate::Host;
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/machine.toml");
+
+#[test]
+fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
+    let Some(host) = Host::start("6.1") else { return };
+    let before = host.resources();
+    host.ok("mkdir -p /lib/modules/$(uname -r)/updates && \
+             mv osnode-guest.ko /lib/modules/$(uname -r)/updates");
+    host.machine.guest().put(Path::new(EXAMPLE), Path::new("machine.toml")).unwrap();
+
+    assert!(host.ok("kumiki node plan").starts_with("free cpus: 3,2,1\nfree memory: "));
+    let steps = host.ok("kumiki node plan machine.toml | grep -v ^free");
+    let [add, rest @ ..] = &steps.lines().collect::<Vec<_>>()[..] else { panic!("{steps}") };
+    assert!(add.starts_with("add image deb ("), "{steps}");
+    assert_eq!(
+        rest,
+        [
+            "create node web (cpus 3,2, 256 MiB, image deb)",
+            "start node web",
+            "create node batch (cpus 1, 256 MiB, image deb)",
+        ]
+    );
+    // The plan has touched nothing.
+    assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");
+
+    refused(&host);
+    // The last step fails: a kernel without init panics, and nobody answers.
+    host.ok("sed 's/start = false/start = true/; s/quiet/rdinit=none root=none/' machine.toml \
+             > bad.toml");
+    let said = host.refused("kumiki node apply bad.toml --timeout 15");
+    assert!(said.contains("start node batch: ") && said.contains("undone: 4 steps"), "{said}");
+    assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");
+    let after = host.resources();
+    assert_eq!(after.0, before.0);
+    assert!(after.1 + 24 * 1024 > before.1, "{} KiB free, {} before", after.1, before.1);
+
+    host.ok("kumiki node apply machine.toml --timeout 120");
+    assert_eq!(host.ok("kumiki node exec web -- nproc"), "2\n");
+    let list = host.ok("kumiki node ls --json");
+    // Again: nothing changes.
+    assert_eq!(host.ok("kumiki node apply machine.toml --json"), "[]\n");
+    assert!(host.ok("kumiki node plan machine.toml").ends_with("nothing to do\n"));
+    assert_eq!(host.ok("kumiki node ls --json"), list);
+    // What has stopped is started, and what is there may not be something else.
+    host.ok("kumiki node kill web");
+    let steps = host.ok("kumiki node apply machine.toml --timeout 120 --json");
+    assert_eq!(steps, "[{\"step\":\"start\",\"node\":\"web\"}]\n");
+    let said = host.refused(
+        "sed 's/cpus = 2/cpus = 1/' machine.toml > other.toml; \
+                             kumiki node apply other.toml",
+    );
+    assert!(said.contains("other.toml:12: node.web.cpus: node web exists with cpus 3,2"), "{said}");
+    host.ok("kumiki node delete web --force; kumiki node delete batch; kumiki image rm deb");
+
+    killed(&host);
+    assert_eq!(host.resources().0, before.0);
+    host.machine.shut_down(0).unwrap();
+}
+
+/// Files that no step is begun of.
+fn refused(host: &Host) {
+    for (change, says) in [
+        ("s/cpus = 2/cpus = 4/", "12: node.web.cpus: 4 cpus, and 2 of 3 that are free (3,2,1)"),
+        ("s/\\[1\\]/[9]/", "17: node.batch.cpus: cpu 9 is not on line in the host"),
+        ("s/vmlinuz/none/", "/boot/none: No such file"),
+        ("s/cpus = 2/cpu = 2/", "12: unknown field `cpu`"),
+    ] {
+        let said = host.refused(&format!("sed '{change}' machine.toml > m; kumiki node apply m"));
+        assert!(said.contains(says), "{change}: {said}");
+    }
+    assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");
+}
+
+/// Killed at some moments, it leaves what is shown and can be given back.
+fn killed(host: &Host) {
+    for seconds in ["6", "12"] {
+        host.run(&format!("timeout -s KILL {seconds} kumiki node apply machine.toml"));
+        host.ok("for n in $(ls /sys/class/misc/kumiki-osnode/nodes); do \
+                 kumiki node delete $n --force || exit; done");
+        host.ok("for n in $(ls /sys/class/misc/kumiki-osnode/images); do \
+                 kumiki image rm $n || exit; done");
+        assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");
+        assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n", "after {seconds} s");
+    }
+}

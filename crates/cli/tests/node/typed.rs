@@ -1,0 +1,63 @@
+//! The README's try of nodes, as a person types it.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::PoisonError;
+
+use crate::{ALONE, text};
+
+/// The lines of the README's block that has `lab up --nodes`.
+fn block() -> Vec<String> {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let blocks = readme.split("```console\n").skip(1);
+    let mut blocks = blocks.map(|rest| rest.split("```").next().unwrap());
+    let block = blocks.find(|block| block.contains("lab up --nodes")).unwrap();
+    block.lines().map(str::to_owned).collect()
+}
+
+/// A line with each number as `0`, because times and sizes differ, and with plain
+/// spaces.
+fn shape(line: &str) -> String {
+    let mut shape = String::new();
+    for letter in line.replace('\u{202f}', " ").chars() {
+        if !letter.is_ascii_digit() {
+            shape.push(letter);
+        } else if !shape.ends_with('0') {
+            shape.push('0');
+        }
+    }
+    shape
+}
+
+#[test]
+fn the_readmes_two_minutes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = block();
+    let inside: Vec<_> = lines.iter().filter(|line| !line.starts_with("$ ")).collect();
+    let typed: Vec<_> = inside.iter().filter_map(|line| line.strip_prefix("# ")).collect();
+    assert!(typed.iter().any(|line| line.contains("node exec")), "{typed:?}");
+    // As the shell shows what it runs, so the README does.
+    let echoed = typed.iter().map(|line| format!("echo '# {line}'; {line} || exit\n"));
+    let script = format!("exec 2>&1\n{}", echoed.collect::<String>());
+    let output = Command::new(env!("CARGO_BIN_EXE_kumiki"))
+        .args(["lab", "run", "--nodes", "--", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let (said, talk) = (text(&output.stdout), text(&output.stderr));
+    let lack = ["qemu-system", "cannot be had"].iter().any(|word| talk.contains(word));
+    if lack && said.is_empty() && std::env::var_os("KUMIKI_LAB").is_none() {
+        return eprintln!("skipped: {talk}");
+    }
+    assert_eq!(output.status.code(), Some(0), "{said}{talk}");
+    let release = |lines: &[&str]| {
+        let asked = lines.iter().position(|line| line.ends_with("uname -r")).unwrap();
+        lines[asked + 1].to_owned()
+    };
+    let said: Vec<_> = said.lines().collect();
+    let shown: Vec<_> = inside.iter().map(|line| line.as_str()).collect();
+    let (ours, theirs) = (release(&said), release(&shown));
+    let shown: Vec<_> = shown.iter().map(|line| shape(&line.replace(&theirs, &ours))).collect();
+    assert_eq!(said.iter().map(|line| shape(line)).collect::<Vec<_>>(), shown);
+}

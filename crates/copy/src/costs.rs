@@ -1,0 +1,131 @@
+//! What decides between the ways to copy, measured on this machine.
+
+use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
+
+/// Bytes copied first, whose time tells whether the destination has pages: short beside
+/// what is worth a fork, and so long that one slow line does not count.
+pub(crate) const PIECE: usize = 8 << 10;
+
+/// Below this it is `memcpy` and nothing else. From memory two threads would be
+/// faster from an eighth of it on, where they are two cores. But in a cache a
+/// copy so short takes so little that looking at the clock shows, and a mistake
+/// about where it is doubles its time.
+pub(crate) const FLOOR: usize = 1 << 20;
+/// [`Costs::stream_from`] is this at least: a middle needs some length.
+pub(crate) const LEAST: usize = FLOOR / 2;
+/// A fork and join of which nothing is known yet, or that the helper has never come to: a
+/// microsecond or two.
+pub(crate) const ASSUMED_FORK: u64 = 4000;
+
+/// Costs in ticks of the time stamp counter.
+#[derive(Clone, Debug)]
+pub(crate) struct Costs {
+    /// Fork and join of nothing; `None` until the helper was awake after a copy.
+    pub(crate) fork_ticks: Option<u64>,
+    /// `memcpy` of a piece from memory to memory, the first one at its place:
+    /// nobody has prefetched for it.
+    pub(crate) first_ticks: u64,
+    /// The same in the middle of a long copy.
+    pub(crate) later_ticks: u64,
+    /// Lines of a [`Probe`](crate::probe::Probe) that are read in less are in a cache.
+    pub(crate) probe_ticks: u64,
+    /// Copies of so many bytes, [`LEAST`] or more, go past the caches: source
+    /// and destination together are more than the largest cache that a core has alone.
+    pub(crate) stream_from: usize,
+}
+
+impl Costs {
+    /// Bytes from which two threads are faster than one: half of the time to
+    /// copy them from memory is at least three times what a fork costs, so
+    /// that a fork that costs more this time does not lose.
+    pub(crate) fn share_from(&self, wake_ticks: u64) -> usize {
+        let fork = self.fork().saturating_add(wake_ticks);
+        let bytes = u128::from(fork) * 6 * PIECE as u128 / u128::from(self.later_ticks);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// Whether a fork for nothing does not show beside `len` bytes: not even in a cache
+    /// five times as fast as memory it takes a twelfth of the time.
+    pub(crate) fn fork_is_nothing(&self, len: usize) -> bool {
+        self.fork().saturating_mul(64) <= self.later(len)
+    }
+
+    fn fork(&self) -> u64 {
+        self.fork_ticks.unwrap_or(ASSUMED_FORK)
+    }
+
+    /// Whether the first `len` bytes of a copy, [`PIECE`] or more, took twice as long as from
+    /// memory to memory, or longer: the destination may have had no pages.
+    pub(crate) fn is_slow(&self, len: usize, ticks: u64) -> bool {
+        let cold = self.first_ticks.saturating_add(self.later(len - PIECE));
+        ticks >= cold.saturating_mul(2)
+    }
+
+    /// Whether `len` bytes after the first came from memory, where a cache is two to
+    /// three times as fast.
+    pub(crate) fn later_from_memory(&self, len: usize, ticks: u64) -> bool {
+        ticks.saturating_mul(3) > self.later(len).saturating_mul(2)
+    }
+
+    /// Ticks to copy so many bytes, some megabytes at most, from memory in the middle
+    /// of a long copy.
+    pub(crate) fn later(&self, len: usize) -> u64 {
+        self.later_ticks.saturating_mul(len as u64) / PIECE as u64
+    }
+}
+
+/// Ticks until `work` is done and its loads have arrived.
+#[inline(always)]
+pub(crate) fn ticks_of(work: impl FnOnce()) -> u64 {
+    // SAFETY: SSE2 is part of x86-64. Loads would wait for stores of the piece before.
+    unsafe { _mm_mfence() };
+    let start = ticks();
+    work();
+    // SAFETY: SSE2 is part of x86-64. The counter would not wait for the loads.
+    unsafe { _mm_lfence() };
+    ticks().saturating_sub(start)
+}
+
+/// The time stamp counter.
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { _rdtsc() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs {
+        fork_ticks: Some(1000),
+        first_ticks: 1200,
+        later_ticks: 800,
+        probe_ticks: 400,
+        stream_from: 1 << 19,
+    };
+
+    #[test]
+    fn a_dearer_fork_needs_a_longer_copy() {
+        assert_eq!(COSTS.share_from(0), 60 * PIECE / 8);
+        assert_eq!(COSTS.share_from(1000), 15 * PIECE);
+        assert!(COSTS.share_from(u64::MAX) > 1 << 60);
+    }
+
+    #[test]
+    fn times_are_compared_with_those_from_memory() {
+        for (pieces, slow) in [(1, 2400), (2, 4000)] {
+            assert!(COSTS.is_slow(pieces * PIECE, slow) && COSTS.is_slow(PIECE, u64::MAX));
+            assert!(!COSTS.is_slow(pieces * PIECE, slow - 1));
+        }
+        assert!(COSTS.later_from_memory(16 * PIECE, 16 * 540));
+        assert!(!COSTS.later_from_memory(16 * PIECE, 16 * 530));
+    }
+
+    #[test]
+    fn a_fork_of_which_nothing_is_known_is_assumed_to_be_dear() {
+        let unknown = Costs { fork_ticks: None, ..COSTS };
+        assert_eq!(unknown.share_from(0), 4 * COSTS.share_from(0));
+        assert!(COSTS.fork_is_nothing(80 * PIECE) && !unknown.fork_is_nothing(80 * PIECE));
+    }
+}

@@ -1,0 +1,56 @@
+//! Copying memory with two threads.
+//!
+//! One core cannot fill the memory bus: it waits for the few cache lines that
+//! it may have under way at a time. A helper on another core brings its own.
+//!
+//! ```text
+//!            Prefetch                Block(b)                 Split, Auto
+//!  main    ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓    ▓▓  ▓▓  ▓▓  ▓▓  ▓▓        ▓▓▓▓▓▓▓▓
+//!  helper  ░░░░░░░░░░░░░░░░      ▓▓  ▓▓  ▓▓  ▓▓  ▓▓              ▓▓▓▓▓▓▓▓
+//!          touches, ahead      every second block           the other half
+//! ```
+//!
+//! The methods are those of Hori et al., "A Ultra-light Thread Library Using
+//! Hardware Synchronization" (Fig. 9–12), and [`Method::Auto`].
+//!
+//! ```
+//! use kumiki_shadow::Shadow;
+//! use kumiki_copy::{Method, copy};
+//!
+//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+//! let from = vec![7_u8; 1 << 20];
+//! let mut to = vec![0_u8; 1 << 20];
+//! copy(&mut shadow, &mut to, &from, Method::Auto)?;
+//! assert_eq!(to, from);
+//! # Ok::<(), kumiki_copy::Error>(())
+//! ```
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "kumiki-copy needs x86-64: it is written in that processor's instructions. For aarch64 \
+     kumiki-sys and kumiki-wait alone compile. (What else is reported follows from this.)"
+);
+
+mod auto;
+mod costs;
+mod divide;
+mod error;
+mod known;
+mod line;
+mod measuring;
+mod method;
+#[cfg(test)]
+mod one_thread;
+mod pair;
+mod prefetch;
+mod primitive;
+mod probe;
+mod region;
+mod share;
+mod timed;
+
+pub use divide::{copy, copy_raw, prepare, stream};
+pub use error::{Error, Result};
+pub use method::Method;
+pub use pair::Pair;
+pub use timed::{copy_raw_timeout, copy_timeout, prepare_timeout};

@@ -1,0 +1,41 @@
+//! For tests: a pair of threads that is one thread.
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+use crate::pair::Pair;
+
+/// Runs the one closure and then the other, and counts.
+#[derive(Debug, Default)]
+pub(crate) struct OneThread {
+    pub(crate) forks: usize,
+    /// The helper's before the caller's, not after it.
+    pub(crate) helper_first: bool,
+    /// What it says of a wake.
+    pub(crate) wake_ticks: u64,
+    /// How often it was asked for that.
+    pub(crate) asked: AtomicUsize,
+    /// How long a fork takes.
+    pub(crate) time: Duration,
+}
+
+impl Pair for OneThread {
+    fn both(&mut self, ours: impl FnOnce() + Send, theirs: impl FnOnce() + Send) {
+        self.forks += 1;
+        thread::sleep(self.time);
+        if self.helper_first {
+            theirs();
+            ours();
+        } else {
+            ours();
+            theirs();
+        }
+    }
+
+    fn wake_ticks(&self) -> u64 {
+        self.asked.fetch_add(1, Relaxed);
+        self.wake_ticks
+    }
+}

@@ -1,0 +1,224 @@
+//! Carrying a plan out, and undoing it when a step fails.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::file::Machine;
+use super::plan::{Offer, Step, chosen, plan};
+use super::situation::{Free, Situation};
+use crate::image::{Image, Ingredients, Prepared};
+use crate::node::Node;
+use crate::{Error, Result};
+
+/// A machine file with what is to be done for it.
+pub struct Apply {
+    steps: Vec<Step>,
+    free: Free,
+    images: BTreeMap<String, Prepared>,
+}
+
+impl Apply {
+    /// Reads a file, prepares its images and plans. Touches nothing.
+    pub fn plan(file: &Path) -> Result<Self> {
+        let machine = Machine::read(file)?;
+        let situation = Situation::now()?;
+        // What takes no time is refused first.
+        chosen(&machine, &situation)?;
+        let (mut offers, mut images) = (BTreeMap::new(), BTreeMap::new());
+        for image in &machine.images {
+            let name = &image.name;
+            let ingredients = Ingredients::read(&image.kernel, &image.base)?;
+            let resident = situation.images.get(name);
+            let sha256 = ingredients.sha256().to_owned();
+            let offer = match resident {
+                // Uncompressing a kernel is what takes long.
+                Some(resident) => {
+                    let first_piece_bytes = resident.first_piece_bytes;
+                    Offer { sha256, bytes: 0, first_piece_bytes, config: None }
+                }
+                None => {
+                    let prepared = ingredients.prepare()?;
+                    let offer = Offer {
+                        sha256,
+                        bytes: prepared.bytes(),
+                        first_piece_bytes: prepared.first_piece_bytes(),
+                        config: prepared.config().map(str::to_owned),
+                    };
+                    images.insert(name.clone(), prepared);
+                    offer
+                }
+            };
+            offers.insert(name.clone(), offer);
+        }
+        let steps = plan(&machine, &offers, &situation)?;
+        Ok(Apply { steps, free: situation.free, images })
+    }
+
+    /// What is to be done, in this order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What was free when it was planned.
+    pub fn free(&self) -> &Free {
+        &self.free
+    }
+
+    /// Does it all; `told` hears of each step that is done. If one fails, or
+    /// `stop` becomes true, those before it are undone, the last one first. A node
+    /// has `limit` to become ready.
+    pub fn carry_out(
+        self,
+        limit: Duration,
+        stop: &AtomicBool,
+        told: impl FnMut(&Step),
+    ) -> Result<()> {
+        let mut machine = OfNow { images: self.images, limit };
+        carry_out(&self.steps, &mut machine, stop, told)
+    }
+}
+
+/// Who does steps.
+trait Hands {
+    /// Does one; leaves nothing behind if it fails.
+    fn make(&mut self, step: &Step) -> Result<()>;
+    /// Undoes one that was done.
+    fn undo(&mut self, step: &Step) -> Result<()>;
+}
+
+fn carry_out(
+    steps: &[Step],
+    hands: &mut impl Hands,
+    stop: &AtomicBool,
+    mut told: impl FnMut(&Step),
+) -> Result<()> {
+    for (at, step) in steps.iter().enumerate() {
+        let stopped = stop.load(Ordering::Relaxed);
+        let made =
+            if stopped { Err(Error::Refused("interrupted".into())) } else { hands.make(step) };
+        let Err(error) = made else {
+            told(step);
+            continue;
+        };
+        let mut left = Vec::new();
+        for step in steps[..at].iter().rev() {
+            if let Err(error) = hands.undo(step) {
+                left.push(format!("; not undone: {step}: {error}"));
+            }
+        }
+        let (step, left) = (step.to_string(), left.concat());
+        return Err(Error::RolledBack { step, source: Box::new(error), undone: at, left });
+    }
+    Ok(())
+}
+
+/// The machine that this runs on.
+struct OfNow {
+    images: BTreeMap<String, Prepared>,
+    limit: Duration,
+}
+
+impl Hands for OfNow {
+    fn make(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Add { image, .. } => {
+                let prepared = self.images.remove(image).expect("it was prepared for this step");
+                prepared.keep(image).map(drop)
+            }
+            Step::Create(spec) => Node::create(spec).map(drop),
+            Step::Start { node } => {
+                let node = Node::find(node)?;
+                if node.is_running()? {
+                    // It has ended by itself.
+                    node.stop(Duration::ZERO)?;
+                }
+                let started = node.start(false, self.limit);
+                if let Err(Error::Silent { .. }) = started {
+                    // Its own error says what matters.
+                    let _ = node.stop(Duration::ZERO);
+                }
+                started.map(drop)
+            }
+        }
+    }
+
+    fn undo(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Step::Add { image, .. } => Image::remove(image, false),
+            Step::Create(spec) => Node::find(&spec.name)?.delete(),
+            Step::Start { node } => Node::find(node)?.stop(Duration::ZERO),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Notes what was done, and fails at one step, and at undoing another.
+    struct Notes {
+        made: Vec<String>,
+        fails_at: usize,
+        keeps: Option<usize>,
+        calls: usize,
+    }
+
+    impl Hands for Notes {
+        fn make(&mut self, step: &Step) -> Result<()> {
+            if self.calls == self.fails_at {
+                return Err(Error::Refused("no more".into()));
+            }
+            self.calls += 1;
+            self.made.push(step.to_string());
+            Ok(())
+        }
+
+        fn undo(&mut self, step: &Step) -> Result<()> {
+            // Only ever the last one that stands.
+            assert_eq!(self.made.pop().as_deref(), Some(step.to_string().as_str()));
+            match self.keeps {
+                Some(at) if at == self.made.len() => Err(Error::Refused("held".into())),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_failed_step_undoes_those_before_it(
+            count in 0..8usize,
+            fails_at in 0..10usize,
+            keeps in prop::option::of(0..8usize),
+        ) {
+            let steps: Vec<_> = (0..count).map(|n| Step::Start { node: format!("n{n}") }).collect();
+            let mut notes = Notes { made: vec![], fails_at, keeps, calls: 0 };
+            let mut told = 0;
+            let outcome = carry_out(&steps, &mut notes, &AtomicBool::new(false), |_| told += 1);
+            prop_assert_eq!(told, fails_at.min(count));
+            match outcome {
+                Ok(()) => prop_assert!(fails_at >= count && notes.made.len() == count),
+                Err(error) => {
+                    prop_assert!(notes.made.is_empty());
+                    let text = error.to_string();
+                    prop_assert!(text.contains(&format!("start node n{fails_at}: no more")), "{}", text);
+                    let held = keeps.is_some_and(|at| at < fails_at);
+                    prop_assert_eq!(text.contains("not undone"), held, "{}", text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupt_undoes_what_was_done() {
+        let steps: Vec<_> = ["a", "b"].map(|node| Step::Start { node: node.into() }).into();
+        let mut notes = Notes { made: vec![], fails_at: 9, keeps: None, calls: 0 };
+        let stop = AtomicBool::new(false);
+        let told = |_: &Step| stop.store(true, Ordering::Relaxed);
+        let error = carry_out(&steps, &mut notes, &stop, told).unwrap_err().to_string();
+        assert!(error.contains("start node b: interrupted") && notes.made.is_empty(), "{error}");
+    }
+}

@@ -1,0 +1,356 @@
+//! The file: TOML, and what is wrong with it by line and key.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::{Spanned, Value};
+
+use crate::compose::Base;
+use crate::device::{self, Kind};
+use crate::spec::{Cpus, Fault, Spec};
+use crate::taking::MemorySource;
+use crate::{Error, Result};
+
+/// Images and nodes that are to be there, as a file has them, in its order.
+#[derive(Debug)]
+pub struct Machine {
+    /// Images to have in memory.
+    pub images: Vec<ImageWanted>,
+    /// Nodes to have.
+    pub nodes: Vec<NodeWanted>,
+    pub(super) source: Source,
+}
+
+/// An image that a file asks for.
+#[derive(Debug)]
+pub struct ImageWanted {
+    /// Its name.
+    pub name: String,
+    /// The kernel's file.
+    pub kernel: PathBuf,
+    /// What its initramfs is made of.
+    pub base: Base,
+    pub(super) at: Places,
+}
+
+/// A node that a file asks for.
+#[derive(Debug)]
+pub struct NodeWanted {
+    /// What it is made of.
+    pub spec: Spec,
+    /// Whether it is to run.
+    pub start: bool,
+    pub(super) at: Places,
+}
+
+/// Where in the text an entry begins, and each of its keys.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    entry: usize,
+    keys: BTreeMap<&'static str, usize>,
+}
+
+/// The file's name and text, to say where something is wrong.
+#[derive(Debug)]
+pub(super) struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// An error at this byte of the text.
+    fn wrong(&self, at: usize, problem: impl Into<String>) -> Error {
+        let line = 1 + self.text[..at.min(self.text.len())].matches('\n').count();
+        Error::MachineFile { file: self.path.clone(), line, problem: problem.into() }
+    }
+
+    /// An error at a key of an entry, or at the entry where the key is missing.
+    pub(super) fn fault(&self, kind: Kind, name: &str, at: &Places, fault: &Fault) -> Error {
+        let place = at.keys.get(fault.key).copied().unwrap_or(at.entry);
+        let (noun, key) = (kind.noun(), fault.key);
+        self.wrong(place, format!("{noun}.{name}.{key}: {}", fault.problem))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    #[serde(default)]
+    image: BTreeMap<String, Spanned<ImageTable>>,
+    #[serde(default)]
+    node: BTreeMap<String, Spanned<NodeTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImageTable {
+    kernel: Spanned<PathBuf>,
+    initrd: Option<Spanned<PathBuf>>,
+    overlay: Option<Spanned<PathBuf>>,
+    config: Option<Spanned<PathBuf>>,
+    guest_module: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NodeTable {
+    image: Spanned<String>,
+    cpus: Option<Spanned<Value>>,
+    memory: Spanned<Value>,
+    append: Option<Spanned<String>>,
+    #[serde(default = "yes")]
+    start: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Machine {
+    /// Reads a file. Paths in it are relative to its folder.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+        Self::parse(path, text)
+    }
+
+    fn parse(path: &Path, text: String) -> Result<Self> {
+        let source = Source { path: path.to_owned(), text };
+        let tables: Tables = toml::from_str(&source.text).map_err(|error| {
+            let at = error.span().unwrap_or_default();
+            let near = shown(&source.text, &at);
+            source.wrong(at.start, format!("{}{near}", error.message()))
+        })?;
+        let mut images: Vec<_> = tables.image.into_iter().collect();
+        images.sort_by_key(|(_, table)| table.span().start);
+        let mut nodes: Vec<_> = tables.node.into_iter().collect();
+        nodes.sort_by_key(|(_, table)| table.span().start);
+        let images = images.into_iter().map(|(name, table)| image(&source, name, table));
+        let images = images.collect::<Result<Vec<_>>>()?;
+        let nodes = nodes.into_iter().map(|(name, table)| node(&source, name, table));
+        let nodes = nodes.collect::<Result<Vec<NodeWanted>>>()?;
+        let machine = Machine { images, nodes, source };
+        machine.nobody_shares_a_cpu()?;
+        Ok(machine)
+    }
+
+    /// Two nodes that name the same cpu cannot both have it.
+    fn nobody_shares_a_cpu(&self) -> Result<()> {
+        let mut owners: BTreeMap<u32, &str> = BTreeMap::new();
+        for node in &self.nodes {
+            let Cpus::These(cpus) = &node.spec.cpus else { continue };
+            for &cpu in cpus {
+                if let Some(owner) = owners.insert(cpu, &node.spec.name) {
+                    let problem = format!("cpu {cpu} is node {owner}'s: a cpu has one node");
+                    return Err(self.node_fault(node, &Fault::new("cpus", problem)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn node_fault(&self, node: &NodeWanted, fault: &Fault) -> Error {
+        self.source.fault(Kind::Node, &node.spec.name, &node.at, fault)
+    }
+
+    pub(super) fn image_fault(&self, image: &ImageWanted, fault: &Fault) -> Error {
+        self.source.fault(Kind::Image, &image.name, &image.at, fault)
+    }
+}
+
+/// The line around a fault of syntax or type, whose message names no key.
+fn shown(text: &str, at: &Range<usize>) -> String {
+    let start = text[..at.start.min(text.len())].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[start..].lines().next().unwrap_or_default().trim();
+    if line.is_empty() { String::new() } else { format!(", in `{line}`") }
+}
+
+fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<ImageWanted> {
+    let mut at = Places { entry: table.span().start, keys: BTreeMap::new() };
+    let table = table.into_inner();
+    let folder = source.path.parent().unwrap_or(Path::new(""));
+    let mut path = |key, value: Spanned<PathBuf>| {
+        at.keys.insert(key, value.span().start);
+        folder.join(value.into_inner())
+    };
+    let kernel = path("kernel", table.kernel);
+    let base = Base {
+        initrd: table.initrd.map(|value| path("initrd", value)),
+        overlay: table.overlay.map(|value| path("overlay", value)),
+        config: table.config.map(|value| path("config", value)),
+        guest_module: table.guest_module.map(|value| path("guest_module", value)),
+    };
+    named(source, Kind::Image, &name, at.entry)?;
+    Ok(ImageWanted { name, kernel, base, at })
+}
+
+fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<NodeWanted> {
+    let mut at = Places { entry: table.span().start, keys: BTreeMap::new() };
+    let table = table.into_inner();
+    at.keys.insert("image", table.image.span().start);
+    at.keys.insert("memory", table.memory.span().start);
+    at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
+    at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
+    named(source, Kind::Node, &name, at.entry)?;
+    let spec = || -> Result<Spec, Fault> {
+        let spec = Spec {
+            name: name.clone(),
+            image: table.image.into_inner(),
+            cpus: table.cpus.map_or(Ok(Cpus::Count(1)), |value| cpus(value.get_ref()))?,
+            memory_bytes: memory(table.memory.get_ref())?,
+            memory_from: MemorySource::Any,
+            command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
+        };
+        spec.check()?;
+        Ok(spec)
+    };
+    match spec() {
+        Ok(spec) => Ok(NodeWanted { spec, start: table.start, at }),
+        Err(fault) => Err(source.fault(Kind::Node, &name, &at, &fault)),
+    }
+}
+
+fn named(source: &Source, kind: Kind, name: &str, at: usize) -> Result<()> {
+    device::padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
+}
+
+/// A count, or a list of cpus.
+fn cpus(value: &Value) -> Result<Cpus, Fault> {
+    let wrong = |value: &Value| {
+        let problem = format!("{value}: a number of cpus is expected, or a list such as [2, 3]");
+        Fault::new("cpus", problem)
+    };
+    let number = |value: &Value| value.as_integer().and_then(|number| u32::try_from(number).ok());
+    match value {
+        Value::Array(list) => {
+            let cpus = list.iter().map(|cpu| number(cpu).ok_or_else(|| wrong(cpu)));
+            Ok(Cpus::These(cpus.collect::<Result<_, _>>()?))
+        }
+        value => Ok(Cpus::Count(number(value).ok_or_else(|| wrong(value))? as usize)),
+    }
+}
+
+/// A size, or a list of sizes.
+fn memory(value: &Value) -> Result<Vec<u64>, Fault> {
+    let size = |value: &Value| {
+        let wrong = |reason: &str| {
+            let problem = format!("{value}: a size such as \"256M\" is expected{reason}");
+            Fault::new("memory", problem)
+        };
+        match value {
+            Value::Integer(bytes) => u64::try_from(*bytes).map_err(|_| wrong("")),
+            Value::String(text) => parse_size::Config::new()
+                .with_binary()
+                .parse_size(text)
+                .map_err(|error| wrong(&format!(" ({error})"))),
+            _ => Err(wrong("")),
+        }
+    };
+    match value {
+        Value::Array(list) => list.iter().map(size).collect(),
+        value => Ok(vec![size(value)?]),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub(crate) fn parse(text: &str) -> Result<Machine> {
+        Machine::parse(Path::new("/etc/kumiki/machine.toml"), text.to_owned())
+    }
+
+    const GOOD: &str = r#"
+[image.deb]
+kernel = "/boot/vmlinuz"
+overlay = "files.cpio"
+
+[node.b]
+image = "deb"
+cpus = [3, 2]
+memory = ["192M", "64M"]
+
+[node.a]
+image = "deb"
+memory = 268435456
+append = "quiet"
+start = false
+"#;
+
+    #[test]
+    fn a_file_says_what_is_to_be_there_in_its_order() {
+        let machine = parse(GOOD).unwrap();
+        let image = &machine.images[0];
+        assert_eq!((image.name.as_str(), image.kernel.to_str()), ("deb", Some("/boot/vmlinuz")));
+        assert_eq!(image.base.overlay.as_deref(), Some(Path::new("/etc/kumiki/files.cpio")));
+        let [b, a] = &machine.nodes[..] else { panic!("{machine:?}") };
+        assert_eq!((b.spec.name.as_str(), &b.spec.cpus), ("b", &Cpus::These(vec![3, 2])));
+        assert_eq!(b.spec.memory_bytes, [192 << 20, 64 << 20]);
+        assert!(b.start && !a.start);
+        assert_eq!((&a.spec.cpus, a.spec.command_line.as_str()), (&Cpus::Count(1), "quiet"));
+    }
+
+    #[test]
+    fn an_error_names_line_key_value_and_limit() {
+        for (from, to, says) in [
+            ("[3, 2]", "[3, 0]", "machine.toml:8: node.b.cpus: cpu 0 stays the host's"),
+            ("[3, 2]", "0", "machine.toml:8: node.b.cpus: 0 cpus: a node has 1 to 64"),
+            ("[3, 2]", "-1", "machine.toml:8: node.b.cpus: -1: a number of cpus is expected"),
+            ("[3, 2]", "\"all\"", "8: node.b.cpus: \"all\": a number of cpus is expected"),
+            ("\"192M\"", "\"191M\"", "9: node.b.memory: 200278016 bytes are no multiple of 2 MiB"),
+            ("\"192M\"", "\"much\"", "9: node.b.memory: \"much\": a size such as"),
+            ("\"192M\"", "true", "9: node.b.memory: true: a size such as"),
+            ("cpus =", "cpu =", "machine.toml:8: unknown field `cpu`"),
+            ("memory = 268435456", "", "missing field `memory`, in `[node.a]`"),
+            ("start = false", "start = 1", "in `start = 1`"),
+            ("[node.a]", "[node.A]", "machine.toml:11: \"A\" cannot name a node"),
+            ("memory = 26", "cpus = [2]\nmemory = 26", "13: node.a.cpus: cpu 2 is node b's"),
+            ("[image.deb]", "[image.deb", "machine.toml:2: "),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}\ninstead of {says}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_odd(text in "(\\[(node|image)\\.[a-z]?\\]|cpus|memory|image|=|\"|[0-9]|\\[|\\]|,|é|\n| )*") {
+            if let Err(error) = parse(&text) {
+                let with_line = matches!(error, Error::MachineFile { .. });
+                prop_assert!(with_line);
+            }
+        }
+
+        #[test]
+        fn what_is_written_is_what_is_read(
+            nodes in prop::collection::btree_map(
+                "[a-z][a-z0-9]{0,8}",
+                (1..64usize, prop::collection::vec(4..512u64, 1..5), any::<bool>()),
+                0..6,
+            ),
+        ) {
+            let mut text = String::new();
+            for (name, (cpus, sizes, start)) in &nodes {
+                let sizes: Vec<_> = sizes.iter().map(|size| format!("\"{}M\"", 2 * size)).collect();
+                text += &format!(
+                    "[node.{name}]\nimage = \"i\"\ncpus = {cpus}\nmemory = [{}]\nstart = {start}\n",
+                    sizes.join(", ")
+                );
+            }
+            let machine = parse(&text).unwrap();
+            prop_assert_eq!(machine.nodes.len(), nodes.len());
+            for (node, (name, (cpus, sizes, start))) in machine.nodes.iter().zip(&nodes) {
+                prop_assert_eq!(&node.spec.name, name);
+                prop_assert_eq!(&node.spec.cpus, &Cpus::Count(*cpus));
+                let bytes: Vec<_> = sizes.iter().map(|size| size << 21).collect();
+                prop_assert_eq!(&node.spec.memory_bytes, &bytes);
+                prop_assert_eq!(node.start, *start);
+            }
+        }
+    }
+}

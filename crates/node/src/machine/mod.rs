@@ -1,0 +1,21 @@
+//! A whole machine by one file: images and nodes that are to be there.
+//!
+//! ```text
+//!   FILE --parse--> Machine --plan--> steps --carry_out--> the machine
+//!                      ^        ^                |
+//!     what no machine could    what is free,     a step fails: those before
+//!     give is refused here     what is there     it are undone, last first
+//! ```
+//!
+//! Nothing is touched before all steps are known, and what exists is left as it
+//! is: a file that asks for something else under the same name is refused.
+
+mod apply;
+mod file;
+mod plan;
+mod situation;
+
+pub use apply::Apply;
+pub use file::{ImageWanted, Machine, NodeWanted};
+pub use plan::Step;
+pub use situation::{Blocks, Free};

@@ -1,0 +1,123 @@
+//! What is there on this machine, and what is free.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::Serialize;
+
+use crate::image::Image;
+use crate::node::{Node, State};
+use crate::{Result, cpus, device};
+
+/// What a machine has for nodes and images.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Free {
+    /// Cpus that the host could give, those first that are given first.
+    pub cpus: Vec<u32>,
+    /// Memory that the host could give.
+    pub memory_bytes: u64,
+    /// Memory that it keeps for itself beside that.
+    pub host_keeps_bytes: u64,
+    /// Blocks of 2 MiB and more that are free as they are. More can be had: the
+    /// host moves what lies in the way.
+    pub blocks: Vec<Blocks>,
+}
+
+/// Free contiguous memory of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Blocks {
+    /// Of each.
+    pub bytes: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl Free {
+    /// Looks at this machine.
+    pub fn now() -> Result<Self> {
+        device::probe()?;
+        let path = "/proc/buddyinfo";
+        Ok(Free {
+            cpus: cpus::free()?,
+            memory_bytes: device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES),
+            host_keeps_bytes: device::HOST_KEEPS_BYTES,
+            blocks: blocks(&fs::read_to_string(path).map_err(|e| crate::Error::file(path, e))?),
+        })
+    }
+}
+
+/// Sums over all zones of what `/proc/buddyinfo` has in a column from 2 MiB on;
+/// column n counts blocks of 4 KiB << n.
+fn blocks(buddyinfo: &str) -> Vec<Blocks> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for line in buddyinfo.lines() {
+        // `Node 0, zone   Normal   1 2 3 …`
+        let columns = line.split_whitespace().skip(4).zip(0..);
+        for (count, order) in columns.filter(|&(_, order)| order >= 9) {
+            *counts.entry(4096 << order).or_default() += count.parse().unwrap_or(0);
+        }
+    }
+    counts.into_iter().rev().map(|(bytes, count)| Blocks { bytes, count }).collect()
+}
+
+/// An image in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Resident {
+    /// Of its contents; none if making it was interrupted.
+    pub(super) sha256: Option<String>,
+    /// What a node's first piece needs for it.
+    pub(super) first_piece_bytes: u64,
+}
+
+/// A node that exists.
+#[derive(Clone, Debug)]
+pub(super) struct Existing {
+    pub(super) state: State,
+    pub(super) cpus: Vec<u32>,
+    pub(super) bytes: u64,
+    /// Image and command line; none if making it was interrupted.
+    pub(super) made_of: Option<(String, String)>,
+}
+
+/// All that a plan depends on beside the file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Situation {
+    pub(super) free: Free,
+    pub(super) images: BTreeMap<String, Resident>,
+    pub(super) nodes: BTreeMap<String, Existing>,
+}
+
+impl Situation {
+    /// Looks at this machine.
+    pub(super) fn now() -> Result<Self> {
+        let free = Free::now()?;
+        let mut images = BTreeMap::new();
+        for image in Image::list()? {
+            let complete = image.sha256.is_some();
+            let first_piece_bytes =
+                if complete { Image::open(&image.name)?.first_piece_bytes() } else { 0 };
+            images.insert(image.name, Resident { sha256: image.sha256, first_piece_bytes });
+        }
+        let nodes = Node::list()?.into_iter().map(|node| {
+            let made_of = node.image.zip(node.command_line);
+            let existing =
+                Existing { state: node.state, cpus: node.cpus, bytes: node.bytes, made_of };
+            (node.name, existing)
+        });
+        Ok(Situation { free, images, nodes: nodes.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_blocks_are_summed_over_zones() {
+        let text = "Node 0, zone      DMA      0 0 0 0 0 0 0 0 1      1      3 \n\
+                    Node 0, zone   Normal  45184 2 3 4 5 6 7 8 9    463    412 \n";
+        let mib = |bytes: u64, count| Blocks { bytes: bytes << 20, count };
+        assert_eq!(blocks(text), [mib(4, 415), mib(2, 464)]);
+        assert!(blocks("").is_empty());
+    }
+}

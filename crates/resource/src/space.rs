@@ -1,0 +1,225 @@
+//! The kind *virtual space*: addresses to which regions are attached.
+
+use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+use crate::error::{Error, Result};
+use crate::frames::FRAME;
+use crate::id::Place;
+use crate::kind::{About, Kind};
+use crate::region::Backing;
+
+/// A range of this process's addresses, kept free for regions. It takes addresses, not
+/// memory.
+///
+/// Destroyed, it takes no more regions; its addresses stay until the last one that is
+/// attached has gone.
+#[derive(Debug)]
+pub struct Space {
+    addresses: Arc<Addresses>,
+    /// Parts in use, and their ends; both from the space's beginning, bytes.
+    used: BTreeMap<usize, usize>,
+    /// By which parts come back, from wherever they were detached.
+    home: (Sender<usize>, Receiver<usize>),
+}
+
+/// The addresses themselves, which nothing can be read from or written to.
+#[derive(Debug)]
+struct Addresses {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: addresses belong to the process, not to a thread.
+unsafe impl Send for Addresses {}
+// SAFETY: a shared one gives out its beginning and size, which never change.
+unsafe impl Sync for Addresses {}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        // SAFETY: reserved by `create`, and whoever held a part of it has gone.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+impl Kind for Space {
+    const NAME: &'static str = "space";
+    /// So many bytes, rounded up to whole pages.
+    type Spec = usize;
+    type Pool = ();
+
+    fn pool(_: Place) -> Result<()> {
+        Ok(())
+    }
+
+    fn create(bytes: usize, (): &mut ()) -> Result<Space> {
+        let whole = bytes.checked_next_multiple_of(FRAME);
+        let Some(bytes) = whole.filter(|bytes| (1..=isize::MAX as usize).contains(bytes)) else {
+            let text = format!("{bytes} bytes of addresses: ask for 1 to {}", isize::MAX);
+            return Err(kind(text));
+        };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) };
+        let what = format!("{bytes} bytes of addresses");
+        let start = start.map_err(|errno| refused(&what, errno))?;
+        let start = NonNull::new(start.cast()).expect("Linux maps address 0 only if told to");
+        let addresses = Arc::new(Addresses { start, bytes });
+        Ok(Space { addresses, used: BTreeMap::new(), home: channel() })
+    }
+
+    fn destroy(self, (): &mut ()) {}
+
+    fn about(&self) -> About {
+        let (parts, bytes) = (Arc::strong_count(&self.addresses) - 1, self.addresses.bytes);
+        About { state: format!("{} MiB of addresses, {parts} attached", bytes >> 20), bytes: 0 }
+    }
+}
+
+impl Space {
+    /// How many bytes of addresses it has.
+    pub fn bytes(&self) -> usize {
+        self.addresses.bytes
+    }
+
+    /// Keeps a part for one attachment, at `offset` or at the first that fits.
+    pub(crate) fn hold(&mut self, bytes: usize, offset: Option<usize>) -> Result<Part> {
+        for offset in self.home.1.try_iter() {
+            self.used.remove(&offset);
+        }
+        let size = bytes.checked_next_multiple_of(FRAME).unwrap_or(usize::MAX);
+        let offset = match offset {
+            Some(offset) => self.free_at(offset, size)?,
+            None => self.first_fit(size)?,
+        };
+        self.used.insert(offset, offset + size);
+        let (addresses, home) = (Arc::clone(&self.addresses), self.home.0.clone());
+        Ok(Part { addresses, offset, bytes: size, home: Some(home) })
+    }
+
+    fn free_at(&self, offset: usize, bytes: usize) -> Result<usize> {
+        let all = self.addresses.bytes;
+        let end = offset.checked_add(bytes).filter(|end| *end <= all);
+        let Some(end) = end.filter(|_| offset.is_multiple_of(FRAME)) else {
+            return Err(kind(format!(
+                "{bytes} bytes at offset {offset} of a space of {all}: choose a multiple of \
+                 {FRAME} from which on there is room"
+            )));
+        };
+        let before = self.used.range(..end).next_back();
+        match before.filter(|(_, used_end)| **used_end > offset) {
+            Some((start, used_end)) => Err(kind(format!(
+                "{bytes} bytes at offset {offset} overlap what is attached at {start} to \
+                 {used_end}: detach that, or choose another offset"
+            ))),
+            None => Ok(offset),
+        }
+    }
+
+    fn first_fit(&self, bytes: usize) -> Result<usize> {
+        let (mut free, all) = (0, self.addresses.bytes);
+        for (&start, &end) in self.used.iter().chain([(&all, &all)]) {
+            if start - free >= bytes {
+                return Ok(free);
+            }
+            free = end;
+        }
+        Err(kind(format!(
+            "no room for {bytes} bytes in a space of {all} with {} attached: detach some, or \
+             make a larger space",
+            self.used.len()
+        )))
+    }
+}
+
+/// A part of a space's addresses, kept until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Part {
+    addresses: Arc<Addresses>,
+    offset: usize,
+    bytes: usize,
+    /// None of a part that could not be cleared.
+    home: Option<Sender<usize>>,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A space that was destroyed has no use for it.
+        self.home.iter().for_each(|home| _ = home.send(self.offset));
+    }
+}
+
+impl Part {
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: a part lies within its addresses.
+        unsafe { self.addresses.start.add(self.offset) }
+    }
+
+    /// Puts a region here.
+    pub(crate) fn attach(self, backing: Arc<Backing>, write: bool) -> Result<Attached> {
+        let access = if write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // Made first: what goes wrong half-way is taken back when it is dropped.
+        let attached = Attached { part: self, backing, write };
+        let mut at = attached.start();
+        for (fd, offset, bytes) in attached.backing.pieces() {
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            // SAFETY: replaces addresses of this part, which nobody else has.
+            let mapped = unsafe { mmap(at.as_ptr().cast(), bytes, access, flags, fd, offset) };
+            mapped.map_err(|errno| refused(&format!("attaching {bytes} bytes"), errno))?;
+            // SAFETY: the pieces together are as long as the part at most.
+            at = unsafe { at.add(bytes) };
+        }
+        Ok(attached)
+    }
+}
+
+/// A region in its part of a space.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    part: Part,
+    backing: Arc<Backing>,
+    write: bool,
+}
+
+impl Attached {
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.part.start()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.backing.bytes()
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.write
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let (start, bytes) = (self.start().as_ptr().cast(), self.part.bytes);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: this part's addresses, whose user has gone. The addresses stay kept.
+        if unsafe { mmap_anonymous(start, bytes, ProtFlags::empty(), flags) }.is_err() {
+            // The limit of mappings: these addresses are not used again.
+            self.part.home = None;
+        }
+    }
+}
+
+fn kind(text: String) -> Error {
+    Error::Kind { kind: Space::NAME, text }
+}
+
+fn refused(what: &str, errno: Errno) -> Error {
+    let way = match errno {
+        Errno::NOMEM => "; destroy some, or raise RLIMIT_AS (ulimit -v) or vm.max_map_count",
+        _ => "",
+    };
+    Error::System { kind: Space::NAME, what: what.to_owned(), source: errno.into(), way }
+}

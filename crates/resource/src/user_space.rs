@@ -1,0 +1,221 @@
+//! The kind *virtual user space*: memory that a program can use. To make one is to
+//! allocate, to destroy it is to free.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use kumiki_sys::shm::{Anon, Huge, Populate};
+
+use crate::error::{Error, Result};
+use crate::frames::{FRAME, Frames};
+use crate::id::Place;
+use crate::interface::Interface;
+use crate::kind::{About, Kind};
+use crate::page;
+use crate::region::{Backing, Region};
+use crate::rights::Handle;
+use crate::space::{Attached, Part, Space};
+
+/// Memory at an address. Of up to 4 KiB it is a frame of its core, which needs no system
+/// call; a region [attached](Interface::attach) to a space is one, too.
+#[derive(Debug)]
+pub struct UserSpace {
+    of: Of,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Of {
+    Frame(NonNull<u8>),
+    Memory(Anon),
+    Attached(Attached),
+}
+
+// SAFETY: memory is its user's, whichever thread that is.
+unsafe impl Send for UserSpace {}
+
+/// What is to be usable.
+#[derive(Debug)]
+pub struct UserSpaceSpec(Wanted);
+
+#[derive(Debug)]
+enum Wanted {
+    Memory(usize),
+    Attached { region: Arc<Backing>, part: Part, write: bool },
+}
+
+impl UserSpaceSpec {
+    /// So many bytes of new memory, of any content; rounded up to whole pages.
+    pub fn memory(bytes: usize) -> Self {
+        UserSpaceSpec(Wanted::Memory(bytes))
+    }
+}
+
+/// How a region is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attach {
+    /// Bytes from the space's beginning, a multiple of 4096; where there is room if not
+    /// said.
+    pub offset: Option<usize>,
+    /// Whether it may be written.
+    pub write: bool,
+}
+
+impl Default for Attach {
+    fn default() -> Self {
+        Attach { offset: None, write: true }
+    }
+}
+
+/// A place's frames for user spaces.
+#[derive(Debug)]
+pub struct UserSpacePool(ManuallyDrop<Frames>);
+
+impl Drop for UserSpacePool {
+    fn drop(&mut self) {
+        // SAFETY: the field is used no more.
+        page::leave(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+impl Kind for UserSpace {
+    const NAME: &'static str = "user-space";
+    type Spec = UserSpaceSpec;
+    type Pool = UserSpacePool;
+
+    fn pool(_: Place) -> Result<UserSpacePool> {
+        Ok(UserSpacePool(ManuallyDrop::new(page::enter())))
+    }
+
+    fn create(UserSpaceSpec(wanted): UserSpaceSpec, pool: &mut UserSpacePool) -> Result<Self> {
+        match wanted {
+            Wanted::Memory(1..=FRAME) => {
+                Ok(UserSpace { of: Of::Frame(pool.0.take()?), bytes: FRAME })
+            }
+            Wanted::Memory(bytes) => {
+                let memory = Anon::new(bytes, Huge::Policy, Populate::OnTouch)?;
+                Ok(UserSpace { bytes: memory.len(), of: Of::Memory(memory) })
+            }
+            Wanted::Attached { region, part, write } => {
+                if write && !region.is_writable() {
+                    return Err(kind(
+                        "the region's file is open for reading alone: attach it without \
+                         writing, or open the file for writing, too"
+                            .to_owned(),
+                    ));
+                }
+                let attached = part.attach(region, write)?;
+                Ok(UserSpace { bytes: attached.bytes(), of: Of::Attached(attached) })
+            }
+        }
+    }
+
+    fn destroy(self, pool: &mut UserSpacePool) {
+        if let Of::Frame(frame) = self.of {
+            // SAFETY: taken from this pool in `create`; with `self` its last user goes.
+            unsafe { pool.0.give(frame) };
+        }
+    }
+
+    fn about(&self) -> About {
+        let state = match &self.of {
+            Of::Frame(_) | Of::Memory(_) => "memory",
+            Of::Attached(attached) if attached.is_writable() => "attached",
+            Of::Attached(_) => "attached, read-only",
+        };
+        About { state: state.to_owned(), bytes: self.bytes as u64 }
+    }
+}
+
+impl UserSpace {
+    /// Its first byte. Valid for [`len`](Self::len) bytes until it is destroyed, which is
+    /// the caller's to know. Of an attached region others may write at any time.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut u8 {
+        match &self.of {
+            Of::Frame(frame) => frame.as_ptr(),
+            Of::Memory(memory) => memory.as_ptr(),
+            Of::Attached(attached) => attached.start().as_ptr(),
+        }
+    }
+
+    /// How many bytes it has.
+    #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Copies out what is at `offset`. Others may write meanwhile: then it is half old and
+    /// half new.
+    ///
+    /// # Errors
+    /// It ends before.
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        let cells = self.cells(offset, into.len())?;
+        for (byte, cell) in into.iter_mut().zip(cells) {
+            *byte = cell.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Copies `from` to `offset`.
+    ///
+    /// # Errors
+    /// It ends before, or is attached without writing.
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let cells = self.cells(offset, from.len())?;
+        if matches!(&self.of, Of::Attached(attached) if !attached.is_writable()) {
+            return Err(kind("it is attached without writing: attach it so again".to_owned()));
+        }
+        for (byte, cell) in from.iter().zip(cells) {
+            cell.store(*byte, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn cells(&self, offset: usize, bytes: usize) -> Result<&[AtomicU8]> {
+        let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes);
+        let end = end.ok_or_else(|| {
+            kind(format!(
+                "{bytes} bytes at offset {offset} end beyond its {}: choose among those",
+                self.bytes
+            ))
+        })?;
+        // SAFETY: there as long as `self`, and used by atomics alone; where it may not be
+        // written, `write` does not.
+        let all = unsafe { slice::from_raw_parts(self.as_ptr().cast::<AtomicU8>(), self.bytes) };
+        Ok(&all[offset..end])
+    }
+}
+
+impl Interface {
+    /// Attaches a region to a space: a user space at `place`, which sees the region's bytes
+    /// until it is destroyed. The three may be of different places. What is stored here
+    /// with Release is seen by who loads it with Acquire at any other attachment, in any
+    /// process.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) for the user space, and as [`with`](Self::with) for the
+    /// other two; no room in the space; writing to what was opened for reading alone.
+    pub fn attach(
+        &self,
+        place: Place,
+        unique: Option<&str>,
+        region: &Handle<Region>,
+        space: &Handle<Space>,
+        how: Attach,
+    ) -> Result<Handle<UserSpace>> {
+        let region = self.with(region, |region, _| region.backing())?;
+        let bytes = region.bytes();
+        let part = self.with(space, move |space, ()| space.hold(bytes, how.offset))??;
+        let wanted = Wanted::Attached { region, part, write: how.write };
+        self.create(place, unique, UserSpaceSpec(wanted))
+    }
+}
+
+fn kind(text: String) -> Error {
+    Error::Kind { kind: UserSpace::NAME, text }
+}
