@@ -41,7 +41,9 @@ mod papers;
 mod parasc;
 mod questions;
 pub mod reference;
+mod resource;
 mod rows;
+mod scaling;
 mod shadow;
 mod tables;
 
