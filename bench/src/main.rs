@@ -7,19 +7,25 @@
 //!       each turn: SIGCONT, a request by pipe, samples back, SIGSTOP
 //! ```
 //!
-//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`. Prints the result as JSON.
+//! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
+//! runs in a machine of the lab. Prints the result as JSON. With
+//! `--against PROGRAM` only Kumiki's subjects take part, each as it is here and as it is
+//! in that program, built from another commit.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use crate::against::Against;
 use crate::pair::Pair;
 use crate::raw::RAW;
 use crate::shadow::Shadow;
 
+mod against;
 mod case;
 mod child;
+mod node;
 mod pair;
 mod parasc;
 mod raw;
@@ -43,10 +49,18 @@ fn bench() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
+        ["shadow", "--against", program, ref only @ ..] => {
+            let plan = |pair| Against::new(Shadow::new()?, Path::new(program), pair);
+            print(&run::document(|pair| run::run(&mut plan(pair)?, pair, only))?)
+        }
         ["shadow", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["node", folder, rounds] => {
+            let rounds = rounds.parse()?;
+            print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
+        }
         ["resource", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
         }

@@ -1,9 +1,10 @@
 //! The whole bench: phases of rounds, in each round a turn for each subject in
 //! a new order, and a turn of the raw round trip before and after every one.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kumiki_measure::machine;
 use kumiki_measure::meter::Meter;
 use kumiki_measure::schema::{Machine, SCHEMA};
@@ -47,6 +48,13 @@ pub(crate) struct Row {
     /// after, where it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
+    /// Samples that ended without what was asked for.
+    #[serde(skip_serializing_if = "is_zero")]
+    failed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// One case at one size.
@@ -82,6 +90,13 @@ pub(crate) trait Plan {
 
     /// What all subjects get when they start.
     fn argument(&self) -> String;
+
+    /// The program that serves as a subject, and the subject's name there: this one, and
+    /// the same name.
+    fn program(&self, subject: &'static str) -> Result<(PathBuf, &'static str)> {
+        let program = std::env::current_exe().context("finding our own program")?;
+        Ok((program, subject))
+    }
 
     /// What tunes a subject from outside of its program.
     fn environment(&self, subject: &str, pair: Pair) -> Vec<(&'static str, String)> {
@@ -138,11 +153,13 @@ pub(crate) fn document(rows: impl FnOnce(Pair) -> Result<Vec<Row>>) -> Result<Do
 pub(crate) fn run<P: Plan>(plan: &mut P, pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let mut phases = plan.phases();
     phases.retain(|phase| only.is_empty() || only.contains(&phase.case.name()));
+    phases.retain(|phase| plan.subjects().iter().any(|name| plan.asks(phase.case, name)));
     ensure!(!phases.is_empty(), "the bench {} has no case {only:?}", P::NAME);
     let begin = Instant::now();
     let argument = plan.argument();
     let start = |plan: &P, name, pair| {
-        Subject::start(P::NAME, name, pair, &argument, plan.environment(name, pair))
+        let program = plan.program(name)?;
+        Subject::start(program, P::NAME, name, pair, &argument, plan.environment(name, pair))
     };
     let mut raw = start(plan, RAW, pair)?;
     raw.ready()?;
@@ -288,8 +305,46 @@ impl Row {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
+
+    /// The row of a subject that was not asked by turns. Samples of one group depend on
+    /// each other.
+    pub(crate) fn of(
+        (case, subject): (&'static str, &'static str),
+        unit: &'static str,
+        groups: &[Vec<f64>],
+        limit: Option<f64>,
+        base: Option<f64>,
+    ) -> Self {
+        let samples = pooled(groups);
+        Row {
+            case,
+            subject,
+            n: samples.len() as u64,
+            unit,
+            median: describe::median(&samples),
+            p99: describe::quantile(&samples, 0.99),
+            ci: bootstrap::median_ci(groups.iter().map(Vec::as_slice)),
+            limit,
+            base,
+            instances: Vec::new(),
+            limits: Vec::new(),
+            of_plain: Vec::new(),
+            failed: 0,
+        }
+    }
+
+    /// The same, with how many of its samples failed.
+    pub(crate) fn failed(self, failed: usize) -> Self {
+        Row { failed, ..self }
+    }
+}
+
+/// Median of samples in groups.
+pub(crate) fn median_of(groups: &[Vec<f64>]) -> f64 {
+    describe::median(&pooled(groups))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,20 +30,20 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts this program again as `name` of a bench; it is not
-    /// [ready](Self::ready) yet. `argument` is what the bench's subjects share;
-    /// `environment` is what tunes a subject from outside of its program.
+    /// Starts a `program` as `who` of a bench; it is not [ready](Self::ready) yet.
+    /// `argument` is what the bench's subjects share; `environment` is what tunes a
+    /// subject from outside of its program.
     pub(crate) fn start(
+        (program, who): (PathBuf, &str),
         bench: &str,
         name: &'static str,
         pair: Pair,
         argument: &str,
         environment: Vec<(&'static str, String)>,
     ) -> Result<Self> {
-        let program = std::env::current_exe().context("finding our own program")?;
         let mut command = Command::new(program);
         let cpus = [pair.main, pair.helper].map(|cpu| cpu.to_string());
-        command.args(["subject", bench, name]).args(cpus).arg(argument).envs(environment);
+        command.args(["subject", bench, who]).args(cpus).arg(argument).envs(environment);
         let mut process = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -5,17 +5,13 @@
 
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
-#include <linux/delay.h>
 #include <linux/jump_label.h>
 #include <linux/moduleparam.h>
-#include <asm/apic.h>
 #include <asm/smp.h>
 
+#include "ipi.h"
 #include "osnode.h"
 #include "symbols.h"
-
-/* Vector of the platform interrupt, in every stock kernel's table. */
-#define BELL_VECTOR 0xf7
 
 /* 8 bits hold an id in the table that a node's kernel reads, and 255 is all. */
 #define LAST_APIC_ID 254
@@ -93,13 +89,19 @@ int cpu_claim(struct holding *holding, struct osnode_cpu *request)
 	return 0;
 }
 
-/* They wait for a SIPI: the host may bring them online. */
+/* They wait for a SIPI. Brought online here: who asked for it may be killed meanwhile. */
 void cpu_free(struct holding *holding)
 {
-	cpus_read_lock();
-	while (holding->cpus)
-		cpumask_clear_cpu(holding->cpu[--holding->cpus], &claimed);
-	cpus_read_unlock();
+	unsigned int cpu;
+
+	while (holding->cpus) {
+		cpu = holding->cpu[--holding->cpus];
+		cpus_read_lock();
+		cpumask_clear_cpu(cpu, &claimed);
+		cpus_read_unlock();
+		if (add_cpu(cpu))
+			pr_warn("cpu %u can't be brought online\n", cpu);
+	}
 }
 
 /*
@@ -108,7 +110,7 @@ void cpu_free(struct holding *holding)
  * the machine, and to a node it is somebody else's. The key comes back by itself
  * once the host has onlined every cpu.
  */
-static void keep_broadcasts_off(struct holding *holding)
+void cpu_keep_broadcasts_off(struct holding *holding)
 {
 	unsigned int n;
 
@@ -121,40 +123,10 @@ static void keep_broadcasts_off(struct holding *holding)
 	static_key_disable(shorthand);
 }
 
-static int send(unsigned int cpu, u32 command)
-{
-	unsigned long flags;
-	unsigned int turns = 0;
-
-	local_irq_save(flags);
-	apic->icr_write(command, cpu_apic_id(cpu));
-	while (apic->icr_read() & APIC_ICR_BUSY && turns < 1000) {
-		udelay(1);
-		turns++;
-	}
-	local_irq_restore(flags);
-	return turns < 1000 ? 0 : -EIO;
-}
-
-static void init(unsigned int cpu)
-{
-	send(cpu, APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
-	mdelay(10);
-	send(cpu, APIC_INT_LEVELTRIG | APIC_DM_INIT);
-}
-
 /* The first cpu alone: the node's kernel starts the others. */
 int cpu_start(struct holding *holding)
 {
-	u32 sipi = APIC_DM_STARTUP | holding->slice >> PAGE_SHIFT;
-	int error;
-
-	keep_broadcasts_off(holding);
-	init(holding->cpu[0]);
-	error = send(holding->cpu[0], sipi);
-	udelay(300);
-	/* A cpu that has begun ignores it. */
-	return error ?: send(holding->cpu[0], sipi);
+	return ipi_start(cpu_apic_id(holding->cpu[0]), holding->slice);
 }
 
 void cpu_stop(struct holding *holding)
@@ -162,12 +134,12 @@ void cpu_stop(struct holding *holding)
 	unsigned int n;
 
 	for (n = 0; n < holding->cpus; n++)
-		init(holding->cpu[n]);
+		ipi_init(cpu_apic_id(holding->cpu[n]));
 }
 
 int cpu_bell(struct holding *holding)
 {
 	if (holding->state != RUNNING)
 		return -ENOTCONN;
-	return send(holding->cpu[0], APIC_DM_FIXED | BELL_VECTOR);
+	return ipi(cpu_apic_id(holding->cpu[0]), APIC_DM_FIXED | BELL_VECTOR);
 }

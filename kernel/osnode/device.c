@@ -4,28 +4,17 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
+#include <linux/memory.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
-#include <linux/poll.h>
 #include <linux/security.h>
 #include <linux/slab.h>
-#include <linux/uaccess.h>
 
+#include "bell.h"
 #include "osnode.h"
 #include "symbols.h"
 
-static atomic64_t bells;
-static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
-static void (**platform_ipi_callback)(void);
-
-/* Any node rings: no word says which, so every reader looks at its own window. */
-void bell_rung(void)
-{
-	atomic64_inc(&bells);
-	wake_up_all(&bell_queue);
-}
-
-int bell_init(void)
+static int bell_init(void)
 {
 	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
 	if (!platform_ipi_callback) {
@@ -39,7 +28,7 @@ int bell_init(void)
 	return 0;
 }
 
-void bell_exit(void)
+static void bell_exit(void)
 {
 	WRITE_ONCE(*platform_ipi_callback, NULL);
 	/* A cpu that has read the old value runs it with interrupts off. */
@@ -57,10 +46,10 @@ static int device_open(struct inode *inode, struct file *file)
 	error = security_locked_down(LOCKDOWN_DEV_MEM);
 	if (error)
 		return error;
+	BUILD_BUG_ON(offsetof(struct handle, bells_seen));
 	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
 	if (!handle)
 		return -ENOMEM;
-	mutex_init(&handle->lock);
 	handle->bells_seen = atomic64_read(&bells);
 	file->private_data = handle;
 	return 0;
@@ -68,38 +57,11 @@ static int device_open(struct inode *inode, struct file *file)
 
 static int device_release(struct inode *inode, struct file *file)
 {
-	struct handle *handle = file->private_data;
-
-	holding_detach(handle);
-	kfree(handle);
+	mutex_lock(&osnode_lock);
+	holding_detach(file->private_data);
+	mutex_unlock(&osnode_lock);
+	kfree(file->private_data);
 	return 0;
-}
-
-static ssize_t device_read(struct file *file, char __user *to, size_t size, loff_t *at)
-{
-	struct handle *handle = file->private_data;
-	u64 now, news;
-
-	if (size < sizeof(news))
-		return -EINVAL;
-	if ((file->f_flags & O_NONBLOCK) && atomic64_read(&bells) == handle->bells_seen)
-		return -EAGAIN;
-	if (wait_event_interruptible(bell_queue, atomic64_read(&bells) != handle->bells_seen))
-		return -ERESTARTSYS;
-	mutex_lock(&handle->lock);
-	now = atomic64_read(&bells);
-	news = now - handle->bells_seen;
-	handle->bells_seen = now;
-	mutex_unlock(&handle->lock);
-	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
-}
-
-static __poll_t device_poll(struct file *file, poll_table *table)
-{
-	struct handle *handle = file->private_data;
-
-	poll_wait(file, &bell_queue, table);
-	return atomic64_read(&bells) == handle->bells_seen ? 0 : EPOLLIN | EPOLLRDNORM;
 }
 
 /* Arguments of all requests; each begins where the union does. */
@@ -108,57 +70,41 @@ union argument {
 	struct osnode_attach attach;
 	struct osnode_memory memory;
 	struct osnode_cpu cpu;
+	struct osnode_link link;
 	u32 version;
 };
 
-/* Requests of a descriptor that owns its holding; under the lock. */
-static int owner_request(struct handle *handle, unsigned int request, union argument *argument)
+/* Under the lock. */
+static int perform(struct handle *handle, unsigned int request, union argument *argument)
 {
 	struct holding *holding = handle->holding;
-
-	if (!holding)
-		return -ENOTCONN;
-	if (handle->mode != OSNODE_OWN)
-		return -EPERM;
-	switch (request) {
-	case OSNODE_IOC_MEMORY:
-		return memory_add(holding, &argument->memory);
-	case OSNODE_IOC_CPU:
-		return cpu_claim(holding, &argument->cpu);
-	case OSNODE_IOC_SEAL:
-		return holding_seal(holding);
-	case OSNODE_IOC_START:
-		return holding_start(holding);
-	default:
-		return holding_stop(holding);
-	}
-}
-
-static int dispatch(struct handle *handle, unsigned int request, union argument *argument)
-{
-	int error;
+	int error = !holding ? -ENOTCONN : handle->mode != OSNODE_OWN ? -EPERM : 0;
 
 	switch (request) {
 	case OSNODE_IOC_VERSION:
 		argument->version = OSNODE_VERSION;
 		return 0;
 	case OSNODE_IOC_CREATE:
-		return holding_create(handle, &argument->create);
+		return holding ? -EISCONN : holding_create(handle, &argument->create);
 	case OSNODE_IOC_ATTACH:
-		return holding_attach(handle, &argument->attach);
+		return holding ? -EISCONN : holding_attach(handle, &argument->attach);
 	case OSNODE_IOC_BELL:
-		return holding_bell(handle);
-	case OSNODE_IOC_RELEASE:
-		return holding_release(handle);
+		return !holding ? error : handle->mode == OSNODE_READ ? -EPERM : cpu_bell(holding);
 	case OSNODE_IOC_MEMORY:
+		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
+		return error ?: cpu_claim(holding, &argument->cpu);
 	case OSNODE_IOC_SEAL:
+		return error ?: holding_seal(holding);
+	case OSNODE_IOC_LINK:
+		return error ?: holding_link(holding, argument->link.name);
 	case OSNODE_IOC_START:
+	case OSNODE_IOC_LEND:
+		return error ?: holding_start(holding, request == OSNODE_IOC_LEND);
 	case OSNODE_IOC_STOP:
-		mutex_lock(&osnode_lock);
-		error = owner_request(handle, request, argument);
-		mutex_unlock(&osnode_lock);
-		return error;
+		return error ?: holding_stop(holding);
+	case OSNODE_IOC_RELEASE:
+		return error ?: holding_release(handle);
 	default:
 		return -ENOTTY;
 	}
@@ -167,9 +113,11 @@ static int dispatch(struct handle *handle, unsigned int request, union argument 
 /* Copies without the lock: a page fault there takes what mmap holds when it takes the lock. */
 static long device_ioctl(struct file *file, unsigned int request, unsigned long value)
 {
+	struct handle *handle = file->private_data;
 	void __user *user = (void __user *)value;
 	union argument argument = {};
 	size_t size = _IOC_SIZE(request);
+	struct holding *before;
 	int error;
 
 	if (_IOC_TYPE(request) != OSNODE_IOC_TYPE || size > sizeof(argument))
@@ -178,25 +126,26 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return -EINVAL;
 	if (_IOC_DIR(request) & _IOC_WRITE && copy_from_user(&argument, user, size))
 		return -EFAULT;
-	error = dispatch(file->private_data, request, &argument);
+	mutex_lock(&osnode_lock);
+	before = handle->holding;
+	error = perform(handle, request, &argument);
+	mutex_unlock(&osnode_lock);
+	/* Waits for readers of its files, who take the lock. */
+	if (!error && request == OSNODE_IOC_RELEASE)
+		tree_remove(before);
 	if (!error && _IOC_DIR(request) & _IOC_READ && copy_to_user(user, &argument, size))
 		error = -EFAULT;
 	return error;
-}
-
-static int device_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return memory_mmap(file->private_data, vma);
 }
 
 static const struct file_operations device_operations = {
 	.owner = THIS_MODULE,
 	.open = device_open,
 	.release = device_release,
-	.read = device_read,
-	.poll = device_poll,
+	.read = bell_read,
+	.poll = bell_poll,
 	.unlocked_ioctl = device_ioctl,
-	.mmap = device_mmap,
+	.mmap = memory_mmap,
 	.llseek = noop_llseek,
 };
 
@@ -216,7 +165,7 @@ static int __init osnode_init(void)
 		return error;
 	error = cpus_init();
 	if (error)
-		return error;
+		goto memory;
 	error = bell_init();
 	if (error)
 		goto cpu;
@@ -233,6 +182,8 @@ bell:
 	bell_exit();
 cpu:
 	cpus_exit();
+memory:
+	unregister_memory_notifier(&memory_guard);
 	return error;
 }
 
@@ -244,6 +195,7 @@ static void __exit osnode_exit(void)
 	misc_deregister(&device);
 	bell_exit();
 	cpus_exit();
+	unregister_memory_notifier(&memory_guard);
 }
 
 module_init(osnode_init);

@@ -13,25 +13,20 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/panic_notifier.h>
-#include <linux/poll.h>
 #include <linux/sched.h>
-#include <linux/uaccess.h>
-#include <asm/apic.h>
+#include <linux/slab.h>
 #include <asm/msr.h>
 
 #include <osnode.h>
+#include "bell.h"
+#include "ipi.h"
 #include "symbols.h"
-
-#define BELL_VECTOR 0xf7
 
 static ulong window_address;
 module_param_named(window, window_address, ulong, 0444);
 MODULE_PARM_DESC(window, "physical address of the shared window");
 
 static struct osnode_window *window;
-static atomic64_t bells;
-static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
-static void (**platform_ipi_callback)(void);
 
 static void ring_host(void)
 {
@@ -47,12 +42,6 @@ static void say(enum osnode_word word)
 	/* The message, if there is one, comes before the word. */
 	smp_store_release(&window->state, word);
 	ring_host();
-}
-
-static void bell_rung(void)
-{
-	atomic64_inc(&bells);
-	wake_up_all(&bell_queue);
 }
 
 /* The last word, and nothing after it: the platform is the host's. */
@@ -106,18 +95,11 @@ static struct console log_console = {
 	.index = -1,
 };
 
-struct listener {
-	u64 seen;
-};
-
+/* A descriptor's own is how many doorbells its readers have been told of. */
 static int guest_open(struct inode *inode, struct file *file)
 {
-	struct listener *listener = kzalloc(sizeof(*listener), GFP_KERNEL);
-
-	if (!listener)
-		return -ENOMEM;
-	file->private_data = listener;
-	return 0;
+	file->private_data = kzalloc(sizeof(u64), GFP_KERNEL);
+	return file->private_data ? 0 : -ENOMEM;
 }
 
 static int guest_release(struct inode *inode, struct file *file)
@@ -126,39 +108,49 @@ static int guest_release(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static ssize_t guest_read(struct file *file, char __user *to, size_t size, loff_t *at)
+/*
+ * Another node, which the host has lent to this one: its cpus and where they
+ * begin are as the host's module wrote them, and the host leaves them alone as
+ * long as the window says that it is being started.
+ */
+static int guest_other(unsigned long address, bool start)
 {
-	struct listener *listener = file->private_data;
-	u64 now, news;
+	struct osnode_window *other = memremap(address, PAGE_SIZE, MEMREMAP_WB);
+	int error = -ESTALE;
+	unsigned int n;
 
-	if (size < sizeof(news))
-		return -EINVAL;
-	if ((file->f_flags & O_NONBLOCK) && atomic64_read(&bells) == listener->seen)
-		return -EAGAIN;
-	if (wait_event_interruptible(bell_queue, atomic64_read(&bells) != listener->seen))
-		return -ERESTARTSYS;
-	now = atomic64_read(&bells);
-	news = now - listener->seen;
-	listener->seen = now;
-	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
-}
-
-static __poll_t guest_poll(struct file *file, poll_table *table)
-{
-	struct listener *listener = file->private_data;
-
-	poll_wait(file, &bell_queue, table);
-	return atomic64_read(&bells) == listener->seen ? 0 : EPOLLIN | EPOLLRDNORM;
+	if (!other)
+		return -ENXIO;
+	if (other->magic != OSNODE_WINDOW_MAGIC || other->version != OSNODE_VERSION ||
+	    READ_ONCE(other->lent) != OSNODE_STARTING || other->cpus > OSNODE_CPUS)
+		goto unmap;
+	error = 0;
+	if (start) {
+		other->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
+		error = ipi_start(other->apic_ids[0], other->slice);
+	} else {
+		for (n = 0; n < other->cpus; n++)
+			ipi_init(other->apic_ids[n]);
+	}
+unmap:
+	memunmap(other);
+	return error;
 }
 
 static long guest_ioctl(struct file *file, unsigned int request, unsigned long value)
 {
-	if (request != OSNODE_IOC_BELL)
+	switch (request) {
+	case OSNODE_IOC_BELL:
+		if (value)
+			return -EINVAL;
+		ring_host();
+		return 0;
+	case OSNODE_GUEST_IOC_INIT:
+	case OSNODE_GUEST_IOC_START:
+		return guest_other(value, request == OSNODE_GUEST_IOC_START);
+	default:
 		return -ENOTTY;
-	if (value)
-		return -EINVAL;
-	ring_host();
-	return 0;
+	}
 }
 
 static int guest_mmap(struct file *file, struct vm_area_struct *vma)
@@ -170,8 +162,8 @@ static const struct file_operations guest_operations = {
 	.owner = THIS_MODULE,
 	.open = guest_open,
 	.release = guest_release,
-	.read = guest_read,
-	.poll = guest_poll,
+	.read = bell_read,
+	.poll = bell_poll,
 	.unlocked_ioctl = guest_ioctl,
 	.mmap = guest_mmap,
 	.llseek = noop_llseek,

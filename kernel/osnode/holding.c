@@ -31,22 +31,14 @@ static bool good_name(const char *name)
 	       !memchr_inv(name + length, 0, OSNODE_NAME_BYTES - length);
 }
 
-/* The shared window, as the host's kernel sees it; NULL before there is memory. */
-struct osnode_window *window_of(struct holding *holding)
-{
-	struct piece *first = &holding->piece[0];
-
-	if (holding->kind != OSNODE_NODE || !holding->pieces || first->bytes < OSNODE_WINDOW_BYTES)
-		return NULL;
-	return phys_to_virt(first->address + first->bytes - OSNODE_WINDOW_BYTES);
-}
-
+/* This and what follows up to holding_release(): under the lock. */
 int holding_create(struct handle *handle, struct osnode_create *create)
 {
 	struct holding *holding;
 	int error;
 
 	BUILD_BUG_ON(offsetof(struct osnode_window, stamps) != 0x40);
+	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
 	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
 	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
 	if (!good_name(create->name) || create->reserved)
@@ -59,39 +51,35 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	strscpy(holding->name, create->name, sizeof(holding->name));
 	holding->kind = create->kind;
 
-	mutex_lock(&osnode_lock);
-	error = handle->holding ? -EISCONN : find(holding->name, holding->kind) ? -EEXIST : 0;
+	error = find(holding->name, holding->kind) ? -EEXIST : 0;
 	if (!error && holding->kind == OSNODE_NODE)
 		error = slice_claim(holding);
 	if (error) {
 		kfree(holding);
-		goto unlock;
+		return error;
 	}
 	error = tree_add(holding);
 	if (error)
-		goto unlock; /* the kobject has freed it */
+		return error; /* the kobject has freed it */
 	list_add_tail(&holding->list, &holdings);
 	holding->owner = task_tgid_nr(current);
 	holding->attached = 1;
 	handle->holding = holding;
 	handle->mode = OSNODE_OWN;
 	create->slice = holding->slice;
-unlock:
-	mutex_unlock(&osnode_lock);
-	return error;
+	return 0;
 }
 
 static int claim_channel(struct handle *handle, struct holding *holding)
 {
-	struct osnode_window *window = window_of(holding);
 	unsigned int n;
 
-	if (holding->state != RUNNING || !window)
+	if (holding->state != RUNNING)
 		return -ENOTCONN;
 	for (n = 0; n < OSNODE_CHANNELS; n++) {
 		/* The agent may still be ending the last session there. */
 		if (holding->channels & BIT(n) ||
-		    READ_ONCE(window->channels[n].state) != OSNODE_CHANNEL_FREE)
+		    READ_ONCE(holding->window->channels[n].state) != OSNODE_CHANNEL_FREE)
 			continue;
 		holding->channels |= BIT(n);
 		handle->channel = n;
@@ -107,11 +95,8 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 
 	if (!good_name(attach->name) || attach->reserved || attach->channel)
 		return -EINVAL;
-	mutex_lock(&osnode_lock);
 	holding = find(attach->name, attach->kind);
-	if (handle->holding)
-		error = -EISCONN;
-	else if (!holding)
+	if (!holding)
 		error = -ENOENT;
 	else if (attach->mode == OSNODE_OWN)
 		error = holding->owner ? -EBUSY : 0;
@@ -119,54 +104,35 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 		error = claim_channel(handle, holding);
 	else if (attach->mode != OSNODE_READ)
 		error = -EINVAL;
-	if (!error) {
-		if (attach->mode == OSNODE_OWN)
-			holding->owner = task_tgid_nr(current);
-		holding->attached++;
-		handle->holding = holding;
-		handle->mode = attach->mode;
-		attach->channel = handle->channel;
-	}
-	mutex_unlock(&osnode_lock);
-	return error;
+	if (error)
+		return error;
+	if (attach->mode == OSNODE_OWN)
+		holding->owner = task_tgid_nr(current);
+	holding->attached++;
+	handle->holding = holding;
+	handle->mode = attach->mode;
+	attach->channel = handle->channel;
+	return 0;
 }
 
 /* The descriptor is closed, also by death. The holding stays. */
 void holding_detach(struct handle *handle)
 {
-	struct holding *holding;
-	struct osnode_window *window;
+	struct holding *holding = handle->holding;
 
-	mutex_lock(&osnode_lock);
-	holding = handle->holding;
 	if (!holding)
-		goto unlock;
+		return;
 	holding->attached--;
 	if (handle->mode == OSNODE_OWN)
 		holding->owner = 0;
 	if (handle->mode == OSNODE_TALK) {
 		holding->channels &= ~BIT(handle->channel);
-		window = window_of(holding);
 		/* A node that was stopped meanwhile has nobody to free the channel. */
 		if (holding->state == RUNNING &&
-		    cmpxchg(&window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
+		    cmpxchg(&holding->window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
 			cpu_bell(holding);
 	}
-unlock:
-	mutex_unlock(&osnode_lock);
-}
-
-int holding_bell(struct handle *handle)
-{
-	int error;
-
-	mutex_lock(&osnode_lock);
-	error = !handle->holding		  ? -ENOTCONN :
-		handle->mode == OSNODE_READ	  ? -EPERM :
-						    cpu_bell(handle->holding);
-	mutex_unlock(&osnode_lock);
-	return error;
 }
 
 /* An image is complete: who reads it must be able to rely on it. */
@@ -174,21 +140,44 @@ int holding_seal(struct holding *holding)
 {
 	if (holding->kind != OSNODE_IMAGE)
 		return -EINVAL;
-	if (holding->mapped)
+	if (atomic_read(&holding->mapped))
 		return -EBUSY;
 	holding->sealed = true;
 	return 0;
 }
 
-int holding_start(struct holding *holding)
+/* One more name for what a sealed image holds, which goes with the last of them. */
+int holding_link(struct holding *holding, const char *name)
 {
-	struct osnode_window *window = window_of(holding);
+	struct holding *image = good_name(name) ? find(name, OSNODE_IMAGE) : NULL;
+
+	if (holding->kind != OSNODE_IMAGE || holding->pieces || holding->sealed)
+		return -EINVAL;
+	if (!image || !image->sealed)
+		return -ENOENT;
+	memcpy(holding->piece, image->piece, sizeof(holding->piece));
+	holding->pieces = image->pieces;
+	holding->sealed = true;
+	return 0;
+}
+
+/* A node that is lent runs for all this module knows: another one sends the interrupts. */
+int holding_start(struct holding *holding, bool lend)
+{
+	struct osnode_window *window;
+	unsigned int n;
 	int error;
 
-	if (holding->kind != OSNODE_NODE || !holding->cpus || !window)
+	if (holding->kind != OSNODE_NODE || !holding->cpus || !holding->pieces)
 		return -EINVAL;
 	if (holding->state == RUNNING)
 		return -EALREADY;
+	/* Memory that was kept from this kernel is not in its direct map. */
+	window = holding->window ?:
+		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
+	if (!window)
+		return -ENOMEM;
+	holding->window = window;
 	/* A node executes code that nobody else can stop: the module stays. */
 	__module_get(THIS_MODULE);
 	memset(window, 0, sizeof(*window));
@@ -196,8 +185,14 @@ int holding_start(struct holding *holding)
 	window->version = OSNODE_VERSION;
 	/* Cpu 0 is not given away and seldom goes offline. */
 	window->host_apic_id = cpu_apic_id(0);
+	window->lent = lend ? OSNODE_LENT : OSNODE_NOT_LENT;
+	window->slice = holding->slice;
+	window->cpus = holding->cpus;
+	for (n = 0; n < holding->cpus; n++)
+		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
 	window->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
-	error = cpu_start(holding);
+	cpu_keep_broadcasts_off(holding);
+	error = lend ? 0 : cpu_start(holding);
 	if (error) {
 		module_put(THIS_MODULE);
 		return error;
@@ -208,12 +203,15 @@ int holding_start(struct holding *holding)
 
 int holding_stop(struct holding *holding)
 {
-	struct osnode_window *window = window_of(holding);
+	struct osnode_window *window = holding->window;
 
 	if (holding->kind != OSNODE_NODE)
 		return -EINVAL;
 	if (holding->state != RUNNING)
 		return -EALREADY;
+	/* Another node is writing to its memory, and about to start it. */
+	if (cmpxchg(&window->lent, OSNODE_LENT, OSNODE_NOT_LENT) == OSNODE_STARTING)
+		return -EBUSY;
 	cpu_stop(holding);
 	holding->state = STOPPED;
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
@@ -233,26 +231,13 @@ static void give_back(struct holding *holding)
 
 int holding_release(struct handle *handle)
 {
-	struct holding *holding;
-	int error = 0;
+	struct holding *holding = handle->holding;
 
-	mutex_lock(&osnode_lock);
-	holding = handle->holding;
-	if (!holding)
-		error = -ENOTCONN;
-	else if (handle->mode != OSNODE_OWN)
-		error = -EPERM;
-	else if (holding->state == RUNNING || holding->attached > 1 || holding->mapped)
-		error = -EBUSY;
-	if (!error) {
-		give_back(holding);
-		handle->holding = NULL;
-	}
-	mutex_unlock(&osnode_lock);
-	/* Waits for readers of its files, who take the lock. */
-	if (!error)
-		tree_remove(holding);
-	return error;
+	if (holding->state == RUNNING || holding->attached > 1 || atomic_read(&holding->mapped))
+		return -EBUSY;
+	give_back(holding);
+	handle->holding = NULL;
+	return 0;
 }
 
 /* The module goes: what is left is nobody's. */

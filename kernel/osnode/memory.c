@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Memory: contiguous pieces taken from the running host, and slices below 1 MiB. */
+/* Memory: pieces from the running host or beside it, and slices below 1 MiB. */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/gfp.h>
 #include <linux/io.h>
 #include <linux/ioport.h>
+#include <linux/memory.h>
+#include <linux/memory_hotplug.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/nodemask.h>
+#include <linux/xarray.h>
+#include <asm/e820/api.h>
 
 #include "osnode.h"
 #include "symbols.h"
@@ -16,33 +21,97 @@
 #define FIRST_SLICE 0x10000
 #define LOW_END 0x90000
 
+static unsigned long image_limit_mb;
+module_param(image_limit_mb, ulong, 0644);
+MODULE_PARM_DESC(image_limit_mb, "all images together take at most so many MiB; 0: what is free");
+
+static u64 image_bytes; /* under osnode_lock, as what it sums up */
 static unsigned long alloc_contig;
 static unsigned long real_mode; /* physical; 0: unknown */
+
+/*
+ * Memory that this kernel does not use: taken off line, or kept from it when it
+ * started. An entry for each unit. Who claims enters it and then looks whether
+ * memory comes on line; who brings it on line says so and then looks here.
+ */
+static DEFINE_XARRAY(claimed);
+static bool onlining;
+
+static int refuse_claimed(struct notifier_block *block, unsigned long event, void *data)
+{
+	struct memory_notify *change = data;
+	unsigned long unit = PFN_PHYS(change->start_pfn) / OSNODE_PIECE_UNIT;
+	unsigned long end = PFN_PHYS(change->start_pfn + change->nr_pages) / OSNODE_PIECE_UNIT;
+
+	smp_store_mb(onlining, event == MEM_GOING_ONLINE);
+	if (event == MEM_GOING_ONLINE && xa_find(&claimed, &unit, end - 1, XA_PRESENT))
+		return notifier_from_errno(-EBUSY);
+	return NOTIFY_OK;
+}
+
+struct notifier_block memory_guard = { .notifier_call = refuse_claimed };
 
 int memory_init(void)
 {
 	void **header = (void **)symbol("real_mode_header");
 
-	alloc_contig = symbol("alloc_contig_pages_noprof");
-	if (!alloc_contig)
-		alloc_contig = symbol("alloc_contig_pages");
+	alloc_contig = symbol("alloc_contig_pages_noprof") ?: symbol("alloc_contig_pages");
 	if (!alloc_contig || !header || !*header) {
 		pr_err("%s is not in this kernel\n",
 		       alloc_contig ? "real_mode_header" : "alloc_contig_pages (CONFIG_CONTIG_ALLOC)");
 		return -ENOENT;
 	}
 	real_mode = virt_to_phys(*header);
-	return 0;
+	return register_memory_notifier(&memory_guard);
+}
+
+static void unclaim(phys_addr_t from, phys_addr_t end)
+{
+	for (; from < end; from += OSNODE_PIECE_UNIT)
+		xa_erase(&claimed, from / OSNODE_PIECE_UNIT);
+}
+
+/* RAM by the firmware's word, no page of which this kernel or another holding uses. */
+static int claim(phys_addr_t address, size_t bytes)
+{
+	phys_addr_t at, end = address + bytes;
+	int error = 0;
+
+	for (at = address; at < end && !error; at += OSNODE_PIECE_UNIT)
+		error = xa_insert(&claimed, at / OSNODE_PIECE_UNIT, xa_mk_value(1), GFP_KERNEL);
+	if (error)
+		end = at - OSNODE_PIECE_UNIT; /* somebody else's entry */
+	smp_mb(); /* with smp_store_mb() in refuse_claimed() */
+	for (at = address; at < end && !error; at += PAGE_SIZE)
+		if (READ_ONCE(onlining) || pfn_to_online_page(PHYS_PFN(at)) ||
+		    !e820__mapped_raw_any(at, at + PAGE_SIZE, E820_TYPE_RAM))
+			error = -EBUSY;
+	if (error)
+		unclaim(address, end);
+	return error;
+}
+
+static int allocate(struct osnode_memory *memory)
+{
+	unsigned long pages = memory->bytes >> PAGE_SHIFT;
+	struct page *page = (void *)call_sealed(alloc_contig, pages, GFP_KERNEL | __GFP_NOWARN,
+						memory->numa_node, 0);
+
+	if (!page)
+		return -ENOMEM;
+	memory->address = page_to_phys(page);
+	if (memory->address % OSNODE_PIECE_UNIT == 0)
+		return 0;
+	free_contig_range(page_to_pfn(page), pages);
+	return -ENOMEM;
 }
 
 int memory_add(struct holding *holding, struct osnode_memory *memory)
 {
-	struct piece *piece = &holding->piece[holding->pieces];
-	unsigned long pages = memory->bytes >> PAGE_SHIFT;
-	struct page *page;
+	int error;
 
-	if (!memory->bytes || memory->bytes % OSNODE_PIECE_UNIT || memory->reserved ||
-	    memory->address || memory->bytes >> PAGE_SHIFT > INT_MAX)
+	if (!memory->bytes || (memory->bytes | memory->address) % OSNODE_PIECE_UNIT ||
+	    memory->reserved || (memory->bytes | memory->address) >> PAGE_SHIFT > INT_MAX)
 		return -EINVAL;
 	if (memory->numa_node >= MAX_NUMNODES || !node_online(memory->numa_node))
 		return -ENODEV;
@@ -50,27 +119,44 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 		return -EBUSY;
 	if (holding->pieces == OSNODE_PIECES)
 		return -ENOSPC;
-	page = (struct page *)call_sealed(alloc_contig, pages, GFP_KERNEL | __GFP_NOWARN,
-					  memory->numa_node, 0);
-	if (!page)
-		return -ENOMEM;
-	piece->address = page_to_phys(page);
-	piece->bytes = memory->bytes;
-	if (piece->address % OSNODE_PIECE_UNIT) {
-		free_contig_range(page_to_pfn(page), pages);
-		return -ENOMEM;
-	}
-	holding->pieces++;
-	memory->address = piece->address;
+	if (holding->kind == OSNODE_IMAGE && image_limit_mb &&
+	    image_bytes + memory->bytes > (u64)image_limit_mb << 20)
+		return -EDQUOT;
+	error = memory->address ? claim(memory->address, memory->bytes) : allocate(memory);
+	if (error)
+		return error;
+	holding->piece[holding->pieces++] = (struct piece){ memory->address, memory->bytes };
+	if (holding->kind == OSNODE_IMAGE)
+		image_bytes += memory->bytes;
 	return 0;
+}
+
+/* An image by another name, which keeps its memory. */
+static bool is_linked(struct holding *holding)
+{
+	struct holding *other;
+
+	list_for_each_entry(other, &holdings, list)
+		if (other != holding && other->pieces &&
+		    other->piece[0].address == holding->piece[0].address)
+			return true;
+	return false;
 }
 
 void memory_free(struct holding *holding)
 {
+	if (is_linked(holding))
+		return;
+	memunmap(holding->window);
 	while (holding->pieces) {
 		struct piece *piece = &holding->piece[--holding->pieces];
 
-		free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
+		if (holding->kind == OSNODE_IMAGE)
+			image_bytes -= piece->bytes;
+		if (xa_load(&claimed, piece->address / OSNODE_PIECE_UNIT))
+			unclaim(piece->address, piece->address + piece->bytes);
+		else
+			free_contig_range(PHYS_PFN(piece->address), piece->bytes >> PAGE_SHIFT);
 	}
 }
 
@@ -107,20 +193,12 @@ int slice_claim(struct holding *holding)
 
 static void mapping_opened(struct vm_area_struct *vma)
 {
-	struct holding *holding = vma->vm_private_data;
-
-	mutex_lock(&osnode_lock);
-	holding->mapped++;
-	mutex_unlock(&osnode_lock);
+	atomic_inc(&((struct holding *)vma->vm_private_data)->mapped);
 }
 
 static void mapping_closed(struct vm_area_struct *vma)
 {
-	struct holding *holding = vma->vm_private_data;
-
-	mutex_lock(&osnode_lock);
-	holding->mapped--;
-	mutex_unlock(&osnode_lock);
+	atomic_dec(&((struct holding *)vma->vm_private_data)->mapped);
 }
 
 static const struct vm_operations_struct mapping_operations = {
@@ -137,17 +215,15 @@ static bool within(phys_addr_t start, size_t bytes, phys_addr_t from, size_t len
 static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool writes)
 {
 	struct holding *holding = handle->holding;
-	struct osnode_window *window;
 	unsigned int n;
 
 	if (!holding)
 		return -ENOTCONN;
 	if (handle->mode != OSNODE_OWN && holding->kind == OSNODE_NODE) {
-		window = window_of(holding);
 		if (writes && handle->mode != OSNODE_TALK)
 			return -EACCES;
-		return window && within(virt_to_phys(window), OSNODE_WINDOW_BYTES, from, length) ?
-			       0 : -ENXIO;
+		return holding->pieces && within(window_address(holding), OSNODE_WINDOW_BYTES,
+						 from, length) ? 0 : -ENXIO;
 	}
 	if (handle->mode == OSNODE_READ && !holding->sealed)
 		return -EAGAIN;
@@ -161,8 +237,9 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 	return -ENXIO;
 }
 
-int memory_mmap(struct handle *handle, struct vm_area_struct *vma)
+int memory_mmap(struct file *file, struct vm_area_struct *vma)
 {
+	struct handle *handle = file->private_data;
 	phys_addr_t from = (phys_addr_t)vma->vm_pgoff << PAGE_SHIFT;
 	size_t length = vma->vm_end - vma->vm_start;
 	int error;
@@ -177,7 +254,7 @@ int memory_mmap(struct handle *handle, struct vm_area_struct *vma)
 	if (!error) {
 		vma->vm_private_data = handle->holding;
 		vma->vm_ops = &mapping_operations;
-		handle->holding->mapped++;
+		atomic_inc(&handle->holding->mapped);
 	}
 	mutex_unlock(&osnode_lock);
 	return error;

@@ -26,9 +26,10 @@ struct holding {
 	bool sealed;
 	pid_t owner; /* 0: nobody's, to be taken over */
 	unsigned int attached; /* descriptors */
-	unsigned int mapped; /* mappings, of any descriptor */
+	atomic_t mapped; /* mappings, of any descriptor; from 0 to 1 under the lock */
 	unsigned int channels; /* bit n: a descriptor has channel n */
 	phys_addr_t slice;
+	struct osnode_window *window; /* of a node with memory: the end of its first piece; from its first start on */
 	unsigned int pieces;
 	struct piece piece[OSNODE_PIECES];
 	unsigned int cpus;
@@ -37,44 +38,47 @@ struct holding {
 
 /* An open file of the device. */
 struct handle {
-	struct mutex lock;
+	u64 bells_seen; /* first, for bell_read and bell_poll */
 	struct holding *holding; /* NULL: not attached yet, or released */
 	enum osnode_mode mode;
 	unsigned int channel;
-	u64 bells_seen;
 };
+
+static inline phys_addr_t window_address(struct holding *holding)
+{
+	return holding->piece[0].address + holding->piece[0].bytes - OSNODE_WINDOW_BYTES;
+}
 
 extern struct mutex osnode_lock;
 extern struct list_head holdings;
 
-struct osnode_window *window_of(struct holding *holding);
 int holding_create(struct handle *handle, struct osnode_create *create);
 int holding_attach(struct handle *handle, struct osnode_attach *attach);
 void holding_detach(struct handle *handle);
-int holding_bell(struct handle *handle);
 int holding_seal(struct holding *holding);
-int holding_start(struct holding *holding);
+int holding_link(struct holding *holding, const char *name);
+int holding_start(struct holding *holding, bool lend);
 int holding_stop(struct holding *holding);
 int holding_release(struct handle *handle);
 void holdings_free(void);
 
+extern struct notifier_block memory_guard;
 int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
 void memory_free(struct holding *holding);
 int slice_claim(struct holding *holding);
-int memory_mmap(struct handle *handle, struct vm_area_struct *vma);
+int memory_mmap(struct file *file, struct vm_area_struct *vma);
 
 int cpus_init(void);
 void cpus_exit(void);
 int cpu_claim(struct holding *holding, struct osnode_cpu *request);
 void cpu_free(struct holding *holding);
+void cpu_keep_broadcasts_off(struct holding *holding);
 int cpu_start(struct holding *holding);
 void cpu_stop(struct holding *holding);
 int cpu_bell(struct holding *holding);
 u32 cpu_apic_id(unsigned int cpu);
 
-int bell_init(void);
-void bell_exit(void);
 void bell_rung(void);
 
 int tree_init(struct kobject *parent);

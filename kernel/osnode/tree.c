@@ -68,14 +68,12 @@ static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attribute
 
 static ssize_t word_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
-	struct osnode_window *window;
 	u32 word = OSNODE_SILENT;
 
 	mutex_lock(&osnode_lock);
-	window = window_of(of(kobj));
 	/* Before the first start nobody has written there. */
-	if (window && of(kobj)->state != CREATED)
-		word = READ_ONCE(window->state);
+	if (of(kobj)->state != CREATED)
+		word = READ_ONCE(of(kobj)->window->state);
 	mutex_unlock(&osnode_lock);
 	return sysfs_emit(to, "%u\n", word);
 }

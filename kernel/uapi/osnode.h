@@ -55,12 +55,18 @@ struct osnode_memory { /* one more contiguous piece */
 	__u64 bytes;
 	__u32 numa_node;
 	__u32 reserved;
-	__u64 address; /* out: physical; also the offset for mmap(2) */
+	__u64 address; /* in: 0, or of RAM that is off line or was kept from this kernel at its
+			  start, no page of which anybody uses; out: physical, also the
+			  offset for mmap(2) */
 };
 
 struct osnode_cpu { /* one more cpu, which must be offline; the first starts first */
 	__u32 cpu;
 	__u32 apic_id; /* out */
+};
+
+struct osnode_link { /* an image that has no memory yet: one more name for a sealed one */
+	__u8 name[OSNODE_NAME_BYTES];
 };
 
 #define OSNODE_IOC_TYPE 0xbe
@@ -74,6 +80,8 @@ struct osnode_cpu { /* one more cpu, which must be offline; the first starts fir
 #define OSNODE_IOC_STOP _IO(OSNODE_IOC_TYPE, 7) /* INIT to every cpu */
 #define OSNODE_IOC_RELEASE _IO(OSNODE_IOC_TYPE, 8) /* nothing of it may be mapped */
 #define OSNODE_IOC_BELL _IO(OSNODE_IOC_TYPE, 9) /* interrupts the other side */
+#define OSNODE_IOC_LINK _IOW(OSNODE_IOC_TYPE, 10, struct osnode_link)
+#define OSNODE_IOC_LEND _IO(OSNODE_IOC_TYPE, 11) /* as START; another node sends INIT and SIPI */
 
 /*
  * Doorbells: read(2) of 8 bytes gives how often any other side has rung since
@@ -107,12 +115,24 @@ enum osnode_stamp { /* time stamp counter at stages of a start */
 	OSNODE_STAMP_TRAMPOLINE = 1,
 	OSNODE_STAMP_MODULE = 2,
 	OSNODE_STAMP_READY = 3,
+	OSNODE_STAMP_INIT = 4, /* the first process begins; written when it has the window */
 };
 
 enum osnode_channel_state {
 	OSNODE_CHANNEL_FREE = 0, /* -> OPEN by the client that has claimed it */
 	OSNODE_CHANNEL_OPEN = 1, /* -> CLOSED by the client, or by the module when it dies */
 	OSNODE_CHANNEL_CLOSED = 2, /* -> FREE by the agent: session ended, rings empty */
+};
+
+/*
+ * A node that is lent is `running` until STOP takes it back. Who starts it holds
+ * STARTING from before its first write to the node's memory until after the
+ * SIPI; STOP answers -EBUSY meanwhile.
+ */
+enum osnode_lent {
+	OSNODE_NOT_LENT = 0, /* -> LENT by the host's module at LEND */
+	OSNODE_LENT = 1, /* -> STARTING by the other node; -> NOT_LENT by the module at STOP */
+	OSNODE_STARTING = 2, /* -> LENT by the other node, or by the owner when that has ended */
 };
 
 struct osnode_ring {
@@ -124,7 +144,9 @@ struct osnode_ring {
 
 struct osnode_channel {
 	__u32 state;
-	__u32 reserved0[15];
+	__u32 reserved0;
+	__u64 signals; /* bit n - 1: signal n; set by the client, cleared by the agent */
+	__u32 reserved2[12];
 	struct osnode_ring to_node;
 	struct osnode_ring to_host;
 	__u32 reserved1[48];
@@ -138,14 +160,24 @@ struct osnode_window {
 	__u8 reset; /* node: not 0 if its kernel asked the firmware for a restart */
 	__u8 reserved0[3];
 	__u64 log_head; /* node: bytes of log so far */
-	__u32 reserved1[8];
+	__u32 lent; /* enum osnode_lent */
+	__u32 cpus; /* host, as the next and apic_ids: how many */
+	__u64 slice; /* where the first begins */
+	__u32 reserved1[4];
 	__u64 stamps[8]; /* at 0x40 */
 	__u8 message[256]; /* node: the panic's text, ends in a zero */
-	__u32 reserved2[928];
+	__u32 apic_ids[OSNODE_CPUS]; /* at 0x180 */
+	__u32 reserved2[864];
 	struct osnode_channel channels[OSNODE_CHANNELS]; /* at 0x1000 */
 };
 
-/* The device in a node, of osnode-guest: mmap(2) at 0 gives the window; read, poll, BELL as above. */
+/*
+ * The device in a node, of osnode-guest: mmap(2) at 0 gives the window; read, poll,
+ * BELL as above. The others take the physical address of the window of a node in
+ * STARTING as their argument itself; -ESTALE: it is not.
+ */
 #define OSNODE_GUEST_DEVICE "/dev/kumiki-osnode-guest"
+#define OSNODE_GUEST_IOC_INIT _IO(OSNODE_IOC_TYPE, 12) /* its cpus execute nothing more */
+#define OSNODE_GUEST_IOC_START _IO(OSNODE_IOC_TYPE, 13) /* the first begins */
 
 #endif /* KUMIKI_UAPI_OSNODE_H */

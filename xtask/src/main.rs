@@ -71,6 +71,12 @@ enum Chore {
         /// Checks the promises; of `measure` the long ones too (some minutes more)
         #[arg(long)]
         check: bool,
+        /// Of `shadow`: in turns with another commit, and how much slower or faster than that
+        #[arg(long, value_name = "COMMIT", conflicts_with = "check")]
+        against: Option<String>,
+        /// With `--against`: these cases only
+        #[arg(long = "case", value_name = "CASE", requires = "against")]
+        cases: Vec<String>,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
     Picture {
@@ -108,8 +114,17 @@ enum Bench {
     Shadow,
     /// System calls in batches, and `du`, beside their peers, and the promises
     Parasc,
+    /// OS nodes in a machine of the lab: loads, starts, programs in them, memory
+    Node,
     /// 4 KiB memory and calls between cores beside their peers, and the promises
     Resource,
+}
+
+/// A commit to be measured in turns with, and the cases, all if there is none.
+#[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "the bench reads it"))]
+struct Against<'a> {
+    commit: &'a str,
+    cases: &'a [String],
 }
 
 #[cfg(feature = "bench")]
@@ -117,7 +132,7 @@ use bench::bench;
 
 /// Runs xtask with what only a bench needs.
 #[cfg(not(feature = "bench"))]
-fn bench(_: Bench, _: Option<&Path>, _: bool) -> Result<ExitCode> {
+fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<Against<'_>>) -> Result<ExitCode> {
     let mut again = run::cargo("run --quiet --package xtask --features bench --");
     // In the folder that a path among the arguments is meant from.
     again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
@@ -135,7 +150,10 @@ fn main() -> ExitCode {
         Chore::Lint => lint::lint(),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
-        Chore::Bench { name, json, check } => bench(name, json.as_deref(), check),
+        Chore::Bench { name, json, check, against, cases } => {
+            let against = against.as_deref().map(|commit| Against { commit, cases: &cases });
+            bench(name, json.as_deref(), check, against)
+        }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests } => test::test(Some(Part::Lab), &tests),

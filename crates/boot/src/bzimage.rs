@@ -7,6 +7,8 @@ use crate::bytes::{array, part, u16_le, u32_le, u64_le};
 use crate::{Compression, Error, Result};
 
 pub(crate) const HEADER_AT: usize = 0x1f1;
+/// What most payloads end with: the kernel's size.
+const SIZE_BYTES: usize = 4;
 const BOOT_FLAG: usize = 0x1fe;
 const JUMP: usize = 0x201;
 const MAGIC: usize = 0x202;
@@ -147,7 +149,7 @@ impl<'a> BzImage<'a> {
         std::str::from_utf8(&bytes[..end]).ok().filter(|text| !text.is_empty())
     }
 
-    /// The compressed kernel, without the four bytes of its size.
+    /// The compressed kernel, mostly with the four bytes of its size.
     pub fn payload(&self) -> Result<&'a [u8]> {
         let protected = &self.file[self.protected_at..];
         let (offset, length) = (self.u32(PAYLOAD_OFFSET), self.u32(PAYLOAD_LENGTH));
@@ -162,10 +164,12 @@ impl<'a> BzImage<'a> {
     pub fn decompress(&self) -> Result<Vec<u8>> {
         let payload = self.payload()?;
         let compression = Compression::of(payload)?;
-        let bytes = compression.decompress(payload)?;
+        // A legacy lz4 stream has no end: the size would be its next block.
+        let without = if compression == Compression::Lz4 { SIZE_BYTES } else { 0 };
+        let bytes = compression.decompress(&payload[..payload.len().saturating_sub(without)])?;
         if compression != Compression::None {
             // The build appends the size, and gzip's own trailer is the same.
-            let at = payload.len().saturating_sub(4);
+            let at = payload.len().saturating_sub(SIZE_BYTES);
             let announced = u64::from(u32_le(payload, at).unwrap_or(0));
             let have = bytes.len() as u64;
             if announced != have {
@@ -223,6 +227,14 @@ pub(crate) mod tests {
             assert_eq!(image.header().len(), 0x6c + 0x11 - 2);
             assert!(image.above_4g());
         }
+    }
+
+    #[test]
+    fn a_size_behind_lz4_is_no_block_of_it() {
+        // Larger than the blocks of a legacy stream, as every kernel.
+        let kernel = [b"\x7fELF".to_vec(), vec![7; 9 << 20]].concat();
+        let file = bzimage(Compression::Lz4, &kernel);
+        assert!(BzImage::parse(&file).unwrap().decompress().unwrap() == kernel);
     }
 
     #[test]

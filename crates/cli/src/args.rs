@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{lab, node, resource};
+use crate::{image, lab, node, resource};
 
 /// Measure what the operating system costs on this machine.
 ///
@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Run commands in a QEMU machine with a stock kernel
     Lab(lab::Lab),
     /// Keep kernels in memory, to start OS nodes from
-    Image(node::ImageArgs),
+    Image(image::ImageArgs),
     /// Run several Linux kernels on this machine, each on its own cpus and memory
     Node(node::NodeArgs),
     /// List the resources that running processes own and publish
@@ -283,6 +283,11 @@ pub(crate) struct Report {
     /// Name every disturbed row and what disturbed it
     #[arg(long, short)]
     pub(crate) verbose: bool,
+    /// A page about OS nodes instead: who has which cpus and memory of this
+    /// machine, and what `cargo xtask bench node --json FILE` measured
+    #[arg(long, value_name = "FILE", num_args = 0..=1,
+        conflicts_with_all = ["words", "results", "with", "verbose"])]
+    pub(crate) nodes: Option<Option<PathBuf>>,
 }
 
 #[derive(Debug, Args)]

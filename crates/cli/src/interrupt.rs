@@ -80,7 +80,7 @@ fn watched() -> Vec<i32> {
 /// Which signals whoever started this program has it ignore, as nohup(1) does and a
 /// shell for what it starts in the background: they stay ignored (`SigIgn` in
 /// proc_pid_status(5)).
-fn ignored() -> impl Fn(i32) -> bool {
+pub(crate) fn ignored() -> impl Fn(i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -92,11 +92,6 @@ fn ignored() -> impl Fn(i32) -> bool {
 pub(crate) struct Signal(u8);
 
 impl Signal {
-    /// As in signal(7).
-    pub(crate) fn number(self) -> u8 {
-        self.0
-    }
-
     /// The exit status by which a shell knows it: 130 after Ctrl-C.
     pub(crate) fn exit_status(self) -> u8 {
         ENDED_BY as u8 + self.0

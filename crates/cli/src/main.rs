@@ -9,17 +9,20 @@ mod destination;
 mod disturbed;
 mod docs;
 mod doctor;
+mod image;
 mod interrupt;
 mod lab;
 mod machine;
 mod measure;
 mod node;
 mod output;
+mod owners;
 mod report;
 mod resource;
 mod results;
 mod select;
 mod session;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -66,7 +69,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Report(args) => report::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
-        Command::Image(args) => node::image(args),
+        Command::Image(args) => image::run(args),
         Command::Node(args) => node::run(args),
         Command::Resource(args) => resource::run(args),
         Command::Man(args) => docs::man(args),

@@ -1,60 +1,17 @@
-//! `kumiki image` and `kumiki node`: OS nodes and what they start from.
+//! `kumiki node`: OS nodes.
+
+mod exec;
 
 use std::io::{self, Write};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use kumiki_node::{Base, Cpus, Ending, Image, ImageInfo, Node, NodeInfo, Session, Spec, State};
+use clap::{Args, Subcommand, ValueEnum};
+use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
 
 use crate::args::size;
-use crate::{Verdict, interrupt, machine, output};
-
-#[derive(Debug, Args)]
-pub(crate) struct ImageArgs {
-    #[command(subcommand)]
-    command: ImageCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum ImageCommand {
-    /// Put a kernel and an initramfs for nodes into memory
-    Add {
-        /// Name to start nodes from
-        name: String,
-        /// The kernel, e.g. /boot/vmlinuz
-        #[arg(long, value_name = "FILE")]
-        kernel: PathBuf,
-        /// Begin the nodes' initramfs with this one
-        /// [default: this machine's static busybox]
-        #[arg(long, value_name = "FILE")]
-        initrd: Option<PathBuf>,
-        /// A cpio archive to unpack over everything else
-        #[arg(long, value_name = "FILE")]
-        overlay: Option<PathBuf>,
-        /// The configuration that the kernel was built with
-        /// [default: in the kernel, or config-RELEASE beside it]
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// osnode-guest.ko built for this kernel
-        /// [default: looked for in /lib/modules]
-        #[arg(long, value_name = "FILE")]
-        guest_module: Option<PathBuf>,
-    },
-    /// List images
-    Ls {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Give an image's memory back; nodes that run have copies
-    Rm { name: String },
-}
+use crate::{Verdict, machine, output};
 
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
@@ -85,6 +42,9 @@ enum NodeCommand {
         #[arg(long, value_parser = size, value_delimiter = ',', required = true,
             value_name = "SIZE[,SIZE]…")]
         memory: Vec<u64>,
+        /// Where the memory comes from
+        #[arg(long, value_enum, default_value_t, value_name = "WAY")]
+        memory_from: From,
         /// Image to start from
         #[arg(long, value_name = "NAME")]
         image: String,
@@ -92,7 +52,7 @@ enum NodeCommand {
         #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
         append: String,
     },
-    /// Start a node and wait until it answers
+    /// Start a node and wait until it answers; in a node, one that is lent to it
     Start {
         name: String,
         #[command(flatten)]
@@ -107,19 +67,32 @@ enum NodeCommand {
         #[command(flatten)]
         how: Starting,
     },
+    /// Leave starting a node to another node
+    ///
+    /// `kumiki node start NAME` there copies the image and starts the cpus, as
+    /// often as the node has ended; `kumiki node stop NAME` here takes it back.
+    Lend {
+        name: String,
+        /// Node that may start it, and that runs
+        to: String,
+    },
     /// Run a command in a node
     ///
-    /// An interrupt goes to the command, and ends the wait for it the second
-    /// time. Exit status: the command's own, or 128 and the number of the signal
-    /// that ended it.
-    Exec {
-        name: String,
-        /// Program and arguments
-        #[arg(last = true, required = true, value_name = "COMMAND")]
-        words: Vec<String>,
-    },
+    /// Signals go to the command; a second one of those that end a program
+    /// (Ctrl-C, SIGTERM) ends the wait for it, too. Exit status: the command's
+    /// own, or 128 and the number of the signal that ended it.
+    Exec(exec::Exec),
+    /// Follow a node's kernel log, with a shell between its lines
+    ///
+    /// Ctrl-] leaves; the shell ends, the node goes on.
+    Console { name: String },
     /// Print the node's kernel log, also after it has ended
-    Logs { name: String },
+    Logs {
+        name: String,
+        /// Print lines as they come, until the node ends
+        #[arg(short, long)]
+        follow: bool,
+    },
     /// Have a node switch itself off, then stop its cpus
     Stop {
         name: String,
@@ -151,6 +124,31 @@ enum NodeCommand {
     },
 }
 
+/// Where a node's memory comes from.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum From {
+    /// The first of the others that has enough, or several
+    #[default]
+    Any,
+    /// This machine's kernel, in contiguous pieces
+    Contig,
+    /// Whole blocks that are taken off line, within a minute
+    Offline,
+    /// What memmap=SIZE$ADDRESS or mem=SIZE kept from this machine's kernel
+    Boot,
+}
+
+impl std::convert::From<From> for MemorySource {
+    fn from(from: From) -> Self {
+        match from {
+            From::Any => MemorySource::Any,
+            From::Contig => MemorySource::Contiguous,
+            From::Offline => MemorySource::Offline,
+            From::Boot => MemorySource::Boot,
+        }
+    }
+}
+
 /// How to start.
 #[derive(Debug, Args)]
 struct Starting {
@@ -165,57 +163,32 @@ struct Starting {
 /// How long a restart lets a node switch itself off.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) fn image(args: ImageArgs) -> Result<Verdict> {
-    match args.command {
-        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module } => {
-            let base = Base { initrd, overlay, config, guest_module };
-            let image = Image::add(&name, &kernel, &base)?;
-            if image.config.is_none() {
-                output::talk(format_args!(
-                    "image {name}: whether its kernel has what a node needs was not checked: no \
-                     configuration is in it, and no config-{} is beside it or in /boot; --config \
-                     FILE gives one",
-                    image.release.as_deref().unwrap_or("RELEASE")
-                ));
-            }
-            output::talk(format_args!(
-                "image {name}: kernel {}, {} of memory",
-                image.release.as_deref().unwrap_or("of an unknown release"),
-                format::bytes(image.bytes)
-            ));
-        }
-        ImageCommand::Ls { json } => images(&Image::list()?, json)?,
-        ImageCommand::Rm { name } => Image::remove(&name)?,
-    }
-    Ok(Verdict::Fine)
-}
-
-fn images(images: &[ImageInfo], json: bool) -> Result<()> {
-    if json {
-        return output::json(&images);
-    }
-    let mut table = output::columns(&["image", "state", "kernel", "memory"], 3);
-    for image in images {
-        let release = image.release.as_deref().unwrap_or("-").to_owned();
-        table.add_row([
-            image.name.clone(),
-            image.state.clone(),
-            release,
-            format::bytes(image.bytes),
-        ]);
-    }
-    output::line(table.trim_fmt())
-}
-
 pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
-        NodeCommand::Create { name, cpus, cpu_list, memory, image, append } => {
+        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
-            let spec = Spec { name, image, cpus, memory_bytes: memory, command_line: append };
+            let spec = Spec {
+                name,
+                image,
+                cpus,
+                memory_bytes: memory,
+                memory_from: memory_from.into(),
+                command_line: append,
+            };
             Node::create(&spec)?;
         }
+        NodeCommand::Start { name, how, json } if is_node() => {
+            let stages = Lent::find(&name)?.start(how.bzimage, false, how.limit())?;
+            started(&name, &stages, json)?;
+        }
+        NodeCommand::Restart { name, how } if is_node() => {
+            let stages = Lent::find(&name)?.start(how.bzimage, true, how.limit())?;
+            started(&name, &stages, false)?;
+        }
+        NodeCommand::Ls { json } if is_node() => lent(json)?,
+        NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
         NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
         NodeCommand::Restart { name, how } => {
             let node = Node::find(&name)?;
@@ -224,8 +197,13 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             }
             start(&node, &how, false)?;
         }
-        NodeCommand::Exec { name, words } => return exec(&name, &words),
-        NodeCommand::Logs { name } => output::data(&Node::find(&name)?.log()?)?,
+        NodeCommand::Exec(exec) => return exec::exec(exec),
+        NodeCommand::Console { name } => return exec::console(&name),
+        NodeCommand::Logs { name, follow: true } => {
+            let mut out = io::stdout().lock();
+            Node::find(&name)?.follow_log(|lines| out.write_all(lines).and(out.flush()))?;
+        }
+        NodeCommand::Logs { name, follow: false } => output::data(&Node::find(&name)?.log()?)?,
         NodeCommand::Stop { name, timeout } => {
             Node::find(&name)?.stop(Duration::from_secs(timeout))?;
         }
@@ -243,39 +221,47 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     Ok(Verdict::Fine)
 }
 
+impl Starting {
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+}
+
 fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
-    let stages = node.start(how.bzimage, Duration::from_secs(how.timeout))?;
+    started(node.name(), &node.start(how.bzimage, how.limit())?, json)
+}
+
+fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
     if json {
-        return output::json(&stages);
+        return output::json(stages);
     }
     output::talk(format_args!(
-        "node {} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
-        node.name(),
+        "node {name} is ready: loaded in {:.0} ms, kernel {:.0} ms, agent {:.0} ms",
         stages.load_ms,
-        stages.trampoline_ms + stages.kernel_ms,
-        stages.agent_ms
+        stages.trampoline_ms + stages.early_ms + stages.kernel_ms,
+        stages.init_ms + stages.agent_ms
     ));
     Ok(())
 }
 
-fn exec(name: &str, words: &[String]) -> Result<Verdict> {
-    let session = Session::open(name)?;
-    let signal = Arc::new(AtomicU32::new(0));
-    let (handler, interrupts) = (Arc::clone(&signal), AtomicU32::new(0));
-    interrupt::each(move |seen| {
-        handler.store(seen.number().into(), Ordering::Relaxed);
-        // The module sees the end of this process and ends the command.
-        if interrupts.fetch_add(1, Ordering::Relaxed) > 0 {
-            std::process::exit(seen.exit_status().into());
-        }
-    })?;
-    let (stdin, mut out, mut err) = (io::stdin(), io::stdout().lock(), io::stderr());
-    let streams: (&mut dyn Write, &mut dyn Write) = (&mut out, &mut err);
-    let ending = session.run(words, &[], &signal, Some(stdin.as_fd()), streams)?;
-    Ok(Verdict::Exit(match ending {
-        Ending::Exited(status) => status as u8,
-        Ending::Signalled(signal) => 128 + signal as u8,
-    }))
+/// In a node: those that it may start.
+fn lent(json: bool) -> Result<()> {
+    let known = Lent::names()?.into_iter();
+    let known: Vec<_> = known
+        .map(|name| {
+            // One that the host has taken back since is not there.
+            let word = Lent::find(&name).map_or("taken back", |lent| lent.word());
+            (name, word)
+        })
+        .collect();
+    if json {
+        return output::json(&known);
+    }
+    let mut table = output::columns(&["node", "word"], 2);
+    for (name, word) in known {
+        table.add_row([name, word.to_owned()]);
+    }
+    output::line(table.trim_fmt())
 }
 
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
@@ -300,6 +286,7 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
 pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
     match node.state {
         State::Created => "created",
+        State::Lent => "lent",
         State::Starting => "starting",
         State::Ready => "ready",
         State::Ended => node.word,

@@ -7,6 +7,7 @@
 //!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
 //!                                           .idle, .idle_power, .copy
 //!                                           parasc.steps, .requests, .calls
+//!                                           resource.memory, .call
 //! ```
 //!
 //! ```
@@ -20,8 +21,12 @@
 #![deny(unsafe_code)]
 
 mod parasc;
+mod resource;
 mod shadow;
 mod timed;
+mod widened;
+
+use widened::Widened;
 
 use kumiki_measure::case::{Case, Choice, Level, Place};
 use kumiki_measure::{Error, Result};
@@ -32,6 +37,7 @@ pub fn catalogue(choice: &Choice) -> Vec<Case> {
     let level = choice.level.unwrap_or(Level::Full);
     let mut cases = shadow::cases(choice);
     cases.extend(parasc::cases());
+    cases.extend(resource::cases());
     cases.retain(|case| case.level <= level);
     cases
 }
@@ -100,7 +106,7 @@ mod tests {
         for name in ["shadow.null", "shadow.threshold", "shadow.idle", "shadow.copy"] {
             assert!(seen.contains(name), "{name}");
         }
-        for name in ["parasc.steps", "parasc.requests", "parasc.calls"] {
+        for name in ["parasc.steps", "parasc.requests", "parasc.calls", "resource.call"] {
             assert!(seen.contains(name), "{name}");
         }
     }

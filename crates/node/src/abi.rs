@@ -54,6 +54,11 @@ pub(crate) struct Cpu {
     pub(crate) apic_id: u32,
 }
 
+#[repr(C)]
+pub(crate) struct Link {
+    pub(crate) name: [u8; NAME_BYTES],
+}
+
 const TYPE: u8 = 0xbe;
 pub(crate) const IOC_VERSION: Opcode = opcode::read::<u32>(TYPE, 0);
 pub(crate) const IOC_CREATE: Opcode = opcode::read_write::<Create>(TYPE, 1);
@@ -65,6 +70,10 @@ pub(crate) const IOC_START: Opcode = opcode::none(TYPE, 6);
 pub(crate) const IOC_STOP: Opcode = opcode::none(TYPE, 7);
 pub(crate) const IOC_RELEASE: Opcode = opcode::none(TYPE, 8);
 pub(crate) const IOC_BELL: Opcode = opcode::none(TYPE, 9);
+pub(crate) const IOC_LINK: Opcode = opcode::write::<Link>(TYPE, 10);
+pub(crate) const IOC_LEND: Opcode = opcode::none(TYPE, 11);
+pub(crate) const GUEST_IOC_INIT: Opcode = opcode::none(TYPE, 12);
+pub(crate) const GUEST_IOC_START: Opcode = opcode::none(TYPE, 13);
 
 pub(crate) const WINDOW_MAGIC: u64 = 0x6564_6f6e_736f;
 pub(crate) const LOG_AT: usize = 0x1_0000;
@@ -79,12 +88,14 @@ pub(crate) const RECORD_BYTES: usize = LOG_AT - RECORD_AT;
 pub(crate) const STATE: usize = 0x0c;
 pub(crate) const RESET: usize = 0x14;
 pub(crate) const LOG_HEAD: usize = 0x18;
+pub(crate) const LENT_STATE: usize = 0x20;
 pub(crate) const STAMPS: usize = 0x40;
 pub(crate) const MESSAGE: usize = 0x80;
 pub(crate) const MESSAGE_BYTES: usize = 256;
 pub(crate) const CHANNELS_AT: usize = 0x1000;
 pub(crate) const CHANNEL_BYTES: usize = 512;
 /// Offsets in a channel.
+pub(crate) const CHANNEL_SIGNALS: usize = 8;
 pub(crate) const CHANNEL_TO_NODE: usize = 64;
 pub(crate) const CHANNEL_TO_HOST: usize = 192;
 /// Offset of a ring's tail from its head.
@@ -94,11 +105,17 @@ pub(crate) const STAMP_SIPI: usize = 0;
 pub(crate) const STAMP_TRAMPOLINE: usize = 1;
 pub(crate) const STAMP_MODULE: usize = 2;
 pub(crate) const STAMP_READY: usize = 3;
+pub(crate) const STAMP_INIT: usize = 4;
 
 pub(crate) const CHANNEL_FREE: u32 = 0;
 pub(crate) const CHANNEL_OPEN: u32 = 1;
 pub(crate) const CHANNEL_CLOSED: u32 = 2;
 
+pub(crate) const NOT_LENT: u32 = 0;
+pub(crate) const LENT: u32 = 1;
+pub(crate) const STARTING: u32 = 2;
+
+pub(crate) const WORD_SILENT: u32 = 0;
 pub(crate) const WORD_READY: u32 = 2;
 pub(crate) const WORD_HALTED: u32 = 3;
 
@@ -107,6 +124,7 @@ const _: () = {
     assert!(size_of::<Attach>() == 48 && offset_of!(Attach, channel) == 40);
     assert!(size_of::<Memory>() == 24 && offset_of!(Memory, address) == 16);
     assert!(size_of::<Cpu>() == 8);
+    assert!(size_of::<Link>() == 32);
     assert!(CHANNELS_AT + CHANNELS * CHANNEL_BYTES == RECORD_AT);
     assert!(LOG_AT + LOG_BYTES <= RINGS_AT);
     assert!(RINGS_AT + CHANNELS * 2 * RING_BYTES <= kumiki_boot::WINDOW_BYTES as usize);

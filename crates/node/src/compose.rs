@@ -9,7 +9,7 @@ use object::Endianness;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-use crate::{Error, Result};
+use crate::{Error, Result, device};
 
 /// Where the agent and its module lie in a node.
 pub(crate) const AGENT: &str = "/bin/kumiki";
@@ -47,7 +47,7 @@ impl Base {
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;
-        initramfs.file(GUEST_MODULE, 0o644, &module(&self.guest_module(release)?)?)?;
+        initramfs.file(GUEST_MODULE, 0o644, &module(&self.guest_module(release)?, release)?)?;
         if let Some(overlay) = &self.overlay {
             initramfs.archive(&read(overlay)?)?;
         }
@@ -193,18 +193,52 @@ fn listed_paths(list: &str, loader: String) -> Vec<String> {
     paths
 }
 
-/// A module's file, uncompressed: whether a node's kernel could do that is its
-/// own affair.
-fn module(path: &Path) -> Result<Vec<u8>> {
+/// The guest module's file, uncompressed: whether a node's kernel could do that is
+/// its own affair. Another module, or one of another kernel, would not be loaded.
+fn module(path: &Path, release: Option<&str>) -> Result<Vec<u8>> {
+    let refused = |why: String| Error::Refused(format!("{}: {why}", path.display()));
     let bytes = read(path)?;
-    let compression = Compression::of(&bytes).map_err(|_| {
-        Error::Refused(format!("{} is no kernel module: it is no ELF file", path.display()))
-    })?;
-    Ok(compression.decompress(&bytes)?)
+    let compression =
+        Compression::of(&bytes).map_err(|_| refused("it is no kernel module".into()))?;
+    let bytes = compression.decompress(&bytes)?;
+    let name = modinfo(&bytes, "name");
+    if name.as_deref() != Some("osnode_guest") {
+        let name = name.unwrap_or_else(|| "none".into());
+        return Err(refused(format!("it is the module {name}: osnode_guest is needed")));
+    }
+    let magic = modinfo(&bytes, "vermagic").unwrap_or_default();
+    let built_for = magic.split(' ').next().unwrap_or_default();
+    match release {
+        Some(release) if built_for != release => Err(refused(format!(
+            "it is built for kernel {built_for}, and this one is {release}: build kernel/osnode \
+             for it"
+        ))),
+        _ => Ok(bytes),
+    }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).map_err(|error| Error::file(path, error))
+/// What a module says of itself in its `.modinfo`: `key=value`, each with a zero
+/// before and behind it.
+fn modinfo(module: &[u8], key: &str) -> Option<String> {
+    let mark = format!("\0{key}=");
+    let at = memchr::memmem::find(module, mark.as_bytes())? + mark.len();
+    let end = at + memchr::memchr(0, &module[at..])?;
+    String::from_utf8(module[at..end].to_vec()).ok()
+}
+
+/// Reads a file that the host has the memory for, twice: here and in the image.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    let failed = |error| Error::file(path, error);
+    let bytes = fs::metadata(path).map_err(failed)?.len();
+    let available = device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES);
+    if bytes > available / 2 {
+        return Err(Error::Refused(format!(
+            "{}: its {bytes} bytes are read, and then kept in the image: too large for the \
+             {available} bytes of memory that are available",
+            path.display()
+        )));
+    }
+    fs::read(path).map_err(failed)
 }
 
 #[cfg(test)]
@@ -225,6 +259,24 @@ mod tests {
     fn a_loaders_list_gives_paths() {
         let list = "\tlinux-vdso.so.1 (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld.so (0x7f)\n";
         assert_eq!(listed_paths(list, "/lib64/ld.so".into()), ["/lib/libc.so.6", "/lib64/ld.so"]);
+    }
+
+    #[test]
+    fn a_module_is_the_one_needed_and_of_this_kernel() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("osnode-guest.ko");
+        let is = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            module(&path, Some("6.1.0-9-amd64")).map_err(|error| error.to_string())
+        };
+        let good = b"\x7fELF\0license=GPL\0name=osnode_guest\0vermagic=6.1.0-9-amd64 SMP\0";
+        assert_eq!(is(good).unwrap(), good);
+        let other = is(b"\x7fELF\0name=osnode_guest\0vermagic=6.1.0-99-amd64 SMP\0").unwrap_err();
+        assert!(other.contains("built for kernel 6.1.0-99-amd64, and this one is"), "{other}");
+        let host = is(b"\x7fELF\0name=osnode\0vermagic=6.1.0-9-amd64 SMP\0").unwrap_err();
+        assert!(host.contains("the module osnode: osnode_guest is needed"), "{host}");
+        assert!(is(b"\x7fELF\0name=").unwrap_err().contains("the module none"));
+        assert!(is(b"text").unwrap_err().contains("no kernel module"));
     }
 
     #[test]

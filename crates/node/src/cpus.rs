@@ -33,12 +33,31 @@ fn online() -> Result<Vec<u32>> {
     parse(&fs::read_to_string(&path).map_err(|error| Error::file(path, error))?)
 }
 
+/// A node's tables hold an APIC id in 8 bits, of which 255 means all.
+const LAST_APIC_ID: u32 = 254;
+
 /// Those that the host could give, the last ones first; never 0, which stays its own.
 pub(crate) fn free() -> Result<Vec<u32>> {
+    let path = "/proc/cpuinfo";
+    let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+    let beyond = beyond_apic(&text);
     let mut free = online()?;
-    free.retain(|&cpu| cpu != 0);
+    free.retain(|cpu| *cpu != 0 && !beyond.contains(cpu));
     free.sort_unstable_by(|a, b| b.cmp(a));
     Ok(free)
+}
+
+/// Cpus whose APIC ids no node's kernel is told, by the host's `/proc/cpuinfo`.
+fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
+    let number = |line: &str, key: &str| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == key).then(|| value.trim().parse::<u32>().ok())?
+    };
+    let entries = cpuinfo.split("\n\n").filter_map(|entry| {
+        let of = |key| entry.lines().find_map(|line| number(line, key));
+        Some((of("processor")?, of("apicid")?))
+    });
+    entries.filter(|&(_, id)| id > LAST_APIC_ID).map(|(cpu, _)| cpu).collect()
 }
 
 /// As text: `3,2`.
@@ -66,7 +85,7 @@ fn choose_from(free: &[u32], wanted: &Cpus) -> Result<Vec<u32>> {
             None => Ok(cpus.clone()),
             Some(cpu) => Err(Error::Refused(format!(
                 "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
-                 must be on line and no node's; free are {}",
+                 must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are {}",
                 list(free)
             ))),
         },
@@ -97,6 +116,15 @@ mod tests {
         for bad in ["x", "3-1", "1-", "0-99999"] {
             assert!(parse(bad).unwrap_err().to_string().contains("such as"), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_cpu_whose_apic_id_a_node_is_not_told_is_not_given() {
+        let text = "processor\t: 0\napicid\t\t: 0\ninitial apicid\t: 300\n\n\
+                    processor\t: 1\nflags\t\t: fpu\napicid\t\t: 254\n\n\
+                    processor\t: 2\napicid\t\t: 255\n\nprocessor\t: 3\napicid\t\t: 256\n";
+        assert_eq!(beyond_apic(text), [2, 3]);
+        assert!(beyond_apic("").is_empty());
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use kumiki_boot::Piece;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::ioctl::{NoArg, Updater, ioctl};
+use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 
+use crate::blocks::Notes;
 use crate::memory::Memory;
 use crate::{Error, Result, abi};
 
@@ -89,7 +90,7 @@ fn open(writable: bool) -> Result<File> {
 macro_rules! requests {
     ($($name:ident $code:ident $argument:ty;)* - $($order:ident $order_code:ident;)*) => {
         $(fn $name(file: &File, argument: &mut $argument) -> Result<(), Errno> {
-            // SAFETY: by the header this request reads and writes one such
+            // SAFETY: by the header this request reads, writes or both one such
             // argument, whose size is part of its code.
             let updater = unsafe { Updater::<{ abi::$code }, $argument>::new(argument) };
             // SAFETY: as above; the kernel keeps no pointer to it.
@@ -110,9 +111,11 @@ requests! {
     attach IOC_ATTACH abi::Attach;
     memory IOC_MEMORY abi::Memory;
     cpu IOC_CPU abi::Cpu;
+    link IOC_LINK abi::Link;
     -
     seal IOC_SEAL;
     start IOC_START;
+    lend IOC_LEND;
     stop IOC_STOP;
     release IOC_RELEASE;
     bell IOC_BELL;
@@ -148,7 +151,10 @@ impl Device {
             )),
             error => Error::os(format!("making {noun} {name}"), error),
         })?;
-        Ok((Device { file, kind, name: name.to_owned() }, wanted.slice))
+        let device = Device { file, kind, name: name.to_owned() };
+        // Of one whose giving back was interrupted at its end.
+        device.notes().bring_back()?;
+        Ok((device, wanted.slice))
     }
 
     /// Takes over what exists and nobody owns now.
@@ -207,42 +213,22 @@ impl Device {
         }
     }
 
-    /// `bytes` in as few pieces as there are; the first has at least `first_bytes`.
-    pub(crate) fn pieces(&self, bytes: u64, first_bytes: u64) -> Result<Vec<Piece>> {
-        let available = available_bytes()?;
-        if bytes.saturating_add(HOST_KEEPS_BYTES) > available {
-            return Err(Error::Refused(format!(
-                "{} {}: {bytes} bytes of memory are not free: the host has {available} available \
-                 and keeps {HOST_KEEPS_BYTES}; ask for less, or delete a node or an image",
-                self.kind.noun(),
-                self.name
-            )));
-        }
-        let mut pieces: Vec<Piece> = Vec::new();
-        let mut left = bytes;
-        let mut size = bytes;
-        while left > 0 {
-            size = size.min(left);
-            if let Some(piece) = self.memory(size, 0)? {
-                left -= size;
-                pieces.push(piece);
-                continue;
-            }
-            // The next power of two below is found more easily than what it was.
-            let smaller = 1 << (size - 1).ilog2();
-            let least = if pieces.is_empty() { first_bytes } else { abi::PIECE_UNIT };
-            size = if smaller >= least || size <= least { smaller } else { least };
-            if size < least || pieces.len() == abi::PIECES {
-                return Err(Error::Refused(format!(
-                    "{} {}: {left} of {bytes} bytes of memory are not free in contiguous pieces \
-                     (of at least {least}): free some (echo 1 > /proc/sys/vm/drop_caches), or ask \
-                     for less",
-                    self.kind.noun(),
-                    self.name
-                )));
-            }
-        }
-        Ok(pieces)
+    /// One more piece, of memory that this machine's kernel does not use.
+    pub(crate) fn claim(&self, piece: &Piece) -> Result<()> {
+        let mut wanted =
+            abi::Memory { bytes: piece.bytes, numa_node: 0, reserved: 0, address: piece.address };
+        memory(&self.file, &mut wanted).map_err(|error| match error {
+            Errno::BUSY => Error::Refused(format!(
+                "memory at {:#x}, {} bytes: this machine's kernel or another node uses some of it, \
+                 or it is no RAM",
+                piece.address, piece.bytes
+            )),
+            error => self.failed("claiming memory for", error),
+        })
+    }
+
+    pub(crate) fn notes(&self) -> Notes {
+        Notes::of(self.kind.noun(), &self.name)
     }
 
     /// One more cpu, which must be offline; returns its APIC id.
@@ -261,6 +247,12 @@ impl Device {
         Ok(wanted.apic_id)
     }
 
+    /// Makes this one more name for a sealed image.
+    pub(crate) fn link(&self, image: &str) -> Result<()> {
+        let mut wanted = abi::Link { name: padded(Kind::Image, image)? };
+        link(&self.file, &mut wanted).map_err(|error| self.failed("naming one more", error))
+    }
+
     pub(crate) fn seal(&self) -> Result<()> {
         seal(&self.file).map_err(|error| self.failed("sealing", error))
     }
@@ -269,8 +261,18 @@ impl Device {
         start(&self.file).map_err(|error| self.failed("starting", error))
     }
 
-    pub(crate) fn stop(&self) -> Result<()> {
-        stop(&self.file).map_err(|error| self.failed("stopping", error))
+    /// Leaves the start to another node.
+    pub(crate) fn lend(&self) -> Result<()> {
+        lend(&self.file).map_err(|error| self.failed("lending", error))
+    }
+
+    /// Whether it is stopped: not while another node starts it.
+    pub(crate) fn stop(&self) -> Result<bool> {
+        match stop(&self.file) {
+            Ok(()) => Ok(true),
+            Err(Errno::BUSY) => Ok(false),
+            Err(error) => Err(self.failed("stopping", error)),
+        }
     }
 
     /// Gives everything back, once those who still look at it have gone: clients
@@ -289,7 +291,10 @@ impl Device {
                         self.name
                     )));
                 }
-                outcome => return outcome.map_err(|error| self.failed("releasing", error)),
+                outcome => {
+                    outcome.map_err(|error| self.failed("releasing", error))?;
+                    return self.notes().bring_back();
+                }
             }
         }
     }
@@ -306,8 +311,13 @@ impl Device {
         &self.file
     }
 
+    /// What it is called in a message.
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.kind.noun(), self.name)
+    }
+
     fn failed(&self, doing: &str, error: Errno) -> Error {
-        Error::os(format!("{doing} {} {}", self.kind.noun(), self.name), error)
+        Error::os(format!("{doing} {}", self.title()), error)
     }
 }
 
@@ -330,6 +340,23 @@ pub(crate) fn available_bytes() -> Result<u64> {
 /// Rings the other side, from either.
 pub(crate) fn ring(device: &File) -> Result<(), Errno> {
     bell(device)
+}
+
+/// In a node: interrupts to the cpus of another one, whose window is there.
+macro_rules! guest_requests {
+    ($($name:ident $code:ident;)*) => {
+        $(pub(crate) fn $name(guest: &File, window: u64) -> Result<(), Errno> {
+            // SAFETY: by the header this request takes a number, which it checks.
+            let request = unsafe { IntegerSetter::<{ abi::$code }>::new_usize(window as usize) };
+            // SAFETY: as above.
+            unsafe { ioctl(guest, request) }
+        })*
+    };
+}
+
+guest_requests! {
+    guest_init GUEST_IOC_INIT;
+    guest_start GUEST_IOC_START;
 }
 
 /// Sleeps until a doorbell rings, one of `others` is ready, or time is over.

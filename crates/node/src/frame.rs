@@ -1,7 +1,7 @@
 //! What stands in a channel's rings: frames of a kind and a body.
 //!
 //! ```text
-//!   host -> node   Exec, then any Stdin, StdinEnd, Signal; or Shutdown
+//!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend
 //!   node -> host   Started, any Stdout, Stderr, then Exited or Signalled; or Failed
 //! ```
 
@@ -28,10 +28,13 @@ pub(crate) enum Kind {
     Stdin = 2,
     /// No more of them.
     StdinEnd = 3,
-    /// A signal's number, u32.
-    Signal = 4,
     /// Switch the node off.
     Shutdown = 5,
+    /// Its terminal's new [`Size`], two u16.
+    Resize = 6,
+    /// Another node that this one may start, a [`Grant`](crate::lent::Grant) as JSON;
+    /// answered by Exited or Failed.
+    Lend = 7,
     /// The program runs.
     Started = 16,
     Stdout = 17,
@@ -44,12 +47,13 @@ pub(crate) enum Kind {
     Failed = 21,
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     Kind::Exec,
     Kind::Stdin,
     Kind::StdinEnd,
-    Kind::Signal,
     Kind::Shutdown,
+    Kind::Resize,
+    Kind::Lend,
     Kind::Started,
     Kind::Stdout,
     Kind::Stderr,
@@ -58,15 +62,38 @@ const KINDS: [Kind; 11] = [
     Kind::Failed,
 ];
 
-/// What an Exec frame asks for.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Program {
-    /// Program and arguments.
-    pub(crate) words: Vec<String>,
+/// A program for a node to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// Its name and its arguments.
+    pub words: Vec<String>,
     /// Variables beside the agent's own.
-    pub(crate) environment: Vec<(String, String)>,
-    /// Folder to run in.
-    pub(crate) folder: Option<String>,
+    pub environment: Vec<(String, String)>,
+    /// Folder to run in; `/` if none is given.
+    pub folder: Option<String>,
+    /// A terminal of this size instead of pipes.
+    pub terminal: Option<Size>,
+}
+
+/// A terminal's size, characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// From top to bottom.
+    pub rows: u16,
+    /// From left to right.
+    pub columns: u16,
+}
+
+impl Size {
+    pub(crate) fn to_body(self) -> [u8; 4] {
+        let ([a, b], [c, d]) = (self.rows.to_le_bytes(), self.columns.to_le_bytes());
+        [a, b, c, d]
+    }
+
+    pub(crate) fn of_body(body: &[u8]) -> Result<Self> {
+        let both = number(body)?;
+        Ok(Size { rows: both as u16, columns: (both >> 16) as u16 })
+    }
 }
 
 /// Writes a frame; whether there was room.
@@ -119,6 +146,10 @@ const _: () = assert!(BODY_LIMIT + HEADER_BYTES <= abi::RING_BYTES);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::memory::Memory;
 
@@ -139,6 +170,34 @@ mod tests {
         assert_eq!(receive(&ring).unwrap(), None);
         assert!(send(&ring, Kind::Exec, &vec![0; BODY_LIMIT + 1]).is_err());
         assert!(number(b"abc").is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        /// Whatever a damaged node writes, the host reads frames to an end or an error.
+        #[test]
+        fn any_bytes_are_frames_or_an_error(
+            head: u32, tail: u32, bytes in prop::collection::vec(any::<u8>(), 0..512),
+        ) {
+            let window = window();
+            window.write(0x1000 + tail as usize % (abi::RING_BYTES - 512), &bytes);
+            for head in [head, tail.wrapping_add(bytes.len() as u32)] {
+                window.u32(0).store(head, Ordering::Relaxed);
+                window.u32(abi::RING_TAIL).store(tail, Ordering::Relaxed);
+                let ring = Ring::new(&window, 0, 0x1000);
+                while let Ok(Some((_, body))) = receive(&ring) {
+                    prop_assert!(body.len() <= BODY_LIMIT);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_goes_through_a_frame() {
+        let size = Size { rows: 24, columns: 0x1234 };
+        assert_eq!(Size::of_body(&size.to_body()).unwrap(), size);
+        assert!(Size::of_body(b"abc").is_err());
     }
 
     #[test]

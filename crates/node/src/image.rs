@@ -4,7 +4,6 @@
 //! kernel and initramfs follow at multiples of a page. A sealed image is never
 //! written again, so a reader relies on what it has checked.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -12,10 +11,11 @@ use kumiki_boot::{Kernel, Partition, Piece};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::compose::Base;
+use crate::compose::{self, Base};
 use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
-use crate::{Error, Result, abi, tree};
+use crate::taking::{self, MemorySource};
+use crate::{Error, Result, abi, node, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 const PAGE_BYTES: u64 = 4096;
@@ -31,7 +31,7 @@ pub(crate) struct Part {
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    /// Of the kernel's file and the initramfs.
+    /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
     sha256: String,
     kernel: Kernel,
     kernel_bytes: Part,
@@ -49,8 +49,9 @@ pub struct Image {
     name: String,
     header: Header,
     memory: Memory,
-    // Holds the image: it cannot be removed while a descriptor is open.
-    _device: Device,
+    // Holds the image: it cannot be removed while a descriptor is open. In a node
+    // there is none.
+    _device: Option<Device>,
 }
 
 /// An image as it is listed.
@@ -66,8 +67,13 @@ pub struct ImageInfo {
     pub sha256: Option<String>,
     /// Where the kernel's configuration was found that was checked; none if none was.
     pub config: Option<String>,
-    /// `sealed`, or `created` if making it did not come to its end.
+    /// `sealed`; `created` if making it did not come to its end; `damaged` if
+    /// something has written to it since.
     pub state: String,
+    /// Nodes that start from it.
+    pub nodes: Vec<String>,
+    /// Other names of the same memory.
+    pub same_as: Vec<String>,
 }
 
 /// What an image is to be made of, read and not yet uncompressed.
@@ -84,19 +90,21 @@ pub(crate) struct Ingredients {
 impl Ingredients {
     /// Reads the kernel and what belongs into the initramfs.
     pub(crate) fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
-        let file = fs::read(kernel_file).map_err(|error| Error::file(kernel_file, error))?;
+        let file = compose::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
         let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;
+        // Of what is in memory: a bare vmlinux's trimmed bytes.
+        let trimmed = if is_bare { Some(Kernel::parse(&file)?.1) } else { None };
         let mut hash = Sha256::new();
-        hash.update(&file);
+        hash.update(trimmed.as_ref().unwrap_or(&file));
         hash.update(&initramfs);
-        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex(hash);
         let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
         Ok(Ingredients { file, bzimage, initramfs, sha256, kernel_file, base })
     }
 
-    /// Of the kernel's file and the initramfs.
+    /// Of the kernel and the initramfs, as of [`ImageInfo::sha256`].
     pub(crate) fn sha256(&self) -> &str {
         &self.sha256
     }
@@ -166,6 +174,9 @@ impl Prepared {
     /// Puts it into memory under this name.
     pub(crate) fn keep(self, name: &str) -> Result<ImageInfo> {
         let header = self.header;
+        if let Some(known) = same_content(&header.sha256)? {
+            return link(name, &known);
+        }
         let (device, _) = Device::create(Kind::Image, name)?;
         let filled = fill(
             &device,
@@ -190,6 +201,8 @@ impl Prepared {
             sha256: Some(header.sha256),
             config: header.config,
             state: "sealed".to_owned(),
+            nodes: Vec::new(),
+            same_as: Vec::new(),
         })
     }
 }
@@ -203,10 +216,16 @@ impl Header {
 impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
+        device::probe()?;
         if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
             return Err(device::exists(Kind::Image, name));
         }
-        Ingredients::read(kernel_file, base)?.prepare()?.keep(name)
+        let ingredients = Ingredients::read(kernel_file, base)?;
+        // Before the longest step.
+        match same_content(ingredients.sha256())? {
+            Some(known) => link(name, &known),
+            None => ingredients.prepare()?.keep(name),
+        }
     }
 
     /// Maps an image.
@@ -219,30 +238,115 @@ impl Image {
             )));
         }
         let memory = device.map(&entry.pieces, false)?;
+        let mut image = Image::of(name, memory)?;
+        image._device = Some(device);
+        Ok(image)
+    }
+
+    /// An image in memory that is mapped already.
+    pub(crate) fn of(name: &str, memory: Memory) -> Result<Self> {
         let header = header(name, &memory)?;
-        Ok(Image { name: name.to_owned(), header, memory, _device: device })
+        Ok(Image { name: name.to_owned(), header, memory, _device: None })
     }
 
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
-        let describe = |entry: tree::Entry| {
-            let open = (entry.state == "sealed").then(|| Image::open(&entry.name)).transpose()?;
-            let header = open.as_ref().map(|image| &image.header);
+        let users = node::users()?;
+        let entries = tree::all(Kind::Image)?;
+        let first = |entry: &tree::Entry| entry.pieces.first().map(|piece| piece.address);
+        let describe = |entry: &tree::Entry| {
+            let is_sealed = entry.state == "sealed";
+            let header = if is_sealed { whole(entry)? } else { None };
+            let is_damaged = is_sealed && header.is_none();
+            let header = header.as_ref();
+            let others = entries.iter().filter(|other| {
+                other.name != entry.name && first(other).is_some() && first(other) == first(entry)
+            });
             Ok(ImageInfo {
                 release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
-                sha256: header.map(|header| header.sha256.clone()),
+                sha256: header
+                    .map(|header| header.sha256.clone())
+                    .filter(|sha256| !sha256.is_empty()),
                 config: header.and_then(|header| header.config.clone()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
-                name: entry.name,
-                state: entry.state,
+                nodes: users.of(&entry.name),
+                same_as: others.map(|other| other.name.clone()).collect(),
+                name: entry.name.clone(),
+                state: if is_damaged { "damaged".to_owned() } else { entry.state.clone() },
             })
         };
-        tree::all(Kind::Image)?.into_iter().map(describe).collect()
+        entries.iter().map(describe).collect()
     }
 
-    /// Gives its memory back. Nodes that run have copies.
-    pub fn remove(name: &str) -> Result<()> {
-        Device::own(Kind::Image, name)?.release()
+    /// Gives its memory back, unless it has another name. One that nodes start
+    /// from is refused without `force`: they run on, having copies, but do not
+    /// start again before there is an image of this name.
+    pub fn remove(name: &str, force: bool) -> Result<()> {
+        let device = Device::own(Kind::Image, name)?;
+        let users = node::users()?;
+        let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
+        if !lent.is_empty() {
+            return Err(Error::Refused(format!(
+                "image {name} is what another node starts {lent} from at any time: kumiki node \
+                 stop {lent} takes that back"
+            )));
+        }
+        if !nodes.is_empty() && !force {
+            return Err(Error::Refused(format!(
+                "image {name} is in use by {nodes}: delete that first, or remove the image with \
+                 --force; a node that runs goes on, and starts again once there is an image of \
+                 this name"
+            )));
+        }
+        device.release()
+    }
+
+    /// Removes every image that no node starts from, and none that is being made.
+    pub fn evict() -> Result<Vec<ImageInfo>> {
+        let being_made = |image: &ImageInfo| {
+            image.state != "sealed" && Device::own(Kind::Image, &image.name).is_err()
+        };
+        let mut gone = Vec::new();
+        for image in Image::list()? {
+            if image.nodes.is_empty() && !being_made(&image) {
+                Image::remove(&image.name, false)?;
+                gone.push(image);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Compares what is in memory with the hash that was taken when the image
+    /// was made, and the uncompressed kernel with the bzImage, if it is of one.
+    /// Returns what differs.
+    pub fn verify(&self) -> Result<Option<&'static str>> {
+        let header = &self.header;
+        if header.sha256.is_empty() {
+            return Err(Error::Refused(format!(
+                "image {} was kept by a start, which takes no hash: there is nothing to compare",
+                self.name
+            )));
+        }
+        let is_bare = header.bzimage.is_none();
+        let file = self.read(self.kernel(!is_bare)?.1);
+        let mut hash = Sha256::new();
+        hash.update(&file);
+        hash.update(self.read(header.initramfs));
+        if hex(hash) != header.sha256 {
+            return Ok(Some("its kernel's file or its initramfs"));
+        }
+        if is_bare {
+            return Ok(None);
+        }
+        let (kernel, bytes) = Kernel::parse(&file)?;
+        let same = kernel == header.kernel && bytes == self.read(header.kernel_bytes);
+        Ok((!same).then_some("its uncompressed kernel"))
+    }
+
+    fn read(&self, part: Part) -> Vec<u8> {
+        let mut bytes = vec![0; part.bytes as usize];
+        self.memory.read(part.at as usize, &mut bytes);
+        bytes
     }
 
     /// Its name.
@@ -275,8 +379,93 @@ impl Image {
     }
 }
 
+/// A sealed image's header, unless it is damaged.
+fn whole(entry: &tree::Entry) -> Result<Option<Header>> {
+    let device = Device::read(Kind::Image, &entry.name)?;
+    Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
+}
+
+/// An image of the same content, if there is one.
+fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
+    let same = |image: &ImageInfo| image.sha256.as_deref() == Some(sha256);
+    Ok(Image::list()?.into_iter().find(same))
+}
+
+/// One more name for an image, which takes no memory.
+fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
+    let (device, _) = Device::create(Kind::Image, name)?;
+    if let Err(error) = device.link(&known.name) {
+        // It would only be in the way; its own error matters more than this one's.
+        let _ = device.release();
+        return Err(error);
+    }
+    let made = Image::list()?.into_iter().find(|image| image.name == name);
+    made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
+}
+
+/// Memory of all images, each piece once.
+fn used_bytes() -> Result<u64> {
+    let images = tree::all(Kind::Image)?;
+    let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
+    pieces.sort_unstable_by_key(|piece| piece.address);
+    pieces.dedup();
+    Ok(pieces.iter().map(|piece| piece.bytes).sum())
+}
+
+/// Refuses what the module would refuse, before another way to memory is tried.
+fn within_limit(bytes: u64) -> Result<()> {
+    let (used, limit) = (used_bytes()?, tree::image_limit_bytes()?);
+    match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
+        None => Ok(()),
+        Some(limit) => Err(Error::Refused(format!(
+            "{bytes} bytes for an image beside the {used} that images have already are more than \
+             the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
+             ({}, MiB)",
+            tree::IMAGE_LIMIT
+        ))),
+    }
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Image {
+    /// Keeps a kernel in the form that it is shipped in, and nothing else of it. It
+    /// is not hashed, which would take longer than all the rest.
+    pub(crate) fn keep_compressed(
+        name: &str,
+        kernel: &Kernel,
+        file: &[u8],
+        initramfs: &[u8],
+    ) -> Result<()> {
+        let kernel_bytes = Part { at: HEADER_BYTES, bytes: file.len() as u64 };
+        let at = (kernel_bytes.at + kernel_bytes.bytes).next_multiple_of(PAGE_BYTES);
+        let header = Header {
+            version: 1,
+            sha256: String::new(),
+            kernel: kernel.clone(),
+            kernel_bytes,
+            bzimage: Some(kernel.clone()),
+            bzimage_bytes: kernel_bytes,
+            initramfs: Part { at, bytes: initramfs.len() as u64 },
+            config: None,
+        };
+        let json =
+            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
+        let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
+        let (device, _) = Device::create(Kind::Image, name)?;
+        let parts = [(16, &json[..]), (kernel_bytes.at, file), (at, initramfs)];
+        fill(&device, total, &parts, json.len()).inspect_err(|_| {
+            // It would only be in the way; its own error matters more than this one's.
+            let _ = device.release();
+        })
+    }
+}
+
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
-    let pieces = device.pieces(total, abi::PIECE_UNIT)?;
+    within_limit(total)?;
+    let pieces = taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any)?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
     memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);
@@ -293,7 +482,7 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
         ))
     };
     let length = memory.u64(8).load(Ordering::Relaxed);
-    if memory.u64(0).load(Ordering::Relaxed) != MAGIC || length + 16 > HEADER_BYTES {
+    if memory.u64(0).load(Ordering::Relaxed) != MAGIC || length > HEADER_BYTES - 16 {
         return Err(damaged("its header is not there".into()));
     }
     let mut json = vec![0; length as usize];
@@ -311,4 +500,58 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
 /// One piece's range of addresses as text, for people.
 pub(crate) fn range(piece: &Piece) -> String {
     format!("{:#x}-{:#x}", piece.address, piece.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn memory(length: u64, json: &[u8]) -> Memory {
+        let memory = Memory::of_file(abi::PIECE_UNIT);
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(length, Ordering::Relaxed);
+        memory.write(16, &json[..json.len().min(HEADER_BYTES as usize - 16)]);
+        memory
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// A node may have written there.
+        #[test]
+        fn a_damaged_header_is_an_error(length: u64, short in 0_u64..64, text in ".*") {
+            prop_assert!(header("x", &memory(length, text.as_bytes())).is_err());
+            prop_assert!(header("x", &memory(short, text.as_bytes())).is_err());
+        }
+
+        #[test]
+        fn a_part_beyond_the_memory_is_an_error(at: u64, bytes: u64) {
+            let part = |at, bytes| Part { at, bytes };
+            let kernel = Kernel {
+                form: kumiki_boot::Form::BzImage {
+                    protected_at: 0, file_bytes: 0, init_bytes: 0, alignment: 0,
+                },
+                header: Vec::new(),
+                version: None,
+                command_line_limit: 0,
+                above_4g: false,
+            };
+            let made = Header {
+                version: 1,
+                sha256: String::new(),
+                config: None,
+                kernel,
+                kernel_bytes: part(0, 1),
+                bzimage: None,
+                bzimage_bytes: part(0, 0),
+                initramfs: part(at, bytes),
+            };
+            let json = serde_json::to_vec(&made).unwrap();
+            let memory = memory(json.len() as u64, &json);
+            let fits = at.checked_add(bytes).is_some_and(|end| end <= abi::PIECE_UNIT);
+            prop_assert_eq!(header("x", &memory).is_ok(), fits);
+        }
+    }
 }

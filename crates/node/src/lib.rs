@@ -16,13 +16,14 @@
 //! in reach. See `docs/design/node.md`.
 //!
 //! ```no_run
-//! use kumiki_node::{Cpus, Node, Spec};
+//! use kumiki_node::{Cpus, MemorySource, Node, Spec};
 //!
 //! let node = Node::create(&Spec {
 //!     name: "n1".into(),
 //!     image: "deb".into(),
 //!     cpus: Cpus::Count(1),
 //!     memory_bytes: vec![256 << 20],
+//!     memory_from: MemorySource::Any,
 //!     command_line: String::new(),
 //! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
@@ -34,26 +35,39 @@ compile_error!("kumiki-node needs x86-64: how a node is started is written for t
 
 mod abi;
 pub mod agent;
+mod blocks;
+mod client;
 mod compose;
 mod cpus;
 mod device;
 mod error;
 mod frame;
 mod image;
+mod lent;
+mod load;
 mod machine;
 mod memory;
 mod node;
+mod origin;
 mod ring;
 mod session;
 mod spec;
+mod stages;
+mod taking;
 mod tree;
 mod window;
 
+pub use client::{Client, Ending, Order, Orders};
 pub use compose::Base;
 pub use device::probe;
 pub use error::{Error, Result};
+pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
+pub use lent::{Lent, is_node};
 pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
-pub use node::{Node, NodeInfo, Record, Stages, State};
-pub use session::{Ending, Session};
+pub use node::{Node, NodeInfo, Record, State};
+pub use origin::Files;
+pub use session::Session;
 pub use spec::{Cpus, Spec};
+pub use stages::Stages;
+pub use taking::{MemorySource, Reservation};

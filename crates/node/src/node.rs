@@ -1,20 +1,27 @@
 //! A node from the host's side: make, start, look at, stop, delete.
 
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source, WINDOW_BYTES};
+use kumiki_boot::{Piece, WINDOW_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{self, Device, Kind};
 use crate::image::{Image, range};
-use crate::memory::Memory;
-use crate::session::Session;
+use crate::lent::Grant;
+use crate::origin::{Files, Origin};
+use crate::session::{LOG_LOOK, Session};
 use crate::spec::Spec;
+use crate::stages::{Loading, Stages};
+use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
-use crate::{Error, Result, abi, compose, cpus, tree};
+use crate::{Error, Result, abi, cpus, load, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long a stop waits for another node that starts this one.
+const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Lines of a silent node's log that its error shows.
 const LOG_LINES: usize = 12;
@@ -33,6 +40,9 @@ pub struct Record {
     pub cpus: Vec<u32>,
     /// What was added to its kernel's command line.
     pub command_line: String,
+    /// The node that starts it, if the host has left that to another one.
+    #[serde(default)]
+    pub lent_to: Option<String>,
 }
 
 /// Where a node stands.
@@ -41,6 +51,8 @@ pub struct Record {
 pub enum State {
     /// Has resources and was never started.
     Created,
+    /// Waits for another node to start it.
+    Lent,
     /// Was started and does not answer yet.
     Starting,
     /// Its agent answers.
@@ -72,41 +84,10 @@ pub struct NodeInfo {
     pub image: Option<String>,
     /// What was added to its kernel's command line; as above.
     pub command_line: Option<String>,
+    /// The node that may start it, if it is lent.
+    pub lent_to: Option<String>,
     /// Process that works on it; 0 if none does.
     pub owner: u32,
-}
-
-/// How long the stages of a start took, ms.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Stages {
-    /// Kernel, initramfs and tables copied into the node's memory.
-    pub load_ms: f64,
-    /// From the first interrupt to the cpu until the host saw the agent ready:
-    /// the sum of what follows, and the doorbell.
-    pub start_ms: f64,
-    /// From the SIPI to the last instruction before the kernel's own.
-    pub trampoline_ms: f64,
-    /// The kernel, up to its first module in user space.
-    pub kernel_ms: f64,
-    /// On to the agent's readiness.
-    pub agent_ms: f64,
-}
-
-impl Stages {
-    /// The time stamps tell the stages' shares of the time that passed here: a
-    /// counter's frequency, as the kernel has it, may be a bad guess.
-    fn new(load_ms: f64, start: Duration, stamps: [u64; 4]) -> Self {
-        let start_ms = start.as_secs_f64() * 1e3;
-        let whole = stamps[3].saturating_sub(stamps[0]).max(1) as f64;
-        let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
-        Stages {
-            load_ms,
-            start_ms,
-            trampoline_ms: stage(0),
-            kernel_ms: stage(1),
-            agent_ms: stage(2),
-        }
-    }
 }
 
 /// A node that exists.
@@ -137,9 +118,11 @@ impl Node {
             image: image.name().to_owned(),
             cpus: cpus::choose(&spec.cpus)?,
             command_line: spec.command_line.clone(),
+            lent_to: None,
         };
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, &spec.memory_bytes, needs) {
+        if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
+        {
             // What was taken goes back; that this may fail, too, matters less.
             let _ = give_back(&device, &record.cpus);
             return Err(error);
@@ -157,6 +140,38 @@ impl Node {
     /// until the agent answers. A `compressed` kernel is the file as it is
     /// shipped, which decompresses itself first: the paper's way.
     pub fn start(&self, compressed: bool, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        let begin = Instant::now();
+        let image = Image::open(&stopped.record.image)?;
+        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit)
+    }
+
+    /// Starts from files that are read now: what each start costs that finds no
+    /// image in memory. With `keep` the next one does: what was read, and is still
+    /// compressed, stays as the image of this name, as after the paper's first start.
+    pub fn start_from(&self, files: &Files, keep: Option<&str>, limit: Duration) -> Result<Stages> {
+        let stopped = self.stopped()?;
+        if stopped.record.cpus.len() > 1 {
+            return Err(Error::Refused(format!(
+                "node {} has several cpus: what its kernel wants to be told of them is seen in \
+                 an image only; kumiki node start {0}",
+                self.name
+            )));
+        }
+        let mut loading = Loading::since(Instant::now());
+        let begin = Instant::now();
+        let read = files.read()?;
+        loading.read = begin.elapsed();
+        if let Some(name) = keep {
+            let begin = Instant::now();
+            read.keep(name)?;
+            loading.place = begin.elapsed();
+        }
+        stopped.start(&read.origin(), loading, limit)
+    }
+
+    /// With all that a start needs of it.
+    fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Kind::Node, &self.name)?;
         let entry = tree::one(Kind::Node, &self.name)?;
         if entry.state == "running" {
@@ -170,25 +185,7 @@ impl Node {
         if entry.cpus.len() != record.cpus.len() {
             return Err(self.incomplete());
         }
-        let image = Image::open(&record.image)?;
-        let tsc_khz = tree::tsc_khz()?;
-        let plan = plan(&entry, &record, &image, compressed, tsc_khz)?;
-
-        let begin = Instant::now();
-        load(&device, &entry, &plan, &image, compressed)?;
-        let load_ms = begin.elapsed().as_secs_f64() * 1e3;
-
-        let begin = Instant::now();
-        device.start()?;
-        while window.word() != abi::WORD_READY {
-            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
-                return Err(self.silent(&window, "did not become ready", limit));
-            }
-            device::wait(device.bell(), &[], LOOK_AGAIN)
-                .map_err(|error| Error::os("waiting for a doorbell", error))?;
-        }
-        let stamps = [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_MODULE, abi::STAMP_READY];
-        Ok(Stages::new(load_ms, begin.elapsed(), stamps.map(|stamp| window.stamp(stamp))))
+        Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
@@ -205,7 +202,69 @@ impl Node {
             // A node that does not do as asked is stopped all the same.
             let _ = session.shut_down(limit);
         }
-        Device::own(Kind::Node, &self.name)?.stop()
+        self.end(&Device::own(Kind::Node, &self.name)?)
+    }
+
+    /// Stops its cpus. While another node starts it, that is waited for; should
+    /// that one have ended meanwhile, nobody writes to this one's memory.
+    fn end(&self, device: &Device) -> Result<()> {
+        let begin = Instant::now();
+        while !device.stop()? {
+            let entry = tree::one(Kind::Node, &self.name)?;
+            let (window, record) = self.window(device, &entry, true)?;
+            let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
+            let goes_on = |node: tree::Entry| node.state == "running" && !has_ended(node.word);
+            if !tree::one(Kind::Node, &starter).is_ok_and(goes_on) {
+                window.settle();
+            } else if begin.elapsed() >= STARTER_LIMIT {
+                return Err(Error::Refused(format!(
+                    "node {} is being started by node {starter}, which does not come to an end: \
+                     kumiki node stop {starter}, then try again",
+                    self.name
+                )));
+            } else {
+                thread::sleep(LOG_LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves starting it, now and again, to another node, which copies the
+    /// image and sends the interrupts itself: `kumiki node start` there. Ends
+    /// with [`stop`](Self::stop).
+    pub fn lend(&self, starter: &str) -> Result<()> {
+        if starter == self.name {
+            return Err(Error::Refused(format!("node {starter} cannot start itself")));
+        }
+        let session = Session::open(starter)?;
+        let device = Device::own(Kind::Node, &self.name)?;
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state == "running" {
+            return Err(Error::Refused(format!(
+                "node {} runs or is lent already: kumiki node stop {0}",
+                self.name
+            )));
+        }
+        let mut record = self.window(&device, &entry, false)?.1.ok_or_else(|| self.incomplete())?;
+        record.lent_to = Some(starter.to_owned());
+        let image = Image::open(&record.image)?;
+        let tsc_khz = tree::tsc_khz()?;
+        // What would be refused there is refused here.
+        load::plan(&entry, &record, &image.origin(false)?, tsc_khz)?;
+        self.keep(&device, &entry, &record)?;
+        let image = tree::one(Kind::Image, &record.image)?.pieces;
+        device.lend()?;
+        let handed = session.hand_over(&Grant { entry, record, image, tsc_khz });
+        if handed.is_err() {
+            self.end(&device)?;
+        }
+        handed
+    }
+
+    /// Writes its record anew.
+    fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
+        self.window(device, entry, true)?.0.set_record(&json(record)?);
+        Ok(())
     }
 
     /// Gives cpus and memory back to the host.
@@ -218,16 +277,18 @@ impl Node {
                 self.name
             )));
         }
-        let mut cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
-        // Making it may have been interrupted with a cpu off line and not claimed.
+        let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         if !entry.pieces.is_empty() {
             let (window, record) = self.window(&device, &entry, true)?;
-            cpus.extend(record.into_iter().flat_map(|record| record.cpus));
+            // Making it may have been interrupted with a cpu off line and not claimed;
+            // on line again before nothing tells of it any more.
+            let recorded = record.into_iter().flat_map(|record| record.cpus);
+            for cpu in recorded.filter(|cpu| !cpus.contains(cpu)) {
+                cpus::set_online(cpu, true)?;
+            }
             // A node of the same name may get the same memory.
             window.set_record(b"");
         }
-        cpus.sort_unstable();
-        cpus.dedup();
         give_back(&device, &cpus)
     }
 
@@ -249,6 +310,28 @@ impl Node {
             return Ok(Vec::new());
         }
         Ok(self.window(&device, &entry, false)?.0.log())
+    }
+
+    /// Passes the kernel's log on as it grows, until the node ends or is stopped.
+    pub fn follow_log(&self, mut pass: impl FnMut(&[u8]) -> io::Result<()>) -> Result<()> {
+        let mut seen = 0;
+        loop {
+            // One look at a time, so that nobody who deletes the node waits for this.
+            let device = Device::read(Kind::Node, &self.name)?;
+            let entry = tree::one(Kind::Node, &self.name)?;
+            if entry.state == "created" {
+                return Ok(());
+            }
+            // Before its last lines are looked at: they are there then.
+            let goes_on = entry.state == "running" && !has_ended(entry.word);
+            let lines = self.window(&device, &entry, false)?.0.log_since(&mut seen);
+            pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
+            if !goes_on {
+                return Ok(());
+            }
+            drop(device);
+            thread::sleep(LOG_LOOK);
+        }
     }
 
     /// All nodes.
@@ -280,17 +363,25 @@ impl Node {
     }
 
     fn silent(&self, window: &Window, what: &'static str, limit: Duration) -> Error {
-        let log = String::from_utf8_lossy(&window.log()).into_owned();
-        let lines: Vec<&str> = log.lines().collect();
-        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-        let log = if last.is_empty() {
-            ", and it wrote no log".to_owned()
-        } else {
-            format!("; the end of its log:\n  {}", last.join("\n  "))
-        };
-        let word = meaning(window.word());
-        Error::Silent { name: self.name.clone(), what, limit, word, log }
+        silent(&self.name, window, what, limit)
     }
+}
+
+/// That a node has not done what was waited for, with the end of its log.
+pub(crate) fn silent(name: &str, window: &Window, what: &'static str, limit: Duration) -> Error {
+    let log = String::from_utf8_lossy(&window.log()).into_owned();
+    let lines: Vec<&str> = log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    let log = if last.is_empty() {
+        ", and it wrote no log".to_owned()
+    } else {
+        format!("; the end of its log:\n  {}", last.join("\n  "))
+    };
+    let word = match (window.word(), window.stamp(abi::STAMP_TRAMPOLINE)) {
+        (0, 0) => "nothing, not even that its cpu began",
+        (word, _) => meaning(word),
+    };
+    Error::Silent { name: name.to_owned(), what, limit, word, log }
 }
 
 pub(crate) fn window_of(first: &Piece) -> Piece {
@@ -300,15 +391,17 @@ pub(crate) fn window_of(first: &Piece) -> Piece {
 fn info(entry: tree::Entry) -> Result<NodeInfo> {
     let device = Device::read(Kind::Node, &entry.name)?;
     let node = Node { name: entry.name.clone() };
-    let (mut message, mut record) = (None, None);
+    let (mut message, mut record, mut is_lent) = (None, None, false);
     if !entry.pieces.is_empty() {
         let window;
         (window, record) = node.window(&device, &entry, false)?;
+        is_lent = entry.state == "running" && window.is_lent();
         message = (meaning(entry.word) == "panic").then(|| window.message());
     }
     let state = match entry.state.as_str() {
         "running" if has_ended(entry.word) => State::Ended,
         "running" if entry.word == abi::WORD_READY => State::Ready,
+        "running" if is_lent && entry.word == abi::WORD_SILENT => State::Lent,
         "running" => State::Starting,
         "stopped" => State::Stopped,
         _ => State::Created,
@@ -320,6 +413,7 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
         cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
         bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
         memory: entry.pieces.iter().map(range).collect(),
+        lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
         command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.map(|record| record.image),
         owner: entry.owner,
@@ -327,15 +421,7 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
     })
 }
 
-/// Memory, the record, then cpus: whoever finds the node half made finds in the
-/// record which cpus may be off line because of it.
-fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -> Result<()> {
-    let mut pieces = Vec::new();
-    for &bytes in memory {
-        let least = if pieces.is_empty() { first_bytes } else { 0 };
-        let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
-        pieces.extend(device.pieces(bytes, least)?);
-    }
+fn json(record: &Record) -> Result<Vec<u8>> {
     let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
     if json.len() >= abi::RECORD_BYTES {
         return Err(Error::Refused(format!(
@@ -344,6 +430,44 @@ fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -
             record.command_line.len()
         )));
     }
+    Ok(json)
+}
+
+/// Which nodes start from which images, and whether another node starts them.
+pub(crate) struct Users(Vec<NodeInfo>);
+
+pub(crate) fn users() -> Result<Users> {
+    Ok(Users(Node::list()?))
+}
+
+impl Users {
+    pub(crate) fn of(&self, image: &str) -> Vec<String> {
+        let uses = |node: &&NodeInfo| node.image.as_deref() == Some(image);
+        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+
+    pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {
+        let uses =
+            |node: &&NodeInfo| node.image.as_deref() == Some(image) && node.lent_to.is_some();
+        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+}
+
+/// Memory, the record, then cpus: whoever finds the node half made finds in the
+/// record which cpus may be off line because of it.
+fn furnish(
+    device: &Device,
+    record: &Record,
+    (memory, source): (&[u64], MemorySource),
+    first_bytes: u64,
+) -> Result<()> {
+    let mut pieces = Vec::new();
+    for &bytes in memory {
+        let least = if pieces.is_empty() { first_bytes } else { 0 };
+        let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
+        pieces.extend(taking::pieces(device, bytes, least, source)?);
+    }
+    let json = json(record)?;
     Window::new(device.map(&[window_of(&pieces[0])], true)?).set_record(&json);
     for &cpu in &record.cpus {
         cpus::set_online(cpu, false)?;
@@ -352,88 +476,38 @@ fn furnish(device: &Device, record: &Record, memory: &[u64], first_bytes: u64) -
     Ok(())
 }
 
+/// The module brings on line what it gives back; the rest is done here.
 fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
     device.release()?;
     cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
 }
 
-fn plan(
-    entry: &tree::Entry,
-    record: &Record,
-    image: &Image,
-    compressed: bool,
-    tsc_khz: u64,
-) -> Result<Plan> {
-    let partition = Partition::new(entry.slice, entry.pieces.clone())?;
-    let window = partition.window().address;
-    let mut line = CommandLine::of_node(entry.cpus.len(), tsc_khz);
-    line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
-    if !record.command_line.is_empty() {
-        line.word(&record.command_line);
-    }
-    let (kernel, _) = image.kernel(compressed)?;
-    // Only the uncompressed kernel tells.
-    let checks_bsp_bit = image.kernel(false)?.0.checks_bsp_bit() == Some(true);
-    let ids = entry.cpus.iter().map(|&(_, id)| {
-        u8::try_from(id)
-            .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
-    });
-    let cpus = ids.collect::<Result<Vec<u8>>>()?;
-    // One cpu is used in any case.
-    let foreign = (cpus.len() > 1 && checks_bsp_bit)
-        .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
-        .flatten();
-    let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
-    let madt = Madt { cpus, foreign };
-    Ok(Plan::new(&partition, kernel, image.initramfs().bytes, &line, &madt, places)?)
+/// A node that is about to be started, and nobody else can start it.
+struct Stopped {
+    node: Node,
+    device: Device,
+    entry: tree::Entry,
+    window: Window,
+    record: Record,
 }
 
-/// Makes the plan's writes.
-fn load(
-    device: &Device,
-    entry: &tree::Entry,
-    plan: &Plan,
-    image: &Image,
-    compressed: bool,
-) -> Result<()> {
-    let first = entry.pieces[0];
-    let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
-    let maps = [(first, device.map(&[first], true)?), (slice, device.map(&[slice], true)?)];
-    let kernel = image.kernel(compressed)?.1;
-    for write in &plan.writes {
-        let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
-        let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
-        let (piece, memory) = found.ok_or_else(|| {
-            Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
-        })?;
-        let at = (write.address - piece.address) as usize;
-        match &write.source {
-            Source::Bytes(bytes) => memory.write(at, bytes),
-            Source::Zero { bytes } => memory.zero(at, *bytes as usize),
-            Source::Kernel { offset, bytes } => {
-                memory.copy(at, image.memory(), (kernel.at + offset) as usize, *bytes as usize);
+impl Stopped {
+    fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
+        let window = &self.window;
+        let plan = load::plan(&self.entry, &self.record, origin, tree::tsc_khz()?)?;
+        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
+        let loaded = loading.done();
+
+        let begin = Instant::now();
+        self.device.start()?;
+        let execute = begin.elapsed();
+        while window.word() != abi::WORD_READY {
+            if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
+                return Err(self.node.silent(window, "did not become ready", limit));
             }
-            Source::Initramfs { bytes } => {
-                memory.copy(at, image.memory(), image.initramfs().at as usize, *bytes as usize);
-            }
+            device::wait(self.device.bell(), &[], LOOK_AGAIN)
+                .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_share_the_time_that_passed() {
-        let stages = Stages::new(1.0, Duration::from_secs(4), [100, 110, 180, 200]);
-        assert_eq!(
-            [stages.start_ms, stages.trampoline_ms, stages.kernel_ms, stages.agent_ms],
-            [4000.0, 400.0, 2800.0, 800.0]
-        );
-        // A node may write what it likes there.
-        let odd = Stages::new(1.0, Duration::from_secs(4), [100, 5, u64::MAX, 0]);
-        assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+        Ok(Stages::of(loaded, execute, begin.elapsed(), window))
     }
 }

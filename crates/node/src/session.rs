@@ -2,16 +2,17 @@
 
 use std::io::Write;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
+use crate::client::{Client, Ending, Input, Order, Orders};
 use crate::device::{self, Device, Kind as Holding};
 use crate::frame::{CHUNK_BYTES, Kind, Program, number, receive, send};
+use crate::lent::Grant;
 use crate::node::window_of;
 use crate::window::{Channel, Window, has_ended, meaning};
-use crate::{Error, Result, tree};
+use crate::{Error, Result, abi, tree};
 
 /// Spin so long for an answer before sleeping: a short program's takes less
 /// than being woken does.
@@ -20,14 +21,12 @@ const SPIN: Duration = Duration::from_micros(50);
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How a program in a node ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// By itself, with this status.
-    Exited(u32),
-    /// By this signal.
-    Signalled(u32),
-}
+/// How long an agent has for an answer that takes it no time.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a kernel's log is looked at: a line rings no bell, because a node's
+/// first lines are many and nobody may be there.
+pub(crate) const LOG_LOOK: Duration = Duration::from_millis(50);
 
 /// A channel of a running node. The program ends when it is dropped.
 pub struct Session {
@@ -55,31 +54,45 @@ impl Session {
         self.window.channel(self.channel)
     }
 
-    /// Runs a program until it ends, its streams being these. A number that
-    /// somebody puts into `signal` goes to the program and all it has started.
-    pub fn run(
-        &self,
-        words: &[String],
-        environment: &[(String, String)],
-        signal: &AtomicU32,
-        input: Option<BorrowedFd<'_>>,
-        (out, err): (&mut dyn Write, &mut dyn Write),
-    ) -> Result<Ending> {
-        let program =
-            Program { words: words.to_vec(), environment: environment.to_vec(), folder: None };
-        let body =
-            serde_json::to_vec(&program).map_err(|error| Error::Refused(error.to_string()))?;
-        self.send(Kind::Exec, &body)?;
+    /// Runs a program until it ends, this being its near side.
+    pub fn run(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
+        self.attend(program, client, None)
+    }
 
+    /// The same with the kernel's log, from now on, between the program's
+    /// output, until it ends or Ctrl-] is typed. It need not be ready yet.
+    pub fn console(&self, program: &Program, client: &mut Client<'_>) -> Result<Ending> {
+        let is_ready = self.window.word() == abi::WORD_READY;
+        let seen = if is_ready { self.window.log_head() } else { 0 };
+        self.attend(program, client, Some(seen))
+    }
+
+    /// `log` is how much of the kernel's log has been seen, if it is shown.
+    fn attend(
+        &self,
+        program: &Program,
+        client: &mut Client<'_>,
+        mut log: Option<u64>,
+    ) -> Result<Ending> {
+        let body =
+            serde_json::to_vec(program).map_err(|error| Error::Refused(error.to_string()))?;
+        self.send(Kind::Exec, &body)?;
         let channel = self.channel();
-        let mut input = Input::new(input);
+        let mut input = Input::new(client.input, log.is_some());
+        let mut waiting = None;
         loop {
+            // Before its last lines are looked at: they are there then.
+            let alive = self.alive();
+            if let Some(seen) = &mut log {
+                let lines = self.window.log_since(seen);
+                pass(client.out, &for_terminal(&lines))?;
+            }
             let full = channel.to_host.free()? < 2 * CHUNK_BYTES;
             while let Some((kind, body)) = receive(&channel.to_host)? {
                 match kind {
                     Kind::Started => {}
-                    Kind::Stdout => pass(out, &body)?,
-                    Kind::Stderr => pass(err, &body)?,
+                    Kind::Stdout => pass(client.out, &body)?,
+                    Kind::Stderr => pass(client.err, &body)?,
                     Kind::Exited => return Ok(Ending::Exited(number(&body)?)),
                     Kind::Signalled => return Ok(Ending::Signalled(number(&body)?)),
                     Kind::Failed => {
@@ -89,25 +102,55 @@ impl Session {
                     other => return Err(Error::Protocol(format!("{other:?} from the node"))),
                 }
             }
-            if full {
-                // The agent waits for room.
+            alive?;
+            let told = self.tell(client, &mut waiting)?;
+            let passed = input.pass_on(&channel)?;
+            if full || told || passed {
+                // The agent waits for room or for these.
                 self.device.ring()?;
             }
-            self.alive()?;
-            let number = signal.swap(0, Ordering::Relaxed);
-            // Beside input that fills the ring it waits for the next look.
-            if number != 0 && !send(&channel.to_node, Kind::Signal, &number.to_le_bytes())? {
-                signal.store(number, Ordering::Relaxed);
-            } else if number != 0 {
-                self.device.ring()?;
+            if input.has_left() {
+                return Ok(Ending::Left);
             }
-            input.pass_on(self)?;
-            self.wait(&input)?;
+            let orders = client.orders.as_deref().map(Orders::ready);
+            self.wait(input.wanted(), orders, if log.is_some() { LOG_LOOK } else { LOOK_AGAIN })?;
         }
     }
 
-    /// Sleeps until there is a frame or more input.
-    fn wait(&self, input: &Input<'_>) -> Result<()> {
+    /// Sends orders as far as there is room; whether it sent any. One that
+    /// finds none stays in `waiting`.
+    fn tell(&self, client: &mut Client<'_>, waiting: &mut Option<Order>) -> Result<bool> {
+        let Some(orders) = &mut client.orders else { return Ok(false) };
+        let mut told = false;
+        loop {
+            if waiting.is_none() {
+                *waiting = orders
+                    .next()
+                    .map_err(|error| Error::os("taking what the program is told", error))?;
+            }
+            let Some(order) = *waiting else { return Ok(told) };
+            let channel = self.channel();
+            match order {
+                Order::Signal(number) => channel.signal(number),
+                Order::Resize(size) => {
+                    if !send(&channel.to_node, Kind::Resize, &size.to_body())? {
+                        return Ok(told);
+                    }
+                }
+            }
+            // At once: the next order may be that this process stops for now.
+            self.device.ring()?;
+            (*waiting, told) = (None, true);
+        }
+    }
+
+    /// Sleeps until there is a frame, more input or an order.
+    fn wait(
+        &self,
+        input: Option<BorrowedFd<'_>>,
+        orders: Option<BorrowedFd<'_>>,
+        limit: Duration,
+    ) -> Result<()> {
         let channel = self.channel();
         let begin = Instant::now();
         while begin.elapsed() < SPIN {
@@ -116,8 +159,9 @@ impl Session {
             }
             std::hint::spin_loop();
         }
-        let others: Vec<_> = input.wanted().into_iter().map(|fd| (fd, PollFlags::IN)).collect();
-        device::wait(self.device.bell(), &others, LOOK_AGAIN)
+        let others: Vec<_> =
+            input.into_iter().chain(orders).map(|fd| (fd, PollFlags::IN)).collect();
+        device::wait(self.device.bell(), &others, limit)
             .map_err(|error| Error::os("waiting for the node", error))
     }
 
@@ -136,6 +180,32 @@ impl Session {
                 .map_err(|error| Error::os("waiting for the node", error))?;
         }
         Ok(())
+    }
+
+    /// Has the node keep what it needs to start another one.
+    pub(crate) fn hand_over(&self, grant: &Grant) -> Result<()> {
+        let body = serde_json::to_vec(grant).map_err(|error| Error::Refused(error.to_string()))?;
+        self.send(Kind::Lend, &body)?;
+        let begin = Instant::now();
+        loop {
+            match receive(&self.channel().to_host)? {
+                Some((Kind::Exited, _)) => return Ok(()),
+                Some((_, reason)) => {
+                    let reason = String::from_utf8_lossy(&reason).into_owned();
+                    return Err(Error::Refused(format!("node {}: {reason}", self.name)));
+                }
+                None if begin.elapsed() >= ANSWER_LIMIT => {
+                    return Err(Error::Refused(format!(
+                        "node {} did not answer within {ANSWER_LIMIT:?}",
+                        self.name
+                    )));
+                }
+                None => {
+                    self.alive()?;
+                    self.wait(None, None, LOOK_AGAIN)?;
+                }
+            }
+        }
     }
 
     /// A first frame, for which an empty ring has room.
@@ -174,59 +244,19 @@ fn pass(to: &mut dyn Write, bytes: &[u8]) -> Result<()> {
         .map_err(|error| Error::os("writing what the node's program wrote", error))
 }
 
-/// Standard input on its way to the node.
-struct Input<'a> {
-    from: Option<BorrowedFd<'a>>,
-    /// Read, and not sent for want of room.
-    pending: Option<Vec<u8>>,
-}
-
-impl<'a> Input<'a> {
-    fn new(from: Option<BorrowedFd<'a>>) -> Self {
-        // Without one the program reads an end at once.
-        Input { pending: from.is_none().then(Vec::new), from }
-    }
-
-    /// What to wait for: more input, unless some waits already.
-    fn wanted(&self) -> Option<BorrowedFd<'a>> {
-        self.from.filter(|_| self.pending.is_none())
-    }
-
-    fn pass_on(&mut self, session: &Session) -> Result<()> {
-        if self.pending.is_none()
-            && let Some(from) = self.from
-            && is_readable(from)
-        {
-            let mut bytes = vec![0; CHUNK_BYTES];
-            let read = rustix::io::read(from, &mut bytes)
-                .map_err(|error| Error::os("reading standard input", error))?;
-            bytes.truncate(read);
-            self.pending = Some(bytes);
-        }
-        let Some(bytes) = &self.pending else { return Ok(()) };
-        let kind = if bytes.is_empty() { Kind::StdinEnd } else { Kind::Stdin };
-        if send(&session.channel().to_node, kind, bytes)? {
-            if bytes.is_empty() {
-                self.from = None;
-            }
-            self.pending = None;
-            session.device.ring()?;
-        }
-        Ok(())
-    }
-}
-
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [rustix::event::PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(ready) if ready > 0)
+/// Lines as a terminal that passes everything on shows them.
+fn for_terminal(lines: &[u8]) -> Vec<u8> {
+    let line = |&byte: &u8| if byte == b'\n' { vec![b'\r', b'\n'] } else { vec![byte] };
+    lines.iter().flat_map(line).collect()
 }
 
 impl Session {
     /// Runs a program without input and returns its ending and its output.
     pub fn output(&self, words: &[String]) -> Result<(Ending, Vec<u8>, Vec<u8>)> {
+        let program = Program { words: words.to_vec(), ..Program::default() };
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let ending = self.run(words, &[], &AtomicU32::new(0), None, (&mut out, &mut err))?;
+        let mut client = Client { input: None, out: &mut out, err: &mut err, orders: None };
+        let ending = self.run(&program, &mut client)?;
         Ok((ending, out, err))
     }
 }

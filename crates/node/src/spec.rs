@@ -4,6 +4,7 @@ use kumiki_boot::WINDOW_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::abi;
+use crate::taking::MemorySource;
 
 /// A node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,9 @@ pub struct Spec {
     pub cpus: Cpus,
     /// Sizes of its pieces of memory; the first one holds the kernel.
     pub memory_bytes: Vec<u64>,
+    /// Where they come from.
+    #[serde(default)]
+    pub memory_from: MemorySource,
     /// Words for its kernel's command line.
     pub command_line: String,
 }
@@ -122,6 +126,7 @@ pub(crate) mod tests {
             image: "deb".to_owned(),
             cpus,
             memory_bytes: memory_bytes.to_vec(),
+            memory_from: MemorySource::Any,
             command_line: String::new(),
         }
     }

@@ -5,14 +5,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kumiki_boot::Piece;
+use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
 use crate::{Error, Result};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
 
+/// The module's parameter, which may be written at any time.
+pub(crate) const IMAGE_LIMIT: &str = "/sys/module/osnode/parameters/image_limit_mb";
+
 /// A node or image by its files.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) state: String,
@@ -61,6 +65,13 @@ pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
 pub(crate) fn tsc_khz() -> Result<u64> {
     let path = Path::new(ROOT).join("tsc_khz");
     number(&path, text(&path)?.trim())
+}
+
+/// What all images together may take, bytes; `None` if only what is free limits them.
+pub(crate) fn image_limit_bytes() -> Result<Option<u64>> {
+    let path = Path::new(IMAGE_LIMIT);
+    let mib = number(path, text(path)?.trim())?;
+    Ok((mib > 0).then_some(mib << 20))
 }
 
 fn folder(kind: Kind) -> PathBuf {

@@ -1,10 +1,14 @@
 //! The window that a node and its host share: words, time stamps, log, channels.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::process::Signal;
 
 use crate::memory::Memory;
 use crate::ring::Ring;
 use crate::{Result, abi, frame};
+
+const SIGCONT: u32 = Signal::CONT.as_raw() as u32;
 
 pub(crate) struct Window {
     memory: Memory,
@@ -30,6 +34,38 @@ impl Window {
         self.memory.u32(abi::STATE).store(word, Ordering::Release);
     }
 
+    /// Whether another node may start this one.
+    pub(crate) fn is_lent(&self) -> bool {
+        // Acquire: with `settle`, whose writes to this node's memory come before it.
+        self.memory.u32(abi::LENT_STATE).load(Ordering::Acquire) != abi::NOT_LENT
+    }
+
+    /// Begins a start by another node; whether the host leaves that to it. Who is
+    /// the only one that may may `resume` what an earlier process did not end.
+    pub(crate) fn begin(&self, resume: bool) -> bool {
+        let lent = self.memory.u32(abi::LENT_STATE);
+        // Acquire: writes to this node's memory come after it. The host's module
+        // takes the node back by the same exchange.
+        let begun =
+            lent.compare_exchange(abi::LENT, abi::STARTING, Ordering::Acquire, Ordering::Acquire);
+        begun.is_ok() || resume && begun == Err(abi::STARTING)
+    }
+
+    /// Ends it: the host may take the node back.
+    pub(crate) fn settle(&self) {
+        // Release: writes to this node's memory come before it.
+        self.memory.u32(abi::LENT_STATE).store(abi::LENT, Ordering::Release);
+    }
+
+    /// Empties what a node says of itself, and its channels, before a start.
+    pub(crate) fn renew(&self) {
+        self.memory.u32(abi::STATE).store(abi::WORD_SILENT, Ordering::Relaxed);
+        self.memory.zero(abi::RESET, 1);
+        self.memory.zero(abi::LOG_HEAD, 8);
+        self.memory.zero(abi::STAMPS, abi::MESSAGE + abi::MESSAGE_BYTES - abi::STAMPS);
+        self.memory.zero(abi::CHANNELS_AT, abi::CHANNELS * abi::CHANNEL_BYTES);
+    }
+
     /// Whether the node's kernel asked the firmware for a restart.
     pub(crate) fn wants_reset(&self) -> bool {
         let mut byte = [0];
@@ -53,26 +89,35 @@ impl Window {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
+    /// How much the kernel has logged, bytes.
+    pub(crate) fn log_head(&self) -> u64 {
+        // Acquire: what was logged is there before the head says so.
+        self.memory.u64(abi::LOG_HEAD).load(Ordering::Acquire)
+    }
+
     /// The kernel's log as far as it is still there.
     pub(crate) fn log(&self) -> Vec<u8> {
+        self.log_since(&mut 0)
+    }
+
+    /// What came after the first `seen` bytes, as far as it is still there. A
+    /// node that was started again begins anew.
+    pub(crate) fn log_since(&self, seen: &mut u64) -> Vec<u8> {
         let ring = abi::LOG_BYTES as u64;
-        // Acquire: what was logged is there before the head says so.
-        let head = self.memory.u64(abi::LOG_HEAD).load(Ordering::Acquire);
-        let length = head.min(ring);
+        let head = self.log_head();
+        if head < *seen {
+            *seen = 0;
+        }
+        let length = (head - *seen).min(ring);
         let start = head - length;
+        *seen = head;
         let mut log = vec![0; length as usize];
         let at = (start % ring) as usize;
         let (end, rest) = log.split_at_mut((abi::LOG_BYTES - at).min(length as usize));
         self.memory.read(abi::LOG_AT + at, end);
         self.memory.read(abi::LOG_AT, rest);
         // What the node overwrote while it was copied is not the log's beginning.
-        let overwritten = self
-            .memory
-            .u64(abi::LOG_HEAD)
-            .load(Ordering::Acquire)
-            .saturating_sub(ring)
-            .saturating_sub(start)
-            .min(length);
+        let overwritten = self.log_head().saturating_sub(ring).saturating_sub(start).min(length);
         log.drain(..overwritten as usize);
         log
     }
@@ -99,6 +144,7 @@ impl Window {
         let rings = abi::RINGS_AT + number * 2 * abi::RING_BYTES;
         Channel {
             state: self.memory.u32(at),
+            signals: self.memory.u64(at + abi::CHANNEL_SIGNALS),
             to_node: Ring::new(&self.memory, at + abi::CHANNEL_TO_NODE, rings),
             to_host: Ring::new(&self.memory, at + abi::CHANNEL_TO_HOST, rings + abi::RING_BYTES),
         }
@@ -114,6 +160,7 @@ impl Window {
 /// ```
 pub(crate) struct Channel<'a> {
     state: &'a AtomicU32,
+    signals: &'a AtomicU64,
     pub(crate) to_node: Ring<'a>,
     pub(crate) to_host: Ring<'a>,
 }
@@ -133,8 +180,26 @@ impl Channel<'_> {
         self.state.store(abi::CHANNEL_CLOSED, Ordering::Release);
     }
 
+    /// Has a signal wait for the program: past its input, which it may not read.
+    /// One that waits already is one, as for any process.
+    pub(crate) fn signal(&self, number: u32) {
+        if let Some(bit) = number.checked_sub(1).and_then(|bit| 1_u64.checked_shl(bit)) {
+            // Relaxed: the doorbell that follows is what the agent looks at it for.
+            self.signals.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the signals that wait. One to go on comes after those that stop.
+    pub(crate) fn take_signals(&self) -> Vec<u32> {
+        let bits = self.signals.swap(0, Ordering::Relaxed);
+        let mut numbers: Vec<u32> = (1..=64).filter(|n| bits >> (n - 1) & 1 == 1).collect();
+        numbers.sort_by_key(|&number| number == SIGCONT);
+        numbers
+    }
+
     /// The agent ends it.
     pub(crate) fn free(&self) {
+        self.signals.store(0, Ordering::Relaxed);
         self.to_node.reset();
         self.to_host.reset();
         self.state.store(abi::CHANNEL_FREE, Ordering::Release);
@@ -148,7 +213,7 @@ impl Channel<'_> {
 /// What a node's word means.
 pub(crate) fn meaning(word: u32) -> &'static str {
     match word {
-        0 => "silent",
+        abi::WORD_SILENT => "silent",
         1 => "booting",
         abi::WORD_READY => "ready",
         abi::WORD_HALTED => "halted",
@@ -184,8 +249,29 @@ mod tests {
         let head = window.memory.u64(abi::LOG_HEAD);
         head.store(text.len() as u64, Ordering::Relaxed);
         assert_eq!(window.log(), &text[10..]);
+        let mut seen = text.len() as u64 - 7;
+        assert_eq!(window.log_since(&mut seen), &text[text.len() - 7..]);
+        assert!(window.log_since(&mut seen).is_empty());
+        // The node was started again.
         head.store(3, Ordering::Relaxed);
+        assert_eq!((window.log_since(&mut seen).len(), seen), (3, 3));
         assert_eq!(window.log().len(), 3);
+    }
+
+    #[test]
+    fn one_starts_a_node_that_is_lent_and_nobody_another() {
+        let window = window();
+        assert!(!window.begin(true) && !window.is_lent());
+        window.settle();
+        assert!(window.is_lent() && window.begin(false));
+        assert!(!window.begin(false) && window.begin(true));
+        window.say(abi::WORD_HALTED);
+        window.set_stamp(abi::STAMP_READY, 1);
+        window.channel(7).open();
+        window.renew();
+        assert_eq!((window.word(), window.stamp(abi::STAMP_READY)), (abi::WORD_SILENT, 0));
+        assert_eq!(window.channel(7).state(), abi::CHANNEL_FREE);
+        assert!(window.is_lent());
     }
 
     #[test]
@@ -196,6 +282,7 @@ mod tests {
             assert!(channel.to_node.write(&[&[number as u8; abi::RING_BYTES]]).unwrap());
             assert!(channel.to_host.write(&[&[!(number as u8); abi::RING_BYTES]]).unwrap());
             channel.open();
+            [20, 18, 15, 64, 15, 0, 65].into_iter().for_each(|number| channel.signal(number));
         }
         window.set_record(b"{}");
         for number in 0..abi::CHANNELS {
@@ -206,8 +293,11 @@ mod tests {
             channel.to_host.peek(0, &mut bytes);
             assert!(bytes.iter().all(|&byte| byte == !(number as u8)));
             assert_eq!(channel.state(), abi::CHANNEL_OPEN);
+            assert_eq!(channel.take_signals(), [15, 20, 64, 18]);
+            channel.signal(1);
             channel.free();
             assert_eq!(channel.to_node.available().unwrap(), 0);
+            assert!(channel.take_signals().is_empty());
         }
         assert_eq!(window.record(), b"{}");
         assert_eq!(window.word(), 0);

@@ -1,7 +1,7 @@
 //! What one place owns: a management table a kind, and the name tree.
 
-use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use foldhash::fast::RandomState;
@@ -15,7 +15,7 @@ use crate::name;
 use crate::table::Missing;
 
 /// Of one kind at one place: names to ids.
-type Names = HashMap<Box<str>, Id, RandomState>;
+type Names = HashMap<Arc<str>, Id, RandomState>;
 /// Who hears of which names.
 type Watchers = Vec<(Pattern, Sender<Change>)>;
 
@@ -49,23 +49,21 @@ impl<G: Guard> Core<G> {
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
         name::check_unique(unique)?;
         let id = self.names(kind, |names| -> Result<Id> {
-            match names.get(unique) {
-                Some(&id) => Err(Error::Taken { name: self.full(kind, unique), id }),
-                None => {
-                    let id = self.insert::<K>(kind, Some(unique), spec)?;
-                    names.insert(unique.into(), id);
-                    Ok(id)
-                }
+            if let Some(&id) = names.get(unique) {
+                return Err(Error::Taken { name: self.full(kind, unique), id });
             }
+            let unique: Arc<str> = unique.into();
+            let id = self.insert::<K>(kind, Some(Arc::clone(&unique)), spec)?;
+            names.insert(unique, id);
+            Ok(id)
         })??;
         self.tell(kind, unique, id, true);
         Ok(id)
     }
 
-    fn insert<K: Kind>(&self, kind: KindId, unique: Option<&str>, spec: K::Spec) -> Result<Id> {
+    fn insert<K: Kind>(&self, kind: KindId, name: Option<Arc<str>>, spec: K::Spec) -> Result<Id> {
         self.table::<K, _>(kind, "create", |table| {
             let value = K::create(spec, &mut table.pool)?;
-            let name = unique.map(Box::from);
             match table.entries.insert(Entry { value, name, calls: 0 }) {
                 Ok(serial) => Ok(Id::new(self.place, kind, serial)),
                 Err(entry) => {
@@ -86,7 +84,7 @@ impl<G: Guard> Core<G> {
             Ok(entry.name)
         })??;
         if let Some(unique) = name {
-            self.names(kind, |names| names.remove(&unique))?;
+            self.names(kind, |names| names.remove(&*unique))?;
             self.tell(kind, &unique, id, false);
         }
         Ok(())
@@ -173,10 +171,7 @@ impl<G: Guard> Core<G> {
         let Some(table) = self.tables.get(usize::from(kind.0)) else {
             return Err(self.kinds.name(kind).map_or_else(|error| error, |_| unreachable!()));
         };
-        let outcome = G::with(table, |table| {
-            let any: &mut dyn Any = &mut **table;
-            any.downcast_mut::<KindTable<K>>().map(f)
-        });
+        let outcome = G::with(table, |table| self.kinds.table(kind, &mut **table).map(f));
         match outcome {
             Some(Some(result)) => Ok(result),
             other => Err(self.refused::<K>(kind, what, other.is_none())),

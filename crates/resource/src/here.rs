@@ -1,6 +1,7 @@
 //! What the calling thread is to an interface: the manager of a place, or a guest.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ pub(crate) struct Here {
 }
 
 thread_local! {
-    static HERE: RefCell<Option<Rc<Here>>> = const { RefCell::new(None) };
+    /// Of a [`Seated`]'s, or null. Without a destructor, so that reading it is a load.
+    static HERE: Cell<*const Here> = const { Cell::new(ptr::null()) };
     /// This thread's callers: interface, place, caller. One that waits is borrowed: what a
     /// manager serves meanwhile may need another one.
     static CALLERS: RefCell<Vec<(u64, Place, Mine)>> = const { RefCell::new(Vec::new()) };
@@ -76,7 +78,7 @@ impl Seated {
         estate: Arc<Estate>,
     ) -> Seated {
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
-        HERE.set(Some(Rc::clone(&here)));
+        HERE.set(Rc::as_ptr(&here));
         let left = Left(Rc::clone(&here));
         *estate.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
         Seated { here, estate }
@@ -91,19 +93,33 @@ impl Seated {
 impl Drop for Seated {
     fn drop(&mut self) {
         CALLERS.with_borrow_mut(Vec::clear);
-        HERE.set(None);
+        HERE.set(ptr::null());
         drop(self.estate.take());
     }
 }
 
 /// Whether the calling thread manages a place of some interface.
 pub(crate) fn is_manager() -> bool {
-    HERE.with_borrow(Option::is_some)
+    !HERE.get().is_null()
 }
 
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
-    HERE.with_borrow(|here| f(&here.as_ref().expect("a request is served by a manager").core))
+    f(&here().expect("a request is served by a manager").core)
+}
+
+/// What the calling thread manages. It stays as long as the value: what runs meanwhile may
+/// drop the [`Seated`].
+#[inline(always)]
+fn here() -> Option<Rc<Here>> {
+    let here = HERE.get();
+    if here.is_null() {
+        return None;
+    }
+    // SAFETY: from the `Rc` of a `Seated` of this thread, which resets it when it goes.
+    unsafe { Rc::increment_strong_count(here) };
+    // SAFETY: as above, counted just now.
+    Some(unsafe { Rc::from_raw(here) })
 }
 
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
@@ -114,7 +130,7 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    HERE.with_borrow(|here| match here {
+    match here() {
         Some(here) if here.interface == interface.number => {
             if here.core.place == place {
                 return f(&here.core);
@@ -126,7 +142,7 @@ pub(crate) fn run_at<R: Send>(
             }
         }
         _ => call(interface, place, None, f),
-    })
+    }
 }
 
 fn call<R: Send>(
@@ -151,24 +167,22 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     deadline: Instant,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    HERE.with_borrow(|here| {
-        let here = here.as_ref().filter(|here| here.interface == interface.number);
-        let Some(here) = here else {
-            let caller = caller(interface, place, None)?;
-            let outcome = caller.borrow_mut().call_until(deadline, || own(f));
-            return outcome.unwrap_or_else(|source| Err(Error::manager(place, source)));
-        };
-        if here.core.place == place {
-            return f(&here.core);
-        }
-        let mut server = here.server.try_borrow_mut();
-        let Ok(Some(server)) = server.as_deref_mut() else {
-            return Err(Error::Nested { place: here.core.place, what: "another place" });
-        };
-        let caller = caller(interface, place, Some(server))?;
-        let outcome = caller.borrow_mut().call_until_serving(deadline, || own(f), server);
-        outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
-    })
+    let here = here().filter(|here| here.interface == interface.number);
+    let Some(here) = here else {
+        let caller = caller(interface, place, None)?;
+        let outcome = caller.borrow_mut().call_until(deadline, || own(f));
+        return outcome.unwrap_or_else(|source| Err(Error::manager(place, source)));
+    };
+    if here.core.place == place {
+        return f(&here.core);
+    }
+    let mut server = here.server.try_borrow_mut();
+    let Ok(Some(server)) = server.as_deref_mut() else {
+        return Err(Error::Nested { place: here.core.place, what: "another place" });
+    };
+    let caller = caller(interface, place, Some(server))?;
+    let outcome = caller.borrow_mut().call_until_serving(deadline, || own(f), server);
+    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
 }
 
 /// Has `f` run at `place` and does not wait: at once if that is the calling thread's.
@@ -178,20 +192,18 @@ pub(crate) fn start_at<R: Send + 'static>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<Answer<R>> {
-    HERE.with_borrow(|here| {
-        let here = here.as_ref().filter(|here| here.interface == interface.number);
-        if let Some(here) = here
-            && here.core.place == place
-        {
-            return Ok(Answer::here(f(&here.core)));
-        }
-        // In use within a request: what is started there others wait for.
-        let server = here.and_then(|here| here.server.try_borrow().ok());
-        let server = server.as_deref().and_then(Option::as_ref);
-        let answer = caller(interface, place, server)?.borrow_mut().submit(move || own(f));
-        let answer = answer.map_err(|source| Error::manager(place, source))?;
-        Ok(Answer::there(answer, interface.number, place))
-    })
+    let here = here().filter(|here| here.interface == interface.number);
+    if let Some(here) = &here
+        && here.core.place == place
+    {
+        return Ok(Answer::here(f(&here.core)));
+    }
+    // In use within a request: what is started there others wait for.
+    let server = here.as_ref().and_then(|here| here.server.try_borrow().ok());
+    let server = server.as_deref().and_then(Option::as_ref);
+    let answer = caller(interface, place, server)?.borrow_mut().submit(move || own(f));
+    let answer = answer.map_err(|source| Error::manager(place, source))?;
+    Ok(Answer::there(answer, interface.number, place))
 }
 
 /// Between two looks of a manager that waits for an answer which another thread has asked
@@ -212,22 +224,21 @@ pub(crate) fn join<R: Send>(
         };
         callers.iter().find(asked).map(|(_, _, caller)| Rc::clone(caller))
     });
-    HERE.with_borrow(|here| {
-        let mut server = here.as_ref().and_then(|here| here.server.try_borrow_mut().ok());
-        match (its, server.as_deref_mut()) {
-            (Some(its), Some(Some(server))) => its.borrow_mut().join_serving(answer, server),
-            (Some(its), _) => its.borrow_mut().join(answer),
-            (None, Some(Some(server))) => {
-                while !answer.is_settled() {
-                    if !server.round() {
-                        pause(PAUSE);
-                    }
+    let here = here();
+    let mut server = here.as_ref().and_then(|here| here.server.try_borrow_mut().ok());
+    match (its, server.as_deref_mut()) {
+        (Some(its), Some(Some(server))) => its.borrow_mut().join_serving(answer, server),
+        (Some(its), _) => its.borrow_mut().join(answer),
+        (None, Some(Some(server))) => {
+            while !answer.is_settled() {
+                if !server.round() {
+                    pause(PAUSE);
                 }
-                answer.wait()
             }
-            (None, _) => answer.wait(),
+            answer.wait()
         }
-    })
+        (None, _) => answer.wait(),
+    }
 }
 
 /// A caller of a place that this thread has and that is not waiting, or a new one.

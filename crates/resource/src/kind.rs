@@ -1,6 +1,7 @@
 //! A kind of resource and its program part.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +55,7 @@ pub struct About {
 /// A resource in its table.
 pub(crate) struct Entry<K> {
     pub(crate) value: K,
-    pub(crate) name: Option<Box<str>>,
+    pub(crate) name: Option<Arc<str>>,
     /// Operations on it so far.
     pub(crate) calls: u64,
 }
@@ -100,6 +101,8 @@ pub(crate) struct Kinds(Vec<Registered>);
 #[derive(Clone, Copy)]
 struct Registered {
     name: &'static str,
+    /// Of its [`KindTable`].
+    table: TypeId,
     make: fn(Place) -> Result<Box<dyn AnyTable>>,
 }
 
@@ -112,7 +115,8 @@ impl Kinds {
             let make = |place| -> Result<Box<dyn AnyTable>> {
                 Ok(Box::new(KindTable::<K> { entries: Table::default(), pool: K::pool(place)? }))
             };
-            self.0.push(Registered { name: K::NAME, make });
+            let table = TypeId::of::<KindTable<K>>();
+            self.0.push(Registered { name: K::NAME, table, make });
         }
     }
 
@@ -128,6 +132,23 @@ impl Kinds {
     pub(crate) fn name(&self, id: KindId) -> Result<&'static str> {
         let kind = self.0.get(usize::from(id.0));
         kind.map(|kind| kind.name).ok_or_else(|| self.none(format!("number {}", id.0)))
+    }
+
+    /// The table of kind `id`, if that is `K`.
+    #[inline(always)]
+    pub(crate) fn table<'a, K: Kind>(
+        &self,
+        id: KindId,
+        table: &'a mut dyn AnyTable,
+    ) -> Option<&'a mut KindTable<K>> {
+        let kind = self.0.get(usize::from(id.0))?;
+        if kind.table != TypeId::of::<KindTable<K>>() {
+            return None;
+        }
+        debug_assert!((table as &dyn Any).is::<KindTable<K>>(), "tables are in their kinds' order");
+        // SAFETY: `tables` has made the table of this kind, which is of this type. What
+        // `downcast_mut` does costs a call through the table's own list of functions.
+        Some(unsafe { &mut *(table as *mut dyn AnyTable).cast() })
     }
 
     /// A table of each, at `place`.

@@ -12,8 +12,13 @@ use crate::page;
 /// Some frames of 4 KiB of one core's memory: near it, in huge pages where the system has
 /// them, and never contended. Frames are separate: each has its own bytes.
 #[derive(Debug)]
-pub struct Memory {
-    frames: Box<[NonNull<u8>]>,
+pub struct Memory(Held);
+
+/// One needs no list of its own.
+#[derive(Debug)]
+enum Held {
+    One(NonNull<u8>),
+    Many(Box<[NonNull<u8>]>),
 }
 
 // SAFETY: frames are their user's, whichever thread that is.
@@ -48,46 +53,56 @@ impl Kind for Memory {
             let text = format!("{count} frames of {FRAME} bytes: ask for 1 to {MOST}");
             return Err(Error::Kind { kind: Self::NAME, text });
         }
+        if count == 1 {
+            return pool.0.take().map(|frame| Memory(Held::One(frame)));
+        }
         let mut frames = Vec::with_capacity(count);
         while frames.len() < count {
             match pool.0.take() {
                 Ok(frame) => frames.push(frame),
                 Err(error) => {
-                    Memory { frames: frames.into() }.destroy(pool);
+                    Memory(Held::Many(frames.into())).destroy(pool);
                     return Err(error);
                 }
             }
         }
-        Ok(Memory { frames: frames.into() })
+        Ok(Memory(Held::Many(frames.into())))
     }
 
     fn destroy(self, pool: &mut MemoryPool) {
-        for &frame in &self.frames {
+        for &frame in self.frames() {
             // SAFETY: taken from this pool in `create`; with `self` its last user goes.
             unsafe { pool.0.give(frame) };
         }
     }
 
     fn about(&self) -> About {
-        let state = format!("{} frames", self.frames.len());
-        About { state, bytes: (self.frames.len() * FRAME) as u64 }
+        let state = format!("{} frames", self.frames().len());
+        About { state, bytes: (self.frames().len() * FRAME) as u64 }
     }
 }
 
 impl Memory {
+    fn frames(&self) -> &[NonNull<u8>] {
+        match &self.0 {
+            Held::One(frame) => std::slice::from_ref(frame),
+            Held::Many(frames) => frames,
+        }
+    }
+
     /// How many frames it has.
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.frames().len()
     }
 
     /// Never.
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.frames().is_empty()
     }
 
     /// The bytes of one frame, of any content at first: what its last user left.
     pub fn frame(&mut self, at: usize) -> Option<&mut [u8; FRAME]> {
-        let frame = self.frames.get(at)?;
+        let frame = self.frames().get(at)?;
         // SAFETY: this value's alone. Its memory is from the system, which has cleared it,
         // or was written since: it has bytes.
         Some(unsafe { frame.cast().as_mut() })

@@ -31,10 +31,16 @@ type Discard = unsafe fn(*mut Request, bool);
 /// Drops the captures of a request that was not run.
 type Cancel = unsafe fn(*mut Request);
 
+/// A word on lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Own(AtomicU64);
+
 /// What one caller and the server share.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) lane: Lane<LINES>,
+    pub(crate) desk: Arc<Desk>,
     /// The caller sleeps here: its own bell, or, of a thread that is a server too, the one
     /// of its desk.
     bell: Arc<Bell>,
@@ -47,8 +53,8 @@ pub(crate) struct Seat {
     /// The last request, once the caller is gone; before, greater than any.
     last: AtomicU64,
     /// Lines with an answer that somebody will take: a bit each. The caller sets it,
-    /// whoever takes the answer clears it.
-    busy: AtomicU64,
+    /// whoever takes the answer clears it. Beside nothing that the server reads.
+    busy: Own,
     /// Of a line whose answer nobody wants any more, its [`Discard`].
     abandoned: [AtomicPtr<()>; LINES],
 }
@@ -70,15 +76,16 @@ enum End {
 }
 
 impl Seat {
-    pub(crate) fn new(bell: Arc<Bell>) -> Self {
+    pub(crate) fn new(desk: Arc<Desk>, bell: Arc<Bell>) -> Self {
         Seat {
             lane: Lane::new(),
+            desk,
             bell,
             awaited: AtomicBool::new(false),
             told: AtomicBool::new(false),
             wakers: [const { AtomicWaker::new() }; LINES],
             last: AtomicU64::new(u64::MAX),
-            busy: AtomicU64::new(0),
+            busy: Own(AtomicU64::new(0)),
             abandoned: [const { AtomicPtr::new(ptr::null_mut()) }; LINES],
         }
     }
@@ -116,14 +123,14 @@ impl Seat {
     /// The answer of `n` was taken.
     fn free(&self, n: u64) {
         // Release: partner is the load in `is_free`.
-        self.busy.fetch_and(!bit(n), Ordering::Release);
+        self.busy.0.fetch_and(!bit(n), Ordering::Release);
     }
 
     /// Caller: whether the line of `n` may be used, if need be after dropping an answer
     /// that nobody wants.
     #[inline(always)]
     fn is_free(&self, n: u64) -> bool {
-        self.busy.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
+        self.busy.0.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
     }
 
     /// Drops the answer of `n` if it was given up and has come.
@@ -153,12 +160,12 @@ impl Seat {
     }
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
-    fn settle(&self, desk: &Desk, n: u64) -> Option<End> {
+    fn settle(&self, n: u64) -> Option<End> {
         if self.lane.take_back(n) {
             return Some(End::Back);
         }
         // Asked before the line is looked at: a dead server answers no more.
-        let dead = desk.fate.is_dead();
+        let dead = self.desk.fate.is_dead();
         match self.lane.done(n) {
             Some(success) => Some(End::Done(success)),
             None => dead.then_some(End::Died),
@@ -170,7 +177,6 @@ impl Seat {
     #[inline(never)]
     fn wait(
         &self,
-        desk: &Desk,
         n: u64,
         waiter: &mut Waiter,
         mut server: Option<&mut Server>,
@@ -192,8 +198,8 @@ impl Seat {
                 Ok(Some(success)) => return Some(End::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
                 Err(TimedOut) => {
-                    if desk.is_gone()
-                        && let Some(end) = self.settle(desk, n)
+                    if self.desk.is_gone()
+                        && let Some(end) = self.settle(n)
                     {
                         return Some(end);
                     }
@@ -234,7 +240,6 @@ impl Drop for Seat {
 
 /// One requester of a desk: a thread's own. Its requests are served in their order.
 pub struct Caller {
-    desk: Arc<Desk>,
     seat: Arc<Seat>,
     waiter: Waiter,
     /// Number of the next request.
@@ -248,8 +253,8 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(desk: Arc<Desk>, seat: Arc<Seat>, waiter: Waiter) -> Self {
-        Caller { desk, seat, waiter, next: Lane::<LINES>::FIRST }
+    pub(crate) fn new(seat: Arc<Seat>, waiter: Waiter) -> Self {
+        Caller { seat, waiter, next: Lane::<LINES>::FIRST }
     }
 
     /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
@@ -361,9 +366,9 @@ impl Caller {
     {
         let n = self.hand_over(f)?;
         // Relaxed: `free` is by whoever takes the answer, which does not exist yet.
-        self.seat.busy.fetch_or(bit(n), Ordering::Relaxed);
-        let (desk, seat) = (Arc::clone(&self.desk), Arc::clone(&self.seat));
-        Ok(Answer { desk, seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
+        self.seat.busy.0.fetch_or(bit(n), Ordering::Relaxed);
+        let seat = Arc::clone(&self.seat);
+        Ok(Answer { seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
     }
 
     /// Waits for an answer of this caller's.
@@ -432,14 +437,14 @@ impl Caller {
             }
             looks += 1;
             if looks == LOOKS {
-                return seat.wait(&self.desk, n, &mut self.waiter, server, deadline);
+                return seat.wait(n, &mut self.waiter, server, deadline);
             }
         }
     }
 
     /// Whether the server has ended or died.
     pub fn is_gone(&self) -> bool {
-        self.desk.is_gone()
+        self.seat.desk.is_gone()
     }
 
     #[inline(always)]
@@ -457,7 +462,7 @@ impl Caller {
         unsafe { job::pack(self.seat.lane.request(n), f) };
         self.next += 1;
         self.seat.lane.submit(n);
-        self.desk.bell.ring();
+        self.seat.desk.bell.ring();
         Ok(n)
     }
 }
@@ -466,7 +471,7 @@ impl Drop for Caller {
     fn drop(&mut self) {
         // Release: partner is `is_left`. The server goes on until it has served `last`.
         self.seat.last.store(self.next - 1, Ordering::Release);
-        self.desk.changed();
+        self.seat.desk.changed();
     }
 }
 
@@ -477,7 +482,6 @@ impl Drop for Caller {
 /// dropped; one that has begun goes on, and its result is dropped. To leave a request to
 /// itself there is [`detach`](Self::detach).
 pub struct Answer<R> {
-    desk: Arc<Desk>,
     seat: Arc<Seat>,
     n: u64,
     cancel: Cancel,
@@ -499,7 +503,7 @@ impl<R> Answer<R> {
 
     /// Whether it is there, or never will be: to wait for it takes no time.
     pub fn is_settled(&self) -> bool {
-        self.is_done() || self.desk.is_gone()
+        self.is_done() || self.seat.desk.is_gone()
     }
 
     /// Takes the request back; whether that was in time: then it has not run and never
@@ -570,7 +574,7 @@ impl<R> Answer<R> {
     fn end(&self) -> Option<End> {
         match self.seat.lane.done(self.n) {
             Some(success) => Some(End::Done(success)),
-            None => self.desk.is_gone().then(|| self.seat.settle(&self.desk, self.n)).flatten(),
+            None => self.seat.desk.is_gone().then(|| self.seat.settle(self.n)).flatten(),
         }
     }
 
@@ -608,7 +612,7 @@ impl<R> Future for Answer<R> {
             // fence is between this store and the look at the line below; partner is the
             // light one in `tell`.
             if !seat.awaited.swap(true, Ordering::Relaxed) {
-                let told = barrier::heavy() & self.desk.watch();
+                let told = barrier::heavy() & self.seat.desk.watch();
                 // Else it may not be told of this answer, or of a death: it asks again.
                 seat.told.store(told, Ordering::Relaxed);
             }

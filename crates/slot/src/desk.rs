@@ -42,8 +42,10 @@ struct Watch {
     is_armed: AtomicBool,
 }
 
-/// What callers and their server share.
+/// What callers and their server share. Aligned, so that its fields, which the server looks
+/// at all the time, are in other lines than the count of its owners.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Desk {
     seats: Mutex<Vec<Arc<Seat>>>,
     /// How often `seats` has changed. The server looks at this one word before each
@@ -117,8 +119,11 @@ impl Desk {
         armed
     }
 
+    /// The last that is done for them by a server that is gone: seats hold the desk, so it
+    /// must not hold them for ever.
     fn wake_all(&self) {
-        self.seats().iter().for_each(|seat| seat.wake_all());
+        let seats = std::mem::take(&mut *self.seats());
+        seats.iter().for_each(|seat| seat.wake_all());
     }
 }
 
@@ -141,10 +146,15 @@ impl Door {
     }
 
     fn caller_at(&self, bell: Arc<Bell>, waiter: Waiter) -> Caller {
-        let seat = Arc::new(Seat::new(bell));
-        self.desk.seats().push(Arc::clone(&seat));
+        let seat = Arc::new(Seat::new(Arc::clone(&self.desk), bell));
+        let mut seats = self.desk.seats();
+        // Of one that is gone nobody would take it off the list.
+        if !self.desk.fate.is_gone() {
+            seats.push(Arc::clone(&seat));
+        }
+        drop(seats);
         self.desk.changed();
-        Caller::new(Arc::clone(&self.desk), seat, waiter)
+        Caller::new(seat, waiter)
     }
 
     /// Has the server end when it has served what has come. Whatever comes later is

@@ -1,5 +1,7 @@
 //! Rows of `bench/` and promises about them, for every bench that it has.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 
 use super::{Must, Outcome, Row};
@@ -15,14 +17,21 @@ pub(super) const COPY_LIMIT: &str = "nontemporal_2t";
 pub(super) fn measured(bench: &str, packages: &str) -> Result<Outcome> {
     let build = format!("build --profile dist --locked {packages} --features kumiki-bench/peers");
     run(&mut cargo(&build))?;
-    let binary = target_folder()?.join("dist/kumiki-bench");
-    let json = read(&mut program(&binary.to_string_lossy(), [bench]))?;
+    measured_by(&target_folder()?.join("dist/kumiki-bench"), [bench])
+}
+
+/// Has this program of `bench/` measure, prints the rows.
+pub(super) fn measured_by<'a>(
+    binary: &Path,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Result<Outcome> {
+    let json = read(&mut program(&binary.to_string_lossy(), words))?;
     let outcome: Outcome = serde_json::from_str(&json).context("result of `kumiki-bench`")?;
     print_rows(&outcome.rows);
     Ok(outcome)
 }
 
-fn print_rows(rows: &[Row]) {
+pub(super) fn print_rows(rows: &[Row]) {
     println!(
         "{:15} {:>9}  {:20} {:>12} {:>12} {:>4}  {:>8} {:>10}",
         "case", "n", "subject", "median", "p99", "unit", "÷ limit", "÷ base"

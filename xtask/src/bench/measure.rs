@@ -180,6 +180,7 @@ fn row(row: &schema::Row) -> Row {
         instances: Vec::new(),
         limits: Vec::new(),
         of_plain: Vec::new(),
+        failed: 0,
     }
 }
 

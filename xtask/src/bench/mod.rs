@@ -6,14 +6,16 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use kumiki_measure::schema::{Machine, SCHEMA};
 use serde::{Deserialize, Serialize};
 
-use crate::Bench;
+use crate::{Against, Bench};
 
+mod against;
 mod judge;
 mod measure;
+mod node;
 mod parasc;
 mod resource;
 mod shadow;
@@ -28,7 +30,7 @@ struct Outcome {
 }
 
 /// One figure of one subject, in the shape that every bench writes.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// What was done, with its parameters.
     case: String,
@@ -58,6 +60,13 @@ struct Row {
     /// after, where it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     of_plain: Vec<f64>,
+    /// Samples that ended without what was asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    failed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A promise, the figure that was measured, and whether it holds.
@@ -97,7 +106,12 @@ impl Must {
 }
 
 /// Runs a bench; fails if a promise does not hold.
-pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<ExitCode> {
+pub(crate) fn bench(
+    name: Bench,
+    json: Option<&Path>,
+    check: bool,
+    against: Option<Against<'_>>,
+) -> Result<ExitCode> {
     // Opened first: an unwritable file must not cost a run of minutes.
     let json = json.map(|path| {
         let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
@@ -105,11 +119,14 @@ pub(crate) fn bench(name: Bench, json: Option<&Path>, check: bool) -> Result<Exi
     });
     let json = json.transpose()?;
 
-    let outcome = match name {
-        Bench::Measure => measure::measure(check)?,
-        Bench::Shadow => shadow::shadow(check)?,
-        Bench::Parasc => parasc::parasc(check)?,
-        Bench::Resource => resource::resource(check)?,
+    let outcome = match (name, against) {
+        (Bench::Shadow, Some(Against { commit, cases })) => against::against(commit, cases)?,
+        (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` only"),
+        (Bench::Measure, None) => measure::measure(check)?,
+        (Bench::Shadow, None) => shadow::shadow(check)?,
+        (Bench::Parasc, None) => parasc::parasc(check)?,
+        (Bench::Node, None) => node::node(check)?,
+        (Bench::Resource, None) => resource::resource(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;
@@ -186,6 +203,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         };
         let outcome = Outcome { machine: Machine::default(), rows: vec![row], musts: vec![] };
         let mut out = Vec::new();

@@ -223,6 +223,7 @@ mod tests {
             instances: vec![1.1 * median, 0.8 * median, 0.9 * median],
             limits: vec![100.0; 3],
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
 

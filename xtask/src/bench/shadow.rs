@@ -131,6 +131,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: Vec::new(),
+            failed: 0,
         }
     }
 

@@ -2,11 +2,18 @@
 //! Debian's packages cannot be had they say so and pass over, unless
 //! `KUMIKI_LAB=required`.
 
+mod cloud;
+mod controllers;
 mod faults;
+mod images;
+mod lent;
 mod machine;
+mod memory;
 mod one;
+mod refused;
 mod several;
 mod soak;
+mod terminal;
 mod typed;
 
 use std::path::{Path, PathBuf};
@@ -34,7 +41,12 @@ impl Host {
 
     /// The same, with so much memory.
     fn start_with(kernel: &str, memory_bytes: u64) -> Option<Self> {
-        match Self::try_start(kernel, memory_bytes) {
+        Self::start_as(kernel, |config| config.memory_bytes = memory_bytes)
+    }
+
+    /// The same, with 2 GiB and whatever else the test wants of the machine.
+    fn start_as(kernel: &str, wanted: impl FnOnce(&mut Config)) -> Option<Self> {
+        match Self::try_start(kernel, wanted) {
             Ok(host) => Some(host),
             Err(error) if is_lack(&error) => {
                 eprintln!("skipped: {error}");
@@ -44,17 +56,18 @@ impl Host {
         }
     }
 
-    fn try_start(kernel: &str, memory_bytes: u64) -> Result<Self, Error> {
+    fn try_start(kernel: &str, wanted: impl FnOnce(&mut Config)) -> Result<Self, Error> {
         let talk = Talk::to(&|text| eprintln!("{text}"));
         let cache = Cache::of_user()?;
         let built = built(kernel)?;
-        let config = Config {
+        let mut config = Config {
             cpus: 4,
-            memory_bytes,
+            memory_bytes: 2 << 30,
             kernel: kernel.parse()?,
             modules: vec![built.module("osnode.ko").display().to_string().parse()?],
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))
         };
+        wanted(&mut config);
         // A test that failed has left nothing that another one meets.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let host = Host { machine: Machine::start(&cache, &config, talk)?, _alone: alone };

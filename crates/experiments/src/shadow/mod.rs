@@ -15,10 +15,8 @@ use kumiki_measure::case::{Case, Choice, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
 use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
-use kumiki_sys::affinity;
-use kumiki_sys::cpuset::CpuSet;
 
-use crate::{partner, timed};
+use crate::{Widened, partner, timed};
 
 /// Polls without PAUSE before a hand-over that takes long polls kindly.
 const TIGHT_POLLS: u32 = 4096;
@@ -128,25 +126,6 @@ impl Workload for Asleep {
 
     fn overhead(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         timed::nothing(iterations, meter)
-    }
-}
-
-/// The sampler binds the thread to one cpu; a shadow chooses among those that
-/// its maker may use. Gives the former cpus back on drop.
-struct Widened(CpuSet);
-
-impl Widened {
-    fn to(cpus: [usize; 2]) -> Result<Self> {
-        let former = affinity::current()?;
-        affinity::set(&CpuSet::from_iter(cpus))?;
-        Ok(Widened(former))
-    }
-}
-
-impl Drop for Widened {
-    fn drop(&mut self) {
-        // What it had a moment ago; there is nothing to do about a refusal.
-        let _ = affinity::set(&self.0);
     }
 }
 

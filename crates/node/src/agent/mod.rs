@@ -5,6 +5,7 @@
 //! another one.
 
 mod program;
+mod streams;
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -30,10 +31,11 @@ use crate::{Error, Result, abi, compose, device};
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-const FILE_SYSTEMS: [(&str, &str); 5] = [
+const FILE_SYSTEMS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("devtmpfs", "/dev"),
+    ("devpts", "/dev/pts"),
     ("tmpfs", "/run"),
     ("tmpfs", "/tmp"),
 ];
@@ -47,6 +49,7 @@ pub fn main(window: u64) -> Result<()> {
 }
 
 fn first_process(window: u64) -> Result<()> {
+    let begin = time_stamp();
     for (kind, place) in FILE_SYSTEMS {
         // A folder that is there, or mounted already, is as good.
         let _ = fs::create_dir_all(place);
@@ -60,6 +63,7 @@ fn first_process(window: u64) -> Result<()> {
             log(&format!("loading {path}: {error}"));
             return Err(Error::os(format!("loading {path}"), error));
         }
+        shared(&open()?)?.set_stamp(abi::STAMP_INIT, begin);
     }
     loop {
         let argument = format!("--window={window:#x}");
@@ -86,8 +90,7 @@ fn log(text: &str) {
 
 fn serve() -> Result<()> {
     let bell = open()?;
-    let whole = Piece { address: 0, bytes: WINDOW_BYTES };
-    let window = Arc::new(Window::new(Memory::map(bell.as_fd(), &[whole], true)?));
+    let window = Arc::new(shared(&bell)?);
     if !window.is_one() {
         return Err(Error::Protocol("no window".into()));
     }
@@ -129,6 +132,11 @@ fn serve() -> Result<()> {
 fn open() -> Result<File> {
     let opened = OpenOptions::new().read(true).write(true).open(abi::GUEST_DEVICE);
     opened.map_err(|error| Error::file(abi::GUEST_DEVICE, error))
+}
+
+fn shared(bell: &File) -> Result<Window> {
+    let whole = Piece { address: 0, bytes: WINDOW_BYTES };
+    Ok(Window::new(Memory::map(bell.as_fd(), &[whole], true)?))
 }
 
 fn ring(bell: &File) -> Result<()> {

@@ -1,20 +1,21 @@
 //! One program that the host runs here: started, fed, listened to, ended.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::event::PollFlags;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::system::{RebootCommand, reboot};
+use rustix::termios::tcgetpgrp;
 
-use crate::frame::{CHUNK_BYTES, Kind, Program, number, receive};
+use super::streams::{Streams, would_block};
+use crate::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
 use crate::window::{Channel, Window};
-use crate::{Error, Result, abi, device};
+use crate::{Error, Result, abi, device, lent};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -67,6 +68,10 @@ impl Talk<'_> {
             match receive(&self.channel.to_node)? {
                 None => self.wait(&[])?,
                 Some((Kind::Exec, body)) => return self.run(&body),
+                Some((Kind::Lend, body)) => {
+                    lent::keep(&body)?;
+                    return self.send(Kind::Exited, &0u32.to_le_bytes()).map(drop);
+                }
                 Some((Kind::Shutdown, _)) => {
                     rustix::fs::sync();
                     // Comes back only if it fails.
@@ -92,16 +97,10 @@ impl Talk<'_> {
         command
             .args(arguments)
             .envs(program.environment)
-            .current_dir(program.folder.as_deref().unwrap_or("/"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Of its own, so that a signal reaches all that it has started.
-            .process_group(0);
-        let child =
-            command.spawn().map_err(|error| Error::os(format!("starting {name}"), error))?;
+            .current_dir(folder(program.folder.as_deref())?);
+        let (child, streams) = Streams::spawn(&mut command, program.terminal)?;
         self.send(Kind::Started, &child.id().to_le_bytes())?;
-        let mut running = Running::new(child)?;
+        let mut running = Running::new(child, streams)?;
         let status = self.attend(&mut running);
         // Whatever happened, nothing of it stays behind unattended.
         let status = match status {
@@ -129,7 +128,7 @@ impl Talk<'_> {
             // Looked at before its output: what it wrote last is there then.
             let ended = running.child.try_wait().map_err(|error| Error::os("waiting", error))?;
             self.obey(running)?;
-            running.feed();
+            running.streams.feed();
             let passed = self.pass_output(running)?;
             if passed {
                 continue;
@@ -138,10 +137,11 @@ impl Talk<'_> {
                 return Ok(Some(status));
             }
             let mut others = vec![(running.pidfd.as_fd(), PollFlags::IN)];
-            others.extend(running.out.iter().map(|out| (out.as_fd(), PollFlags::IN)));
-            others.extend(running.err.iter().map(|err| (err.as_fd(), PollFlags::IN)));
-            if !running.pending.is_empty() {
-                others.extend(running.input.iter().map(|input| (input.as_fd(), PollFlags::OUT)));
+            let streams = &running.streams;
+            let outputs = streams.out.iter().chain(&streams.err);
+            others.extend(outputs.map(|output| (output.as_fd(), PollFlags::IN)));
+            if !streams.pending.is_empty() {
+                others.extend(streams.input.iter().map(|input| (input.as_fd(), PollFlags::OUT)));
             }
             self.wait(&others)?;
         }
@@ -150,23 +150,26 @@ impl Talk<'_> {
     /// Frames of the client. Input is taken only while the last of it is written,
     /// so a program that reads nothing makes its client wait.
     fn obey(&self, running: &mut Running) -> Result<()> {
-        while running.pending.is_empty() {
+        for number in self.channel.take_signals() {
+            running.signal(number)?;
+        }
+        while running.streams.pending.is_empty() {
             match receive(&self.channel.to_node)? {
                 None => return Ok(()),
                 Some((Kind::Stdin, bytes)) => {
-                    if running.input.is_some() {
-                        running.pending = bytes;
+                    if running.streams.input.is_some() {
+                        running.streams.pending = bytes;
                     }
                     // Room for more.
                     super::ring(self.bell)?;
                 }
-                Some((Kind::StdinEnd, _)) => running.input = None,
-                Some((Kind::Signal, body)) => running.signal(number(&body)?)?,
+                Some((Kind::StdinEnd, _)) => running.streams.end_input(),
+                Some((Kind::Resize, body)) => running.streams.resize(Size::of_body(&body)?),
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} while a program runs")));
                 }
             }
-            running.feed();
+            running.streams.feed();
         }
         Ok(())
     }
@@ -176,7 +179,8 @@ impl Talk<'_> {
     fn pass_output(&self, running: &mut Running) -> Result<bool> {
         let mut passed = false;
         for kind in [Kind::Stdout, Kind::Stderr] {
-            let stream = if kind == Kind::Stdout { &mut running.out } else { &mut running.err };
+            let streams = &mut running.streams;
+            let stream = if kind == Kind::Stdout { &mut streams.out } else { &mut streams.err };
             let Some(file) = stream else { continue };
             let mut bytes = vec![0; CHUNK_BYTES];
             match file.read(&mut bytes) {
@@ -188,6 +192,8 @@ impl Talk<'_> {
                     }
                 }
                 Err(error) if would_block(&error) => {}
+                // So a terminal says that nobody has its other side any more.
+                Err(_) if streams.terminal.is_some() => *stream = None,
                 Err(error) => return Err(Error::os("reading the program's output", error)),
             }
         }
@@ -195,57 +201,33 @@ impl Talk<'_> {
     }
 }
 
-fn would_block(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
 struct Running {
     child: Child,
     pidfd: OwnedFd,
-    input: Option<File>,
-    out: Option<File>,
-    err: Option<File>,
-    /// Input that the program has not taken yet.
-    pending: Vec<u8>,
+    streams: Streams,
 }
 
 impl Running {
-    fn new(mut child: Child) -> Result<Self> {
-        let group = group(&child)?;
-        let pidfd = pidfd_open(group, PidfdFlags::empty())
+    fn new(child: Child, streams: Streams) -> Result<Self> {
+        let pidfd = pidfd_open(group(&child)?, PidfdFlags::empty())
             .map_err(|error| Error::os("opening the program's pidfd", error))?;
-        let file = |pipe: Option<OwnedFd>| pipe.map(ready).transpose();
-        let input = file(child.stdin.take().map(OwnedFd::from))?;
-        let out = file(child.stdout.take().map(OwnedFd::from))?;
-        let err = file(child.stderr.take().map(OwnedFd::from))?;
-        Ok(Running { child, pidfd, input, out, err, pending: Vec::new() })
-    }
-
-    /// Writes pending input as far as the pipe takes it.
-    fn feed(&mut self) {
-        let Some(input) = &mut self.input else { return self.pending.clear() };
-        while !self.pending.is_empty() {
-            match input.write(&self.pending) {
-                Ok(written) => drop(self.pending.drain(..written)),
-                Err(error) if would_block(&error) => return,
-                // It reads no more: that is its right.
-                Err(_) => {
-                    self.input = None;
-                    return self.pending.clear();
-                }
-            }
-        }
+        Ok(Running { child, pidfd, streams })
     }
 
     fn signal(&mut self, number: u32) -> Result<()> {
-        let signal = Signal::from_named_raw(number as i32)
-            .ok_or_else(|| Error::Protocol(format!("signal {number}")))?;
-        // It may have ended just now.
-        let _ = kill_process_group(group(&self.child)?, signal);
+        if let Some(signal) = Signal::from_named_raw(number as i32) {
+            // It may have ended just now.
+            let _ = kill_process_group(group(&self.child)?, signal);
+        }
         Ok(())
     }
 
     fn kill(&mut self) -> Result<()> {
+        // What a shell has put in front of itself has a group of its own.
+        let front = self.streams.terminal.as_ref().and_then(|terminal| tcgetpgrp(terminal).ok());
+        if let Some(front) = front {
+            let _ = kill_process_group(front, Signal::KILL);
+        }
         let _ = kill_process_group(group(&self.child)?, Signal::KILL);
         self.child.wait().map(drop).map_err(|error| Error::os("waiting", error))
     }
@@ -256,10 +238,12 @@ fn group(child: &Child) -> Result<Pid> {
     Pid::from_raw(child.id() as i32).ok_or_else(|| Error::Protocol("process 0".into()))
 }
 
-/// A pipe's end that never blocks.
-fn ready(pipe: OwnedFd) -> Result<File> {
-    let blocking = |error| Error::os("making a pipe non-blocking", error);
-    let flags = fcntl_getfl(&pipe).map_err(blocking)?;
-    fcntl_setfl(&pipe, flags | OFlags::NONBLOCK).map_err(blocking)?;
-    Ok(File::from(pipe))
+/// The folder to run in: that it is not there would else be said of the program.
+fn folder(asked: Option<&str>) -> Result<&str> {
+    let folder = asked.unwrap_or("/");
+    match std::fs::metadata(folder) {
+        Ok(found) if found.is_dir() => Ok(folder),
+        Ok(_) => Err(Error::Refused(format!("{folder} is no folder"))),
+        Err(error) => Err(Error::file(folder, error)),
+    }
 }

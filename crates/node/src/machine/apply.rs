@@ -146,7 +146,7 @@ impl Hands for OfNow {
 
     fn undo(&mut self, step: &Step) -> Result<()> {
         match step {
-            Step::Add { image, .. } => Image::remove(image),
+            Step::Add { image, .. } => Image::remove(image, false),
             Step::Create(spec) => Node::find(&spec.name)?.delete(),
             Step::Start { node } => Node::find(node)?.stop(Duration::ZERO),
         }

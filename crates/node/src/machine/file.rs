@@ -11,6 +11,7 @@ use toml::{Spanned, Value};
 use crate::compose::Base;
 use crate::device::{self, Kind};
 use crate::spec::{Cpus, Fault, Spec};
+use crate::taking::MemorySource;
 use crate::{Error, Result};
 
 /// Images and nodes that are to be there, as a file has them, in its order.
@@ -199,6 +200,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             image: table.image.into_inner(),
             cpus: table.cpus.map_or(Ok(Cpus::Count(1)), |value| cpus(value.get_ref()))?,
             memory_bytes: memory(table.memory.get_ref())?,
+            memory_from: MemorySource::Any,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
         };
         spec.check()?;

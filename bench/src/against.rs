@@ -1,0 +1,163 @@
+//! Kumiki's own subjects, in turns with those of a program of another commit.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+
+use crate::pair::Pair;
+use crate::run::{Phase, Plan};
+use crate::subject::Subject;
+
+/// What is ours has this in its name.
+const OURS: &str = "kumiki";
+/// Marks the other program's subjects. In the result it stands after marks of the plan.
+const OTHER: &str = "other:";
+
+/// A plan of which each of our subjects takes part twice.
+pub(crate) struct Against<P> {
+    plan: P,
+    other: PathBuf,
+    /// Each name, in this program and in the other one.
+    names: Vec<[&'static str; 2]>,
+}
+
+impl<P: Plan> Against<P> {
+    /// Leaves out what the other program has not.
+    ///
+    /// # Errors
+    /// It has nothing of ours.
+    pub(crate) fn new(plan: P, other: &Path, pair: Pair) -> Result<Self> {
+        let ours = plan.subjects().into_iter().filter(|name| name.contains(OURS));
+        let both = ours.map(|name| [name, &*format!("{OTHER}{name}").leak()]).collect();
+        let mut against = Against { plan, other: other.to_owned(), names: both };
+        let argument = against.argument();
+        let has = |[name, other]: &[&'static str; 2]| {
+            let program = (against.other.clone(), *name);
+            let environment = against.environment(name, pair);
+            let subject = Subject::start(program, P::NAME, other, pair, &argument, environment);
+            let missing = subject.and_then(|mut subject| subject.ready()).err();
+            if let Some(why) = &missing {
+                eprintln!("left out: {why:#}");
+            }
+            missing.is_none()
+        };
+        let names: Vec<_> = against.names.iter().copied().filter(has).collect();
+        ensure!(!names.is_empty(), "{} has no subject of ours", other.display());
+        against.names = names;
+        Ok(against)
+    }
+}
+
+/// The name without the mark.
+fn plain(subject: &str) -> &str {
+    subject.strip_prefix(OTHER).unwrap_or(subject)
+}
+
+impl<P: Plan> Plan for Against<P> {
+    type Case = P::Case;
+
+    const NAME: &'static str = P::NAME;
+
+    fn subjects(&self) -> Vec<&'static str> {
+        self.names.concat()
+    }
+
+    fn argument(&self) -> String {
+        self.plan.argument()
+    }
+
+    fn program(&self, subject: &'static str) -> Result<(PathBuf, &'static str)> {
+        match subject.strip_prefix(OTHER) {
+            Some(name) => Ok((self.other.clone(), name)),
+            None => self.plan.program(subject),
+        }
+    }
+
+    fn environment(&self, subject: &str, pair: Pair) -> Vec<(&'static str, String)> {
+        self.plan.environment(plain(subject), pair)
+    }
+
+    fn phases(&self) -> Vec<Phase<P::Case>> {
+        self.plan.phases()
+    }
+
+    fn asks(&self, case: P::Case, subject: &str) -> bool {
+        self.plan.asks(case, plain(subject))
+    }
+
+    fn beside(&self, case: P::Case, subject: &str) -> Option<P::Case> {
+        self.plan.beside(case, plain(subject))
+    }
+
+    fn next(&mut self, phase: &Phase<P::Case>, round: usize) -> P::Case {
+        self.plan.next(phase, round)
+    }
+
+    fn shown(subject: &'static str) -> &'static str {
+        match subject.strip_prefix(OTHER) {
+            Some(name) => format!("{OTHER}{}", P::shown(name)).leak(),
+            None => P::shown(subject),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shadow::request::Request;
+
+    /// One subject of ours, which copies, and one of somebody else.
+    struct Two;
+
+    impl Plan for Two {
+        type Case = Request;
+        const NAME: &'static str = "shadow";
+
+        fn subjects(&self) -> Vec<&'static str> {
+            vec!["copy:kumiki/split", "copy:libc"]
+        }
+
+        fn argument(&self) -> String {
+            String::new()
+        }
+
+        fn phases(&self) -> Vec<Phase<Request>> {
+            Vec::new()
+        }
+
+        fn asks(&self, _: Request, subject: &str) -> bool {
+            subject.starts_with("copy:")
+        }
+
+        fn next(&mut self, phase: &Phase<Request>, _: usize) -> Request {
+            phase.case
+        }
+
+        fn shown(subject: &'static str) -> &'static str {
+            subject.trim_start_matches("copy:")
+        }
+    }
+
+    const PAIR: Pair = Pair { main: 0, helper: 1 };
+
+    #[test]
+    fn the_other_program_s_subjects_are_marked_and_asked_the_same() {
+        type Both = Against<Two>;
+        assert_eq!(Both::shown("copy:kumiki/split"), "kumiki/split");
+        assert_eq!(Both::shown("other:copy:kumiki/split"), "other:kumiki/split");
+        let names = vec![["copy:kumiki/split", "other:copy:kumiki/split"]];
+        let both = Against { plan: Two, other: PathBuf::from("elsewhere"), names };
+        assert_eq!(both.subjects(), ["copy:kumiki/split", "other:copy:kumiki/split"]);
+        assert!(both.asks(Request::ForkJoinNull, "other:copy:kumiki/split"));
+        let (program, name) = both.program("other:copy:kumiki/split").unwrap();
+        assert_eq!((program.to_str(), name), (Some("elsewhere"), "copy:kumiki/split"));
+        assert_ne!(both.program("copy:kumiki/split").unwrap().0.to_str(), Some("elsewhere"));
+    }
+
+    #[test]
+    fn a_program_without_anything_of_ours_is_an_error() {
+        let error = Against::new(Two, Path::new("/bin/false"), PAIR).err();
+        let text = error.expect("it says nothing").to_string();
+        assert!(text.contains("/bin/false"), "{text}");
+    }
+}

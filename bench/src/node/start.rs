@@ -1,0 +1,157 @@
+//! Starts of a node, as in the paper's Table 3 and on to user space.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use kumiki_node::{Files, Image, Node, Stages};
+
+use super::exec::Exec;
+use super::{IMAGE, NODE, run};
+use crate::run::{Row, median_of};
+
+const LIMIT: Duration = Duration::from_secs(240);
+/// The image that a first start leaves.
+const KEPT: &str = "kept";
+
+/// Where a start finds kernel and initramfs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// In files whose cache was dropped.
+    Disk,
+    /// In the same, and keeps them in memory.
+    First,
+    /// In memory, the kernel as it is shipped.
+    Resident,
+    /// In memory, the kernel uncompressed.
+    ResidentElf,
+}
+
+impl From {
+    const ALL: [From; 4] = [From::Disk, From::First, From::Resident, From::ResidentElf];
+
+    fn name(self) -> &'static str {
+        match self {
+            From::Disk => "disk",
+            From::First => "first",
+            From::Resident => "resident",
+            From::ResidentElf => "resident_elf",
+        }
+    }
+
+    fn start(self, node: &Node, files: &Files) -> Result<Stages> {
+        if matches!(self, From::Disk | From::First) {
+            drop_caches()?;
+        }
+        Ok(match self {
+            From::Disk => node.start_from(files, None, LIMIT)?,
+            From::First => node.start_from(files, Some(KEPT), LIMIT)?,
+            From::Resident => node.start(true, LIMIT)?,
+            From::ResidentElf => node.start(false, LIMIT)?,
+        })
+    }
+}
+
+/// A stage and its row's name; the first ones are the load phase's, the last ones the
+/// node's own way to its agent.
+type Stage = (&'static str, fn(&Stages) -> f64);
+const STAGES: [Stage; 10] = [
+    ("load.read", |s| s.read_ms),
+    ("load.place", |s| s.place_ms),
+    ("load.copy", |s| s.load_ms - s.read_ms - s.place_ms),
+    ("execute", |s| s.execute_ms),
+    ("start.load", |s| s.load_ms),
+    ("start.trampoline", |s| s.trampoline_ms),
+    ("start.early", |s| s.early_ms),
+    ("start.kernel", |s| s.kernel_ms),
+    ("start.init", |s| s.init_ms),
+    ("start.agent", |s| s.agent_ms),
+];
+
+pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
+    let files = Files { kernel: folder.join("bzImage"), initramfs: folder.join("initramfs") };
+    run(&["kumiki", "node", "create", NODE, "--memory", "256M", "--image", IMAGE])?;
+    Image::open(IMAGE)?.save(&files)?;
+    let node = Node::find(NODE)?;
+    let mut bare = Bare::of(&files)?;
+
+    let mut starts = From::ALL.map(|from| (from, Vec::new()));
+    let mut exec = Exec::default();
+    let mut rng = fastrand::Rng::new();
+    for round in 0..rounds {
+        rng.shuffle(&mut starts);
+        for (from, all) in &mut starts {
+            bare.measure();
+            all.push(from.start(&node, &files)?);
+            if *from == From::ResidentElf {
+                exec.measure()?;
+            }
+            node.stop(Duration::ZERO)?;
+            if *from == From::First {
+                Image::remove(KEPT, false)?;
+            }
+        }
+        eprintln!("round {} of {rounds}", round + 1);
+    }
+    node.delete()?;
+    let mut rows = figures(&starts, &bare);
+    rows.extend(exec.rows());
+    Ok(rows)
+}
+
+fn figures(starts: &[(From, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
+    let of = |from: From, figure: &dyn Fn(&Stages) -> f64| -> Vec<Vec<f64>> {
+        let all = starts.iter().filter(|(other, _)| *other == from).flat_map(|(_, all)| all);
+        all.map(|stages| vec![figure(stages)]).collect()
+    };
+    let load = |s: &Stages| s.load_ms;
+    let whole = |s: &Stages| s.load_ms + s.start_ms;
+    let limit = Some(median_of(&bare.ms));
+    let load_base = Some(median_of(&of(From::Disk, &load)));
+    let start_base = Some(median_of(&of(From::Disk, &whole)));
+    let mut rows = vec![Row::of(("load", "bare"), "ms", &bare.ms, limit, load_base)];
+    for from in From::ALL {
+        let name = from.name();
+        // Other bytes than those that are copied bare.
+        let limit = limit.filter(|_| from != From::ResidentElf);
+        rows.push(Row::of(("load", name), "ms", &of(from, &load), limit, load_base));
+        rows.push(Row::of(("start", name), "ms", &of(from, &whole), None, start_base));
+        for (case, stage) in STAGES {
+            rows.push(Row::of((case, name), "ms", &of(from, &stage), None, None));
+        }
+    }
+    rows
+}
+
+/// The same bytes from memory to memory, and nothing else.
+struct Bare {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    ms: Vec<Vec<f64>>,
+}
+
+impl Bare {
+    fn of(files: &Files) -> Result<Self> {
+        let read =
+            |path: &Path| fs::read(path).with_context(|| format!("reading {}", path.display()));
+        let mut from = read(&files.kernel)?;
+        from.extend(read(&files.initramfs)?);
+        // Touched, as a node's memory is.
+        let to = vec![1; from.len()];
+        Ok(Bare { from, to, ms: Vec::new() })
+    }
+
+    fn measure(&mut self) {
+        let begin = Instant::now();
+        self.to.copy_from_slice(std::hint::black_box(&self.from));
+        std::hint::black_box(&self.to);
+        self.ms.push(vec![begin.elapsed().as_secs_f64() * 1e3]);
+    }
+}
+
+pub(super) fn drop_caches() -> Result<()> {
+    run(&["sync"])?;
+    let path = "/proc/sys/vm/drop_caches";
+    fs::write(path, "3").with_context(|| format!("writing {path}"))
+}

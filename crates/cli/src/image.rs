@@ -1,0 +1,120 @@
+//! `kumiki image`: what nodes start from.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use kumiki_node::{Base, Image, ImageInfo};
+use kumiki_report::format;
+
+use crate::{Verdict, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct ImageArgs {
+    #[command(subcommand)]
+    command: ImageCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImageCommand {
+    /// Put a kernel and an initramfs for nodes into memory
+    Add {
+        /// Name to start nodes from
+        name: String,
+        /// The kernel, e.g. /boot/vmlinuz
+        #[arg(long, value_name = "FILE")]
+        kernel: PathBuf,
+        /// Begin the nodes' initramfs with this one
+        /// [default: this machine's static busybox]
+        #[arg(long, value_name = "FILE")]
+        initrd: Option<PathBuf>,
+        /// A cpio archive to unpack over everything else
+        #[arg(long, value_name = "FILE")]
+        overlay: Option<PathBuf>,
+        /// The configuration that the kernel was built with
+        /// [default: in the kernel, or config-RELEASE beside it]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// osnode-guest.ko built for this kernel
+        /// [default: looked for in /lib/modules]
+        #[arg(long, value_name = "FILE")]
+        guest_module: Option<PathBuf>,
+    },
+    /// List images
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an image; its memory goes back with its last name
+    Rm {
+        name: String,
+        /// Also if nodes start from it: those that run go on, and start again
+        /// once there is an image of this name
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove all images that no node starts from
+    Evict,
+    /// Compare an image's memory with the hash taken when it was made
+    Verify { name: String },
+}
+
+pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
+    match args.command {
+        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module } => {
+            let base = Base { initrd, overlay, config, guest_module };
+            let image = Image::add(&name, &kernel, &base)?;
+            if image.config.is_none() {
+                output::talk(format_args!(
+                    "image {name}: whether its kernel has what a node needs was not checked: no \
+                     configuration is in it, and no config-{} is beside it or in /boot; --config \
+                     FILE gives one",
+                    image.release.as_deref().unwrap_or("RELEASE")
+                ));
+            }
+            let memory = match image.same_as.first() {
+                Some(other) => format!("the memory of image {other}, whose content is the same"),
+                None => format!("{} of memory", format::bytes(image.bytes)),
+            };
+            let release = image.release.as_deref().unwrap_or("of an unknown release");
+            output::talk(format_args!("image {name}: kernel {release}, {memory}"));
+        }
+        ImageCommand::Ls { json } => images(&Image::list()?, json)?,
+        ImageCommand::Rm { name, force } => Image::remove(&name, force)?,
+        ImageCommand::Evict => {
+            for image in Image::evict()? {
+                output::line(image.name)?;
+            }
+        }
+        ImageCommand::Verify { name } => {
+            let image = Image::open(&name)?;
+            if let Some(what) = image.verify()? {
+                output::talk(format_args!(
+                    "image {name}: {what} is not what was put there: something wrote to its \
+                     memory; kumiki image rm {name}, and add it again"
+                ));
+                return Ok(Verdict::Negative);
+            }
+        }
+    }
+    Ok(Verdict::Fine)
+}
+
+fn images(images: &[ImageInfo], json: bool) -> Result<()> {
+    if json {
+        return output::json(&images);
+    }
+    let mut table = output::columns(&["image", "state", "kernel", "nodes", "memory"], 4);
+    for image in images {
+        let release = image.release.as_deref().unwrap_or("-").to_owned();
+        let nodes = image.nodes.join(",");
+        let memory = match image.same_as.iter().find(|other| **other < image.name) {
+            Some(other) => format!("as {other}"),
+            None => format::bytes(image.bytes),
+        };
+        let nodes = if nodes.is_empty() { "-".to_owned() } else { nodes };
+        table.add_row([image.name.clone(), image.state.clone(), release, nodes, memory]);
+    }
+    output::line(table.trim_fmt())
+}

@@ -1,0 +1,222 @@
+//! A program in a node, with this process's streams, signals and terminal.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use kumiki_node::{Client, Ending, Order, Orders, Program, Session, Size};
+use rustix::process::{Signal, getpid, kill_process};
+use rustix::stdio::stdin;
+use rustix::termios::isatty;
+use signal_hook::consts::{
+    SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+
+use crate::terminal::{self, Raw};
+use crate::{Verdict, interrupt, output};
+
+/// Signals that end a program unless it handles them.
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+const OTHERS: [i32; 4] = [SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
+
+/// Of a terminal that nobody looks at.
+const DEFAULT_SIZE: Size = Size { rows: 24, columns: 80 };
+
+#[derive(Debug, Args)]
+pub(super) struct Exec {
+    name: String,
+    /// Give the command a terminal
+    /// [default: if standard input and output are one]
+    #[arg(short, long, overrides_with = "no_tty")]
+    tty: bool,
+    /// Give the command no terminal
+    #[arg(short = 'T', long, overrides_with = "tty")]
+    no_tty: bool,
+    /// Set a variable; NAME alone takes its value from here; may be given several
+    /// times
+    #[arg(short, long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Folder to run the command in
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    cwd: String,
+    /// Program and arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+pub(super) fn exec(exec: Exec) -> Result<Verdict> {
+    let with_terminal = exec.tty || (!exec.no_tty && terminal::is_attended());
+    let mut program = Program {
+        words: exec.words,
+        environment: exec.env.iter().filter_map(|text| variable(text)).collect(),
+        folder: Some(exec.cwd),
+        terminal: None,
+    };
+    if with_terminal {
+        give_terminal(&mut program);
+    }
+    let session = Session::open(&exec.name)?;
+    let ending = attend(&program, |client| session.run(&program, client))?;
+    Ok(Verdict::Exit(match ending {
+        Ending::Exited(status) => status as u8,
+        Ending::Signalled(signal) => 128 + signal as u8,
+        Ending::Left => 0,
+    }))
+}
+
+/// The node's log as it grows, and a shell.
+pub(super) fn console(name: &str) -> Result<Verdict> {
+    let session = Session::open(name)?;
+    let mut program = Program { words: vec!["sh".to_owned()], ..Program::default() };
+    give_terminal(&mut program);
+    output::talk(format_args!("console of node {name}; Ctrl-] leaves it"));
+    let ending = attend(&program, |client| session.console(&program, client))?;
+    // Below what the node has shown last.
+    let _ = writeln!(io::stderr());
+    let how = if ending == Ending::Left { "left" } else { "ended the shell of" };
+    output::talk(format_args!("{how} node {name}, which goes on"));
+    Ok(Verdict::Fine)
+}
+
+/// NAME=VALUE, or NAME with its value here, if it has one.
+fn variable(text: &str) -> Option<(String, String)> {
+    match text.split_once('=') {
+        Some((name, value)) => Some((name.to_owned(), value.to_owned())),
+        None => std::env::var(text).ok().map(|value| (text.to_owned(), value)),
+    }
+}
+
+fn give_terminal(program: &mut Program) {
+    program.terminal = Some(size());
+    if !program.environment.iter().any(|(name, _)| name == "TERM") {
+        program.environment.push(("TERM".to_owned(), terminal::kind()));
+    }
+}
+
+fn size() -> Size {
+    terminal::size().map_or(DEFAULT_SIZE, |(rows, columns)| Size { rows, columns })
+}
+
+/// Has `run` attend the program with this process's streams and signals; the
+/// terminal is as it was when this returns.
+fn attend(
+    program: &Program,
+    run: impl FnOnce(&mut Client<'_>) -> kumiki_node::Result<Ending>,
+) -> Result<Ending> {
+    let mut signals = Signals::new(program.terminal.is_some())?;
+    let input = io::stdin();
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr());
+    let mut client = Client {
+        input: Some(input.as_fd()),
+        out: &mut out,
+        err: &mut err,
+        orders: Some(&mut signals),
+    };
+    Ok(run(&mut client)?)
+}
+
+/// Signals to this process become the program's.
+struct Signals {
+    caught: SignalDelivery<UnixStream, SignalOnly>,
+    /// Caught and not handed out yet.
+    waiting: VecDeque<i32>,
+    /// This process's own terminal, if it stands for the program's.
+    raw: Option<Raw>,
+    has_terminal: bool,
+    /// Once the program is told to stop, this process does.
+    stops: bool,
+    has_resumed: bool,
+    endings: u32,
+}
+
+impl Signals {
+    fn new(has_terminal: bool) -> Result<Self> {
+        let is_ignored = interrupt::ignored();
+        let window = has_terminal.then_some(SIGWINCH);
+        let watched = ENDING.into_iter().chain(OTHERS).chain(window);
+        let watched: Vec<i32> = watched.filter(|&signal| !is_ignored(signal)).collect();
+        let caught = UnixStream::pair()
+            .and_then(|(read, write)| SignalDelivery::with_pipe(read, write, SignalOnly, watched))
+            .context("installing the handlers for signals")?;
+        let raw = (has_terminal && isatty(stdin())).then(Raw::new).transpose()?;
+        Ok(Signals {
+            caught,
+            waiting: VecDeque::new(),
+            raw,
+            has_terminal,
+            stops: false,
+            has_resumed: false,
+            endings: 0,
+        })
+    }
+
+    /// Stops this process, as the terminal's driver would have, until it is
+    /// continued.
+    fn stop(&mut self) -> io::Result<()> {
+        if let Some(raw) = &self.raw {
+            raw.leave();
+        }
+        kill_process(getpid(), Signal::STOP)?;
+        if let Some(raw) = &self.raw {
+            raw.enter().map_err(io::Error::other)?;
+        }
+        self.has_resumed = self.has_terminal;
+        Ok(())
+    }
+
+    /// The second one that would end a program ends this: the module sees that
+    /// and ends the command.
+    fn count(&mut self, signal: i32) {
+        if ENDING.contains(&signal) {
+            self.endings += 1;
+            if self.endings > 1 {
+                if let Some(raw) = &self.raw {
+                    raw.leave();
+                }
+                std::process::exit(128 + signal);
+            }
+        }
+    }
+}
+
+impl Orders for Signals {
+    fn ready(&self) -> BorrowedFd<'_> {
+        self.caught.get_read().as_fd()
+    }
+
+    fn next(&mut self) -> io::Result<Option<Order>> {
+        if std::mem::take(&mut self.stops) {
+            self.stop()?;
+        }
+        self.waiting.extend(self.caught.pending());
+        // Its size may have changed while this process did not look.
+        if std::mem::take(&mut self.has_resumed) {
+            return Ok(Some(Order::Resize(size())));
+        }
+        let Some(signal) = self.waiting.pop_front() else { return Ok(None) };
+        self.count(signal);
+        self.stops = signal == SIGTSTP;
+        Ok(Some(match signal {
+            SIGWINCH => Order::Resize(size()),
+            signal => Order::Signal(signal as u32),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_has_its_own_value_or_that_of_here() {
+        assert_eq!(variable("A=b=c"), Some(("A".into(), "b=c".into())));
+        assert_eq!(variable("A="), Some(("A".into(), String::new())));
+        assert_eq!(variable("KUMIKI_NO_SUCH_VARIABLE"), None);
+        assert!(variable("PATH").is_some());
+    }
+}

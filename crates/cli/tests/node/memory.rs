@@ -1,0 +1,76 @@
+//! Memory that the host's allocator does not hand out.
+
+use crate::Host;
+
+const STATES: &str = "cat /sys/devices/system/memory/memory*/state | sort | uniq -c";
+
+#[test]
+fn blocks_taken_off_line_make_a_node_and_come_back() {
+    let Some(host) = Host::start("6.1") else { return };
+    let host = host.with_image();
+    let before = host.ok(STATES);
+    assert!(!before.contains("offline"), "{before}");
+    // Twice: what has come back can go again.
+    for _ in 0..2 {
+        host.ok("kumiki node create n1 --memory 256M --memory-from offline --image deb");
+        assert!(host.ok(STATES).contains("2 offline"));
+        // The guard: the host may not bring on line what a node has.
+        host.ok("for block in /sys/devices/system/memory/memory*; do \
+                 grep -q offline $block/state && ! echo online > $block/state && exit 0; \
+                 done 2> /dev/null; exit 1");
+        assert!(host.ok(STATES).contains("2 offline"));
+        host.ok("kumiki node start n1 --timeout 240");
+        let total = host.ok("kumiki node exec n1 -- grep MemTotal: /proc/meminfo");
+        let kib: u64 = total.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!((150 << 10..256 << 10).contains(&kib), "{total}");
+        host.ok("kumiki node delete n1 --force");
+        assert_eq!(host.ok(STATES), before);
+    }
+    // Killed on the way: what is off line is known, and comes back.
+    for seconds in ["0.3", "0.6", "1.0", "1.5"] {
+        let create = "kumiki node create n1 --memory 384M --memory-from offline --image deb";
+        host.run(&format!("timeout -s KILL {seconds} {create}"));
+        if host.ok("kumiki node ls --json") != "[]\n" {
+            host.ok("kumiki node delete n1");
+        }
+        assert_eq!(host.ok(STATES), before, "after {seconds} s");
+    }
+    let create = "kumiki node create n1 --memory 4G --memory-from offline --image deb";
+    let said = host.refused(create);
+    assert!(said.contains("the host has"), "{said}");
+    host.machine.shut_down(0).unwrap();
+}
+
+#[test]
+fn memory_kept_from_the_host_at_its_start_makes_a_node() {
+    let wanted = |config: &mut kumiki_lab::Config| {
+        config.append.extend(["memmap=256M$0x30000000".to_owned(), "mem=1792M".to_owned()]);
+    };
+    let Some(host) = Host::start_as("6.1", wanted) else { return };
+    let host = host.with_image();
+    let create = "kumiki node create n1 --memory-from boot --image deb";
+    host.ok(&format!("{create} --memory 256M,128M"));
+    let memory = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory");
+    assert_eq!(memory, "0x30000000 0x10000000\n0x70000000 0x8000000\n");
+    host.ok("kumiki node start n1 --timeout 240");
+    let total = host.ok("kumiki node exec n1 -- grep MemTotal: /proc/meminfo");
+    let kib: u64 = total.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kib > 256 << 10, "{total}");
+    host.ok("kumiki node stop n1; kumiki node start n1 --timeout 240; kumiki node kill n1");
+    host.ok("kumiki node delete n1");
+    let said = host.refused(&format!("{create} --memory 512M"));
+    assert!(said.contains("memmap=SIZE$ADDRESS"), "{said}");
+
+    // Where the command line and the firmware's map lie, the module knows better:
+    // memory in use, and what is no memory at all.
+    host.ok("echo 'memmap=256M$0x20000000' > line; mount --bind line /proc/cmdline");
+    let said = host.refused(&format!("{create} --memory 256M"));
+    assert!(said.contains("memory at 0x20000000") && said.contains("uses some of it"), "{said}");
+    host.ok("mount -t tmpfs none /sys/firmware/memmap; mkdir /sys/firmware/memmap/0; \
+             cd /sys/firmware/memmap/0; echo 'System RAM' > type; echo 0xe0000000 > start; \
+             echo 0xefffffff > end; echo 'memmap=256M$0xe0000000' > /root/line");
+    let said = host.refused(&format!("{create} --memory 256M"));
+    assert!(said.contains("memory at 0xe0000000") && said.contains("no RAM"), "{said}");
+    assert_eq!(host.ok("kumiki node ls --json"), "[]\n");
+    host.machine.shut_down(0).unwrap();
+}

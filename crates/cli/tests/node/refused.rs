@@ -1,0 +1,197 @@
+//! What is refused before the machine is touched, and what is left when a
+//! command is killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kumiki_lab::{Cache, Talk, kbuild};
+
+use crate::{Host, TREE, built};
+
+/// An image of the host's kernel.
+const ADD: &str = "kumiki image add x --kernel /boot/vmlinuz --guest-module osnode-guest.ko";
+/// A node, but for what each case adds.
+const CREATE: &str = "kumiki node create n2 --image deb";
+
+#[test]
+fn bad_input_is_refused_with_the_reason_before_anything_is_touched() {
+    let Some(host) = Host::start("6.1") else { return };
+    let before = host.resources();
+    let host = host.with_image();
+    let of_6_1 = built("6.1").unwrap();
+    let guest = host.machine.guest();
+    guest.put(&of_6_1.kernel.config, Path::new("config")).unwrap();
+    let other = built("6.12").unwrap();
+    guest.put(other.module("osnode-guest.ko"), Path::new("other.ko")).unwrap();
+    guest.put(of_6_1.module("osnode.ko"), Path::new("osnode.ko")).unwrap();
+    host.ok("kumiki node create n1 --cpu-list 2 --memory 256M --image deb");
+    images(&host);
+    nodes(&host);
+    host.ok("kumiki node delete n1");
+    killed(&host);
+    host.ok("kumiki image rm deb");
+    modules(&host);
+    locked(&host);
+    let after = host.resources();
+    assert_eq!(after.0, before.0);
+    assert!(after.1 + 48 * 1024 > before.1, "{} KiB free, {} before", after.1, before.1);
+    // Locked down, the machine cannot report its end by a port: it is just dropped.
+}
+
+fn refused(host: &Host, cases: &[(String, &str)]) {
+    let there = "kumiki node ls --json; kumiki image ls --json; cat /sys/devices/system/cpu/online";
+    let before = host.ok(there);
+    for (line, says) in cases {
+        let said = host.refused(line);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    assert_eq!(host.ok(there), before);
+}
+
+fn images(host: &Host) {
+    let add = |more: &str| format!("{ADD} {more}");
+    refused(
+        host,
+        &[
+            (ADD.replace(" x ", " deb "), "image deb exists"),
+            (ADD.replace(" x ", " X "), "1 to 31"),
+            ("echo text > plain; ".to_owned() + &ADD.replace("/boot/vmlinuz", "plain"), "no Linux"),
+            (
+                "head -c 1000000 /boot/vmlinuz > half; ".to_owned()
+                    + &ADD.replace("/boot/vmlinuz", "half"),
+                "truncated",
+            ),
+            (ADD.replace("/boot/vmlinuz", "none"), "none: No such file"),
+            (ADD.replace("--guest-module osnode-guest.ko", ""), "--guest-module"),
+            (ADD.replace("osnode-guest.ko", "plain"), "no kernel module"),
+            (ADD.replace("osnode-guest.ko", "osnode.ko"), "osnode_guest is needed"),
+            (ADD.replace("osnode-guest.ko", "other.ko"), "is built for kernel 6.12"),
+            (
+                format!("truncate -s 3G large; {}", add("--initrd large")),
+                "large: its 3221225472 bytes are read",
+            ),
+            (
+                format!("sed /CONFIG_KPROBES=/d config > c; {}", add("--config c")),
+                "/boot/vmlinuz, by c: the kernel was built without CONFIG_KPROBES (osnode-guest.ko",
+            ),
+            (add("--config plain"), "plain: this is no kernel configuration"),
+        ],
+    );
+    // An initrd that fits into memory and not into the node; its own kernel's
+    // configuration is all right.
+    host.ok("rm large; head -c 140000000 /dev/zero > zeros");
+    let unchecked = host.run(&add("--initrd zeros"));
+    let said = String::from_utf8_lossy(&unchecked.stderr).into_owned();
+    assert!(said.contains("was not checked") && unchecked.exit.code() == 0, "{said}");
+    let small = "kumiki node create n2 --image x --memory 192M".to_owned();
+    refused(host, &[(small, "image x alone needs")]);
+    host.ok("kumiki image rm x; rm zeros");
+    host.ok(&format!("{} 2> said; cat said; ! grep 'not checked' said", add("--config config")));
+    host.ok("kumiki image rm x");
+}
+
+/// Cpu 2 is node n1's.
+fn nodes(host: &Host) {
+    let create = |more: &str| format!("{CREATE} {more}");
+    refused(
+        host,
+        &[
+            ("kumiki node create n1 --memory 256M --image deb".into(), "node n1 exists"),
+            ("kumiki node create N1 --memory 256M --image deb".into(), "1 to 31"),
+            ("kumiki node create n2 --memory 256M --image none".into(), "there is no image none"),
+            (create("--memory 32M"), "image deb alone needs"),
+            (create("--memory 4M"), "256M suit"),
+            (create("--memory 255M"), "256M is the next"),
+            (create("--memory 100G"), "are not free"),
+            (create("--memory 256M --cpus 0"), "0 cpus: a node has 1 to 64"),
+            (create("--memory 256M --cpus 3"), "2 online"),
+            (create("--memory 256M --cpu-list 0"), "cpu 0 stays the host's"),
+            (create("--memory 256M --cpu-list 3,2"), "cpu 2 cannot be given"),
+            (create("--memory 256M --cpu-list 3,3"), "cpu 3 is there twice"),
+            (create("--memory 256M --cpu-list 9"), "cpu 9 cannot be given"),
+            ("kumiki node start n9".into(), "there is no node n9"),
+        ],
+    );
+}
+
+/// Killed at any time, a command leaves what is shown and can be given back.
+fn killed(host: &Host) {
+    let online = |when: String| {
+        assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n", "{when}");
+    };
+    let create = "kumiki node create n2 --cpus 2 --memory 256M --image deb";
+    for seconds in ["0.1", "0.5", "1.0", "1.3", "1.5", "1.7", "2.0", "2.5"] {
+        host.run(&format!("timeout -s KILL {seconds} {create}"));
+        if host.ok("kumiki node ls --json") != "[]\n" {
+            host.ok("kumiki node delete n2");
+        }
+        online(format!("create killed after {seconds} s"));
+    }
+    for seconds in ["0.3", "0.8", "1.5", "4"] {
+        host.ok(create);
+        host.run(&format!("timeout -s KILL {seconds} kumiki node start n2"));
+        assert!(host.ok("kumiki node ls").contains(" n2 "));
+        host.ok("kumiki node delete n2 --force");
+        online(format!("start killed after {seconds} s"));
+    }
+    for seconds in ["0.05", "0.2", "0.3", "0.4", "0.5", "0.7"] {
+        host.ok(create);
+        host.run(&format!("timeout -s KILL {seconds} kumiki node delete n2"));
+        if host.ok("kumiki node ls --json") != "[]\n" {
+            host.ok("kumiki node delete n2");
+        }
+        online(format!("delete killed after {seconds} s"));
+    }
+    assert_eq!(host.ok("kumiki node ls --json"), "[]\n");
+}
+
+/// The module is not there, or another version is.
+fn modules(host: &Host) {
+    host.ok("rmmod osnode");
+    for line in [CREATE.to_owned() + " --memory 256M", ADD.to_owned(), "kumiki node ls".into()] {
+        let said = host.refused(&line);
+        assert!(said.contains("kumiki lab run --nodes"), "{line}: {said}");
+    }
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let sources = other_version();
+    let kernel = built("6.1").unwrap().kernel;
+    let cache = Cache::of_user().unwrap();
+    let made = kbuild::build_from(&cache, &kernel, &sources, "osnode", talk).unwrap();
+    let module = made.iter().find(|path| path.ends_with("osnode.ko")).unwrap();
+    host.machine.guest().put(module, Path::new("future.ko")).unwrap();
+    host.ok("insmod future.ko");
+    let said = host.refused(&format!("{CREATE} --memory 256M"));
+    assert!(said.contains("version 999 is loaded: rmmod osnode"), "{said}");
+    host.ok("rmmod osnode; insmod osnode.ko; kumiki node ls");
+}
+
+/// The module's sources as a later version.
+fn other_version() -> Vec<(PathBuf, Vec<u8>)> {
+    let files = ["osnode", "uapi"].into_iter().flat_map(|folder| {
+        let entries = fs::read_dir(Path::new(TREE).join(folder)).unwrap().flatten();
+        entries.map(move |entry| Path::new(folder).join(entry.file_name()))
+    });
+    let later = |line: &str| match line.strip_prefix("#define OSNODE_VERSION ") {
+        Some(_) => "#define OSNODE_VERSION 999\n".to_owned(),
+        None => format!("{line}\n"),
+    };
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_none_or(|end| end == "c" || end == "h"))
+        .map(|path| {
+            let text = fs::read_to_string(Path::new(TREE).join(&path)).unwrap();
+            (path, text.lines().map(later).collect::<String>().into_bytes())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The kernel is locked down, as Secure Boot does it; this cannot be undone.
+fn locked(host: &Host) {
+    host.ok("mount -t securityfs none /sys/kernel/security");
+    host.ok("echo integrity > /sys/kernel/security/lockdown");
+    for line in [CREATE.to_owned() + " --memory 256M", ADD.to_owned()] {
+        let said = host.refused(&line);
+        assert!(said.contains("/sys/kernel/security/lockdown; Secure Boot"), "{line}: {said}");
+    }
+}

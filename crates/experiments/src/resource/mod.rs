@@ -1,0 +1,22 @@
+//! The figures of Horii et al., "Evaluation of Tender, which manages OS resources on each
+//! core": Figures 5 and 6, and the calls between cores that the paper left open.
+
+mod calls;
+mod memory;
+
+use kumiki_measure::Error;
+use kumiki_measure::case::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = memory::cases();
+    cases.extend(calls::cases());
+    cases
+}
+
+/// What the machine lacks stays that, so that the case is skipped by type.
+fn refused(error: kumiki_resource::Error) -> Error {
+    match error {
+        kumiki_resource::Error::Sys(error) => error.into(),
+        error => Error::Invalid(format!("no resource: {error}")),
+    }
+}

@@ -1,0 +1,189 @@
+//! In a node: another node, which the host has lent to this one, and its start
+//! from here. The image and the other's memory are read and written where they
+//! are; the host takes no part.
+//!
+//! ```text
+//!   NOT_LENT --host: LEND--> LENT --here--> STARTING --here--> LENT --host: STOP--> NOT_LENT
+//! ```
+//!
+//! Whoever starts holds STARTING from before the first write to the other's
+//! memory until after the SIPI, and the host waits for that before it takes the
+//! node back and gives its memory away.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_boot::Piece;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::image::Image;
+use crate::memory::Memory;
+use crate::node::{Record, silent, window_of};
+use crate::stages::{Loading, Stages};
+use crate::window::{Window, has_ended, meaning};
+use crate::{Error, Result, abi, device, load, tree};
+
+/// Where the agent keeps grants.
+const FOLDER: &str = "/run/kumiki/lent";
+
+/// Physical memory. What is not this kernel's own can be mapped, as it is for it
+/// what a device's would be.
+const MEMORY: &str = "/dev/mem";
+
+/// How often a node that was started from here is looked at: its doorbell rings
+/// at the host.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What it takes to start another node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    pub(crate) entry: tree::Entry,
+    pub(crate) record: Record,
+    /// Where its image is.
+    pub(crate) image: Vec<Piece>,
+    pub(crate) tsc_khz: u64,
+}
+
+/// Keeps a grant that the host has sent.
+pub(crate) fn keep(body: &[u8]) -> Result<()> {
+    let grant: Grant = serde_json::from_slice(body)
+        .map_err(|error| Error::Protocol(format!("no grant: {error}")))?;
+    fs::create_dir_all(FOLDER).map_err(|error| Error::file(FOLDER, error))?;
+    let path = path(&grant.entry.name);
+    fs::write(&path, body).map_err(|error| Error::file(path, error))
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// Whether this kernel is a node.
+pub fn is_node() -> bool {
+    Path::new(abi::GUEST_DEVICE).exists()
+}
+
+/// A node that this one may start.
+pub struct Lent {
+    grant: Grant,
+    /// Held locked by who starts it.
+    file: File,
+    memory: File,
+    window: Window,
+}
+
+impl Lent {
+    /// Names of all that the host has sent; it may have taken some back.
+    pub fn names() -> Result<Vec<String>> {
+        let Ok(entries) = fs::read_dir(FOLDER) else { return Ok(Vec::new()) };
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            Ok(entry?.file_name().to_string_lossy().into_owned())
+        };
+        let mut names: Vec<_> = entries
+            .map(name)
+            .collect::<Result<_, std::io::Error>>()
+            .map_err(|error| Error::file(FOLDER, error))?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// One by its name.
+    pub fn find(name: &str) -> Result<Self> {
+        let gone = || {
+            Error::Refused(format!(
+                "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, \
+                 NODE being this one"
+            ))
+        };
+        if !Lent::names()?.iter().any(|known| known == name) {
+            return Err(gone());
+        }
+        let path = path(name);
+        let file = File::open(&path).map_err(|error| Error::file(&path, error))?;
+        let grant: Grant = serde_json::from_reader(&file)
+            .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+        let memory = OpenOptions::new().read(true).write(true).open(MEMORY);
+        let memory = memory.map_err(|error| Error::file(MEMORY, error))?;
+        let first = grant.entry.pieces.first().ok_or_else(gone)?;
+        let window = Window::new(Memory::map(memory.as_fd(), &[window_of(first)], true)?);
+        let lent = Lent { grant, file, memory, window };
+        // Its memory may be somebody else's by now.
+        if lent.window.is_one() && lent.window.is_lent() && lent.is_named(name) {
+            Ok(lent)
+        } else {
+            Err(gone())
+        }
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        serde_json::from_slice(&self.window.record())
+            .is_ok_and(|record: Record| record.name == name)
+    }
+
+    /// What it last said of itself.
+    pub fn word(&self) -> &'static str {
+        meaning(self.window.word())
+    }
+
+    /// Copies the image into its memory, starts its first cpu and waits until
+    /// its agent answers. One that runs is refused, unless it is to start `again`.
+    pub fn start(&self, compressed: bool, again: bool, limit: Duration) -> Result<Stages> {
+        let name = &self.grant.entry.name;
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            Error::Refused(format!("node {name} is being started by another process here"))
+        })?;
+        // With the lock, what is begun was begun by a process that has died.
+        if !self.window.begin(true) {
+            return Err(Error::Refused(format!("node {name} was taken back by the host")));
+        }
+        let started = self.load_and_start(compressed, again);
+        self.window.settle();
+        let (loaded, begin, execute) = started?;
+        while self.window.word() != abi::WORD_READY {
+            let ended = has_ended(self.window.word()) || self.window.wants_reset();
+            if ended || begin.elapsed() >= limit {
+                return Err(silent(name, &self.window, "did not become ready", limit));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(Stages::of(loaded, execute, begin.elapsed(), &self.window))
+    }
+
+    /// The load phase, when the first interrupt was sent, and how long that took.
+    fn load_and_start(
+        &self,
+        compressed: bool,
+        again: bool,
+    ) -> Result<(Loading, Instant, Duration)> {
+        let Grant { entry, record, image, tsc_khz } = &self.grant;
+        let word = self.window.word();
+        let runs = word != abi::WORD_SILENT && !has_ended(word);
+        if runs && !again {
+            return Err(Error::Refused(format!(
+                "node {} runs already: kumiki node restart {0}",
+                entry.name
+            )));
+        }
+        let guest = OpenOptions::new().read(true).write(true).open(abi::GUEST_DEVICE);
+        let guest = guest.map_err(|error| Error::file(abi::GUEST_DEVICE, error))?;
+        let window = window_of(&entry.pieces[0]).address;
+        let failed =
+            |error| Error::os(format!("interrupting the cpus of node {}", entry.name), error);
+        // Before its memory is written: it may have halted with some of its cpus at work.
+        device::guest_init(&guest, window).map_err(failed)?;
+        let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
+        let loading = Loading::since(Instant::now());
+        let image = Image::of(&record.image, map(image, false)?)?;
+        let origin = image.origin(compressed)?;
+        let plan = load::plan(entry, record, &origin, *tsc_khz)?;
+        load::load(|piece| map(&[piece], true), entry, &plan, &origin)?;
+        let loaded = loading.done();
+        self.window.renew();
+        let begin = Instant::now();
+        device::guest_start(&guest, window).map_err(failed)?;
+        Ok((loaded, begin, begin.elapsed()))
+    }
+}

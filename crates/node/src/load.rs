@@ -1,0 +1,74 @@
+//! A node's start: worked out, and written into its memory.
+
+use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source};
+
+use crate::memory::Memory;
+use crate::node::Record;
+use crate::origin::Origin;
+use crate::{Error, Result, abi, compose, tree};
+
+/// Works a start out: what goes where.
+pub(crate) fn plan(
+    entry: &tree::Entry,
+    record: &Record,
+    origin: &Origin<'_>,
+    tsc_khz: u64,
+) -> Result<Plan> {
+    let partition = Partition::new(entry.slice, entry.pieces.clone())?;
+    let window = partition.window().address;
+    let mut line = CommandLine::of_node(entry.cpus.len(), tsc_khz);
+    line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
+    if !record.command_line.is_empty() {
+        line.word(&record.command_line);
+    }
+    let ids = entry.cpus.iter().map(|&(_, id)| {
+        u8::try_from(id)
+            .map_err(|_| Error::Refused(format!("APIC id {id}: a node's kernel is told 8 bits")))
+    });
+    let cpus = ids.collect::<Result<Vec<u8>>>()?;
+    // One cpu is used in any case.
+    let foreign = (cpus.len() > 1 && origin.checks_bsp_bit)
+        .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
+        .flatten();
+    let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
+    let madt = Madt { cpus, foreign };
+    Ok(Plan::new(&partition, origin.kernel, origin.initramfs.length(), &line, &madt, places)?)
+}
+
+/// Makes the plan's writes through mappings of a node's memory.
+pub(crate) fn load(
+    map: impl Fn(Piece) -> Result<Memory>,
+    entry: &tree::Entry,
+    plan: &Plan,
+    origin: &Origin<'_>,
+) -> Result<()> {
+    let first = entry.pieces[0];
+    let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
+    let maps = [(first, map(first)?), (slice, map(slice)?)];
+    let damaged = || {
+        Error::Refused(format!(
+            "the kernel of node {}'s image is damaged, its parts being beyond its end: something \
+             wrote to its memory; kumiki image verify says more",
+            entry.name
+        ))
+    };
+    for write in &plan.writes {
+        let inside = |piece: &Piece| (piece.address..piece.end()).contains(&write.address);
+        let found: Option<&(Piece, Memory)> = maps.iter().find(|(piece, _)| inside(piece));
+        let (piece, memory) = found.ok_or_else(|| {
+            Error::Refused(format!("a write to {:#x}, which is not the node's", write.address))
+        })?;
+        let at = (write.address - piece.address) as usize;
+        match &write.source {
+            Source::Bytes(bytes) => memory.write(at, bytes),
+            Source::Zero { bytes } => memory.zero(at, *bytes as usize),
+            Source::Kernel { offset, bytes } => {
+                let end = offset.checked_add(*bytes);
+                end.filter(|end| *end <= origin.kernel_bytes.length()).ok_or_else(damaged)?;
+                origin.kernel_bytes.copy(*offset, *bytes, memory, at);
+            }
+            Source::Initramfs { bytes } => origin.initramfs.copy(0, *bytes, memory, at),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! How long a start took, stage by stage.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::window::Window;
+use crate::{abi, compose};
+
+/// Time stamps of a start in the order in which they are taken.
+pub(crate) const STAMPS: [usize; 5] =
+    [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_INIT, abi::STAMP_MODULE, abi::STAMP_READY];
+
+/// How long the stages of a start took, ms.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Stages {
+    /// The load phase: kernel, initramfs and tables come into the node's memory.
+    pub load_ms: f64,
+    /// Of that, reading files; nothing where an image is resident.
+    pub read_ms: f64,
+    /// Of that, putting them into memory that stays, for the next start.
+    pub place_ms: f64,
+    /// From the first interrupt to the cpu until the host saw the agent ready:
+    /// the sum of what follows, and the doorbell.
+    pub start_ms: f64,
+    /// What of that kept this machine's kernel: interrupts to the cpu.
+    pub execute_ms: f64,
+    /// From the SIPI to the last instruction before the kernel's own.
+    pub trampoline_ms: f64,
+    /// The kernel, until its clock runs: it decompresses itself, if it has to, and
+    /// does its first work. With `kernel_ms`, if the log does not tell.
+    pub early_ms: f64,
+    /// The kernel by its clock, up to the first process.
+    pub kernel_ms: f64,
+    /// The first process, up to the module.
+    pub init_ms: f64,
+    /// On to the agent's readiness.
+    pub agent_ms: f64,
+}
+
+/// A load phase under way.
+pub(crate) struct Loading {
+    begin: Instant,
+    pub(crate) read: Duration,
+    pub(crate) place: Duration,
+    whole: Duration,
+}
+
+impl Loading {
+    pub(crate) fn since(begin: Instant) -> Self {
+        Loading { begin, read: Duration::ZERO, place: Duration::ZERO, whole: Duration::ZERO }
+    }
+
+    pub(crate) fn done(self) -> Self {
+        Loading { whole: self.begin.elapsed(), ..self }
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+impl Stages {
+    /// Of a start that has come to its end.
+    pub(crate) fn of(load: Loading, execute: Duration, ready: Duration, window: &Window) -> Self {
+        Stages::new(load, execute, ready, STAMPS.map(|stamp| window.stamp(stamp)))
+            .with_log(&window.log())
+    }
+
+    /// The time stamps tell the stages' shares of the time that passed here: a
+    /// counter's frequency, as the kernel has it, may be a bad guess.
+    fn new(load: Loading, execute: Duration, ready: Duration, stamps: [u64; 5]) -> Self {
+        let start_ms = ms(ready);
+        let whole = stamps[4].saturating_sub(stamps[0]).max(1) as f64;
+        let stage = |n: usize| stamps[n + 1].saturating_sub(stamps[n]) as f64 / whole * start_ms;
+        Stages {
+            load_ms: ms(load.whole),
+            read_ms: ms(load.read),
+            place_ms: ms(load.place),
+            start_ms,
+            execute_ms: ms(execute),
+            trampoline_ms: stage(0),
+            early_ms: 0.0,
+            kernel_ms: stage(1),
+            init_ms: stage(2),
+            agent_ms: stage(3),
+        }
+    }
+
+    /// Parts the kernel's time by its log, whose clock begins after the early part.
+    fn with_log(mut self, log: &[u8]) -> Self {
+        if let Some(clock_ms) = first_process_ms(&String::from_utf8_lossy(log)) {
+            self.early_ms = (self.kernel_ms - clock_ms).max(0.0);
+            self.kernel_ms -= self.early_ms;
+        }
+        self
+    }
+}
+
+/// When, by its own clock, the kernel started the first process.
+fn first_process_ms(log: &str) -> Option<f64> {
+    let run = format!("Run {} as init process", compose::AGENT);
+    let line = log.lines().find(|line| line.contains(&run))?;
+    let seconds = line.split_once('[')?.1.split_once(']')?.0.trim();
+    Some(seconds.parse::<f64>().ok()? * 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages(stamps: [u64; 5]) -> Stages {
+        let loading = Loading::since(Instant::now()).done();
+        Stages::new(loading, Duration::from_millis(11), Duration::from_secs(4), stamps)
+    }
+
+    #[test]
+    fn stages_share_the_time_that_passed() {
+        let known = stages([100, 110, 170, 180, 200]);
+        assert_eq!(
+            [known.start_ms, known.trampoline_ms, known.kernel_ms, known.init_ms, known.agent_ms],
+            [4000.0, 400.0, 2400.0, 400.0, 800.0]
+        );
+        // A node may write what it likes there.
+        let odd = stages([100, 5, u64::MAX, 0, 0]);
+        assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+    }
+
+    #[test]
+    fn the_log_tells_when_the_kernels_clock_began() {
+        let known = stages([100, 110, 170, 180, 200]);
+        let log = b"[    0.000000] Linux version 6.1\n\
+                    [    0.900000] Run /bin/kumiki as init process\n";
+        let parted = known.with_log(log);
+        assert_eq!((parted.early_ms, parted.kernel_ms), (1500.0, 900.0));
+        assert_eq!(known.with_log(b"nothing").kernel_ms, 2400.0);
+        // Its clock may be a bad guess, too.
+        let fast = known.with_log(b"[    9.0] Run /bin/kumiki as init process\n");
+        assert_eq!((fast.early_ms, fast.kernel_ms), (0.0, 2400.0));
+    }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Interrupts to one cpu of the machine, whichever kernel it runs. */
+#ifndef OSNODE_IPI_H
+#define OSNODE_IPI_H
+
+#include <linux/delay.h>
+#include <asm/apic.h>
+
+/* Vector of the platform interrupt, in every stock kernel's table. */
+#define BELL_VECTOR 0xf7
+
+static int ipi(u32 apic_id, u32 command)
+{
+	unsigned long flags;
+	unsigned int turns = 0;
+
+	local_irq_save(flags);
+	apic->icr_write(command, apic_id);
+	while (apic->icr_read() & APIC_ICR_BUSY && turns < 1000) {
+		udelay(1);
+		turns++;
+	}
+	local_irq_restore(flags);
+	return turns < 1000 ? 0 : -EIO;
+}
+
+/* The cpu executes nothing more and waits for a SIPI. */
+static void ipi_init(u32 apic_id)
+{
+	ipi(apic_id, APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+	mdelay(10);
+	ipi(apic_id, APIC_INT_LEVELTRIG | APIC_DM_INIT);
+}
+
+/* It begins at an address below 1 MiB. */
+static int ipi_start(u32 apic_id, phys_addr_t address)
+{
+	u32 sipi = APIC_DM_STARTUP | address >> PAGE_SHIFT;
+	int error;
+
+	ipi_init(apic_id);
+	error = ipi(apic_id, sipi);
+	udelay(300);
+	/* A cpu that has begun ignores it. */
+	return error ?: ipi(apic_id, sipi);
+}
+
+#endif

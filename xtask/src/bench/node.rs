@@ -1,0 +1,190 @@
+//! OS nodes, measured in a machine of the lab by `bench/`, and what they promise of it.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use kumiki_lab::{Cache, Config, KernelName, Machine, Talk, kbuild};
+
+use super::judge::{Bound, Figures, KUMIKI, of, print_rows};
+use super::{Must, Outcome};
+use crate::debian::{self, Package};
+use crate::run::{cargo, program, root, run, target_folder};
+
+const PACKAGES: &[Package] = &[Package {
+    name: "e2fsprogs",
+    reason: "the machine in the lab gets a disk with a file system",
+}];
+
+/// The machine: the host's kernel and the nodes' are the same.
+const KERNEL: &str = "6.1";
+const CPUS: u32 = 4;
+const MEMORY_BYTES: u64 = 2 << 30;
+/// Starts of each kind.
+const ROUNDS: &str = "7";
+const DISK_BYTES: u64 = 256 << 20;
+
+/// Brings the machine to where `kumiki-bench node` begins.
+const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && kumiki image add deb \
+                       --kernel /root/vmlinuz --guest-module /root/osnode-guest.ko";
+
+/// Measures in a machine; with `judge` says whether the promises hold.
+pub(super) fn node(judge: bool) -> Result<Outcome> {
+    debian::install(debian::LAB)?;
+    debian::install(PACKAGES)?;
+    run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
+    let json = measured(&target_folder()?.join("dist"))?;
+    let mut outcome: Outcome =
+        serde_json::from_slice(&json).context("result of `kumiki-bench node`")?;
+    print_rows(&outcome.rows);
+    if judge {
+        outcome.musts = musts(&Figures(&outcome.rows));
+    }
+    Ok(outcome)
+}
+
+/// What the bench in a machine prints. The machine's disk is a file of this one, read
+/// through this one's page cache, and nothing slows it down: a real disk is slower.
+fn measured(programs: &Path) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir().context("making a folder for the machine's disk")?;
+    let disk = folder.path().join("disk");
+    File::create(&disk)?.set_len(DISK_BYTES)?;
+    run(&mut program("mke2fs", ["-q", "-t", "ext4", &disk.to_string_lossy()]))?;
+
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let cache = Cache::of_user()?;
+    let kernel = KERNEL.parse::<KernelName>()?.get(&cache, talk)?;
+    let modules = kbuild::build(&cache, &kernel, &root().join("kernel"), "osnode", talk)?;
+    let built = |name: &str| {
+        let found = modules.iter().find(|path| path.ends_with(name));
+        found.with_context(|| format!("kernel/osnode builds no {name}"))
+    };
+    let own = built("osnode.ko")?.display().to_string();
+    let needed = [&*own, "virtio_blk", "ext4", "crc32c_generic"];
+    let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
+    let config = Config {
+        cpus: CPUS,
+        memory_bytes: MEMORY_BYTES,
+        kernel: KERNEL.parse()?,
+        modules: needed.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
+        qemu: ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(Into::into).into(),
+        ..Config::new(programs.join("kumiki"))
+    };
+    let machine = Machine::start(&cache, &config, talk)?;
+    let guest = machine.guest();
+    guest.put(&kernel.bzimage, Path::new("/root/vmlinuz"))?;
+    guest.put(built("osnode-guest.ko")?, Path::new("/root/osnode-guest.ko"))?;
+    guest.put(&programs.join("kumiki-bench"), Path::new("/root/kumiki-bench"))?;
+    let prepared = machine.command("sh").args(["-c", PREPARE]).output()?;
+    let said = String::from_utf8_lossy(&prepared.stderr);
+    ensure!(prepared.exit.code() == 0, "preparing the machine in the lab: {said}");
+    let mut json = Vec::new();
+    let bench = machine.command("/root/kumiki-bench").args(["node", "/mnt", ROUNDS]).spawn()?;
+    let outcome = bench.pass(io::empty(), &mut json, io::stderr())?;
+    ensure!(outcome.faults.is_empty(), "the machine's kernel log: {}", outcome.faults.join("\n"));
+    ensure!(outcome.exit.code() == 0, "`kumiki-bench node` failed with {}", outcome.exit.code());
+    machine.shut_down(0)?;
+    Ok(json)
+}
+
+/// The paper's: 35.55 of 146.14 ms.
+const LOAD_OF_DISK: f64 = 0.25;
+const LOAD_OF_BARE: f64 = 1.1;
+const START_OF_DISK: f64 = 0.5;
+const EXEC_OF_HOST: f64 = 3.0;
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let median = |case, subject| Some(figures.one(case, subject)?.median);
+    let ratio = |case, subject, other| Some(median(case, subject)? / median(case, other)?);
+    vec![
+        // Either is enough: a bare copy of the same bytes cannot be undercut.
+        of("load, resident ÷ disk, or ÷ bare copy", || {
+            let of_disk = ratio("load", "resident", "disk")?;
+            let of_bare = ratio("load", "resident", "bare")?;
+            Some(if of_disk > LOAD_OF_DISK && of_bare <= LOAD_OF_BARE {
+                (of_bare, Bound::AtMost(LOAD_OF_BARE), "× bare")
+            } else {
+                (of_disk, Bound::AtMost(LOAD_OF_DISK), "×")
+            })
+        }),
+        of("start to user space, resident_elf ÷ disk", || {
+            let figure = ratio("start", "resident_elf", "disk")?;
+            Some((figure, Bound::AtMost(START_OF_DISK), "×"))
+        }),
+        of("exec of true in a node ÷ on the host", || {
+            Some((ratio("exec_true", KUMIKI, "host")?, Bound::AtMost(EXEC_OF_HOST), "×"))
+        }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Row;
+
+    fn row(case: &str, subject: &str, median: f64) -> Row {
+        Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            unit: "ms".to_owned(),
+            n: 7,
+            median,
+            p99: median,
+            ci: [median, median],
+            ..Row::default()
+        }
+    }
+
+    /// Rows by which every promise just holds.
+    fn good() -> Vec<Row> {
+        vec![
+            row("load", "disk", 100.0),
+            row("load", "resident", 25.0),
+            row("load", "bare", 20.0),
+            row("start", "disk", 5000.0),
+            row("start", "resident_elf", 2500.0),
+            row("exec_true", "kumiki", 30.0),
+            row("exec_true", "host", 10.0),
+        ]
+    }
+
+    fn broken(change: impl Fn(&mut Row)) -> Vec<String> {
+        let mut rows = good();
+        rows.iter_mut().for_each(change);
+        let all = musts(&Figures(&rows)).into_iter();
+        all.filter(|must| !must.holds).map(|must| must.figure).collect()
+    }
+
+    fn set(case: &'static str, subject: &'static str, median: f64) -> impl Fn(&mut Row) {
+        move |row| {
+            if row.case == case && row.subject == subject {
+                row.median = median;
+            }
+        }
+    }
+
+    #[test]
+    fn limits_themselves_hold_and_each_promise_can_break() {
+        assert_eq!(broken(|_| {}), [] as [&str; 0]);
+        assert_eq!(broken(set("load", "resident", 26.0)), ["0.260 ×"]);
+        assert_eq!(broken(set("start", "resident_elf", 2600.0)), ["0.520 ×"]);
+        assert_eq!(broken(set("exec_true", "kumiki", 31.0)), ["3.100 ×"]);
+    }
+
+    #[test]
+    fn a_load_as_fast_as_a_bare_copy_is_enough() {
+        assert_eq!(
+            broken(|row| {
+                set("load", "resident", 30.0)(row);
+                set("load", "bare", 28.0)(row);
+            }),
+            [] as [&str; 0]
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert!(musts(&Figures(&[])).iter().all(|must| !must.holds));
+    }
+}
