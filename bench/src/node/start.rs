@@ -89,7 +89,7 @@ pub(super) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
             }
             node.stop(Duration::ZERO)?;
             if *from == From::First {
-                Image::remove(KEPT)?;
+                Image::remove(KEPT, false)?;
             }
         }
         eprintln!("round {} of {rounds}", round + 1);
@@ -150,7 +150,7 @@ impl Bare {
     }
 }
 
-fn drop_caches() -> Result<()> {
+pub(super) fn drop_caches() -> Result<()> {
     run(&["sync"])?;
     let path = "/proc/sys/vm/drop_caches";
     fs::write(path, "3").with_context(|| format!("writing {path}"))

@@ -412,24 +412,26 @@ fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
     made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
 }
 
-/// That no more images may be, with the figures.
-pub(crate) fn over_limit(name: &str, bytes: u64) -> Error {
-    let figures = || -> Result<(u64, u64)> {
-        let images = tree::all(Kind::Image)?;
-        let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
-        pieces.sort_unstable_by_key(|piece| piece.address);
-        pieces.dedup();
-        let used = pieces.iter().map(|piece| piece.bytes).sum();
-        Ok((used, tree::image_limit_bytes()?.unwrap_or(0)))
-    };
-    match figures() {
-        Ok((used, limit)) => Error::Refused(format!(
-            "image {name}: {bytes} bytes beside the {used} that images have already are more than \
+/// Memory of all images, each piece once.
+fn used_bytes() -> Result<u64> {
+    let images = tree::all(Kind::Image)?;
+    let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
+    pieces.sort_unstable_by_key(|piece| piece.address);
+    pieces.dedup();
+    Ok(pieces.iter().map(|piece| piece.bytes).sum())
+}
+
+/// Refuses what the module would refuse, before another way to memory is tried.
+fn within_limit(bytes: u64) -> Result<()> {
+    let (used, limit) = (used_bytes()?, tree::image_limit_bytes()?);
+    match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
+        None => Ok(()),
+        Some(limit) => Err(Error::Refused(format!(
+            "{bytes} bytes for an image beside the {used} that images have already are more than \
              the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
              ({}, MiB)",
             tree::IMAGE_LIMIT
-        )),
-        Err(error) => error,
+        ))),
     }
 }
 
@@ -471,6 +473,7 @@ impl Image {
 }
 
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
+    within_limit(total)?;
     let pieces = taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any)?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
