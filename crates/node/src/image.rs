@@ -83,6 +83,8 @@ pub(crate) struct Ingredients {
     bzimage: Option<Kernel>,
     initramfs: Vec<u8>,
     sha256: String,
+    /// The file with the kernel's configuration, if there is one.
+    config: Option<String>,
     kernel_file: PathBuf,
     base: Base,
 }
@@ -93,7 +95,9 @@ impl Ingredients {
         let file = compose::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
-        let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;
+        let release = bzimage.as_ref().and_then(Kernel::release);
+        let config = base.check_config(kernel_file, release)?;
+        let initramfs = base.compose(release)?;
         // Of what is in memory: a bare vmlinux's trimmed bytes.
         let trimmed = if is_bare { Some(Kernel::parse(&file)?.1) } else { None };
         let mut hash = Sha256::new();
@@ -101,7 +105,7 @@ impl Ingredients {
         hash.update(&initramfs);
         let sha256 = hex(hash);
         let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
-        Ok(Ingredients { file, bzimage, initramfs, sha256, kernel_file, base })
+        Ok(Ingredients { file, bzimage, initramfs, sha256, config, kernel_file, base })
     }
 
     /// Of the kernel and the initramfs, as of [`ImageInfo::sha256`].
@@ -112,8 +116,10 @@ impl Ingredients {
     /// Uncompresses the kernel and lays the image out.
     pub(crate) fn prepare(self) -> Result<Prepared> {
         let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
-        let release = kernel.release();
-        let config = self.base.check_config(&self.kernel_file, &kernel_bytes, release)?;
+        let config = match self.config {
+            None => self.base.check_own_config(&self.kernel_file, &kernel_bytes)?,
+            checked => checked,
+        };
         let file = if self.bzimage.is_some() { self.file } else { Vec::new() };
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
@@ -223,7 +229,10 @@ impl Image {
         let ingredients = Ingredients::read(kernel_file, base)?;
         // Before the longest step.
         match same_content(ingredients.sha256())? {
-            Some(known) => link(name, &known),
+            Some(known) => {
+                let config = ingredients.config;
+                link(name, &known).map(|info| ImageInfo { config: config.or(info.config), ..info })
+            }
             None => ingredients.prepare()?.keep(name),
         }
     }
