@@ -216,6 +216,7 @@ impl Header {
 impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
+        device::probe()?;
         if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
             return Err(device::exists(Kind::Image, name));
         }

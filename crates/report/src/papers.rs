@@ -3,7 +3,7 @@
 use kumiki_measure::schema::Results;
 use maud::{Markup, html};
 
-use crate::{parasc, shadow};
+use crate::{parasc, resource, shadow};
 
 /// A paper.
 pub(crate) struct Paper {
@@ -22,7 +22,7 @@ pub(crate) struct Paper {
 }
 
 /// In the order of the project's parts.
-pub(crate) const PAPERS: [Paper; 3] = [
+pub(crate) const PAPERS: [Paper; 4] = [
     Paper {
         id: "paper-calls",
         authors: "Katsumi Nakamura, Tamotsu Noji",
@@ -56,6 +56,17 @@ pub(crate) const PAPERS: [Paper; 3] = [
             ("parasc-requests-one", "Figure 7, one file"),
         ],
         tables: parasc::tables,
+    },
+    Paper {
+        id: "paper-resource",
+        authors: "Motofumi Horii, Toshihiro Yamauchi, Hideo Taniguchi",
+        title: "Evaluation of Tender, Which Manages OS Resources on Each Core",
+        year: 2014,
+        about: "Memory allocated by 1 to 16 cores, with tables for each core and with shared \
+                ones, on two Intel Xeon E5-2665.",
+        figures: &[],
+        above: &[],
+        tables: resource::tables,
     },
 ];
 

@@ -3,7 +3,7 @@
 use kumiki_measure::schema::{Params, Results, Row, Slope, Unit, Value};
 
 /// Parts in the order of the page: a case's first word, and its heading.
-const PARTS: [(&str, &str); 9] = [
+const PARTS: [(&str, &str); 10] = [
     ("process", "Processes"),
     ("memory", "Memory"),
     ("signal", "Signals"),
@@ -13,6 +13,7 @@ const PARTS: [(&str, &str); 9] = [
     ("entry", "Entering the kernel"),
     ("shadow", "Shadow threads"),
     ("parasc", "Parallel system calls"),
+    ("resource", "Resources owned per core"),
 ];
 
 /// The rows of one part, case by case.

@@ -147,6 +147,7 @@ pub fn full(host: &str, factor: f64) -> Results {
     rest(&mut r);
     shadows(&mut r);
     parascs(&mut r);
+    resources(&mut r);
     for row in &mut r.rows {
         row.ci = row.ci.map(|end| end * factor);
         for value in [&mut row.median, &mut row.p99, &mut row.min] {
@@ -348,6 +349,20 @@ fn parascs(r: &mut Results) {
             r.rows.push(row("parasc.calls", all("plain"), plain));
             r.rows.push(crossing(row("parasc.calls", all("parallel"), plain * share)));
         }
+    }
+}
+
+fn resources(r: &mut Results) {
+    for (kind, one, two) in [("per_core", 80.0, 82.0), ("shared", 110.0, 900.0)] {
+        for (cores, ns) in [(1_u64, one), (2, two)] {
+            let params = params([("type", kind.into()), ("cores", cores.into())]);
+            let row = row("resource.memory", params, ns);
+            r.rows.push(if cores == 1 { row } else { crossing(row) });
+        }
+    }
+    for (in_flight, ns) in [(1_u64, 110.0), (2, 80.0), (8, 40.0), (32, 30.0)] {
+        let params = params([("in_flight", in_flight.into())]);
+        r.rows.push(crossing(row("resource.call", params, ns)));
     }
 }
 

@@ -175,6 +175,28 @@ fn of_requests_that_were_not_measured_both_ways_there_is_no_ratio() {
 }
 
 #[test]
+fn the_resource_papers_figures_are_there_with_a_model_of_more_cores() {
+    let html = page(&[full("host", 1.0)]).replace('\u{202f}', " ");
+    let memory = figure(&html, "resource-memory");
+    for text in [
+        // Throughput of one core and of two, gain, and both types against each other.
+        ">12 500<",
+        ">24 390<",
+        ">0.976 ×<",
+        ">11.0 ×<",
+        // What more cores would do is said to be a model, between two laws.
+        "16, model",
+        "not measured",
+        "per core: σ 0.0250, κ 0.0000 or σ 0.0000, κ 0.0125",
+    ] {
+        assert!(memory.contains(text), "no {text:?} in {memory}");
+    }
+    assert!(!memory.contains("2, model"));
+    let calls = figure(&html, "resource-call");
+    assert!(calls.contains("<b>110 ns</b>"), "{calls}");
+}
+
+#[test]
 fn the_shadow_papers_tables_and_figures_are_there() {
     let mut r = full("host", 1.0);
     let html = page(&[r.clone()]).replace('\u{202f}', " ");

@@ -1,0 +1,91 @@
+//! Gunther's universal scalability law: what so many cores do that one core does once,
+//! `C(N) = N ÷ (1 + σ(N − 1) + κN(N − 1))`. σ is what they queue for, κ what each has to
+//! hear from each other. Fitted to what was measured, for more cores than there are.
+
+/// σ and κ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Law {
+    pub(crate) contention: f64,
+    pub(crate) coherence: f64,
+}
+
+impl Law {
+    /// Of what one core does, so many do this.
+    pub(crate) fn capacity(self, cores: u64) -> f64 {
+        let (n, others) = (cores as f64, cores as f64 - 1.0);
+        n / (1.0 + self.contention * others + self.coherence * n * others)
+    }
+}
+
+/// The law that is nearest to these points of cores and throughput, of which the first is
+/// one core's. Two cores alone do not tell σ from κ: then it is two laws, one with either,
+/// and what is between them.
+pub(crate) fn fit(points: &[(u64, f64)]) -> Vec<Law> {
+    let [(1, alone), more @ ..] = points else { return Vec::new() };
+    // y = σx + κz
+    let line = |&(cores, throughput): &(u64, f64)| {
+        let (n, others) = (cores as f64, cores as f64 - 1.0);
+        (others, n * others, (n * alone / throughput - 1.0).max(0.0))
+    };
+    let lines: Vec<(f64, f64, f64)> = more.iter().map(line).collect();
+    let sum = |f: fn(&(f64, f64, f64)) -> f64| lines.iter().map(f).sum::<f64>();
+    let (xx, zz, xz) = (sum(|l| l.0 * l.0), sum(|l| l.1 * l.1), sum(|l| l.0 * l.1));
+    let (xy, zy) = (sum(|l| l.0 * l.2), sum(|l| l.1 * l.2));
+    let queues = Law { contention: xy / xx, coherence: 0.0 };
+    let talks = Law { contention: 0.0, coherence: zy / zz };
+    match lines.len() {
+        0 => Vec::new(),
+        1 => vec![queues, talks],
+        _ => {
+            let determinant = xx * zz - xz * xz;
+            let contention = (xy * zz - zy * xz) / determinant;
+            let coherence = (zy * xx - xy * xz) / determinant;
+            // Neither is ever below nothing: then the other one alone is nearest.
+            vec![match (contention >= 0.0, coherence >= 0.0) {
+                (true, true) => Law { contention, coherence },
+                (true, false) => queues,
+                _ => talks,
+            }]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(law: Law, cores: &[u64]) -> Vec<(u64, f64)> {
+        cores.iter().map(|&n| (n, 250.0 * law.capacity(n))).collect()
+    }
+
+    #[test]
+    fn a_law_is_found_in_its_own_points() {
+        let law = Law { contention: 0.03, coherence: 0.002 };
+        let [found] = fit(&points(law, &[1, 2, 4, 8]))[..] else { panic!("one law") };
+        assert!((found.contention - 0.03).abs() < 1e-9, "{found:?}");
+        assert!((found.coherence - 0.002).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn two_cores_leave_two_laws_between_which_it_is() {
+        let law = Law { contention: 0.1, coherence: 0.05 };
+        let [queues, talks] = fit(&points(law, &[1, 2]))[..] else { panic!("two laws") };
+        for n in [4, 16] {
+            let (least, most) = (talks.capacity(n), queues.capacity(n));
+            assert!(least < law.capacity(n) && law.capacity(n) < most, "{n}");
+        }
+        assert_eq!(queues.capacity(2), talks.capacity(2));
+    }
+
+    #[test]
+    fn what_scales_better_than_it_can_scales_fully() {
+        let points = [(1, 100.0), (2, 210.0), (4, 430.0)];
+        assert_eq!(fit(&points).iter().map(|law| law.capacity(8)).sum::<f64>(), 8.0);
+    }
+
+    #[test]
+    fn one_core_tells_nothing_of_more() {
+        assert_eq!(fit(&[(1, 100.0)]), []);
+        assert_eq!(fit(&[(2, 100.0), (4, 200.0)]), []);
+    }
+}
