@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use kumiki_node::{Node, State};
+use kumiki_node::Node;
 use kumiki_report::{NodeBench, Owner, Owners, nodes_html};
 use kumiki_sys::cpuset::CpuSet;
 
+use crate::node::state_of;
 use crate::output;
 
 /// The page, of a bench's result, of this machine if it can have nodes, or of both.
@@ -37,14 +38,7 @@ fn owners() -> Result<Owners> {
     let cpus: CpuSet = text.trim().parse().with_context(|| format!("reading {present}"))?;
     let iomem = fs::read_to_string("/proc/iomem").context("reading /proc/iomem")?;
     let nodes = Node::list()?.into_iter().map(|node| Owner {
-        state: match node.state {
-            State::Created => "created",
-            State::Starting => "starting",
-            State::Ready => "ready",
-            State::Ended => node.word,
-            State::Stopped => "stopped",
-        }
-        .to_owned(),
+        state: state_of(&node).to_owned(),
         memory: node.memory.iter().filter_map(|piece| range(&piece.replace("0x", ""))).collect(),
         cpus: node.cpus,
         name: node.name,
