@@ -141,7 +141,7 @@ fn load(bench: &NodeBench) -> Markup {
             "from a disk whose cache was dropped, or copied from memory. " (DECODED)
         }
         div.scroll tabindex="0" role="region" aria-label="Load phase" {
-            table.compact {
+            table {
                 thead {
                     tr {
                         th scope="col" {}
@@ -300,7 +300,7 @@ fn who_has_what(owners: &Owners) -> Markup {
 fn all(bench: &NodeBench) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="All figures" {
-            table.compact {
+            table {
                 thead {
                     tr {
                         th scope="col" { "case" } th scope="col" { "subject" }
