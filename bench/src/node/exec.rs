@@ -13,8 +13,9 @@ const TIMES: usize = 20;
 /// A way is warm after so many.
 const WARM: usize = 3;
 
-/// Who runs it, in turns: a whole client as a person starts it, a process that has one
-/// already, and the host.
+/// Who runs it, in turns. The first and the last are alike: a process that runs asks for
+/// it, here the node's agent and there its own kernel. A client that is started for it, as
+/// a person does, takes longer by its own start.
 #[derive(Default)]
 pub(super) struct Exec {
     client: Vec<Vec<f64>>,
@@ -47,7 +48,7 @@ impl Exec {
 
     pub(super) fn rows(&self) -> Vec<Row> {
         let base = Some(median_of(&self.host));
-        [("kumiki", &self.client), ("kumiki/session", &self.session), ("host", &self.host)]
+        [("kumiki", &self.session), ("kumiki/client", &self.client), ("host", &self.host)]
             .map(|(subject, groups)| Row::of(("exec_true", subject), "ms", groups, None, base))
             .into()
     }

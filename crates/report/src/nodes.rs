@@ -141,7 +141,7 @@ fn load(bench: &NodeBench) -> Markup {
             "from a disk whose cache was dropped, or copied from memory. " (DECODED)
         }
         div.scroll tabindex="0" role="region" aria-label="Load phase" {
-            table.compact {
+            table {
                 thead {
                     tr {
                         th scope="col" {}
@@ -300,7 +300,7 @@ fn who_has_what(owners: &Owners) -> Markup {
 fn all(bench: &NodeBench) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="All figures" {
-            table.compact {
+            table {
                 thead {
                     tr {
                         th scope="col" { "case" } th scope="col" { "subject" }
@@ -325,5 +325,61 @@ fn all(bench: &NodeBench) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bench() -> NodeBench {
+        let row = |case: &str, subject: &str, median: f64| {
+            serde_json::json!({ "case": case, "subject": subject, "n": 7, "unit": "ms",
+                "median": median, "p99": median, "ci": [median, median], "limit": null,
+                "base": null })
+        };
+        let mut rows = vec![
+            row("load", "disk", 200.0),
+            row("load", "resident", 30.0),
+            row("load", "bare", 28.0),
+        ];
+        for (way, _) in WAYS {
+            rows.extend(STAGES.iter().map(|(case, _)| row(case, way, 100.0)));
+        }
+        let json = serde_json::json!({ "machine": Machine::default(), "rows": rows });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn the_papers_figures_stand_beside_ours() {
+        let page = nodes_html(Some(&bench()), None);
+        for text in ["0.15", "0.24", "a bare copy of the same bytes", "node-stages"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(!page.contains("node-owners"));
+    }
+
+    #[test]
+    fn every_owner_has_a_colour_and_the_host_the_rest() {
+        let owners = Owners {
+            cpus: vec![0, 1, 2],
+            memory: vec![(0, 1 << 30)],
+            nodes: vec![Owner {
+                name: "<n1>".to_owned(),
+                state: "ready".to_owned(),
+                cpus: vec![2],
+                memory: vec![(1 << 28, 1 << 29)],
+            }],
+        };
+        let page = nodes_html(None, Some(&owners));
+        assert!(page.contains("&lt;n1&gt; (ready), cpus 2, 256"), "{page}");
+        assert!(page.contains("host, 768"));
+        assert!(!page.contains("node-stages"));
+    }
+
+    #[test]
+    fn bars_share_one_scale() {
+        assert_eq!(edges(&[1.0, 3.0], 8.0), [(0.0, 12.5), (12.5, 50.0)]);
+        assert_eq!(edges(&[0.0], 0.0), [(0.0, 0.0)]);
     }
 }

@@ -124,7 +124,9 @@ fn machine(config: &mut Config, disk: &Path, monitor: &Path) {
     config.modules.extend(
         ["virtio_blk", "virtio_net", "ext4", "crc32c_generic"].map(|name| name.parse().unwrap()),
     );
-    config.append.push("irqaffinity=0".to_owned());
+    // A busy machine lets a cpu of the emulator wait for longer than the 21 s after
+    // which the kernel in it would complain of itself.
+    config.append.push("irqaffinity=0 rcupdate.rcu_cpu_stall_timeout=300 nosoftlockup".to_owned());
     let disk = format!("file={},if=none,id=disk,format=raw", disk.display());
     let words = [
         "-drive",
