@@ -14,7 +14,7 @@
 #include "osnode.h"
 #include "symbols.h"
 
-int bell_init(void)
+static int bell_init(void)
 {
 	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
 	if (!platform_ipi_callback) {
@@ -28,7 +28,7 @@ int bell_init(void)
 	return 0;
 }
 
-void bell_exit(void)
+static void bell_exit(void)
 {
 	WRITE_ONCE(*platform_ipi_callback, NULL);
 	/* A cpu that has read the old value runs it with interrupts off. */
@@ -57,10 +57,10 @@ static int device_open(struct inode *inode, struct file *file)
 
 static int device_release(struct inode *inode, struct file *file)
 {
-	struct handle *handle = file->private_data;
-
-	holding_detach(handle);
-	kfree(handle);
+	mutex_lock(&osnode_lock);
+	holding_detach(file->private_data);
+	mutex_unlock(&osnode_lock);
+	kfree(file->private_data);
 	return 0;
 }
 
@@ -74,13 +74,22 @@ union argument {
 	u32 version;
 };
 
-/* Requests of a descriptor that owns its holding; under the lock. */
-static int owner_request(struct handle *handle, unsigned int request, union argument *argument)
+/* Under the lock. */
+static int perform(struct handle *handle, unsigned int request, union argument *argument)
 {
 	struct holding *holding = handle->holding;
 	int error = !holding ? -ENOTCONN : handle->mode != OSNODE_OWN ? -EPERM : 0;
 
 	switch (request) {
+	case OSNODE_IOC_VERSION:
+		argument->version = OSNODE_VERSION;
+		return 0;
+	case OSNODE_IOC_CREATE:
+		return holding ? -EISCONN : holding_create(handle, &argument->create);
+	case OSNODE_IOC_ATTACH:
+		return holding ? -EISCONN : holding_attach(handle, &argument->attach);
+	case OSNODE_IOC_BELL:
+		return !holding ? error : handle->mode == OSNODE_READ ? -EPERM : cpu_bell(holding);
 	case OSNODE_IOC_MEMORY:
 		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:
@@ -94,41 +103,21 @@ static int owner_request(struct handle *handle, unsigned int request, union argu
 		return error ?: holding_start(holding, request == OSNODE_IOC_LEND);
 	case OSNODE_IOC_STOP:
 		return error ?: holding_stop(holding);
+	case OSNODE_IOC_RELEASE:
+		return error ?: holding_release(handle);
 	default:
 		return -ENOTTY;
-	}
-}
-
-static int dispatch(struct handle *handle, unsigned int request, union argument *argument)
-{
-	int error;
-
-	switch (request) {
-	case OSNODE_IOC_VERSION:
-		argument->version = OSNODE_VERSION;
-		return 0;
-	case OSNODE_IOC_CREATE:
-		return holding_create(handle, &argument->create);
-	case OSNODE_IOC_ATTACH:
-		return holding_attach(handle, &argument->attach);
-	case OSNODE_IOC_BELL:
-		return holding_bell(handle);
-	case OSNODE_IOC_RELEASE:
-		return holding_release(handle);
-	default:
-		mutex_lock(&osnode_lock);
-		error = owner_request(handle, request, argument);
-		mutex_unlock(&osnode_lock);
-		return error;
 	}
 }
 
 /* Copies without the lock: a page fault there takes what mmap holds when it takes the lock. */
 static long device_ioctl(struct file *file, unsigned int request, unsigned long value)
 {
+	struct handle *handle = file->private_data;
 	void __user *user = (void __user *)value;
 	union argument argument = {};
 	size_t size = _IOC_SIZE(request);
+	struct holding *before;
 	int error;
 
 	if (_IOC_TYPE(request) != OSNODE_IOC_TYPE || size > sizeof(argument))
@@ -137,7 +126,13 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		return -EINVAL;
 	if (_IOC_DIR(request) & _IOC_WRITE && copy_from_user(&argument, user, size))
 		return -EFAULT;
-	error = dispatch(file->private_data, request, &argument);
+	mutex_lock(&osnode_lock);
+	before = handle->holding;
+	error = perform(handle, request, &argument);
+	mutex_unlock(&osnode_lock);
+	/* Waits for readers of its files, who take the lock. */
+	if (!error && request == OSNODE_IOC_RELEASE)
+		tree_remove(before);
 	if (!error && _IOC_DIR(request) & _IOC_READ && copy_to_user(user, &argument, size))
 		error = -EFAULT;
 	return error;

@@ -31,6 +31,7 @@ static bool good_name(const char *name)
 	       !memchr_inv(name + length, 0, OSNODE_NAME_BYTES - length);
 }
 
+/* This and what follows up to holding_release(): under the lock. */
 int holding_create(struct handle *handle, struct osnode_create *create)
 {
 	struct holding *holding;
@@ -50,31 +51,27 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	strscpy(holding->name, create->name, sizeof(holding->name));
 	holding->kind = create->kind;
 
-	mutex_lock(&osnode_lock);
-	error = handle->holding ? -EISCONN : find(holding->name, holding->kind) ? -EEXIST : 0;
+	error = find(holding->name, holding->kind) ? -EEXIST : 0;
 	if (!error && holding->kind == OSNODE_NODE)
 		error = slice_claim(holding);
 	if (error) {
 		kfree(holding);
-		goto unlock;
+		return error;
 	}
 	error = tree_add(holding);
 	if (error)
-		goto unlock; /* the kobject has freed it */
+		return error; /* the kobject has freed it */
 	list_add_tail(&holding->list, &holdings);
 	holding->owner = task_tgid_nr(current);
 	holding->attached = 1;
 	handle->holding = holding;
 	handle->mode = OSNODE_OWN;
 	create->slice = holding->slice;
-unlock:
-	mutex_unlock(&osnode_lock);
-	return error;
+	return 0;
 }
 
 static int claim_channel(struct handle *handle, struct holding *holding)
 {
-	struct osnode_window *window = holding->window;
 	unsigned int n;
 
 	if (holding->state != RUNNING)
@@ -82,7 +79,7 @@ static int claim_channel(struct handle *handle, struct holding *holding)
 	for (n = 0; n < OSNODE_CHANNELS; n++) {
 		/* The agent may still be ending the last session there. */
 		if (holding->channels & BIT(n) ||
-		    READ_ONCE(window->channels[n].state) != OSNODE_CHANNEL_FREE)
+		    READ_ONCE(holding->window->channels[n].state) != OSNODE_CHANNEL_FREE)
 			continue;
 		holding->channels |= BIT(n);
 		handle->channel = n;
@@ -98,11 +95,8 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 
 	if (!good_name(attach->name) || attach->reserved || attach->channel)
 		return -EINVAL;
-	mutex_lock(&osnode_lock);
 	holding = find(attach->name, attach->kind);
-	if (handle->holding)
-		error = -EISCONN;
-	else if (!holding)
+	if (!holding)
 		error = -ENOENT;
 	else if (attach->mode == OSNODE_OWN)
 		error = holding->owner ? -EBUSY : 0;
@@ -110,27 +104,24 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 		error = claim_channel(handle, holding);
 	else if (attach->mode != OSNODE_READ)
 		error = -EINVAL;
-	if (!error) {
-		if (attach->mode == OSNODE_OWN)
-			holding->owner = task_tgid_nr(current);
-		holding->attached++;
-		handle->holding = holding;
-		handle->mode = attach->mode;
-		attach->channel = handle->channel;
-	}
-	mutex_unlock(&osnode_lock);
-	return error;
+	if (error)
+		return error;
+	if (attach->mode == OSNODE_OWN)
+		holding->owner = task_tgid_nr(current);
+	holding->attached++;
+	handle->holding = holding;
+	handle->mode = attach->mode;
+	attach->channel = handle->channel;
+	return 0;
 }
 
 /* The descriptor is closed, also by death. The holding stays. */
 void holding_detach(struct handle *handle)
 {
-	struct holding *holding;
+	struct holding *holding = handle->holding;
 
-	mutex_lock(&osnode_lock);
-	holding = handle->holding;
 	if (!holding)
-		goto unlock;
+		return;
 	holding->attached--;
 	if (handle->mode == OSNODE_OWN)
 		holding->owner = 0;
@@ -142,20 +133,6 @@ void holding_detach(struct handle *handle)
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
 			cpu_bell(holding);
 	}
-unlock:
-	mutex_unlock(&osnode_lock);
-}
-
-int holding_bell(struct handle *handle)
-{
-	int error;
-
-	mutex_lock(&osnode_lock);
-	error = !handle->holding		  ? -ENOTCONN :
-		handle->mode == OSNODE_READ	  ? -EPERM :
-						    cpu_bell(handle->holding);
-	mutex_unlock(&osnode_lock);
-	return error;
 }
 
 /* An image is complete: who reads it must be able to rely on it. */
@@ -254,27 +231,13 @@ static void give_back(struct holding *holding)
 
 int holding_release(struct handle *handle)
 {
-	struct holding *holding;
-	int error = 0;
+	struct holding *holding = handle->holding;
 
-	mutex_lock(&osnode_lock);
-	holding = handle->holding;
-	if (!holding)
-		error = -ENOTCONN;
-	else if (handle->mode != OSNODE_OWN)
-		error = -EPERM;
-	else if (holding->state == RUNNING || holding->attached > 1 ||
-		 atomic_read(&holding->mapped))
-		error = -EBUSY;
-	if (!error) {
-		give_back(holding);
-		handle->holding = NULL;
-	}
-	mutex_unlock(&osnode_lock);
-	/* Waits for readers of its files, who take the lock. */
-	if (!error)
-		tree_remove(holding);
-	return error;
+	if (holding->state == RUNNING || holding->attached > 1 || atomic_read(&holding->mapped))
+		return -EBUSY;
+	give_back(holding);
+	handle->holding = NULL;
+	return 0;
 }
 
 /* The module goes: what is left is nobody's. */

@@ -55,9 +55,7 @@ int memory_init(void)
 {
 	void **header = (void **)symbol("real_mode_header");
 
-	alloc_contig = symbol("alloc_contig_pages_noprof");
-	if (!alloc_contig)
-		alloc_contig = symbol("alloc_contig_pages");
+	alloc_contig = symbol("alloc_contig_pages_noprof") ?: symbol("alloc_contig_pages");
 	if (!alloc_contig || !header || !*header) {
 		pr_err("%s is not in this kernel\n",
 		       alloc_contig ? "real_mode_header" : "alloc_contig_pages (CONFIG_CONTIG_ALLOC)");

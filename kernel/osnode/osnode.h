@@ -55,7 +55,6 @@ extern struct list_head holdings;
 int holding_create(struct handle *handle, struct osnode_create *create);
 int holding_attach(struct handle *handle, struct osnode_attach *attach);
 void holding_detach(struct handle *handle);
-int holding_bell(struct handle *handle);
 int holding_seal(struct holding *holding);
 int holding_link(struct holding *holding, const char *name);
 int holding_start(struct holding *holding, bool lend);
@@ -80,8 +79,6 @@ void cpu_stop(struct holding *holding);
 int cpu_bell(struct holding *holding);
 u32 cpu_apic_id(unsigned int cpu);
 
-int bell_init(void);
-void bell_exit(void);
 void bell_rung(void);
 
 int tree_init(struct kobject *parent);

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use crate::run::Row;
 
 mod exec;
+mod reserve;
 mod start;
 
 /// The image that is there.
@@ -18,7 +19,8 @@ const NODE: &str = "bench";
 
 /// Everything; `folder` is on a disk.
 pub(crate) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
-    let rows = start::rows(folder, rounds)?;
+    let mut rows = start::rows(folder, rounds)?;
+    rows.extend(reserve::rows(folder, rounds)?);
     Ok(rows)
 }
 

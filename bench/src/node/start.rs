@@ -150,7 +150,7 @@ impl Bare {
     }
 }
 
-fn drop_caches() -> Result<()> {
+pub(super) fn drop_caches() -> Result<()> {
     run(&["sync"])?;
     let path = "/proc/sys/vm/drop_caches";
     fs::write(path, "3").with_context(|| format!("writing {path}"))

@@ -93,6 +93,7 @@ impl From<kumiki_resource::Error> for Failure {
             Error::Manager { source: Request::Gone, .. } => libc::ESHUTDOWN,
             Error::Manager { source: Request::Died, .. } => libc::EOWNERDEAD,
             Error::Manager { source: Request::Full, .. } => libc::EAGAIN,
+            Error::Manager { source: Request::TimedOut { .. }, .. } => libc::ETIMEDOUT,
             Error::Crew(kumiki_crew::Error::Thread { .. }) => libc::EAGAIN,
             Error::Crew(kumiki_crew::Error::Sys(error)) | Error::Sys(error) => of_machine(error),
             Error::Crew(kumiki_crew::Error::Wait(error)) | Error::Wait(error) => of_wait(error),

@@ -283,6 +283,11 @@ pub(crate) struct Report {
     /// Name every disturbed row and what disturbed it
     #[arg(long, short)]
     pub(crate) verbose: bool,
+    /// A page about OS nodes instead: who has which cpus and memory of this
+    /// machine, and what `cargo xtask bench node --json FILE` measured
+    #[arg(long, value_name = "FILE", num_args = 0..=1,
+        conflicts_with_all = ["words", "results", "with", "verbose"])]
+    pub(crate) nodes: Option<Option<PathBuf>>,
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod node;
 mod output;
+mod owners;
 mod report;
 mod resource;
 mod results;

@@ -11,7 +11,7 @@ use crate::answer::Answer;
 use crate::args::{Report, Select};
 use crate::destination::Destination;
 use crate::results::{Loaded, is_name, label_of, load};
-use crate::{Verdict, output, select, session};
+use crate::{Verdict, output, owners, select, session};
 
 /// What the page is about.
 enum Source {
@@ -23,6 +23,11 @@ enum Source {
 
 pub(crate) fn run(args: Report) -> Result<Verdict> {
     let destination = Destination::new(&args.output)?;
+    if let Some(bench) = &args.nodes {
+        let page = owners::page(bench.as_deref())?;
+        destination.write(|out| Ok(out.write_all(page.as_bytes())?))?;
+        return Ok(Verdict::Fine);
+    }
     let db = args.how.db.db.as_deref();
     let load = |names: &[String]| -> Result<Vec<Loaded>> {
         names.iter().map(|name| load(name, db)).collect()

@@ -10,7 +10,7 @@ use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 use crate::error::Result;
-use crate::roll::{self, Look};
+use crate::roll;
 use crate::start::start;
 
 /// Between two looks whether a thread has ended, about what that takes it.
@@ -54,11 +54,7 @@ impl Member {
             let _held = setup();
             server.serve(&mut waiter);
         })?;
-        let theirs = door.clone();
-        let _entry = roll::enter("server", Some(cpu), move || Look {
-            state: if theirs.is_gone() { "gone" } else { "serving" }.to_owned(),
-            ..Look::default()
-        });
+        let _entry = roll::server(cpu, &door);
         let (name, policy, thread) = (name.to_owned(), *policy, Some(thread));
         Ok(Member { name, cpu, door, policy, process, thread, _entry })
     }

@@ -10,6 +10,8 @@
 //!     │              │      awaited; feature "parasc"
 //!     ├── resource ──┤      what a core owns, under names; others ask its owner in one
 //!     │              │      cache line; feature "resource"
+//!     ├── spawn ─────┤      processes made by a small server, however large yours is;
+//!     │              │      feature "spawn"
 //!     ├── wait ──────┤      spin, then sleep; feature "wait"
 //!     ├── measure ───┤      what the operating system costs: sampler, statistics,
 //!     │              │      cases; feature "measure", with "store" a database
@@ -83,6 +85,8 @@ pub use kumiki_parasc as parasc;
 pub use kumiki_resource as resource;
 #[cfg(feature = "shadow")]
 pub use kumiki_shadow as shadow;
+#[cfg(feature = "spawn")]
+pub use kumiki_spawn as spawn;
 pub use kumiki_sys as sys;
 #[cfg(feature = "wait")]
 pub use kumiki_wait as wait;

@@ -48,7 +48,6 @@ mod program;
 mod qemu;
 pub mod standing;
 mod talk;
-mod vmlinux;
 
 pub use cache::Cache;
 pub use command::{Command, Control, Outcome, Output, Running};

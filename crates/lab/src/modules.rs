@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use kumiki_boot::Compression;
 use object::{Object, ObjectSection};
 
 use crate::error::{Error, Result};
-use crate::vmlinux::xz;
 
 /// A module that a machine loads at its start, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +104,8 @@ impl Order<'_> {
         let bytes = fs::read(file).map_err(Error::file("reading", file))?;
         let fault = |reason: String| Error::Module { module: file.display().to_string(), reason };
         let name = name_of(file).ok_or_else(|| fault("its name does not end in .ko".to_owned()))?;
-        let packed = file.extension().is_some_and(|e| e == "xz");
-        let bytes = if packed { xz(&bytes).map_err(fault)? } else { bytes };
+        let unpacked = Compression::of(&bytes).and_then(|how| how.decompress(&bytes));
+        let bytes = unpacked.map_err(|error| fault(error.to_string()))?;
         let info = modinfo(&bytes).map_err(fault)?;
         let built_for = info.get("vermagic").map(String::as_str).unwrap_or_default();
         if built_for.split(' ').next() != Some(&self.modules.version) {
@@ -158,11 +158,19 @@ fn modinfo(module: &[u8]) -> Result<BTreeMap<String, String>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use object::write::{Object as Written, StandardSegment};
     use object::{Architecture, BinaryFormat, Endianness, SectionKind};
 
     use super::*;
-    use crate::vmlinux::tests::compressed;
+
+    fn compressed(bytes: &[u8]) -> Vec<u8> {
+        let options = lzma_rust2::XzOptions::with_preset(1);
+        let mut writer = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
 
     fn ko(depends: &str, version: &str) -> Vec<u8> {
         let mut file = Written::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);

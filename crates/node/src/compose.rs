@@ -54,32 +54,44 @@ impl Base {
         Ok(initramfs.finish()?)
     }
 
-    /// Refuses a kernel that was built without what a node needs. Returns where that
-    /// was read: in the kernel, in the file given, or in one where distributions put
-    /// it; none where there is none of these.
+    /// Refuses a kernel that was built without what a node needs, by the file given
+    /// or by one where distributions put it. Returns which one; none if there is none.
     pub(crate) fn check_config(
         &self,
         kernel_file: &Path,
-        kernel: &[u8],
         release: Option<&str>,
     ) -> Result<Option<String>> {
-        let initrd = self.initrd.as_deref().map(read).transpose()?;
-        let initrd = initrd.and_then(|bytes| Compression::of(&bytes).ok());
-        let found = if let Some(path) = &self.config {
-            Some((of_file(path)?, path.display().to_string()))
-        } else if let Some(config) = KernelConfig::within(kernel) {
-            Some((config, "the kernel itself".to_owned()))
-        } else {
-            let places = release.map(|release| config_places(kernel_file, release));
-            let path = places.into_iter().flatten().find(|path| path.exists());
-            path.map(|path| Ok::<_, Error>((of_file(&path)?, path.display().to_string())))
-                .transpose()?
+        let found = match &self.config {
+            Some(path) => Some(path.clone()),
+            None => {
+                let places = release.map(|release| config_places(kernel_file, release));
+                places.into_iter().flatten().find(|path| path.exists())
+            }
         };
-        let Some((config, place)) = found else { return Ok(None) };
-        config.check(initrd).map_err(|error| {
-            Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()))
-        })?;
+        let Some(path) = found else { return Ok(None) };
+        let place = path.display().to_string();
+        self.accept(&of_file(&path)?, kernel_file, &place)?;
         Ok(Some(place))
+    }
+
+    /// The same by what an uncompressed kernel carries within.
+    pub(crate) fn check_own_config(
+        &self,
+        kernel_file: &Path,
+        kernel: &[u8],
+    ) -> Result<Option<String>> {
+        let Some(config) = KernelConfig::within(kernel) else { return Ok(None) };
+        let place = "the kernel itself";
+        self.accept(&config, kernel_file, place)?;
+        Ok(Some(place.to_owned()))
+    }
+
+    fn accept(&self, config: &KernelConfig, kernel_file: &Path, place: &str) -> Result<()> {
+        let initrd = self.initrd.as_deref().map(read).transpose()?;
+        let packed = initrd.and_then(|bytes| Compression::of(&bytes).ok());
+        config.check(packed).map_err(|error| {
+            Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()))
+        })
     }
 
     fn guest_module(&self, release: Option<&str>) -> Result<PathBuf> {

@@ -12,7 +12,7 @@ use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 
 use crate::blocks::Notes;
 use crate::memory::Memory;
-use crate::{Error, Result, abi, image};
+use crate::{Error, Result, abi};
 
 /// What a descriptor is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,6 @@ impl Device {
         match memory(&self.file, &mut wanted) {
             Ok(()) => Ok(Some(Piece { address: wanted.address, bytes })),
             Err(Errno::NOMEM) => Ok(None),
-            Err(Errno::DQUOT) => Err(image::over_limit(&self.name, bytes)),
             Err(error) => Err(self.failed("taking memory for", error)),
         }
     }

@@ -83,6 +83,8 @@ pub(crate) struct Ingredients {
     bzimage: Option<Kernel>,
     initramfs: Vec<u8>,
     sha256: String,
+    /// The file with the kernel's configuration, if there is one.
+    config: Option<String>,
     kernel_file: PathBuf,
     base: Base,
 }
@@ -93,7 +95,9 @@ impl Ingredients {
         let file = compose::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
-        let initramfs = base.compose(bzimage.as_ref().and_then(Kernel::release))?;
+        let release = bzimage.as_ref().and_then(Kernel::release);
+        let config = base.check_config(kernel_file, release)?;
+        let initramfs = base.compose(release)?;
         // Of what is in memory: a bare vmlinux's trimmed bytes.
         let trimmed = if is_bare { Some(Kernel::parse(&file)?.1) } else { None };
         let mut hash = Sha256::new();
@@ -101,7 +105,7 @@ impl Ingredients {
         hash.update(&initramfs);
         let sha256 = hex(hash);
         let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
-        Ok(Ingredients { file, bzimage, initramfs, sha256, kernel_file, base })
+        Ok(Ingredients { file, bzimage, initramfs, sha256, config, kernel_file, base })
     }
 
     /// Of the kernel and the initramfs, as of [`ImageInfo::sha256`].
@@ -112,8 +116,10 @@ impl Ingredients {
     /// Uncompresses the kernel and lays the image out.
     pub(crate) fn prepare(self) -> Result<Prepared> {
         let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
-        let release = kernel.release();
-        let config = self.base.check_config(&self.kernel_file, &kernel_bytes, release)?;
+        let config = match self.config {
+            None => self.base.check_own_config(&self.kernel_file, &kernel_bytes)?,
+            checked => checked,
+        };
         let file = if self.bzimage.is_some() { self.file } else { Vec::new() };
         let mut at = HEADER_BYTES;
         let mut place = |bytes: &[u8]| {
@@ -216,13 +222,17 @@ impl Header {
 impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
+        device::probe()?;
         if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
             return Err(device::exists(Kind::Image, name));
         }
         let ingredients = Ingredients::read(kernel_file, base)?;
         // Before the longest step.
         match same_content(ingredients.sha256())? {
-            Some(known) => link(name, &known),
+            Some(known) => {
+                let config = ingredients.config;
+                link(name, &known).map(|info| ImageInfo { config: config.or(info.config), ..info })
+            }
             None => ingredients.prepare()?.keep(name),
         }
     }
@@ -402,24 +412,26 @@ fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
     made.ok_or_else(|| Error::Refused(format!("image {name} was removed meanwhile: add it again")))
 }
 
-/// That no more images may be, with the figures.
-pub(crate) fn over_limit(name: &str, bytes: u64) -> Error {
-    let figures = || -> Result<(u64, u64)> {
-        let images = tree::all(Kind::Image)?;
-        let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
-        pieces.sort_unstable_by_key(|piece| piece.address);
-        pieces.dedup();
-        let used = pieces.iter().map(|piece| piece.bytes).sum();
-        Ok((used, tree::image_limit_bytes()?.unwrap_or(0)))
-    };
-    match figures() {
-        Ok((used, limit)) => Error::Refused(format!(
-            "image {name}: {bytes} bytes beside the {used} that images have already are more than \
+/// Memory of all images, each piece once.
+fn used_bytes() -> Result<u64> {
+    let images = tree::all(Kind::Image)?;
+    let mut pieces: Vec<Piece> = images.into_iter().flat_map(|image| image.pieces).collect();
+    pieces.sort_unstable_by_key(|piece| piece.address);
+    pieces.dedup();
+    Ok(pieces.iter().map(|piece| piece.bytes).sum())
+}
+
+/// Refuses what the module would refuse, before another way to memory is tried.
+fn within_limit(bytes: u64) -> Result<()> {
+    let (used, limit) = (used_bytes()?, tree::image_limit_bytes()?);
+    match limit.filter(|limit| used.saturating_add(bytes) > *limit) {
+        None => Ok(()),
+        Some(limit) => Err(Error::Refused(format!(
+            "{bytes} bytes for an image beside the {used} that images have already are more than \
              the limit of {limit}: remove some (kumiki image ls, kumiki image evict), or raise it \
              ({}, MiB)",
             tree::IMAGE_LIMIT
-        )),
-        Err(error) => error,
+        ))),
     }
 }
 
@@ -461,6 +473,7 @@ impl Image {
 }
 
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
+    within_limit(total)?;
     let pieces = taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any)?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);

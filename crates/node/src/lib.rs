@@ -70,4 +70,4 @@ pub use origin::Files;
 pub use session::Session;
 pub use spec::{Cpus, Spec};
 pub use stages::Stages;
-pub use taking::MemorySource;
+pub use taking::{MemorySource, Reservation};

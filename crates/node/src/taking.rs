@@ -126,6 +126,29 @@ fn set_aside(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piec
     )))
 }
 
+/// Memory taken from the host that is no node's yet. It stays when this value goes:
+/// an image that is not complete, `kumiki image rm` gives it back.
+pub struct Reservation(Device);
+
+impl Reservation {
+    /// Takes so much.
+    pub fn take(name: &str, bytes: u64, source: MemorySource) -> Result<Self> {
+        let (device, _) = Device::create(Kind::Image, name)?;
+        match pieces(&device, bytes, abi::PIECE_UNIT, source) {
+            Ok(_) => Ok(Reservation(device)),
+            Err(error) => {
+                device.release()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives it back.
+    pub fn give_back(self) -> Result<()> {
+        self.0.release()
+    }
+}
+
 /// Memory of all nodes and images.
 fn held() -> Result<Vec<Piece>> {
     let all = [tree::all(Kind::Node)?, tree::all(Kind::Image)?].concat();

@@ -34,6 +34,7 @@ mod figures;
 pub mod format;
 pub mod headline;
 mod machine;
+mod nodes;
 mod page;
 mod paper;
 mod papers;
@@ -46,6 +47,7 @@ mod scaling;
 mod shadow;
 mod tables;
 
+pub use nodes::{NodeBench, Owner, Owners, nodes_html};
 pub use page::html;
 
 /// Version of the tool and the commit it was built from, where that is known:

@@ -205,8 +205,8 @@ impl<G: Guard> Core<G> {
 impl<G: Guard> Drop for Core<G> {
     fn drop(&mut self) {
         // The last kinds may stand on the first.
-        for table in self.tables.iter().rev() {
-            G::with(table, |table| table.clear());
+        for table in self.tables.iter_mut().rev() {
+            G::all(table).clear();
         }
     }
 }

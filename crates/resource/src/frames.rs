@@ -28,7 +28,7 @@
 //! free it or to hand it out: the first words of all frames lie in one set of the
 //! processor's caches, and of some hundred frames the first ones have left them.
 
-use std::cell::Cell;
+use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -62,12 +62,6 @@ struct Chunk {
 /// Where in the first frame: not at its start, where the lines of all frames' first words
 /// would push it out of the cache.
 const HEADER: usize = 33 * 64;
-
-/// Addresses of free frames, aligned to its size.
-#[repr(align(4096))]
-struct Hand([Cell<*mut u8>; HAND]);
-
-const _: () = assert!(size_of::<Hand>() == FRAME);
 
 /// A frame that lists others.
 struct Batch {
@@ -103,8 +97,15 @@ impl Frames {
     pub(crate) fn new() -> Self {
         let home = Box::leak(Box::new(Home { returned: AtomicPtr::default() }));
         // Like its home it is never freed: a pool that is left goes to another thread.
-        let hand = Box::leak(Box::new(Hand([const { Cell::new(ptr::null_mut()) }; HAND])));
-        let top = hand.0.as_mut_ptr().cast();
+        // Addresses of free frames, aligned to its size. From the system: where pages are
+        // the program's allocator, that would ask here again.
+        let layout = Layout::from_size_align(FRAME, FRAME).expect("a page is aligned to its size");
+        // SAFETY: it is not of size 0.
+        let hand = unsafe { System.alloc_zeroed(layout) };
+        if hand.is_null() {
+            handle_alloc_error(layout);
+        }
+        let top = hand.cast();
         let (stock, out) = (ptr::null_mut(), ptr::null_mut());
         let (fresh, fresh_end) = (ptr::null_mut(), ptr::null_mut());
         let (out_home, chunks, _thread) = (ptr::null(), 0, PhantomData);

@@ -10,6 +10,8 @@ pub(crate) trait Guard: 'static {
     fn new<T>(value: T) -> Self::Of<T>;
     /// Runs `f` on it, alone; `None` if the calling thread is at it already.
     fn with<T, R>(of: &Self::Of<T>, f: impl FnOnce(&mut T) -> R) -> Option<R>;
+    /// The value for whoever has all of it, also after a thread died while it was at it.
+    fn all<T>(of: &mut Self::Of<T>) -> &mut T;
 }
 
 /// Per core: one thread has it, so that asking is enough.
@@ -25,6 +27,10 @@ impl Guard for Owned {
     #[inline(always)]
     fn with<T, R>(of: &RefCell<T>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         of.try_borrow_mut().ok().map(|mut value| f(&mut value))
+    }
+
+    fn all<T>(of: &mut RefCell<T>) -> &mut T {
+        of.get_mut()
     }
 }
 
@@ -42,5 +48,9 @@ impl Guard for Locked {
     fn with<T, R>(of: &Mutex<T>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         // A program part that panics leaves its table as it is, here as per core.
         Some(f(&mut of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())))
+    }
+
+    fn all<T>(of: &mut Mutex<T>) -> &mut T {
+        of.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kumiki_slot::{Caller, Server};
@@ -36,16 +37,51 @@ thread_local! {
 
 type Mine = Rc<RefCell<Caller>>;
 
+/// What a manager's thread takes apart when it ends, and another one if it was killed.
+#[derive(Default)]
+pub(crate) struct Estate(Mutex<Option<Left>>);
+
+struct Left(Rc<Here>);
+
+// SAFETY: its manager's thread uses it, or, after that has died, one other.
+unsafe impl Send for Left {}
+
+impl Estate {
+    fn take(&self) -> Option<Left> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
+    /// Destroys the resources of a manager that was killed.
+    ///
+    /// # Safety
+    /// The manager's thread has died.
+    pub(crate) unsafe fn settle(&self) {
+        let Some(Left(here)) = self.take() else { return };
+        while Rc::strong_count(&here) > 1 {
+            // SAFETY: a count of the thread's, which nobody will take down any more.
+            unsafe { Rc::decrement_strong_count(Rc::as_ptr(&here)) };
+        }
+    }
+}
+
 /// As long as it lives, the calling thread is the manager of a place.
 pub(crate) struct Seated {
     here: Rc<Here>,
+    estate: Arc<Estate>,
 }
 
 impl Seated {
-    pub(crate) fn new(interface: u64, core: Core<Owned>, server: Option<Server>) -> Seated {
+    pub(crate) fn new(
+        interface: u64,
+        core: Core<Owned>,
+        server: Option<Server>,
+        estate: Arc<Estate>,
+    ) -> Seated {
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
         HERE.set(Rc::as_ptr(&here));
-        Seated { here }
+        let left = Left(Rc::clone(&here));
+        *estate.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
+        Seated { here, estate }
     }
 
     /// What it has.
@@ -58,6 +94,7 @@ impl Drop for Seated {
     fn drop(&mut self) {
         CALLERS.with_borrow_mut(Vec::clear);
         HERE.set(ptr::null());
+        drop(self.estate.take());
     }
 }
 

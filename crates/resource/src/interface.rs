@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use kumiki_crew::Member;
+use kumiki_crew::{Member, roll};
 use kumiki_slot::{Door, Server};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
@@ -17,7 +17,7 @@ use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::guard::{Locked, Owned};
-use crate::here::{self, Seated};
+use crate::here::{self, Estate, Seated};
 use crate::id::{Id, Place};
 use crate::kind::{Kind, Kinds};
 use crate::list::{Change, Listed, Pattern};
@@ -70,9 +70,20 @@ struct At {
     name: Box<str>,
     door: Door,
     /// The manager, if it is a thread of ours.
-    _member: Option<Member>,
+    member: Option<Member>,
+    estate: Arc<Estate>,
     /// Until a thread of the program takes it.
     server: Mutex<Option<Server>>,
+}
+
+impl Drop for At {
+    fn drop(&mut self) {
+        drop(self.member.take());
+        if self.door.has_died() {
+            // SAFETY: it has.
+            unsafe { self.estate.settle() };
+        }
+    }
 }
 
 /// What an interface is to have.
@@ -133,11 +144,15 @@ impl Builder {
             let name = format!("core{cpu}");
             let at = if self.adopted.contains(cpu) {
                 let (door, server) = kumiki_slot::open();
-                At { name: name.into(), door, _member: None, server: Mutex::new(Some(server)) }
+                let (server, estate) = (Mutex::new(Some(server)), Arc::default());
+                At { name: name.into(), door, member: None, estate, server }
             } else {
-                let member = manager(number, place, &name, cpu, &self.kinds, &self.policy)?;
+                let estate = Arc::default();
+                let (kinds, policy) = (&self.kinds, &self.policy);
+                let member = manager(number, place, &name, cpu, kinds, policy, &estate)?;
                 let door = member.door().clone();
-                At { name: name.into(), door, _member: Some(member), server: Mutex::new(None) }
+                let (member, server) = (Some(member), Mutex::new(None));
+                At { name: name.into(), door, member, estate, server }
             };
             places.insert(place, at);
         }
@@ -179,15 +194,16 @@ fn manager(
     cpu: usize,
     kinds: &Kinds,
     policy: &Policy,
+    estate: &Arc<Estate>,
 ) -> Result<Member> {
     let (tell, told) = channel();
-    let (place_name, kinds) = (name.to_owned(), kinds.clone());
+    let (place_name, kinds, estate) = (name.to_owned(), kinds.clone(), Arc::clone(estate));
     let setup = move || {
         let core = Core::<Owned>::new(place, &place_name, &kinds);
         let (core, outcome) =
             core.map_or_else(|error| (None, Err(error)), |core| (Some(core), Ok(())));
         let _ = tell.send(outcome);
-        core.map(|core| Seated::new(number, core, None))
+        core.map(|core| Seated::new(number, core, None, estate))
     };
     let member = Member::start(name, cpu, policy, None, setup)?;
     told.recv().unwrap_or(Ok(())).map(|()| member)
@@ -469,7 +485,11 @@ impl Interface {
         let taken = at.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let mut server = taken.ok_or_else(none)?;
         server.begin();
-        Ok(Manager { seated: Seated::new(per_core.number, core, Some(server)), waiter })
+        Ok(Manager {
+            seated: Seated::new(per_core.number, core, Some(server), Arc::clone(&at.estate)),
+            waiter,
+            _entry: roll::server(usize::from(place.0), &at.door),
+        })
     }
 }
 
@@ -484,6 +504,7 @@ impl fmt::Debug for Interface {
 pub struct Manager {
     seated: Seated,
     waiter: Waiter,
+    _entry: roll::Entry,
 }
 
 impl fmt::Debug for Manager {

@@ -57,6 +57,7 @@
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
 
+mod alloc;
 mod answer;
 mod core;
 mod error;
@@ -81,6 +82,7 @@ mod thread;
 mod tree;
 mod user_space;
 
+pub use alloc::PageAlloc;
 pub use answer::Answer;
 pub use error::{Error, Result};
 pub use id::{Id, KindId, Place, Serial};

@@ -44,22 +44,37 @@ impl Drop for Leaving {
     }
 }
 
-/// Pools whose threads have ended.
-static LEFT: Mutex<Vec<Frames>> = Mutex::new(Vec::new());
+/// Pools whose threads have ended: a list that grows by small blocks, since where pages are
+/// the program's [allocator](crate::PageAlloc) a larger one would come from here.
+static LEFT: Mutex<Option<Box<Left>>> = Mutex::new(None);
 
-fn left() -> MutexGuard<'static, Vec<Frames>> {
+struct Left {
+    pool: Frames,
+    next: Option<Box<Left>>,
+}
+
+fn left() -> MutexGuard<'static, Option<Box<Left>>> {
     LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A pool that somebody has left, or a new one.
 pub(crate) fn enter() -> Frames {
-    left().pop().unwrap_or_else(Frames::new)
+    let first = {
+        let mut list = left();
+        let mut first = list.take();
+        *list = first.as_mut().and_then(|first| first.next.take());
+        first
+    };
+    first.map_or_else(Frames::new, |first| first.pool)
 }
 
 /// Leaves a pool to the next one who needs one.
 pub(crate) fn leave(mut pool: Frames) {
     pool.send();
-    left().push(pool);
+    let mut first = Box::new(Left { pool, next: None });
+    let mut list = left();
+    first.next = list.take();
+    *list = Some(first);
 }
 
 /// A page of memory, of any content.

@@ -8,12 +8,14 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 12] = [
     ("osnode/Kbuild", include_str!("../../../../kernel/osnode/Kbuild")),
+    ("osnode/bell.h", include_str!("../../../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../../../kernel/osnode/cpu.c")),
     ("osnode/device.c", include_str!("../../../../kernel/osnode/device.c")),
     ("osnode/guest.c", include_str!("../../../../kernel/osnode/guest.c")),
     ("osnode/holding.c", include_str!("../../../../kernel/osnode/holding.c")),
+    ("osnode/ipi.h", include_str!("../../../../kernel/osnode/ipi.h")),
     ("osnode/memory.c", include_str!("../../../../kernel/osnode/memory.c")),
     ("osnode/osnode.h", include_str!("../../../../kernel/osnode/osnode.h")),
     ("osnode/symbols.h", include_str!("../../../../kernel/osnode/symbols.h")),

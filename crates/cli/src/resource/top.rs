@@ -87,10 +87,10 @@ fn show(rows: &[Row], before: &mut Option<Before>, sort: Sort, terminal: bool) -
     let mut processes: Vec<_> = rows.iter().filter_map(|row| row.process).collect();
     processes.dedup();
     let mut text = format!(
-        "{}  {} processes, {} resources, {}, {} calls/s\n\n",
+        "{}  {}, {}, {}, {} calls/s\n\n",
         jiff::Zoned::now().strftime("%H:%M:%S"),
-        processes.len(),
-        all.len(),
+        counted(processes.len(), "process", "processes"),
+        counted(all.len(), "resource", "resources"),
         format::bytes(sum(|(row, _)| row.bytes)),
         format::count(sum(|(_, rate)| rate.unwrap_or(0))),
     );
@@ -99,6 +99,10 @@ fn show(rows: &[Row], before: &mut Option<Before>, sort: Sort, terminal: bool) -
     *before =
         Some(Before { at: now, calls: rows.iter().map(|row| (key(row), row.calls)).collect() });
     output::data(if terminal { fitted(&text) } else { text }.as_bytes())
+}
+
+fn counted(count: usize, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
 }
 
 fn table(all: &[(&Row, Option<u64>)]) -> comfy_table::Table {

@@ -112,3 +112,20 @@ fn what_is_shown_fits_the_terminal() {
     let show = ["results", "show", &name];
     assert!(!shown(80, &show).contains("p99") && shown(140, &show).contains("p99"));
 }
+
+#[test]
+fn top_takes_the_other_screen_and_gives_it_back() {
+    let home = Home::new();
+    let mut command = home.start(&["resource", "top", "--count", "2", "--every", "1"]);
+    command.env("XDG_RUNTIME_DIR", home.path("run")).stderr(Stdio::null());
+    std::fs::create_dir(home.path("run")).unwrap();
+    let seen = on_a_screen(60, &mut command, |command, line| command.stdout(line));
+    assert!(seen.starts_with("\x1b[?1049h") && seen.ends_with("\x1b[?1049l"), "{seen:?}");
+    assert_eq!(seen.matches("\x1b[H").count(), 2, "{seen:?}");
+    assert_eq!(seen.matches("0 calls/s").count(), 2, "{seen:?}");
+    let long = seen.split(['\n', '\r']).any(|line| {
+        let text = line.split('\x1b').map(|part| part.trim_start_matches("[K").len());
+        text.max().unwrap_or(0) > 60
+    });
+    assert!(!long && !styled(&seen), "{seen:?}");
+}

@@ -40,7 +40,7 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
         host.ok("kumiki node exec n1 -- sh -c 'cat > /loop.ko; echo on; insmod /loop.ko' \
                  < loop.ko > said 2>&1 & until grep -qs on said; do sleep 0.2; done; sleep 1");
         // It is gone, ...
-        assert_ne!(host.run("timeout 5 kumiki node exec n1 -- hostname").exit.code(), 0);
+        assert_ne!(host.run("timeout -s KILL 5 kumiki node exec n1 -- hostname").exit.code(), 0);
         // ... the others are not, and what is written is read again.
         assert_eq!(host.ok("kumiki node exec n2 -- hostname"), "n2\n");
         host.ok("head -c 3000000 /dev/urandom > a; kumiki node exec n2 -- cat < a > b; cmp a b");

@@ -35,7 +35,7 @@ fn bad_input_is_refused_with_the_reason_before_anything_is_touched() {
     let after = host.resources();
     assert_eq!(after.0, before.0);
     assert!(after.1 + 48 * 1024 > before.1, "{} KiB free, {} before", after.1, before.1);
-    host.machine.shut_down(0).unwrap();
+    // Locked down, the machine cannot report its end by a port: it is just dropped.
 }
 
 fn refused(host: &Host, cases: &[(String, &str)]) {

@@ -32,6 +32,23 @@ pub fn html(results: &[Results]) -> String {
         several => format!("What the operating system costs: {}", several.join(", ")),
     };
     let sections = Writer::new(results, &names).sections();
+    whole(&title, &first_screen::masthead(results, &names, &title), &sections)
+}
+
+/// A page of its own with sections: anchor, heading and body.
+pub(crate) fn frame(
+    title: &str,
+    head: &Markup,
+    sections: impl Iterator<Item = (&'static str, &'static str, Markup)>,
+) -> String {
+    let section = |(id, title, body): (&str, &str, Markup)| {
+        let [id, short, title] = [id, title, title].map(str::to_owned);
+        Section { id, short, title, body }
+    };
+    whole(title, head, &sections.map(section).collect::<Vec<_>>())
+}
+
+fn whole(title: &str, head: &Markup, sections: &[Section]) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -45,12 +62,12 @@ pub fn html(results: &[Results]) -> String {
             }
             body {
                 nav.contents aria-label="Contents" {
-                    ol { @for s in &sections { li { a href={ "#" (s.id) } { (s.short) } } } }
+                    ol { @for s in sections { li { a href={ "#" (s.id) } { (s.short) } } } }
                     button #theme type="button" hidden { "theme: auto" }
                 }
                 main {
-                    (first_screen::masthead(results, &names, &title))
-                    @for s in &sections {
+                    (head)
+                    @for s in sections {
                         section id=(s.id) { h2 { (s.title) } (s.body) }
                     }
                     (footer())

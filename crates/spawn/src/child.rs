@@ -1,0 +1,133 @@
+//! A child that was spawned.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::thread;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+};
+
+/// As `std::process::Child`. Dropping it neither ends the child nor waits for it.
+#[derive(Debug)]
+pub struct Child {
+    /// The other end of the child's standard input, if that is a pipe.
+    pub stdin: Option<File>,
+    /// Of its standard output.
+    pub stdout: Option<File>,
+    /// Of its standard error.
+    pub stderr: Option<File>,
+    pid: Pid,
+    pidfd: OwnedFd,
+    status: Option<ExitStatus>,
+}
+
+/// As `std::process::Output`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to its standard output.
+    pub stdout: Vec<u8>,
+    /// And to its standard error.
+    pub stderr: Vec<u8>,
+}
+
+impl Child {
+    /// # Errors
+    /// No descriptor is to be had; the child is there all the same.
+    pub(crate) fn new(pid: Pid, pipes: [Option<File>; 3]) -> io::Result<Child> {
+        let [stdin, stdout, stderr] = pipes;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Child { stdin, stdout, stderr, pid, pidfd, status: None })
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Its pidfd, to wait for it with others: readable when it has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Ends it by SIGKILL; nothing if it was waited for.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.signal(Signal::KILL)
+    }
+
+    /// Sends it a signal; nothing if it was waited for.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        if self.status.is_some() {
+            return Ok(());
+        }
+        Ok(pidfd_send_signal(&self.pidfd, signal)?)
+    }
+
+    /// Closes its standard input and waits for its end.
+    ///
+    /// # Errors
+    /// The kernel's: `ECHILD` if somebody else has waited for it.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        drop(self.stdin.take());
+        loop {
+            if let Some(status) = self.look(WaitOptions::empty())? {
+                return Ok(status);
+            }
+        }
+    }
+
+    /// Its end, if that has come.
+    ///
+    /// # Errors
+    /// As [`Child::wait`].
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.look(WaitOptions::NOHANG)
+    }
+
+    fn look(&mut self, options: WaitOptions) -> io::Result<Option<ExitStatus>> {
+        if self.status.is_none() {
+            match waitpid(Some(self.pid), options) {
+                Ok(ended) => {
+                    self.status = ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.status)
+    }
+
+    /// Reads both outputs to their ends, and waits.
+    ///
+    /// # Errors
+    /// As [`Child::wait`], and reading's.
+    pub fn wait_with_output(mut self) -> io::Result<Output> {
+        drop(self.stdin.take());
+        let (out, error) = (self.stdout.take(), self.stderr.take());
+        let all = |from: Option<File>| {
+            let mut bytes = Vec::new();
+            from.map_or(Ok(0), |mut from| from.read_to_end(&mut bytes)).map(|_| bytes)
+        };
+        let (stdout, stderr) = match (out, error) {
+            // One may be full while the other is waited for.
+            (Some(out), Some(error)) => thread::scope(|threads| {
+                let errors = threads.spawn(|| all(Some(error)));
+                (all(Some(out)), errors.join().expect("it only reads"))
+            }),
+            (out, error) => (all(out), all(error)),
+        };
+        Ok(Output { status: self.wait()?, stdout: stdout?, stderr: stderr? })
+    }
+}

@@ -1,0 +1,95 @@
+//! What a child's standard descriptors are.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// As `std::process::Stdio`.
+#[derive(Debug)]
+pub struct Stdio(pub(crate) Kind);
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Inherit,
+    Null,
+    Piped,
+    Given(OwnedFd),
+}
+
+impl Stdio {
+    /// The caller's own.
+    pub fn inherit() -> Stdio {
+        Stdio(Kind::Inherit)
+    }
+
+    /// `/dev/null`.
+    pub fn null() -> Stdio {
+        Stdio(Kind::Null)
+    }
+
+    /// A pipe, whose other end is in [`Child`](crate::Child).
+    pub fn piped() -> Stdio {
+        Stdio(Kind::Piped)
+    }
+}
+
+impl<T: Into<OwnedFd>> From<T> for Stdio {
+    fn from(descriptor: T) -> Stdio {
+        Stdio(Kind::Given(descriptor.into()))
+    }
+}
+
+/// The child's end, and the caller's if it is a pipe.
+pub(crate) struct Ends {
+    pub(crate) theirs: Option<Theirs>,
+    pub(crate) ours: Option<File>,
+}
+
+/// The child's end.
+pub(crate) enum Theirs {
+    Own(OwnedFd),
+    Caller(BorrowedFd<'static>),
+}
+
+impl AsFd for Theirs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Theirs::Own(fd) => fd.as_fd(),
+            Theirs::Caller(fd) => *fd,
+        }
+    }
+}
+
+impl Kind {
+    /// Opens it as descriptor `number` of a child.
+    pub(crate) fn open(&self, number: i32) -> io::Result<Ends> {
+        let reads = number == 0;
+        let own = |fd| Some(Theirs::Own(fd));
+        Ok(match self {
+            Kind::Inherit => {
+                // SAFETY: only asks.
+                let is_open = unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+                // SAFETY: the program's standard descriptors are there for all.
+                let fd = || unsafe { BorrowedFd::borrow_raw(number) };
+                Ends { theirs: is_open.then(|| Theirs::Caller(fd())), ours: None }
+            }
+            Kind::Null => {
+                let flags = if reads { OFlags::RDONLY } else { OFlags::WRONLY };
+                let null = rustix::fs::open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
+                Ends { theirs: own(null), ours: None }
+            }
+            Kind::Piped => {
+                let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+                let (theirs, ours) = if reads { (reader, writer) } else { (writer, reader) };
+                Ends { theirs: own(theirs), ours: Some(File::from(ours)) }
+            }
+            Kind::Given(fd) => {
+                debug_assert!(fd.as_raw_fd() >= 0);
+                Ends { theirs: own(fd.try_clone()?), ours: None }
+            }
+        })
+    }
+}

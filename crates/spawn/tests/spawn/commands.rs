@@ -1,0 +1,105 @@
+//! Arguments, environment, folder, descriptors: as from the standard library.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process;
+
+use kumiki_spawn::{Command, Stdio};
+
+/// The same of both: what a shell's script prints.
+fn both(script: &str, with: impl Fn(&mut Command), std: impl Fn(&mut process::Command)) -> String {
+    let (mut ours, mut theirs) = (Command::new("sh"), process::Command::new("sh"));
+    ours.args(["-c", script]);
+    theirs.args(["-c", script]);
+    with(&mut ours);
+    std(&mut theirs);
+    let (ours, theirs) = (ours.output().unwrap(), theirs.output().unwrap());
+    assert_eq!(
+        (ours.status, String::from_utf8_lossy(&ours.stdout), ours.stderr),
+        (theirs.status, String::from_utf8_lossy(&theirs.stdout), theirs.stderr)
+    );
+    String::from_utf8(ours.stdout).unwrap()
+}
+
+#[test]
+fn arguments_environment_and_folder_arrive() {
+    let args = ["-", "", "two words", "ä\n"];
+    let text = both(r#"for a; do echo "[$a]"; done"#, |c| _ = c.args(args), |c| _ = c.args(args));
+    assert_eq!(text, "[]\n[two words]\n[ä\n]\n");
+    let text = both(
+        "env | grep -v ^_ | sort",
+        |c| _ = c.env_clear().env("B", "2").env("A", "=1").env("C", "").env_remove("B"),
+        |c| _ = c.env_clear().env("B", "2").env("A", "=1").env("C", "").env_remove("B"),
+    );
+    assert!(text.contains("A==1\nC=\n") && !text.contains("B="), "{text}");
+    both("env | grep -v ^_ | sort", |_| (), |_| ());
+    let folder = tempfile::tempdir().unwrap();
+    let text = both("pwd -P", |c| _ = c.current_dir(&folder), |c| _ = c.current_dir(&folder));
+    assert_eq!(text.trim(), fs::canonicalize(&folder).unwrap().to_str().unwrap());
+    both("pwd -P", |_| (), |_| ());
+    both(r#"echo "$0" >&2; exit 7"#, |c| _ = c.arg("a"), |c| _ = c.arg("a"));
+}
+
+#[test]
+fn descriptors_are_what_was_asked_for_and_no_others() {
+    both("cat; echo error >&2", |_| (), |_| ());
+    let open = Command::new("ls").arg("/proc/self/fd").output().unwrap();
+    // The last one is its own, of the folder.
+    assert_eq!(String::from_utf8(open.stdout).unwrap(), "0\n1\n2\n3\n");
+    let mut file = tempfile::tempfile().unwrap();
+    let mut child = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(file.try_clone().unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"through a pipe").unwrap();
+    assert!(child.stdout.is_none());
+    // Which closes the pipe.
+    assert!(child.wait().unwrap().success());
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "through a pipe");
+    let status = Command::new("sh").args(["-c", "exit 3"]).stdin(File::open("/").unwrap()).status();
+    assert_eq!(status.unwrap().code(), Some(3));
+}
+
+#[test]
+fn both_outputs_may_be_long() {
+    let script =
+        "i=0; while [ $i -lt 20000 ]; do echo 0123456789; echo 9876543210 >&2; i=$((i+1)); done";
+    let output = Command::new("sh").args(["-c", script]).output().unwrap();
+    assert_eq!((output.stdout.len(), output.stderr.len()), (220_000, 220_000));
+}
+
+#[test]
+fn a_child_is_killed_and_waited_for_once() {
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    assert_eq!(child.try_wait().unwrap(), None);
+    let id = child.id();
+    assert!(fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap().contains("1000"));
+    child.kill().unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(libc::SIGKILL));
+    assert_eq!(child.wait().unwrap(), status);
+    assert_eq!(child.try_wait().unwrap(), Some(status));
+    child.kill().unwrap();
+}
+
+#[test]
+fn many_threads_spawn_at_once() {
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            threads.spawn(move || {
+                for round in 0..25 {
+                    let code = (thread * 25 + round) % 256;
+                    let mut command = Command::new("sh");
+                    let status = command.args(["-c", &format!("exit {code}")]).status();
+                    assert_eq!(status.unwrap().code(), Some(code));
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,162 @@
+//! What cannot be started is an error with posix_spawn's number, and nothing is left of
+//! it. Servers die.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+
+use kumiki_spawn::{Command, Stdio};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::child::in_a_child;
+
+fn number(command: &mut Command) -> Option<i32> {
+    command.stdin(Stdio::null()).spawn().unwrap_err().raw_os_error()
+}
+
+/// In a process of its own, whose children are known.
+#[test]
+fn what_is_no_program_is_an_error_with_its_number() {
+    in_a_child("faults::what_is_no_program_is_an_error_with_its_number", || {
+        kumiki_spawn::start_server().unwrap();
+        let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+        let before = [count("fd"), count("map_files")];
+        for _ in 0..5 {
+            refused();
+        }
+        assert_eq!([count("fd"), count("map_files")], before);
+    });
+}
+
+fn refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &[u8], mode: u32| {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path
+    };
+    assert_eq!(number(&mut Command::new("/no/such/program")), Some(libc::ENOENT));
+    assert_eq!(number(&mut Command::new("no-such-program-anywhere")), Some(libc::ENOENT));
+    assert_eq!(number(&mut Command::new("")), Some(libc::ENOENT));
+    assert_eq!(number(&mut Command::new(folder.path())), Some(libc::EACCES));
+    assert_eq!(number(&mut Command::new(file("plain", b"text", 0o644))), Some(libc::EACCES));
+    assert_eq!(number(&mut Command::new(file("no-elf", b"text", 0o755))), Some(libc::ENOEXEC));
+    let script = file("script", b"#!/no/such/interpreter\n", 0o755);
+    assert_eq!(number(&mut Command::new(script)), Some(libc::ENOENT));
+    // A name that PATH finds first where it may not be executed.
+    let path = format!("{}:/bin:/usr/bin", folder.path().display());
+    file("true", b"text", 0o644);
+    assert!(Command::new("true").env("PATH", &path).status().unwrap().success());
+    assert_eq!(number(Command::new("plain").env("PATH", &path)), Some(libc::EACCES));
+    assert_eq!(number(Command::new("true").current_dir("/no/such/folder")), Some(libc::ENOENT));
+    assert_eq!(number(Command::new("true").process_group(i32::MAX)), Some(libc::EPERM));
+    let long = "x".repeat(200 << 10);
+    assert_eq!(number(Command::new("true").arg(&long)), Some(libc::E2BIG));
+    assert_eq!(number(Command::new("true").args(vec![&long; 100])), Some(libc::E2BIG));
+    let zero = Command::new("true").arg("a\0b").spawn().unwrap_err();
+    assert_eq!(zero.kind(), ErrorKind::InvalidInput);
+    assert_eq!(children("Z"), [] as [i32; 0]);
+}
+
+/// Children of this process in such a state.
+fn children(state: &str) -> Vec<i32> {
+    let own = std::process::id().to_string();
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let id: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let is = state.contains(fields.next()?) && fields.next()? == own;
+        is.then_some(id)
+    });
+    all.collect()
+}
+
+/// Its spawn servers, which have no C library.
+fn servers() -> Vec<i32> {
+    let is_server = |id: &i32| {
+        let maps = fs::read_to_string(format!("/proc/{id}/maps")).unwrap_or_default();
+        maps.contains("kumiki-spawn-requests") && !maps.contains("libc")
+    };
+    children("RSDt").into_iter().filter(is_server).collect()
+}
+
+#[test]
+fn a_server_that_was_killed_is_replaced() {
+    in_a_child("faults::a_server_that_was_killed_is_replaced", || {
+        killed();
+        assert!(Command::new("true").status().unwrap().success());
+        assert_eq!((children("Z").len(), servers().len()), (0, 1));
+    });
+}
+
+fn killed() {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for server in servers() {
+                    let _ = kill_process(Pid::from_raw(server).unwrap(), Signal::KILL);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let mut started = 0;
+        for round in 0..100 {
+            let script = format!("echo {round} >> {}", log.display());
+            // In a row as often as that it may be killed before it has begun.
+            match Command::new("sh").args(["-c", &script]).status() {
+                Ok(status) => started += usize::from(status.success()),
+                Err(error) => assert!(error.to_string().contains("spawn server"), "{error}"),
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        // Each that was started has run once, and no other.
+        let mut lines: Vec<String> =
+            fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), started);
+        lines.dedup();
+        assert_eq!(lines.len(), started, "one has run twice");
+        assert!(started > 50, "{started}");
+    });
+}
+
+/// Children of one that has given up its rights have none of them.
+#[test]
+fn a_caller_that_is_somebody_else_now_has_another_server() {
+    const NOBODY: libc::uid_t = 65_534;
+    in_a_child("faults::a_caller_that_is_somebody_else_now_has_another_server", || {
+        kumiki_spawn::start_server().unwrap();
+        let before = servers();
+        // SAFETY: changes this process, which is for this test alone.
+        if unsafe { libc::setuid(NOBODY) } != 0 {
+            return println!("skipped: only root becomes somebody else");
+        }
+        let output = Command::new("id").arg("-u").current_dir("/").output().unwrap();
+        assert_eq!(output.stdout, b"65534\n");
+        assert_eq!(children("RSDt").iter().filter(|id| before.contains(id)).count(), 0);
+    });
+}
+
+/// A child of fork(2) has children of its own.
+#[test]
+fn a_child_of_fork_has_a_server_of_its_own() {
+    in_a_child("faults::a_child_of_fork_has_a_server_of_its_own", || {
+        assert!(Command::new("true").status().unwrap().success());
+        // SAFETY: the child does what a program may, as no other thread held a lock.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let fine = Command::new("sh").args(["-c", "exit 9"]).status();
+            let fine = fine.is_ok_and(|status| status.code() == Some(9));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(i32::from(!fine)) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for that child; `status` is writable.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(Command::new("true").status().unwrap().success());
+    });
+}

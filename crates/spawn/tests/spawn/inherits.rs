@@ -1,0 +1,52 @@
+//! What a child has from its caller, and what from nobody.
+
+use kumiki_spawn::Command;
+use kumiki_sys::affinity;
+
+fn says(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn status(field: &str) -> String {
+    let name = format!("^{field}:");
+    let line = says(Command::new("grep").args([&name, "/proc/self/status"]));
+    line.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+#[test]
+fn its_parent_is_the_caller_not_the_server() {
+    assert_eq!(status("PPid"), std::process::id().to_string());
+    assert_eq!(status("SigBlk"), "0".repeat(16));
+}
+
+#[test]
+fn it_is_in_the_caller_s_group_or_in_one_of_its_own() {
+    let groups = "cut -d' ' -f1,5 /proc/self/stat";
+    let group = |command: &mut Command| {
+        let text = says(command.args(["-c", &format!("exec {groups}")]));
+        let (id, group) = text.split_once(' ').unwrap();
+        (id.to_owned(), group.to_owned())
+    };
+    let own = rustix::process::getpgrp().as_raw_nonzero().to_string();
+    assert_eq!(group(&mut Command::new("sh")).1, own);
+    let (id, its) = group(Command::new("sh").process_group(0));
+    assert_eq!(id, its);
+}
+
+#[test]
+fn a_bound_caller_s_children_run_where_the_program_may() {
+    let allowed = affinity::current().unwrap();
+    let bound = affinity::bind(allowed.first().unwrap()).unwrap();
+    assert_eq!(status("Cpus_allowed_list"), allowed.to_string());
+    drop(bound);
+    // What the program chose itself holds for its children.
+    let chosen = allowed.iter().take(1).collect();
+    let there = std::thread::spawn(move || {
+        affinity::set(&chosen).unwrap();
+        (status("Cpus_allowed_list"), chosen.to_string())
+    });
+    let (its, chosen) = there.join().unwrap();
+    assert_eq!(its, chosen);
+}

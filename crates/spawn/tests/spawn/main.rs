@@ -1,0 +1,8 @@
+//! Spawning as a program does it: what std's `Command` does, and what goes wrong.
+
+#[path = "../../../sys/tests/child/mod.rs"]
+mod child;
+mod commands;
+mod faults;
+mod inherits;
+mod named;

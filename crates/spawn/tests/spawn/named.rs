@@ -1,0 +1,33 @@
+//! Processes as resources.
+
+use kumiki_resource::{Builder, Pattern};
+use kumiki_spawn::{Command, Process};
+
+#[test]
+fn a_process_is_made_and_waited_for_by_name() {
+    let builder = || Builder::new().kind::<Process>();
+    for interface in [builder().per_core().unwrap(), builder().shared().unwrap()] {
+        let place = interface.places()[0];
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 5"]);
+        interface.create::<Process>(place, Some("worker"), command).unwrap();
+        let name = interface.ls(&Pattern::new("*/process/worker").unwrap()).unwrap();
+        assert_eq!(name.len(), 1);
+        assert!(name[0].about.state.starts_with("pid "), "{:?}", name[0]);
+        let worker = interface.open::<Process>(&name[0].name.parse().unwrap()).unwrap();
+        assert_eq!(Process::wait(&interface, &worker).unwrap().code(), Some(5));
+        assert_eq!(Process::wait(&interface, &worker).unwrap().code(), Some(5));
+
+        let missing = Command::new("/no/such/program");
+        let error = interface.create::<Process>(place, None, missing).unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"), "{error}");
+
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000");
+        let sleeper = interface.create::<Process>(place, None, sleep).unwrap();
+        let id = interface.with(&sleeper, |process, ()| process.child().id()).unwrap();
+        let id = rustix::process::Pid::from_raw(id as i32).unwrap();
+        interface.destroy(sleeper).unwrap();
+        assert!(rustix::process::test_kill_process(id).is_err(), "it is gone, and waited for");
+    }
+}
