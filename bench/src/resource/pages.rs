@@ -6,7 +6,6 @@
 
 use std::ptr::NonNull;
 
-use anyhow::Result;
 use kumiki_resource::page;
 
 /// Bytes asked for.
@@ -150,7 +149,7 @@ pub(crate) struct Tcmalloc {
 
 #[cfg(feature = "peers")]
 impl Tcmalloc {
-    pub(crate) fn load() -> Result<Self> {
+    pub(crate) fn load() -> anyhow::Result<Self> {
         use anyhow::Context;
         const LIBRARY: &str = "libtcmalloc_minimal.so.4";
         // SAFETY: its start-up code sets up its own data, once.

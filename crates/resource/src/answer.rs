@@ -4,8 +4,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::error::{Error, Result};
-use crate::here;
+use crate::error::Result;
+use crate::here::{self, Sent, arrived};
 use crate::id::Place;
 
 /// The answer of an operation that may still be under way: waited for by
@@ -16,7 +16,7 @@ enum State<R> {
     /// It ran at once: the place is the calling thread's own, or shared by all.
     Here(Option<Result<R>>),
     There {
-        answer: kumiki_slot::Answer<Result<R>>,
+        answer: kumiki_slot::Answer<Sent<R>>,
         interface: u64,
         place: Place,
     },
@@ -34,7 +34,7 @@ impl<R> Answer<R> {
     }
 
     pub(crate) fn there(
-        answer: kumiki_slot::Answer<Result<R>>,
+        answer: kumiki_slot::Answer<Sent<R>>,
         interface: u64,
         place: Place,
     ) -> Self {
@@ -71,7 +71,7 @@ impl<R: Send> Answer<R> {
     /// Waits for it. A manager's thread serves meanwhile.
     ///
     /// # Errors
-    /// The operation's; [`Error::Manager`] if the owner does not answer, or if the
+    /// The operation's; [`Error::Manager`](crate::Error::Manager) if the owner does not answer, or if the
     /// operation panicked there.
     ///
     /// # Panics
@@ -80,8 +80,7 @@ impl<R: Send> Answer<R> {
     pub fn join(self) -> Result<R> {
         match self.0 {
             State::Here(result) => result.expect(ONCE),
-            State::There { answer, interface, place } => here::join(answer, interface, place)
-                .unwrap_or_else(|source| Err(Error::manager(place, source))),
+            State::There { answer, interface, place } => here::join(answer, interface, place),
         }
     }
 }
@@ -100,9 +99,7 @@ impl<R> Future for Answer<R> {
             State::Here(result) => Poll::Ready(result.take().expect(ONCE)),
             State::There { answer, place, .. } => {
                 let (answer, place) = (Pin::new(answer), *place);
-                answer.poll(cx).map(|outcome| {
-                    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
-                })
+                answer.poll(cx).map(|outcome| arrived(outcome, place))
             }
         }
     }

@@ -108,6 +108,25 @@ pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
     f(&here().expect("a request is served by a manager").core)
 }
 
+/// A result that travels in the line: an error would be too large for it, and make every
+/// result travel in a box.
+pub(crate) type Sent<R> = Result<R, Box<Error>>;
+
+/// Runs a request.
+#[inline(always)]
+fn sent<R>(f: impl FnOnce(&Core<Owned>) -> Result<R>) -> Sent<R> {
+    own(f).map_err(Box::new)
+}
+
+/// What has come of it.
+#[inline(always)]
+pub(crate) fn arrived<R>(outcome: Result<Sent<R>, kumiki_slot::Error>, place: Place) -> Result<R> {
+    match outcome {
+        Ok(sent) => sent.map_err(|error| *error),
+        Err(source) => Err(Error::manager(place, source)),
+    }
+}
+
 /// What the calling thread manages. It stays as long as the value: what runs meanwhile may
 /// drop the [`Seated`].
 #[inline(always)]
@@ -154,10 +173,10 @@ fn call<R: Send>(
     let caller = caller(interface, place, server.as_deref())?;
     let mut caller = caller.borrow_mut();
     let outcome = match server {
-        Some(server) => caller.call_serving(|| own(f), server),
-        None => caller.call(|| own(f)),
+        Some(server) => caller.call_serving(|| sent(f), server),
+        None => caller.call(|| sent(f)),
     };
-    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
+    arrived(outcome, place)
 }
 
 /// As [`run_at`], until `deadline`.
@@ -170,8 +189,8 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     let here = here().filter(|here| here.interface == interface.number);
     let Some(here) = here else {
         let caller = caller(interface, place, None)?;
-        let outcome = caller.borrow_mut().call_until(deadline, || own(f));
-        return outcome.unwrap_or_else(|source| Err(Error::manager(place, source)));
+        let outcome = caller.borrow_mut().call_until(deadline, || sent(f));
+        return arrived(outcome, place);
     };
     if here.core.place == place {
         return f(&here.core);
@@ -181,8 +200,8 @@ pub(crate) fn run_at_until<R: Send + 'static>(
         return Err(Error::Nested { place: here.core.place, what: "another place" });
     };
     let caller = caller(interface, place, Some(server))?;
-    let outcome = caller.borrow_mut().call_until_serving(deadline, || own(f), server);
-    outcome.unwrap_or_else(|source| Err(Error::manager(place, source)))
+    let outcome = caller.borrow_mut().call_until_serving(deadline, || sent(f), server);
+    arrived(outcome, place)
 }
 
 /// Has `f` run at `place` and does not wait: at once if that is the calling thread's.
@@ -201,7 +220,7 @@ pub(crate) fn start_at<R: Send + 'static>(
     // In use within a request: what is started there others wait for.
     let server = here.as_ref().and_then(|here| here.server.try_borrow().ok());
     let server = server.as_deref().and_then(Option::as_ref);
-    let answer = caller(interface, place, server)?.borrow_mut().submit(move || own(f));
+    let answer = caller(interface, place, server)?.borrow_mut().submit(move || sent(f));
     let answer = answer.map_err(|source| Error::manager(place, source))?;
     Ok(Answer::there(answer, interface.number, place))
 }
@@ -213,10 +232,10 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// Waits for what the calling thread, or another one, has started.
 #[inline]
 pub(crate) fn join<R: Send>(
-    answer: kumiki_slot::Answer<R>,
+    answer: kumiki_slot::Answer<Sent<R>>,
     interface: u64,
     place: Place,
-) -> Result<R, kumiki_slot::Error> {
+) -> Result<R> {
     let its = CALLERS.with_borrow(|callers| {
         let asked = |(of, at, caller): &&(u64, Place, Mine)| {
             (*of, *at) == (interface, place)
@@ -226,7 +245,7 @@ pub(crate) fn join<R: Send>(
     });
     let here = here();
     let mut server = here.as_ref().and_then(|here| here.server.try_borrow_mut().ok());
-    match (its, server.as_deref_mut()) {
+    let outcome = match (its, server.as_deref_mut()) {
         (Some(its), Some(Some(server))) => its.borrow_mut().join_serving(answer, server),
         (Some(its), _) => its.borrow_mut().join(answer),
         (None, Some(Some(server))) => {
@@ -238,7 +257,8 @@ pub(crate) fn join<R: Send>(
             answer.wait()
         }
         (None, _) => answer.wait(),
-    }
+    };
+    arrived(outcome, place)
 }
 
 /// A caller of a place that this thread has and that is not waiting, or a new one.

@@ -130,7 +130,8 @@ mod tests {
             base: None,
             instances: Vec::new(),
             limits: Vec::new(),
-            of_plain: vec![2.0 / 1.95, 1.0, 3.0],
+            of_plain: vec![1.025_641, 1.0, 3.0],
+            failed: 0,
         }
     }
 
