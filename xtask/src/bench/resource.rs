@@ -131,6 +131,7 @@ mod tests {
             instances: Vec::new(),
             limits: Vec::new(),
             of_plain: vec![2.0 / 1.95, 1.0, 3.0],
+            failed: 0,
         }
     }
 
