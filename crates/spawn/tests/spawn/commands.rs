@@ -80,7 +80,7 @@ fn a_child_is_killed_and_waited_for_once() {
     assert_eq!(child.try_wait().unwrap(), None);
     let id = child.id();
     // The kernel lets the server go on before it has set the new program's arguments.
-    while fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap() != "sleep\01000\0" {
+    while fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap() != "sleep\x001000\x00" {
         std::thread::yield_now();
     }
     child.kill().unwrap();
