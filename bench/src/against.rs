@@ -17,31 +17,36 @@ const OTHER: &str = "other:";
 pub(crate) struct Against<P> {
     plan: P,
     other: PathBuf,
-    /// Each name, in this program and in the other one.
-    names: Vec<[&'static str; 2]>,
+    /// Each name, the other one's in the result, and its name in the other program.
+    names: Vec<[&'static str; 3]>,
 }
 
 impl<P: Plan> Against<P> {
-    /// Leaves out what the other program has not.
+    /// Holds a variant that the other program has not against its plain form there, and
+    /// leaves out what has none either.
     ///
     /// # Errors
     /// It has nothing of ours.
     pub(crate) fn new(plan: P, other: &Path, pair: Pair) -> Result<Self> {
         let ours = plan.subjects().into_iter().filter(|name| name.contains(OURS));
-        let both = ours.map(|name| [name, &*format!("{OTHER}{name}").leak()]).collect();
-        let mut against = Against { plan, other: other.to_owned(), names: both };
+        let mut against = Against { plan, other: other.to_owned(), names: Vec::new() };
         let argument = against.argument();
-        let has = |[name, other]: &[&'static str; 2]| {
-            let program = (against.other.clone(), *name);
+        let has = |name: &'static str, theirs: &'static str| {
+            let program = (against.other.clone(), theirs);
             let environment = against.environment(name, pair);
-            let subject = Subject::start(program, P::NAME, other, pair, &argument, environment);
-            let missing = subject.and_then(|mut subject| subject.ready()).err();
-            if let Some(why) = &missing {
-                eprintln!("left out: {why:#}");
-            }
-            missing.is_none()
+            let subject = Subject::start(program, P::NAME, name, pair, &argument, environment);
+            subject.and_then(|mut subject| subject.ready()).is_ok()
         };
-        let names: Vec<_> = against.names.iter().copied().filter(has).collect();
+        let names: Vec<_> = ours
+            .filter_map(|name| {
+                let form = name.rsplit_once('/').map(|(form, _)| form);
+                let theirs = [Some(name), form].into_iter().flatten().find(|it| has(name, it));
+                if theirs.is_none() {
+                    eprintln!("left out: {name}, which the other program has not");
+                }
+                Some([name, &*format!("{OTHER}{name}").leak(), theirs?])
+            })
+            .collect();
         ensure!(!names.is_empty(), "{} has no subject of ours", other.display());
         against.names = names;
         Ok(against)
@@ -59,7 +64,7 @@ impl<P: Plan> Plan for Against<P> {
     const NAME: &'static str = P::NAME;
 
     fn subjects(&self) -> Vec<&'static str> {
-        self.names.concat()
+        self.names.iter().flat_map(|[ours, other, _]| [*ours, *other]).collect()
     }
 
     fn argument(&self) -> String {
@@ -67,8 +72,8 @@ impl<P: Plan> Plan for Against<P> {
     }
 
     fn program(&self, subject: &'static str) -> Result<(PathBuf, &'static str)> {
-        match subject.strip_prefix(OTHER) {
-            Some(name) => Ok((self.other.clone(), name)),
+        match self.names.iter().find(|[_, other, _]| *other == subject) {
+            Some([.., theirs]) => Ok((self.other.clone(), theirs)),
             None => self.plan.program(subject),
         }
     }
@@ -145,12 +150,12 @@ mod tests {
         type Both = Against<Two>;
         assert_eq!(Both::shown("copy:kumiki/split"), "kumiki/split");
         assert_eq!(Both::shown("other:copy:kumiki/split"), "other:kumiki/split");
-        let names = vec![["copy:kumiki/split", "other:copy:kumiki/split"]];
+        let names = vec![["copy:kumiki/split", "other:copy:kumiki/split", "copy:kumiki"]];
         let both = Against { plan: Two, other: PathBuf::from("elsewhere"), names };
         assert_eq!(both.subjects(), ["copy:kumiki/split", "other:copy:kumiki/split"]);
         assert!(both.asks(Request::ForkJoinNull, "other:copy:kumiki/split"));
         let (program, name) = both.program("other:copy:kumiki/split").unwrap();
-        assert_eq!((program.to_str(), name), (Some("elsewhere"), "copy:kumiki/split"));
+        assert_eq!((program.to_str(), name), (Some("elsewhere"), "copy:kumiki"));
         assert_ne!(both.program("copy:kumiki/split").unwrap().0.to_str(), Some("elsewhere"));
     }
 
