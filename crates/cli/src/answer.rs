@@ -231,7 +231,7 @@ mod tests {
             let all = lines.join("\n");
             assert!(all.contains("system call: into the kernel"), "{all}");
             assert!(all.contains("1.00\u{202f}× usual"), "it is its own reference: {all}");
-            assert!(all.contains("result 7: ") && all.contains("compare @"), "{all}");
+            assert!(all.contains("result 7") && all.contains("compare @"), "{all}");
             assert_eq!(lines.last().unwrap(), "Page: /home/somebody/kumiki-report.html");
         }
     }

@@ -165,15 +165,36 @@ fn root(cache: &Cache, kernel: &Kernel, talk: Talk<'_>) -> Result<PathBuf> {
     })
 }
 
+const WITH_DEVICES: &str = r#"mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
+/// The one device that a build needs, where nothing can be mounted.
+const WITH_NULL: &str = r#"
+[ -c "$0/dev/null" ] || { rm -f "$0/dev/null" && mknod -m 666 "$0/dev/null" c 1 3; } || exit
+exec chroot "$0" "$@""#;
+
+/// Whether root has mounts of its own here: not in a chroot whose `/` is no mount, nor in
+/// most containers.
+fn may_mount() -> bool {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "true"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 /// A command inside this root, with the machine's devices. A user who is not
 /// root is so in a name space of the command's own.
 fn entering(root: &Path) -> Command {
-    let mut command = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        command.arg("--map-root-user");
-    }
-    let script = r#"mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
-    command.args(["--mount", "sh", "-c", script]).arg(root);
+    let mut command = if rustix::process::geteuid().is_root() && !may_mount() {
+        let mut command = Command::new("sh");
+        command.args(["-c", WITH_NULL]);
+        command
+    } else {
+        let mut command = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            command.arg("--map-root-user");
+        }
+        command.args(["--mount", "sh", "-c", WITH_DEVICES]);
+        command
+    };
+    command.arg(root);
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C");
     command.stdin(Stdio::null());
     command

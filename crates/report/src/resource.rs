@@ -79,7 +79,7 @@ fn memory(results: &Results) -> Option<Markup> {
         figure data-figure="resource-memory" {
             h4 { (title) }
             div.scroll tabindex="0" role="region" aria-label=(title) {
-                table.compact {
+                table.matrix.wraps {
                     thead {
                         tr {
                             th scope="col" { "cores" }

@@ -72,6 +72,8 @@ pub(super) const GAINS: &[Gain] = &[
     gain("kernel headers", ""),
     gain("loadable modules", ""),
     gain("cpu hotplug", ""),
+    gain("CAP_SYS_ADMIN", ""),
+    gain("CAP_SYS_RAWIO", ""),
     gain("memory hot-remove", ""),
 ];
 

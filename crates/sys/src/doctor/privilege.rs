@@ -13,7 +13,7 @@ const PROC: Topic = Topic {
 };
 
 /// Capabilities (capabilities(7)) that some part has a use for.
-const CAPABILITIES: [(CapabilitySet, Topic); 3] = [
+const CAPABILITIES: [(CapabilitySet, Topic); 2] = [
     (
         CapabilitySet::SYS_ADMIN,
         Topic {
@@ -27,15 +27,7 @@ const CAPABILITIES: [(CapabilitySet, Topic); 3] = [
         Topic {
             part: "node",
             thing: "CAP_SYS_RAWIO",
-            consequence: "the window shared with an OS node cannot be mapped (/dev/mem)",
-        },
-    ),
-    (
-        CapabilitySet::SYS_BOOT,
-        Topic {
-            part: "node",
-            thing: "CAP_SYS_BOOT",
-            consequence: "kernels cannot be handed to kexec",
+            consequence: "the module osnode refuses to work: a node's kernel reaches all memory",
         },
     ),
 ];
@@ -81,12 +73,12 @@ mod tests {
 
     #[test]
     fn each_capability_by_itself() {
-        let some = CapabilitySet::SYS_BOOT | CapabilitySet::CHOWN;
+        let some = CapabilitySet::SYS_RAWIO | CapabilitySet::CHOWN;
         let findings: Vec<_> = judge(some).collect();
         assert_eq!(findings.len(), CAPABILITIES.len());
         for finding in findings {
             let expected = match finding.thing {
-                "CAP_SYS_BOOT" => State::Present,
+                "CAP_SYS_RAWIO" => State::Present,
                 _ => State::Absent,
             };
             assert_eq!(finding.state, expected, "{}", finding.thing);
@@ -96,7 +88,7 @@ mod tests {
     #[test]
     fn names_are_those_of_the_kernel() {
         // Bit numbers of include/uapi/linux/capability.h.
-        for (bit, name) in [(21, "CAP_SYS_ADMIN"), (17, "CAP_SYS_RAWIO"), (22, "CAP_SYS_BOOT")] {
+        for (bit, name) in [(21, "CAP_SYS_ADMIN"), (17, "CAP_SYS_RAWIO")] {
             let set = CapabilitySet::from_bits_retain(1 << bit);
             let mut present = judge(set).filter(|finding| finding.state == State::Present);
             assert_eq!(present.next().unwrap().thing, name);
