@@ -84,7 +84,8 @@ int cpu_claim(struct holding *holding, struct osnode_cpu *request)
 	cpus_read_unlock();
 	if (error)
 		return error;
-	holding->cpu[holding->cpus++] = cpu;
+	holding->cpu[holding->cpus] = cpu;
+	smp_store_release(&holding->cpus, holding->cpus + 1);
 	request->apic_id = cpu_apic_id(cpu);
 	return 0;
 }
@@ -99,7 +100,8 @@ void cpu_free(struct holding *holding)
 		cpus_read_lock();
 		cpumask_clear_cpu(cpu, &claimed);
 		cpus_read_unlock();
-		if (add_cpu(cpu))
+		/* The machine may have lost it meanwhile. */
+		if (!get_cpu_device(cpu) || add_cpu(cpu))
 			pr_warn("cpu %u can't be brought online\n", cpu);
 	}
 }
@@ -129,17 +131,30 @@ int cpu_start(struct holding *holding)
 	return ipi_start(cpu_apic_id(holding->cpu[0]), holding->slice);
 }
 
-void cpu_stop(struct holding *holding)
+/* Each is tried; the first error counts. */
+int cpu_stop(struct holding *holding)
 {
 	unsigned int n;
+	int now, error = 0;
 
-	for (n = 0; n < holding->cpus; n++)
-		ipi_init(cpu_apic_id(holding->cpu[n]));
+	for (n = 0; n < holding->cpus; n++) {
+		now = ipi_init(cpu_apic_id(holding->cpu[n]));
+		error = error ?: now;
+	}
+	return error;
 }
 
 int cpu_bell(struct holding *holding)
 {
+	struct osnode_window *window = holding->window;
+	u32 word;
+
 	if (holding->state != RUNNING)
 		return -ENOTCONN;
+	/* A cpu that waits for a SIPI, or whose kernel is not ready for it, hears nothing. */
+	word = READ_ONCE(window->state);
+	if (READ_ONCE(window->lent) == OSNODE_STARTING || word < OSNODE_BOOTING ||
+	    word >= OSNODE_HALTED)
+		return 0;
 	return ipi(cpu_apic_id(holding->cpu[0]), APIC_DM_FIXED | BELL_VECTOR);
 }

@@ -117,7 +117,6 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	void __user *user = (void __user *)value;
 	union argument argument = {};
 	size_t size = _IOC_SIZE(request);
-	struct holding *before;
 	int error;
 
 	if (_IOC_TYPE(request) != OSNODE_IOC_TYPE || size > sizeof(argument))
@@ -127,12 +126,8 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	if (_IOC_DIR(request) & _IOC_WRITE && copy_from_user(&argument, user, size))
 		return -EFAULT;
 	mutex_lock(&osnode_lock);
-	before = handle->holding;
 	error = perform(handle, request, &argument);
 	mutex_unlock(&osnode_lock);
-	/* Waits for readers of its files, who take the lock. */
-	if (!error && request == OSNODE_IOC_RELEASE)
-		tree_remove(before);
 	if (!error && _IOC_DIR(request) & _IOC_READ && copy_to_user(user, &argument, size))
 		error = -EFAULT;
 	return error;
@@ -169,16 +164,17 @@ static int __init osnode_init(void)
 	error = bell_init();
 	if (error)
 		goto cpu;
+	/* Requests need the tree. */
+	mutex_lock(&osnode_lock);
 	error = misc_register(&device);
-	if (error)
-		goto bell;
-	error = tree_init(&device.this_device->kobj);
-	if (error)
-		goto misc;
-	return 0;
-misc:
-	misc_deregister(&device);
-bell:
+	if (!error) {
+		error = tree_init(&device.this_device->kobj);
+		if (error)
+			misc_deregister(&device);
+	}
+	mutex_unlock(&osnode_lock);
+	if (!error)
+		return 0;
 	bell_exit();
 cpu:
 	cpus_exit();

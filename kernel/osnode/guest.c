@@ -118,6 +118,7 @@ static int guest_other(unsigned long address, bool start)
 	struct osnode_window *other = memremap(address, PAGE_SIZE, MEMREMAP_WB);
 	int error = -ESTALE;
 	unsigned int n;
+	int now;
 
 	if (!other)
 		return -ENXIO;
@@ -129,8 +130,10 @@ static int guest_other(unsigned long address, bool start)
 		other->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
 		error = ipi_start(other->apic_ids[0], other->slice);
 	} else {
-		for (n = 0; n < other->cpus; n++)
-			ipi_init(other->apic_ids[n]);
+		for (n = 0; n < other->cpus; n++) {
+			now = ipi_init(other->apic_ids[n]);
+			error = error ?: now;
+		}
 	}
 unmap:
 	memunmap(other);

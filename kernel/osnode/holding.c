@@ -156,7 +156,7 @@ int holding_link(struct holding *holding, const char *name)
 	if (!image || !image->sealed)
 		return -ENOENT;
 	memcpy(holding->piece, image->piece, sizeof(holding->piece));
-	holding->pieces = image->pieces;
+	smp_store_release(&holding->pieces, image->pieces);
 	holding->sealed = true;
 	return 0;
 }
@@ -166,7 +166,6 @@ int holding_start(struct holding *holding, bool lend)
 {
 	struct osnode_window *window;
 	unsigned int n;
-	int error;
 
 	if (holding->kind != OSNODE_NODE || !holding->cpus || !holding->pieces)
 		return -EINVAL;
@@ -177,10 +176,10 @@ int holding_start(struct holding *holding, bool lend)
 		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
 	if (!window)
 		return -ENOMEM;
-	holding->window = window;
 	/* A node executes code that nobody else can stop: the module stays. */
 	__module_get(THIS_MODULE);
 	memset(window, 0, sizeof(*window));
+	smp_store_release(&holding->window, window);
 	window->magic = OSNODE_WINDOW_MAGIC;
 	window->version = OSNODE_VERSION;
 	/* Cpu 0 is not given away and seldom goes offline. */
@@ -192,18 +191,15 @@ int holding_start(struct holding *holding, bool lend)
 		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
 	window->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
 	cpu_keep_broadcasts_off(holding);
-	error = lend ? 0 : cpu_start(holding);
-	if (error) {
-		module_put(THIS_MODULE);
-		return error;
-	}
+	/* Also if an interrupt is not seen to arrive: the cpu may run all the same. */
 	holding->state = RUNNING;
-	return 0;
+	return lend ? 0 : cpu_start(holding);
 }
 
 int holding_stop(struct holding *holding)
 {
 	struct osnode_window *window = holding->window;
+	int error;
 
 	if (holding->kind != OSNODE_NODE)
 		return -EINVAL;
@@ -212,7 +208,9 @@ int holding_stop(struct holding *holding)
 	/* Another node is writing to its memory, and about to start it. */
 	if (cmpxchg(&window->lent, OSNODE_LENT, OSNODE_NOT_LENT) == OSNODE_STARTING)
 		return -EBUSY;
-	cpu_stop(holding);
+	error = cpu_stop(holding);
+	if (error)
+		return error; /* a cpu may still run */
 	holding->state = STOPPED;
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)
@@ -224,9 +222,12 @@ int holding_stop(struct holding *holding)
 
 static void give_back(struct holding *holding)
 {
+	/* Waits for who reads its files; its name is free then. */
+	kobject_del(&holding->kobj);
 	list_del(&holding->list);
 	cpu_free(holding);
 	memory_free(holding);
+	kobject_put(&holding->kobj);
 }
 
 int holding_release(struct handle *handle)
@@ -245,8 +246,6 @@ void holdings_free(void)
 {
 	struct holding *holding, *next;
 
-	list_for_each_entry_safe(holding, next, &holdings, list) {
+	list_for_each_entry_safe(holding, next, &holdings, list)
 		give_back(holding);
-		tree_remove(holding);
-	}
 }

@@ -25,21 +25,21 @@ static int ipi(u32 apic_id, u32 command)
 }
 
 /* The cpu executes nothing more and waits for a SIPI. */
-static void ipi_init(u32 apic_id)
+static int ipi_init(u32 apic_id)
 {
-	ipi(apic_id, APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+	int error = ipi(apic_id, APIC_INT_LEVELTRIG | APIC_INT_ASSERT | APIC_DM_INIT);
+
 	mdelay(10);
 	ipi(apic_id, APIC_INT_LEVELTRIG | APIC_DM_INIT);
+	return error;
 }
 
 /* It begins at an address below 1 MiB. */
 static int ipi_start(u32 apic_id, phys_addr_t address)
 {
 	u32 sipi = APIC_DM_STARTUP | address >> PAGE_SHIFT;
-	int error;
+	int error = ipi_init(apic_id) ?: ipi(apic_id, sipi);
 
-	ipi_init(apic_id);
-	error = ipi(apic_id, sipi);
 	udelay(300);
 	/* A cpu that has begun ignores it. */
 	return error ?: ipi(apic_id, sipi);

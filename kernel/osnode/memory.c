@@ -11,6 +11,7 @@
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/nodemask.h>
+#include <linux/sched.h>
 #include <linux/xarray.h>
 #include <asm/e820/api.h>
 
@@ -82,10 +83,13 @@ static int claim(phys_addr_t address, size_t bytes)
 	if (error)
 		end = at - OSNODE_PIECE_UNIT; /* somebody else's entry */
 	smp_mb(); /* with smp_store_mb() in refuse_claimed() */
-	for (at = address; at < end && !error; at += PAGE_SIZE)
+	for (at = address; at < end && !error; at += PAGE_SIZE) {
+		if (at % OSNODE_PIECE_UNIT == 0)
+			cond_resched();
 		if (READ_ONCE(onlining) || pfn_to_online_page(PHYS_PFN(at)) ||
 		    !e820__mapped_raw_any(at, at + PAGE_SIZE, E820_TYPE_RAM))
 			error = -EBUSY;
+	}
 	if (error)
 		unclaim(address, end);
 	return error;
@@ -125,7 +129,8 @@ int memory_add(struct holding *holding, struct osnode_memory *memory)
 	error = memory->address ? claim(memory->address, memory->bytes) : allocate(memory);
 	if (error)
 		return error;
-	holding->piece[holding->pieces++] = (struct piece){ memory->address, memory->bytes };
+	holding->piece[holding->pieces] = (struct piece){ memory->address, memory->bytes };
+	smp_store_release(&holding->pieces, holding->pieces + 1);
 	if (holding->kind == OSNODE_IMAGE)
 		image_bytes += memory->bytes;
 	return 0;

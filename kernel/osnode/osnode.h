@@ -16,7 +16,7 @@ struct piece {
 	size_t bytes;
 };
 
-/* A node or an image. All fields are under `osnode_lock`. */
+/* A node or an image. All fields are written under `osnode_lock`; sysfs reads without it. */
 struct holding {
 	struct kobject kobj;
 	struct list_head list;
@@ -75,7 +75,7 @@ int cpu_claim(struct holding *holding, struct osnode_cpu *request);
 void cpu_free(struct holding *holding);
 void cpu_keep_broadcasts_off(struct holding *holding);
 int cpu_start(struct holding *holding);
-void cpu_stop(struct holding *holding);
+int cpu_stop(struct holding *holding);
 int cpu_bell(struct holding *holding);
 u32 cpu_apic_id(unsigned int cpu);
 
@@ -84,6 +84,5 @@ void bell_rung(void);
 int tree_init(struct kobject *parent);
 void tree_exit(void);
 int tree_add(struct holding *holding);
-void tree_remove(struct holding *holding);
 
 #endif

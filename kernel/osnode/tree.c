@@ -10,6 +10,10 @@
 static struct kobject *nodes;
 static struct kobject *images;
 
+/*
+ * What follows reads without the lock, so that it can be waited for under the lock:
+ * when a holding's folder is gone nobody reads the holding any more.
+ */
 static struct holding *of(struct kobject *kobj)
 {
 	return container_of(kobj, struct holding, kobj);
@@ -18,28 +22,24 @@ static struct holding *of(struct kobject *kobj)
 static ssize_t memory_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
 	struct holding *holding = of(kobj);
-	unsigned int n;
+	unsigned int n, pieces = smp_load_acquire(&holding->pieces);
 	ssize_t length = 0;
 
-	mutex_lock(&osnode_lock);
-	for (n = 0; n < holding->pieces; n++)
+	for (n = 0; n < pieces; n++)
 		length += sysfs_emit_at(to, length, "%#llx %#zx\n",
 					(u64)holding->piece[n].address, holding->piece[n].bytes);
-	mutex_unlock(&osnode_lock);
 	return length;
 }
 
 static ssize_t cpus_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
 	struct holding *holding = of(kobj);
-	unsigned int n;
+	unsigned int n, cpus = smp_load_acquire(&holding->cpus);
 	ssize_t length = 0;
 
-	mutex_lock(&osnode_lock);
-	for (n = 0; n < holding->cpus; n++)
+	for (n = 0; n < cpus; n++)
 		length += sysfs_emit_at(to, length, "%u %u\n", holding->cpu[n],
 					cpu_apic_id(holding->cpu[n]));
-	mutex_unlock(&osnode_lock);
 	return length;
 }
 
@@ -57,25 +57,17 @@ static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attribute
 {
 	static const char *const names[] = { "created", "running", "stopped" };
 	struct holding *holding = of(kobj);
-	const char *state;
 
-	mutex_lock(&osnode_lock);
-	state = holding->kind == OSNODE_NODE ? names[holding->state] :
-		holding->sealed		     ? "sealed" : "created";
-	mutex_unlock(&osnode_lock);
-	return sysfs_emit(to, "%s\n", state);
+	if (holding->kind == OSNODE_NODE)
+		return sysfs_emit(to, "%s\n", names[READ_ONCE(holding->state)]);
+	return sysfs_emit(to, "%s\n", READ_ONCE(holding->sealed) ? "sealed" : "created");
 }
 
 static ssize_t word_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
 {
-	u32 word = OSNODE_SILENT;
+	struct osnode_window *window = smp_load_acquire(&of(kobj)->window);
 
-	mutex_lock(&osnode_lock);
-	/* Before the first start nobody has written there. */
-	if (of(kobj)->state != CREATED)
-		word = READ_ONCE(of(kobj)->window->state);
-	mutex_unlock(&osnode_lock);
-	return sysfs_emit(to, "%u\n", word);
+	return sysfs_emit(to, "%u\n", window ? READ_ONCE(window->state) : OSNODE_SILENT);
 }
 
 static struct kobj_attribute memory = __ATTR_RO(memory);
@@ -129,12 +121,6 @@ int tree_add(struct holding *holding)
 	if (error)
 		kobject_put(&holding->kobj);
 	return error;
-}
-
-void tree_remove(struct holding *holding)
-{
-	kobject_del(&holding->kobj);
-	kobject_put(&holding->kobj);
 }
 
 int tree_init(struct kobject *parent)

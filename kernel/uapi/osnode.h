@@ -21,7 +21,7 @@
 #include <linux/types.h>
 
 #define OSNODE_DEVICE "/dev/kumiki-osnode"
-#define OSNODE_VERSION 1
+#define OSNODE_VERSION 2
 #define OSNODE_NAME_BYTES 32
 #define OSNODE_PIECES 64
 #define OSNODE_CPUS 64
@@ -107,7 +107,7 @@ enum osnode_word { /* what a node last said of itself */
 	OSNODE_POWERED_OFF = 4,
 	OSNODE_RESTART = 5, /* asks to be started again */
 	OSNODE_PANIC = 6, /* see message */
-	OSNODE_STOPPED = 7, /* by the host's module: STOP ended a node that ran */
+	OSNODE_STOPPED = 7, /* by the host's module at STOP of a node that ran, or by its starter */
 };
 
 enum osnode_stamp { /* time stamp counter at stages of a start */
@@ -155,7 +155,7 @@ struct osnode_channel {
 struct osnode_window {
 	__u64 magic; /* host */
 	__u32 version; /* host: OSNODE_VERSION */
-	__u32 state; /* node, and the host's module at STOP: enum osnode_word */
+	__u32 state; /* node, the host's module at STOP, who starts it when lent: enum osnode_word */
 	__u32 host_apic_id; /* host: whom the node's bell interrupts */
 	__u8 reset; /* node: not 0 if its kernel asked the firmware for a restart */
 	__u8 reserved0[3];

@@ -83,9 +83,10 @@ pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
         ImageCommand::Ls { json } => images(&Image::list()?, json)?,
         ImageCommand::Rm { name, force } => Image::remove(&name, force)?,
         ImageCommand::Evict => {
-            for image in Image::evict()? {
-                output::line(image.name)?;
-            }
+            let mut gone = Vec::new();
+            let evicted = Image::evict(|image| gone.push(image.name.clone()));
+            gone.into_iter().try_for_each(output::line)?;
+            evicted?;
         }
         ImageCommand::Verify { name } => {
             let image = Image::open(&name)?;

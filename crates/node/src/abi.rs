@@ -6,7 +6,7 @@ use rustix::ioctl::{Opcode, opcode};
 
 pub(crate) const DEVICE: &str = "/dev/kumiki-osnode";
 pub(crate) const GUEST_DEVICE: &str = "/dev/kumiki-osnode-guest";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 pub(crate) const NAME_BYTES: usize = 32;
 pub(crate) const PIECE_UNIT: u64 = 2 << 20;
 pub(crate) const PIECES: usize = 64;
@@ -118,6 +118,7 @@ pub(crate) const STARTING: u32 = 2;
 pub(crate) const WORD_SILENT: u32 = 0;
 pub(crate) const WORD_READY: u32 = 2;
 pub(crate) const WORD_HALTED: u32 = 3;
+pub(crate) const WORD_STOPPED: u32 = 7;
 
 const _: () = {
     assert!(size_of::<Create>() == 48 && offset_of!(Create, slice) == 40);

@@ -5,14 +5,20 @@
 //! /run, written before the first of them goes: whoever gives the memory back,
 //! also after a kill, brings them back on line.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use kumiki_boot::Piece;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::{Error, Result, abi};
+use crate::device::Kind;
+use crate::{Error, Result, abi, tree};
 
 const ROOT: &str = "/sys/devices/system/memory";
 const FIRMWARE: &str = "/sys/firmware/memmap";
@@ -24,15 +30,52 @@ const SECTION_BYTES: u64 = 128 << 20;
 /// A block that takes longer has pages that do not move, or whose move needs memory
 /// that is not free; the kernel would try for ever.
 const BLOCK_LIMIT: Duration = Duration::from_secs(5);
+/// How often a block on its way is looked at.
+const LOOK: Duration = Duration::from_millis(2);
 /// For all blocks of one request.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Held while nodes and images begin and end: a name does not begin again while
+/// another process brings back what it had.
+pub(crate) struct Lock {
+    _folder: File,
+}
+
+impl Lock {
+    pub(crate) fn take() -> Result<Self> {
+        fs::create_dir_all(NOTES).map_err(|error| Error::file(NOTES, error))?;
+        let folder = File::open(NOTES).map_err(|error| Error::file(NOTES, error))?;
+        flock(&folder, FlockOperation::LockExclusive)
+            .map_err(|error| Error::file(NOTES, error.into()))?;
+        Ok(Lock { _folder: folder })
+    }
+
+    /// Brings back what nodes and images had that are there no more, as after a kill.
+    /// What does not come back now stays noted, and is tried again next time.
+    pub(crate) fn sweep(&self) {
+        for entry in fs::read_dir(NOTES).into_iter().flatten().flatten() {
+            let file = entry.file_name();
+            let holding = file.to_str().and_then(holding_of);
+            if holding.is_some_and(|(kind, name)| !tree::exists(kind, name)) {
+                let _ = Notes(entry.path()).bring_back(self);
+            }
+        }
+    }
+}
+
+/// Whose notes a file of this name holds.
+fn holding_of(file: &str) -> Option<(Kind, &str)> {
+    let (noun, name) = file.strip_suffix(".blocks")?.split_once('-')?;
+    let kind = [Kind::Node, Kind::Image].into_iter().find(|kind| kind.noun() == noun)?;
+    Some((kind, name))
+}
 
 /// Which blocks one node or image has taken off line.
 pub(crate) struct Notes(PathBuf);
 
 impl Notes {
-    pub(crate) fn of(noun: &str, name: &str) -> Self {
-        Notes(Path::new(NOTES).join(format!("{noun}-{name}.blocks")))
+    pub(crate) fn of(kind: Kind, name: &str) -> Self {
+        Notes(Path::new(NOTES).join(format!("{}-{name}.blocks", kind.noun())))
     }
 
     fn read(&self) -> Vec<u64> {
@@ -44,13 +87,19 @@ impl Notes {
         let text: String = blocks.iter().map(|block| format!("{block}\n")).collect();
         fs::create_dir_all(NOTES)
             .and_then(|()| {
-                if text.is_empty() { fs::remove_file(&self.0) } else { fs::write(&self.0, text) }
+                if !text.is_empty() {
+                    return fs::write(&self.0, text);
+                }
+                match fs::remove_file(&self.0) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+                    removed => removed,
+                }
             })
             .map_err(|error| Error::file(&self.0, error))
     }
 
     /// Brings them all back on line. Each is tried, and the first failure told.
-    pub(crate) fn bring_back(&self) -> Result<()> {
+    pub(crate) fn bring_back(&self, _lock: &Lock) -> Result<()> {
         if !self.0.exists() {
             return Ok(());
         }
@@ -141,7 +190,7 @@ fn chosen(
 fn block_bytes() -> Result<u64> {
     let path = Path::new(ROOT).join("block_size_bytes");
     let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::Unsupported {
+        ErrorKind::NotFound => Error::Unsupported {
             feature: "taking memory off line".into(),
             needs: "a kernel with CONFIG_MEMORY_HOTPLUG".into(),
         },
@@ -180,13 +229,14 @@ fn candidates() -> Result<Vec<u64>> {
 fn set_offline(block: u64) -> Result<bool> {
     let path = state(block);
     let failed = |error| Error::os(format!("taking memory block {block} off line"), error);
-    let mut child = Command::new("sh")
-        .args(["-c", "echo offline > \"$1\"", "sh"])
-        .arg(&path)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed)?;
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo offline > \"$1\"", "sh"]).arg(&path);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    // It would try on if this process were killed.
+    let dies_with_this = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(dies_with_this) };
+    let mut child = command.spawn().map_err(failed)?;
     let begin = Instant::now();
     while child.try_wait().map_err(failed)?.is_none() {
         if begin.elapsed() >= BLOCK_LIMIT {
@@ -194,7 +244,7 @@ fn set_offline(block: u64) -> Result<bool> {
             child.wait().map_err(failed)?;
             break;
         }
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(LOOK);
     }
     // Not its exit status: it may have been killed a moment too late.
     Ok(fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?.trim() == "offline")
@@ -203,9 +253,22 @@ fn set_offline(block: u64) -> Result<bool> {
 /// Brings a block back, for movable pages, so that it can go again.
 fn set_online(block: u64) -> Result<()> {
     let path = state(block);
-    let now = fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
-    if now.trim() != "offline" {
-        return Ok(());
+    let begin = Instant::now();
+    loop {
+        let now = fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
+        match now.trim() {
+            "offline" => break,
+            // Somebody who has just been killed asked for it.
+            "going-offline" if begin.elapsed() < BLOCK_LIMIT => thread::sleep(LOOK),
+            "going-offline" => {
+                return Err(Error::Refused(format!(
+                    "memory block {block} is still being taken off line after {BLOCK_LIMIT:?} \
+                     ({}): end who does that, then try again",
+                    path.display()
+                )));
+            }
+            _ => return Ok(()),
+        }
     }
     let written = fs::write(&path, "online_movable").or_else(|_| fs::write(&path, "online"));
     written.map_err(|error| {
@@ -312,6 +375,18 @@ mod tests {
                 Piece { address: 1536 * MIB, bytes: 510 * MIB },
             ]
         );
+    }
+
+    #[test]
+    fn notes_tell_whose_they_are_and_go_twice() {
+        for (kind, name) in [(Kind::Node, "n-1.blocks"), (Kind::Image, "a.b")] {
+            let notes = Notes::of(kind, name);
+            let file = notes.0.file_name().unwrap().to_str().unwrap();
+            assert_eq!(holding_of(file), Some((kind, name)));
+        }
+        for other in ["node-n1", "disk-n1.blocks", ".blocks"] {
+            assert_eq!(holding_of(other), None, "{other}");
+        }
     }
 
     #[test]

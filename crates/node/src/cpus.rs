@@ -1,6 +1,7 @@
 //! Cpus of the host: which there are, and taking them off and back on line.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::spec::Cpus;
@@ -95,7 +96,11 @@ fn choose_from(free: &[u32], wanted: &Cpus) -> Result<Vec<u32>> {
 /// Takes a cpu from the host or gives it back; the kernel moves what ran there.
 pub(crate) fn set_online(cpu: u32, online: bool) -> Result<()> {
     let path = path(&format!("cpu{cpu}/online"));
-    let now = fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
+    let now = match fs::read_to_string(&path) {
+        // The machine has lost it.
+        Err(error) if error.kind() == ErrorKind::NotFound && online => return Ok(()),
+        now => now.map_err(|error| Error::file(&path, error))?,
+    };
     if (now.trim() == "1") == online {
         return Ok(());
     }

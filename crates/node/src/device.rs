@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, NoArg, Updater, ioctl};
 
-use crate::blocks::Notes;
+use crate::blocks::{Lock, Notes};
 use crate::memory::Memory;
 use crate::{Error, Result, abi};
 
@@ -144,6 +144,9 @@ impl Device {
             abi::Create { name: padded(kind, name)?, kind: kind.number(), ..Default::default() };
         let file = open(true)?;
         let noun = kind.noun();
+        let lock = Lock::take()?;
+        // Memory that is still off line for nobody.
+        lock.sweep();
         create(&file, &mut wanted).map_err(|error| match error {
             Errno::EXIST => exists(kind, name),
             Errno::NOSPC => Error::Refused(format!(
@@ -152,8 +155,6 @@ impl Device {
             error => Error::os(format!("making {noun} {name}"), error),
         })?;
         let device = Device { file, kind, name: name.to_owned() };
-        // Of one whose giving back was interrupted at its end.
-        device.notes().bring_back()?;
         Ok((device, wanted.slice))
     }
 
@@ -209,7 +210,7 @@ impl Device {
         match memory(&self.file, &mut wanted) {
             Ok(()) => Ok(Some(Piece { address: wanted.address, bytes })),
             Err(Errno::NOMEM) => Ok(None),
-            Err(error) => Err(self.failed("taking memory for", error)),
+            Err(error) => Err(self.no_memory("taking", error)),
         }
     }
 
@@ -223,12 +224,29 @@ impl Device {
                  or it is no RAM",
                 piece.address, piece.bytes
             )),
-            error => self.failed("claiming memory for", error),
+            error => self.no_memory("claiming", error),
         })
     }
 
+    fn no_memory(&self, doing: &str, error: Errno) -> Error {
+        match error {
+            Errno::NOSPC => Error::Refused(format!(
+                "{} has {} pieces of memory already, which is the most: ask for less, or for \
+                 fewer and larger pieces",
+                self.title(),
+                abi::PIECES
+            )),
+            Errno::NODEV => Error::Refused(format!(
+                "{}: NUMA node 0 of this machine has no memory, and that of another one cannot \
+                 be had",
+                self.title()
+            )),
+            error => self.failed(&format!("{doing} memory for"), error),
+        }
+    }
+
     pub(crate) fn notes(&self) -> Notes {
-        Notes::of(self.kind.noun(), &self.name)
+        Notes::of(self.kind, &self.name)
     }
 
     /// One more cpu, which must be offline; returns its APIC id.
@@ -278,10 +296,18 @@ impl Device {
     /// Gives everything back, once those who still look at it have gone: clients
     /// of a node that was stopped need a moment to see it.
     pub(crate) fn release(&self) -> Result<()> {
+        self.release_if(|| Ok(()))
+    }
+
+    /// The same, unless it `may` not go, which is asked anew after each wait.
+    pub(crate) fn release_if(&self, may: impl Fn() -> Result<()>) -> Result<()> {
         let begin = Instant::now();
         loop {
+            may()?;
+            let lock = Lock::take()?;
             match release(&self.file) {
                 Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    drop(lock);
                     std::thread::sleep(LEAVING_LIMIT / 100);
                 }
                 Err(Errno::BUSY) => {
@@ -293,7 +319,9 @@ impl Device {
                 }
                 outcome => {
                     outcome.map_err(|error| self.failed("releasing", error))?;
-                    return self.notes().bring_back();
+                    let back = self.notes().bring_back(&lock);
+                    lock.sweep();
+                    return back;
                 }
             }
         }
@@ -317,6 +345,13 @@ impl Device {
     }
 
     fn failed(&self, doing: &str, error: Errno) -> Error {
+        if error == Errno::ALREADY {
+            return Error::Refused(format!(
+                "{} was started or stopped by another kumiki meanwhile: see kumiki {} ls",
+                self.title(),
+                self.kind.noun()
+            ));
+        }
         Error::os(format!("{doing} {}", self.title()), error)
     }
 }

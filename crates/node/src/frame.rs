@@ -99,8 +99,13 @@ impl Size {
 /// Writes a frame; whether there was room.
 pub(crate) fn send(ring: &Ring<'_>, kind: Kind, body: &[u8]) -> Result<bool> {
     if body.len() > BODY_LIMIT {
+        let what = match kind {
+            Kind::Exec => "command line and environment",
+            Kind::Lend => "description of the node to be lent",
+            _ => "one frame",
+        };
         return Err(Error::Refused(format!(
-            "{} bytes of command line and environment; a node takes at most {BODY_LIMIT}",
+            "{} bytes of {what}; a node takes at most {BODY_LIMIT}",
             body.len()
         )));
     }

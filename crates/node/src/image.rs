@@ -261,14 +261,14 @@ impl Image {
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
         let users = node::users()?;
-        let entries = tree::all(Kind::Image)?;
+        let all = tree::all(Kind::Image)?;
         let first = |entry: &tree::Entry| entry.pieces.first().map(|piece| piece.address);
         let describe = |entry: &tree::Entry| {
             let is_sealed = entry.state == "sealed";
             let header = if is_sealed { whole(entry)? } else { None };
             let is_damaged = is_sealed && header.is_none();
             let header = header.as_ref();
-            let others = entries.iter().filter(|other| {
+            let others = all.iter().filter(|other| {
                 other.name != entry.name && first(other).is_some() && first(other) == first(entry)
             });
             Ok(ImageInfo {
@@ -284,7 +284,7 @@ impl Image {
                 state: if is_damaged { "damaged".to_owned() } else { entry.state.clone() },
             })
         };
-        entries.iter().map(describe).collect()
+        tree::each(Kind::Image, describe)
     }
 
     /// Gives its memory back, unless it has another name. One that nodes start
@@ -292,37 +292,25 @@ impl Image {
     /// start again before there is an image of this name.
     pub fn remove(name: &str, force: bool) -> Result<()> {
         let device = Device::own(Kind::Image, name)?;
-        let users = node::users()?;
-        let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
-        if !lent.is_empty() {
-            return Err(Error::Refused(format!(
-                "image {name} is what another node starts {lent} from at any time: kumiki node \
-                 stop {lent} takes that back"
-            )));
-        }
-        if !nodes.is_empty() && !force {
-            return Err(Error::Refused(format!(
-                "image {name} is in use by {nodes}: delete that first, or remove the image with \
-                 --force; a node that runs goes on, and starts again once there is an image of \
-                 this name"
-            )));
-        }
-        device.release()
+        device.release_if(|| unused(name, force))
     }
 
     /// Removes every image that no node starts from, and none that is being made.
-    pub fn evict() -> Result<Vec<ImageInfo>> {
+    /// Each is tried; `told` hears of what has gone, and the first failure is returned.
+    pub fn evict(mut told: impl FnMut(&ImageInfo)) -> Result<()> {
         let being_made = |image: &ImageInfo| {
             image.state != "sealed" && Device::own(Kind::Image, &image.name).is_err()
         };
-        let mut gone = Vec::new();
+        let mut failure = None;
         for image in Image::list()? {
             if image.nodes.is_empty() && !being_made(&image) {
-                Image::remove(&image.name, false)?;
-                gone.push(image);
+                match Image::remove(&image.name, false) {
+                    Ok(()) => told(&image),
+                    Err(error) => drop(failure.get_or_insert(error)),
+                }
             }
         }
-        Ok(gone)
+        failure.map_or(Ok(()), Err)
     }
 
     /// Compares what is in memory with the hash that was taken when the image
@@ -386,6 +374,26 @@ impl Image {
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
+}
+
+/// Whether an image may go.
+fn unused(name: &str, force: bool) -> Result<()> {
+    let users = node::users()?;
+    let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
+    if !lent.is_empty() {
+        return Err(Error::Refused(format!(
+            "image {name} is what another node starts {lent} from at any time: kumiki node \
+             stop {lent} takes that back"
+        )));
+    }
+    if !nodes.is_empty() && !force {
+        return Err(Error::Refused(format!(
+            "image {name} is in use by {nodes}: delete that first, or remove the image with \
+             --force; a node that runs goes on, and starts again once there is an image of \
+             this name"
+        )));
+    }
+    Ok(())
 }
 
 /// A sealed image's header, unless it is damaged.

@@ -92,12 +92,7 @@ impl Lent {
 
     /// One by its name.
     pub fn find(name: &str) -> Result<Self> {
-        let gone = || {
-            Error::Refused(format!(
-                "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, \
-                 NODE being this one"
-            ))
-        };
+        let gone = || not_lent(name);
         if !Lent::names()?.iter().any(|known| known == name) {
             return Err(gone());
         }
@@ -110,17 +105,16 @@ impl Lent {
         let first = grant.entry.pieces.first().ok_or_else(gone)?;
         let window = Window::new(Memory::map(memory.as_fd(), &[window_of(first)], true)?);
         let lent = Lent { grant, file, memory, window };
-        // Its memory may be somebody else's by now.
-        if lent.window.is_one() && lent.window.is_lent() && lent.is_named(name) {
-            Ok(lent)
-        } else {
-            Err(gone())
-        }
+        if lent.is_granted() { Ok(lent) } else { Err(gone()) }
     }
 
-    fn is_named(&self, name: &str) -> bool {
-        serde_json::from_slice(&self.window.record())
-            .is_ok_and(|record: Record| record.name == name)
+    /// Whether the grant holds still: its memory may be somebody else's by now, and
+    /// the node lent to another one.
+    fn is_granted(&self) -> bool {
+        self.window.is_one()
+            && self.window.is_lent()
+            && serde_json::from_slice(&self.window.record())
+                .is_ok_and(|record: Record| record == self.grant.record)
     }
 
     /// What it last said of itself.
@@ -135,9 +129,14 @@ impl Lent {
         flock(&self.file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Error::Refused(format!("node {name} is being started by another process here"))
         })?;
-        // With the lock, what is begun was begun by a process that has died.
-        if !self.window.begin(true) {
-            return Err(Error::Refused(format!("node {name} was taken back by the host")));
+        // With the lock, what this node has begun was begun by a process that has died.
+        let was = self.window.begin();
+        // Again: until it has begun the host may lend it to another one.
+        if was == abi::NOT_LENT || !self.is_granted() {
+            if was == abi::LENT {
+                self.window.settle();
+            }
+            return Err(not_lent(name));
         }
         let started = self.load_and_start(compressed, again);
         self.window.settle();
@@ -174,6 +173,11 @@ impl Lent {
             |error| Error::os(format!("interrupting the cpus of node {}", entry.name), error);
         // Before its memory is written: it may have halted with some of its cpus at work.
         device::guest_init(&guest, window).map_err(failed)?;
+        if runs {
+            // Who talks to it would wait for ever, and who looks would take it for ready.
+            self.window.say(abi::WORD_STOPPED);
+            device::ring(&guest).map_err(failed)?;
+        }
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?)?;
@@ -185,5 +189,58 @@ impl Lent {
         let begin = Instant::now();
         device::guest_start(&guest, window).map_err(failed)?;
         Ok((loaded, begin, begin.elapsed()))
+    }
+}
+
+fn not_lent(name: &str) -> Error {
+    Error::Refused(format!(
+        "node {name} is not lent to this node: kumiki node lend {name} NODE on the host, NODE \
+         being this one"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node of a file, as the host has lent it, and the grant.
+    fn lent_to(starter: &str) -> Lent {
+        let record: Record = serde_json::from_str(&record_of(starter)).unwrap();
+        let entry = tree::Entry {
+            name: "n2".into(),
+            state: "running".into(),
+            owner: 0,
+            pieces: vec![],
+            cpus: vec![],
+            slice: 0,
+            word: 0,
+        };
+        let window = Window::new(Memory::of_file(kumiki_boot::WINDOW_BYTES));
+        window.make_one();
+        window.set_record(record_of(starter).as_bytes());
+        window.settle();
+        let file = || tempfile::tempfile().unwrap();
+        let grant = Grant { entry, record, image: vec![], tsc_khz: 1 };
+        Lent { grant, file: file(), memory: file(), window }
+    }
+
+    fn record_of(starter: &str) -> String {
+        format!(
+            r#"{{"version":1,"name":"n2","image":"deb","cpus":[2],"command_line":"","lent_to":"{starter}"}}"#
+        )
+    }
+
+    #[test]
+    fn a_grant_ends_when_the_node_is_lent_to_another_one() {
+        let lent = lent_to("n1");
+        assert!(lent.is_granted());
+        lent.window.set_record(record_of("n3").as_bytes());
+        assert!(!lent.is_granted());
+        let start = || lent.start(false, true, Duration::ZERO).unwrap_err().to_string();
+        assert!(start().contains("not lent to this node"));
+        // Left as it was, whether the other one starts it or not.
+        assert_eq!(lent.window.begin(), abi::LENT);
+        assert!(start().contains("not lent to this node"));
+        assert_eq!(lent.window.begin(), abi::STARTING);
     }
 }

@@ -123,9 +123,12 @@ impl Node {
         let (device, _) = Device::create(Kind::Node, name)?;
         if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
         {
-            // What was taken goes back; that this may fail, too, matters less.
-            let _ = give_back(&device, &record.cpus);
-            return Err(error);
+            return Err(match give_back(&device, &record.cpus) {
+                Ok(()) => error,
+                Err(left) => Error::Refused(format!(
+                    "{error}; and this could not be undone: {left}: kumiki node delete {name}"
+                )),
+            });
         }
         Ok(Node { name: name.clone() })
     }
@@ -213,8 +216,9 @@ impl Node {
             let entry = tree::one(Kind::Node, &self.name)?;
             let (window, record) = self.window(device, &entry, true)?;
             let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
-            let goes_on = |node: tree::Entry| node.state == "running" && !has_ended(node.word);
-            if !tree::one(Kind::Node, &starter).is_ok_and(goes_on) {
+            // One that says that it has ended may still have a cpu that writes.
+            let goes_on = |node: &tree::Entry| node.name == starter && node.state == "running";
+            if !tree::all(Kind::Node)?.iter().any(goes_on) {
                 window.settle();
             } else if begin.elapsed() >= STARTER_LIMIT {
                 return Err(Error::Refused(format!(
@@ -282,10 +286,7 @@ impl Node {
             let (window, record) = self.window(&device, &entry, true)?;
             // Making it may have been interrupted with a cpu off line and not claimed;
             // on line again before nothing tells of it any more.
-            let recorded = record.into_iter().flat_map(|record| record.cpus);
-            for cpu in recorded.filter(|cpu| !cpus.contains(cpu)) {
-                cpus::set_online(cpu, true)?;
-            }
+            record.map_or(Ok(()), |record| bring_on_line(&record.cpus))?;
             // A node of the same name may get the same memory.
             window.set_record(b"");
         }
@@ -336,7 +337,7 @@ impl Node {
 
     /// All nodes.
     pub fn list() -> Result<Vec<NodeInfo>> {
-        tree::all(Kind::Node)?.into_iter().map(info).collect()
+        tree::each(Kind::Node, info)
     }
 
     /// Its window, mapped, and the record in it if there is a whole one.
@@ -388,13 +389,13 @@ pub(crate) fn window_of(first: &Piece) -> Piece {
     Piece { address: first.end() - WINDOW_BYTES, bytes: WINDOW_BYTES }
 }
 
-fn info(entry: tree::Entry) -> Result<NodeInfo> {
+fn info(entry: &tree::Entry) -> Result<NodeInfo> {
     let device = Device::read(Kind::Node, &entry.name)?;
     let node = Node { name: entry.name.clone() };
     let (mut message, mut record, mut is_lent) = (None, None, false);
     if !entry.pieces.is_empty() {
         let window;
-        (window, record) = node.window(&device, &entry, false)?;
+        (window, record) = node.window(&device, entry, false)?;
         is_lent = entry.state == "running" && window.is_lent();
         message = (meaning(entry.word) == "panic").then(|| window.message());
     }
@@ -417,7 +418,7 @@ fn info(entry: tree::Entry) -> Result<NodeInfo> {
         command_line: record.as_ref().map(|record| record.command_line.clone()),
         image: record.map(|record| record.image),
         owner: entry.owner,
-        name: entry.name,
+        name: entry.name.clone(),
     })
 }
 
@@ -476,10 +477,29 @@ fn furnish(
     Ok(())
 }
 
-/// The module brings on line what it gives back; the rest is done here.
+/// The module brings on line what it gives back; the rest is done here, also if
+/// something else cannot go back.
 fn give_back(device: &Device, cpus: &[u32]) -> Result<()> {
-    device.release()?;
-    cpus.iter().try_for_each(|&cpu| cpus::set_online(cpu, true))
+    let released = device.release();
+    let on_line = bring_on_line(cpus);
+    released.and(on_line)
+}
+
+/// Those of them that no node holds; each is tried, and the first failure told. A
+/// record may name cpus that another node has got meanwhile.
+fn bring_on_line(cpus: &[u32]) -> Result<()> {
+    let mut failure = None;
+    for cpu in unheld(cpus, &tree::all(Kind::Node)?) {
+        if let Err(error) = cpus::set_online(cpu, true) {
+            failure.get_or_insert(error);
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+fn unheld(cpus: &[u32], nodes: &[tree::Entry]) -> Vec<u32> {
+    let held: Vec<u32> = nodes.iter().flat_map(|node| &node.cpus).map(|&(cpu, _)| cpu).collect();
+    cpus.iter().copied().filter(|cpu| !held.contains(cpu)).collect()
 }
 
 /// A node that is about to be started, and nobody else can start it.
@@ -509,5 +529,25 @@ impl Stopped {
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
         Ok(Stages::of(loaded, execute, begin.elapsed(), window))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_another_node_has_got_are_not_brought_on_line() {
+        let node = |cpus: &[(u32, u32)]| tree::Entry {
+            name: "n2".into(),
+            state: "running".into(),
+            owner: 0,
+            pieces: vec![],
+            cpus: cpus.to_vec(),
+            slice: 0,
+            word: 0,
+        };
+        assert_eq!(unheld(&[3, 2, 1], &[node(&[(3, 0)]), node(&[(0, 1), (4, 2)])]), [2, 1]);
+        assert_eq!(unheld(&[3], &[]), [3]);
     }
 }

@@ -225,6 +225,14 @@ impl Session {
                 meaning(word)
             )));
         }
+        // This process may have slept over a stop and a start.
+        if self.channel().state() != abi::CHANNEL_OPEN {
+            return Err(Error::Refused(format!(
+                "node {} was stopped and started again, or its agent has given this program up: \
+                 kumiki node logs {0}",
+                self.name
+            )));
+        }
         Ok(())
     }
 }

@@ -96,8 +96,12 @@ fn contiguous(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Pie
 /// Blocks of memory that are taken off line for it.
 fn off_line(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece>) -> Result<()> {
     leaves_enough(bytes)?;
-    for piece in device.notes().take(bytes, first_bytes)? {
+    let mut left = bytes;
+    for whole in device.notes().take(bytes, first_bytes)? {
+        // Of the last block what was asked for: the same request finds it complete.
+        let piece = Piece { bytes: whole.bytes.min(left), ..whole };
         device.claim(&piece)?;
+        left -= piece.bytes;
         taken.push(piece);
     }
     Ok(())
@@ -106,14 +110,21 @@ fn off_line(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece
 /// What was kept from this machine's kernel at its start.
 fn set_aside(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece>) -> Result<()> {
     let mut left = bytes;
+    let mut refusals = String::new();
     for whole in blocks::set_aside()? {
         for piece in free_of(whole, &held()?) {
             let least = if taken.is_empty() { first_bytes } else { abi::PIECE_UNIT };
             if left > 0 && piece.bytes >= least {
                 let piece = Piece { bytes: piece.bytes.min(left), ..piece };
-                device.claim(&piece)?;
-                left -= piece.bytes;
-                taken.push(piece);
+                match device.claim(&piece) {
+                    Ok(()) => {
+                        left -= piece.bytes;
+                        taken.push(piece);
+                    }
+                    // Another one may do.
+                    Err(Error::Refused(why)) => refusals = format!("{refusals}; {why}"),
+                    Err(error) => return Err(error),
+                }
             }
         }
     }
@@ -122,7 +133,7 @@ fn set_aside(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piec
     }
     Err(Error::Refused(format!(
         "{left} of {bytes} bytes were not kept from this machine's kernel: start it with \
-         memmap=SIZE$ADDRESS or mem=SIZE"
+         memmap=SIZE$ADDRESS or mem=SIZE{refusals}"
     )))
 }
 

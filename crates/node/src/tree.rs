@@ -32,8 +32,29 @@ pub(crate) struct Entry {
 
 /// All of a kind, by name.
 pub(crate) fn all(kind: Kind) -> Result<Vec<Entry>> {
+    let names = names(kind)?;
+    names.iter().filter_map(|name| unless_gone(kind, name, one(kind, name))).collect()
+}
+
+/// What is to be known of each of a kind.
+pub(crate) fn each<T>(kind: Kind, look: impl Fn(&Entry) -> Result<T>) -> Result<Vec<T>> {
+    let entries = all(kind)?;
+    entries.iter().filter_map(|entry| unless_gone(kind, &entry.name, look(entry))).collect()
+}
+
+/// What a look gave; `None` if it failed because the node or image is there no more.
+fn unless_gone<T>(kind: Kind, name: &str, seen: Result<T>) -> Option<Result<T>> {
+    (seen.is_ok() || exists(kind, name)).then_some(seen)
+}
+
+/// Whether there is one of this name.
+pub(crate) fn exists(kind: Kind, name: &str) -> bool {
+    folder(kind).join(name).is_dir()
+}
+
+fn names(kind: Kind) -> Result<Vec<String>> {
     let folder = folder(kind);
-    let names = match fs::read_dir(&folder) {
+    let mut names = match fs::read_dir(&folder) {
         Ok(entries) => entries
             .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
             .collect::<Result<Vec<_>, std::io::Error>>()
@@ -45,15 +66,14 @@ pub(crate) fn all(kind: Kind) -> Result<Vec<Entry>> {
         }
         Err(error) => return Err(Error::file(&folder, error)),
     };
-    let mut entries = names.iter().map(|name| one(kind, name)).collect::<Result<Vec<_>>>()?;
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(entries)
+    names.sort();
+    Ok(names)
 }
 
 /// One by its name.
 pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
     let folder = folder(kind).join(name);
-    if !folder.is_dir() {
+    if !exists(kind, name) {
         crate::probe()?;
         let noun = kind.noun();
         return Err(Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls")));
@@ -131,6 +151,15 @@ fn number(path: &Path, text: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_gone_is_passed_over_and_other_failures_are_told() {
+        let failed = || Err::<(), _>(Error::Refused("no".into()));
+        assert!(unless_gone(Kind::Node, "no-such-node", failed()).is_none());
+        // The folder itself, which is there as long as any.
+        assert!(unless_gone(Kind::Node, "/", failed()).is_some_and(|seen| seen.is_err()));
+        assert!(unless_gone(Kind::Node, "no-such-node", Ok(())).is_some_and(|seen| seen.is_ok()));
+    }
 
     #[test]
     fn a_nodes_files_become_an_entry() {

@@ -24,6 +24,11 @@ impl Window {
         self.memory.u64(0).load(Ordering::Relaxed) == abi::WINDOW_MAGIC
     }
 
+    #[cfg(test)]
+    pub(crate) fn make_one(&self) {
+        self.memory.u64(0).store(abi::WINDOW_MAGIC, Ordering::Relaxed);
+    }
+
     /// What the node last said of itself.
     pub(crate) fn word(&self) -> u32 {
         // Acquire: a message was written before the word of a panic.
@@ -40,15 +45,14 @@ impl Window {
         self.memory.u32(abi::LENT_STATE).load(Ordering::Acquire) != abi::NOT_LENT
     }
 
-    /// Begins a start by another node; whether the host leaves that to it. Who is
-    /// the only one that may may `resume` what an earlier process did not end.
-    pub(crate) fn begin(&self, resume: bool) -> bool {
+    /// Begins a start by another node, if the host leaves that to it; returns what
+    /// was: LENT, and it has begun; STARTING, and who did not end it may go on.
+    pub(crate) fn begin(&self) -> u32 {
         let lent = self.memory.u32(abi::LENT_STATE);
         // Acquire: writes to this node's memory come after it. The host's module
         // takes the node back by the same exchange.
-        let begun =
-            lent.compare_exchange(abi::LENT, abi::STARTING, Ordering::Acquire, Ordering::Acquire);
-        begun.is_ok() || resume && begun == Err(abi::STARTING)
+        lent.compare_exchange(abi::LENT, abi::STARTING, Ordering::Acquire, Ordering::Acquire)
+            .unwrap_or_else(|was| was)
     }
 
     /// Ends it: the host may take the node back.
@@ -220,7 +224,7 @@ pub(crate) fn meaning(word: u32) -> &'static str {
         4 => "powered off",
         5 => "restart",
         6 => "panic",
-        7 => "stopped",
+        abi::WORD_STOPPED => "stopped",
         _ => "unknown",
     }
 }
@@ -261,10 +265,10 @@ mod tests {
     #[test]
     fn one_starts_a_node_that_is_lent_and_nobody_another() {
         let window = window();
-        assert!(!window.begin(true) && !window.is_lent());
+        assert!(window.begin() == abi::NOT_LENT && !window.is_lent());
         window.settle();
-        assert!(window.is_lent() && window.begin(false));
-        assert!(!window.begin(false) && window.begin(true));
+        assert!(window.is_lent() && window.begin() == abi::LENT);
+        assert!(window.begin() == abi::STARTING && window.is_lent());
         window.say(abi::WORD_HALTED);
         window.set_stamp(abi::STAMP_READY, 1);
         window.channel(7).open();

@@ -35,6 +35,20 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
         }
         assert_eq!(host.ok(STATES), before, "after {seconds} s");
     }
+    // A node has what was asked for, of whole blocks too; nothing less comes back.
+    host.ok("kumiki node create n1 --memory 200M --memory-from offline --image deb");
+    let memory = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory");
+    let bytes = |line: &str| u64::from_str_radix(line.split_once(" 0x").unwrap().1, 16).unwrap();
+    assert_eq!(memory.lines().map(bytes).sum::<u64>(), 200 << 20, "{memory}");
+    // Killed after the module had given the memory back: whoever comes next helps.
+    host.ok("cp /run/kumiki-osnode/node-n1.blocks blocks; kumiki node delete n1; \
+             for block in $(cat blocks); do \
+             echo offline > /sys/devices/system/memory/memory$block/state; done; \
+             mv blocks /run/kumiki-osnode/node-gone.blocks");
+    assert_ne!(host.ok(STATES), before);
+    host.ok("kumiki node create n2 --memory 256M --image deb");
+    assert_eq!(host.ok(STATES), before);
+    host.ok("kumiki node delete n2");
     let create = "kumiki node create n1 --memory 4G --memory-from offline --image deb";
     let said = host.refused(create);
     assert!(said.contains("the host has"), "{said}");
@@ -57,13 +71,21 @@ fn memory_kept_from_the_host_at_its_start_makes_a_node() {
     let kib: u64 = total.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!(kib > 256 << 10, "{total}");
     host.ok("kumiki node stop n1; kumiki node start n1 --timeout 240; kumiki node kill n1");
-    host.ok("kumiki node delete n1");
+    // Beside those who look at it: its window is mapped for the module alone.
+    host.ok("cd /sys/class/misc/kumiki-osnode/nodes; \
+             for n in 1 2 3; do while cat n1/word; do :; done > /dev/null 2>&1 & done; sleep 1; \
+             kumiki node delete n1 && wait");
     let said = host.refused(&format!("{create} --memory 512M"));
     assert!(said.contains("memmap=SIZE$ADDRESS"), "{said}");
 
+    // What another one uses is passed over.
+    host.ok("echo 'memmap=256M$0x20000000,256M$0x30000000' > line; \
+             mount --bind line /proc/cmdline");
+    host.ok(&format!("{create} --memory 256M; kumiki node delete n1"));
+
     // Where the command line and the firmware's map lie, the module knows better:
     // memory in use, and what is no memory at all.
-    host.ok("echo 'memmap=256M$0x20000000' > line; mount --bind line /proc/cmdline");
+    host.ok("echo 'memmap=256M$0x20000000' > line");
     let said = host.refused(&format!("{create} --memory 256M"));
     assert!(said.contains("memory at 0x20000000") && said.contains("uses some of it"), "{said}");
     host.ok("mount -t tmpfs none /sys/firmware/memmap; mkdir /sys/firmware/memmap/0; \

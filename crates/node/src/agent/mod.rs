@@ -31,6 +31,9 @@ use crate::{Error, Result, abi, compose, device};
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Between an agent's death and the next one.
+const RESTART_PAUSE: Duration = Duration::from_millis(100);
+
 const FILE_SYSTEMS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
@@ -78,6 +81,8 @@ fn first_process(window: u64) -> Result<()> {
             }
         }
         log("the agent has died; another one begins");
+        // One that dies at once leaves the node's cpu to others.
+        thread::sleep(RESTART_PAUSE);
     }
 }
 
@@ -92,7 +97,11 @@ fn serve() -> Result<()> {
     let bell = open()?;
     let window = Arc::new(shared(&bell)?);
     if !window.is_one() {
-        return Err(Error::Protocol("no window".into()));
+        return Err(Error::Refused(format!(
+            "{} gives memory that no host's module has made a window: the node was not started \
+             by kumiki node start",
+            abi::GUEST_DEVICE
+        )));
     }
     if let Ok(record) = serde_json::from_slice::<Record>(&window.record()) {
         // A name is a convenience.
@@ -113,10 +122,10 @@ fn serve() -> Result<()> {
                         if let Err(error) = program::serve(&window, number) {
                             log(&format!("channel {number}: {error}"));
                         }
+                        // Both at once: a client may open the channel as soon as it is free.
+                        let mut busy = busy.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         window.channel(number).free();
-                        busy.lock()
-                            .unwrap_or_else(|poisoned| poisoned.into_inner())
-                            .remove(&number);
+                        busy.remove(&number);
                     });
                 }
                 // Of an agent that has died.

@@ -135,7 +135,9 @@ impl Hands for OfNow {
                     node.stop(Duration::ZERO)?;
                 }
                 let started = node.start(false, self.limit);
-                if let Err(Error::Silent { .. }) = started {
+                // A refused one was not begun.
+                let begun = !matches!(started, Ok(_) | Err(Error::Refused(_)));
+                if begun && node.is_running().unwrap_or(true) {
                     // Its own error says what matters.
                     let _ = node.stop(Duration::ZERO);
                 }
