@@ -211,8 +211,14 @@ static void destroyed_in_flight(struct parasc_engine *engine, int with_thread)
 	uint64_t args[3], ticket;
 	pthread_t thread;
 	CHECK(pipe(ends) == 0);
-	if (with_thread)
+	if (with_thread) {
 		CHECK(pthread_create(&thread, NULL, process, engine) == 0);
+		/* There is no other thread: once it has answered it is in there, as it must
+		 * be before the engine is destroyed. */
+		ticket = place(engine, SYS_getppid);
+		CHECK(parasc_wait(engine, 1, PARASC_FOREVER) == 1);
+		CHECK(collected(engine, ticket) == getppid());
+	}
 	args[0] = (uint64_t)ends[0];
 	args[1] = (uintptr_t)&byte;
 	args[2] = 1;

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use kumiki_slot::Door;
@@ -39,10 +39,14 @@ pub struct Seen {
     pub look: Look,
 }
 
+/// It is at no cpu in particular.
+const NO_CPU: usize = usize::MAX;
+
 struct Known {
     kind: &'static str,
     number: u64,
-    cpu: Option<usize>,
+    /// [`NO_CPU`], or where it is.
+    cpu: AtomicUsize,
     owner: String,
     look: Box<dyn Fn() -> Look + Send + Sync>,
 }
@@ -98,6 +102,16 @@ impl fmt::Debug for Entry {
     }
 }
 
+impl Entry {
+    /// It is at this cpu now.
+    pub fn moved(&self, cpu: usize) {
+        let Some(roll) = self.roll.filter(|roll| roll.process.is_current()) else { return };
+        if let Some(known) = roll.known().iter().find(|known| known.number == self.number) {
+            known.cpu.store(cpu, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Drop for Entry {
     fn drop(&mut self) {
         let Some(roll) = self.roll.filter(|roll| roll.process.is_current()) else { return };
@@ -123,6 +137,7 @@ pub fn enter(
     let owner = thread.name().map_or_else(|| format!("{:?}", thread.id()), str::to_owned);
     let roll = roll();
     if let Some(roll) = roll {
+        let cpu = AtomicUsize::new(cpu.unwrap_or(NO_CPU));
         let known = Arc::new(Known { kind, number, cpu, owner, look: Box::new(look) });
         roll.known().push(known);
     }
@@ -147,7 +162,7 @@ pub fn call() -> Vec<Seen> {
         .map(|known| Seen {
             kind: known.kind,
             number: known.number,
-            cpu: known.cpu,
+            cpu: Some(known.cpu.load(Ordering::Relaxed)).filter(|cpu| *cpu != NO_CPU),
             owner: known.owner.clone(),
             look: (known.look)(),
         })
@@ -175,7 +190,10 @@ mod tests {
         let seen = of("roll-test");
         assert_eq!((seen.len(), seen[0].cpu, seen[0].look.calls), (1, Some(3), 7));
         assert!(seen[0].owner.contains("what_enters"), "{}", seen[0].owner);
+        entry.moved(5);
+        assert_eq!(of("roll-test")[0].cpu, Some(5));
         let second = enter("roll-test", None, Look::default);
+        assert_eq!(of("roll-test")[1].cpu, None);
         drop(entry);
         let left = of("roll-test");
         assert!(left.len() == 1 && left[0].number > seen[0].number);

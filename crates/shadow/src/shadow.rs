@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use kumiki_crew::roll;
 use kumiki_slot::job;
 use kumiki_sys::affinity::{self, Bound};
-use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::here::Here;
 use kumiki_sys::pause::pause;
@@ -56,7 +55,7 @@ struct Helper {
     thread: JoinHandle<()>,
     process: Process,
     pair: Pair,
-    _entry: roll::Entry,
+    entry: roll::Entry,
 }
 
 impl Helper {
@@ -203,8 +202,8 @@ impl Shadow {
         barrier::is_asymmetric();
         let channel = Arc::new(Channel::new());
         let thread = helper::start(pair.helper, policy, &channel, deadline)?;
-        let _entry = helper::enter(pair.helper, &channel);
-        let helper = Helper { thread, process, pair, _entry };
+        let entry = helper::enter(pair.helper, &channel);
+        let helper = Helper { thread, process, pair, entry };
         let mut shadow = Shadow::new(channel, Some(helper), waiter);
         shadow._bound = bound;
         Ok(shadow)
@@ -288,10 +287,16 @@ impl Shadow {
     /// is to stay for now, the next fork comes here again.
     pub(crate) fn improve(&mut self, here: usize) {
         let Some(helper) = &mut self.helper else { return };
-        let Helper { thread, pair, .. } = helper;
+        let Helper { thread, pair, entry, .. } = helper;
         if !pair.rests() {
             // Refused: it stays, and is as late as it is.
-            pair.improve(|cpu| affinity::request_for(thread, &CpuSet::from_iter([cpu])).is_ok());
+            pair.improve(|cpu| {
+                let moved = affinity::move_bound(thread, cpu).is_ok();
+                if moved {
+                    entry.moved(cpu);
+                }
+                moved
+            });
             self.main_cpu = here;
         }
         self.relax = helper.is_near();

@@ -23,7 +23,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, WaitOptions, getpgrp, waitpid};
 
-use crate::identity::Identity;
+use crate::identity::{Identity, may_look_into};
 use crate::request::Request;
 use crate::wire::{ASKED, BYTES, DATA, DONE, Header, IDLE, TAKEN};
 
@@ -51,8 +51,9 @@ struct Server {
 unsafe impl Send for Server {}
 
 /// Starts the process's spawn server, if it has none yet: for programs that want it
-/// before they are large, or before they give up rights that their children are to have.
-/// Else it is started by the first [`Command`](crate::Command).
+/// before they are large. Else it is started by the first [`Command`](crate::Command). Who
+/// gives up rights or is confined later has another one then: children of the first would
+/// have more than their parent.
 ///
 /// # Errors
 /// No process, memory or descriptor is to be had.
@@ -64,7 +65,7 @@ fn with<T>(f: impl FnOnce(&mut Option<Server>) -> io::Result<T>) -> io::Result<T
     let server = SERVER.get().map_err(io::Error::other)?;
     let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
     let identity = Identity::current();
-    if server.as_mut().is_none_or(|server| server.identity != identity || server.has_died()) {
+    if server.as_mut().is_none_or(|server| !server.is_for(&identity) || server.has_died()) {
         // The former one ends first.
         *server = None;
         *server = Some(Server::start(identity)?);
@@ -146,6 +147,11 @@ impl Server {
                 Err(error)
             }
         }
+    }
+
+    /// Whether its children are those of a caller like that. To be asked in that thread.
+    fn is_for(&self, caller: &Identity) -> bool {
+        self.identity.fits(caller) && may_look_into(self.process.id())
     }
 
     fn has_died(&mut self) -> bool {

@@ -79,7 +79,11 @@ fn allowed(thread: u64) -> Result<CpuSet> {
 
 /// Lets the calling thread run on exactly `cpus`. Only the cgroup's cpuset and
 /// what is online limit it: a set narrowed by `taskset` can be widened again. It is the
-/// program's choice, from which [`unbound`] starts, too.
+/// program's choice, from which [`unbound`] starts, too, and to which the thread returns if
+/// it is [bound](bind).
+///
+/// Of a thread that this one starts, the choice of one cpu is not known: while another
+/// thread is bound to that cpu, it is taken for one that such a thread has started.
 ///
 /// # Errors
 /// [`Error::Invalid`] for the empty set; [`Error::CpuOffline`] or
@@ -91,7 +95,7 @@ pub fn set(cpus: &CpuSet) -> Result<()> {
         return Err(Error::Invalid(text.to_owned()));
     }
     place(cpus)?;
-    bindings::choose();
+    bindings::choose(cpus);
     Ok(())
 }
 
@@ -150,13 +154,36 @@ pub fn request(thread: Option<Pid>, cpus: &CpuSet) -> Result<(), Errno> {
 /// The kernel's error number: `EINVAL` if it allows none of the cpus, `ESRCH`
 /// if the thread has ended.
 pub fn request_for<T>(thread: &JoinHandle<T>, cpus: &CpuSet) -> Result<(), Errno> {
-    let (words, handle) = (cpus.words(), thread.as_pthread_t());
+    request(Some(number(thread)?), cpus)
+}
+
+/// Puts a thread that this process has started on `cpu`, to which it was [bound](bind)
+/// elsewhere: all its bindings are to this cpu from then on.
+///
+/// # Errors
+/// As [`request_for`].
+pub fn move_bound<T>(thread: &JoinHandle<T>, cpu: usize) -> Result<(), Errno> {
+    let number = number(thread)?;
+    request(Some(number), &CpuSet::from_iter([cpu]))?;
+    bindings::moved(number, cpu);
+    Ok(())
+}
+
+/// The kernel's number of a thread, as long as it has not ended.
+///
+/// `pthread_setaffinity_np` does not ask: of a thread that has ended the C library has the
+/// number 0 left, which to the kernel is the *calling* thread, and that would be moved.
+fn number<T>(thread: &JoinHandle<T>) -> Result<Pid, Errno> {
+    let mut clock = 0;
     // SAFETY: the handle is that of a thread that is neither joined nor detached
-    // while it is borrowed; the C library reads that many bytes of `words`, which
-    // is that long.
-    let refused =
-        unsafe { libc::pthread_setaffinity_np(handle, size_of_val(words), words.as_ptr().cast()) };
-    if refused == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(refused)) }
+    // while it is borrowed; `clock` is writable.
+    let refused = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &mut clock) };
+    if refused != 0 {
+        return Err(Errno::from_raw_os_error(refused));
+    }
+    // The clock's number is the thread's complement, above three bits that name the kind
+    // (include/linux/posix-timers_types.h, CPUCLOCK_PID).
+    Pid::from_raw(!(clock >> 3)).ok_or(Errno::SRCH)
 }
 
 /// Checks that `cpu` is online and in `allowed`: for a cpu that a person
@@ -214,9 +241,10 @@ pub fn bind_thread(thread: Pid, cpu: usize) -> Result<()> {
 /// # Errors
 /// As [`set`].
 pub fn bind(cpu: usize) -> Result<Bound> {
-    let former = unbound()?;
+    let restore = current()?;
+    let former = bindings::without(restore.clone());
     place(&CpuSet::from_iter([cpu]))?;
-    let number = bindings::add(cpu, &former);
+    let number = bindings::add(cpu, &former, &restore);
     Ok(Bound { cpu, former, number, of_this_thread: PhantomData })
 }
 
@@ -253,12 +281,12 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The cpu.
+    /// The cpu, which is another one after a [move](move_bound).
     pub fn cpu(&self) -> usize {
-        self.cpu
+        bindings::cpu(self.number).unwrap_or(self.cpu)
     }
 
-    /// The cpus that the thread gets back with its last guard.
+    /// The cpus that the thread might use without any binding, when this one was made.
     pub fn former(&self) -> &CpuSet {
         &self.former
     }
@@ -375,6 +403,75 @@ mod tests {
         assert_eq!(request_for(&thread, &absent), Err(Errno::INVAL));
         tell.send(()).unwrap();
         assert_eq!(thread.join().unwrap(), one);
+        assert_eq!(current().unwrap(), allowed);
+    }
+
+    #[test]
+    fn the_handle_of_an_ended_thread_moves_nobody() {
+        let allowed = current().unwrap();
+        let one = CpuSet::from_iter([allowed.iter().last().unwrap()]);
+        let thread = std::thread::spawn(|| ());
+        while !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        // It has some way to go yet, on which it may be moved.
+        while request_for(&thread, &one) != Err(Errno::SRCH) {
+            assert_eq!(current().unwrap(), allowed);
+            std::thread::yield_now();
+        }
+        assert_eq!(current().unwrap(), allowed);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_binding_goes_with_its_thread_when_that_is_moved() {
+        let allowed = current().unwrap();
+        let (first, last) = (allowed.first().unwrap(), allowed.iter().last().unwrap());
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let guard = bind(first).unwrap();
+            tell.send(()).unwrap();
+            ended.recv().unwrap_err();
+            let inherited = std::thread::spawn(|| unbound().unwrap()).join().unwrap();
+            let inner = bind(first).unwrap();
+            drop(inner);
+            let seen = [current().unwrap(), unbound().unwrap(), inherited];
+            let cpus = (guard.cpu(), bound());
+            drop(guard);
+            (seen, cpus, current().unwrap())
+        });
+        told.recv().unwrap();
+        move_bound(&thread, last).unwrap();
+        assert_eq!(move_bound(&thread, 100_000), Err(Errno::INVAL));
+        drop(end);
+        let (seen, cpus, after) = thread.join().unwrap();
+        assert_eq!(seen, [CpuSet::from_iter([last]), allowed.clone(), allowed.clone()]);
+        assert_eq!((cpus, after), ((last, Some(last)), allowed));
+    }
+
+    #[test]
+    fn a_binding_gives_back_what_was_chosen_otherwise() {
+        let allowed = current().unwrap();
+        let (first, last) = (allowed.first().unwrap(), allowed.iter().last().unwrap());
+        let one = CpuSet::from_iter([first]);
+        let other = bind(first).unwrap();
+        let theirs = std::thread::spawn(move || {
+            // As pthread_setaffinity_np by the program, which we are not told.
+            request(None, &one).unwrap();
+            drop(bind(last).unwrap());
+            assert_eq!(current().unwrap(), one);
+            // Chosen while a binding lives.
+            let outer = bind(last).unwrap();
+            let inner = bind(last).unwrap();
+            set(&one).unwrap();
+            assert_eq!(unbound().unwrap(), one);
+            drop(inner);
+            drop(outer);
+            assert_eq!((current().unwrap(), unbound().unwrap()), (one.clone(), one));
+        });
+        theirs.join().unwrap();
+        drop(other);
         assert_eq!(current().unwrap(), allowed);
     }
 

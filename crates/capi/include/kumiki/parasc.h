@@ -206,8 +206,10 @@ int parasc_create(struct parasc_engine **engine, const struct parasc_config *con
  * until then. To know, terminate, wait and collect before.
  *
  * Threads that are in parasc_proc() or parasc_wait() return and need not be
- * awaited before; no other call may use the engine any more. Requesters live
- * on, make all calls themselves, and are to be destroyed, too.
+ * awaited before; no other call may use the engine any more, nor may one begin:
+ * that a thread was started for it does not say that it is in there, that it has
+ * answered a request does. Requesters live on, make all calls themselves, and are
+ * to be destroyed, too.
  */
 int parasc_destroy(struct parasc_engine *engine);
 

@@ -106,6 +106,15 @@ fn the_helper_moves_when_its_main_thread_comes_onto_its_cpu() {
         let info = shadow.info().unwrap();
         assert_eq!((info.main_cpu, cpus), (cpu, CpuSet::from_iter([info.helper_cpu])));
         assert!(info.helper_cpu != cpu && name.unwrap().starts_with("shadow-"));
+        // Who asks where it is learns of the move: a shadow of a job, and who looks on.
+        let of_job = || (affinity::bound(), affinity::unbound().unwrap());
+        let forked =
+            shadow.scope(|scope| scope.fork(of_job).join_timeout(Duration::from_secs(60)).ok());
+        let of_job = forked.expect("in time").unwrap();
+        assert_eq!(of_job, (Some(info.helper_cpu), allowed.clone()));
+        let mut roll = kumiki_crew::roll::call();
+        roll.retain(|seen| seen.kind == "shadow");
+        assert_eq!(roll.iter().map(|seen| seen.cpu).collect::<Vec<_>>(), [Some(info.helper_cpu)]);
     }
     // What was left is free for others.
     let taken = shadow.info().unwrap();

@@ -73,7 +73,7 @@ fn children(state: &str) -> Vec<i32> {
 }
 
 /// Its spawn servers, which have no C library.
-fn servers() -> Vec<i32> {
+pub(crate) fn servers() -> Vec<i32> {
     let is_server = |id: &i32| {
         let maps = fs::read_to_string(format!("/proc/{id}/maps")).unwrap_or_default();
         maps.contains("kumiki-spawn-requests") && !maps.contains("libc")

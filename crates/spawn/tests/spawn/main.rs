@@ -3,6 +3,9 @@
 #[path = "../../../sys/tests/child/mod.rs"]
 mod child;
 mod commands;
+mod confined;
 mod faults;
+#[path = "../../../wait/tests/filter/mod.rs"]
+mod filter;
 mod inherits;
 mod named;
