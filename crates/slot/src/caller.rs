@@ -3,7 +3,10 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::process;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -61,6 +64,24 @@ pub(crate) struct Seat {
 
 const _: () = assert!(LINES <= u64::BITS as usize, "a bit for each line");
 
+/// Runs code of users' that is none of the calling thread's business: a panic of it has been
+/// reported by the hook, and goes no further.
+fn apart(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        // Its drop is users' code, too.
+        mem::forget(payload);
+    }
+}
+
+/// While a request that borrows is under way, nothing may unwind past what it borrows.
+struct NoUnwinding;
+
+impl Drop for NoUnwinding {
+    fn drop(&mut self) {
+        process::abort();
+    }
+}
+
 fn bit(n: u64) -> u64 {
     1 << (n % LINES as u64)
 }
@@ -97,7 +118,7 @@ impl Seat {
         // Relaxed: the ring's light fence is between the answer and this load; partner is
         // the heavy fence in `Answer::poll`.
         if self.awaited.load(Ordering::Relaxed) {
-            self.wakers[n as usize % LINES].wake();
+            apart(|| self.wakers[n as usize % LINES].wake());
         }
     }
 
@@ -110,7 +131,7 @@ impl Seat {
     /// The server is gone.
     pub(crate) fn wake_all(&self) {
         self.bell.ring();
-        self.wakers.iter().for_each(AtomicWaker::wake);
+        self.wakers.iter().for_each(|waker| apart(|| waker.wake()));
     }
 
     /// Nobody would tell of a death: those who await something ask again and again.
@@ -148,7 +169,7 @@ impl Seat {
         let discard = unsafe { std::mem::transmute::<*mut (), Discard>(discard) };
         // SAFETY: the request is done, its answer was given up, and the function is that
         // of its result.
-        unsafe { discard(self.lane.request(n), success) };
+        apart(|| unsafe { discard(self.lane.request(n), success) });
         self.free(n);
         true
     }
@@ -293,7 +314,11 @@ impl Caller {
         R: Send,
     {
         let n = self.hand_over(f)?;
+        // `wait` runs other callers' requests and drops what nobody wants: both are kept
+        // from unwinding where they run; this makes sure.
+        let unwinding = NoUnwinding;
         let end = self.finish(n, server);
+        mem::forget(unwinding);
         // SAFETY: `f` returns an `R`, and this is the only taker.
         unsafe { self.seat.take(n, end, job::cancel::<F>) }
     }
@@ -581,15 +606,24 @@ impl<R> Answer<R> {
     fn take(&mut self, end: End) -> Result<R, Error> {
         assert!(!self.taken, "an answer is taken once");
         self.taken = true;
-        let died = matches!(end, End::Died);
+        // What a dead server was at is in the line for ever. Freed even if dropping the
+        // captures panics: they were moved out before.
+        let _free = (!matches!(end, End::Died)).then(|| Free { seat: &self.seat, n: self.n });
         // SAFETY: `submit` packed a request that returns an `R` with this `cancel`, and
         // `taken` was false.
-        let result = unsafe { self.seat.take(self.n, end, self.cancel) };
-        // What a dead server was at is in the line for ever.
-        if !died {
-            self.seat.free(self.n);
-        }
-        result
+        unsafe { self.seat.take(self.n, end, self.cancel) }
+    }
+}
+
+/// The line of a request that was taken.
+struct Free<'a> {
+    seat: &'a Seat,
+    n: u64,
+}
+
+impl Drop for Free<'_> {
+    fn drop(&mut self) {
+        self.seat.free(self.n);
     }
 }
 

@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 mod calls;
 mod deaths;
+mod foreign;
 mod futures;
 mod limits;
 mod model;
