@@ -182,14 +182,14 @@ impl Seat {
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
     fn settle(&self, n: u64) -> Option<End> {
-        if self.lane.take_back(n) {
+        // Asked before the line is looked at: a server that is over answers no more.
+        let over = self.desk.fate.is_over();
+        if if over { self.lane.reclaim(n) } else { self.lane.take_back(n) } {
             return Some(End::Back);
         }
-        // Asked before the line is looked at: a dead server answers no more.
-        let dead = self.desk.fate.is_dead();
         match self.lane.done(n) {
             Some(success) => Some(End::Done(success)),
-            None => dead.then_some(End::Died),
+            None => over.then_some(End::Died),
         }
     }
 
@@ -203,28 +203,35 @@ impl Seat {
         mut server: Option<&mut Server>,
         deadline: Option<Instant>,
     ) -> Option<End> {
+        let fate = &self.desk.fate;
+        // Also of one that serves others without a rest.
+        let mut look = Instant::now() + STEP;
         loop {
+            if fate.is_gone()
+                && let Some(end) = self.settle(n)
+            {
+                return Some(end);
+            }
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return None;
             }
-            let step = now + STEP;
-            let until = deadline.map_or(step, |deadline| deadline.min(step));
+            if now >= look {
+                look = now + STEP;
+                if self.desk.is_gone() {
+                    continue;
+                }
+            }
+            let until = deadline.map_or(look, |deadline| deadline.min(look));
             let has_work = || server.as_ref().is_some_and(|server| server.has_work());
             let ready = || match self.lane.done(n) {
                 Some(success) => Some(Some(success)),
-                None => has_work().then_some(None),
+                None => (fate.is_over() || has_work()).then_some(None),
             };
             match waiter.wait_until(&self.bell, self.lane.word(n), until, ready) {
                 Ok(Some(success)) => return Some(End::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
-                Err(TimedOut) => {
-                    if self.desk.is_gone()
-                        && let Some(end) = self.settle(n)
-                    {
-                        return Some(end);
-                    }
-                }
+                Err(TimedOut) => {}
             }
         }
     }
@@ -528,7 +535,7 @@ impl<R> Answer<R> {
 
     /// Whether it is there, or never will be: to wait for it takes no time.
     pub fn is_settled(&self) -> bool {
-        self.is_done() || self.seat.desk.is_gone()
+        self.is_done() || self.seat.desk.is_over()
     }
 
     /// Takes the request back; whether that was in time: then it has not run and never

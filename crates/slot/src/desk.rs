@@ -93,6 +93,11 @@ impl Desk {
         self.fate.is_gone()
     }
 
+    /// Whether the server touches no line any more; finds out if it has died.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_gone() && self.fate.is_over()
+    }
+
     /// From now on somebody who only awaits an answer is told of the server's death;
     /// `false` if there is no thread to be had for it.
     pub(crate) fn watch(self: &Arc<Self>) -> bool {
@@ -149,7 +154,7 @@ impl Door {
         let seat = Arc::new(Seat::new(Arc::clone(&self.desk), bell));
         let mut seats = self.desk.seats();
         // Of one that is gone nobody would take it off the list.
-        if !self.desk.fate.is_gone() {
+        if !self.desk.fate.is_over() {
             seats.push(Arc::clone(&seat));
         }
         drop(seats);
@@ -232,7 +237,15 @@ impl Server {
     /// Serves what has come, and nothing that comes later.
     pub fn end(mut self) {
         self.desk.fate.end();
-        while self.round() {}
+        self.look_for_callers();
+        let lasts: Vec<u64> = self.served.iter().map(|served| served.seat.lane.newest()).collect();
+        let mut any = true;
+        while any {
+            any = false;
+            for (served, last) in self.served.iter_mut().zip(&lasts) {
+                any |= served.next <= *last && served.serve();
+            }
+        }
     }
 
     /// One request of each lane; whether there was any.
@@ -278,8 +291,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After `end` nothing is left; otherwise requesters take back what is.
-        self.desk.fate.end();
+        // Requesters take back what is left: nothing after `end`, but what came later.
+        self.desk.fate.has_ended();
         self.desk.wake_all();
         if self.begun {
             self.desk.life.end();

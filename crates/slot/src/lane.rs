@@ -261,8 +261,13 @@ impl<const LINES: usize> Lane<LINES> {
         self.revoked.0.fetch_max(n, Ordering::Relaxed);
         // A fence that has not reached the server proves nothing: then it may have
         // begun unseen, and the request is left to it.
-        barrier::heavy()
-            && self.started.0.load(Ordering::Relaxed) < n
+        barrier::heavy() && self.reclaim(n)
+    }
+
+    /// Requester: M3, without the fence, of a server that is known to touch the lane no
+    /// more: `true` if request `n` is now this thread's, and was not begun.
+    pub(crate) fn reclaim(&self, n: u64) -> bool {
+        self.started.0.load(Ordering::Relaxed) < n
             && self
                 .line(n)
                 .status
@@ -273,6 +278,13 @@ impl<const LINES: usize> Lane<LINES> {
                     Ordering::Relaxed,
                 )
                 .is_ok()
+    }
+
+    /// Server: the number of the last request that has been submitted so far.
+    pub(crate) fn newest(&self) -> u64 {
+        // Acquire: those before it are visible, too.
+        let numbers = self.lines.iter().map(|line| number(line.status.load(Ordering::Acquire)));
+        numbers.max().unwrap_or(0)
     }
 }
 
