@@ -9,14 +9,14 @@ use kumiki_slot::{Door, Error, Server};
 use crate::{caller, waiter};
 
 /// Ends the calling thread as a seccomp filter does that kills it: nothing is unwound.
-fn die() -> u32 {
+pub(crate) fn die() -> u32 {
     // SAFETY: ends this thread alone, which nobody joins.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("the thread has ended")
 }
 
 /// A server whose thread nobody joins.
-fn mortal() -> Door {
+pub(crate) fn mortal() -> Door {
     let (door, server) = kumiki_slot::open();
     thread::spawn(move || server.serve(&mut waiter()));
     door

@@ -1,0 +1,87 @@
+//! Servers that end, or learn of another's end, however busy they are.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kumiki_slot::{Caller, Error, LINES};
+
+use crate::deaths::{die, mortal};
+use crate::{caller, desk, filter, waiter};
+
+/// Longer than anything takes on a busy machine.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Always has something for the server, until that has ended or `done` says so.
+fn never_rest(caller: &mut Caller, done: &AtomicBool) {
+    let end = Instant::now() + LONG;
+    let mut answers = std::collections::VecDeque::new();
+    while Instant::now() < end && !done.load(Ordering::Relaxed) {
+        match caller.submit(|| thread::sleep(Duration::from_micros(200))) {
+            Ok(answer) => answers.push_back(answer),
+            Err(error) => panic!("{error}"),
+        }
+        if answers.len() == LINES && caller.join(answers.pop_front().unwrap()).is_err() {
+            break;
+        }
+    }
+    // What is left is cancelled.
+}
+
+#[test]
+fn a_server_ends_although_its_callers_never_rest() {
+    let (door, server) = desk();
+    let never = AtomicBool::new(false);
+    thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| never_rest(&mut caller(&door), &never));
+        }
+        thread::sleep(Duration::from_millis(20));
+        let asked = Instant::now();
+        door.close();
+        server.join().unwrap();
+        assert!(asked.elapsed() < LONG / 2, "it ended when its callers did");
+    });
+}
+
+#[test]
+fn a_server_that_serves_without_a_rest_learns_that_the_one_it_called_has_died() {
+    let (door, server) = kumiki_slot::open();
+    let told = AtomicBool::new(false);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let mut server = server;
+            server.begin();
+            let mut asks = mortal().caller_of(&server, waiter());
+            let died = asks.call_serving(die, &mut server);
+            assert!(matches!(died, Err(Error::Died)), "{died:?}");
+            assert!(!told.swap(true, Ordering::Relaxed));
+        });
+        never_rest(&mut caller(&door), &told);
+        assert!(told.load(Ordering::Relaxed), "it was told when its own callers had ended");
+    });
+}
+
+#[test]
+fn who_cannot_fence_any_more_gets_back_what_an_ended_server_has_left() {
+    // The process relies on membarrier(2), and then this thread may not use it.
+    kumiki_wait::barrier::is_asymmetric();
+    let (door, server) = kumiki_slot::open();
+    let (ended, left) = (caller(&door), caller(&door));
+    thread::scope(|threads| {
+        for (mut caller, first) in [(ended, true), (left, false)] {
+            threads.spawn(move || {
+                filter::filter(&[libc::SYS_membarrier], filter::REFUSE);
+                // One is there before the end, the other may be.
+                let answer = first.then(|| caller.submit(|| ()).unwrap());
+                thread::sleep(Duration::from_millis(if first { 0 } else { 40 }));
+                assert!(matches!(caller.call(|| ()), Err(Error::Gone)));
+                if let Some(answer) = answer {
+                    assert!(matches!(caller.join(answer), Err(Error::Gone)));
+                }
+            });
+        }
+        thread::sleep(Duration::from_millis(20));
+        drop(server);
+    });
+}
