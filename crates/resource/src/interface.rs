@@ -483,8 +483,7 @@ impl Interface {
         let waiter = Waiter::new(&per_core.policy)?;
         let core = Core::new(place, &at.name, &self.inner.kinds)?;
         let taken = at.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let mut server = taken.ok_or_else(none)?;
-        server.begin();
+        let server = taken.ok_or_else(none)?.begin();
         Ok(Manager {
             seated: Seated::new(per_core.number, core, Some(server), Arc::clone(&at.estate)),
             waiter,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use atomic_waker::AtomicWaker;
 use kumiki_wait::{Bell, TimedOut, Waiter, barrier};
 
-use crate::desk::{Desk, LINES, Server};
+use crate::desk::{Desk, LINES, Serving};
 use crate::error::{Error, Panic};
 use crate::job;
 use crate::lane::Lane;
@@ -34,6 +34,20 @@ type Discard = unsafe fn(*mut Request, bool);
 /// Drops the captures of a request that was not run.
 type Cancel = unsafe fn(*mut Request);
 
+/// Of a request whose answer nobody may take.
+#[derive(Debug)]
+struct Drops {
+    cancel: Cancel,
+    discard: Discard,
+}
+
+/// Those of an `F` that returns an `R`.
+struct Of<F, R>(PhantomData<(F, R)>);
+
+impl<F, R> Of<F, R> {
+    const DROPS: Drops = Drops { cancel: job::cancel::<F>, discard: job::discard::<R> };
+}
+
 /// A word on lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -49,8 +63,8 @@ pub(crate) struct Seat {
     bell: Arc<Bell>,
     /// Some answer of this seat has been awaited: the server looks for wakers.
     awaited: AtomicBool,
-    /// Those who await answers are woken whatever happens; otherwise they ask again and
-    /// again.
+    /// Those who await answers are woken whatever happens, as long as the desk is not
+    /// unwatched; otherwise they ask again and again.
     told: AtomicBool,
     wakers: [AtomicWaker; LINES],
     /// The last request, once the caller is gone; before, greater than any.
@@ -58,8 +72,8 @@ pub(crate) struct Seat {
     /// Lines with an answer that somebody will take: a bit each. The caller sets it,
     /// whoever takes the answer clears it. Beside nothing that the server reads.
     busy: Own,
-    /// Of a line whose answer nobody wants any more, its [`Discard`].
-    abandoned: [AtomicPtr<()>; LINES],
+    /// Of a line whose answer nobody wants any more, its [`Drops`].
+    abandoned: [AtomicPtr<Drops>; LINES],
 }
 
 const _: () = assert!(LINES <= u64::BITS as usize, "a bit for each line");
@@ -134,13 +148,6 @@ impl Seat {
         self.wakers.iter().for_each(|waker| apart(|| waker.wake()));
     }
 
-    /// Nobody would tell of a death: those who await something ask again and again.
-    #[cold]
-    pub(crate) fn ask_again(&self) {
-        self.told.store(false, Ordering::Relaxed);
-        self.wake_all();
-    }
-
     /// The answer of `n` was taken.
     fn free(&self, n: u64) {
         // Release: partner is the load in `is_free`.
@@ -154,30 +161,45 @@ impl Seat {
         self.busy.0.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
     }
 
-    /// Drops the answer of `n` if it was given up and has come.
+    /// Drops the answer of `n` if it was given up and has come, or its captures if that will
+    /// never be.
     #[cold]
     fn sweep(&self, n: u64) -> bool {
         let abandoned = &self.abandoned[n as usize % LINES];
         // Acquire: partner is the store in `abandon`.
-        let discard = abandoned.load(Ordering::Acquire);
-        if discard.is_null() {
+        let drops = abandoned.load(Ordering::Acquire);
+        // SAFETY: null, or from `abandon`.
+        let Some(drops) = (unsafe { drops.as_ref::<'static>() }) else { return false };
+        let request = self.lane.request(n);
+        if let Some(success) = self.lane.done(n) {
+            abandoned.store(ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: the request is done, its answer was given up, and the function is that
+            // of its result.
+            apart(|| unsafe { (drops.discard)(request, success) });
+        } else if self.desk.fate.is_over() && self.lane.reclaim(n) {
+            abandoned.store(ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: got back, so it was not run; the function is that of its captures.
+            apart(|| unsafe { (drops.cancel)(request) });
+        } else {
             return false;
         }
-        let Some(success) = self.lane.done(n) else { return false };
-        abandoned.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: `abandon` stores nothing else but functions of this type.
-        let discard = unsafe { std::mem::transmute::<*mut (), Discard>(discard) };
-        // SAFETY: the request is done, its answer was given up, and the function is that
-        // of its result.
-        apart(|| unsafe { discard(self.lane.request(n), success) });
         self.free(n);
         true
     }
 
     /// Nobody will take the answer of `n`.
-    fn abandon(&self, n: u64, discard: Discard) {
+    fn abandon(&self, n: u64, drops: &'static Drops) {
         // Release: partner is the load in `sweep`.
-        self.abandoned[n as usize % LINES].store(discard as *mut (), Ordering::Release);
+        self.abandoned[n as usize % LINES]
+            .store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
+    }
+
+    /// Of the requests up to `last` that nobody waits for.
+    fn sweep_all(&self, last: u64) {
+        let first = last.saturating_sub(LINES as u64 - 1).max(Lane::<LINES>::FIRST);
+        for n in first..=last {
+            self.sweep(n);
+        }
     }
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
@@ -189,8 +211,16 @@ impl Seat {
         }
         match self.lane.done(n) {
             Some(success) => Some(End::Done(success)),
-            None => over.then_some(End::Died),
+            None => (over || self.is_left_behind(n)).then_some(End::Died),
         }
+    }
+
+    /// In a child of fork(2): whether nothing of `n` is heard of any more, which had begun.
+    /// The parent's thread may have been at it. Or it is at it here, being the one that has
+    /// forked: then what borrows is waited for.
+    fn is_left_behind(&self, n: u64) -> bool {
+        let owned = self.busy.0.load(Ordering::Relaxed) & bit(n) != 0;
+        owned && self.desk.is_elsewhere()
     }
 
     /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
@@ -200,10 +230,15 @@ impl Seat {
         &self,
         n: u64,
         waiter: &mut Waiter,
-        mut server: Option<&mut Server>,
+        mut server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
         let fate = &self.desk.fate;
+        if self.desk.is_elsewhere()
+            && let Some(end) = self.settle(n)
+        {
+            return Some(end);
+        }
         // Also of one that serves others without a rest.
         let mut look = Instant::now() + STEP;
         loop {
@@ -218,8 +253,10 @@ impl Seat {
             }
             if now >= look {
                 look = now + STEP;
-                if self.desk.is_gone() {
-                    continue;
+                if self.desk.is_gone()
+                    && let Some(end) = self.settle(n)
+                {
+                    return Some(end);
                 }
             }
             let until = deadline.map_or(look, |deadline| deadline.min(look));
@@ -259,10 +296,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let last = *self.last.get_mut();
-        let first = last.saturating_sub(LINES as u64 - 1).max(Lane::<LINES>::FIRST);
-        for n in first..=last {
-            self.sweep(n);
-        }
+        self.sweep_all(last);
     }
 }
 
@@ -306,7 +340,7 @@ impl Caller {
     /// # Errors
     /// As [`call`](Self::call).
     #[inline]
-    pub fn call_serving<F, R>(&mut self, f: F, server: &mut Server) -> Result<R, Error>
+    pub fn call_serving<F, R>(&mut self, f: F, server: &mut Serving) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send,
         R: Send,
@@ -315,7 +349,7 @@ impl Caller {
     }
 
     #[inline(always)]
-    fn call_and_serve<F, R>(&mut self, f: F, server: Option<&mut Server>) -> Result<R, Error>
+    fn call_and_serve<F, R>(&mut self, f: F, server: Option<&mut Serving>) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send,
         R: Send,
@@ -354,7 +388,7 @@ impl Caller {
         &mut self,
         deadline: Instant,
         f: F,
-        server: &mut Server,
+        server: &mut Serving,
     ) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -367,7 +401,7 @@ impl Caller {
         &mut self,
         deadline: Instant,
         f: F,
-        server: Option<&mut Server>,
+        server: Option<&mut Serving>,
     ) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -400,7 +434,8 @@ impl Caller {
         // Relaxed: `free` is by whoever takes the answer, which does not exist yet.
         self.seat.busy.0.fetch_or(bit(n), Ordering::Relaxed);
         let seat = Arc::clone(&self.seat);
-        Ok(Answer { seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
+        let drops = const { &Of::<F, R>::DROPS };
+        Ok(Answer { seat, n, drops, taken: false, result: PhantomData })
     }
 
     /// Waits for an answer of this caller's.
@@ -426,7 +461,7 @@ impl Caller {
     pub fn join_serving<R: Send>(
         &mut self,
         answer: Answer<R>,
-        server: &mut Server,
+        server: &mut Serving,
     ) -> Result<R, Error> {
         self.join_and_serve(answer, Some(server))
     }
@@ -435,7 +470,7 @@ impl Caller {
     fn join_and_serve<R: Send>(
         &mut self,
         mut answer: Answer<R>,
-        server: Option<&mut Server>,
+        server: Option<&mut Serving>,
     ) -> Result<R, Error> {
         assert!(self.has_submitted(&answer), "an answer is joined by its own caller");
         let end = self.finish(answer.n, server);
@@ -449,7 +484,7 @@ impl Caller {
 
     /// Waits for the answer of `n`.
     #[inline(always)]
-    fn finish(&mut self, n: u64, server: Option<&mut Server>) -> End {
+    fn finish(&mut self, n: u64, server: Option<&mut Serving>) -> End {
         self.finish_until(n, server, None).expect("without a deadline there is an answer")
     }
 
@@ -458,7 +493,7 @@ impl Caller {
     fn finish_until(
         &mut self,
         n: u64,
-        server: Option<&mut Server>,
+        server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
         let seat = &*self.seat;
@@ -503,6 +538,10 @@ impl Drop for Caller {
     fn drop(&mut self) {
         // Release: partner is `is_left`. The server goes on until it has served `last`.
         self.seat.last.store(self.next - 1, Ordering::Release);
+        if self.seat.desk.fate.is_over() {
+            // A thread that was killed keeps the seat for ever.
+            self.seat.sweep_all(self.next - 1);
+        }
         self.seat.desk.changed();
     }
 }
@@ -516,7 +555,7 @@ impl Drop for Caller {
 pub struct Answer<R> {
     seat: Arc<Seat>,
     n: u64,
-    cancel: Cancel,
+    drops: &'static Drops,
     taken: bool,
     result: PhantomData<fn() -> R>,
 }
@@ -563,7 +602,7 @@ impl<R> Answer<R> {
             Some(end) => drop(self.take(end)),
             None => {
                 self.taken = true;
-                self.seat.abandon(self.n, job::discard::<R>);
+                self.seat.abandon(self.n, self.drops);
             }
         }
     }
@@ -618,7 +657,7 @@ impl<R> Answer<R> {
         let _free = (!matches!(end, End::Died)).then(|| Free { seat: &self.seat, n: self.n });
         // SAFETY: `submit` packed a request that returns an `R` with this `cancel`, and
         // `taken` was false.
-        unsafe { self.seat.take(self.n, end, self.cancel) }
+        unsafe { self.seat.take(self.n, end, self.drops.cancel) }
     }
 }
 
@@ -655,12 +694,13 @@ impl<R> Future for Answer<R> {
             if !seat.awaited.swap(true, Ordering::Relaxed) {
                 let told = barrier::heavy() & self.seat.desk.watch();
                 // Else it may not be told of this answer, or of a death: it asks again.
-                seat.told.store(told, Ordering::Relaxed);
-            }
-            if !seat.told.load(Ordering::Relaxed) {
-                cx.waker().wake_by_ref();
+                // Release: partner is the load below, for those whose fence was this one.
+                seat.told.store(told, Ordering::Release);
             }
             seat.wakers[self.n as usize % LINES].register(cx.waker());
+            if !seat.told.load(Ordering::Acquire) || seat.desk.is_unwatched() {
+                cx.waker().wake_by_ref();
+            }
         }
         match self.end() {
             Some(end) => Poll::Ready(self.take(end)),

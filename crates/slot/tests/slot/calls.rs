@@ -169,8 +169,8 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
     let (left_door, left) = kumiki_slot::open();
     let (right_door, right) = kumiki_slot::open();
     let served = AtomicUsize::new(0);
-    let run = |mut server: kumiki_slot::Server, to: &kumiki_slot::Door| {
-        server.begin();
+    let run = |server: kumiki_slot::Server, to: &kumiki_slot::Door| {
+        let mut server = server.begin();
         let mut caller = to.caller_of(&server, waiter());
         for _ in 0..2000 {
             caller.call_serving(|| served.fetch_add(1, Ordering::Relaxed), &mut server).unwrap();

@@ -79,8 +79,7 @@ fn a_server_that_never_serves_is_gone() {
 fn a_server_whose_thread_panics_between_requests_is_gone() {
     let (door, server) = kumiki_slot::open();
     let thread = thread::spawn(move || {
-        let mut server = server;
-        server.begin();
+        let mut server = server.begin();
         server.round();
         panic!("between two rounds, on purpose");
     });
