@@ -11,10 +11,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
+use kumiki_sys::pause::pause;
 use kumiki_wait::{Bell, TimedOut, Waiter, barrier};
 
 use crate::desk::{Desk, LINES, Serving};
@@ -28,6 +29,9 @@ use crate::line::Request;
 const LOOKS: u32 = 4096;
 /// Between two looks whether the server still lives.
 const STEP: Duration = Duration::from_millis(20);
+
+/// Between two looks of a thread that may not sleep at its caller's bell.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Drops what a request has left: its result, or what it panicked with.
 type Discard = unsafe fn(*mut Request, bool);
@@ -224,12 +228,13 @@ impl Seat {
     }
 
     /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
+    /// Without a waiter the bell is another thread's.
     #[cold]
     #[inline(never)]
     fn wait(
         &self,
         n: u64,
-        waiter: &mut Waiter,
+        mut waiter: Option<&mut Waiter>,
         mut server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
@@ -265,7 +270,14 @@ impl Seat {
                 Some(success) => Some(Some(success)),
                 None => (fate.is_over() || has_work()).then_some(None),
             };
-            match waiter.wait_until(&self.bell, self.lane.word(n), until, ready) {
+            let outcome = match &mut waiter {
+                Some(waiter) => waiter.wait_until(&self.bell, self.lane.word(n), until, ready),
+                None => {
+                    pause(PAUSE);
+                    ready().ok_or(TimedOut)
+                }
+            };
+            match outcome {
                 Ok(Some(success)) => return Some(End::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
                 Err(TimedOut) => {}
@@ -303,6 +315,8 @@ impl Drop for Seat {
 /// One requester of a desk: a thread's own. Its requests are served in their order.
 pub struct Caller {
     seat: Arc<Seat>,
+    /// The only thread that may sleep at the seat's bell, of one that is a server's.
+    home: Option<ThreadId>,
     waiter: Waiter,
     /// Number of the next request.
     next: u64,
@@ -315,8 +329,8 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(seat: Arc<Seat>, waiter: Waiter) -> Self {
-        Caller { seat, waiter, next: Lane::<LINES>::FIRST }
+    pub(crate) fn new(seat: Arc<Seat>, home: Option<ThreadId>, waiter: Waiter) -> Self {
+        Caller { seat, home, waiter, next: Lane::<LINES>::FIRST }
     }
 
     /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
@@ -504,7 +518,9 @@ impl Caller {
             }
             looks += 1;
             if looks == LOOKS {
-                return seat.wait(n, &mut self.waiter, server, deadline);
+                let may_sleep = self.home.is_none_or(|home| home == thread::current().id());
+                let waiter = may_sleep.then_some(&mut self.waiter);
+                return seat.wait(n, waiter, server, deadline);
             }
         }
     }

@@ -14,7 +14,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use kumiki_sys::fork::Process;
@@ -174,20 +174,22 @@ pub struct Door {
 impl Door {
     /// A caller for one thread, which waits as `waiter` does.
     pub fn caller(&self, waiter: Waiter) -> Caller {
-        self.caller_at(Arc::new(Bell::new()), waiter)
+        self.caller_at(Arc::new(Bell::new()), None, waiter)
     }
 
     /// The same for the thread that serves, which sleeps at one bell for its answers and
-    /// for its own callers' requests.
+    /// for its own callers' requests. Another thread may use it, and only looks now and
+    /// then: that bell has one sleeper.
     pub fn caller_of(&self, serving: &Serving, waiter: Waiter) -> Caller {
-        self.caller_at(Arc::clone(&serving.post.desk.bell), waiter)
+        let bell = Arc::clone(&serving.post.desk.bell);
+        self.caller_at(bell, Some(thread::current().id()), waiter)
     }
 
-    fn caller_at(&self, bell: Arc<Bell>, waiter: Waiter) -> Caller {
+    fn caller_at(&self, bell: Arc<Bell>, home: Option<ThreadId>, waiter: Waiter) -> Caller {
         let seat = Arc::new(Seat::new(Arc::clone(&self.desk), bell));
         if self.desk.is_elsewhere() {
             // Nobody would take it up, and another thread of the parent may have had the lock.
-            return Caller::new(seat, waiter);
+            return Caller::new(seat, home, waiter);
         }
         let mut seats = self.desk.seats();
         // Of one that is gone nobody would take it off the list.
@@ -196,7 +198,7 @@ impl Door {
         }
         drop(seats);
         self.desk.changed();
-        Caller::new(seat, waiter)
+        Caller::new(seat, home, waiter)
     }
 
     /// Has the server end when it has served what has come. Whatever comes later is
@@ -244,7 +246,12 @@ pub struct Server {
 }
 
 /// The server's end, in the thread that serves: callers notice if that dies. It stays
-/// there, since nothing else lives as long.
+/// there, since another thread's death would be taken for its own:
+///
+/// ```compile_fail,E0277
+/// fn sent<T: Send>(_: T) {}
+/// sent(kumiki_slot::open().1.begin());
+/// ```
 #[derive(Debug)]
 pub struct Serving {
     post: Post,

@@ -188,3 +188,29 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
     });
     assert_eq!(served.into_inner(), 4000);
 }
+
+/// The other thread may not take the server's wakes.
+#[test]
+fn a_server_s_caller_in_another_thread_is_answered_and_the_server_sleeps_at_its_own_bell() {
+    let (door, asked) = desk();
+    let (own_door, own) = kumiki_slot::open();
+    let (give, given) = mpsc::channel();
+    let server = thread::spawn({
+        let door = door.clone();
+        move || {
+            let serving = own.begin();
+            give.send(door.caller_of(&serving, waiter())).unwrap();
+            serving.serve(&mut waiter());
+        }
+    });
+    let (mut away, mut own) = (given.recv().unwrap(), caller(&own_door));
+    let slow = || thread::sleep(Duration::from_millis(2));
+    thread::scope(|threads| {
+        threads.spawn(move || (0..20).for_each(|_| away.call(slow).unwrap()));
+        (0..20).for_each(|_| own.call(slow).unwrap());
+    });
+    for (door, server) in [(door, asked), (own_door, server)] {
+        door.close();
+        server.join().unwrap();
+    }
+}

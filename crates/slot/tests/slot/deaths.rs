@@ -86,3 +86,24 @@ fn a_server_whose_thread_panics_between_requests_is_gone() {
     assert!(thread.join().is_err());
     assert!(matches!(caller(&door).call(|| 1), Err(Error::Gone)));
 }
+
+#[test]
+fn captures_of_what_was_left_to_itself_are_dropped_although_nobody_runs_it() {
+    for dies in [true, false] {
+        let held = Arc::new(());
+        let (door, server) = kumiki_slot::open();
+        let mut caller = caller(&door);
+        let at = caller.submit(move || if dies { die() } else { 1 }).unwrap();
+        let theirs = Arc::clone(&held);
+        caller.submit(move || theirs).unwrap().detach();
+        if dies {
+            thread::spawn(move || server.serve(&mut waiter()));
+            assert!(matches!(caller.join(at), Err(Error::Died)));
+        } else {
+            drop(server);
+            assert!(matches!(caller.join(at), Err(Error::Gone)));
+        }
+        drop(caller);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}
