@@ -136,8 +136,14 @@ impl Seat {
         // Relaxed: the ring's light fence is between the answer and this load; partner is
         // the heavy fence in `Answer::poll`.
         if self.awaited.load(Ordering::Relaxed) {
-            apart(|| self.wakers[n as usize % LINES].wake());
+            self.wake(n);
         }
+    }
+
+    /// Out of line: the path without awaited answers is to stay short.
+    #[inline(never)]
+    fn wake(&self, n: u64) {
+        apart(|| self.wakers[n as usize % LINES].wake());
     }
 
     /// Server: whether nothing will come after the request before `next`.
@@ -228,13 +234,14 @@ impl Seat {
     }
 
     /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
-    /// Without a waiter the bell is another thread's.
+    /// The bell is that of `home`, or the calling thread's.
     #[cold]
     #[inline(never)]
     fn wait(
         &self,
         n: u64,
-        mut waiter: Option<&mut Waiter>,
+        home: Option<ThreadId>,
+        waiter: &mut Waiter,
         mut server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
@@ -244,6 +251,7 @@ impl Seat {
         {
             return Some(end);
         }
+        let may_sleep = home.is_none_or(|home| home == thread::current().id());
         // Also of one that serves others without a rest.
         let mut look = Instant::now() + STEP;
         loop {
@@ -270,12 +278,11 @@ impl Seat {
                 Some(success) => Some(Some(success)),
                 None => (fate.is_over() || has_work()).then_some(None),
             };
-            let outcome = match &mut waiter {
-                Some(waiter) => waiter.wait_until(&self.bell, self.lane.word(n), until, ready),
-                None => {
-                    pause(PAUSE);
-                    ready().ok_or(TimedOut)
-                }
+            let outcome = if may_sleep {
+                waiter.wait_until(&self.bell, self.lane.word(n), until, ready)
+            } else {
+                pause(PAUSE);
+                ready().ok_or(TimedOut)
             };
             match outcome {
                 Ok(Some(success)) => return Some(End::Done(success)),
@@ -518,9 +525,7 @@ impl Caller {
             }
             looks += 1;
             if looks == LOOKS {
-                let may_sleep = self.home.is_none_or(|home| home == thread::current().id());
-                let waiter = may_sleep.then_some(&mut self.waiter);
-                return seat.wait(n, waiter, server, deadline);
+                return seat.wait(n, self.home, &mut self.waiter, server, deadline);
             }
         }
     }

@@ -60,7 +60,8 @@
 //!   less than their numbers: the server swaps, nobody else does, and it wins.
 //!
 //! Where the heavy fence fails (a seccomp filter that came late) none of this
-//! holds, and nothing is taken back.
+//! holds, and nothing is taken back from a server that works. From one that touches the
+//! lane no more, M3 alone takes it back: there is no H left to contest it.
 //!
 //! The heavy side is the rare one. `started` and `revoked` are each written by
 //! one side on its own line and read by the other only in H3 (from its cache,

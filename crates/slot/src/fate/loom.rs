@@ -17,6 +17,9 @@ struct Scene {
 
 /// Serves what is there; how much that was.
 fn look(scene: &Scene) -> usize {
+    if scene.lane.newest() < Lane::<1>::FIRST {
+        return 0;
+    }
     match scene.lane.pending(Lane::<1>::FIRST) {
         Some(Event::Request(n)) if scene.lane.begin(n) => {
             scene.lane.complete(n, true);
