@@ -205,22 +205,21 @@ mod tests {
         assert!(!life.has_died());
     }
 
-    /// The freed memory would be another's when the kernel marks it.
+    /// Freed, its memory would be another's when the kernel marks it.
     #[test]
     fn one_that_is_dropped_while_it_is_held_stays() {
-        let ended = thread::spawn(|| {
+        let words = size_of::<libc::pthread_mutex_t>() / size_of::<i32>();
+        let (tid, others) = thread::spawn(move || {
             let life = Life::default();
             life.begin();
-            let mutex = life.0.get().cast::<u8>() as usize;
             drop(life);
-            mutex
-        });
-        let mutex = ended.join().unwrap() as *mut libc::pthread_mutex_t;
-        // SAFETY: never freed.
-        let locked = unsafe { libc::pthread_mutex_trylock(mutex) };
-        assert_eq!(locked, libc::EOWNERDEAD);
-        // SAFETY: locked above.
-        unsafe { libc::pthread_mutex_unlock(mutex) };
+            // SAFETY: only asks. What the kernel looks for, in whatever memory is free now.
+            let tid = unsafe { libc::gettid() };
+            (tid, (0..64).map(|_| vec![tid; words]).collect::<Vec<_>>())
+        })
+        .join()
+        .unwrap();
+        assert!(others.concat().iter().all(|word| *word == tid));
     }
 
     #[test]
