@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Caller, Error, LINES};
+use kumiki_slot::{Answer, Caller, Error, LINES};
 
 use crate::deaths::{die, mortal};
 use crate::{caller, filter, waiter};
@@ -29,13 +29,16 @@ fn never_rest(caller: &mut Caller, done: &AtomicBool) {
     // What is left is cancelled.
 }
 
+/// A caller, and answers that it has not asked for yet.
+type Asking = Arc<Mutex<(Caller, Vec<Answer<()>>)>>;
+
 /// A request that hands over the next one.
-fn again(caller: &Arc<Mutex<Caller>>, ran: &Arc<AtomicUsize>) {
+fn again(asking: &Asking, ran: &Arc<AtomicUsize>) {
     let before = ran.fetch_add(1, Ordering::Relaxed);
-    // Enough to be seen.
-    if before < 1000 {
-        let (next, theirs) = (Arc::clone(caller), Arc::clone(ran));
-        caller.lock().unwrap().submit(move || again(&next, &theirs)).unwrap().detach();
+    if before < LINES {
+        let (next, theirs) = (Arc::clone(asking), Arc::clone(ran));
+        let (caller, answers) = &mut *asking.lock().unwrap();
+        answers.push(caller.submit(move || again(&next, &theirs)).unwrap());
     }
 }
 
@@ -44,13 +47,16 @@ fn what_comes_while_a_server_ends_does_not_keep_it() {
     let (door, server) = kumiki_slot::open();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut other = caller(&door);
-    let asking = Arc::new(Mutex::new(caller(&door)));
+    let asking = Arc::new(Mutex::new((caller(&door), Vec::new())));
     again(&asking, &ran);
     let answer = other.submit(|| 7).unwrap();
     server.begin().end();
     assert_eq!(other.join(answer).unwrap(), 7);
     // One here, one that had come.
     assert_eq!(ran.load(Ordering::Relaxed), 2);
+    let answers = std::mem::take(&mut asking.lock().unwrap().1);
+    let outcomes: Vec<_> = answers.into_iter().map(Answer::wait).collect();
+    assert!(matches!(outcomes[..], [Ok(()), Err(Error::Gone)]), "{outcomes:?}");
 }
 
 #[test]
