@@ -20,8 +20,8 @@ const END_PAUSE: Duration = Duration::from_micros(50);
 /// dropped it serves what has come, and ends.
 ///
 /// A child of fork(2) has the value but not the thread: there a call is
-/// [`Gone`](kumiki_slot::Error::Gone) at once for callers made by [`Member::caller`] in
-/// the child, and nothing is waited for on drop.
+/// [`Gone`](kumiki_slot::Error::Gone) at once, an answer that was under way `Gone` or
+/// [`Died`](kumiki_slot::Error::Died), and nothing is waited for on drop.
 #[derive(Debug)]
 pub struct Member {
     name: String,
@@ -36,6 +36,7 @@ pub struct Member {
 impl Member {
     /// Starts a thread of this name on `cpu`; returns when it is there. `setup` runs in
     /// it first; what that returns is dropped in it when it has served for the last time.
+    /// If it panics, callers get [`Gone`](kumiki_slot::Error::Gone).
     ///
     /// # Errors
     /// As [`start`]; a way to wait that this machine lacks.
@@ -51,8 +52,10 @@ impl Member {
         let mut waiter = Waiter::new(policy)?;
         let (door, server) = kumiki_slot::open();
         let thread = start(name, cpu, deadline, move || {
+            // First, so that a death in `setup` is noticed.
+            let serving = server.begin();
             let _held = setup();
-            server.serve(&mut waiter);
+            serving.serve(&mut waiter);
         })?;
         let _entry = roll::server(cpu, &door);
         let (name, policy, thread) = (name.to_owned(), *policy, Some(thread));
@@ -147,6 +150,63 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 1);
         let sum: u32 = answers.into_iter().map(|answer| caller.join(answer).unwrap()).sum();
         assert_eq!((sum, held.load(Ordering::Relaxed)), (45, 10));
+    }
+
+    #[test]
+    fn one_that_ends_in_its_setup_is_gone() {
+        let cpu = affinity::current().unwrap().first().unwrap();
+        for dies in [true, false] {
+            let setup = move || {
+                if dies {
+                    // SAFETY: ends the member's thread alone.
+                    unsafe { libc::syscall(libc::SYS_exit, 0) };
+                }
+                panic!("in its setup, on purpose");
+            };
+            let member = Member::start::<()>("crew-test", cpu, &Policy::default(), None, setup);
+            let member = member.unwrap();
+            assert!(matches!(member.caller().unwrap().call(|| ()), Err(Error::Gone)));
+            assert!(!member.is_alive());
+            assert_eq!(member.door().has_died(), dies);
+            member.retire();
+        }
+    }
+
+    #[test]
+    fn a_child_of_fork_is_told_at_once() {
+        let member = member(|| ());
+        let mut caller = member.caller().unwrap();
+        let (go, gone) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let hold = move || {
+            tell.send(()).unwrap();
+            gone.recv().is_err()
+        };
+        let begun = caller.submit(hold).unwrap();
+        let behind = caller.submit(|| ()).unwrap();
+        told.recv().unwrap();
+        // SAFETY: the child makes no call that waits for another thread of this one.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends a child that waits for ever.
+            unsafe { libc::alarm(60) };
+            let begun = matches!(caller.join(begun), Err(Error::Died));
+            let behind = matches!(caller.join(behind), Err(Error::Gone));
+            let inherited = matches!(caller.call(|| ()), Err(Error::Gone));
+            let new = matches!(member.caller().unwrap().call(|| ()), Err(Error::Gone));
+            let awaited = member.caller().unwrap().submit(|| ()).unwrap();
+            let awaited = matches!(awaited.wait(), Err(Error::Gone));
+            drop(member);
+            let good = begun && behind && inherited && new && awaited;
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(i32::from(!good)) };
+        }
+        drop(go);
+        assert!(caller.join(begun).unwrap());
+        let mut status = 0;
+        // SAFETY: waits for the child.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 
     #[test]

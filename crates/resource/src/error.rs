@@ -141,6 +141,15 @@ pub enum Error {
         #[source]
         source: kumiki_slot::Error,
     },
+    /// The core's manager ended before it served.
+    #[error(
+        "the manager of {place} ended while a kind made its pool there: the kind panicked, or a \
+         filter killed the thread; see what it has written"
+    )]
+    Setup {
+        /// Which.
+        place: String,
+    },
     /// The socket at which a process publishes its interface.
     #[error("{what}, {}: {source}", path.display())]
     Socket {

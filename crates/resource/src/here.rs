@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Caller, Server};
+use kumiki_slot::{Caller, Serving};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
@@ -24,7 +24,7 @@ pub(crate) struct Here {
     pub(crate) core: Core<Owned>,
     /// Of a thread that does something else beside; others are within their server's
     /// rounds whenever anything runs.
-    pub(crate) server: RefCell<Option<Server>>,
+    pub(crate) server: RefCell<Option<Serving>>,
 }
 
 thread_local! {
@@ -74,7 +74,7 @@ impl Seated {
     pub(crate) fn new(
         interface: u64,
         core: Core<Owned>,
-        server: Option<Server>,
+        server: Option<Serving>,
         estate: Arc<Estate>,
     ) -> Seated {
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
@@ -167,7 +167,7 @@ pub(crate) fn run_at<R: Send>(
 fn call<R: Send>(
     interface: &PerCore,
     place: Place,
-    server: Option<&mut Server>,
+    server: Option<&mut Serving>,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
     let caller = caller(interface, place, server.as_deref())?;
@@ -263,7 +263,7 @@ pub(crate) fn join<R: Send>(
 
 /// A caller of a place that this thread has and that is not waiting, or a new one.
 #[inline]
-fn caller(interface: &PerCore, place: Place, server: Option<&Server>) -> Result<Mine> {
+fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
     let number = interface.number;
     CALLERS.with_borrow_mut(|callers| {
         let rests = |(of, at, caller): &&(u64, Place, Mine)| {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kumiki_crew::{Member, roll};
 use kumiki_slot::{Door, Server};
@@ -26,6 +26,9 @@ use crate::rights::{Handle, Rights};
 
 /// The place of the shared type.
 const SHARED: (Place, &str) = (Place(0), "shared");
+
+/// Between two looks whether a manager that sets itself up still lives.
+const SETUP_LOOK: Duration = Duration::from_millis(20);
 
 /// What somebody gets who opens a resource by its name or its id.
 const OPENED: Rights = Rights::USE.union(Rights::SHARE);
@@ -206,7 +209,14 @@ fn manager(
         core.map(|core| Seated::new(number, core, None, estate))
     };
     let member = Member::start(name, cpu, policy, None, setup)?;
-    told.recv().unwrap_or(Ok(())).map(|()| member)
+    loop {
+        match told.recv_timeout(SETUP_LOOK) {
+            Ok(outcome) => return outcome.map(|()| member),
+            Err(RecvTimeoutError::Timeout) if !member.door().has_died() => (),
+            // A kind's pool has panicked, or killed it.
+            Err(_) => return Err(Error::Setup { place: name.to_owned() }),
+        }
+    }
 }
 
 impl PerCore {
@@ -483,8 +493,7 @@ impl Interface {
         let waiter = Waiter::new(&per_core.policy)?;
         let core = Core::new(place, &at.name, &self.inner.kinds)?;
         let taken = at.server.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let mut server = taken.ok_or_else(none)?;
-        server.begin();
+        let server = taken.ok_or_else(none)?.begin();
         Ok(Manager {
             seated: Seated::new(per_core.number, core, Some(server), Arc::clone(&at.estate)),
             waiter,

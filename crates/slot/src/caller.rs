@@ -3,18 +3,22 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::process;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
+use kumiki_sys::pause::pause;
 use kumiki_wait::{Bell, TimedOut, Waiter, barrier};
 
-use crate::desk::{Desk, LINES, Server};
+use crate::desk::{Desk, LINES, Serving};
 use crate::error::{Error, Panic};
 use crate::job;
 use crate::lane::Lane;
@@ -26,10 +30,27 @@ const LOOKS: u32 = 4096;
 /// Between two looks whether the server still lives.
 const STEP: Duration = Duration::from_millis(20);
 
+/// Between two looks of a thread that may not sleep at its caller's bell.
+const PAUSE: Duration = Duration::from_micros(50);
+
 /// Drops what a request has left: its result, or what it panicked with.
 type Discard = unsafe fn(*mut Request, bool);
 /// Drops the captures of a request that was not run.
 type Cancel = unsafe fn(*mut Request);
+
+/// Of a request whose answer nobody may take.
+#[derive(Debug)]
+struct Drops {
+    cancel: Cancel,
+    discard: Discard,
+}
+
+/// Those of an `F` that returns an `R`.
+struct Of<F, R>(PhantomData<(F, R)>);
+
+impl<F, R> Of<F, R> {
+    const DROPS: Drops = Drops { cancel: job::cancel::<F>, discard: job::discard::<R> };
+}
 
 /// A word on lines of its own.
 #[derive(Debug)]
@@ -46,8 +67,8 @@ pub(crate) struct Seat {
     bell: Arc<Bell>,
     /// Some answer of this seat has been awaited: the server looks for wakers.
     awaited: AtomicBool,
-    /// Those who await answers are woken whatever happens; otherwise they ask again and
-    /// again.
+    /// Those who await answers are woken whatever happens, as long as the desk is not
+    /// unwatched; otherwise they ask again and again.
     told: AtomicBool,
     wakers: [AtomicWaker; LINES],
     /// The last request, once the caller is gone; before, greater than any.
@@ -55,11 +76,29 @@ pub(crate) struct Seat {
     /// Lines with an answer that somebody will take: a bit each. The caller sets it,
     /// whoever takes the answer clears it. Beside nothing that the server reads.
     busy: Own,
-    /// Of a line whose answer nobody wants any more, its [`Discard`].
-    abandoned: [AtomicPtr<()>; LINES],
+    /// Of a line whose answer nobody wants any more, its [`Drops`].
+    abandoned: [AtomicPtr<Drops>; LINES],
 }
 
 const _: () = assert!(LINES <= u64::BITS as usize, "a bit for each line");
+
+/// Runs code of users' that is none of the calling thread's business: a panic of it has been
+/// reported by the hook, and goes no further.
+fn apart(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        // Its drop is users' code, too.
+        mem::forget(payload);
+    }
+}
+
+/// While a request that borrows is under way, nothing may unwind past what it borrows.
+struct NoUnwinding;
+
+impl Drop for NoUnwinding {
+    fn drop(&mut self) {
+        process::abort();
+    }
+}
 
 fn bit(n: u64) -> u64 {
     1 << (n % LINES as u64)
@@ -97,8 +136,14 @@ impl Seat {
         // Relaxed: the ring's light fence is between the answer and this load; partner is
         // the heavy fence in `Answer::poll`.
         if self.awaited.load(Ordering::Relaxed) {
-            self.wakers[n as usize % LINES].wake();
+            self.wake(n);
         }
+    }
+
+    /// Out of line: the path without awaited answers is to stay short.
+    #[inline(never)]
+    fn wake(&self, n: u64) {
+        apart(|| self.wakers[n as usize % LINES].wake());
     }
 
     /// Server: whether nothing will come after the request before `next`.
@@ -110,14 +155,7 @@ impl Seat {
     /// The server is gone.
     pub(crate) fn wake_all(&self) {
         self.bell.ring();
-        self.wakers.iter().for_each(AtomicWaker::wake);
-    }
-
-    /// Nobody would tell of a death: those who await something ask again and again.
-    #[cold]
-    pub(crate) fn ask_again(&self) {
-        self.told.store(false, Ordering::Relaxed);
-        self.wake_all();
+        self.wakers.iter().for_each(|waker| apart(|| waker.wake()));
     }
 
     /// The answer of `n` was taken.
@@ -133,77 +171,123 @@ impl Seat {
         self.busy.0.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
     }
 
-    /// Drops the answer of `n` if it was given up and has come.
+    /// Drops the answer of `n` if it was given up and has come, or its captures if that will
+    /// never be.
     #[cold]
     fn sweep(&self, n: u64) -> bool {
         let abandoned = &self.abandoned[n as usize % LINES];
         // Acquire: partner is the store in `abandon`.
-        let discard = abandoned.load(Ordering::Acquire);
-        if discard.is_null() {
+        let drops = abandoned.load(Ordering::Acquire);
+        // SAFETY: null, or from `abandon`.
+        let Some(drops) = (unsafe { drops.as_ref::<'static>() }) else { return false };
+        let request = self.lane.request(n);
+        if let Some(success) = self.lane.done(n) {
+            abandoned.store(ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: the request is done, its answer was given up, and the function is that
+            // of its result.
+            apart(|| unsafe { (drops.discard)(request, success) });
+        } else if self.desk.fate.is_over() && self.lane.reclaim(n) {
+            abandoned.store(ptr::null_mut(), Ordering::Relaxed);
+            // SAFETY: got back, so it was not run; the function is that of its captures.
+            apart(|| unsafe { (drops.cancel)(request) });
+        } else {
             return false;
         }
-        let Some(success) = self.lane.done(n) else { return false };
-        abandoned.store(ptr::null_mut(), Ordering::Relaxed);
-        // SAFETY: `abandon` stores nothing else but functions of this type.
-        let discard = unsafe { std::mem::transmute::<*mut (), Discard>(discard) };
-        // SAFETY: the request is done, its answer was given up, and the function is that
-        // of its result.
-        unsafe { discard(self.lane.request(n), success) };
         self.free(n);
         true
     }
 
     /// Nobody will take the answer of `n`.
-    fn abandon(&self, n: u64, discard: Discard) {
+    fn abandon(&self, n: u64, drops: &'static Drops) {
         // Release: partner is the load in `sweep`.
-        self.abandoned[n as usize % LINES].store(discard as *mut (), Ordering::Release);
+        self.abandoned[n as usize % LINES]
+            .store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
+    }
+
+    /// Of the requests up to `last` that nobody waits for.
+    fn sweep_all(&self, last: u64) {
+        let first = last.saturating_sub(LINES as u64 - 1).max(Lane::<LINES>::FIRST);
+        for n in first..=last {
+            self.sweep(n);
+        }
     }
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
     fn settle(&self, n: u64) -> Option<End> {
-        if self.lane.take_back(n) {
+        // Asked before the line is looked at: a server that is over answers no more.
+        let over = self.desk.fate.is_over();
+        if if over { self.lane.reclaim(n) } else { self.lane.take_back(n) } {
             return Some(End::Back);
         }
-        // Asked before the line is looked at: a dead server answers no more.
-        let dead = self.desk.fate.is_dead();
         match self.lane.done(n) {
             Some(success) => Some(End::Done(success)),
-            None => dead.then_some(End::Died),
+            None => (over || self.is_left_behind(n)).then_some(End::Died),
         }
     }
 
+    /// In a child of fork(2): whether nothing of `n` is heard of any more, which had begun.
+    /// The parent's thread may have been at it. Or it is at it here, being the one that has
+    /// forked: then what borrows is waited for.
+    fn is_left_behind(&self, n: u64) -> bool {
+        let owned = self.busy.0.load(Ordering::Relaxed) & bit(n) != 0;
+        owned && self.desk.is_elsewhere()
+    }
+
     /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
+    /// The bell is that of `home`, or the calling thread's.
     #[cold]
     #[inline(never)]
     fn wait(
         &self,
         n: u64,
+        home: Option<ThreadId>,
         waiter: &mut Waiter,
-        mut server: Option<&mut Server>,
+        mut server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
+        let fate = &self.desk.fate;
+        if self.desk.is_elsewhere()
+            && let Some(end) = self.settle(n)
+        {
+            return Some(end);
+        }
+        let may_sleep = home.is_none_or(|home| home == thread::current().id());
+        // Also of one that serves others without a rest.
+        let mut look = Instant::now() + STEP;
         loop {
+            if fate.is_gone()
+                && let Some(end) = self.settle(n)
+            {
+                return Some(end);
+            }
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return None;
             }
-            let step = now + STEP;
-            let until = deadline.map_or(step, |deadline| deadline.min(step));
+            if now >= look {
+                look = now + STEP;
+                if self.desk.is_gone()
+                    && let Some(end) = self.settle(n)
+                {
+                    return Some(end);
+                }
+            }
+            let until = deadline.map_or(look, |deadline| deadline.min(look));
             let has_work = || server.as_ref().is_some_and(|server| server.has_work());
             let ready = || match self.lane.done(n) {
                 Some(success) => Some(Some(success)),
-                None => has_work().then_some(None),
+                None => (fate.is_over() || has_work()).then_some(None),
             };
-            match waiter.wait_until(&self.bell, self.lane.word(n), until, ready) {
+            let outcome = if may_sleep {
+                waiter.wait_until(&self.bell, self.lane.word(n), until, ready)
+            } else {
+                pause(PAUSE);
+                ready().ok_or(TimedOut)
+            };
+            match outcome {
                 Ok(Some(success)) => return Some(End::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
-                Err(TimedOut) => {
-                    if self.desk.is_gone()
-                        && let Some(end) = self.settle(n)
-                    {
-                        return Some(end);
-                    }
-                }
+                Err(TimedOut) => {}
             }
         }
     }
@@ -231,16 +315,15 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let last = *self.last.get_mut();
-        let first = last.saturating_sub(LINES as u64 - 1).max(Lane::<LINES>::FIRST);
-        for n in first..=last {
-            self.sweep(n);
-        }
+        self.sweep_all(last);
     }
 }
 
 /// One requester of a desk: a thread's own. Its requests are served in their order.
 pub struct Caller {
     seat: Arc<Seat>,
+    /// The only thread that may sleep at the seat's bell, of one that is a server's.
+    home: Option<ThreadId>,
     waiter: Waiter,
     /// Number of the next request.
     next: u64,
@@ -253,8 +336,8 @@ impl fmt::Debug for Caller {
 }
 
 impl Caller {
-    pub(crate) fn new(seat: Arc<Seat>, waiter: Waiter) -> Self {
-        Caller { seat, waiter, next: Lane::<LINES>::FIRST }
+    pub(crate) fn new(seat: Arc<Seat>, home: Option<ThreadId>, waiter: Waiter) -> Self {
+        Caller { seat, home, waiter, next: Lane::<LINES>::FIRST }
     }
 
     /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
@@ -278,7 +361,7 @@ impl Caller {
     /// # Errors
     /// As [`call`](Self::call).
     #[inline]
-    pub fn call_serving<F, R>(&mut self, f: F, server: &mut Server) -> Result<R, Error>
+    pub fn call_serving<F, R>(&mut self, f: F, server: &mut Serving) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send,
         R: Send,
@@ -287,13 +370,17 @@ impl Caller {
     }
 
     #[inline(always)]
-    fn call_and_serve<F, R>(&mut self, f: F, server: Option<&mut Server>) -> Result<R, Error>
+    fn call_and_serve<F, R>(&mut self, f: F, server: Option<&mut Serving>) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send,
         R: Send,
     {
         let n = self.hand_over(f)?;
+        // `wait` runs other callers' requests and drops what nobody wants: both are kept
+        // from unwinding where they run; this makes sure.
+        let unwinding = NoUnwinding;
         let end = self.finish(n, server);
+        mem::forget(unwinding);
         // SAFETY: `f` returns an `R`, and this is the only taker.
         unsafe { self.seat.take(n, end, job::cancel::<F>) }
     }
@@ -322,7 +409,7 @@ impl Caller {
         &mut self,
         deadline: Instant,
         f: F,
-        server: &mut Server,
+        server: &mut Serving,
     ) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -335,7 +422,7 @@ impl Caller {
         &mut self,
         deadline: Instant,
         f: F,
-        server: Option<&mut Server>,
+        server: Option<&mut Serving>,
     ) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -368,7 +455,8 @@ impl Caller {
         // Relaxed: `free` is by whoever takes the answer, which does not exist yet.
         self.seat.busy.0.fetch_or(bit(n), Ordering::Relaxed);
         let seat = Arc::clone(&self.seat);
-        Ok(Answer { seat, n, cancel: job::cancel::<F>, taken: false, result: PhantomData })
+        let drops = const { &Of::<F, R>::DROPS };
+        Ok(Answer { seat, n, drops, taken: false, result: PhantomData })
     }
 
     /// Waits for an answer of this caller's.
@@ -394,7 +482,7 @@ impl Caller {
     pub fn join_serving<R: Send>(
         &mut self,
         answer: Answer<R>,
-        server: &mut Server,
+        server: &mut Serving,
     ) -> Result<R, Error> {
         self.join_and_serve(answer, Some(server))
     }
@@ -403,7 +491,7 @@ impl Caller {
     fn join_and_serve<R: Send>(
         &mut self,
         mut answer: Answer<R>,
-        server: Option<&mut Server>,
+        server: Option<&mut Serving>,
     ) -> Result<R, Error> {
         assert!(self.has_submitted(&answer), "an answer is joined by its own caller");
         let end = self.finish(answer.n, server);
@@ -417,7 +505,7 @@ impl Caller {
 
     /// Waits for the answer of `n`.
     #[inline(always)]
-    fn finish(&mut self, n: u64, server: Option<&mut Server>) -> End {
+    fn finish(&mut self, n: u64, server: Option<&mut Serving>) -> End {
         self.finish_until(n, server, None).expect("without a deadline there is an answer")
     }
 
@@ -426,7 +514,7 @@ impl Caller {
     fn finish_until(
         &mut self,
         n: u64,
-        server: Option<&mut Server>,
+        server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
         let seat = &*self.seat;
@@ -437,7 +525,7 @@ impl Caller {
             }
             looks += 1;
             if looks == LOOKS {
-                return seat.wait(n, &mut self.waiter, server, deadline);
+                return seat.wait(n, self.home, &mut self.waiter, server, deadline);
             }
         }
     }
@@ -471,6 +559,10 @@ impl Drop for Caller {
     fn drop(&mut self) {
         // Release: partner is `is_left`. The server goes on until it has served `last`.
         self.seat.last.store(self.next - 1, Ordering::Release);
+        if self.seat.desk.fate.is_over() {
+            // A thread that was killed keeps the seat for ever.
+            self.seat.sweep_all(self.next - 1);
+        }
         self.seat.desk.changed();
     }
 }
@@ -484,7 +576,7 @@ impl Drop for Caller {
 pub struct Answer<R> {
     seat: Arc<Seat>,
     n: u64,
-    cancel: Cancel,
+    drops: &'static Drops,
     taken: bool,
     result: PhantomData<fn() -> R>,
 }
@@ -503,7 +595,7 @@ impl<R> Answer<R> {
 
     /// Whether it is there, or never will be: to wait for it takes no time.
     pub fn is_settled(&self) -> bool {
-        self.is_done() || self.seat.desk.is_gone()
+        self.is_done() || self.seat.desk.is_over()
     }
 
     /// Takes the request back; whether that was in time: then it has not run and never
@@ -531,7 +623,7 @@ impl<R> Answer<R> {
             Some(end) => drop(self.take(end)),
             None => {
                 self.taken = true;
-                self.seat.abandon(self.n, job::discard::<R>);
+                self.seat.abandon(self.n, self.drops);
             }
         }
     }
@@ -581,15 +673,24 @@ impl<R> Answer<R> {
     fn take(&mut self, end: End) -> Result<R, Error> {
         assert!(!self.taken, "an answer is taken once");
         self.taken = true;
-        let died = matches!(end, End::Died);
+        // What a dead server was at is in the line for ever. Freed even if dropping the
+        // captures panics: they were moved out before.
+        let _free = (!matches!(end, End::Died)).then(|| Free { seat: &self.seat, n: self.n });
         // SAFETY: `submit` packed a request that returns an `R` with this `cancel`, and
         // `taken` was false.
-        let result = unsafe { self.seat.take(self.n, end, self.cancel) };
-        // What a dead server was at is in the line for ever.
-        if !died {
-            self.seat.free(self.n);
-        }
-        result
+        unsafe { self.seat.take(self.n, end, self.drops.cancel) }
+    }
+}
+
+/// The line of a request that was taken.
+struct Free<'a> {
+    seat: &'a Seat,
+    n: u64,
+}
+
+impl Drop for Free<'_> {
+    fn drop(&mut self) {
+        self.seat.free(self.n);
     }
 }
 
@@ -614,12 +715,13 @@ impl<R> Future for Answer<R> {
             if !seat.awaited.swap(true, Ordering::Relaxed) {
                 let told = barrier::heavy() & self.seat.desk.watch();
                 // Else it may not be told of this answer, or of a death: it asks again.
-                seat.told.store(told, Ordering::Relaxed);
-            }
-            if !seat.told.load(Ordering::Relaxed) {
-                cx.waker().wake_by_ref();
+                // Release: partner is the load below, for those whose fence was this one.
+                seat.told.store(told, Ordering::Release);
             }
             seat.wakers[self.n as usize % LINES].register(cx.waker());
+            if !seat.told.load(Ordering::Acquire) || seat.desk.is_unwatched() {
+                cx.waker().wake_by_ref();
+            }
         }
         match self.end() {
             Some(end) => Poll::Ready(self.take(end)),

@@ -60,7 +60,8 @@
 //!   less than their numbers: the server swaps, nobody else does, and it wins.
 //!
 //! Where the heavy fence fails (a seccomp filter that came late) none of this
-//! holds, and nothing is taken back.
+//! holds, and nothing is taken back from a server that works. From one that touches the
+//! lane no more, M3 alone takes it back: there is no H left to contest it.
 //!
 //! The heavy side is the rare one. `started` and `revoked` are each written by
 //! one side on its own line and read by the other only in H3 (from its cache,
@@ -261,8 +262,13 @@ impl<const LINES: usize> Lane<LINES> {
         self.revoked.0.fetch_max(n, Ordering::Relaxed);
         // A fence that has not reached the server proves nothing: then it may have
         // begun unseen, and the request is left to it.
-        barrier::heavy()
-            && self.started.0.load(Ordering::Relaxed) < n
+        barrier::heavy() && self.reclaim(n)
+    }
+
+    /// Requester: M3, without the fence, of a server that is known to touch the lane no
+    /// more: `true` if request `n` is now this thread's, and was not begun.
+    pub(crate) fn reclaim(&self, n: u64) -> bool {
+        self.started.0.load(Ordering::Relaxed) < n
             && self
                 .line(n)
                 .status
@@ -273,6 +279,13 @@ impl<const LINES: usize> Lane<LINES> {
                     Ordering::Relaxed,
                 )
                 .is_ok()
+    }
+
+    /// Server: the number of the last request that has been submitted so far.
+    pub(crate) fn newest(&self) -> u64 {
+        // Acquire: those before it are visible, too.
+        let numbers = self.lines.iter().map(|line| number(line.status.load(Ordering::Acquire)));
+        numbers.max().unwrap_or(0)
     }
 }
 

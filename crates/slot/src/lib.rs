@@ -50,7 +50,7 @@ mod line;
 mod primitive;
 
 pub use caller::{Answer, Caller};
-pub use desk::{Door, LINES, Server, open};
+pub use desk::{Door, LINES, Server, Serving, open};
 pub use error::{Error, Panic};
 pub use lane::{Event, Lane};
 pub use life::{Held, Life};

@@ -5,10 +5,12 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::mem::MaybeUninit;
+use std::marker::PhantomData;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
-/// A robust mutex, where it stays.
-pub struct Life(Box<UnsafeCell<libc::pthread_mutex_t>>);
+/// A robust mutex, where it stays. One that is dropped while a thread holds it is never
+/// freed: it is in that thread's list, which the kernel walks.
+pub struct Life(ManuallyDrop<Box<UnsafeCell<libc::pthread_mutex_t>>>);
 
 // SAFETY: a mutex is made to be used by several threads.
 unsafe impl Send for Life {}
@@ -23,7 +25,8 @@ impl fmt::Debug for Life {
 
 impl Default for Life {
     fn default() -> Self {
-        let life = Life(Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER)));
+        let mutex = UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER);
+        let life = Life(ManuallyDrop::new(Box::new(mutex)));
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         // SAFETY: initialises what it is given; fails only without memory,
         // which the C library does not need for it.
@@ -31,6 +34,10 @@ impl Default for Life {
         // SAFETY: initialised above.
         unsafe {
             libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST)
+        };
+        // SAFETY: as above. A thread that locks it twice is told, and does not hang.
+        unsafe {
+            libc::pthread_mutexattr_settype(attributes.as_mut_ptr(), libc::PTHREAD_MUTEX_ERRORCHECK)
         };
         // SAFETY: nobody else has it yet, and it stays in its box.
         unsafe { libc::pthread_mutex_init(life.0.get(), attributes.as_ptr()) };
@@ -42,49 +49,63 @@ impl Default for Life {
 
 impl Life {
     /// The calling thread's from here on, until it [ends](Self::end) it or dies.
+    ///
+    /// # Panics
+    /// If the calling thread has begun it already.
     pub fn begin(&self) {
-        // SAFETY: an initialised mutex that this thread does not have; nobody else
-        // locks it for longer than a look, or than it takes to end.
-        if unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD {
-            self.mend();
-        }
+        // Nobody else locks it for longer than a look, or than it takes to end.
+        assert!(self.lock().is_some(), "a thread begins its life once");
     }
 
-    /// By the thread that has begun it.
+    /// By the thread that has begun it; of another one it is nothing.
     pub fn end(&self) {
-        // SAFETY: locked by this thread, in `begin` or `has_died`.
+        // SAFETY: an initialised mutex; a robust one of another thread stays locked (EPERM).
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
 
     /// The same for as long as the value lives.
+    ///
+    /// # Panics
+    /// As [`begin`](Self::begin).
     pub fn hold(&self) -> Held<'_> {
         self.begin();
-        Held(self)
+        Held(self, PhantomData)
     }
 
     /// Whether the thread has died in it. `true` for one caller only.
     pub fn has_died(&self) -> bool {
         // SAFETY: an initialised mutex.
         let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
-        if locked == libc::EOWNERDEAD {
-            self.mend();
-        }
-        if [0, libc::EOWNERDEAD].contains(&locked) {
+        let died = self.locked(locked);
+        if died.is_some() {
             self.end();
         }
-        locked == libc::EOWNERDEAD
+        died == Some(true)
     }
 
     /// Waits in the kernel until the thread that has begun it ends it or dies; whether it
     /// died. `true` for one caller only, of this and of [`has_died`](Self::has_died).
     pub fn outlast(&self) -> bool {
-        // SAFETY: an initialised mutex that this thread does not have.
-        let died = unsafe { libc::pthread_mutex_lock(self.0.get()) } == libc::EOWNERDEAD;
-        if died {
+        let died = self.lock();
+        if died.is_some() {
+            self.end();
+        }
+        died == Some(true)
+    }
+
+    /// Whether its owner before has died; `None` if this thread has it.
+    fn lock(&self) -> Option<bool> {
+        // SAFETY: an initialised mutex, which says so if this thread has it.
+        self.locked(unsafe { libc::pthread_mutex_lock(self.0.get()) })
+    }
+
+    /// What the C library says of a mutex: whether its owner before has died; `None` if it
+    /// is not locked by this call.
+    fn locked(&self, answer: libc::c_int) -> Option<bool> {
+        if answer == libc::EOWNERDEAD {
             self.mend();
         }
-        self.end();
-        died
+        [0, libc::EOWNERDEAD].contains(&answer).then_some(answer == libc::EOWNERDEAD)
     }
 
     fn mend(&self) {
@@ -93,9 +114,21 @@ impl Life {
     }
 }
 
-/// Held by the thread that lives.
+impl Drop for Life {
+    fn drop(&mut self) {
+        // SAFETY: an initialised mutex.
+        let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
+        if self.locked(locked).is_some() {
+            self.end();
+            // SAFETY: dropped once, and in no thread's list.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
+    }
+}
+
+/// Held by the thread that lives, and stays with it.
 #[derive(Debug)]
-pub struct Held<'a>(&'a Life);
+pub struct Held<'a>(&'a Life, PhantomData<*const ()>);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -170,5 +203,32 @@ mod tests {
         assert!(!thread::spawn(move || shared.has_died()).join().unwrap(), "it lives");
         drop(held);
         assert!(!life.has_died());
+    }
+
+    /// Freed, its memory would be another's when the kernel marks it.
+    #[test]
+    fn one_that_is_dropped_while_it_is_held_stays() {
+        let words = size_of::<libc::pthread_mutex_t>() / size_of::<i32>();
+        let (tid, others) = thread::spawn(move || {
+            let life = Life::default();
+            life.begin();
+            drop(life);
+            // SAFETY: only asks. What the kernel looks for, in whatever memory is free now.
+            let tid = unsafe { libc::gettid() };
+            (tid, (0..64).map(|_| vec![tid; words]).collect::<Vec<_>>())
+        })
+        .join()
+        .unwrap();
+        assert!(others.concat().iter().all(|word| *word == tid));
+    }
+
+    #[test]
+    fn who_has_begun_it_is_told_and_does_not_hang() {
+        let life = Life::default();
+        let held = life.hold();
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.begin())).is_err());
+        assert!(!life.has_died() && !life.outlast());
+        drop(held);
+        drop(life.hold());
     }
 }

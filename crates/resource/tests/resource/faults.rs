@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kumiki_resource::Error;
+use kumiki_resource::kind::{About, Kind};
+use kumiki_resource::{Error, Place, Result};
 
 use crate::{Counter, Flag, both, builder};
 
@@ -63,4 +64,39 @@ fn an_interface_that_ends_leaves_nothing() {
 fn cpus_that_are_not_there_are_refused() {
     let error = builder().cores([100_000]).per_core().unwrap_err();
     assert!(error.to_string().contains("100000"), "{error}");
+}
+
+/// Its pool panics, or its thread is killed there.
+struct Unfit<const DIES: bool>;
+
+impl<const DIES: bool> Kind for Unfit<DIES> {
+    const NAME: &'static str = "unfit";
+    type Spec = ();
+    type Pool = ();
+
+    fn pool(_: Place) -> Result<()> {
+        if DIES {
+            // SAFETY: ends the manager's thread alone.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        panic!("a pool, on purpose");
+    }
+
+    fn create((): (), (): &mut ()) -> Result<Self> {
+        Ok(Unfit)
+    }
+
+    fn destroy(self, (): &mut ()) {}
+
+    fn about(&self) -> About {
+        About::default()
+    }
+}
+
+#[test]
+fn a_manager_that_ends_while_it_sets_itself_up_is_an_error() {
+    for builder in [builder().kind::<Unfit<false>>(), builder().kind::<Unfit<true>>()] {
+        let error = builder.per_core().unwrap_err();
+        assert!(matches!(error, Error::Setup { .. }), "{error}");
+    }
 }

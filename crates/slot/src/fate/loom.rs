@@ -17,6 +17,9 @@ struct Scene {
 
 /// Serves what is there; how much that was.
 fn look(scene: &Scene) -> usize {
+    if scene.lane.newest() < Lane::<1>::FIRST {
+        return 0;
+    }
     match scene.lane.pending(Lane::<1>::FIRST) {
         Some(Event::Request(n)) if scene.lane.begin(n) => {
             scene.lane.complete(n, true);
@@ -49,6 +52,40 @@ fn a_request_is_served_or_got_back_while_the_server_ends() {
         let served = server.join().unwrap();
         assert_eq!(served + usize::from(got_back), 1);
         assert_eq!(scene.lane.done(n).is_some(), served == 1);
+        [&back, &done][served].fetch_add(1, Relaxed);
+    });
+    for count in counts {
+        assert!(count.load(Relaxed) > 0);
+    }
+}
+
+/// Without a fence, and whatever the server was at when the requester came.
+#[test]
+fn what_a_server_that_has_ended_did_not_begin_is_got_back_without_a_fence() {
+    let counts = [const { AtomicUsize::new(0) }; 2].map(std::sync::Arc::new);
+    let [done, back] = counts.clone();
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound.get_or_insert(3);
+    model.check(move || {
+        let scene = Arc::new(Scene { lane: Lane::new(), fate: Fate::new() });
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || {
+                let served = look(&scene);
+                scene.fate.has_ended();
+                served
+            }
+        });
+        let n = Lane::<1>::FIRST;
+        scene.lane.submit(n);
+        while !scene.fate.is_over() {
+            thread::yield_now();
+        }
+        let got_back = scene.lane.reclaim(n);
+        // What was begun is done by now.
+        assert_eq!(scene.lane.done(n).is_some(), !got_back);
+        let served = server.join().unwrap();
+        assert_eq!(served + usize::from(got_back), 1);
         [&back, &done][served].fetch_add(1, Relaxed);
     });
     for count in counts {

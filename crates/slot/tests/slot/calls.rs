@@ -169,8 +169,8 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
     let (left_door, left) = kumiki_slot::open();
     let (right_door, right) = kumiki_slot::open();
     let served = AtomicUsize::new(0);
-    let run = |mut server: kumiki_slot::Server, to: &kumiki_slot::Door| {
-        server.begin();
+    let run = |server: kumiki_slot::Server, to: &kumiki_slot::Door| {
+        let mut server = server.begin();
         let mut caller = to.caller_of(&server, waiter());
         for _ in 0..2000 {
             caller.call_serving(|| served.fetch_add(1, Ordering::Relaxed), &mut server).unwrap();
@@ -187,4 +187,30 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
         threads.spawn(|| run(right, &left_door));
     });
     assert_eq!(served.into_inner(), 4000);
+}
+
+/// The other thread may not take the server's wakes.
+#[test]
+fn a_server_s_caller_in_another_thread_is_answered_and_the_server_sleeps_at_its_own_bell() {
+    let (door, asked) = desk();
+    let (own_door, own) = kumiki_slot::open();
+    let (give, given) = mpsc::channel();
+    let server = thread::spawn({
+        let door = door.clone();
+        move || {
+            let serving = own.begin();
+            give.send(door.caller_of(&serving, waiter())).unwrap();
+            serving.serve(&mut waiter());
+        }
+    });
+    let (mut away, mut own) = (given.recv().unwrap(), caller(&own_door));
+    let slow = || thread::sleep(Duration::from_millis(2));
+    thread::scope(|threads| {
+        threads.spawn(move || (0..20).for_each(|_| away.call(slow).unwrap()));
+        (0..20).for_each(|_| own.call(slow).unwrap());
+    });
+    for (door, server) in [(door, asked), (own_door, server)] {
+        door.close();
+        server.join().unwrap();
+    }
 }

@@ -9,14 +9,14 @@ use kumiki_slot::{Door, Error, Server};
 use crate::{caller, waiter};
 
 /// Ends the calling thread as a seccomp filter does that kills it: nothing is unwound.
-fn die() -> u32 {
+pub(crate) fn die() -> u32 {
     // SAFETY: ends this thread alone, which nobody joins.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("the thread has ended")
 }
 
 /// A server whose thread nobody joins.
-fn mortal() -> Door {
+pub(crate) fn mortal() -> Door {
     let (door, server) = kumiki_slot::open();
     thread::spawn(move || server.serve(&mut waiter()));
     door
@@ -79,11 +79,31 @@ fn a_server_that_never_serves_is_gone() {
 fn a_server_whose_thread_panics_between_requests_is_gone() {
     let (door, server) = kumiki_slot::open();
     let thread = thread::spawn(move || {
-        let mut server = server;
-        server.begin();
+        let mut server = server.begin();
         server.round();
         panic!("between two rounds, on purpose");
     });
     assert!(thread.join().is_err());
     assert!(matches!(caller(&door).call(|| 1), Err(Error::Gone)));
+}
+
+#[test]
+fn captures_of_what_was_left_to_itself_are_dropped_although_nobody_runs_it() {
+    for dies in [true, false] {
+        let held = Arc::new(());
+        let (door, server) = kumiki_slot::open();
+        let mut caller = caller(&door);
+        let at = caller.submit(move || if dies { die() } else { 1 }).unwrap();
+        let theirs = Arc::clone(&held);
+        caller.submit(move || theirs).unwrap().detach();
+        if dies {
+            thread::spawn(move || server.serve(&mut waiter()));
+            assert!(matches!(caller.join(at), Err(Error::Died)));
+        } else {
+            drop(server);
+            assert!(matches!(caller.join(at), Err(Error::Gone)));
+        }
+        drop(caller);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
 }

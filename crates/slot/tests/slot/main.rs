@@ -3,6 +3,10 @@
 #![cfg(not(loom))]
 mod calls;
 mod deaths;
+mod ends;
+#[path = "../../../wait/tests/filter/mod.rs"]
+mod filter;
+mod foreign;
 mod futures;
 mod limits;
 mod model;
