@@ -44,21 +44,22 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn create<K: Kind>(&self, unique: Option<&str>, spec: K::Spec) -> Result<Id> {
+        let _inside = self.enter("create")?;
         let kind = self.kinds.of::<K>()?;
         // The name first: what it refuses costs nothing to take back.
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
         name::check_unique(unique)?;
-        let id = self.names(kind, |names| -> Result<Id> {
+        self.names(kind, |names| -> Result<Id> {
             if let Some(&id) = names.get(unique) {
                 return Err(Error::Taken { name: self.full(kind, unique), id });
             }
             let unique: Arc<str> = unique.into();
             let id = self.insert::<K>(kind, Some(Arc::clone(&unique)), spec)?;
+            // While the name is this thread's: others' changes of it are told later.
+            self.tell(kind, &unique, id, true);
             names.insert(unique, id);
             Ok(id)
-        })??;
-        self.tell(kind, unique, id, true);
-        Ok(id)
+        })?
     }
 
     fn insert<K: Kind>(&self, kind: KindId, name: Option<Arc<str>>, spec: K::Spec) -> Result<Id> {
@@ -76,18 +77,24 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn destroy<K: Kind>(&self, id: Id) -> Result<()> {
+        let _inside = self.enter("destroy")?;
         let kind = id.kind();
-        let name = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
+        let named = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
             let removed = table.entries.remove(id.serial());
             let entry = removed.map_err(|missing| absent(id, missing))?;
+            if entry.name.is_some() {
+                return Ok(Some(entry));
+            }
             entry.value.destroy(&mut table.pool);
-            Ok(entry.name)
+            Ok(None)
         })??;
-        if let Some(unique) = name {
-            self.names(kind, |names| names.remove(&*unique))?;
+        let Some(Entry { value, name: Some(unique), .. }) = named else { return Ok(()) };
+        // The name first: it is to go also if the program part panics.
+        self.names(kind, |names| {
+            names.remove(&*unique);
             self.tell(kind, &unique, id, false);
-        }
-        Ok(())
+        })?;
+        self.table::<K, _>(kind, "destroy", |table| value.destroy(&mut table.pool))
     }
 
     /// Runs `f` on resource `id` and its place's pool.
@@ -97,6 +104,7 @@ impl<G: Guard> Core<G> {
         id: Id,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R,
     ) -> Result<R> {
+        let _inside = self.enter("an operation")?;
         self.table::<K, _>(id.kind(), "an operation", |table| {
             match table.entries.get_mut(id.serial()) {
                 Ok(entry) => {
@@ -111,12 +119,14 @@ impl<G: Guard> Core<G> {
     /// The id of a name.
     #[inline]
     pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Result<Id> {
+        let _inside = self.enter("a name")?;
         let found = self.names(kind, |names| names.get(unique).copied())?;
         found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) })
     }
 
     /// What there is, by kind and then by name.
     pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
+        let _inside = self.enter("ls")?;
         let mut all = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {
             let (kind, mut here) = (KindId(at as u8), Vec::new());
@@ -142,12 +152,13 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Result<()> {
+        let _inside = self.enter("watch")?;
         let added = G::with(&self.watchers, |watchers| watchers.push((pattern, to)));
         added.ok_or(Error::Nested { place: self.place, what: "watch" })
     }
 
     fn tell(&self, kind: KindId, unique: &str, id: Id, created: bool) {
-        // It is the outermost step: nobody of this thread is at the watchers.
+        // It runs nothing of a kind's: nobody of this thread is at the watchers.
         G::with(&self.watchers, |watchers| {
             if watchers.is_empty() {
                 return;
@@ -159,6 +170,11 @@ impl<G: Guard> Core<G> {
                     || to.send(Change { name: name.clone(), id, created }).is_ok()
             });
         });
+    }
+
+    #[inline(always)]
+    fn enter(&self, what: &'static str) -> Result<G::Inside> {
+        G::enter().ok_or(Error::Nested { place: self.place, what })
     }
 
     #[inline(always)]

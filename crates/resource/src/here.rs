@@ -1,21 +1,22 @@
 //! What the calling thread is to an interface: the manager of a place, or a guest.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
+use std::mem;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Caller, Server};
+use kumiki_slot::{Caller, LINES, Server};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::guard::Owned;
+use crate::guard::{self, Owned};
 use crate::id::Place;
-use crate::interface::PerCore;
+use crate::interface::{PerCore, SHARED};
 
 /// A manager's own things, in its thread.
 pub(crate) struct Here {
@@ -24,7 +25,84 @@ pub(crate) struct Here {
     pub(crate) core: Core<Owned>,
     /// Of a thread that does something else beside; others are within their server's
     /// rounds whenever anything runs.
-    pub(crate) server: RefCell<Option<Server>>,
+    server: RefCell<Option<Server>>,
+    use_: Cell<Use>,
+}
+
+/// What a manager's thread is at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Something else, or waiting.
+    Idle,
+    /// An operation on its core.
+    Inside,
+    /// The same, and its [`Seated`] went meanwhile: the operation frees it.
+    Left,
+}
+
+impl Here {
+    /// The server with which it serves while it waits, unless it is within an operation:
+    /// that has its tables, which others' requests need.
+    pub(crate) fn idle(&self) -> Option<RefMut<'_, Server>> {
+        if self.use_.get() != Use::Idle {
+            return None;
+        }
+        RefMut::filter_map(self.server.try_borrow_mut().ok()?, Option::as_mut).ok()
+    }
+}
+
+/// The calling thread is within an operation on its own core.
+struct Inside {
+    here: *const Here,
+    /// Of operations within one another the first.
+    outermost: bool,
+}
+
+impl Inside {
+    /// Of the place that the calling thread manages, if `is_it`.
+    #[inline(always)]
+    fn enter(is_it: impl FnOnce(&Here) -> bool) -> Option<Inside> {
+        let at = HERE.get();
+        if at.is_null() {
+            return None;
+        }
+        // SAFETY: from the `Rc` of a `Seated` of this thread, which resets it when it goes.
+        let here = unsafe { &*at };
+        if !is_it(here) {
+            return None;
+        }
+        let outermost = here.use_.get() == Use::Idle;
+        if outermost {
+            here.use_.set(Use::Inside);
+        }
+        Some(Inside { here: at, outermost })
+    }
+
+    #[inline(always)]
+    fn core(&self) -> &Core<Owned> {
+        // SAFETY: a `Seated` that goes meanwhile leaves it to the outermost of these.
+        unsafe { &(*self.here).core }
+    }
+}
+
+impl Drop for Inside {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.outermost {
+            // SAFETY: as in `core`.
+            let before = unsafe { (*self.here).use_.replace(Use::Idle) };
+            if before == Use::Left {
+                left(self.here);
+            }
+        }
+    }
+}
+
+/// Frees what a [`Seated`] has left.
+#[cold]
+fn left(here: *const Here) {
+    // SAFETY: the count that `Seated::drop` forgot, once for each `Use::Left`.
+    drop(unsafe { Rc::from_raw(here) });
 }
 
 thread_local! {
@@ -77,7 +155,10 @@ impl Seated {
         server: Option<Server>,
         estate: Arc<Estate>,
     ) -> Seated {
-        let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
+        // Made by a guest, they sleep at bells of their own.
+        drop(CALLERS.take());
+        let (server, use_) = (RefCell::new(server), Cell::new(Use::Idle));
+        let here = Rc::new(Here { interface, core, server, use_ });
         HERE.set(Rc::as_ptr(&here));
         let left = Left(Rc::clone(&here));
         *estate.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
@@ -88,12 +169,22 @@ impl Seated {
     pub(crate) fn here(&self) -> &Here {
         &self.here
     }
+
+    /// Serves for the last time.
+    pub(crate) fn end(&self) {
+        let server = self.here.server.try_borrow_mut().ok().and_then(|mut server| server.take());
+        server.into_iter().for_each(Server::end);
+    }
 }
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        CALLERS.with_borrow_mut(Vec::clear);
+        drop(CALLERS.take());
         HERE.set(ptr::null());
+        if self.here.use_.get() != Use::Idle {
+            self.here.use_.set(Use::Left);
+            mem::forget(Rc::clone(&self.here));
+        }
         drop(self.estate.take());
     }
 }
@@ -105,7 +196,8 @@ pub(crate) fn is_manager() -> bool {
 
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
-    f(&here().expect("a request is served by a manager").core)
+    let inside = Inside::enter(|_| true).expect("a request is served by a manager");
+    f(inside.core())
 }
 
 /// A result that travels in the line: an error would be too large for it, and make every
@@ -129,7 +221,6 @@ pub(crate) fn arrived<R>(outcome: Result<Sent<R>, kumiki_slot::Error>, place: Pl
 
 /// What the calling thread manages. It stays as long as the value: what runs meanwhile may
 /// drop the [`Seated`].
-#[inline(always)]
 fn here() -> Option<Rc<Here>> {
     let here = HERE.get();
     if here.is_null() {
@@ -141,6 +232,17 @@ fn here() -> Option<Rc<Here>> {
     Some(unsafe { Rc::from_raw(here) })
 }
 
+/// The server with which a manager serves while it waits for another place; none of a
+/// guest. Within an operation neither waits: somebody may be waiting for what it holds.
+fn serving(here: Option<&Here>) -> Result<Option<RefMut<'_, Server>>> {
+    let what = "another place";
+    if guard::is_inside() {
+        return Err(Error::Nested { place: SHARED, what });
+    }
+    let Some(here) = here else { return Ok(None) };
+    here.idle().map(Some).ok_or(Error::Nested { place: here.core.place, what })
+}
+
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
 /// manager.
 #[inline]
@@ -149,19 +251,18 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    match here() {
-        Some(here) if here.interface == interface.number => {
-            if here.core.place == place {
-                return f(&here.core);
-            }
-            let mut server = here.server.try_borrow_mut();
-            match server.as_deref_mut() {
-                Ok(Some(server)) => call(interface, place, Some(server), f),
-                _ => Err(Error::Nested { place: here.core.place, what: "another place" }),
-            }
-        }
-        _ => call(interface, place, None, f),
+    if let Some(inside) = at(interface, place) {
+        return f(inside.core());
     }
+    let here = here();
+    let mut server = serving(here.as_deref())?;
+    call(interface, place, server.as_deref_mut(), f)
+}
+
+/// `place`, if that is the calling thread's.
+#[inline(always)]
+fn at(interface: &PerCore, place: Place) -> Option<Inside> {
+    Inside::enter(|here| here.interface == interface.number && here.core.place == place)
 }
 
 fn call<R: Send>(
@@ -186,21 +287,17 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     deadline: Instant,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    let here = here().filter(|here| here.interface == interface.number);
-    let Some(here) = here else {
-        let caller = caller(interface, place, None)?;
-        let outcome = caller.borrow_mut().call_until(deadline, || sent(f));
-        return arrived(outcome, place);
-    };
-    if here.core.place == place {
-        return f(&here.core);
+    if let Some(inside) = at(interface, place) {
+        return f(inside.core());
     }
-    let mut server = here.server.try_borrow_mut();
-    let Ok(Some(server)) = server.as_deref_mut() else {
-        return Err(Error::Nested { place: here.core.place, what: "another place" });
+    let here = here();
+    let mut server = serving(here.as_deref())?;
+    let caller = caller(interface, place, server.as_deref())?;
+    let mut caller = caller.borrow_mut();
+    let outcome = match server.as_deref_mut() {
+        Some(server) => caller.call_until_serving(deadline, || sent(f), server),
+        None => caller.call_until(deadline, || sent(f)),
     };
-    let caller = caller(interface, place, Some(server))?;
-    let outcome = caller.borrow_mut().call_until_serving(deadline, || sent(f), server);
     arrived(outcome, place)
 }
 
@@ -211,12 +308,10 @@ pub(crate) fn start_at<R: Send + 'static>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<Answer<R>> {
-    let here = here().filter(|here| here.interface == interface.number);
-    if let Some(here) = &here
-        && here.core.place == place
-    {
-        return Ok(Answer::here(f(&here.core)));
+    if let Some(inside) = at(interface, place) {
+        return Ok(Answer::here(f(inside.core())));
     }
+    let here = here();
     // In use within a request: what is started there others wait for.
     let server = here.as_ref().and_then(|here| here.server.try_borrow().ok());
     let server = server.as_deref().and_then(Option::as_ref);
@@ -244,43 +339,153 @@ pub(crate) fn join<R: Send>(
         callers.iter().find(asked).map(|(_, _, caller)| Rc::clone(caller))
     });
     let here = here();
-    let mut server = here.as_ref().and_then(|here| here.server.try_borrow_mut().ok());
+    let mut server = match serving(here.as_deref()) {
+        Ok(server) => server,
+        // To take it takes no time.
+        Err(_) if answer.is_done() => None,
+        // Dropped, the answer cancels what has not begun.
+        Err(nested) => return Err(nested),
+    };
     let outcome = match (its, server.as_deref_mut()) {
-        (Some(its), Some(Some(server))) => its.borrow_mut().join_serving(answer, server),
-        (Some(its), _) => its.borrow_mut().join(answer),
-        (None, Some(Some(server))) => {
-            while !answer.is_settled() {
-                if !server.round() {
-                    pause(PAUSE);
-                }
-            }
+        (Some(its), None) => its.borrow_mut().join(answer),
+        (Some(its), Some(server)) if its.borrow().rings(server) => {
+            its.borrow_mut().join_serving(answer, server)
+        }
+        (_, Some(server)) => {
+            serve_until(server, || answer.is_settled());
             answer.wait()
         }
-        (None, _) => answer.wait(),
+        (None, None) => answer.wait(),
     };
     arrived(outcome, place)
 }
 
-/// A caller of a place that this thread has and that is not waiting, or a new one.
+fn serve_until(server: &mut Server, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        if !server.round() {
+            pause(PAUSE);
+        }
+    }
+}
+
+/// Waits until `is_over`, of which nobody tells; a manager serves meanwhile.
+pub(crate) fn wait_until(is_over: impl Fn() -> bool) {
+    let here = here();
+    if let Some(mut server) = here.as_ref().and_then(|here| here.idle()) {
+        return serve_until(&mut server, is_over);
+    }
+    while !is_over() {
+        pause(PAUSE);
+    }
+}
+
+/// A caller of a place that this thread has, that is not waiting and has room; or a
+/// further one, while fewer than [`LINES`] requests are under way: one answer that is not
+/// taken is to hold up no others.
 #[inline]
 fn caller(interface: &PerCore, place: Place, server: Option<&Server>) -> Result<Mine> {
     let number = interface.number;
-    CALLERS.with_borrow_mut(|callers| {
-        let rests = |(of, at, caller): &&(u64, Place, Mine)| {
-            (*of, *at) == (number, place) && caller.try_borrow_mut().is_ok()
-        };
-        if let Some((_, _, caller)) = callers.iter().find(rests) {
-            return Ok(Rc::clone(caller));
+    let rests = |(of, at, caller): &(u64, Place, Mine)| {
+        (*of, *at) == (number, place)
+            && caller.try_borrow_mut().is_ok_and(|c| server.is_none_or(|server| c.rings(server)))
+    };
+    let (mut from, mut under_way, mut full) = (0, 0, None);
+    loop {
+        let next = CALLERS.with_borrow(|callers| {
+            let at = from + callers.get(from..)?.iter().position(rests)?;
+            Some((at, Rc::clone(&callers[at].2)))
+        });
+        let Some((at, next)) = next else { break };
+        // Asked with the list free: to find room drops answers that nobody wants, which
+        // may use it.
+        if next.borrow().has_room() {
+            return Ok(next);
         }
-        let door = interface.door(place)?;
-        let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
-        let caller = Rc::new(RefCell::new(match server {
-            Some(server) => door.caller_of(server, waiter),
-            None => door.caller(waiter),
-        }));
-        // Of interfaces that have ended.
-        callers.retain(|(_, _, caller)| caller.try_borrow().map_or(true, |c| !c.is_gone()));
-        callers.push((number, place, Rc::clone(&caller)));
-        Ok(caller)
-    })
+        (from, under_way) = (at + 1, under_way + next.borrow().under_way());
+        full.get_or_insert(next);
+    }
+    match full {
+        Some(full) if under_way >= LINES => Ok(full),
+        _ => further(interface, place, server),
+    }
+}
+
+#[cold]
+fn further(interface: &PerCore, place: Place, server: Option<&Server>) -> Result<Mine> {
+    let door = interface.door(place)?;
+    let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
+    let caller = Rc::new(RefCell::new(match server {
+        Some(server) => door.caller_of(server, waiter),
+        None => door.caller(waiter),
+    }));
+    let mine = (interface.number, place, Rc::clone(&caller));
+    // Of interfaces that have ended; dropped when the list is free, as above.
+    let gone: Vec<_> = CALLERS.with_borrow_mut(|callers| {
+        let gone = |one: &mut (u64, Place, Mine)| one.2.try_borrow().is_ok_and(|c| c.is_gone());
+        let all = callers.extract_if(.., gone).collect();
+        callers.push(mine);
+        all
+    });
+    drop(gone);
+    Ok(caller)
+}
+
+#[cfg(test)]
+mod tests {
+    use kumiki_sys::affinity;
+
+    use super::*;
+    use crate::{Interface, Memory};
+
+    fn mine() -> Vec<Mine> {
+        CALLERS.with_borrow(|callers| callers.iter().map(|one| Rc::clone(&one.2)).collect())
+    }
+
+    #[test]
+    fn a_manager_s_callers_sleep_at_its_own_bell() {
+        let allowed = affinity::current().unwrap();
+        let mut cpus = allowed.iter();
+        let (Some(first), Some(second)) = (cpus.next(), cpus.next()) else {
+            return eprintln!("skipped: two cpus are needed");
+        };
+        let builder = Interface::builder().kind::<Memory>();
+        let interface = builder.cores([second]).adopted([first]).per_core().unwrap();
+        let [own, other] = interface.places()[..] else { unreachable!() };
+        let there = interface.create::<Memory>(other, None, 1).unwrap();
+        let early = interface.start(&there, |memory, _| memory.len()).unwrap();
+        assert_eq!(mine().len(), 1);
+        let _manager = interface.manage(own).unwrap();
+        assert!(mine().is_empty(), "a guest's has another bell");
+        // Within an operation the server is not to be had for that.
+        let own = interface.create::<Memory>(own, None, 1).unwrap();
+        let within = interface.with(&own, |_, _| interface.start(&there, |_, _| ()).unwrap());
+        interface.with(&there, |_, _| ()).unwrap();
+        let here = here().unwrap();
+        let server = here.idle().unwrap();
+        assert!(mine().iter().any(|caller| caller.borrow().rings(&server)));
+        drop(server);
+        // Whoever rings, they come.
+        assert_eq!(early.join().unwrap(), 1);
+        within.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn one_that_goes_within_an_operation_stays_until_that_ends() {
+        let cpu = affinity::current().unwrap().first().unwrap();
+        let builder = || Interface::builder().kind::<Memory>().cores([]).adopted([cpu]);
+        let interface = builder().per_core().unwrap();
+        let place = interface.places()[0];
+        thread_local!(static MANAGER: RefCell<Option<crate::Manager>> = const { RefCell::new(None) });
+        MANAGER.set(Some(interface.manage(place).unwrap()));
+        let own = interface.create::<Memory>(place, Some("a"), 3).unwrap();
+        let frames = interface.with(&own, |memory, pool| {
+            drop(MANAGER.take());
+            assert!(!is_manager());
+            memory.frame(2).unwrap().fill(1);
+            (memory.len(), pool.bytes() > 0)
+        });
+        assert_eq!(frames.unwrap(), (3, true));
+        // And what it had has gone with it.
+        assert!(interface.with(&own, |_, _| ()).is_err());
+    }
 }

@@ -235,6 +235,10 @@ impl Server {
         while self.round() {}
     }
 
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.desk.bell
+    }
+
     /// One request of each lane; whether there was any.
     pub fn round(&mut self) -> bool {
         self.look_for_callers();
