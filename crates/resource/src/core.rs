@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use foldhash::fast::RandomState;
 
 use crate::error::{Error, Result};
-use crate::guard::Guard;
+use crate::guard::{Guard, Owned};
 use crate::id::{Id, KindId, Place, Serial};
 use crate::kind::{AnyTable, Entry, Kind, KindTable, Kinds};
 use crate::list::{Change, Listed, Pattern};
@@ -81,15 +81,20 @@ impl<G: Guard> Core<G> {
         let kind = id.kind();
         let named = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
             let removed = table.entries.remove(id.serial());
-            let entry = removed.map_err(|missing| absent(id, missing))?;
-            if entry.name.is_some() {
-                return Ok(Some(entry));
-            }
-            entry.value.destroy(&mut table.pool);
-            Ok(None)
+            let Entry { value, name, .. } = removed.map_err(|missing| absent(id, missing))?;
+            let Some(name) = name else {
+                value.destroy(&mut table.pool);
+                return Ok(None);
+            };
+            Ok(Some(Box::new((value, name))))
         })??;
-        let Some(Entry { value, name: Some(unique), .. }) = named else { return Ok(()) };
-        // The name first: it is to go also if the program part panics.
+        named.map_or(Ok(()), |named| self.destroy_named::<K>(id, *named))
+    }
+
+    /// The name first: it is to go also if the program part panics.
+    #[cold]
+    fn destroy_named<K: Kind>(&self, id: Id, (value, unique): (K, Arc<str>)) -> Result<()> {
+        let kind = id.kind();
         self.names(kind, |names| {
             names.remove(&*unique);
             self.tell(kind, &unique, id, false);
@@ -215,6 +220,14 @@ impl<G: Guard> Core<G> {
     fn full(&self, kind: KindId, unique: &str) -> String {
         let kind = self.kinds.name(kind).unwrap_or("unknown");
         format!("{}/{kind}/{unique}", self.place_name)
+    }
+}
+
+impl Core<Owned> {
+    /// Whether the calling thread is within an operation on it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.tables.iter().any(|table| table.try_borrow().is_err())
+            || self.names.iter().any(|names| names.try_borrow().is_err())
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the calling thread is to an interface: the manager of a place, or a guest.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::mem;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -26,83 +25,22 @@ pub(crate) struct Here {
     /// Of a thread that does something else beside; others are within their server's
     /// rounds whenever anything runs.
     server: RefCell<Option<Server>>,
-    use_: Cell<Use>,
-}
-
-/// What a manager's thread is at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// Something else, or waiting.
-    Idle,
-    /// An operation on its core.
-    Inside,
-    /// The same, and its [`Seated`] went meanwhile: the operation frees it.
-    Left,
 }
 
 impl Here {
+    #[inline(always)]
+    fn is(&self, interface: &PerCore, place: Place) -> bool {
+        self.interface == interface.number && self.core.place == place
+    }
+
     /// The server with which it serves while it waits, unless it is within an operation:
     /// that has its tables, which others' requests need.
     pub(crate) fn idle(&self) -> Option<RefMut<'_, Server>> {
-        if self.use_.get() != Use::Idle {
+        if self.core.is_in_use() {
             return None;
         }
         RefMut::filter_map(self.server.try_borrow_mut().ok()?, Option::as_mut).ok()
     }
-}
-
-/// The calling thread is within an operation on its own core.
-struct Inside {
-    here: *const Here,
-    /// Of operations within one another the first.
-    outermost: bool,
-}
-
-impl Inside {
-    /// Of the place that the calling thread manages, if `is_it`.
-    #[inline(always)]
-    fn enter(is_it: impl FnOnce(&Here) -> bool) -> Option<Inside> {
-        let at = HERE.get();
-        if at.is_null() {
-            return None;
-        }
-        // SAFETY: from the `Rc` of a `Seated` of this thread, which resets it when it goes.
-        let here = unsafe { &*at };
-        if !is_it(here) {
-            return None;
-        }
-        let outermost = here.use_.get() == Use::Idle;
-        if outermost {
-            here.use_.set(Use::Inside);
-        }
-        Some(Inside { here: at, outermost })
-    }
-
-    #[inline(always)]
-    fn core(&self) -> &Core<Owned> {
-        // SAFETY: a `Seated` that goes meanwhile leaves it to the outermost of these.
-        unsafe { &(*self.here).core }
-    }
-}
-
-impl Drop for Inside {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.outermost {
-            // SAFETY: as in `core`.
-            let before = unsafe { (*self.here).use_.replace(Use::Idle) };
-            if before == Use::Left {
-                left(self.here);
-            }
-        }
-    }
-}
-
-/// Frees what a [`Seated`] has left.
-#[cold]
-fn left(here: *const Here) {
-    // SAFETY: the count that `Seated::drop` forgot, once for each `Use::Left`.
-    drop(unsafe { Rc::from_raw(here) });
 }
 
 thread_local! {
@@ -157,8 +95,7 @@ impl Seated {
     ) -> Seated {
         // Made by a guest, they sleep at bells of their own.
         drop(CALLERS.take());
-        let (server, use_) = (RefCell::new(server), Cell::new(Use::Idle));
-        let here = Rc::new(Here { interface, core, server, use_ });
+        let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
         HERE.set(Rc::as_ptr(&here));
         let left = Left(Rc::clone(&here));
         *estate.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(left);
@@ -181,10 +118,6 @@ impl Drop for Seated {
     fn drop(&mut self) {
         drop(CALLERS.take());
         HERE.set(ptr::null());
-        if self.here.use_.get() != Use::Idle {
-            self.here.use_.set(Use::Left);
-            mem::forget(Rc::clone(&self.here));
-        }
         drop(self.estate.take());
     }
 }
@@ -196,8 +129,7 @@ pub(crate) fn is_manager() -> bool {
 
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
-    let inside = Inside::enter(|_| true).expect("a request is served by a manager");
-    f(inside.core())
+    f(&here().expect("a request is served by a manager").core)
 }
 
 /// A result that travels in the line: an error would be too large for it, and make every
@@ -221,6 +153,7 @@ pub(crate) fn arrived<R>(outcome: Result<Sent<R>, kumiki_slot::Error>, place: Pl
 
 /// What the calling thread manages. It stays as long as the value: what runs meanwhile may
 /// drop the [`Seated`].
+#[inline(always)]
 fn here() -> Option<Rc<Here>> {
     let here = HERE.get();
     if here.is_null() {
@@ -251,18 +184,24 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    if let Some(inside) = at(interface, place) {
-        return f(inside.core());
+    if let Some(here) = here()
+        && here.is(interface, place)
+    {
+        return f(&here.core);
     }
+    run_there(interface, place, f)
+}
+
+/// Apart, so that what runs at once has none of it in its way.
+#[inline(never)]
+fn run_there<R: Send>(
+    interface: &PerCore,
+    place: Place,
+    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
+) -> Result<R> {
     let here = here();
     let mut server = serving(here.as_deref())?;
     call(interface, place, server.as_deref_mut(), f)
-}
-
-/// `place`, if that is the calling thread's.
-#[inline(always)]
-fn at(interface: &PerCore, place: Place) -> Option<Inside> {
-    Inside::enter(|here| here.interface == interface.number && here.core.place == place)
 }
 
 fn call<R: Send>(
@@ -287,10 +226,12 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     deadline: Instant,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    if let Some(inside) = at(interface, place) {
-        return f(inside.core());
-    }
     let here = here();
+    if let Some(here) = &here
+        && here.is(interface, place)
+    {
+        return f(&here.core);
+    }
     let mut server = serving(here.as_deref())?;
     let caller = caller(interface, place, server.as_deref())?;
     let mut caller = caller.borrow_mut();
@@ -308,10 +249,12 @@ pub(crate) fn start_at<R: Send + 'static>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<Answer<R>> {
-    if let Some(inside) = at(interface, place) {
-        return Ok(Answer::here(f(inside.core())));
-    }
     let here = here();
+    if let Some(here) = &here
+        && here.is(interface, place)
+    {
+        return Ok(Answer::here(f(&here.core)));
+    }
     // In use within a request: what is started there others wait for.
     let server = here.as_ref().and_then(|here| here.server.try_borrow().ok());
     let server = server.as_deref().and_then(Option::as_ref);
