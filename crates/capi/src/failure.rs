@@ -86,6 +86,7 @@ impl From<kumiki_resource::Error> for Failure {
             Error::NoPlace { .. } => libc::ENXIO,
             Error::NoKind { .. } => libc::ENODEV,
             Error::WrongKind { .. } => libc::EPROTOTYPE,
+            Error::Foreign { .. } => libc::EXDEV,
             Error::Stale { .. } => libc::ESTALE,
             Error::Rights { .. } => libc::EACCES,
             Error::TableFull { .. } => libc::ENOSPC,

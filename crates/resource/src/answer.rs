@@ -68,10 +68,12 @@ impl<R: Send> Answer<R> {
         }
     }
 
-    /// Waits for it. A manager's thread serves meanwhile.
+    /// Waits for it. A manager's thread serves meanwhile; within an operation on its own
+    /// place it cannot, so that there an answer that has not come is not waited for.
     ///
     /// # Errors
-    /// The operation's; [`Error::Manager`](crate::Error::Manager) if the owner does not answer, or if the
+    /// The operation's; [`Error::Nested`](crate::Error::Nested) within another operation: it
+    /// is cancelled then; [`Error::Manager`](crate::Error::Manager) if the owner does not answer, or if the
     /// operation panicked there.
     ///
     /// # Panics

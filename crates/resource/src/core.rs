@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use foldhash::fast::RandomState;
 
 use crate::error::{Error, Result};
-use crate::guard::Guard;
+use crate::guard::{Guard, Owned};
 use crate::id::{Id, KindId, Place, Serial};
 use crate::kind::{AnyTable, Entry, Kind, KindTable, Kinds};
 use crate::list::{Change, Listed, Pattern};
@@ -44,21 +44,22 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn create<K: Kind>(&self, unique: Option<&str>, spec: K::Spec) -> Result<Id> {
+        let _inside = self.enter("create")?;
         let kind = self.kinds.of::<K>()?;
         // The name first: what it refuses costs nothing to take back.
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
         name::check_unique(unique)?;
-        let id = self.names(kind, |names| -> Result<Id> {
+        self.names(kind, |names| -> Result<Id> {
             if let Some(&id) = names.get(unique) {
                 return Err(Error::Taken { name: self.full(kind, unique), id });
             }
             let unique: Arc<str> = unique.into();
             let id = self.insert::<K>(kind, Some(Arc::clone(&unique)), spec)?;
+            // While the name is this thread's: others' changes of it are told later.
+            self.tell(kind, &unique, id, true);
             names.insert(unique, id);
             Ok(id)
-        })??;
-        self.tell(kind, unique, id, true);
-        Ok(id)
+        })?
     }
 
     fn insert<K: Kind>(&self, kind: KindId, name: Option<Arc<str>>, spec: K::Spec) -> Result<Id> {
@@ -76,18 +77,29 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn destroy<K: Kind>(&self, id: Id) -> Result<()> {
+        let _inside = self.enter("destroy")?;
         let kind = id.kind();
-        let name = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
+        let named = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
             let removed = table.entries.remove(id.serial());
-            let entry = removed.map_err(|missing| absent(id, missing))?;
-            entry.value.destroy(&mut table.pool);
-            Ok(entry.name)
+            let Entry { value, name, .. } = removed.map_err(|missing| absent(id, missing))?;
+            let Some(name) = name else {
+                value.destroy(&mut table.pool);
+                return Ok(None);
+            };
+            Ok(Some(Box::new((value, name))))
         })??;
-        if let Some(unique) = name {
-            self.names(kind, |names| names.remove(&*unique))?;
+        named.map_or(Ok(()), |named| self.destroy_named::<K>(id, *named))
+    }
+
+    /// The name first: it is to go also if the program part panics.
+    #[cold]
+    fn destroy_named<K: Kind>(&self, id: Id, (value, unique): (K, Arc<str>)) -> Result<()> {
+        let kind = id.kind();
+        self.names(kind, |names| {
+            names.remove(&*unique);
             self.tell(kind, &unique, id, false);
-        }
-        Ok(())
+        })?;
+        self.table::<K, _>(kind, "destroy", |table| value.destroy(&mut table.pool))
     }
 
     /// Runs `f` on resource `id` and its place's pool.
@@ -97,6 +109,7 @@ impl<G: Guard> Core<G> {
         id: Id,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R,
     ) -> Result<R> {
+        let _inside = self.enter("an operation")?;
         self.table::<K, _>(id.kind(), "an operation", |table| {
             match table.entries.get_mut(id.serial()) {
                 Ok(entry) => {
@@ -111,12 +124,14 @@ impl<G: Guard> Core<G> {
     /// The id of a name.
     #[inline]
     pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Result<Id> {
+        let _inside = self.enter("a name")?;
         let found = self.names(kind, |names| names.get(unique).copied())?;
         found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) })
     }
 
     /// What there is, by kind and then by name.
     pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
+        let _inside = self.enter("ls")?;
         let mut all = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {
             let (kind, mut here) = (KindId(at as u8), Vec::new());
@@ -142,12 +157,13 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Result<()> {
+        let _inside = self.enter("watch")?;
         let added = G::with(&self.watchers, |watchers| watchers.push((pattern, to)));
         added.ok_or(Error::Nested { place: self.place, what: "watch" })
     }
 
     fn tell(&self, kind: KindId, unique: &str, id: Id, created: bool) {
-        // It is the outermost step: nobody of this thread is at the watchers.
+        // It runs nothing of a kind's: nobody of this thread is at the watchers.
         G::with(&self.watchers, |watchers| {
             if watchers.is_empty() {
                 return;
@@ -159,6 +175,11 @@ impl<G: Guard> Core<G> {
                     || to.send(Change { name: name.clone(), id, created }).is_ok()
             });
         });
+    }
+
+    #[inline(always)]
+    fn enter(&self, what: &'static str) -> Result<G::Inside> {
+        G::enter().ok_or(Error::Nested { place: self.place, what })
     }
 
     #[inline(always)]
@@ -199,6 +220,14 @@ impl<G: Guard> Core<G> {
     fn full(&self, kind: KindId, unique: &str) -> String {
         let kind = self.kinds.name(kind).unwrap_or("unknown");
         format!("{}/{kind}/{unique}", self.place_name)
+    }
+}
+
+impl Core<Owned> {
+    /// Whether the calling thread is within an operation on it.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.tables.iter().any(|table| table.try_borrow().is_err())
+            || self.names.iter().any(|names| names.try_borrow().is_err())
     }
 }
 

@@ -88,6 +88,12 @@ pub enum Error {
         /// What is missing.
         needs: Rights,
     },
+    /// A handle of another interface.
+    #[error("the handle of {id} is of another interface: use it with the one that has made it")]
+    Foreign {
+        /// The resource.
+        id: Id,
+    },
     /// A management table is full.
     #[error("{place} has {limit} resources of kind {kind}, which is the limit: destroy some")]
     TableFull {
@@ -98,8 +104,9 @@ pub enum Error {
         /// The limit.
         limit: u32,
     },
-    /// A program part was called from within one of the same core and kind, or a core
-    /// was called from within a program part.
+    /// A program part was called from within one of the same core and kind, or of the
+    /// shared type from within any of that; or a core was called, or its answer waited for,
+    /// from within a program part.
     #[error(
         "a program part on place {} called the interface for {what}: it would wait for itself; \
          return first, and let the caller go on",

@@ -1,21 +1,21 @@
 //! What the calling thread is to an interface: the manager of a place, or a guest.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Caller, Serving};
+use kumiki_slot::{Caller, LINES, Serving};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
 use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::guard::Owned;
+use crate::guard::{self, Owned};
 use crate::id::Place;
-use crate::interface::PerCore;
+use crate::interface::{PerCore, SHARED};
 
 /// A manager's own things, in its thread.
 pub(crate) struct Here {
@@ -24,7 +24,23 @@ pub(crate) struct Here {
     pub(crate) core: Core<Owned>,
     /// Of a thread that does something else beside; others are within their server's
     /// rounds whenever anything runs.
-    pub(crate) server: RefCell<Option<Serving>>,
+    server: RefCell<Option<Serving>>,
+}
+
+impl Here {
+    #[inline(always)]
+    fn is(&self, interface: &PerCore, place: Place) -> bool {
+        self.interface == interface.number && self.core.place == place
+    }
+
+    /// The server with which it serves while it waits, unless it is within an operation:
+    /// that has its tables, which others' requests need.
+    pub(crate) fn idle(&self) -> Option<RefMut<'_, Serving>> {
+        if self.core.is_in_use() {
+            return None;
+        }
+        RefMut::filter_map(self.server.try_borrow_mut().ok()?, Option::as_mut).ok()
+    }
 }
 
 thread_local! {
@@ -77,6 +93,8 @@ impl Seated {
         server: Option<Serving>,
         estate: Arc<Estate>,
     ) -> Seated {
+        // Made by a guest, they sleep at bells of their own.
+        drop(CALLERS.take());
         let here = Rc::new(Here { interface, core, server: RefCell::new(server) });
         HERE.set(Rc::as_ptr(&here));
         let left = Left(Rc::clone(&here));
@@ -88,11 +106,17 @@ impl Seated {
     pub(crate) fn here(&self) -> &Here {
         &self.here
     }
+
+    /// Serves for the last time.
+    pub(crate) fn end(&self) {
+        let server = self.here.server.try_borrow_mut().ok().and_then(|mut server| server.take());
+        server.into_iter().for_each(Serving::end);
+    }
 }
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        CALLERS.with_borrow_mut(Vec::clear);
+        drop(CALLERS.take());
         HERE.set(ptr::null());
         drop(self.estate.take());
     }
@@ -141,6 +165,17 @@ fn here() -> Option<Rc<Here>> {
     Some(unsafe { Rc::from_raw(here) })
 }
 
+/// The server with which a manager serves while it waits for another place; none of a
+/// guest. Within an operation neither waits: somebody may be waiting for what it holds.
+fn serving(here: Option<&Here>) -> Result<Option<RefMut<'_, Serving>>> {
+    let what = "another place";
+    if guard::is_inside() {
+        return Err(Error::Nested { place: SHARED, what });
+    }
+    let Some(here) = here else { return Ok(None) };
+    here.idle().map(Some).ok_or(Error::Nested { place: here.core.place, what })
+}
+
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
 /// manager.
 #[inline]
@@ -149,19 +184,24 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    match here() {
-        Some(here) if here.interface == interface.number => {
-            if here.core.place == place {
-                return f(&here.core);
-            }
-            let mut server = here.server.try_borrow_mut();
-            match server.as_deref_mut() {
-                Ok(Some(server)) => call(interface, place, Some(server), f),
-                _ => Err(Error::Nested { place: here.core.place, what: "another place" }),
-            }
-        }
-        _ => call(interface, place, None, f),
+    if let Some(here) = here()
+        && here.is(interface, place)
+    {
+        return f(&here.core);
     }
+    run_there(interface, place, f)
+}
+
+/// Apart, so that what runs at once has none of it in its way.
+#[inline(never)]
+fn run_there<R: Send>(
+    interface: &PerCore,
+    place: Place,
+    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
+) -> Result<R> {
+    let here = here();
+    let mut server = serving(here.as_deref())?;
+    call(interface, place, server.as_deref_mut(), f)
 }
 
 fn call<R: Send>(
@@ -186,21 +226,19 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     deadline: Instant,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    let here = here().filter(|here| here.interface == interface.number);
-    let Some(here) = here else {
-        let caller = caller(interface, place, None)?;
-        let outcome = caller.borrow_mut().call_until(deadline, || sent(f));
-        return arrived(outcome, place);
-    };
-    if here.core.place == place {
+    let here = here();
+    if let Some(here) = &here
+        && here.is(interface, place)
+    {
         return f(&here.core);
     }
-    let mut server = here.server.try_borrow_mut();
-    let Ok(Some(server)) = server.as_deref_mut() else {
-        return Err(Error::Nested { place: here.core.place, what: "another place" });
+    let mut server = serving(here.as_deref())?;
+    let caller = caller(interface, place, server.as_deref())?;
+    let mut caller = caller.borrow_mut();
+    let outcome = match server.as_deref_mut() {
+        Some(server) => caller.call_until_serving(deadline, || sent(f), server),
+        None => caller.call_until(deadline, || sent(f)),
     };
-    let caller = caller(interface, place, Some(server))?;
-    let outcome = caller.borrow_mut().call_until_serving(deadline, || sent(f), server);
     arrived(outcome, place)
 }
 
@@ -211,9 +249,9 @@ pub(crate) fn start_at<R: Send + 'static>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
 ) -> Result<Answer<R>> {
-    let here = here().filter(|here| here.interface == interface.number);
+    let here = here();
     if let Some(here) = &here
-        && here.core.place == place
+        && here.is(interface, place)
     {
         return Ok(Answer::here(f(&here.core)));
     }
@@ -244,43 +282,153 @@ pub(crate) fn join<R: Send>(
         callers.iter().find(asked).map(|(_, _, caller)| Rc::clone(caller))
     });
     let here = here();
-    let mut server = here.as_ref().and_then(|here| here.server.try_borrow_mut().ok());
+    let mut server = match serving(here.as_deref()) {
+        Ok(server) => server,
+        // To take it takes no time.
+        Err(_) if answer.is_done() => None,
+        // Dropped, the answer cancels what has not begun.
+        Err(nested) => return Err(nested),
+    };
     let outcome = match (its, server.as_deref_mut()) {
-        (Some(its), Some(Some(server))) => its.borrow_mut().join_serving(answer, server),
-        (Some(its), _) => its.borrow_mut().join(answer),
-        (None, Some(Some(server))) => {
-            while !answer.is_settled() {
-                if !server.round() {
-                    pause(PAUSE);
-                }
-            }
+        (Some(its), None) => its.borrow_mut().join(answer),
+        (Some(its), Some(server)) if its.borrow().rings(server) => {
+            its.borrow_mut().join_serving(answer, server)
+        }
+        (_, Some(server)) => {
+            serve_until(server, || answer.is_settled());
             answer.wait()
         }
-        (None, _) => answer.wait(),
+        (None, None) => answer.wait(),
     };
     arrived(outcome, place)
 }
 
-/// A caller of a place that this thread has and that is not waiting, or a new one.
+fn serve_until(server: &mut Serving, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        if !server.round() {
+            pause(PAUSE);
+        }
+    }
+}
+
+/// Waits until `is_over`, of which nobody tells; a manager serves meanwhile.
+pub(crate) fn wait_until(is_over: impl Fn() -> bool) {
+    let here = here();
+    if let Some(mut server) = here.as_ref().and_then(|here| here.idle()) {
+        return serve_until(&mut server, is_over);
+    }
+    while !is_over() {
+        pause(PAUSE);
+    }
+}
+
+/// A caller of a place that this thread has, that is not waiting and has room; or a
+/// further one, while fewer than [`LINES`] requests are under way: one answer that is not
+/// taken is to hold up no others.
 #[inline]
 fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
     let number = interface.number;
-    CALLERS.with_borrow_mut(|callers| {
-        let rests = |(of, at, caller): &&(u64, Place, Mine)| {
-            (*of, *at) == (number, place) && caller.try_borrow_mut().is_ok()
-        };
-        if let Some((_, _, caller)) = callers.iter().find(rests) {
-            return Ok(Rc::clone(caller));
+    let rests = |(of, at, caller): &(u64, Place, Mine)| {
+        (*of, *at) == (number, place)
+            && caller.try_borrow_mut().is_ok_and(|c| server.is_none_or(|server| c.rings(server)))
+    };
+    let (mut from, mut under_way, mut full) = (0, 0, None);
+    loop {
+        let next = CALLERS.with_borrow(|callers| {
+            let at = from + callers.get(from..)?.iter().position(rests)?;
+            Some((at, Rc::clone(&callers[at].2)))
+        });
+        let Some((at, next)) = next else { break };
+        // Asked with the list free: to find room drops answers that nobody wants, which
+        // may use it.
+        if next.borrow().has_room() {
+            return Ok(next);
         }
-        let door = interface.door(place)?;
-        let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
-        let caller = Rc::new(RefCell::new(match server {
-            Some(server) => door.caller_of(server, waiter),
-            None => door.caller(waiter),
-        }));
-        // Of interfaces that have ended.
-        callers.retain(|(_, _, caller)| caller.try_borrow().map_or(true, |c| !c.is_gone()));
-        callers.push((number, place, Rc::clone(&caller)));
-        Ok(caller)
-    })
+        (from, under_way) = (at + 1, under_way + next.borrow().under_way());
+        full.get_or_insert(next);
+    }
+    match full {
+        Some(full) if under_way >= LINES => Ok(full),
+        _ => further(interface, place, server),
+    }
+}
+
+#[cold]
+fn further(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
+    let door = interface.door(place)?;
+    let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
+    let caller = Rc::new(RefCell::new(match server {
+        Some(server) => door.caller_of(server, waiter),
+        None => door.caller(waiter),
+    }));
+    let mine = (interface.number, place, Rc::clone(&caller));
+    // Of interfaces that have ended; dropped when the list is free, as above.
+    let gone: Vec<_> = CALLERS.with_borrow_mut(|callers| {
+        let gone = |one: &mut (u64, Place, Mine)| one.2.try_borrow().is_ok_and(|c| c.is_gone());
+        let all = callers.extract_if(.., gone).collect();
+        callers.push(mine);
+        all
+    });
+    drop(gone);
+    Ok(caller)
+}
+
+#[cfg(test)]
+mod tests {
+    use kumiki_sys::affinity;
+
+    use super::*;
+    use crate::{Interface, Memory};
+
+    fn mine() -> Vec<Mine> {
+        CALLERS.with_borrow(|callers| callers.iter().map(|one| Rc::clone(&one.2)).collect())
+    }
+
+    #[test]
+    fn a_manager_s_callers_sleep_at_its_own_bell() {
+        let allowed = affinity::current().unwrap();
+        let mut cpus = allowed.iter();
+        let (Some(first), Some(second)) = (cpus.next(), cpus.next()) else {
+            return eprintln!("skipped: two cpus are needed");
+        };
+        let builder = Interface::builder().kind::<Memory>();
+        let interface = builder.cores([second]).adopted([first]).per_core().unwrap();
+        let [own, other] = interface.places()[..] else { unreachable!() };
+        let there = interface.create::<Memory>(other, None, 1).unwrap();
+        let early = interface.start(&there, |memory, _| memory.len()).unwrap();
+        assert_eq!(mine().len(), 1);
+        let _manager = interface.manage(own).unwrap();
+        assert!(mine().is_empty(), "a guest's has another bell");
+        // Within an operation the server is not to be had for that.
+        let own = interface.create::<Memory>(own, None, 1).unwrap();
+        let within = interface.with(&own, |_, _| interface.start(&there, |_, _| ()).unwrap());
+        interface.with(&there, |_, _| ()).unwrap();
+        let here = here().unwrap();
+        let server = here.idle().unwrap();
+        assert!(mine().iter().any(|caller| caller.borrow().rings(&server)));
+        drop(server);
+        // Whoever rings, they come.
+        assert_eq!(early.join().unwrap(), 1);
+        within.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn one_that_goes_within_an_operation_stays_until_that_ends() {
+        let cpu = affinity::current().unwrap().first().unwrap();
+        let builder = || Interface::builder().kind::<Memory>().cores([]).adopted([cpu]);
+        let interface = builder().per_core().unwrap();
+        let place = interface.places()[0];
+        thread_local!(static MANAGER: RefCell<Option<crate::Manager>> = const { RefCell::new(None) });
+        MANAGER.set(Some(interface.manage(place).unwrap()));
+        let own = interface.create::<Memory>(place, Some("a"), 3).unwrap();
+        let frames = interface.with(&own, |memory, pool| {
+            drop(MANAGER.take());
+            assert!(!is_manager());
+            memory.frame(2).unwrap().fill(1);
+            (memory.len(), pool.bytes() > 0)
+        });
+        assert_eq!(frames.unwrap(), (3, true));
+        // And what it had has gone with it.
+        assert!(interface.with(&own, |_, _| ()).is_err());
+    }
 }

@@ -25,7 +25,11 @@ use crate::name::Name;
 use crate::rights::{Handle, Rights};
 
 /// The place of the shared type.
-const SHARED: (Place, &str) = (Place(0), "shared");
+pub(crate) const SHARED: Place = Place(0);
+const SHARED_NAME: &str = "shared";
+
+/// Of the next interface of this process.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// Between two looks whether a manager that sets itself up still lives.
 const SETUP_LOOK: Duration = Duration::from_millis(20);
@@ -44,6 +48,8 @@ pub struct Interface {
 }
 
 struct Inner {
+    /// Of this interface in this process, never repeated.
+    number: u64,
     kinds: Kinds,
     how: How,
 }
@@ -63,7 +69,7 @@ pub struct Next<L, G> {
 
 /// Managers of some places.
 pub(crate) struct PerCore {
-    /// Of this interface in this process, never repeated.
+    /// As its interface's.
     pub(crate) number: u64,
     pub(crate) policy: Policy,
     places: BTreeMap<Place, At>,
@@ -136,7 +142,6 @@ impl Builder {
     /// A cpu that is offline or not allowed, no thread to be had, a kind's pool that
     /// cannot be made.
     pub fn per_core(self) -> Result<Interface> {
-        static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let allowed = affinity::unbound()?;
         let own = self.own.unwrap_or_else(|| allowed.difference(&self.adopted));
@@ -160,7 +165,7 @@ impl Builder {
             places.insert(place, at);
         }
         let how = How::PerCore(PerCore { number, policy: self.policy, places });
-        Ok(Interface { inner: Arc::new(Inner { kinds: self.kinds, how }) })
+        Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, how }) })
     }
 
     /// One table a kind under a lock, for all threads: what the paper compares with.
@@ -168,18 +173,20 @@ impl Builder {
     /// # Errors
     /// A kind's pool that cannot be made.
     pub fn shared(self) -> Result<Interface> {
-        let core = Core::new(SHARED.0, SHARED.1, &self.kinds)?;
-        Ok(Interface { inner: Arc::new(Inner { kinds: self.kinds, how: How::Shared(core) }) })
+        let core = Core::new(SHARED, SHARED_NAME, &self.kinds)?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let how = How::Shared(core);
+        Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, how }) })
     }
 }
 
 /// The table for all, if `place` is the one that it has.
 #[inline]
 fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
-    if place == SHARED.0 {
+    if place == SHARED {
         return Ok(core);
     }
-    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED.1.to_owned() })
+    Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED_NAME.to_owned() })
 }
 
 fn place_of(cpu: usize) -> Result<Place> {
@@ -249,7 +256,7 @@ impl Interface {
     pub fn places(&self) -> Vec<Place> {
         match &self.inner.how {
             How::PerCore(per_core) => per_core.places.keys().copied().collect(),
-            How::Shared(_) => vec![SHARED.0],
+            How::Shared(_) => vec![SHARED],
         }
     }
 
@@ -260,9 +267,9 @@ impl Interface {
     pub fn place(&self, name: &str) -> Result<Place> {
         match &self.inner.how {
             How::PerCore(per_core) => per_core.find(name),
-            How::Shared(_) if name == SHARED.1 => Ok(SHARED.0),
+            How::Shared(_) if name == SHARED_NAME => Ok(SHARED),
             How::Shared(_) => {
-                Err(Error::NoPlace { place: name.to_owned(), places: SHARED.1.to_owned() })
+                Err(Error::NoPlace { place: name.to_owned(), places: SHARED_NAME.to_owned() })
             }
         }
     }
@@ -283,14 +290,14 @@ impl Interface {
             How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
             How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
-        Ok(Handle::new(id, Rights::all()))
+        Ok(Handle::new(self.inner.number, id, Rights::all()))
     }
 
     /// Runs `f` on a resource and its place's pool, by the place's owner.
     ///
     /// # Errors
-    /// In this order: [`Error::WrongKind`], [`Error::Rights`] without [`Rights::USE`],
-    /// [`Error::Stale`], [`Error::Unknown`]; [`Error::Manager`] if the owner does not
+    /// In this order: [`Error::Foreign`] for a handle of another interface,
+    /// [`Error::Rights`] without [`Rights::USE`], [`Error::NoPlace`], [`Error::Stale`], [`Error::Unknown`]; [`Error::Manager`] if the owner does not
     /// answer, or if `f` panicked there.
     #[inline]
     pub fn with<K: Kind, R: Send>(
@@ -298,7 +305,7 @@ impl Interface {
         handle: &Handle<K>,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send,
     ) -> Result<R> {
-        handle.require(Rights::USE)?;
+        handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
@@ -320,13 +327,13 @@ impl Interface {
         deadline: Instant,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
     ) -> Result<R> {
-        handle.require(Rights::USE)?;
+        handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => {
                 here::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
             }
-            How::Shared(core) => core.with::<K, R>(id, f),
+            How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
 
@@ -345,7 +352,7 @@ impl Interface {
     where
         G: FnOnce(&mut L, &mut L::Pool) -> R + Send + 'static,
     {
-        handle.require(Rights::USE)?;
+        handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| {
@@ -353,17 +360,18 @@ impl Interface {
                 self.start(&to, run)
             }),
             How::Shared(core) => {
-                let Next { to, run } = core.with::<K, _>(id, f)?;
+                let Next { to, run } = shared(core, id.place())?.with::<K, _>(id, f)?;
                 self.start(&to, run)
             }
         }
     }
 
-    /// The same as [`with`](Self::with) without waiting: up to 32 operations of a thread at one place may be under
-    /// way. A thread that has started some waits for nothing but their answers.
+    /// The same as [`with`](Self::with) without waiting: up to 32 operations of a thread at
+    /// one place may be under way, those included whose answers nobody has taken. They run
+    /// in their order, as long as no answer is left untaken for 31 further ones.
     ///
     /// # Errors
-    /// [`Error::WrongKind`], [`Error::Rights`], [`Error::NoPlace`]; [`Error::Manager`] with
+    /// [`Error::Foreign`], [`Error::Rights`], [`Error::NoPlace`]; [`Error::Manager`] with
     /// [`Full`](kumiki_slot::Error::Full) if too many are under way. All else the answer
     /// tells.
     #[inline]
@@ -372,18 +380,19 @@ impl Interface {
         handle: &Handle<K>,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R + Send + 'static,
     ) -> Result<Answer<R>> {
-        handle.require(Rights::USE)?;
+        handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::start_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
-            How::Shared(core) => Ok(Answer::here(core.with::<K, R>(id, f))),
+            How::Shared(core) => Ok(Answer::here(shared(core, id.place())?.with::<K, R>(id, f))),
         }
     }
 
     /// Destroys a resource. Other handles of it are stale from then on.
     ///
     /// # Errors
-    /// [`Error::Rights`] without [`Rights::DESTROY`], [`Error::Stale`].
+    /// [`Error::Foreign`], [`Error::Rights`] without [`Rights::DESTROY`], [`Error::NoPlace`],
+    /// [`Error::Stale`]. If the program part panics, the resource has gone all the same.
     pub fn destroy<K: Kind>(&self, handle: Handle<K>) -> Result<()> {
         self.destroy_by(&handle)
     }
@@ -394,7 +403,7 @@ impl Interface {
     /// # Errors
     /// As [`destroy`](Self::destroy).
     pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
-        handle.require(Rights::DESTROY)?;
+        handle.require(self.inner.number, Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
@@ -421,7 +430,7 @@ impl Interface {
         if is != K::NAME {
             return Err(Error::WrongKind { id, is, wanted: K::NAME });
         }
-        Ok(Handle::new(id, OPENED))
+        Ok(Handle::new(self.inner.number, id, OPENED))
     }
 
     /// The id of a name.
@@ -452,6 +461,17 @@ impl Interface {
             }
             How::Shared(core) => core.list(pattern),
         }
+    }
+
+    /// The same until `deadline` at most.
+    pub(crate) fn ls_until(&self, pattern: &Pattern, deadline: Instant) -> Result<Vec<Listed>> {
+        let How::PerCore(per_core) = &self.inner.how else { return self.ls(pattern) };
+        let each = |place| {
+            let pattern = pattern.clone();
+            here::run_at_until(per_core, place, deadline, move |core| core.list(&pattern))
+        };
+        let lists: Result<Vec<_>> = self.places().into_iter().map(each).collect();
+        lists.map(|lists| lists.concat())
     }
 
     /// Names that come and go from now on; until the receiver is dropped.
@@ -526,19 +546,17 @@ impl Manager {
     /// Serves what has come; whether there was anything.
     #[inline]
     pub fn serve(&self) -> bool {
-        let mut server = self.seated.here().server.borrow_mut();
-        server.as_mut().is_some_and(|server| {
-            let mut any = false;
-            while server.round() {
-                any = true;
-            }
-            any
-        })
+        let Some(mut server) = self.seated.here().idle() else { return false };
+        let mut any = false;
+        while server.round() {
+            any = true;
+        }
+        any
     }
 
     /// Waits until something has come, until `until` at most, and serves it.
     pub fn wait(&mut self, until: Instant) {
-        if let Some(server) = self.seated.here().server.borrow_mut().as_mut() {
+        if let Some(mut server) = self.seated.here().idle() {
             server.wait(&mut self.waiter, until);
         }
         self.serve();
@@ -547,8 +565,6 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        if let Some(server) = self.seated.here().server.take() {
-            server.end();
-        }
+        self.seated.end();
     }
 }

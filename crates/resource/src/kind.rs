@@ -14,8 +14,10 @@ use crate::table::Table;
 ///
 /// A program part sees its own kind's table at its own place, and nothing else; it runs
 /// on the owner's thread (or, of the shared type, under the kind's lock), one at a time.
-/// It must not call the [`Interface`](crate::Interface): for another kind or place that
-/// is [`Error::Nested`].
+/// It does not call an [`Interface`](crate::Interface): for the same kind, for what it
+/// would have to wait for at another place, and for whatever it wants of the shared type
+/// from within the shared type that is [`Error::Nested`], where it could otherwise wait for
+/// ever. Another kind of its own core it would find in the middle of whatever that does.
 pub trait Kind: Send + Sized + 'static {
     /// The word in names: `memory`.
     const NAME: &'static str;

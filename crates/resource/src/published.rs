@@ -7,17 +7,21 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::mem;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::thread::{self, Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use kumiki_crew::with_signals_blocked;
+use kumiki_sys::fork::Process;
+use rustix::io::Errno;
 use rustix::net::Shutdown;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::here;
 use crate::interface::Interface;
 use crate::list::{Listed, Pattern};
 
@@ -25,6 +29,12 @@ use crate::list::{Listed, Pattern};
 const LONGEST: u64 = 4096;
 /// For how long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// For how long all places together may take: less, so that the client is told which one
+/// does not answer.
+const LISTING: Duration = Duration::from_secs(3);
+/// After a failure to take a client, such as no descriptor left.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// What a client gets.
 #[derive(Serialize, Deserialize)]
@@ -34,9 +44,11 @@ enum Reply {
     Refusal { error: String },
 }
 
-/// As long as it lives, other processes of the same user can list the interface.
+/// As long as it lives, other processes of the same user can list the interface. A child of
+/// fork(2) has the value but publishes nothing.
 #[derive(Debug)]
 pub struct Published {
+    process: Process,
     path: PathBuf,
     listener: UnixListener,
     thread: Option<JoinHandle<()>>,
@@ -59,6 +71,7 @@ impl Interface {
     /// # Errors
     /// As [`publish`](Self::publish).
     pub fn publish_in(&self, folder: &Path) -> Result<Published> {
+        let process = Process::current()?;
         let path = path_of(trusted(folder)?, std::process::id());
         let failed = |what| {
             let path = path.clone();
@@ -79,7 +92,7 @@ impl Interface {
         let builder = Builder::new().name("kumiki-names".to_owned());
         let thread = with_signals_blocked(|| builder.spawn(move || serve(&theirs, &interface)))
             .map_err(failed("starting the thread of the socket"))?;
-        Ok(Published { path, listener, thread: Some(thread) })
+        Ok(Published { process, path, listener, thread: Some(thread) })
     }
 }
 
@@ -92,19 +105,29 @@ impl Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if !self.process.is_current() {
+            // The socket and its thread are the parent's.
+            return mem::forget(thread);
+        }
         // Wakes the thread out of accept(2), which fails from then on.
         let _ = rustix::net::shutdown(&self.listener, Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // It may be waiting for the place that this thread manages.
+        here::wait_until(|| thread.is_finished());
+        let _ = thread.join();
         let _ = fs::remove_file(&self.path);
     }
 }
 
 fn serve(listener: &UnixListener, interface: &Interface) {
-    while let Ok((client, _)) = listener.accept() {
-        // A client that goes away is its own affair.
-        let _ = answer(client, interface);
+    loop {
+        match listener.accept() {
+            // A client that goes away is its own affair.
+            Ok((client, _)) => _ = answer(client, interface),
+            // It was shut down.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => return,
+            Err(_) => thread::sleep(RETRY),
+        }
     }
 }
 
@@ -112,8 +135,12 @@ fn answer(mut client: UnixStream, interface: &Interface) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut pattern = String::new();
-    BufReader::new((&client).take(LONGEST)).read_line(&mut pattern)?;
-    let listing = Pattern::new(pattern.trim_end_matches('\n')).and_then(|p| interface.tree(&p));
+    if BufReader::new((&client).take(LONGEST)).read_line(&mut pattern)? == 0 {
+        // It only looked whether there is somebody.
+        return Ok(());
+    }
+    let pattern = Pattern::new(pattern.trim_end_matches('\n'));
+    let listing = pattern.and_then(|p| interface.tree_until(&p, Instant::now() + LISTING));
     let reply = match listing {
         Ok(listing) => Reply::Listing(listing),
         Err(error) => Reply::Refusal { error: error.to_string() },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use kumiki_sys::shm::{Huge, Sealed};
-use rustix::fs::{OFlags, fcntl_getfl, fstat, ftruncate};
+use rustix::fs::{FsWord, OFlags, fcntl_getfl, fstat, fstatfs, ftruncate};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -24,6 +24,9 @@ use crate::kind::{About, Kind};
 pub struct Region {
     backing: Arc<Backing>,
 }
+
+/// Of a file system of huge pages (`statfs(2)`).
+const HUGETLBFS_MAGIC: FsWord = 0x9584_58f6;
 
 /// Of what a region is to be made.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ pub enum RegionSpec {
     File {
         /// Open for reading; attachments that write need it open for writing, too.
         file: File,
-        /// Where it begins: a multiple of 4096.
+        /// Where it begins: a multiple of 4096, or of the huge pages that it is made of.
         offset: u64,
         /// How many bytes, within the file.
         bytes: usize,
@@ -58,6 +61,8 @@ pub enum RegionSpec {
 pub(crate) struct Backing {
     of: Of,
     bytes: usize,
+    /// It is mapped by pages of this size.
+    page_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -88,6 +93,10 @@ pub(crate) type Piece<'a> = (BorrowedFd<'a>, u64, usize);
 impl Backing {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
     /// Whether who attaches it may write.
@@ -202,7 +211,8 @@ impl RegionPool {
         let rest = self.free.len() - count;
         let mut numbers = self.free.split_off(rest);
         numbers.sort_unstable();
-        Ok(Backing { of: Of::Frames(Frames { file, numbers, home: self.home.0.clone() }), bytes })
+        let of = Of::Frames(Frames { file, numbers, home: self.home.0.clone() });
+        Ok(Backing { of, bytes, page_bytes: FRAME })
     }
 
     /// Its file, when at least `count` frames are free.
@@ -244,12 +254,25 @@ impl RegionPool {
 fn memory(bytes: usize, huge: Huge) -> Result<Backing> {
     within_memory(bytes)?;
     let memory = Sealed::new("kumiki-region", bytes, huge).map_err(of_system)?;
-    Ok(Backing { bytes: memory.len(), of: Of::Memory(memory) })
+    Ok(of_memory(memory, huge.page_bytes()))
+}
+
+fn of_memory(memory: Sealed, page_bytes: usize) -> Backing {
+    Backing { bytes: memory.len(), of: Of::Memory(memory), page_bytes }
+}
+
+/// By pages of which size a file is mapped: that of huge pages if it is made of them.
+fn page_bytes(file: BorrowedFd<'_>) -> Result<usize> {
+    let about = fstatfs(file).map_err(|errno| refused("looking at the file", errno.into()))?;
+    // What others call their block size is only advice.
+    let huge = about.f_type == HUGETLBFS_MAGIC;
+    Ok(usize::try_from(about.f_bsize).ok().filter(|_| huge).unwrap_or(FRAME))
 }
 
 fn passed(fd: OwnedFd) -> Result<Backing> {
     let memory = Sealed::from_fd(fd)?;
-    Ok(Backing { bytes: memory.len(), of: Of::Memory(memory) })
+    let page_bytes = page_bytes(memory.fd())?;
+    Ok(of_memory(memory, page_bytes))
 }
 
 fn range(file: OwnedFd, offset: u64, bytes: usize) -> Result<Backing> {
@@ -260,14 +283,16 @@ fn range(file: OwnedFd, offset: u64, bytes: usize) -> Result<Backing> {
         return Err(kind("the file is open for writing alone: open it for reading, too"));
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let page_bytes = page_bytes(file.as_fd())?;
     let end = offset.checked_add(bytes as u64).filter(|end| *end <= size);
-    if bytes == 0 || end.is_none() || !offset.is_multiple_of(FRAME as u64) {
+    if bytes == 0 || end.is_none() || !offset.is_multiple_of(page_bytes as u64) {
         return Err(kind(format!(
             "{bytes} bytes from byte {offset} on of a file of {size}: choose at least one byte \
-             within the file, from a multiple of {FRAME} on"
+             within the file, from a multiple of {page_bytes} on"
         )));
     }
-    Ok(Backing { of: Of::File { file, offset, writable: access == OFlags::RDWR }, bytes })
+    let of = Of::File { file, offset, writable: access == OFlags::RDWR };
+    Ok(Backing { of, bytes, page_bytes })
 }
 
 /// Memory that nobody could ever fill is refused at once, instead of by a signal when it

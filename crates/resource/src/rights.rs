@@ -46,12 +46,14 @@ impl fmt::Write for Lower<'_, '_> {
 pub struct Handle<K> {
     id: Id,
     rights: Rights,
+    /// Of which the resource is: others have the same ids.
+    interface: u64,
     kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Handle<K> {
-    pub(crate) fn new(id: Id, rights: Rights) -> Self {
-        Handle { id, rights, kind: PhantomData }
+    pub(crate) fn new(interface: u64, id: Id, rights: Rights) -> Self {
+        Handle { id, rights, interface, kind: PhantomData }
     }
 
     /// Which resource.
@@ -69,16 +71,25 @@ impl<K: Kind> Handle<K> {
     /// # Errors
     /// [`Error::Rights`] without [`Rights::SHARE`], or if `rights` are more.
     pub fn share(&self, rights: Rights) -> Result<Handle<K>> {
-        self.require(Rights::SHARE | rights)?;
-        Ok(Handle::new(self.id, rights))
+        self.require(self.interface, Rights::SHARE | rights)?;
+        Ok(Handle::new(self.interface, self.id, rights))
     }
 
+    /// Whether it allows this in `interface`.
     #[inline]
-    pub(crate) fn require(&self, needs: Rights) -> Result<()> {
-        if self.rights.contains(needs) {
+    pub(crate) fn require(&self, interface: u64, needs: Rights) -> Result<()> {
+        if self.interface == interface && self.rights.contains(needs) {
             return Ok(());
         }
-        Err(Error::Rights { id: self.id, has: self.rights, needs: needs.difference(self.rights) })
+        Err(self.refused(interface, needs))
+    }
+
+    #[cold]
+    fn refused(&self, interface: u64, needs: Rights) -> Error {
+        if self.interface != interface {
+            return Error::Foreign { id: self.id };
+        }
+        Error::Rights { id: self.id, has: self.rights, needs: needs.difference(self.rights) }
     }
 }
 

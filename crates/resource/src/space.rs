@@ -40,9 +40,44 @@ unsafe impl Send for Addresses {}
 // SAFETY: a shared one gives out its beginning and size, which never change.
 unsafe impl Sync for Addresses {}
 
+/// From the largest page that fits on, so that regions of such pages can be attached.
+const PAGES: [usize; 2] = [1 << 30, 2 << 20];
+
+impl Addresses {
+    fn reserve(bytes: usize) -> Result<Addresses, Errno> {
+        for page_bytes in PAGES.into_iter().filter(|page_bytes| *page_bytes <= bytes) {
+            // More than is needed; under a limit of addresses it may be more than there is.
+            let Some(more) = bytes.checked_add(page_bytes - FRAME) else { continue };
+            let Ok(mut all) = Self::anywhere(more) else { continue };
+            let before =
+                all.start.addr().get().next_multiple_of(page_bytes) - all.start.addr().get();
+            // SAFETY: `more` is enough for it.
+            let start = unsafe { all.start.add(before) };
+            // SAFETY: as above; the end is within `more`, or just behind it.
+            let end = unsafe { start.add(bytes) };
+            // SAFETY: reserved just now, and used by nobody.
+            let _ = before > 0 && unsafe { munmap(all.start.as_ptr().cast(), before) }.is_ok();
+            let behind = more - before - bytes;
+            // SAFETY: as above.
+            let _ = behind > 0 && unsafe { munmap(end.as_ptr().cast(), behind) }.is_ok();
+            (all.start, all.bytes) = (start, bytes);
+            return Ok(all);
+        }
+        Self::anywhere(bytes)
+    }
+
+    fn anywhere(bytes: usize) -> Result<Addresses, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) }?;
+        let start = NonNull::new(start.cast()).expect("Linux maps address 0 only if told to");
+        Ok(Addresses { start, bytes })
+    }
+}
+
 impl Drop for Addresses {
     fn drop(&mut self) {
-        // SAFETY: reserved by `create`, and whoever held a part of it has gone.
+        // SAFETY: reserved by `reserve`, and whoever held a part of it has gone.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
@@ -63,13 +98,9 @@ impl Kind for Space {
             let text = format!("{bytes} bytes of addresses: ask for 1 to {}", isize::MAX);
             return Err(kind(text));
         };
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) };
         let what = format!("{bytes} bytes of addresses");
-        let start = start.map_err(|errno| refused(&what, errno))?;
-        let start = NonNull::new(start.cast()).expect("Linux maps address 0 only if told to");
-        let addresses = Arc::new(Addresses { start, bytes });
+        let addresses = Addresses::reserve(bytes).map_err(|errno| refused(&what, errno))?;
+        let addresses = Arc::new(addresses);
         Ok(Space { addresses, used: BTreeMap::new(), home: channel() })
     }
 
@@ -87,28 +118,41 @@ impl Space {
         self.addresses.bytes
     }
 
-    /// Keeps a part for one attachment, at `offset` or at the first that fits.
-    pub(crate) fn hold(&mut self, bytes: usize, offset: Option<usize>) -> Result<Part> {
+    /// Keeps a part of whole pages for one attachment, at `offset` or at the first that
+    /// fits.
+    pub(crate) fn hold(
+        &mut self,
+        bytes: usize,
+        page_bytes: usize,
+        offset: Option<usize>,
+    ) -> Result<Part> {
         for offset in self.home.1.try_iter() {
             self.used.remove(&offset);
         }
-        let size = bytes.checked_next_multiple_of(FRAME).unwrap_or(usize::MAX);
+        let size = bytes.checked_next_multiple_of(page_bytes).unwrap_or(usize::MAX);
         let offset = match offset {
-            Some(offset) => self.free_at(offset, size)?,
-            None => self.first_fit(size)?,
+            Some(offset) => self.free_at(offset, size, page_bytes)?,
+            None => self.first_fit(size, page_bytes)?,
         };
         self.used.insert(offset, offset + size);
         let (addresses, home) = (Arc::clone(&self.addresses), self.home.0.clone());
         Ok(Part { addresses, offset, bytes: size, home: Some(home) })
     }
 
-    fn free_at(&self, offset: usize, bytes: usize) -> Result<usize> {
+    /// The first offset from `offset` on whose address is a multiple of `page_bytes`.
+    fn whole(&self, offset: usize, page_bytes: usize) -> usize {
+        let start = self.addresses.start.addr().get();
+        (start + offset).next_multiple_of(page_bytes) - start
+    }
+
+    fn free_at(&self, offset: usize, bytes: usize, page_bytes: usize) -> Result<usize> {
         let all = self.addresses.bytes;
         let end = offset.checked_add(bytes).filter(|end| *end <= all);
-        let Some(end) = end.filter(|_| offset.is_multiple_of(FRAME)) else {
+        let Some(end) = end.filter(|_| self.whole(offset, page_bytes) == offset) else {
+            let first = self.whole(0, page_bytes);
             return Err(kind(format!(
-                "{bytes} bytes at offset {offset} of a space of {all}: choose a multiple of \
-                 {FRAME} from which on there is room"
+                "{bytes} bytes at offset {offset} of a space of {all}: choose {first} plus a \
+                 multiple of {page_bytes} from which on there is room"
             )));
         };
         let before = self.used.range(..end).next_back();
@@ -121,16 +165,17 @@ impl Space {
         }
     }
 
-    fn first_fit(&self, bytes: usize) -> Result<usize> {
+    fn first_fit(&self, bytes: usize, page_bytes: usize) -> Result<usize> {
         let (mut free, all) = (0, self.addresses.bytes);
         for (&start, &end) in self.used.iter().chain([(&all, &all)]) {
-            if start - free >= bytes {
-                return Ok(free);
+            let first = self.whole(free, page_bytes);
+            if start.checked_sub(first).is_some_and(|room| room >= bytes) {
+                return Ok(first);
             }
             free = end;
         }
         Err(kind(format!(
-            "no room for {bytes} bytes in a space of {all} with {} attached: detach some, or \
+            "no room for {bytes} bytes in pages of {page_bytes} in a space of {all} with {} attached: detach some, or \
              make a larger space",
             self.used.len()
         )))
@@ -222,4 +267,41 @@ fn refused(what: &str, errno: Errno) -> Error {
         _ => "",
     };
     Error::System { kind: Space::NAME, what: what.to_owned(), source: errno.into(), way }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HUGE: usize = 2 << 20;
+
+    #[test]
+    fn addresses_begin_at_the_largest_page_that_fits() {
+        for bytes in [FRAME, HUGE, 5 * HUGE + FRAME, 1 << 30, (1 << 30) + FRAME] {
+            let space = Space::create(bytes, &mut ()).unwrap();
+            let page_bytes = PAGES.into_iter().find(|page| *page <= bytes).unwrap_or(FRAME);
+            let start = space.addresses.start;
+            assert!(start.addr().get().is_multiple_of(page_bytes), "{start:?} for {bytes}");
+            assert_eq!(space.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn huge_pages_find_whole_places() {
+        let mut space = Space::create(4 * HUGE, &mut ()).unwrap();
+        let at = |space: &mut Space, bytes, page, offset| space.hold(bytes, page, offset);
+        let small = at(&mut space, 1, FRAME, None).unwrap();
+        let huge = at(&mut space, 1, HUGE, None).unwrap();
+        assert_eq!([small.offset, huge.offset, huge.bytes], [0, HUGE, HUGE]);
+        let next = at(&mut space, 1, FRAME, None).unwrap();
+        assert_eq!(next.offset, FRAME);
+        let refused = at(&mut space, HUGE, HUGE, Some(2 * HUGE + FRAME)).unwrap_err();
+        assert!(refused.to_string().contains("multiple of 2097152"), "{refused}");
+        let last = at(&mut space, HUGE + 1, HUGE, Some(2 * HUGE)).unwrap();
+        assert_eq!(last.bytes, 2 * HUGE);
+        let full = at(&mut space, HUGE, HUGE, None).unwrap_err();
+        assert!(full.to_string().contains("no room for 2097152 bytes"), "{full}");
+        drop(huge);
+        assert_eq!(at(&mut space, HUGE, HUGE, None).unwrap().offset, HUGE);
+    }
 }

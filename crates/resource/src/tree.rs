@@ -1,6 +1,8 @@
 //! Everything of this process that can be named: an interface's resources and what other
 //! parts of Kumiki have on the roll.
 
+use std::time::Instant;
+
 use kumiki_crew::roll::{self, Seen};
 
 use crate::error::Result;
@@ -24,10 +26,18 @@ impl Interface {
     /// # Errors
     /// As [`ls`](Self::ls).
     pub fn tree(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
-        let mut all = self.ls(pattern)?;
-        all.extend(roll::call().into_iter().map(listed).filter(|one| pattern.matches(&one.name)));
-        Ok(all)
+        self.ls(pattern).map(|all| with_roll(all, pattern))
     }
+
+    /// The same until `deadline` at most.
+    pub(crate) fn tree_until(&self, pattern: &Pattern, deadline: Instant) -> Result<Vec<Listed>> {
+        self.ls_until(pattern, deadline).map(|all| with_roll(all, pattern))
+    }
+}
+
+fn with_roll(mut all: Vec<Listed>, pattern: &Pattern) -> Vec<Listed> {
+    all.extend(roll::call().into_iter().map(listed).filter(|one| pattern.matches(&one.name)));
+    all
 }
 
 fn listed(Seen { kind, number, cpu, owner, look }: Seen) -> Listed {

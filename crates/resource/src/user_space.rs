@@ -57,8 +57,9 @@ impl UserSpaceSpec {
 /// How a region is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attach {
-    /// Bytes from the space's beginning, a multiple of 4096; where there is room if not
-    /// said.
+    /// Bytes from the space's beginning, a multiple of 4096, or of the region's huge pages
+    /// (the space begins at such an address if it is as large as one); where there is room
+    /// if not said.
     pub offset: Option<usize>,
     /// Whether it may be written.
     pub write: bool,
@@ -209,8 +210,9 @@ impl Interface {
         how: Attach,
     ) -> Result<Handle<UserSpace>> {
         let region = self.with(region, |region, _| region.backing())?;
-        let bytes = region.bytes();
-        let part = self.with(space, move |space, ()| space.hold(bytes, how.offset))??;
+        let (bytes, page_bytes) = (region.bytes(), region.page_bytes());
+        let hold = move |space: &mut Space, (): &mut ()| space.hold(bytes, page_bytes, how.offset);
+        let part = self.with(space, hold)??;
         let wanted = Wanted::Attached { region, part, write: how.write };
         self.create(place, unique, UserSpaceSpec(wanted))
     }

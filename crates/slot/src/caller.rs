@@ -440,6 +440,19 @@ impl Caller {
         self.seat.is_free(self.next)
     }
 
+    /// Requests that are under way, and answers that nobody has taken yet.
+    pub fn under_way(&self) -> usize {
+        let first = self.next.saturating_sub(LINES as u64).max(Lane::<LINES>::FIRST);
+        (first..self.next).for_each(|n| _ = self.seat.sweep(n));
+        self.seat.busy.0.load(Ordering::Acquire).count_ones() as usize
+    }
+
+    /// Whether it sleeps at the bell of `server`, as [`Door::caller_of`](crate::Door::caller_of)
+    /// makes them: requests for that server wake it, too.
+    pub fn rings(&self, server: &Serving) -> bool {
+        Arc::ptr_eq(&self.seat.bell, server.bell())
+    }
+
     /// Hands `f` over and returns at once. The answer is taken by [`join`](Self::join),
     /// or awaited.
     ///

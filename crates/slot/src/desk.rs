@@ -324,6 +324,10 @@ impl Serving {
         }
     }
 
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.post.desk.bell
+    }
+
     /// One request of each lane; whether there was any.
     pub fn round(&mut self) -> bool {
         self.look_for_callers();

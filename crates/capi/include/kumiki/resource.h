@@ -33,8 +33,9 @@
  * HANDLES. A struct resource is a handle: it names a resource and carries rights.
  * resource_close() gives up the handle, resource_delete() the resource. A resource stays
  * until it is deleted, or its interface is destroyed, with or without handles. What is
- * checked, in this order: that the handle is of the kind (-EPROTOTYPE), that it has the
- * right (-EACCES), that the resource is still there (-ESTALE).
+ * checked, in this order: that the handle is of the kind (-EPROTOTYPE), that it is of the
+ * interface (-EXDEV), that it has the right (-EACCES), that the resource is still there
+ * (-ESTALE).
  *
  * RETURN VALUES. Functions that return int return 0 or a negative errno value, unless it
  * is said otherwise; resource_last_error() has the sentence to it. Nothing has happened

@@ -70,7 +70,10 @@ fn many_are_under_way_and_are_joined_or_awaited() {
 }
 
 /// A resource whose owner is busy until the sender is dropped.
-fn busy(interface: &Interface, place: Place) -> (std::sync::mpsc::Sender<()>, Answer<()>) {
+pub(crate) fn busy(
+    interface: &Interface,
+    place: Place,
+) -> (std::sync::mpsc::Sender<()>, Answer<()>) {
     let flag = interface.create::<Flag>(place, None, ()).unwrap();
     let (go, gone) = channel::<()>();
     let (tell, told) = channel();
@@ -90,20 +93,60 @@ fn time_limits_and_cancelling_tell_what_has_run() {
     let count = |counter: &mut Counter, _: &mut usize| counter.value += 1;
     let (go, answer) = busy(&interface, place);
     let soon = Instant::now() + Duration::from_millis(20);
+    let (tell, told) = channel();
+    let last = move |counter: &mut Counter, pool: &mut usize| {
+        count(counter, pool);
+        tell.send(()).unwrap();
+    };
     // From another thread, whose lane is not held up by the first request.
     thread::scope(|threads| {
-        threads.spawn(|| {
-            let late = why(interface.with_until(&counter, soon, count));
+        let (interface, counter) = (&interface, &counter);
+        threads.spawn(move || {
+            let late = why(interface.with_until(counter, soon, count));
             assert!(matches!(late, CallError::TimedOut { begun: false }), "{late}");
-            assert!(interface.start(&counter, count).unwrap().cancel());
-            drop(interface.start(&counter, count).unwrap());
-            interface.start(&counter, count).unwrap().detach();
+            assert!(interface.start(counter, count).unwrap().cancel());
+            drop(interface.start(counter, count).unwrap());
+            interface.start(counter, last).unwrap().detach();
         });
     });
     drop(go);
     answer.join().unwrap();
+    // The last of that lane: what was taken back before it would have run by now.
+    told.recv().unwrap();
     let enough = Instant::now() + Duration::from_secs(60);
     assert_eq!(interface.with_until(&counter, enough, |counter, _| counter.value).unwrap(), 1);
+}
+
+#[test]
+fn an_answer_that_is_not_taken_holds_up_no_other_calls() {
+    let interface = builder().per_core().unwrap();
+    let place = interface.places()[0];
+    let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+    let value = |counter: &mut Counter, _: &mut usize| {
+        counter.value += 1;
+        counter.value
+    };
+    let kept = interface.start(&counter, value).unwrap();
+    for called in 0..200 {
+        assert_eq!(interface.with(&counter, value).unwrap(), called + 2);
+    }
+    let (go, first) = busy(&interface, place);
+    // Beside those two.
+    let mut answers = Vec::new();
+    let full = loop {
+        match interface.start(&counter, value) {
+            Ok(answer) => answers.push(answer),
+            refused => break why(refused.map(|_| ())),
+        }
+        assert!(answers.len() < 100, "there is a bound");
+    };
+    assert!(matches!(full, CallError::Full), "{full}");
+    assert!(answers.len() >= 30, "{}", answers.len());
+    drop(go);
+    first.join().unwrap();
+    answers.into_iter().for_each(|answer| _ = answer.join().unwrap());
+    assert_eq!(kept.join().unwrap(), 1);
+    assert!(interface.with(&counter, value).is_ok());
 }
 
 #[test]

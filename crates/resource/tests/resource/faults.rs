@@ -1,11 +1,12 @@
 //! Handlers that panic, managers that die, interfaces that end.
 
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kumiki_resource::kind::{About, Kind};
-use kumiki_resource::{Error, Place, Result};
+use kumiki_resource::{Error, Interface, Pattern, Place, Result};
 
 use crate::{Counter, Flag, both, builder};
 
@@ -21,6 +22,48 @@ fn a_panic_in_a_program_part_is_the_caller_s_error() {
         .unwrap_err();
     assert!(error.to_string().contains("on purpose"), "{error}");
     assert_eq!(interface.with(&counter, |counter, _| counter.value).unwrap(), 2);
+}
+
+/// It cannot be taken apart.
+struct Stubborn;
+
+impl Kind for Stubborn {
+    const NAME: &'static str = "stubborn";
+    type Spec = ();
+    type Pool = ();
+
+    fn pool(_: Place) -> Result<()> {
+        Ok(())
+    }
+
+    fn create((): (), (): &mut ()) -> Result<Stubborn> {
+        Ok(Stubborn)
+    }
+
+    fn destroy(self, (): &mut ()) {
+        panic!("on purpose");
+    }
+
+    fn about(&self) -> About {
+        About::default()
+    }
+}
+
+#[test]
+fn a_panic_in_destroy_leaves_no_name() {
+    let builder = || Interface::builder().kind::<Stubborn>();
+    for interface in [builder().per_core().unwrap(), builder().shared().unwrap()] {
+        let place = interface.places()[0];
+        for _ in 0..3 {
+            let one = interface.create::<Stubborn>(place, Some("one"), ()).unwrap();
+            let gone = interface.of_id::<Stubborn>(one.id()).unwrap();
+            // Of the shared type the panic is in this thread.
+            let outcome = catch_unwind(AssertUnwindSafe(|| interface.destroy(one)));
+            assert!(!matches!(outcome, Ok(Ok(()))), "{outcome:?}");
+            assert!(matches!(interface.with(&gone, |_, ()| ()), Err(Error::Stale { .. })));
+            assert!(interface.ls(&Pattern::all()).unwrap().is_empty());
+        }
+    }
 }
 
 #[test]

@@ -95,6 +95,30 @@ fn a_region_is_seen_wherever_it_is_attached() {
 }
 
 #[test]
+fn regions_of_huge_pages_are_attached_where_such_pages_can_be() {
+    for interface in interfaces() {
+        let (first, last) = ends(&interface);
+        let spec = RegionSpec::Memory { bytes: 1, huge: Huge::Size2M };
+        let Ok(huge) = interface.create::<Region>(first, None, spec) else {
+            return eprintln!("skipped: huge pages of 2 MiB are needed");
+        };
+        let small = interface.create::<Region>(first, None, memory(1)).unwrap();
+        let space = interface.create::<Space>(last, None, 8 << 20).unwrap();
+        // The first place is not one for huge pages then.
+        let how = Attach::default();
+        interface.attach(last, None, &small, &space, how).unwrap();
+        match interface.attach(last, None, &huge, &space, how) {
+            Ok(user) => {
+                write(&interface, &user, (2 << 20) - 4, b"last").unwrap();
+                interface.destroy(user).unwrap();
+            }
+            // There are none; the addresses were not what is wrong.
+            Err(error) => assert!(error.to_string().contains("Cannot allocate memory"), "{error}"),
+        }
+    }
+}
+
+#[test]
 fn a_place_in_a_space_has_one_user_at_a_time() {
     let [interface, _] = interfaces();
     let (first, last) = ends(&interface);

@@ -6,6 +6,7 @@ mod faults;
 mod kinds;
 mod model;
 mod names;
+mod nested;
 mod passed;
 mod published;
 mod tree;

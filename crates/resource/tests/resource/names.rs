@@ -1,8 +1,10 @@
 //! Names, ids, rights, listing and watching.
 
-use kumiki_resource::{Error, Handle, Name, Pattern, Rights};
+use std::time::{Duration, Instant};
 
-use crate::{Counter, Flag, both};
+use kumiki_resource::{Error, Handle, Id, Name, Next, Pattern, Rights};
+
+use crate::{Counter, Flag, both, builder};
 
 #[test]
 fn a_name_leads_to_its_resource_until_that_is_destroyed() {
@@ -47,6 +49,48 @@ fn handles_allow_what_their_rights_say() {
         assert!(refused.to_string().contains("allows use | share"), "{refused}");
         interface.destroy(all).unwrap();
     }
+}
+
+#[test]
+fn a_handle_is_of_one_interface() {
+    let ([a, b], [c, d]) = (both(), both());
+    for [one, two] in [[&a, &b], [&a, &c], [&b, &d]] {
+        let mine = one.create::<Flag>(one.places()[0], None, ()).unwrap();
+        two.create::<Flag>(two.places()[0], None, ()).unwrap();
+        let soon = Instant::now() + Duration::from_secs(60);
+        let outcomes = [
+            two.with(&mine, |_, ()| ()),
+            two.with_until(&mine, soon, |_, ()| ()),
+            two.start(&mine, |_, ()| ()).map(drop),
+            two.destroy_by(&mine),
+        ];
+        for outcome in outcomes {
+            assert!(matches!(outcome, Err(Error::Foreign { .. })), "{outcome:?}");
+        }
+        one.with(&mine.share(Rights::USE).unwrap(), |_, ()| ()).unwrap();
+    }
+}
+
+#[test]
+fn the_shared_type_has_one_place() {
+    let shared = builder().shared().unwrap();
+    let flag = shared.create::<Flag>(shared.places()[0], None, ()).unwrap();
+    let elsewhere = Id::from_u64(flag.id().to_u64() | 1 << 48);
+    let forged = shared.of_id::<Flag>(elsewhere).unwrap();
+    let next = |_: &mut Flag, (): &mut ()| Next {
+        to: shared.of_id::<Flag>(flag.id()).unwrap(),
+        run: |_: &mut Flag, (): &mut ()| (),
+    };
+    let outcomes = [
+        shared.with(&forged, |_, ()| ()),
+        shared.with_until(&forged, Instant::now() + Duration::from_secs(60), |_, ()| ()),
+        shared.start(&forged, |_, ()| ()).map(drop),
+        shared.chain(&forged, next).map(drop),
+    ];
+    for outcome in outcomes {
+        assert!(matches!(outcome, Err(Error::NoPlace { .. })), "{outcome:?}");
+    }
+    shared.destroy(flag).unwrap();
 }
 
 #[test]

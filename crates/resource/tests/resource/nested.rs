@@ -1,0 +1,108 @@
+//! Operations within operations: refused where they would wait for themselves or for each
+//! other.
+
+use std::time::{Duration, Instant};
+
+use kumiki_resource::{Error, Interface};
+use kumiki_sys::affinity;
+
+use crate::calls::busy;
+use crate::{Counter, Flag, builder};
+
+fn is_nested<T: std::fmt::Debug>(outcome: kumiki_resource::Result<T>) {
+    let error = outcome.unwrap_err();
+    assert!(matches!(error, Error::Nested { .. }), "{error}");
+}
+
+/// The calling thread is to manage the first place; the second has a manager of its own.
+fn half_adopted() -> Option<Interface> {
+    let allowed = affinity::current().unwrap();
+    let mut cpus = allowed.iter();
+    let (Some(first), Some(second)) = (cpus.next(), cpus.next()) else {
+        eprintln!("skipped: two cpus are needed");
+        return None;
+    };
+    Some(builder().cores([second]).adopted([first]).per_core().unwrap())
+}
+
+#[test]
+fn a_manager_within_an_operation_does_not_wait_for_others() {
+    let Some(interface) = half_adopted() else { return };
+    let [own, other] = interface.places()[..] else { unreachable!() };
+    let _manager = interface.manage(own).unwrap();
+    let mine = interface.create::<Counter>(own, None, (0, None)).unwrap();
+    let there = interface.create::<Counter>(other, None, (0, None)).unwrap();
+    let late = || Instant::now() + Duration::from_secs(60);
+    let (go, first) = busy(&interface, other);
+    interface
+        .with(&mine, |_, _| {
+            is_nested(interface.with(&there, |counter, _| counter.value));
+            is_nested(interface.with_until(&there, late(), |counter, _| counter.value));
+            let answer = interface.start(&there, |counter, _| counter.value += 1).unwrap();
+            is_nested(answer.join());
+        })
+        .unwrap();
+    drop(go);
+    first.join().unwrap();
+    // What nobody could wait for has not run, and the manager calls on.
+    assert_eq!(interface.with(&there, |counter, _| counter.value).unwrap(), 0);
+    // What has come already is taken.
+    let answer = interface.start(&there, |counter, _| counter.value).unwrap();
+    while !answer.is_done() {
+        std::thread::yield_now();
+    }
+    assert_eq!(interface.with(&mine, move |_, _| answer.join().unwrap()).unwrap(), 0);
+}
+
+#[test]
+fn a_manager_within_an_operation_does_not_wait_for_another_interface() {
+    let [one, two] = [builder().per_core().unwrap(), builder().per_core().unwrap()];
+    let flag = one.create::<Flag>(one.places()[0], None, ()).unwrap();
+    let counter = two.create::<Counter>(two.places()[0], None, (0, None)).unwrap();
+    let (go, first) = busy(&two, two.places()[0]);
+    one.with(&flag, |_, ()| {
+        is_nested(two.with(&counter, |counter, _| counter.value));
+        is_nested(two.start(&counter, |counter, _| counter.value += 1).unwrap().join());
+    })
+    .unwrap();
+    drop(go);
+    first.join().unwrap();
+    assert_eq!(two.with(&counter, |counter, _| counter.value).unwrap(), 0);
+}
+
+#[test]
+fn one_that_manages_calls_other_interfaces() {
+    let Some(interface) = half_adopted() else { return };
+    let two = builder().per_core().unwrap();
+    let manager = interface.manage(interface.places()[0]).unwrap();
+    for place in two.places() {
+        let counter = two.create::<Counter>(place, None, (7, None)).unwrap();
+        assert_eq!(two.with(&counter, |counter, _| counter.value).unwrap(), 7);
+        let answer = two.start(&counter, |counter, _| counter.value).unwrap();
+        assert_eq!(answer.join().unwrap(), 7);
+    }
+    drop(manager);
+}
+
+#[test]
+fn the_shared_type_refuses_what_would_deadlock() {
+    let [shared, other] = [builder().shared().unwrap(), builder().shared().unwrap()];
+    let per_core = builder().per_core().unwrap();
+    let counter = shared.create::<Counter>(shared.places()[0], None, (0, None)).unwrap();
+    let flag = shared.create::<Flag>(shared.places()[0], Some("a"), ()).unwrap();
+    let place = shared.places()[0];
+    shared
+        .with(&flag, |_, ()| {
+            // The same kind, another one, another interface, and one that waits.
+            is_nested(shared.create::<Flag>(place, None, ()));
+            is_nested(shared.with(&counter, |counter, _| counter.value));
+            is_nested(shared.ls(&kumiki_resource::Pattern::all()));
+            is_nested(other.create::<Flag>(place, None, ()));
+            is_nested(per_core.create::<Flag>(per_core.places()[0], None, ()));
+            // Refused twice: the first refusal has not made it forget.
+            is_nested(shared.with(&counter, |counter, _| counter.value));
+        })
+        .unwrap();
+    shared.destroy(flag).unwrap();
+    assert_eq!(shared.with(&counter, |counter, _| counter.value).unwrap(), 0);
+}
