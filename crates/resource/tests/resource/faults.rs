@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use kumiki_resource::kind::{About, Kind};
 use kumiki_resource::{Error, Interface, Pattern, Place, Result};
 
+use crate::child::in_a_child;
 use crate::{Counter, Flag, both, builder};
 
 #[test]
@@ -86,6 +87,11 @@ fn a_manager_that_is_killed_answers() {
 
 #[test]
 fn an_interface_that_ends_leaves_nothing() {
+    // Other tests open files meanwhile.
+    in_a_child("faults::an_interface_that_ends_leaves_nothing", ends);
+}
+
+fn ends() {
     let count = |folder: &str| fs::read_dir(folder).unwrap().count();
     let before = (count("/proc/self/fd"), Arc::new(AtomicUsize::new(0)));
     for interface in both() {

@@ -1,6 +1,8 @@
 //! Resources as a program uses them, per core and shared.
 
 mod calls;
+#[path = "../../../sys/tests/child/mod.rs"]
+mod child;
 mod cores;
 mod faults;
 mod kinds;
