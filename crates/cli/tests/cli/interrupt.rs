@@ -118,8 +118,8 @@ fn what_does_not_measure_is_ended_by_the_signal() {
     .unwrap();
     let child = home.spawn(&["compare", fifo.to_str().unwrap(), "latest"]);
     let waits = || {
-        let state = format!("/proc/{}/wchan", child.id());
-        std::fs::read_to_string(state).is_ok_and(|place| place.contains("fifo") || place == "0")
+        let stat = format!("/proc/{}/stat", child.id());
+        std::fs::read_to_string(stat).is_ok_and(|stat| stat.contains(" (kumiki) S "))
     };
     wait_until("it waits", waits);
     kill_process_group(pid(&child), Signal::INT).unwrap();
