@@ -350,7 +350,7 @@ fn become_it(job: &Job, header: &Header) -> isize {
             return there;
         }
     }
-    if header.group != sys!(GETPGID, 0) as i32 {
+    if header.group_is_asked != 0 || header.group != sys!(GETPGID, 0) as i32 {
         let joined = sys!(SETPGID, 0, header.group);
         if joined < 0 && header.group_is_asked != 0 {
             return joined;

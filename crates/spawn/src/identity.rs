@@ -9,7 +9,7 @@ use std::fs;
 use std::thread::{self, ThreadId};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, readlink, statx};
-use rustix::process::{Pid, getpriority_process, getsid};
+use rustix::process::getpriority_process;
 
 /// Fields of /proc/thread-self/status: who the thread is, and what it may not do.
 const FIELDS: [&str; 14] = [
@@ -46,7 +46,8 @@ pub(crate) struct Identity {
     /// Labels of a security module: the thread's, and that of what it executes.
     labels: [Option<Vec<u8>>; 2],
     secure_bits: i32,
-    session: Option<Pid>,
+    /// 0 where it was begun outside of the pid namespace.
+    session: i32,
     nice: Option<i32>,
     scheduling: i32,
     thread: ThreadId,
@@ -69,6 +70,8 @@ impl Identity {
         let secure_bits = unsafe { libc::prctl(libc::PR_GET_SECUREBITS, 0, 0, 0, 0) };
         // SAFETY: as above; 0 is the calling thread.
         let scheduling = unsafe { libc::sched_getscheduler(0) };
+        // SAFETY: as above. rustix takes 0 for impossible.
+        let session = unsafe { libc::getsid(0) };
         let status = status.unwrap_or_default();
         Identity {
             status: status.lines().filter(is_one).map(str::to_owned).collect(),
@@ -77,7 +80,7 @@ impl Identity {
             cgroup: of("cgroup"),
             labels: ["attr/current", "attr/exec"].map(of),
             secure_bits,
-            session: getsid(None).ok(),
+            session,
             nice: getpriority_process(None).ok(),
             scheduling,
             thread: thread::current().id(),

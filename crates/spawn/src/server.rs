@@ -21,7 +21,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
     SocketType, sendmsg, shutdown, socketpair,
 };
-use rustix::process::{Pid, WaitOptions, getpgrp, waitpid};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::identity::{Identity, may_look_into};
 use crate::request::Request;
@@ -172,7 +172,9 @@ impl Server {
         header.errno.store(0, Relaxed);
         let bits = standard.iter().enumerate().map(|(n, fd)| u32::from(fd.is_some()) << n);
         header.standard = bits.sum();
-        header.group = request.group.unwrap_or_else(|| getpgrp().as_raw_nonzero().get());
+        // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
+        // namespace, which rustix takes for impossible.
+        header.group = request.group.unwrap_or_else(|| unsafe { libc::getpgrp() });
         header.group_is_asked = request.group.is_some().into();
         let count = |strings: &[CString]| strings.len() as u32;
         header.programs = count(&request.programs);

@@ -21,13 +21,16 @@ fn shadows_teams_engines_and_managers_are_in_the_tree() {
     assert!(servers.iter().all(|server| server.about.state == "serving"));
 
     let mut shadow = Builder::new().share().create().unwrap();
-    let cpu = shadow.info().unwrap().helper_cpu;
     for _ in 0..5 {
         shadow.both(|| (), || ());
     }
+    // The helper follows its owner: the place is where it was at one of both looks.
+    let before = shadow.info().unwrap().helper_cpu;
     let seen = own(&interface, "shadow");
+    let cpus = [before, shadow.info().unwrap().helper_cpu];
     assert_eq!((seen.len(), seen[0].calls, &*seen[0].about.state), (1, 5, "idle"));
-    assert!(seen[0].name.starts_with(&format!("core{cpu}/shadow/")), "{}", seen[0].name);
+    let is_there = cpus.iter().any(|cpu| seen[0].name.starts_with(&format!("core{cpu}/shadow/")));
+    assert!(is_there, "{} of {cpus:?}", seen[0].name);
     let (go, wait) = std::sync::mpsc::channel::<()>();
     shadow.fork(move || _ = wait.recv()).unwrap();
     while own(&interface, "shadow")[0].about.state != "running" {
