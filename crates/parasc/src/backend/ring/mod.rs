@@ -35,7 +35,6 @@ use super::Lack;
 use crate::callset::CallSet;
 use crate::execute::call;
 use crate::request::Request;
-pub(crate) use translate::guess;
 use translate::{Files, available, translate};
 
 /// Between two looks at the completions of a ring that cannot be entered.

@@ -12,7 +12,7 @@ use crate::callset::{CallSet, NUMBERS};
 /// that makes system calls itself: that is what seccomp is for.
 ///
 /// ```
-/// use kumiki_parasc::AllowList;
+/// use kumiki_calls::AllowList;
 ///
 /// let list = AllowList::none().allow("read")?.allow("pread64")?.allow_number(3)?;
 /// assert!(list.contains(0) && list.contains(17) && list.contains(3));
@@ -20,7 +20,7 @@ use crate::callset::{CallSet, NUMBERS};
 ///
 /// let error = AllowList::none().allow_each(["read", "pread"]).unwrap_err();
 /// assert!(error.to_string().contains("pread"));
-/// # Ok::<(), kumiki_parasc::AllowError>(())
+/// # Ok::<(), kumiki_calls::AllowError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowList {

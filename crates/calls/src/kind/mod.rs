@@ -4,12 +4,11 @@
 //! where it starts, and which calls it learns apart. None of it decides whether
 //! a call is made, or how it ends.
 
-mod table;
-
 use kumiki_sys::syscall::MAX_ARGS;
-use syscalls::Sysno;
 
+use crate::callset::NUMBERS;
 use crate::request::{Place, Request};
+use crate::table::{OfArgs, ROWS, counted, row};
 
 /// What is known about a call from its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub enum Contends {
 /// What is known about call `sysnum`; of an unknown number nothing is.
 #[inline]
 pub fn kind(sysnum: u16) -> Kind {
-    table::KINDS.get(usize::from(sysnum)).copied().unwrap_or(Kind::UNKNOWN)
+    KINDS.get(usize::from(sysnum)).copied().unwrap_or(Kind::UNKNOWN)
 }
 
 /// The place of a request whose maker has named none, as far as descriptors
@@ -56,7 +55,7 @@ pub fn kind(sysnum: u16) -> Kind {
 /// ([`Request::at`]).
 ///
 /// ```
-/// use kumiki_parasc::{Place, Request, default_place};
+/// use kumiki_calls::{Place, Request, default_place};
 ///
 /// let read = Request::new(libc::SYS_read, [7, 0x1000, 4096]);
 /// let write = Request::new(libc::SYS_write, [7, 0x1000, 4096]);
@@ -65,49 +64,56 @@ pub fn kind(sysnum: u16) -> Kind {
 /// ```
 #[inline]
 pub fn default_place(request: &Request) -> Place {
-    let after = table::PLACE.get(usize::from(request.sysnum)).copied().unwrap_or(0);
+    let after = PLACE.get(usize::from(request.sysnum)).copied().unwrap_or(0);
     match after.checked_sub(1) {
         None => Place::NONE,
-        Some(table::OPENAT) if argument(request, 2) as i32 & libc::O_CREAT == 0 => Place::NONE,
-        Some(table::OPENAT) => descriptor(request, 0),
+        Some(OPENAT) if argument(request, 2) as i32 & libc::O_CREAT == 0 => Place::NONE,
+        Some(OPENAT) => descriptor(request, 0),
         Some(arg) => descriptor(request, arg),
     }
-}
-
-/// Whether requests of this call have a [`default_place`] at all.
-#[inline(always)]
-pub(crate) fn has_place(sysnum: u16) -> bool {
-    table::PLACE.get(usize::from(sysnum)).is_some_and(|after| *after != 0)
 }
 
 /// Whether this request commonly waits for a device, a time or another thread,
 /// so that more threads than cpus are worth having. A guess to start from.
 pub fn may_sleep(request: &Request) -> bool {
-    let Some(call) = Sysno::new(usize::from(request.sysnum)) else { return false };
-    let arg = |i: usize| argument(request, i as u8);
-    let int = |i: usize| arg(i) as i32;
-    let prior = kind(request.sysnum).sleeps;
-    match call {
-        Sysno::fcntl => matches!(int(1), libc::F_SETLKW | libc::F_OFD_SETLKW),
-        Sysno::flock => int(1) & libc::LOCK_NB == 0 && int(1) & libc::LOCK_UN == 0,
-        Sysno::futex => {
-            matches!(int(1) & libc::FUTEX_CMD_MASK, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
-        }
-        Sysno::wait4 => int(2) & libc::WNOHANG == 0,
-        Sysno::waitid => int(3) & libc::WNOHANG == 0,
-        // Milliseconds, an int; 0 only looks.
-        Sysno::poll => int(2) != 0,
-        Sysno::epoll_wait | Sysno::epoll_pwait => int(3) != 0,
-        // How many completions to wait for.
-        Sysno::io_getevents | Sysno::io_pgetevents => arg(1) as i64 > 0,
-        Sysno::io_uring_enter => int(2) != 0,
-        Sysno::recvfrom | Sysno::recvmmsg => int(3) & libc::MSG_DONTWAIT == 0,
-        Sysno::recvmsg => int(2) & libc::MSG_DONTWAIT == 0,
-        Sysno::msgrcv => int(4) & libc::IPC_NOWAIT == 0,
-        Sysno::msync => int(2) & libc::MS_SYNC != 0,
-        _ => prior,
-    }
+    let Some(row) = row(request.sysnum) else { return false };
+    let says_so = |says_so: OfArgs| says_so(&counted(request.args_num, &request.args));
+    row.sleeps_if.map_or(row.sleeps, says_so)
 }
+
+/// What is known of each number.
+static KINDS: [Kind; NUMBERS] = {
+    let mut kinds = [Kind::UNKNOWN; NUMBERS];
+    let mut i = 0;
+    while i < ROWS.len() {
+        let row = &ROWS[i];
+        kinds[row.sysnum as usize] = Kind { contends: row.contends, sleeps: row.sleeps };
+        i += 1;
+    }
+    kinds
+};
+
+/// One more than the argument that names each call's place, for a look that is
+/// one load; 0 where none does.
+static PLACE: [u8; NUMBERS] = {
+    let mut place = [0; NUMBERS];
+    let mut i = 0;
+    while i < ROWS.len() {
+        let row = &ROWS[i];
+        if let Contends::Descriptor(arg) | Contends::Directory(Some(arg)) = row.contends {
+            place[row.sysnum as usize] = arg + 1;
+        }
+        if let Some(arg) = row.creates_in {
+            assert!(arg == 0 && row.sysnum as i64 == libc::SYS_openat, "only openat is known");
+            place[row.sysnum as usize] = OPENAT + 1;
+        }
+        i += 1;
+    }
+    place
+};
+
+/// In [`PLACE`], for an openat: its argument 0, if it may make a name there.
+const OPENAT: u8 = MAX_ARGS as u8;
 
 /// An argument that counts, or 0.
 fn argument(request: &Request, index: u8) -> u64 {

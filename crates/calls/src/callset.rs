@@ -2,26 +2,26 @@
 
 /// Numbers below this one have a place of their own in tables; x86-64's table
 /// ends well below it.
-pub(crate) const NUMBERS: usize = 512;
+pub const NUMBERS: usize = 512;
 
 /// A set of the numbers below [`NUMBERS`]: one cache line, asked by one load.
 #[repr(align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CallSet([u64; NUMBERS / 64]);
+pub struct CallSet([u64; NUMBERS / 64]);
 
 impl CallSet {
     /// The empty set.
-    pub(crate) const EMPTY: CallSet = CallSet([0; NUMBERS / 64]);
+    pub const EMPTY: CallSet = CallSet([0; NUMBERS / 64]);
 
     /// The set and `sysnum`, which is below [`NUMBERS`].
-    pub(crate) const fn with(mut self, sysnum: u16) -> CallSet {
+    pub const fn with(mut self, sysnum: u16) -> CallSet {
         self.0[sysnum as usize / 64] |= 1 << (sysnum % 64);
         self
     }
 
     /// Whether `sysnum` is in the set; `None` for a number that no set holds.
     #[inline]
-    pub(crate) const fn get(&self, sysnum: u16) -> Option<bool> {
+    pub const fn get(&self, sysnum: u16) -> Option<bool> {
         if sysnum as usize >= NUMBERS {
             return None;
         }

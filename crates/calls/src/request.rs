@@ -1,6 +1,6 @@
 //! One system call as data.
 
-use kumiki_sys::syscall::MAX_ARGS;
+use kumiki_sys::syscall::{self, MAX_ARGS};
 
 /// What a call contends on in the kernel: two calls on one place wait for each
 /// other there (reads through one open file description for its position,
@@ -44,9 +44,9 @@ impl Request {
         Request { sysnum: sysnum as u16, args_num: N as u16, args: all, place: Place::NONE }
     }
 
-    /// The number of the call and that of its arguments.
+    /// The number of the call and that of its arguments, as one number to compare.
     #[inline(always)]
-    pub(crate) fn head(&self) -> u64 {
+    pub fn head(&self) -> u64 {
         u64::from(self.sysnum) | u64::from(self.args_num) << 16
     }
 
@@ -55,4 +55,14 @@ impl Request {
     pub fn at(self, place: Place) -> Self {
         Request { place, ..self }
     }
+}
+
+/// Makes the call and returns its result or `-errno`.
+///
+/// # Safety
+/// As for [`kumiki_sys::syscall::raw`].
+#[inline(always)]
+pub unsafe fn call(request: &Request) -> i64 {
+    // SAFETY: the caller vouches for this very call.
+    unsafe { syscall::raw(usize::from(request.sysnum), request.args) }
 }

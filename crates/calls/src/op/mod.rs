@@ -99,8 +99,7 @@ pub use xattr::{
     Lremovexattr, Lsetxattr, Removexattr, Setxattr,
 };
 
-use crate::execute::call;
-use crate::request::Request;
+use crate::request::{Request, call};
 
 /// A system call with what it needs: descriptors, buffers, names.
 ///
@@ -135,7 +134,7 @@ pub unsafe trait Operation {
     /// Makes the call on this very thread, without an engine and its allow-list.
     ///
     /// ```
-    /// use kumiki_parasc::op::{Getppid, Operation};
+    /// use kumiki_calls::op::{Getppid, Operation};
     ///
     /// assert_eq!(Getppid::new().call(), Ok(std::os::unix::process::parent_id() as i32));
     /// ```

@@ -13,7 +13,7 @@ pub struct Raw {
 /// System call `sysnum` with these arguments; more than six do not compile.
 ///
 /// ```
-/// use kumiki_parasc::op::{self, Operation};
+/// use kumiki_calls::op::{self, Operation};
 ///
 /// // SAFETY: umask has no pointers; the process shares its mask anyway.
 /// let mut umask = unsafe { op::raw(libc::SYS_umask as u16, [0o022]) };
@@ -31,8 +31,12 @@ pub unsafe fn raw<const N: usize>(sysnum: u16, args: [u64; N]) -> Raw {
 }
 
 impl Raw {
-    /// The call of a request for which its maker vouches.
-    pub(crate) const fn of(request: Request) -> Raw {
+    /// The call of `request`.
+    ///
+    /// # Safety
+    /// As for [`raw`].
+    #[inline]
+    pub const unsafe fn of(request: Request) -> Raw {
         Raw { request }
     }
 

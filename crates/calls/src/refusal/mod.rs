@@ -11,7 +11,7 @@
 //!   sysnum ──► one bit a number ──0──► allowed (nearly every request ends here)
 //!                    │1
 //!                    ▼
-//!              rules of the number ── one holds ──► refused: which call, when, why
+//!              rules of the row    ── one holds ──► refused: which call, when, why
 //!                                  └─ none ───────► allowed with these arguments
 //! ```
 //!
@@ -21,14 +21,13 @@
 //! call; where these say process and mean thread, the kernel's source, named
 //! beside the rule.
 
-mod table;
-
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use kumiki_sys::syscall::MAX_ARGS;
 
-use crate::callset::{CallSet, NUMBERS};
-use table::{RULES, Rule, X32, X32_NUMBERS};
+use crate::callset::CallSet;
+use crate::table::{ROWS, counted, row};
 
 /// Why a call is not made for another thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,30 +97,30 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Numbers that have a rule.
+/// Numbers of which the table has a refusal.
 static SUSPECTS: CallSet = {
     let mut set = CallSet::EMPTY;
     let mut i = 0;
-    while i < RULES.len() {
-        set = set.with(RULES[i].sysnum());
+    while i < ROWS.len() {
+        if ROWS[i].refusals[0].is_some() {
+            set = set.with(ROWS[i].sysnum);
+        }
         i += 1;
     }
     set
 };
 
-/// Where each number's rules begin in the table, in which they stand together.
-static FIRST_RULE: [u8; NUMBERS] = {
-    assert!(RULES.len() < NO_RULE as usize);
-    let mut first = [NO_RULE; NUMBERS];
-    let mut i = RULES.len();
-    while i > 0 {
-        i -= 1;
-        first[RULES[i].sysnum() as usize] = i as u8;
-    }
-    first
+/// The numbers by which kernels before 5.4 make calls of x32, a table of its own
+/// since (arch/x86/entry/syscalls/syscall_64.tbl). Every other refusal is of a number
+/// below 512.
+const X32_NUMBERS: RangeInclusive<u16> = 512..=547;
+/// Among them 513 is rt_sigreturn, 520 execve, 545 execveat.
+static X32: Refusal = Refusal {
+    name: "a call of x32 (512 to 547)",
+    kind: RefusalKind::EndsOrReplacesThread,
+    when: None,
+    reason: "may be execve or rt_sigreturn, on kernels before 5.4, and does not exist on others",
 };
-
-const NO_RULE: u8 = u8::MAX;
 
 /// Why call `sysnum` is refused whatever its arguments are; `None` for a call
 /// that is allowed, allowed with some arguments ([`refusal_of`]), or unknown
@@ -137,7 +136,7 @@ pub fn refusal(sysnum: u16) -> Option<&'static Refusal> {
 /// Arguments from `args_num` on count as 0, and are to be passed so.
 ///
 /// ```
-/// use kumiki_parasc::{RefusalKind, refusal_of};
+/// use kumiki_calls::{RefusalKind, refusal_of};
 ///
 /// let first = [1, 0, 0, 0, 0, 0];
 /// // The affinity of thread 1, whoever asks for it: yes. Of the caller: no.
@@ -152,11 +151,10 @@ pub fn refusal_of(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<
     if is_suspect(sysnum) { refused_with(sysnum, args_num, args) } else { None }
 }
 
-/// Every refusal, in the order of the table: by what the calls would do.
-/// Several for a call that is refused with several kinds of arguments; one for the
-/// calls of x32.
+/// Every refusal, in the order of the calls' numbers; several for a call that is
+/// refused with several kinds of arguments, one for the calls of x32.
 pub fn refusals() -> impl Iterator<Item = &'static Refusal> {
-    RULES.iter().map(|rule| &rule.refusal).chain([&X32])
+    ROWS.iter().flat_map(|row| row.rules()).map(|rule| &rule.refusal).chain([&X32])
 }
 
 #[inline]
@@ -169,7 +167,7 @@ fn refused_always(sysnum: u16) -> Option<&'static Refusal> {
     if X32_NUMBERS.contains(&sysnum) {
         return Some(&X32);
     }
-    rules_of(sysnum).find(|rule| rule.applies.is_none()).map(|rule| &rule.refusal)
+    row(sysnum)?.rules().find(|rule| rule.applies.is_none()).map(|rule| &rule.refusal)
 }
 
 #[cold]
@@ -177,18 +175,9 @@ fn refused_with(sysnum: u16, args_num: u16, args: &[u64; MAX_ARGS]) -> Option<&'
     if X32_NUMBERS.contains(&sysnum) {
         return Some(&X32);
     }
-    let mut counted = [0; MAX_ARGS];
-    let len = usize::from(args_num).min(MAX_ARGS);
-    counted[..len].copy_from_slice(&args[..len]);
-    rules_of(sysnum)
-        .find(|rule| rule.applies.is_none_or(|applies| applies(&counted)))
-        .map(|rule| &rule.refusal)
-}
-
-fn rules_of(sysnum: u16) -> impl Iterator<Item = &'static Rule> {
-    let first = FIRST_RULE.get(usize::from(sysnum)).copied().unwrap_or(NO_RULE);
-    let rest = RULES.get(usize::from(first)..).unwrap_or_default();
-    rest.iter().take_while(move |rule| rule.sysnum() == sysnum)
+    let counted = counted(args_num, args);
+    let holds = row(sysnum)?.rules().find(|rule| rule.applies.is_none_or(|of| of(&counted)));
+    holds.map(|rule| &rule.refusal)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct ZeroInPath {
 /// The path with the zero byte that ends it for the kernel.
 ///
 /// ```
-/// use kumiki_parasc::op::path;
+/// use kumiki_calls::op::path;
 ///
 /// assert_eq!(path::terminated("/usr/bin")?.as_c_str(), c"/usr/bin");
 /// assert_eq!(path::terminated("a\0b").unwrap_err().position, 1);

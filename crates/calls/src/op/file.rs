@@ -93,8 +93,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
 ///
 /// A child of fork(2) closes it by a copy of the operation only if nobody had begun
 /// the call. If somebody had, it may be closed in the child, and its number somebody
-/// else's there: the copy [is complete](crate::Failed::operation), and what was still
-/// open stays so.
+/// else's there: the copy counts as complete, and what was still open stays so.
 #[derive(Debug)]
 pub struct Close {
     file: Option<OwnedFd>,
