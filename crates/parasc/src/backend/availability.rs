@@ -31,7 +31,7 @@ pub struct Availability {
 /// }
 /// ```
 pub fn availability() -> Vec<Availability> {
-    let filtered = kumiki_sys::doctor::is_filtered();
+    let filtered = kumiki_sys::seccomp::is_filtered();
     vec![user(), io_uring(Ring::new(1).map(drop), filtered), kernel(Device::open().map(drop))]
 }
 

@@ -107,7 +107,7 @@ impl OwnRing {
     #[cold]
     fn make(&mut self) {
         // A filter of this thread would not see its calls in the ring.
-        let hidden = !self.always && kumiki_sys::doctor::is_filtered() != Some(false);
+        let hidden = !self.always && kumiki_sys::seccomp::is_filtered() != Some(false);
         self.state = match hidden {
             true => State::Never,
             false => {
