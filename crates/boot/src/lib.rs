@@ -47,6 +47,7 @@ mod paging;
 mod params;
 mod partition;
 mod plan;
+mod program;
 mod trampoline;
 
 pub use acpi::Madt;
@@ -61,3 +62,4 @@ pub use initramfs::Initramfs;
 pub use kernel::{Form, Kernel};
 pub use partition::{Partition, Piece, SLICE_BYTES, WINDOW_BYTES};
 pub use plan::{Plan, Source, Write};
+pub use program::{Placed, libraries, with_libraries};
