@@ -12,7 +12,7 @@ mod ipc;
 mod mapping;
 mod memory;
 mod other_end;
-mod process;
+pub(crate) mod process;
 mod shared;
 mod signal;
 mod sweep;
