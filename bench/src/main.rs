@@ -23,6 +23,7 @@ use crate::raw::RAW;
 use crate::shadow::Shadow;
 
 mod against;
+mod busy;
 mod case;
 mod child;
 mod node;
@@ -56,7 +57,11 @@ fn bench() -> Result<()> {
         ["shadow", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
-        ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["parasc", "--against", program, ref only @ ..] => {
+            let program = Path::new(program);
+            print(&run::document(|pair| parasc::rows(pair, only, Some(program)))?)
+        }
+        ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only, None))?),
         ["node", folder, rounds] => {
             let rounds = rounds.parse()?;
             print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
@@ -64,6 +69,7 @@ fn bench() -> Result<()> {
         ["resource", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
         }
+        [busy::WORD] => busy::work(),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };

@@ -111,7 +111,7 @@ enum Chore {
 }
 
 /// Every bench.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Bench {
     /// `kumiki measure` and `kumiki report`: time, memory, repeatability
     Measure,

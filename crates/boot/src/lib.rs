@@ -49,6 +49,7 @@ mod paging;
 mod params;
 mod partition;
 mod plan;
+mod program;
 mod trampoline;
 
 pub use acpi::Madt;
@@ -65,3 +66,4 @@ pub use kernel::{Form, Kernel};
 pub use lack::Lack;
 pub use partition::{Partition, Piece, SLICE_BYTES, WINDOW_BYTES};
 pub use plan::{Plan, Source, Write};
+pub use program::{Placed, libraries, with_libraries};

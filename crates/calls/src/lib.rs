@@ -49,7 +49,7 @@ mod table;
 pub use allow::{AllowError, AllowList};
 pub use callset::{CallSet, NUMBERS};
 pub use contends::Contends;
-pub use kind::{Kind, default_place, has_place, kind, may_sleep};
+pub use kind::{Kind, default_place, kind, may_sleep};
 pub use op::Operation;
 pub use reason::{Refusal, RefusalKind};
 pub use refusal::{refusal, refusal_of, refusals};

@@ -66,9 +66,9 @@
 //! An engine maps memory, starts threads, binds them and blocks their signals, sleeps and
 //! wakes, has the kernel order memory (membarrier(2)), looks at clocks, asks which cpus it
 //! may use, prctl(2) for its seccomp mode, and stat(2) whether the process has other threads
-//! (`/proc/self/task`), and reads how cpus are related (below `/sys`). With [`Backend::IoUring`], and under
-//! [`Backend::Auto`] if no seccomp filter looks at the thread, it sets up rings, and asks
-//! fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
+//! (`/proc/self/task`), and reads how cpus are related (below `/sys`). Beside calls that take
+//! long it asks getrusage(2) how often the thread has slept. With [`Backend::IoUring`] it sets
+//! up rings, and asks fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
 //! or fdatasync it makes sync_file_range(2) on the same descriptors, so that all files are
 //! written at once, and its `EIO`, `ENOSPC` or `EDQUOT` is the answer of a call that has
 //! found nothing left to write: not if an [`AllowList`] lacks it, nor if, as the batch
@@ -111,10 +111,10 @@ mod uapi;
 
 /// The names by which the engine has them.
 mod request {
-    pub(crate) use kumiki_calls::{Place, Request};
+    pub(crate) use kumiki_calls::Request;
 }
 mod kind {
-    pub(crate) use kumiki_calls::{Contends, default_place, has_place, kind, may_sleep};
+    pub(crate) use kumiki_calls::{Contends, kind, may_sleep};
 }
 mod callset {
     pub(crate) use kumiki_calls::{CallSet, NUMBERS};

@@ -120,8 +120,11 @@ pub(crate) fn bench(
     let json = json.transpose()?;
 
     let outcome = match (name, against) {
-        (Bench::Shadow, Some(Against { commit, cases })) => against::against(commit, cases)?,
-        (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` only"),
+        (Bench::Shadow | Bench::Parasc, Some(Against { commit, cases })) => {
+            let bench = if name == Bench::Shadow { against::SHADOW } else { against::PARASC };
+            against::against(&bench, commit, cases)?
+        }
+        (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,

@@ -55,12 +55,6 @@ pub fn default_place(request: &Request) -> Place {
     }
 }
 
-/// Whether requests of this call have a [`default_place`] at all.
-#[inline(always)]
-pub fn has_place(sysnum: u16) -> bool {
-    PLACE.get(usize::from(sysnum)).is_some_and(|after| *after != 0)
-}
-
 /// Whether this request commonly waits for a device, a time or another thread,
 /// so that more threads than cpus are worth having. A guess to start from.
 pub fn may_sleep(request: &Request) -> bool {

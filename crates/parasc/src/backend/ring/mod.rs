@@ -36,7 +36,6 @@ use crate::callset::CallSet;
 use crate::execute::call;
 use crate::request::Request;
 use lack::lack;
-pub(crate) use translate::guess;
 use translate::{Files, available, translate};
 
 /// Between two looks at the completions of a ring that cannot be entered.
