@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use fresh::Release;
-use test::part::Part;
+use part::Part;
 
 mod aarch64;
 #[cfg(feature = "bench")]
@@ -25,6 +25,8 @@ mod layers;
 mod lint;
 mod loom;
 mod manifest;
+mod modules;
+mod part;
 mod picture;
 mod readme;
 mod run;
@@ -51,8 +53,11 @@ enum Chore {
         #[arg(last = true, value_name = "FILTER")]
         filters: Vec<String>,
     },
-    /// Checks format, clippy, layers, documentation, licences
-    Lint,
+    /// Checks format, clippy, layers, circles of modules, documentation, licences
+    Lint {
+        /// Only these checks; all if none is given
+        checks: Vec<String>,
+    },
     /// Checks the protocols between threads under every interleaving
     Loom,
     /// Does one thing so often that what is rare happens
@@ -140,7 +145,7 @@ fn main() -> ExitCode {
             Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` only"))
         }
         Chore::Test { part, filters, .. } => test::test(part, &filters),
-        Chore::Lint => lint::lint(),
+        Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check, against, cases } => {

@@ -73,6 +73,7 @@ pub mod affinity;
 pub mod cache;
 pub mod clock;
 pub mod cpu;
+mod cpulist;
 pub mod cpuset;
 #[cfg(target_arch = "x86_64")]
 pub mod cycle;

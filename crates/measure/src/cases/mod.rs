@@ -10,6 +10,7 @@ mod entry;
 mod file;
 mod ipc;
 mod mapping;
+mod mask;
 mod memory;
 mod other_end;
 pub(crate) mod process;
