@@ -15,6 +15,7 @@ pub struct Stdio(pub(crate) Kind);
 pub(crate) enum Kind {
     Inherit,
     Null,
+    Closed,
     Piped,
     Given(OwnedFd),
 }
@@ -28,6 +29,12 @@ impl Stdio {
     /// `/dev/null`.
     pub fn null() -> Stdio {
         Stdio(Kind::Null)
+    }
+
+    /// Not open: for who hands on what another program would get. The first file that the
+    /// child opens has this number then.
+    pub fn closed() -> Stdio {
+        Stdio(Kind::Closed)
     }
 
     /// A pipe, whose other end is in [`Child`](crate::Child).
@@ -81,6 +88,7 @@ impl Kind {
                 let null = rustix::fs::open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
                 Ends { theirs: own(null), ours: None }
             }
+            Kind::Closed => Ends { theirs: None, ours: None },
             Kind::Piped => {
                 let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
                 let (theirs, ours) = if reads { (reader, writer) } else { (writer, reader) };
