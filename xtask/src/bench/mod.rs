@@ -129,7 +129,7 @@ pub(crate) fn bench(
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
         (Bench::Resource, None) => resource::resource(check, cases)?,
         _ if !cases.is_empty() => {
-            bail!("--case is for `cargo xtask bench resource`, and for --against, only")
+            bail!("--case is for `cargo xtask bench resource`, and with --against, only")
         }
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
