@@ -205,9 +205,12 @@ def _programs(executable: bytes, env: Any) -> "list[bytes]":
 
 
 def _identity(attributes: Attributes, uid: Any, gid: Any, gids: Any, umask: int) -> None:
-    for what, number in [("user", uid), ("group", gid)] + [("group", each) for each in gids or ()]:
+    # With subprocess's errors.
+    for what, number in [("user", uid), ("group", gid)]:
         if number is not None and number > _MOST_ID:
             raise OverflowError(f"{what} id is greater than maximum")
+    if any(number > _MOST_ID for number in gids or ()):
+        raise ValueError("invalid group id")
     if gids is not None:
         attributes.groups(gids)
     elif uid is not None and os.geteuid() == 0:
