@@ -8,6 +8,7 @@ use crate::run::{program, run, succeeds};
 
 /// A package and what would be missing without it.
 pub(crate) struct Package {
+    /// Or several, of which each release has one: `a | b`.
     pub(crate) name: &'static str,
     pub(crate) reason: &'static str,
 }
@@ -24,11 +25,19 @@ pub(crate) const CAPI: &[Package] = &[
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
     Package { name: "libc6-dev", reason: "the C library's headers, for the same" },
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
+    Package { name: "python3", reason: "the package for Python is tested in it" },
+    Package { name: "python3-pip", reason: "that package is installed by it" },
+    Package { name: "python3-setuptools", reason: "that package is built by it" },
+    Package { name: "python3-wheel", reason: "the same" },
+    Package {
+        name: "libpython3.11-testsuite | libpython3.13-testsuite",
+        reason: "CPython's own tests of subprocess hold for the package for Python",
+    },
 ];
 
-/// What the tests of the package for Python need, beside what libkumiki does.
+/// For `cargo xtask bench resource`.
 pub(crate) const PYTHON: &[Package] =
-    &[Package { name: "python3", reason: "the package kumiki for Python is tested by it" }];
+    &[Package { name: "python3", reason: "programs are started from Python, too" }];
 
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
@@ -45,6 +54,21 @@ pub(crate) const AARCH64: &[Package] = &[
     Package { name: "qemu-user-static", reason: "runs them" },
 ];
 
+impl Package {
+    fn alternatives(&self) -> impl Iterator<Item = &'static str> {
+        self.name.split(" | ")
+    }
+
+    /// The one that this release has, as far as the index knows.
+    fn here(&self) -> &'static str {
+        let is_known = |name: &&str| succeeds(&mut program("apt-cache", ["show", name]));
+        self.alternatives()
+            .find(is_known)
+            .or_else(|| self.alternatives().next())
+            .unwrap_or_default()
+    }
+}
+
 /// Installs what is missing: as root, or through a `sudo` that asks nothing.
 /// Elsewhere than on Debian it says what it would have installed.
 pub(crate) fn install(packages: &[Package]) -> Result<()> {
@@ -53,22 +77,24 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
         packages.iter().for_each(|p| eprintln!("  {}: {}", p.name, p.reason));
         return Ok(());
     }
-    let missing: Vec<_> = packages.iter().filter(|package| !installed(package.name)).collect();
+    let missing: Vec<_> =
+        packages.iter().filter(|package| !package.alternatives().any(installed)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     for Package { name, reason } in &missing {
         eprintln!("installing {name}: {reason}");
     }
-    let names: Vec<_> = missing.iter().map(|package| package.name).collect();
-    let apt = Apt::find(&names)?;
-    let known = names.iter().all(|name| succeeds(&mut program("apt-cache", ["show", name])));
-    if known && apt.install(&names).is_ok() {
+    let names = || missing.iter().map(|package| package.here()).collect::<Vec<_>>();
+    let before = names();
+    let apt = Apt::find(&before)?;
+    let known = before.iter().all(|name| succeeds(&mut program("apt-cache", ["show", name])));
+    if known && apt.install(&before).is_ok() {
         return Ok(());
     }
     // The index is absent, or so old that the archive has dropped its files.
     apt.update()?;
-    apt.install(&names)
+    apt.install(&names())
 }
 
 fn installed(package: &str) -> bool {

@@ -7,7 +7,7 @@
 //!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
 //!                                           .idle, .idle_power, .copy
 //!                                           parasc.steps, .requests, .calls
-//!                                           resource.memory, .call
+//!                                           resource.memory, .process, .call, .spawn
 //! ```
 //!
 //! ```

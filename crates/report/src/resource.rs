@@ -1,5 +1,5 @@
-//! Figures 5 and 6 of Horii et al.'s paper on resources owned per core, and the calls
-//! between cores that it left open.
+//! Figures 5 and 6 of Horii et al.'s paper on resources owned per core, the same of processes,
+//! programs started by parents of some sizes, and the calls between cores that it left open.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ use crate::format::{interval, number, times};
 use crate::paper::{Table, mark};
 use crate::rows::{self, find};
 use crate::scaling::{Law, fit};
+
+mod spawn;
 
 /// Cores for which a model is shown, as far as there are not so many: the paper's machine
 /// has 16.
@@ -28,7 +30,8 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
                   calls under way: the time from one answer to the next. The paper has calls \
                   between cores designed and evaluated later.",
     };
-    let all: Vec<Markup> = [memory(results), calls.of(results)].into_iter().flatten().collect();
+    let all = [MEMORY.of(results), PROCESS.of(results), spawn::table(results), calls.of(results)];
+    let all: Vec<Markup> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| html! { div.figures.small-tables { @for one in &all { (one) } } })
 }
 
@@ -40,8 +43,8 @@ struct Type<'a> {
 }
 
 impl<'a> Type<'a> {
-    fn of(results: &'a Results, value: &str, name: &'static str) -> Self {
-        let rows: BTreeMap<u64, &Row> = find(results, "resource.memory", &[("type", value.into())])
+    fn of(results: &'a Results, case: &str, value: &str, name: &'static str) -> Self {
+        let rows: BTreeMap<u64, &Row> = find(results, case, &[("type", value.into())])
             .filter_map(|row| Some((rows::number(&row.params, "cores")?, row)))
             .collect();
         let points: Vec<_> = rows.iter().map(|(&cores, row)| (cores, per_ms(cores, row))).collect();
@@ -69,14 +72,50 @@ fn per_ms(cores: u64, row: &Row) -> f64 {
     cores as f64 * 1e6 / row.median
 }
 
-fn memory(results: &Results) -> Option<Markup> {
-    let types = [Type::of(results, "per_core", "per core"), Type::of(results, "shared", "shared")];
+/// What is made and deleted by so many cores at once.
+struct ByCores {
+    case: &'static str,
+    id: &'static str,
+    title: &'static str,
+    caption: &'static str,
+}
+
+const MEMORY: ByCores = ByCores {
+    case: "resource.memory",
+    id: "resource-memory",
+    title: "4 KiB allocated and freed, by cores",
+    caption: "Figures 5 and 6 of Horii et al., whose machine has two Intel Xeon E5-2665 of 8 \
+              cores: how often all cores together allocate and free 4 KiB in a millisecond, as \
+              a resource with a name; and of what one core alone does, how much each does. Per \
+              core each core has tables and a tree of names of its own; shared they have one \
+              under locks. The paper draws its values and does not print them.",
+};
+
+const PROCESS: ByCores = ByCores {
+    case: "resource.process",
+    id: "resource-process",
+    title: "a process created and deleted, by cores",
+    caption: "How often all cores together create a process under a name, wait for it and \
+              delete it in a millisecond, and of what one core alone does, how much each does. \
+              A spawn server makes it. The paper's processes are Tender's, which start no \
+              program from a file system.",
+};
+
+impl ByCores {
+    fn of(&self, results: &Results) -> Option<Markup> {
+        by_cores(self, results)
+    }
+}
+
+fn by_cores(what: &ByCores, results: &Results) -> Option<Markup> {
+    let of = |value, name| Type::of(results, what.case, value, name);
+    let types = [of("per_core", "per core"), of("shared", "shared")];
     let measured: Vec<u64> = types[0].rows.keys().copied().collect();
     let most = *measured.last()?;
     let modelled: Vec<u64> = MODELLED.into_iter().filter(|cores| *cores > most).collect();
-    let title = "4 KiB allocated and freed, by cores";
+    let title = what.title;
     Some(html! {
-        figure data-figure="resource-memory" {
+        figure data-figure=(what.id) {
             h4 { (title) }
             div.scroll tabindex="0" role="region" aria-label=(title) {
                 table.matrix.wraps {
@@ -115,12 +154,7 @@ fn memory(results: &Results) -> Option<Markup> {
             }
             figcaption {
                 p {
-                    "Figures 5 and 6 of Horii et al., whose machine has two Intel Xeon E5-2665 of \
-                     8 cores: how often all cores together allocate and free 4 KiB in a \
-                     millisecond, as a resource with a name; and of what one core alone does, \
-                     how much each does. Per core each core has tables and a tree of names of \
-                     its own; shared they have one under locks. The paper draws its values and \
-                     does not print them."
+                    (what.caption)
                     @if !modelled.is_empty() && types.iter().all(|of| !of.laws.is_empty()) {
                         " Model: not measured, but the universal scalability law fitted to the \
                          rows above (" (laws(&types)) ")."

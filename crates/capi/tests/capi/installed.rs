@@ -47,7 +47,7 @@ fn pkg_config(asked: &[&str]) -> Vec<String> {
     words.split_whitespace().map(str::to_owned).collect()
 }
 
-fn dynamic() -> Vec<String> {
+pub(crate) fn dynamic() -> Vec<String> {
     pkg_config(&["--cflags", "--libs"])
 }
 

@@ -4,3 +4,4 @@ mod header;
 mod installed;
 mod panics;
 mod python;
+mod readme;

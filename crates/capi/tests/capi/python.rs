@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::installed::{prefix, root, scratch, well};
 
 /// Debian's, which has its tests, before any other.
-fn python() -> Command {
+pub(crate) fn python() -> Command {
     let debian = "/usr/bin/python3";
     let mut python = Command::new(if Path::new(debian).exists() { debian } else { "python3" });
     python.env("PYTHONPATH", root().join("python")).env("KUMIKI_LIBRARY", library());

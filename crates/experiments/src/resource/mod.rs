@@ -1,15 +1,17 @@
 //! The figures of Horii et al., "Evaluation of Tender, which manages OS resources on each
-//! core": Figures 5 and 6, and the calls between cores that the paper left open.
+//! core": Figures 5 and 6, processes, and the calls between cores that the paper left open.
 
 mod calls;
-mod memory;
+mod cores;
+mod spawn;
 
 use kumiki_measure::Error;
 use kumiki_measure::case::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases = memory::cases();
+    let mut cases = cores::cases();
     cases.extend(calls::cases());
+    cases.extend(spawn::cases());
     cases
 }
 

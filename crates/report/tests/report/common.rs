@@ -360,6 +360,19 @@ fn resources(r: &mut Results) {
             r.rows.push(if cores == 1 { row } else { crossing(row) });
         }
     }
+    for (kind, one, two) in [("per_core", 50e3, 55e3), ("shared", 50e3, 100e3)] {
+        for (cores, ns) in [(1_u64, one), (2, two)] {
+            let params = params([("type", kind.into()), ("cores", cores.into())]);
+            let row = row("resource.process", params, ns);
+            r.rows.push(if cores == 1 { row } else { crossing(row) });
+        }
+    }
+    for (way, small, large) in [("kumiki", 44e3, 45e3), ("fork_exec", 90e3, 2e6)] {
+        for (bytes, ns) in [(1_u64 << 20, small), (64 << 20, large)] {
+            let params = params([("way", way.into()), ("anon_bytes", bytes.into())]);
+            r.rows.push(row("resource.spawn", params, ns));
+        }
+    }
     for (in_flight, ns) in [(1_u64, 110.0), (2, 80.0), (8, 40.0), (32, 30.0)] {
         let params = params([("in_flight", in_flight.into())]);
         r.rows.push(crossing(row("resource.call", params, ns)));

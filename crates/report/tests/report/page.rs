@@ -192,6 +192,15 @@ fn the_resource_papers_figures_are_there_with_a_model_of_more_cores() {
         assert!(memory.contains(text), "no {text:?} in {memory}");
     }
     assert!(!memory.contains("2, model"));
+    // 20 a millisecond by one core, and shared no more by two.
+    let process = figure(&html, "resource-process");
+    for text in [">20.0<", ">36.4<", ">1.82 ×<"] {
+        assert!(process.contains(text), "no {text:?} in {process}");
+    }
+    let spawn = figure(&html, "resource-spawn");
+    for text in ["64 MiB", "fork_exec", "44.4 ×"] {
+        assert!(spawn.contains(text), "no {text:?} in {spawn}");
+    }
     let calls = figure(&html, "resource-call");
     assert!(calls.contains("<b>110 ns</b>"), "{calls}");
 }

@@ -1,31 +1,39 @@
-//! Figures 5 and 6: 4 KiB of memory allocated and freed as a resource with a name, by so
-//! many cores at once, each with tables of its own or all with one.
+//! Figures 5 and 6, and those of processes: 4 KiB of memory allocated and freed as a resource
+//! with a name, and a process created and deleted, by so many cores at once, each with tables
+//! of its own or all with one.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use kumiki_measure::case::{Case, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
-use kumiki_measure::{Error, Result};
+use kumiki_measure::{Error, Result, ways};
 use kumiki_resource::{Interface, Manager, Memory};
+use kumiki_spawn::{Command, Process};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
 use super::refused;
 use crate::{Widened, partner};
 
-const ABOUT: &str = "4 KiB of memory allocated and freed as a resource with a name, by so many \
+const MEMORY: &str = "4 KiB of memory allocated and freed as a resource with a name, by so many \
                      cores at once, each with tables of its own (per_core) or all with one under \
                      locks (shared): the time in which each core does it once";
+
+const PROCESS: &str = "A process created under a name, waited for and deleted, by so many cores \
+                       at once, each with tables of its own (per_core) or all with one under \
+                       locks (shared): the time in which each core does it once";
 
 /// Cores at once that every run has.
 const QUICK: usize = 2;
 
 pub(super) fn cases() -> Vec<Case> {
     let Ok(all) = affinity::current() else { return Vec::new() };
-    let each = |cores| [case(cores, false, &all), case(cores, true, &all)];
-    counts(all.len()).into_iter().flat_map(each).collect()
+    let both = |what, cores| [case(what, cores, false, &all), case(what, cores, true, &all)];
+    let each = |what| counts(all.len()).into_iter().flat_map(move |cores| both(what, cores));
+    [Kind::Memory, Kind::Process].into_iter().flat_map(each).collect()
 }
 
 /// Powers of two, and all.
@@ -36,14 +44,37 @@ fn counts(cpus: usize) -> Vec<usize> {
     counts
 }
 
-fn case(cores: usize, shared: bool, all: &CpuSet) -> Case {
+fn case(kind: Kind, cores: usize, shared: bool, all: &CpuSet) -> Case {
     let all = all.clone();
-    let case = Case::new("resource.memory", ABOUT, move |place| {
-        Cores::new(&cpus(place, cores, &all)?, shared)
+    let (name, about) = match kind {
+        Kind::Memory => ("resource.memory", MEMORY),
+        Kind::Process => ("resource.process", PROCESS),
+    };
+    let case = Case::new(name, about, move |place| {
+        let what = match kind {
+            Kind::Memory => What::Memory,
+            Kind::Process => What::Process(ways::smallest_program(&place.scratch)?),
+        };
+        Cores::new(&cpus(place, cores, &all)?, shared, &what)
     });
     let case = case.with("type", if shared { "shared" } else { "per_core" }).with("cores", cores);
     let case = case.level(if cores <= QUICK { Level::Quick } else { Level::Default });
     if cores > 1 { case.two_cpus() } else { case }
+}
+
+/// A kind of resource.
+#[derive(Clone, Copy)]
+enum Kind {
+    Memory,
+    Process,
+}
+
+/// What is made and deleted.
+#[derive(Clone)]
+enum What {
+    Memory,
+    /// Of this program.
+    Process(PathBuf),
 }
 
 /// What all threads see.
@@ -75,28 +106,53 @@ struct One {
     interface: Interface,
     place: kumiki_resource::Place,
     name: String,
+    what: What,
     /// Of the type that has one for each place.
     _manager: Option<Manager>,
 }
 
 impl One {
     /// For the calling thread, which runs on `cpu`.
-    fn new(interface: &Interface, cpu: usize, shared: bool) -> kumiki_resource::Result<Self> {
+    fn new(
+        interface: &Interface,
+        cpu: usize,
+        shared: bool,
+        what: &What,
+    ) -> kumiki_resource::Result<Self> {
+        let what = what.clone();
         let interface = interface.clone();
         let place =
             if shared { interface.places()[0] } else { interface.place(&format!("core{cpu}"))? };
         let manager = if shared { None } else { Some(interface.manage(place)?) };
         // One tree of names has them all.
-        let name = if shared { format!("buffer-{cpu}") } else { "buffer".to_owned() };
-        Ok(One { interface, place, name, _manager: manager })
+        let name = if shared { format!("own-{cpu}") } else { "own".to_owned() };
+        Ok(One { interface, place, name, what, _manager: manager })
     }
 
     fn run(&self, iterations: u64) -> kumiki_resource::Result<()> {
         for _ in 0..iterations {
-            let memory = self.interface.create::<Memory>(self.place, Some(&self.name), 1)?;
-            self.interface.destroy(memory)?;
+            self.once()?;
         }
         Ok(())
+    }
+}
+
+impl One {
+    fn once(&self) -> kumiki_resource::Result<()> {
+        let One { interface, place, name, what, .. } = self;
+        match what {
+            What::Memory => {
+                let memory = interface.create::<Memory>(*place, Some(name), 1)?;
+                interface.destroy(memory)
+            }
+            What::Process(program) => {
+                let mut command = Command::new(program);
+                command.env_clear();
+                let process = interface.create::<Process>(*place, Some(name), command)?;
+                Process::wait(interface, &process)?;
+                interface.destroy(process)
+            }
+        }
     }
 }
 
@@ -114,9 +170,9 @@ fn cpus(place: &Place, cores: usize, all: &CpuSet) -> Result<Vec<usize>> {
 
 impl Cores {
     /// One of each cpu, the first of which is the calling thread's.
-    fn new(cpus: &[usize], of_all: bool) -> Result<Self> {
+    fn new(cpus: &[usize], of_all: bool, what: &What) -> Result<Self> {
         let _widened = Widened::to(cpus.iter().copied())?;
-        let builder = Interface::builder().kind::<Memory>();
+        let builder = Interface::builder().kind::<Memory>().kind::<Process>();
         let interface = if of_all {
             builder.shared()
         } else {
@@ -124,13 +180,15 @@ impl Cores {
         };
         let interface = interface.map_err(refused)?;
         let shared = Arc::new(Shared::default());
-        let one = One::new(&interface, cpus[0], of_all).map_err(refused)?;
+        let one = One::new(&interface, cpus[0], of_all, what).map_err(refused)?;
         let mut all = Cores { one, shared, sample: 0, others: Vec::new() };
         for &cpu in &cpus[1..] {
             let (its, interface) = (Arc::clone(&all.shared), interface.clone());
+            let what = what.clone();
             let work = move || {
                 let _bound = affinity::bind(cpu);
-                work(&One::new(&interface, cpu, of_all).expect("its place is free"), &its);
+                let one = One::new(&interface, cpu, of_all, &what).expect("its place is free");
+                work(&one, &its);
             };
             let thread = thread::Builder::new().name(format!("core{cpu}")).spawn(work);
             all.others.push(thread.map_err(|error| Error::os("start a thread", error))?);
@@ -167,7 +225,7 @@ fn work(one: &One, shared: &Shared) {
                 while shared.started.load(Ordering::Acquire) != sample {
                     std::hint::spin_loop();
                 }
-                one.run(iterations).expect("there is memory for a page");
+                one.run(iterations).expect("there is memory for a page, and room for a process");
                 shared.done.fetch_add(1, Ordering::Release);
             }
         }
@@ -213,15 +271,19 @@ mod tests {
     }
 
     #[test]
-    fn each_core_allocates_as_often_as_asked() {
+    fn each_core_makes_as_often_as_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = What::Process(ways::smallest_program(folder.path()).unwrap());
         let cpus: Vec<usize> = affinity::current().unwrap().iter().collect();
         for cores in counts(cpus.len().min(2)) {
             for shared in [false, true] {
                 let _back = Widened::to([cpus[0]]).unwrap();
-                let mut all = Cores::new(&cpus[..cores], shared).unwrap();
                 let meter = Meter::new(Clock::new());
-                for _ in 0..3 {
-                    assert!(all.sample(100, &meter).unwrap().wall_ns > 0.0);
+                for (what, times) in [(&What::Memory, 100), (&process, 5)] {
+                    let mut all = Cores::new(&cpus[..cores], shared, what).unwrap();
+                    for _ in 0..3 {
+                        assert!(all.sample(times, &meter).unwrap().wall_ns > 0.0);
+                    }
                 }
             }
         }

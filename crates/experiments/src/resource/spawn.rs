@@ -1,0 +1,106 @@
+//! A program started by a process of some size, by a spawn server and in the other ways.
+
+use std::path::PathBuf;
+
+use kumiki_measure::case::{Case, Level, Place, Workload};
+use kumiki_measure::meter::{Meter, Sample};
+use kumiki_measure::ways::{self, Resident, Target};
+use kumiki_measure::{Error, Result};
+use kumiki_spawn::{Command, start_server};
+
+const ABOUT: &str = "The smallest program started by a process with so much resident memory in \
+                     ordinary pages, and waited for: by a spawn server (kumiki) and in other ways";
+
+const M: u64 = 1 << 20;
+/// Of the process.
+const SIZES: [(u64, Level); 4] = [
+    (M, Level::Quick),
+    (64 * M, Level::Quick),
+    (1024 * M, Level::Default),
+    (8192 * M, Level::Full),
+];
+
+/// A way to start a program and wait for it.
+#[derive(Clone, Copy)]
+enum Way {
+    Kumiki,
+    Other(fn(&Target) -> Result<()>),
+}
+
+const WAYS: [(&str, Way); 5] = [
+    ("kumiki", Way::Kumiki),
+    ("posix_spawn", Way::Other(ways::posix_spawn)),
+    ("command", Way::Other(ways::command)),
+    ("fork_exec", Way::Other(ways::fork_exec)),
+    ("vfork_exec", Way::Other(ways::vfork)),
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (bytes, level) in SIZES {
+        for (name, way) in WAYS {
+            let case =
+                Case::new("resource.spawn", ABOUT, move |place| Parent::new(way, bytes, place));
+            let case = case.with("way", name).with("anon_bytes", bytes).asks(bytes);
+            cases.push(case.level(level));
+        }
+    }
+    cases
+}
+
+struct Parent {
+    way: Way,
+    program: PathBuf,
+    target: Target,
+    _memory: Resident,
+}
+
+impl Parent {
+    fn new(way: Way, bytes: u64, place: &Place) -> Result<Self> {
+        let program = ways::smallest_program(&place.scratch)?;
+        if let Way::Kumiki = way {
+            start_server().map_err(|error| Error::os("start a spawn server", error))?;
+        }
+        let target = Target::new(&program)?;
+        Ok(Parent { way, program, target, _memory: Resident::new(bytes)? })
+    }
+
+    fn once(&self) -> Result<()> {
+        match self.way {
+            Way::Other(way) => way(&self.target),
+            Way::Kumiki => {
+                let status = Command::new(&self.program).env_clear().status();
+                let status = status.map_err(|error| Error::os("start a program", error))?;
+                if status.success() {
+                    return Ok(());
+                }
+                let program = self.program.display().to_string();
+                Err(Error::Program { program, what: status.to_string() })
+            }
+        }
+    }
+}
+
+impl Workload for Parent {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        meter.time(|| (0..iterations).try_for_each(|_| self.once()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kumiki_sys::clock::Clock;
+
+    use super::*;
+
+    #[test]
+    fn every_way_starts_programs_and_waits_for_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place { cpu: 0, partner: None, scratch: folder.path().to_owned() };
+        for (name, way) in WAYS {
+            let mut parent = Parent::new(way, M, &place).unwrap();
+            let sample = parent.sample(3, &Meter::new(Clock::new())).unwrap();
+            assert!(sample.wall_ns > 0.0, "{name}");
+        }
+    }
+}
