@@ -79,8 +79,8 @@ enum Chore {
         /// Of `shadow`: in turns with another commit, and how much slower or faster than that
         #[arg(long, value_name = "COMMIT", conflicts_with = "check")]
         against: Option<String>,
-        /// With `--against`: these cases only
-        #[arg(long = "case", value_name = "CASE", requires = "against")]
+        /// Of `resource`, or with `--against`: these cases only
+        #[arg(long = "case", value_name = "CASE")]
         cases: Vec<String>,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
@@ -125,19 +125,12 @@ enum Bench {
     Resource,
 }
 
-/// A commit to be measured in turns with, and the cases, all if there is none.
-#[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "the bench reads it"))]
-struct Against<'a> {
-    commit: &'a str,
-    cases: &'a [String],
-}
-
 #[cfg(feature = "bench")]
 use bench::bench;
 
 /// Runs xtask with what only a bench needs.
 #[cfg(not(feature = "bench"))]
-fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<Against<'_>>) -> Result<ExitCode> {
+fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<&str>, _: &[String]) -> Result<ExitCode> {
     let mut again = run::cargo("run --quiet --package xtask --features bench --");
     // In the folder that a path among the arguments is meant from.
     again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
@@ -156,8 +149,7 @@ fn main() -> ExitCode {
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check, against, cases } => {
-            let against = against.as_deref().map(|commit| Against { commit, cases: &cases });
-            bench(name, json.as_deref(), check, against)
+            bench(name, json.as_deref(), check, against.as_deref(), &cases)
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),

@@ -29,5 +29,6 @@ pub mod stopwatch;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod summary;
+pub mod ways;
 
 pub use error::{Error, Result};

@@ -13,7 +13,7 @@ mod mapping;
 mod mask;
 mod memory;
 mod other_end;
-mod process;
+pub(crate) mod process;
 mod shared;
 mod signal;
 mod sweep;
