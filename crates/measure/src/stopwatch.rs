@@ -57,6 +57,12 @@ pub struct Stopwatch {
     step_ns: f64,
 }
 
+impl Default for Stopwatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Stopwatch {
     /// A stopwatch on the best clock of this machine.
     pub fn new() -> Self {

@@ -58,7 +58,7 @@ fn r#static() -> Vec<String> {
 }
 
 /// The programs, each of `tests/capi/NAME.c`.
-const PROGRAMS: [&str; 3] = ["shadow", "parasc", "resource"];
+const PROGRAMS: [&str; 4] = ["shadow", "shadow_refused", "parasc", "resource"];
 
 /// Compiles one of them into a program with `kind` in its name.
 fn compile(source: &str, kind: &str, compiler: &[&str], kumiki: &[String]) -> PathBuf {
