@@ -128,10 +128,9 @@ pub(crate) fn bench(
         }
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
         (Bench::Resource, None) => resource::resource(check, cases)?,
-        _ if !cases.is_empty() => bail!(
-            "--case is for `cargo xtask bench resource`, and for shadow and parasc with \
-             --against, only"
-        ),
+        _ if !cases.is_empty() => {
+            bail!("--case is for `cargo xtask bench resource`, and with --against, only")
+        }
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,
