@@ -30,6 +30,7 @@ pub(crate) const ENOENT: isize = -2;
 pub(crate) const ESRCH: isize = -3;
 pub(crate) const EACCES: isize = -13;
 pub(crate) const ENOTDIR: isize = -20;
+pub(crate) const EINVAL: isize = -22;
 pub(crate) const ENOSYS: isize = -38;
 
 /// # Safety

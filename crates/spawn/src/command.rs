@@ -16,7 +16,7 @@ use crate::attributes::Attributes;
 use crate::child::{Child, Output};
 use crate::request::{Draft, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
-use crate::stdio::{Ends, Kind, Stdio};
+use crate::stdio::{Ends, Kind, Stdio, above};
 use crate::steps::{self, Caller};
 
 use environment::Environment;
@@ -221,20 +221,37 @@ impl Command {
         Path::new(&self.program).display()
     }
 
-    fn start(&mut self, unsaid: [Kind; 3], server: Option<&mut SpawnServer>) -> io::Result<Child> {
+    fn start(
+        &mut self,
+        unsaid: [Kind; 3],
+        mut server: Option<&mut SpawnServer>,
+    ) -> io::Result<Child> {
         self.refused = None;
-        let made = self.make(unsaid, server);
+        let made = match (self.make(&unsaid, server.as_deref_mut(), false), server) {
+            // One of the caller's standard descriptors is closed.
+            (Err(Refused { step: None, error }), server)
+                if error.raw_os_error() == Some(libc::EBADF) =>
+            {
+                self.make(&unsaid, server, true)
+            }
+            (made, _) => made,
+        };
         made.map_err(|refused| {
             self.refused = refused.step.map(steps::name);
             refused.error
         })
     }
 
-    fn make(&self, unsaid: [Kind; 3], server: Option<&mut SpawnServer>) -> Result<Child, Refused> {
+    fn make(
+        &self,
+        unsaid: &[Kind; 3],
+        server: Option<&mut SpawnServer>,
+        look: bool,
+    ) -> Result<Child, Refused> {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
-        let (ends, folder) = (self.ends(unsaid)?, here()?);
+        let (ends, folder) = (self.ends(unsaid, look)?, here()?);
         let caller = Caller {
             folder: folder.as_fd(),
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref().map(AsFd::as_fd)),
@@ -255,11 +272,11 @@ impl Command {
         Ok(Child::new(pid, ends.map(|ends| ends.ours)))
     }
 
-    fn ends(&self, unsaid: [Kind; 3]) -> io::Result<[Ends; 3]> {
+    fn ends(&self, unsaid: &[Kind; 3], look: bool) -> io::Result<[Ends; 3]> {
         let mut ends = [const { Ends { theirs: None, ours: None } }; 3];
         for (number, end) in ends.iter_mut().enumerate() {
             let said = self.standard[number].as_ref().map(|Stdio(kind)| kind);
-            *end = said.unwrap_or(&unsaid[number]).open(number as i32)?;
+            *end = said.unwrap_or(&unsaid[number]).open(number as i32, look)?;
         }
         Ok(ends)
     }
@@ -300,7 +317,7 @@ impl Command {
 /// The calling thread's working folder.
 fn here() -> io::Result<OwnedFd> {
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(".", folder, Mode::empty())?)
+    above(rustix::fs::open(".", folder, Mode::empty())?)
 }
 
 /// The calling process's descriptors that stay open at exec, the standard ones apart.

@@ -15,6 +15,7 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::futex::{self, Deadline, Scope};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::process::Pid;
@@ -53,6 +54,8 @@ pub(crate) enum No {
     Died,
     /// It is not for who asks.
     Another,
+    /// It could not be told: a descriptor is closed, too many are on their way.
+    Sent(io::Error),
 }
 
 /// A child, if there is one, why it does not run if it does not, and at which step.
@@ -148,7 +151,10 @@ impl Server {
         header.errno.store(0, Relaxed);
         // Release: partner is the server's exchange.
         header.state.store(ASKED, Release);
-        send(&self.socket, fds).map_err(|_| No::Died)?;
+        send(&self.socket, fds).map_err(|error| match error {
+            Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => No::Died,
+            error => No::Sent(error.into()),
+        })?;
         let state = self.wait(ASKED);
         // SAFETY: as above.
         let header = unsafe { self.memory.as_ref() };

@@ -127,8 +127,9 @@ impl SpawnServer {
                     let error = io::Error::from_raw_os_error(answer.errno);
                     return Err(Refused { error, step: Some(answer.failed) });
                 }
+                Err(No::Sent(error)) => return Err(error.into()),
                 // Nothing has begun: the next server may try.
-                Err(_) => self.0 = None,
+                Err(No::Died | No::Another) => self.0 = None,
             }
         }
         Err(gone().into())
