@@ -85,7 +85,7 @@ impl Lane<'_> {
         let published = self.control.published.load(Acquire);
         let mut next = self.control.next.load(Relaxed);
         loop {
-            let end = self.end(published);
+            let end = published as u32 as usize;
             let start = if next >> 32 == published >> 32 { next as u32 as usize } else { 0 };
             if start >= end {
                 return None;
@@ -106,21 +106,7 @@ impl Lane<'_> {
             let published = self.control.published.load(Acquire);
             let next = self.control.next.load(Relaxed);
             let claimed = if next >> 32 == published >> 32 { next as u32 as usize } else { 0 };
-            self.end(published) > claimed
+            published as u32 as usize > claimed
         }
-    }
-
-    /// Control words as a foreign hand might leave them.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn fill(&self, [published, next]: [u64; 2]) {
-        self.control.published.store(published, Relaxed);
-        self.control.next.store(next, Relaxed);
-    }
-
-    /// How many slots `published` tells of; a foreign hand may have written
-    /// more than there are.
-    #[inline(always)]
-    fn end(&self, published: u64) -> usize {
-        (published as u32 as usize).min(self.slots.len())
     }
 }

@@ -520,8 +520,7 @@ pub(super) unsafe fn wait(
         let served = seat.is_some_and(|at| core.seats[at].is_running()) || core.callers.any();
         slot.is_requested() && (!served || core.area.header().is_terminated())
     };
-    let overdue_now = || slot.is_lost() || gone();
-    let answered = || slot.result().map(Some).or_else(|| overdue_now().then_some(None));
+    let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
     if *late && slot.result().is_none() {
         // SAFETY: the caller vouches for the request.
         unsafe { overdue(core, lane, at) };
@@ -554,7 +553,7 @@ pub(super) unsafe fn wait(
 }
 
 /// Sees to a request without a result: nobody is there to make the call, or its
-/// thread sleeps in it, or has died, or a foreign hand has changed the status.
+/// thread sleeps in it, or has died.
 ///
 /// # Safety
 /// As for [`wait`].
@@ -563,15 +562,10 @@ unsafe fn overdue(core: &Arc<Core>, lane: usize, at: usize) {
     let slot = &core.area.lane(lane).slots[at];
     core.tend();
     if slot.take() {
-        // What stands there now may be a foreign hand's: the rules decide again.
         // SAFETY: the caller vouches for the request.
-        unsafe { execute(slot, &core.rules) };
-    } else if slot.is_lost() {
-        slot.finish(-i64::from(libc::EINVAL));
+        unsafe { execute(slot) };
     } else if let Some(result) = core.lost_in_lane(lane, at) {
         slot.finish(result);
-    } else if core.is_feigned(lane, at) {
-        slot.finish(-i64::from(libc::EINVAL));
     }
 }
 

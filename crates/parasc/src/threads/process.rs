@@ -41,7 +41,8 @@ pub(crate) fn process(core: &Arc<Core>) {
     let header = core.area.header();
     let word = core.area.lane(0).slots[0].status();
     while !header.is_terminated() {
-        bits(leased(core)).for_each(|lane| serve_lane(core, lane, MOST, &caller.claim, || ()));
+        bits(core.area.header().open_lanes())
+            .for_each(|lane| serve_lane(core, lane, MOST, &caller.claim, || ()));
         (0..OPEN_LANES).for_each(|lane| serve(core, lane, &mut hand));
         cancel.point();
         let ready = || (header.is_terminated() || has_work(core)).then_some(());
@@ -52,11 +53,7 @@ pub(crate) fn process(core: &Arc<Core>) {
 
 fn has_work(core: &Core) -> bool {
     core.open.iter().any(|open| open.ready.any())
-        || bits(leased(core)).any(|lane| core.area.lane(lane).has_work())
-}
-
-fn leased(core: &Core) -> u64 {
-    core.area.open_lanes() & !0 << OPEN_LANES
+        || bits(core.area.header().open_lanes()).any(|lane| core.area.lane(lane).has_work())
 }
 
 /// Runs `work` such that the thread does not die in it, if it is one that can: no

@@ -8,7 +8,7 @@ use kumiki_wait::Waiter;
 
 use super::{Seat, after};
 use crate::claim::{Claim, Spot};
-use crate::core::{Core, OPEN_LANES, QUICK_LANE};
+use crate::core::{Core, QUICK_LANE};
 use crate::execute::execute;
 use crate::lane::Lane;
 use crate::open::serve::{self as open, Hand};
@@ -140,21 +140,10 @@ fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     core.open[QUICK_LANE].ready.any().then_some(Event::Open)
 }
 
-/// Leased lanes with calls that are soon over. A bit of an open lane, which only
-/// a foreign hand can have set, does not count.
+/// Leased lanes with calls that are soon over.
 #[inline(always)]
 fn quick_lanes(core: &Core) -> u64 {
-    core.area.open_lanes() & !core.pool.lanes() & !0 << OPEN_LANES
-}
-
-/// One round of [`serve`].
-#[cfg(any(test, fuzzing))]
-pub(crate) fn serve_quick_lanes(core: &Arc<Core>) {
-    let claim = Claim::default();
-    let lanes = quick_lanes(core);
-    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST, &claim, || ()));
-    let mut hand = Hand::new(&claim, false);
-    (0..OPEN_LANES).for_each(|lane| open::serve(core, lane, &mut hand));
+    core.area.header().open_lanes() & !core.pool.lanes()
 }
 
 /// The bits that are set, as numbers.
@@ -180,7 +169,7 @@ fn serve_soon(core: &Arc<Core>, lane: usize, claim: &Claim) {
     let (own, side) = (core.area.lane(lane), &core.sides[lane]);
     loop {
         if own.slots[0].is_requested() {
-            try_execute(core, own, Spot { lane, at: 0 }, side, claim, &|| see_to_others(core));
+            try_execute(own, Spot { lane, at: 0 }, side, claim, &|| see_to_others(core));
         } else {
             make_offered(core, lane, claim);
         }
@@ -267,28 +256,21 @@ pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim, 
     let lane = core.area.lane(index);
     let side = &core.sides[index];
     // Alone in its batch, or the first: without a look at the control words.
-    try_execute(core, lane, Spot { lane: index, at: 0 }, side, claim, &taken);
+    try_execute(lane, Spot { lane: index, at: 0 }, side, claim, &taken);
     while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
         let last = chunk.end - 1;
         let ask = |at: usize| prefetch_to_write((&raw const lane.slots[at.min(last)]).addr());
         (chunk.start..chunk.start + AHEAD).for_each(ask);
         for at in chunk {
             ask(at + AHEAD);
-            try_execute(core, lane, Spot { lane: index, at }, side, claim, &taken);
+            try_execute(lane, Spot { lane: index, at }, side, claim, &taken);
         }
     }
     claim.clear();
 }
 
 #[inline(always)]
-fn try_execute(
-    core: &Core,
-    lane: Lane<'_>,
-    spot: Spot,
-    side: &Side,
-    claim: &Claim,
-    taken: &impl Fn(),
-) {
+fn try_execute(lane: Lane<'_>, spot: Spot, side: &Side, claim: &Claim, taken: &impl Fn()) {
     let slot = &lane.slots[spot.at];
     if !slot.is_requested() {
         return;
@@ -298,7 +280,7 @@ fn try_execute(
         taken();
         // SAFETY: a request is published only by who vouches for the call
         // (`Requester::run_raw`).
-        unsafe { execute(slot, &core.rules) };
+        unsafe { execute(slot) };
         side.answered(spot.at);
     }
 }
@@ -313,6 +295,7 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::backend::Device;
+    use crate::core::OPEN_LANES;
     use crate::offer::Calls;
     use crate::request::Request;
 
