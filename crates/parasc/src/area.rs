@@ -115,8 +115,6 @@ impl Area {
         Lane {
             // SAFETY: aligned to a line (the mapping to a page, all offsets to
             // 64), in bounds, lives as long as `self`, and of atomics only.
-            control: unsafe { &*control },
-            // SAFETY: as above, for `lane_slots` slots.
             slots: unsafe { std::slice::from_raw_parts(slots, self.lane_slots) },
         }
     }

@@ -14,7 +14,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use crate::lane::{Control, Lane};
+use crate::lane::Lane;
 use crate::offer::Calls;
 use crate::open::{Look, Open, Ready, Taken};
 use crate::pending::{Bare, End, Task};
@@ -42,7 +42,6 @@ fn sleeper() -> Policy {
 
 /// A lane in ordinary memory, and how often each slot's request was executed.
 struct Memory {
-    control: Control,
     slots: Vec<Slot>,
     executed: Vec<Count>,
 }
@@ -50,14 +49,13 @@ struct Memory {
 impl Memory {
     fn new(slots: usize) -> Self {
         Memory {
-            control: Control::default(),
             slots: (0..slots).map(|_| Slot::default()).collect(),
             executed: (0..slots).map(|_| Count::new(0)).collect(),
         }
     }
 
     fn lane(&self) -> Lane<'_> {
-        Lane { control: &self.control, slots: &self.slots }
+        Lane { slots: &self.slots }
     }
 
     /// Executes the request of a slot, if it is there to be had: the answer is
@@ -68,35 +66,6 @@ impl Memory {
             self.executed[at].fetch_add(1, Relaxed);
             slot.finish(slot.taken().args[0] as i64);
         }
-    }
-
-    /// As a processing thread does that finds work once.
-    fn serve(&self) {
-        self.execute(0);
-        while let Some(chunk) = self.lane().claim(2, 1) {
-            chunk.for_each(|at| self.execute(at));
-        }
-    }
-
-    fn batch(&self, number: u32, len: usize) {
-        let lane = self.lane();
-        for (at, slot) in lane.slots[..len].iter().enumerate() {
-            slot.publish(&Request::new(0, [u64::from(number) * 10 + at as u64]));
-            lane.publish(number, at + 1);
-        }
-        for at in (0..len).rev() {
-            self.execute(at);
-        }
-        for (at, slot) in lane.slots[..len].iter().enumerate() {
-            let result = loop {
-                match slot.result() {
-                    Some(result) => break result,
-                    None => thread::yield_now(),
-                }
-            };
-            assert_eq!(result, i64::from(number) * 10 + at as i64);
-        }
-        lane.publish(number, 0);
     }
 }
 
@@ -109,35 +78,6 @@ fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: im
     let threads: Vec<_> = (0..processors).map(processor).collect();
     work();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-/// One requesting thread that helps and `processors` others, `batches` batches.
-fn batches(processors: usize, batches: u32, len: usize) {
-    // Three threads at three slots have too many orders for more.
-    bounded(4 - processors, move || {
-        let memory = Arc::new(Memory::new(len));
-        beside(processors, &memory, Memory::serve, || {
-            (1..=batches).for_each(|number| memory.batch(number, len));
-        });
-        for count in &memory.executed {
-            assert_eq!(count.load(Relaxed), batches as usize);
-        }
-    });
-}
-
-#[test]
-fn a_batch_of_two_with_two_processing_threads() {
-    batches(2, 1, 2);
-}
-
-#[test]
-fn a_batch_of_three_with_one_processing_thread() {
-    batches(1, 1, 3);
-}
-
-#[test]
-fn a_claim_that_comes_late_finds_the_next_batch() {
-    batches(1, 2, 2);
 }
 
 /// What a requesting thread offers, with results that only one thread may be at.

@@ -89,7 +89,8 @@ impl Core {
     /// thread; once.
     pub(crate) fn left_of_offer(&self, lane: usize) -> Option<Left> {
         let of_lane = |caller: &Arc<Caller>| {
-            let left = caller.claim.left().filter(|left| left.lane == lane);
+            let is_its = |left: &Left| left.lane == lane && caller.is_dead();
+            let left = caller.claim.left().filter(is_its);
             left.map(|left| (Arc::clone(caller), left))
         };
         let (caller, left) = self.callers.all().iter().find_map(of_lane)?;
