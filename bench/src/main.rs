@@ -66,10 +66,8 @@ fn bench() -> Result<()> {
             let rounds = rounds.parse()?;
             print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
         }
-        ["resource", ref only @ ..] => {
-            print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
-        }
         [busy::WORD] => busy::work(),
+        ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -92,6 +90,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         "shadow" => shadow::serve(name, pair, argument),
         "parasc" => parasc::serve(name, pair, argument),
         "resource" => resource::serve(name, pair),
+        "process" => resource::process::serve(name, argument, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

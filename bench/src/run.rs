@@ -261,6 +261,11 @@ fn both<C: Case>(
 }
 
 impl Turns {
+    /// Of samples in groups that depend on each other.
+    pub(crate) fn of(samples: Vec<Vec<f64>>) -> Self {
+        Turns { samples, ..Turns::default() }
+    }
+
     /// Median of all samples.
     pub(crate) fn median(&self) -> f64 {
         describe::median(&pooled(&self.samples))

@@ -37,8 +37,10 @@ compile_error!(
 
 mod allow;
 mod callset;
+mod contends;
 mod kind;
 pub mod op;
+mod reason;
 mod refusal;
 mod request;
 mod rules;
@@ -46,8 +48,10 @@ mod table;
 
 pub use allow::{AllowError, AllowList};
 pub use callset::{CallSet, NUMBERS};
-pub use kind::{Contends, Kind, default_place, kind, may_sleep};
+pub use contends::Contends;
+pub use kind::{Kind, default_place, kind, may_sleep};
 pub use op::Operation;
-pub use refusal::{Refusal, RefusalKind, refusal, refusal_of, refusals};
+pub use reason::{Refusal, RefusalKind};
+pub use refusal::{refusal, refusal_of, refusals};
 pub use request::{Place, Request, call};
 pub use rules::{Denied, Rules};

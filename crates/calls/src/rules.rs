@@ -4,7 +4,8 @@ use kumiki_sys::syscall::MAX_ARGS;
 
 use crate::allow::AllowList;
 use crate::callset::{CallSet, NUMBERS};
-use crate::refusal::{Refusal, RefusalKind, is_suspect, refusal_of};
+use crate::reason::{Refusal, RefusalKind};
+use crate::refusal::{is_suspect, refusal_of};
 use crate::request::Request;
 
 /// Which calls may be made at all.

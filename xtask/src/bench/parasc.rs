@@ -38,7 +38,7 @@ pub(super) fn parasc(judge: bool) -> Result<Outcome> {
     if metadata()?.packages.iter().any(|package| *package.name == "kumiki-du") {
         packages += " --package kumiki-du";
     }
-    let mut outcome = measured("parasc", &packages)?;
+    let mut outcome = measured("parasc", &packages, &[])?;
     println!(
         "getppid: the paper has gettid, which answers for the wrong thread when it is offloaded"
     );

@@ -7,6 +7,7 @@
 use kumiki_sys::syscall::MAX_ARGS;
 
 use crate::callset::NUMBERS;
+use crate::contends::Contends;
 use crate::request::{Place, Request};
 use crate::table::{OfArgs, ROWS, counted, row};
 
@@ -19,25 +20,6 @@ pub struct Kind {
     /// Whether it commonly waits for a device, a time or another thread; with
     /// the arguments known, see [`may_sleep`].
     pub sleeps: bool,
-}
-
-/// What calls made side by side wait for each other on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Contends {
-    /// The memory map of the process, which all threads share: its lock, and
-    /// an interrupt to every cpu that must forget a mapping. Other cpus only
-    /// make such calls slower.
-    AddressSpace,
-    /// The open file behind the descriptor in this argument: its position, its
-    /// lock, the inode's lock, or at least its reference count.
-    Descriptor(u8),
-    /// The directory in which a name is made or taken away: its lock. The
-    /// argument with the descriptor from which the path starts, if there is
-    /// one; the path itself is memory of the caller, and not looked at.
-    Directory(Option<u8>),
-    /// Nothing that is known.
-    Nothing,
 }
 
 /// What is known about call `sysnum`; of an unknown number nothing is.

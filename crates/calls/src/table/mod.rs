@@ -10,8 +10,8 @@ use kumiki_sys::syscall::MAX_ARGS;
 use syscalls::Sysno;
 
 use crate::callset::NUMBERS;
-use crate::kind::Contends;
-use crate::refusal::{Refusal, RefusalKind};
+use crate::contends::Contends;
+use crate::reason::{Refusal, RefusalKind};
 pub(crate) use rows::ROWS;
 
 /// Tells something of a call by its arguments, of which those that were not given are 0.

@@ -8,7 +8,7 @@
 use syscalls::Sysno;
 
 use super::{PID_0, Row, call, int, numbered};
-use crate::refusal::RefusalKind::*;
+use crate::reason::RefusalKind::*;
 
 /// The clock of the calling thread's processor time: by its name, or as the
 /// clock of thread 0 (`pid_for_clock`, kernel/time/posix-cpu-timers.c).

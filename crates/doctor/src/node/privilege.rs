@@ -2,15 +2,7 @@
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::host::Host;
-use super::{Finding, Topic};
-
-const PROC: Topic = Topic {
-    part: "measure",
-    thing: "/proc",
-    consequence: "faults, switches, interrupts and steal around a case cannot be read, so no case \
-                  can be called undisturbed",
-};
+use crate::finding::{Finding, Topic};
 
 /// Capabilities (capabilities(7)) that some part has a use for.
 const CAPABILITIES: [(CapabilitySet, Topic); 2] = [
@@ -32,20 +24,14 @@ const CAPABILITIES: [(CapabilitySet, Topic); 2] = [
     ),
 ];
 
-pub(super) fn findings(host: &Host) -> Vec<Finding> {
-    let mut findings = vec![if host.exists("/proc/self/status") {
-        PROC.present("mounted")
-    } else {
-        PROC.absent("not mounted", "mount -t proc proc /proc")
-    }];
+pub(crate) fn findings() -> Vec<Finding> {
     match capabilities(None) {
-        Ok(sets) => findings.extend(judge(sets.effective)),
+        Ok(sets) => judge(sets.effective).collect(),
         Err(errno) => {
             let unknown = |(_, topic): &(_, Topic)| topic.unknown(format!("capget: {errno}"));
-            findings.extend(CAPABILITIES.iter().map(unknown));
+            CAPABILITIES.iter().map(unknown).collect()
         }
     }
-    findings
 }
 
 fn judge(effective: CapabilitySet) -> impl Iterator<Item = Finding> {
@@ -68,8 +54,8 @@ fn judge(effective: CapabilitySet) -> impl Iterator<Item = Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
     use super::*;
+    use crate::finding::State;
 
     #[test]
     fn each_capability_by_itself() {

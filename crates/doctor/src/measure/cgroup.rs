@@ -1,8 +1,8 @@
 //! Whether a control group rations cpu time, in version 2 (`cpu.max`), version
 //! 1 (`cpu.cfs_quota_us`) or both mounted side by side.
 
-use super::host::Host;
-use super::{Finding, Topic};
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
 
 const QUOTA: Topic = Topic {
     part: "measure",
@@ -127,9 +127,9 @@ fn cpu_max(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     const V2: &str =
         "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate";

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::host::Host;
-use super::{Finding, Topic};
-use crate::cpu::Features;
+use kumiki_sys::cpu::Features;
+
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
 
 const BARE: Topic = Topic {
     part: "measure",
@@ -128,9 +129,9 @@ fn energy(host: &Host) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     #[test]
     fn steal_is_a_share_of_all_time() {

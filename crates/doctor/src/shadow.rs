@@ -1,12 +1,12 @@
-//! Cpus and what they can do.
+//! The cpus that a shadow thread and its main thread share.
 
-use super::host::Host;
-use super::{Finding, Topic};
-use crate::affinity;
-use crate::clock::tsc_verdict;
-use crate::cpu::Features;
-use crate::cpuset::CpuSet;
-use crate::topology::Topology;
+use kumiki_sys::affinity;
+use kumiki_sys::cpu::Features;
+use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::topology::Topology;
+
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
 
 const ALLOWED: Topic = Topic {
     part: "shadow",
@@ -20,37 +20,21 @@ const SMT: Topic = Topic {
     consequence: "a shadow thread sits on another core, so that a fork crosses the caches \
                   instead of staying within one core",
 };
-const MONITOR: Topic = Topic {
-    part: "wait",
-    thing: "UMWAIT or MWAITX",
-    consequence: "a waiting thread cannot rest in user mode: it spins, then sleeps in the kernel",
-};
-const TSC: Topic = Topic {
-    part: "measure",
-    thing: "trusted TSC",
-    consequence: "intervals are read from CLOCK_MONOTONIC_RAW, which costs more a read and may \
-                  be coarser",
-};
 
-pub(super) fn findings(host: &Host) -> Vec<Finding> {
+pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     let topology = Topology::read_from(&host.path("/sys/devices/system"));
     let topology = topology.map_err(|error| error.to_string());
     let allowed = affinity::current().map_err(|error| error.to_string());
-    let features = Features::detect();
-    let umwait = host.read("/sys/devices/system/cpu/umwait_control/max_time");
     vec![
         match &allowed {
             Ok(allowed) => count(allowed),
             Err(reason) => ALLOWED.unknown(reason),
         },
         match (&topology, &allowed) {
-            (Ok(topology), Ok(allowed)) => smt(topology, allowed, features.hypervisor.is_some()),
+            (Ok(topology), Ok(allowed)) => {
+                smt(topology, allowed, Features::detect().hypervisor.is_some())
+            }
             (Err(reason), _) | (_, Err(reason)) => SMT.unknown(reason),
-        },
-        monitor(features.waitpkg, features.monitorx, umwait.ok().as_deref()),
-        match tsc_verdict() {
-            Ok(()) => TSC.present("invariant, and the kernel still trusts it"),
-            Err(reason) => TSC.lacking(reason),
         },
     ]
 }
@@ -95,28 +79,11 @@ fn smt(topology: &Topology, allowed: &CpuSet, virtual_machine: bool) -> Finding 
     }
 }
 
-/// Intel has the one, AMD the other. `max_time` is in TSC ticks, 0 for no limit
-/// (arch/x86/kernel/cpu/umwait.c).
-fn monitor(waitpkg: bool, monitorx: bool, max_time: Option<&str>) -> Finding {
-    match (waitpkg, max_time.map(str::trim)) {
-        (true, None) => MONITOR.present("UMWAIT (WAITPKG)"),
-        (true, Some("0")) => MONITOR.present("UMWAIT; a wait may last as long as it likes"),
-        (true, Some(ticks)) => {
-            MONITOR.present(format!("UMWAIT; the kernel ends a wait after {ticks} TSC ticks"))
-        }
-        (false, _) if monitorx => MONITOR.present("MWAITX (MONITORX)"),
-        (false, _) => MONITOR.lacking(
-            "the processor, or the hypervisor's picture of it, has neither WAITPKG (CPUID 7 ECX \
-             bit 5) nor MONITORX (8000_0001h ECX bit 29)",
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     fn set(list: &str) -> CpuSet {
         list.parse().unwrap()
@@ -153,13 +120,5 @@ mod tests {
     fn one_cpu_is_too_few() {
         assert_eq!(count(&set("5")).state, State::Limited);
         assert_eq!(count(&set("5,9")).state, State::Present);
-    }
-
-    #[test]
-    fn one_way_to_rest_is_enough() {
-        assert_eq!(monitor(false, false, Some("100000")).state, State::Absent);
-        assert_eq!(monitor(false, true, None).detail, "MWAITX (MONITORX)");
-        assert!(monitor(true, false, Some("100000\n")).detail.contains("100000 TSC ticks"));
-        assert!(monitor(true, true, Some("0")).detail.contains("as long as it likes"));
     }
 }

@@ -1,9 +1,10 @@
 //! Huge pages and shared memory.
 
-use super::host::Host;
-use super::{Finding, Topic};
-use crate::error::Error;
-use crate::shm::{Huge, Shared};
+use kumiki_sys::Error;
+use kumiki_sys::shm::{Huge, Shared};
+
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
 
 const TRANSPARENT: Topic = Topic {
     part: "measure",
@@ -59,9 +60,9 @@ fn memfd() -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     #[test]
     fn the_mode_in_brackets_counts() {

@@ -2,23 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 
-use super::host::Host;
-use super::{Finding, Topic};
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
+use crate::limit::{Limit, show};
 
-/// A resource limit that some case or part may hit.
-struct Limit {
-    topic: Topic,
-    resource: Resource,
-    /// Below this it is in the way.
-    enough: u64,
-    /// Whether the cases raise the soft limit themselves, as anybody may up to
-    /// the hard one.
-    raised_by_cases: bool,
-    /// The shell's switch.
-    ulimit: &'static str,
-}
-
-const LIMITS: [Limit; 3] = [
+const LIMITS: [Limit; 2] = [
     Limit {
         topic: Topic {
             part: "measure",
@@ -41,17 +29,6 @@ const LIMITS: [Limit; 3] = [
         raised_by_cases: false,
         ulimit: "-u",
     },
-    Limit {
-        topic: Topic {
-            part: "parasc",
-            thing: "open file limit",
-            consequence: "requests on hundreds of files of their own are refused by open",
-        },
-        resource: Resource::Nofile,
-        enough: 1024,
-        raised_by_cases: false,
-        ulimit: "-n",
-    },
 ];
 
 const QUEUES: Topic = Topic {
@@ -66,42 +43,11 @@ const SYSTEM_V: Topic = Topic {
 };
 
 pub(super) fn findings(host: &Host) -> Vec<Finding> {
-    let limits = LIMITS.iter().map(|limit| limit.judge(getrlimit(limit.resource)));
+    let limits = LIMITS.iter().map(Limit::finding);
     let mut findings: Vec<_> = limits.collect();
     findings.push(queues(host, getrlimit(Resource::Msgqueue)));
     findings.push(system_v(host));
     findings
-}
-
-impl Limit {
-    fn judge(&self, limit: Rlimit) -> Finding {
-        // `None` is no limit.
-        let enough = |limit: Option<u64>| limit.is_none_or(|limit| limit >= self.enough);
-        let detail = format!(
-            "soft {}, hard {}; {} wanted",
-            show(limit.current),
-            show(limit.maximum),
-            self.enough
-        );
-        let ulimit = self.ulimit;
-        if enough(limit.current) || self.raised_by_cases && enough(limit.maximum) {
-            self.topic.present(detail)
-        } else if enough(limit.maximum) {
-            self.topic.limited(detail, format!("ulimit {ulimit} hard"))
-        } else {
-            self.topic.limited(
-                detail,
-                format!(
-                    "as root raise the hard limit (`ulimit -H {ulimit}`, \
-                     /etc/security/limits.conf, systemd Limit…=, `docker run --ulimit`)"
-                ),
-            )
-        }
-    }
-}
-
-fn show(limit: Option<u64>) -> String {
-    limit.map_or("unlimited".to_owned(), |limit| limit.to_string())
 }
 
 /// mq_overview(7); the kernel mounts its own file system for mq_open, so
@@ -160,34 +106,12 @@ fn system_v(host: &Host) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     fn rlimit(current: Option<u64>, maximum: Option<u64>) -> Rlimit {
         Rlimit { current, maximum }
-    }
-
-    #[test]
-    fn soft_and_hard_limits_ask_for_different_remedies() {
-        let processes = &LIMITS[1];
-        let judge = |soft, hard| processes.judge(rlimit(soft, hard));
-        assert_eq!(judge(Some(1024), Some(1024)).state, State::Present);
-        assert_eq!(judge(None, None).state, State::Present);
-        let soft = judge(Some(256), None);
-        assert_eq!(soft.remedy.as_deref(), Some("ulimit -u hard"));
-        assert!(soft.detail.contains("soft 256, hard unlimited"));
-        let hard = judge(Some(256), Some(256));
-        assert_eq!(hard.state, State::Limited);
-        assert!(hard.remedy.unwrap().contains("limits.conf"));
-    }
-
-    #[test]
-    fn the_stack_counts_by_its_hard_limit() {
-        let stack = &LIMITS[0];
-        assert_eq!(stack.judge(rlimit(Some(8 << 20), None)).state, State::Present);
-        let hard = stack.judge(rlimit(Some(8 << 20), Some(8 << 20)));
-        assert_eq!(hard.state, State::Limited);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::env;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use kumiki_sys::syscall;
 use rustix::io::Errno;
 
-use super::host::Host;
-use super::{Finding, Topic};
-use crate::syscall;
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
 
 const QEMU: Topic = Topic {
     part: "lab",
@@ -24,7 +24,7 @@ const KVM: Topic = Topic {
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-pub(super) fn findings(host: &Host) -> Vec<Finding> {
+pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     let path = env::var("PATH").unwrap_or_default();
     vec![qemu(host, &path), kvm(host)]
 }
@@ -95,9 +95,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     #[test]
     fn qemu_must_be_executable_and_in_path() {

@@ -4,30 +4,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files by absolute path, below a root.
-pub(super) struct Host {
+pub(crate) struct Host {
     root: PathBuf,
 }
 
 impl Host {
-    pub(super) fn running() -> Self {
+    pub(crate) fn running() -> Self {
         Self::at(Path::new("/"))
     }
 
-    pub(super) fn at(root: &Path) -> Self {
+    pub(crate) fn at(root: &Path) -> Self {
         Host { root: root.to_owned() }
     }
 
     /// Where the file really is.
-    pub(super) fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    pub(super) fn exists(&self, path: &str) -> bool {
+    pub(crate) fn exists(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
     /// The text without the end of line, or why there is none.
-    pub(super) fn read(&self, path: &str) -> Result<String, String> {
+    pub(crate) fn read(&self, path: &str) -> Result<String, String> {
         match fs::read_to_string(self.path(path)) {
             Ok(text) => Ok(text.trim_end().to_owned()),
             Err(error) => Err(format!("{path}: {error}")),
@@ -35,14 +35,14 @@ impl Host {
     }
 
     /// A number, or why there is none.
-    pub(super) fn number(&self, path: &str) -> Result<u64, String> {
+    pub(crate) fn number(&self, path: &str) -> Result<u64, String> {
         let text = self.read(path)?;
         let number = text.trim().parse();
         number.map_err(|_| format!("{path}: {text:?} is not a number"))
     }
 
     /// The sorted names in a folder; none if it cannot be read.
-    pub(super) fn names(&self, dir: &str) -> Vec<String> {
+    pub(crate) fn names(&self, dir: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(dir)).into_iter().flatten();
         let names = entries.flatten().map(|entry| entry.file_name());
         let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
@@ -52,7 +52,7 @@ impl Host {
 }
 
 /// The value of a field of `/proc/PID/status`.
-pub(super) fn status_field<'a>(status: &'a str, field: &str) -> Option<&'a str> {
+pub(crate) fn status_field<'a>(status: &'a str, field: &str) -> Option<&'a str> {
     status.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name == field).then_some(value.trim())
@@ -61,7 +61,7 @@ pub(super) fn status_field<'a>(status: &'a str, field: &str) -> Option<&'a str> 
 
 /// A host with these files.
 #[cfg(test)]
-pub(super) fn host_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+pub(crate) fn host_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
     let dir = tempfile::TempDir::new().unwrap();
     let host = Host::at(dir.path());
     for (path, content) in files {

@@ -1,7 +1,9 @@
 //! What kernel modules and OS nodes need of the host.
 
-use super::host::Host;
-use super::{Finding, Topic};
+mod privilege;
+
+use crate::finding::{Finding, Topic};
+use crate::host::Host;
 
 const HEADERS: Topic = Topic {
     part: "node",
@@ -25,9 +27,31 @@ const MEMORY_HOTPLUG: Topic = Topic {
                   which may fail after long use",
 };
 
-pub(super) fn findings(host: &Host) -> Vec<Finding> {
+const OSNODE: Topic =
+    Topic { part: "node", thing: "module osnode", consequence: "no OS nodes on this host" };
+
+pub(crate) fn findings(host: &Host) -> Vec<Finding> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    vec![headers(host, &release), modules(host), cpu_hotplug(host), memory_hotplug(host)]
+    let mut findings = privilege::findings();
+    findings.extend([
+        headers(host, &release),
+        modules(host),
+        cpu_hotplug(host),
+        memory_hotplug(host),
+        osnode(kumiki_node::probe()),
+    ]);
+    findings
+}
+
+/// Whether the module is loaded, in the version that this program speaks.
+fn osnode(probed: kumiki_node::Result<()>) -> Finding {
+    match probed {
+        Ok(()) => OSNODE.present("loaded"),
+        Err(kumiki_node::Error::Unsupported { feature, needs }) => {
+            OSNODE.absent(format!("{feature} is not there"), needs)
+        }
+        Err(error) => OSNODE.unknown(error.to_string()),
+    }
 }
 
 fn headers(host: &Host, release: &str) -> Finding {
@@ -126,9 +150,9 @@ fn memory_hotplug(host: &Host) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
-    use super::super::host::host_with;
     use super::*;
+    use crate::finding::State;
+    use crate::host::host_with;
 
     #[test]
     fn headers_of_the_running_kernel_only() {
