@@ -92,8 +92,6 @@ mod engine;
 mod error;
 mod execute;
 mod finished;
-#[cfg(any(test, fuzzing))]
-mod garbage;
 mod lane;
 #[cfg(all(test, loom))]
 mod loom;
@@ -127,8 +125,6 @@ pub use backend::Backend;
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result};
-#[cfg(fuzzing)]
-pub use garbage::serve_garbage;
 pub use kumiki_calls::op::{self, Operation};
 pub use kumiki_calls::{
     AllowError, AllowList, Contends, Kind, Place, Refusal, RefusalKind, Request, default_place,
