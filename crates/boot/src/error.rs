@@ -1,5 +1,7 @@
 //! What can be wrong with an image or a partition.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 use crate::{Compression, Lack};
@@ -107,6 +109,14 @@ pub enum Error {
         have: usize,
         /// The kernel's limit.
         limit: usize,
+    },
+    /// A program of this machine that cannot go into an initramfs.
+    #[error("{}: {reason}", path.display())]
+    Program {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
     },
     /// An initramfs that cannot be written.
     #[error("the initramfs entry {name:?}: {reason}")]

@@ -45,7 +45,10 @@ impl Initramfs {
 
     /// Adds a symbolic link.
     pub fn link(&mut self, path: &str, target: &str) -> Result<()> {
-        self.entry(path, ModeFileType::Symlink, 0o777, target.as_bytes())
+        self.entry(path, ModeFileType::Symlink, 0o777, target.as_bytes())?;
+        // To a folder, it serves as one for what lies below.
+        self.folders.insert(checked(path)?.to_owned());
+        Ok(())
     }
 
     /// Adds a character device.
@@ -55,6 +58,11 @@ impl Initramfs {
 
     /// Adds a folder, and those above it.
     pub fn folder(&mut self, path: &str) -> Result<()> {
+        self.folder_for(path, 0o755)
+    }
+
+    /// The same with these permissions, if it is not there yet.
+    pub fn folder_for(&mut self, path: &str, permissions: u32) -> Result<()> {
         let path = checked(path)?;
         if self.folders.contains(path) {
             return Ok(());
@@ -63,7 +71,7 @@ impl Initramfs {
             self.folder(parent)?;
         }
         self.folders.insert(path.to_owned());
-        self.write(path, ModeFileType::Directory, 0o755, (0, 0), &[])
+        self.write(path, ModeFileType::Directory, permissions, (0, 0), &[])
     }
 
     /// The bytes to hand to the kernel.

@@ -26,6 +26,9 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// A program that cannot go into a machine, or an initramfs that cannot be made.
+    #[error(transparent)]
+    Boot(#[from] kumiki_boot::Error),
     /// A Debian package that cannot be had.
     #[error("{package} of Debian {release} cannot be had: {reason}")]
     Package {

@@ -7,11 +7,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use kumiki_boot::libraries;
 use tar::{Archive, Builder, EntryType, Header};
 
 use crate::error::{Error, Result};
 use crate::guest::Guest;
-use crate::program::libraries;
 
 /// Where commands begin, and where files go that are given no other place.
 pub(crate) const HOME: &str = "/root";

@@ -44,7 +44,6 @@ mod log;
 mod machine;
 mod modules;
 mod place;
-mod program;
 mod qemu;
 pub mod standing;
 mod talk;

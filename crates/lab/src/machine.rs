@@ -5,19 +5,20 @@ use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, SystemTime};
 
+use kumiki_boot::Placed;
+
 use crate::apt::Archive;
 use crate::cache::Cache;
 use crate::config::{Accelerator, CPUS_MAX, Config, MEMORY_MIN_BYTES};
 use crate::error::{Error, Result};
 use crate::frame::{MACHINE, Message};
 use crate::guest::{Guest, reason};
-use crate::initramfs::{AGENT, Initramfs};
+use crate::initramfs::{self, AGENT, Parts};
 use crate::kernel::Kernel;
 use crate::kvm;
 use crate::log::{KernelLog, is_emulation};
 use crate::modules::Module;
 use crate::place::Place;
-use crate::program;
 use crate::qemu::{self, Files, Qemu};
 use crate::talk::Talk;
 
@@ -80,7 +81,9 @@ impl Machine {
         let kernel = config.kernel.get(cache, talk)?;
         let initramfs = initramfs(cache, config, &kernel, talk)?;
         let kvm = match config.accelerator {
-            Accelerator::Auto => kvm::works(cache, config, talk),
+            Accelerator::Auto => kvm::works(cache, config, talk, |plain| {
+                Machine::start(cache, plain, Talk::nowhere()).is_ok()
+            }),
             Accelerator::Kvm => true,
             Accelerator::Tcg => false,
         };
@@ -220,15 +223,16 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
     let package = archive.unpacked("busybox-static")?;
     let in_usr = package.join("usr/bin/busybox");
     let busybox = if in_usr.exists() { in_usr } else { package.join("bin/busybox") };
-    let mut initramfs = Initramfs::new();
-    initramfs.programs(&program::with_libraries(&config.agent, AGENT.as_ref())?);
-    initramfs.busybox(&busybox)?;
-    initramfs.modules(&modules);
-    for (source, place) in &config.files {
+    let placed = |(source, place): &(PathBuf, PathBuf)| {
         let bytes = fs::read(source).map_err(Error::file("reading", source))?;
-        initramfs.put(place, &bytes);
-    }
-    Ok(initramfs.finish())
+        Ok(Placed { path: place.clone(), bytes })
+    };
+    initramfs::compose(&Parts {
+        programs: &kumiki_boot::with_libraries(&config.agent, AGENT.as_ref())?,
+        busybox: &busybox,
+        modules: &modules,
+        files: &config.files.iter().map(placed).collect::<Result<Vec<_>>>()?,
+    })
 }
 
 /// Copies a log into the cache, and removes the oldest there.

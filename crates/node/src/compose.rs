@@ -2,12 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use kumiki_boot::{Compression, Initramfs, KernelConfig};
-use object::Endianness;
-use object::elf::FileHeader64;
-use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::{Error, Result, device};
 
@@ -39,11 +35,7 @@ impl Base {
             None => busybox(&mut initramfs)?,
         }
         let this = Path::new("/proc/self/exe");
-        let agent = read(this)?;
-        for library in libraries(this, &agent)? {
-            initramfs.file(&library, 0o755, &read(Path::new(&library))?)?;
-        }
-        initramfs.file(AGENT, 0o755, &agent)?;
+        initramfs.programs(&kumiki_boot::with_libraries(this, Path::new(AGENT))?)?;
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;
@@ -134,75 +126,18 @@ fn config_places(kernel_file: &Path, release: &str) -> Vec<PathBuf> {
     places
 }
 
-/// Busybox with a link for each of its programs.
+/// A static busybox with a link for each of its programs.
 fn busybox(initramfs: &mut Initramfs) -> Result<()> {
-    let path = BUSYBOX.map(Path::new).into_iter().find(|path| path.exists());
-    let bytes = path.map(read).transpose()?.filter(|bytes| is_static(bytes));
-    let (Some(path), Some(bytes)) = (path, bytes) else {
-        return Err(Error::Refused(
+    let path = BUSYBOX.map(Path::new).into_iter().find(|path| path.exists()).ok_or_else(|| {
+        Error::Refused(
             "no static busybox at /bin/busybox for the node's programs: install busybox-static, \
              or give an initrd with --initrd"
                 .into(),
-        ));
-    };
-    initramfs.file("/bin/busybox", 0o755, &bytes)?;
-    let listed = Command::new(path).arg("--list").output();
-    let listed = listed.map_err(|error| Error::file(path, error))?;
-    for program in String::from_utf8_lossy(&listed.stdout).lines() {
-        if program != "busybox" {
-            initramfs.link(&format!("/bin/{program}"), "busybox")?;
-        }
-    }
-    ["/proc", "/sys", "/dev", "/tmp", "/run", "/root", "/etc"]
-        .into_iter()
-        .try_for_each(|folder| initramfs.folder(folder))?;
-    Ok(())
-}
-
-/// Whether a program needs no loader and no libraries.
-fn is_static(program: &[u8]) -> bool {
-    matches!(loader(program), Ok(None))
-}
-
-/// The program that loads this one, if one does.
-fn loader(program: &[u8]) -> object::Result<Option<String>> {
-    let header = FileHeader64::<Endianness>::parse(program)?;
-    let endian = header.endian()?;
-    for segment in header.program_headers(endian, program)? {
-        if let Some(path) = segment.interpreter(endian, program)? {
-            return Ok(Some(String::from_utf8_lossy(path).into_owned()));
-        }
-    }
-    Ok(None)
-}
-
-/// Files that a program needs beside itself; none if it is static.
-fn libraries(path: &Path, program: &[u8]) -> Result<Vec<String>> {
-    let failed = |reason: String| {
-        Error::Refused(format!("finding what {} is linked with: {reason}", path.display()))
-    };
-    let Some(loader) = loader(program).map_err(|error| failed(error.to_string()))? else {
-        return Ok(Vec::new());
-    };
-    let target = fs::read_link(path).unwrap_or_else(|_| path.to_owned());
-    let listed = Command::new(&loader).arg("--list").arg(target).output();
-    let listed = listed.map_err(|error| Error::file(&loader, error))?;
-    if !listed.status.success() {
-        return Err(failed(String::from_utf8_lossy(&listed.stderr).trim().to_owned()));
-    }
-    Ok(listed_paths(&String::from_utf8_lossy(&listed.stdout), loader))
-}
-
-/// The paths in lines `NAME => PATH (ADDRESS)` or `PATH (ADDRESS)`; the vDSO has none.
-fn listed_paths(list: &str, loader: String) -> Vec<String> {
-    let path = |line: &str| {
-        let target = line.split_once("=>").map_or(line, |(_, target)| target);
-        target.split_whitespace().next().filter(|path| path.starts_with('/')).map(str::to_owned)
-    };
-    let mut paths: Vec<_> = list.lines().filter_map(path).chain([loader]).collect();
-    paths.sort();
-    paths.dedup();
-    paths
+        )
+    })?;
+    initramfs.busybox(path)?;
+    let mut folders = ["/proc", "/sys", "/dev", "/tmp", "/run", "/root", "/etc"].into_iter();
+    Ok(folders.try_for_each(|folder| initramfs.folder(folder))?)
 }
 
 /// The guest module's file, uncompressed: whether a node's kernel could do that is
@@ -256,22 +191,6 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_takes_its_libraries_along() {
-        let path = Path::new("/proc/self/exe");
-        let this = read(path).unwrap();
-        let libraries = libraries(path, &this).unwrap();
-        assert_eq!(libraries.is_empty(), cfg!(target_feature = "crt-static"));
-        assert!(libraries.iter().all(|library| Path::new(library).exists()), "{libraries:?}");
-        assert!(!is_static(b"#!/bin/sh\n"));
-    }
-
-    #[test]
-    fn a_loaders_list_gives_paths() {
-        let list = "\tlinux-vdso.so.1 (0x7f)\n\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\t/lib64/ld.so (0x7f)\n";
-        assert_eq!(listed_paths(list, "/lib64/ld.so".into()), ["/lib/libc.so.6", "/lib64/ld.so"]);
-    }
 
     #[test]
     fn a_module_is_the_one_needed_and_of_this_kernel() {
