@@ -374,11 +374,33 @@ pub(crate) fn wait_until(is_over: impl Fn() -> bool) {
 /// taken is to hold up no others.
 #[inline]
 fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
-    let number = interface.number;
-    let rests = |(of, at, caller): &(u64, Place, Mine)| {
-        (*of, *at) == (number, place)
-            && caller.try_borrow_mut().is_ok_and(|c| server.is_none_or(|server| c.rings(server)))
-    };
+    let quick = CALLERS.with_borrow(|callers| {
+        let free = |one: &&(u64, Place, Mine)| {
+            rests(one, interface, place, server) && one.2.borrow().has_free_line()
+        };
+        callers.iter().find(free).map(|one| Rc::clone(&one.2))
+    });
+    match quick {
+        Some(quick) => Ok(quick),
+        None => with_room(interface, place, server),
+    }
+}
+
+/// Whether this is a caller of a place and is not waiting.
+#[inline(always)]
+fn rests(
+    (of, at, caller): &(u64, Place, Mine),
+    interface: &PerCore,
+    place: Place,
+    server: Option<&Serving>,
+) -> bool {
+    (*of, *at) == (interface.number, place)
+        && caller.try_borrow_mut().is_ok_and(|c| server.is_none_or(|server| c.rings(server)))
+}
+
+#[cold]
+fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
+    let rests = |one: &_| rests(one, interface, place, server);
     let (mut from, mut under_way, mut full) = (0, 0, None);
     loop {
         let next = CALLERS.with_borrow(|callers| {

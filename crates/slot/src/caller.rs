@@ -449,6 +449,13 @@ impl Caller {
         self.seat.next(self.last).is_some()
     }
 
+    /// The same, without dropping an answer that nobody wants.
+    #[inline]
+    pub fn has_free_line(&self) -> bool {
+        let last = self.last;
+        !self.seat.is_busy(last) || !self.seat.is_busy(Lane::<LINES>::after(last, false))
+    }
+
     /// Requests that are under way, and answers that nobody has taken yet.
     pub fn under_way(&self) -> usize {
         self.seat.sweep_all();
