@@ -16,7 +16,7 @@ use crate::format::Format;
 use crate::lines::Style;
 use crate::locale::{is_posix, is_utf8};
 use crate::names::Names;
-use crate::number::{Refused, Units};
+use crate::number::{self, Refused, Units};
 use crate::output;
 use crate::quote::{if_needed, in_shell, in_words};
 use crate::rules::{Amount, Rules};
