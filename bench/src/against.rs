@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
+use crate::case::Case;
 use crate::pair::Pair;
 use crate::run::{Phase, Plan};
 use crate::subject::Subject;
@@ -19,6 +20,8 @@ pub(crate) struct Against<P> {
     other: PathBuf,
     /// Each name, the other one's in the result, and its name in the other program.
     names: Vec<[&'static str; 3]>,
+    /// Cases that the other program has not.
+    unknown: Vec<&'static str>,
 }
 
 impl<P: Plan> Against<P> {
@@ -29,7 +32,8 @@ impl<P: Plan> Against<P> {
     /// It has nothing of ours.
     pub(crate) fn new(plan: P, other: &Path, pair: Pair) -> Result<Self> {
         let ours = plan.subjects().into_iter().filter(|name| name.contains(OURS));
-        let mut against = Against { plan, other: other.to_owned(), names: Vec::new() };
+        let (names, unknown) = (Vec::new(), Vec::new());
+        let mut against = Against { plan, other: other.to_owned(), names, unknown };
         let argument = against.argument();
         let has = |name: &'static str, theirs: &'static str| {
             let program = (against.other.clone(), theirs);
@@ -49,7 +53,33 @@ impl<P: Plan> Against<P> {
             .collect();
         ensure!(!names.is_empty(), "{} has no subject of ours", other.display());
         against.names = names;
+        against.unknown = against.find_unknown(pair)?;
         Ok(against)
+    }
+}
+
+impl<P: Plan> Against<P> {
+    /// Asks the other program for a turn of each case of which there has been a new one since
+    /// some commit.
+    fn find_unknown(&self, pair: Pair) -> Result<Vec<&'static str>> {
+        let mut unknown = Vec::new();
+        let phases = self.plan.phases();
+        for name in P::RECENT {
+            let mut phases = phases.iter().filter(|phase| phase.case.name() == *name);
+            let Some(phase) = phases.next() else { continue };
+            let asked = self.names.iter().find(|[ours, ..]| self.plan.asks(phase.case, ours));
+            let Some([ours, _, theirs]) = asked else { continue };
+            let program = (self.other.clone(), *theirs);
+            let environment = self.environment(ours, pair);
+            let argument = self.argument();
+            let mut subject = Subject::start(program, P::NAME, ours, pair, &argument, environment)?;
+            subject.ready()?;
+            if subject.turn(&phase.case).is_err() {
+                eprintln!("left out: {name}, which the other program has not");
+                unknown.push(*name);
+            }
+        }
+        Ok(unknown)
     }
 }
 
@@ -83,7 +113,9 @@ impl<P: Plan> Plan for Against<P> {
     }
 
     fn phases(&self) -> Vec<Phase<P::Case>> {
-        self.plan.phases()
+        let mut phases = self.plan.phases();
+        phases.retain(|phase| !self.unknown.contains(&phase.case.name()));
+        phases
     }
 
     fn asks(&self, case: P::Case, subject: &str) -> bool {
@@ -151,7 +183,8 @@ mod tests {
         assert_eq!(Both::shown("copy:kumiki/split"), "kumiki/split");
         assert_eq!(Both::shown("other:copy:kumiki/split"), "other:kumiki/split");
         let names = vec![["copy:kumiki/split", "other:copy:kumiki/split", "copy:kumiki"]];
-        let both = Against { plan: Two, other: PathBuf::from("elsewhere"), names };
+        let (other, unknown) = (PathBuf::from("elsewhere"), Vec::new());
+        let both = Against { plan: Two, other, names, unknown };
         assert_eq!(both.subjects(), ["copy:kumiki/split", "other:copy:kumiki/split"]);
         assert!(both.asks(Request::ForkJoinNull, "other:copy:kumiki/split"));
         let (program, name) = both.program("other:copy:kumiki/split").unwrap();

@@ -23,6 +23,11 @@ pub(crate) trait Case: Copy + Debug + Serialize {
         true
     }
 
+    /// Other processes that keep a cpu busy while it is measured.
+    fn busy(self) -> usize {
+        0
+    }
+
     /// Whether the raw round trip is a row of this case, and not only its limit.
     fn shows_raw(self) -> bool {
         false

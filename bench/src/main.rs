@@ -23,6 +23,7 @@ use crate::raw::RAW;
 use crate::shadow::Shadow;
 
 mod against;
+mod busy;
 mod case;
 mod child;
 mod node;
@@ -56,14 +57,17 @@ fn bench() -> Result<()> {
         ["shadow", ref only @ ..] => {
             print(&run::document(|pair| run::run(&mut Shadow::new()?, pair, only))?)
         }
-        ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only))?),
+        ["parasc", "--against", program, ref only @ ..] => {
+            let program = Path::new(program);
+            print(&run::document(|pair| parasc::rows(pair, only, Some(program)))?)
+        }
+        ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only, None))?),
         ["node", folder, rounds] => {
             let rounds = rounds.parse()?;
             print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
         }
-        ["resource", ref only @ ..] => {
-            print(&run::document(|pair| run::run(&mut resource::Resource, pair, only))?)
-        }
+        [busy::WORD] => busy::work(),
+        ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {
             let pair = Pair { main: main.parse()?, helper: helper.parse()? };
@@ -86,6 +90,7 @@ fn subject(bench: &str, name: &str, pair: Pair, argument: &Path) -> Result<()> {
         "shadow" => shadow::serve(name, pair, argument),
         "parasc" => parasc::serve(name, pair, argument),
         "resource" => resource::serve(name, pair),
+        "process" => resource::process::serve(name, argument, pair),
         _ => bail!("there is no bench {bench:?}"),
     }
 }

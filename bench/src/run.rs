@@ -12,6 +12,7 @@ use kumiki_measure::stats::{bootstrap, describe};
 use kumiki_sys::clock::Clock;
 use serde::Serialize;
 
+use crate::busy::Busy;
 use crate::case::Case;
 use crate::pair::Pair;
 use crate::raw::{RAW, RoundTrip};
@@ -84,6 +85,9 @@ pub(crate) trait Plan {
 
     /// The bench's name.
     const NAME: &'static str;
+
+    /// Cases that a program of an older commit may not have.
+    const RECENT: &'static [&'static str] = &[];
 
     /// Every subject of this build, without the raw round trip.
     fn subjects(&self) -> Vec<&'static str>;
@@ -195,6 +199,7 @@ fn measure<P: Plan>(
         order.iter().map(|s| (s.name(), Turns::default())).collect();
     let mut limit = || Ok::<_, anyhow::Error>(raw.turn(&RoundTrip)?.unwrap_or_default());
     let mut all_raw = Turns::default();
+    let _busy = Busy::start(case.busy())?;
     for round in 0..phase.rounds {
         if let Some(turns) = phase.turns_of_instance
             && round % turns == 0
@@ -256,6 +261,11 @@ fn both<C: Case>(
 }
 
 impl Turns {
+    /// Of samples in groups that depend on each other.
+    pub(crate) fn of(samples: Vec<Vec<f64>>) -> Self {
+        Turns { samples, ..Turns::default() }
+    }
+
     /// Median of all samples.
     pub(crate) fn median(&self) -> f64 {
         describe::median(&pooled(&self.samples))

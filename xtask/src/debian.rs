@@ -26,6 +26,10 @@ pub(crate) const CAPI: &[Package] = &[
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
 ];
 
+/// What the tests of the package for Python need, beside what libkumiki does.
+pub(crate) const PYTHON: &[Package] =
+    &[Package { name: "python3", reason: "the package kumiki for Python is tested by it" }];
+
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
 pub(crate) const LAB: &[Package] = &[

@@ -2,18 +2,20 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
-use crate::{aarch64, deny, layers};
+use crate::{aarch64, deny, layers, modules};
 
 type Check = fn() -> Result<()>;
 
-/// Runs every check, also after a failure, and fails if one did.
-pub(crate) fn lint() -> Result<ExitCode> {
-    let checks: [(&str, Check); 7] = [
+/// Runs every check, or those in `only` if it names some, also after a failure, and
+/// fails if one did.
+pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
+    let checks: [(&str, Check); 8] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
+        ("modules", modules::check),
         ("clippy", || {
             let what = everything()?;
             run(&mut cargo(&format!("clippy {what} --all-targets --locked -- -D warnings")))
@@ -30,8 +32,14 @@ pub(crate) fn lint() -> Result<ExitCode> {
         }),
         ("dependencies", deny::check),
     ];
+    let names = checks.map(|(name, _)| name);
+    let unknown: Vec<_> = only.iter().filter(|name| !names.contains(&name.as_str())).collect();
+    ensure!(unknown.is_empty(), "no check is called {unknown:?}: there are {}", names.join(", "));
     let mut failed = Vec::new();
     for (name, check) in checks {
+        if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
+            continue;
+        }
         if let Err(error) = check() {
             eprintln!("error: {name}: {error:#}");
             failed.push(name);

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use fresh::Release;
-use test::part::Part;
+use part::Part;
 
 mod aarch64;
 #[cfg(feature = "bench")]
@@ -25,6 +25,8 @@ mod layers;
 mod lint;
 mod loom;
 mod manifest;
+mod modules;
+mod part;
 mod picture;
 mod readme;
 mod run;
@@ -51,8 +53,11 @@ enum Chore {
         #[arg(last = true, value_name = "FILTER")]
         filters: Vec<String>,
     },
-    /// Checks format, clippy, layers, documentation, licences
-    Lint,
+    /// Checks format, clippy, layers, circles of modules, documentation, licences
+    Lint {
+        /// Only these checks; all if none is given
+        checks: Vec<String>,
+    },
     /// Checks the protocols between threads under every interleaving
     Loom,
     /// Does one thing so often that what is rare happens
@@ -74,8 +79,8 @@ enum Chore {
         /// Of `shadow`: in turns with another commit, and how much slower or faster than that
         #[arg(long, value_name = "COMMIT", conflicts_with = "check")]
         against: Option<String>,
-        /// With `--against`: these cases only
-        #[arg(long = "case", value_name = "CASE", requires = "against")]
+        /// Of `resource`, or with `--against`: these cases only
+        #[arg(long = "case", value_name = "CASE")]
         cases: Vec<String>,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
@@ -106,7 +111,7 @@ enum Chore {
 }
 
 /// Every bench.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Bench {
     /// `kumiki measure` and `kumiki report`: time, memory, repeatability
     Measure,
@@ -120,19 +125,12 @@ enum Bench {
     Resource,
 }
 
-/// A commit to be measured in turns with, and the cases, all if there is none.
-#[cfg_attr(not(feature = "bench"), expect(dead_code, reason = "the bench reads it"))]
-struct Against<'a> {
-    commit: &'a str,
-    cases: &'a [String],
-}
-
 #[cfg(feature = "bench")]
 use bench::bench;
 
 /// Runs xtask with what only a bench needs.
 #[cfg(not(feature = "bench"))]
-fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<Against<'_>>) -> Result<ExitCode> {
+fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<&str>, _: &[String]) -> Result<ExitCode> {
     let mut again = run::cargo("run --quiet --package xtask --features bench --");
     // In the folder that a path among the arguments is meant from.
     again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
@@ -147,12 +145,11 @@ fn main() -> ExitCode {
             Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` only"))
         }
         Chore::Test { part, filters, .. } => test::test(part, &filters),
-        Chore::Lint => lint::lint(),
+        Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
         Chore::Bench { name, json, check, against, cases } => {
-            let against = against.as_deref().map(|commit| Against { commit, cases: &cases });
-            bench(name, json.as_deref(), check, against)
+            bench(name, json.as_deref(), check, against.as_deref(), &cases)
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),

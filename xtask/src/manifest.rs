@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cargo_metadata::{Package, Target, TargetKind};
 use serde::Deserialize;
 
-use crate::test::part::Part;
+use crate::part::Part;
 
 /// `[package.metadata.kumiki]`.
 #[derive(Debug, Deserialize)]

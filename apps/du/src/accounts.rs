@@ -4,24 +4,12 @@ use std::ffi::CStr;
 
 use rustix::fs::{FileType, Stat};
 
-use crate::lines::Sum;
 use crate::links::{Claim, Links};
+use crate::rules::{Amount, Rules};
+use crate::sum::Sum;
 use crate::talk::Talk;
 use crate::tree::{Found, ROOT, Tree};
-use crate::walk::Rules;
 use crate::when::Moment;
-
-/// What is added up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Amount {
-    /// What files take on the disk.
-    #[default]
-    Blocks,
-    /// How long files are.
-    Lengths,
-    /// How many there are.
-    Inodes,
-}
 
 /// What is known of a file of any kind.
 #[derive(Clone, Copy)]

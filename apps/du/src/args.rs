@@ -1,9 +1,7 @@
 //! The command line: du's options.
 
-pub(crate) mod choice;
 mod getopt;
 mod help;
-pub(crate) mod number;
 mod options;
 
 use std::ffi::OsString;
@@ -12,20 +10,19 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::Result;
 
-use crate::accounts::Amount;
+use crate::choice::{Choices, NoChoice, choose};
 use crate::exclude::Exclude;
 use crate::format::Format;
 use crate::lines::Style;
 use crate::locale::{is_posix, is_utf8};
 use crate::names::Names;
+use crate::number::{Refused, Units};
 use crate::output;
 use crate::quote::{if_needed, in_shell, in_words};
+use crate::rules::{Amount, Rules};
 use crate::talk::{self, reason, say, tell};
-use crate::walk::Rules;
 use crate::when::{Layout, Which};
-use choice::{Choices, NoChoice, choose};
 use getopt::{Given, Options};
-use number::{Refused, Units};
 use options::Id;
 
 /// Who makes the system calls.

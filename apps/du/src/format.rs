@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::args::choice::choose;
-use crate::args::number::{self, Refused, Units, exponent};
+use crate::choice::choose;
+use crate::number::{self, Refused, Units, exponent};
 
 /// Powers of the base, from the first.
 const LETTERS: &[u8] = b"KMGTPEZY";

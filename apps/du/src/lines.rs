@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::format::Format;
 use crate::quote::in_words;
+use crate::sum::Sum;
 use crate::talk::say;
 use crate::tree::{ROOT, Tree, join};
 use crate::when::{Layout, Moment};
@@ -23,25 +24,6 @@ pub(crate) struct Style {
     pub(crate) layout: Option<Layout>,
     /// What ends a line.
     pub(crate) end: u8,
-}
-
-/// What a line says of a file, or of everything in a directory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sum {
-    /// Bytes, or how many files.
-    pub(crate) amount: u64,
-    /// The latest time; [`Moment::NEVER`] if none is asked for.
-    pub(crate) time: Moment,
-}
-
-impl Sum {
-    /// Of nothing; GNU du's total is of 1970 at least.
-    pub(crate) const NOTHING: Sum = Sum { amount: 0, time: Moment::EPOCH };
-
-    pub(crate) fn add(&mut self, other: Sum) {
-        self.amount = self.amount.saturating_add(other.amount);
-        self.time = self.time.max(other.time);
-    }
 }
 
 impl Style {

@@ -9,6 +9,7 @@
 mod accounts;
 mod args;
 mod calls;
+mod choice;
 mod descriptors;
 mod exclude;
 mod format;
@@ -16,8 +17,11 @@ mod lines;
 mod links;
 mod locale;
 mod names;
+mod number;
 mod output;
 mod quote;
+mod rules;
+mod sum;
 mod talk;
 mod tree;
 mod walk;
@@ -31,8 +35,8 @@ use anyhow::Result;
 
 use args::{Task, Who};
 use calls::{Batched, Calls, Parallel, Plain};
-use lines::Sum;
 use output::{Output, written};
+use sum::Sum;
 use talk::{Talk, say};
 use walk::Walk;
 

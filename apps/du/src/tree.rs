@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
-use crate::lines::Sum;
+use crate::sum::Sum;
 use crate::when::Moment;
 
 /// Number of the operand's own directory.

@@ -21,14 +21,13 @@ use rustc_hash::FxBuildHasher;
 use rustix::fs::{AtFlags, CWD, FileType, stat, statat};
 use rustix::io::Errno;
 
-use crate::accounts::{Accounts, Amount, Meta};
+use crate::accounts::{Accounts, Meta};
 use crate::calls::{self, Calls, Read, Stat};
 use crate::descriptors::{Descriptors, above};
-use crate::exclude::Exclude;
 use crate::links::{Claim, Links};
+use crate::rules::Rules;
 use crate::talk::{Talk, cannot};
 use crate::tree::{Found, ROOT, Tree, join};
-use crate::when::Which;
 
 /// Bytes of records read from a directory before its entries are looked at.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -39,27 +38,6 @@ const LONG: usize = 280;
 
 /// Names looked at in one batch: their results stay in the nearer caches.
 const STATS: usize = 512;
-
-/// What to count.
-#[derive(Debug, Default)]
-pub(crate) struct Rules {
-    pub(crate) amount: Amount,
-    /// The latest of these times is wanted.
-    pub(crate) time: Option<Which>,
-    /// A file of several names each time.
-    pub(crate) count_links: bool,
-    /// Any file once only, also one with a single name: several operands or
-    /// symbolic links may lead to it.
-    pub(crate) once: bool,
-    pub(crate) one_file_system: bool,
-    /// Follow every symbolic link.
-    pub(crate) follow: bool,
-    /// Follow symbolic links that are operands.
-    pub(crate) follow_operands: bool,
-    pub(crate) exclude: Exclude,
-    /// Keep files down to this depth for lines of their own.
-    pub(crate) files_to_depth: Option<u32>,
-}
 
 /// A directory being read.
 struct Active {

@@ -20,6 +20,8 @@ use crate::pair::Pair;
 /// Threads for calls that sleep: with more fsyncs at once than this the disks
 /// seen so far took as long.
 const SLEEPERS: usize = 64;
+/// Threads for reads that wait for a disk: as many as keep it at work.
+const READERS: usize = 16;
 
 /// Two threads that spin and take a half each; for calls that sleep, threads
 /// that take one after the other.
@@ -60,6 +62,7 @@ impl Execute for Bare {
     fn expect(&mut self, work: &Work) -> Result<()> {
         self.team = match work.kind() {
             Kind::Handoff => Team::One(Handoff::new(self.pair)?),
+            kind if kind.is_cold() => Team::Many(Many::new(self.pair, READERS)?),
             kind if kind.sleeps() => Team::Many(Many::new(self.pair, work.len().min(SLEEPERS))?),
             _ => Team::Half(Half::new(self.pair)?),
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use kumiki_parasc::Request;
 
+use crate::against::Against;
 use crate::child::turns;
 use crate::pair::Pair;
 use crate::run::{self, Row};
@@ -13,7 +14,7 @@ use crate::stopwatch::{Amount, Stopwatch};
 
 use self::request::{Batch, Kind};
 use self::scratch::Scratch;
-use self::work::Work;
+use self::work::{WARM_PHASE, Work};
 
 mod bare;
 mod du;
@@ -39,16 +40,21 @@ mod tests;
 pub(crate) use self::du::walk;
 use self::plan::Parasc;
 
-/// Measures everything, or the cases in `only` if it names some.
-pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
-    let asked = |name| only.is_empty() || only.contains(&name);
+/// Measures everything, or the cases in `only` if it names some; of Kumiki alone, beside the
+/// `other` program's, if there is one.
+pub(crate) fn rows(pair: Pair, only: &[&str], other: Option<&Path>) -> Result<Vec<Row>> {
+    let (trees, calls): (Vec<&str>, Vec<&str>) =
+        only.iter().partition(|name| du::NAMES.contains(name));
     let mut rows = Vec::new();
-    if only != [du::NAME] {
-        let others: Vec<&str> = only.iter().copied().filter(|name| *name != du::NAME).collect();
-        rows = run::run(&mut Parasc::new()?, pair, &others)?;
+    if only.is_empty() || !calls.is_empty() {
+        let plan = Parasc::new()?;
+        rows = match other {
+            Some(other) => run::run(&mut Against::new(plan, other, pair)?, pair, &calls)?,
+            None => run::run(&mut { plan }, pair, &calls)?,
+        };
     }
-    if asked(du::NAME) {
-        rows.extend(du::rows()?);
+    if only.is_empty() || !trees.is_empty() {
+        rows.extend(du::rows(&trees, other)?);
     }
     Ok(rows)
 }
@@ -198,8 +204,16 @@ fn amount(kind: Kind, fresh: bool) -> Amount {
     let ms = Duration::from_millis;
     let of = |warm, warm_span, least, most, span| Amount { warm, warm_span, least, most, span };
     match (kind, fresh) {
-        (Kind::UnlinkMany | Kind::UnlinkOne, true) => of(4, ms(0), 2, 20, ms(2)),
-        (Kind::UnlinkMany | Kind::UnlinkOne, false) => of(0, ms(0), 2, 20, ms(2)),
+        // What comes later than a quarter of a second counts.
+        (Kind::PreadCold, true) => of(1, WARM_PHASE, 2, 20, ms(100)),
+        (Kind::PreadColdWarmed, true) => of(1, 2 * WARM_PHASE, 2, 20, ms(100)),
+        (Kind::PreadCold | Kind::PreadColdWarmed, false) => of(1, ms(0), 2, 20, ms(100)),
+        (kind, true) if kind == Kind::UnlinkMany || kind.is_unlink_one() => {
+            of(4, ms(0), 2, 20, ms(2))
+        }
+        (kind, false) if kind == Kind::UnlinkMany || kind.is_unlink_one() => {
+            of(0, ms(0), 2, 20, ms(2))
+        }
         (Kind::FsyncDirty | Kind::Nanosleep, true) => of(6, ms(5), 2, 20, ms(5)),
         (Kind::FsyncDirty | Kind::Nanosleep, false) => of(1, ms(0), 2, 20, ms(5)),
         (_, true) => of(50, ms(8), 5, 100, ms(2)),

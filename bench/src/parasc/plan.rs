@@ -62,6 +62,9 @@ impl Plan for Parasc {
 
     const NAME: &'static str = "parasc";
 
+    const RECENT: &'static [&'static str] =
+        &["pread_cold", "pread_cold_warmed", "unlink_one_busy1", "unlink_one_busy2"];
+
     fn subjects(&self) -> Vec<&'static str> {
         [ANYWHERE, rings()].concat()
     }
@@ -86,12 +89,20 @@ impl Plan for Parasc {
         let slow = [Kind::Nanosleep, Kind::UnlinkMany, Kind::UnlinkOne, Kind::FsyncDirty];
         let batches = [(Kind::Handoff, 1)].into_iter();
         let batches = batches.chain(cheap.into_iter().chain(slow).flat_map(sizes));
+        let of = |kinds: [Kind; 2], sizes: &'static [usize]| {
+            kinds.into_iter().flat_map(move |kind| sizes.iter().map(move |&n| (kind, n)))
+        };
+        let batches = batches.chain(of([Kind::UnlinkOneBusy1, Kind::UnlinkOneBusy2], &[50, 300]));
+        let batches = batches.chain(of([Kind::PreadCold, Kind::PreadColdWarmed], &[8, 32, 200]));
         let phase = |(i, (kind, n))| {
             // Turns differ by a tenth, and the median of 20 is off by 0.03 at times.
             // The slowest, which take most of the time, have musts far from a loop.
             // Instances in even numbers: half of them have the cpus swapped.
             let (rounds, turns) = match (kind, n) {
                 (Kind::FsyncDirty | Kind::Nanosleep, 100..) => (18, 3),
+                // Twenty processes, of which nineteen count.
+                (Kind::PreadCold | Kind::PreadColdWarmed, _) => (20, 1),
+                (Kind::UnlinkOneBusy1 | Kind::UnlinkOneBusy2, _) => (42, 3),
                 (_, 2..) if slow.contains(&kind) => (42, 3),
                 // The shortest differ most between processes.
                 (_, 1) => (60, 2),
@@ -111,6 +122,8 @@ impl Plan for Parasc {
     fn asks(&self, batch: Batch, subject: &str) -> bool {
         match batch.kind {
             Kind::Handoff => ["kumiki", BARE].contains(&subject),
+            kind if kind.is_cold() => ["kumiki", LOOP, BARE].contains(&subject),
+            kind if kind.busy() > 0 => ["kumiki", LOOP].contains(&subject),
             // It has none.
             Kind::Mmap => !subject.starts_with("io_uring"),
             _ => true,
@@ -119,7 +132,7 @@ impl Plan for Parasc {
 
     fn beside(&self, batch: Batch, subject: &str) -> Option<Batch> {
         // What stands ready in other subjects spins beside the loop.
-        let both = subject == "kumiki" && batch.kind != Kind::Handoff;
+        let both = subject == "kumiki" && batch.kind != Kind::Handoff && !batch.kind.is_cold();
         both.then_some(Batch { plain: true, ..batch })
     }
 

@@ -41,6 +41,14 @@ pub(crate) enum Kind {
     UnlinkMany,
     /// Files of one directory.
     UnlinkOne,
+    /// The same while one other process keeps a cpu busy …
+    UnlinkOneBusy1,
+    /// … or two do.
+    UnlinkOneBusy2,
+    /// 64 KiB each of one file, none of which is in the page cache.
+    PreadCold,
+    /// The same after a phase in which all of it was.
+    PreadColdWarmed,
     /// All mapped, then all unmapped: 64 KiB that nobody touches.
     Mmap,
     /// 100 µs each.
@@ -52,7 +60,26 @@ pub(crate) enum Kind {
 impl Kind {
     /// Whether the calls sleep in the kernel rather than work there.
     pub(crate) fn sleeps(self) -> bool {
-        matches!(self, Kind::FsyncDirty | Kind::Nanosleep)
+        matches!(self, Kind::FsyncDirty | Kind::Nanosleep) || self.is_cold()
+    }
+
+    /// Whether a disk is waited for by each read.
+    pub(crate) fn is_cold(self) -> bool {
+        matches!(self, Kind::PreadCold | Kind::PreadColdWarmed)
+    }
+
+    /// Whether all files are removed from one directory.
+    pub(crate) fn is_unlink_one(self) -> bool {
+        matches!(self, Kind::UnlinkOne | Kind::UnlinkOneBusy1 | Kind::UnlinkOneBusy2)
+    }
+
+    /// Other processes that keep a cpu busy meanwhile.
+    pub(crate) fn busy(self) -> usize {
+        match self {
+            Kind::UnlinkOneBusy1 => 1,
+            Kind::UnlinkOneBusy2 => 2,
+            _ => 0,
+        }
     }
 }
 
@@ -69,6 +96,10 @@ impl Case for Batch {
             Kind::FsyncDirty => "fsync_dirty",
             Kind::UnlinkMany => "unlink_many",
             Kind::UnlinkOne => "unlink_one",
+            Kind::UnlinkOneBusy1 => "unlink_one_busy1",
+            Kind::UnlinkOneBusy2 => "unlink_one_busy2",
+            Kind::PreadCold => "pread_cold",
+            Kind::PreadColdWarmed => "pread_cold_warmed",
             Kind::Mmap => "mmap",
             Kind::Nanosleep => "nanosleep",
             Kind::Handoff => "handoff",
@@ -77,5 +108,9 @@ impl Case for Batch {
 
     fn size(self) -> Option<u64> {
         Some(self.n as u64)
+    }
+
+    fn busy(self) -> usize {
+        self.kind.busy()
     }
 }

@@ -2,13 +2,15 @@
 
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags, statfs};
 use tempfile::TempDir;
+
+use super::work::COLD_STEP;
 
 /// Files of each kind: the largest batch.
 pub(crate) const FILES: usize = 300;
@@ -84,6 +86,25 @@ impl Scratch {
     /// A file of [`FILES`] times [`BLOCK`] bytes.
     pub(crate) fn whole(&self) -> PathBuf {
         self.root.join("whole")
+    }
+
+    /// A file for so many reads that wait for the disk; made, and written, if need be.
+    pub(crate) fn cold(&self, reads: usize) -> Result<PathBuf> {
+        let path = self.root.join(format!("cold{reads}"));
+        if !path.exists() {
+            // All subjects begin at the same time: whoever is ready first has made it.
+            let own = self.root.join(format!("cold{reads}.{}", std::process::id()));
+            let write = || {
+                let mut file = File::create(&own)?;
+                let step = vec![1; COLD_STEP];
+                (0..reads).try_for_each(|_| file.write_all(&step))?;
+                // What is dirty stays in the page cache.
+                file.sync_all()?;
+                fs::rename(&own, &path)
+            };
+            write().with_context(|| format!("writing {}", own.display()))?;
+        }
+        Ok(path)
     }
 
     /// The directory of this name for files that come and go; made if need be.

@@ -6,10 +6,12 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kumiki_parasc::{Place, Request};
 use kumiki_sys::syscall;
+use rustix::fs::{Advice, fadvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::getppid;
 
@@ -20,6 +22,11 @@ use super::scratch::{BLOCK, Scratch, c_path};
 /// Bytes of a mapping.
 const MAPPED: u64 = 64 << 10;
 const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+/// Bytes of a read that waits for a disk, and how far two are apart.
+const COLD_BYTES: usize = 64 << 10;
+pub(super) const COLD_STEP: usize = 2 * COLD_BYTES;
+/// How long reads are warm where they become cold then.
+pub(super) const WARM_PHASE: Duration = Duration::from_millis(250);
 /// Directories for the files of one, each used in its turn.
 const DIRECTORIES: usize = 128;
 
@@ -48,6 +55,7 @@ pub(crate) struct Work {
     before: Vec<PathBuf>,
     /// Batches begun.
     begun: u64,
+    made: Instant,
     /// Everything that the calls point to.
     memory: Memory,
 }
@@ -66,6 +74,7 @@ struct Memory {
     files: Vec<File>,
     paths: Vec<CString>,
     blocks: Vec<Block>,
+    cold: Vec<u8>,
     attributes: Vec<libc::statx>,
     sleep: Box<Option<libc::timespec>>,
 }
@@ -147,16 +156,31 @@ impl Work {
                 };
                 memory.files.iter().map(fsync).collect()
             }
-            Kind::UnlinkMany | Kind::UnlinkOne => {
+            Kind::PreadCold | Kind::PreadColdWarmed => {
+                expected = Expected::Exactly(COLD_BYTES as i64);
+                memory.cold = vec![0; n * COLD_BYTES];
+                memory.open([scratch.cold(n)?])?;
+                let file = &memory.files[0];
+                // What is read is what was asked for.
+                fadvise(file, 0, None, Advice::Random)?;
+                let pread = |i: usize| {
+                    let to = &raw const memory.cold[i * COLD_BYTES];
+                    let offset = (i * COLD_STEP) as u64;
+                    let args = [file.as_raw_fd() as u64, to as u64, COLD_BYTES as u64, offset];
+                    Request::new(libc::SYS_pread64, args)
+                };
+                all.map(pread).collect()
+            }
+            Kind::UnlinkMany | Kind::UnlinkOne | Kind::UnlinkOneBusy1 | Kind::UnlinkOneBusy2 => {
                 let one = scratch.directory(&format!("one{}", instance % DIRECTORIES))?;
                 let path = |i: usize| match kind {
-                    Kind::UnlinkOne => Ok(one.join(format!("{i:03}"))),
+                    _ if kind.is_unlink_one() => Ok(one.join(format!("{i:03}"))),
                     _ => Ok(scratch.directory(&format!("many{i:03}"))?.join("file")),
                 };
                 before = all.map(path).collect::<Result<_>>()?;
                 memory.name(before.iter().cloned())?;
                 let unlink = |(i, path): (usize, &CString)| {
-                    let directory = if kind == Kind::UnlinkOne { 1 } else { 1 + i as u64 };
+                    let directory = if kind.is_unlink_one() { 1 } else { 1 + i as u64 };
                     Request::new(libc::SYS_unlinkat, [HERE, path.as_ptr() as u64, 0])
                         .at(Place(directory))
                 };
@@ -181,7 +205,8 @@ impl Work {
         };
         let results = vec![0; n];
         let undone = vec![0; undo.len()];
-        Ok(Work { kind, calls, results, expected, undo, undone, before, begun: 0, memory })
+        let (begun, made) = (0, Instant::now());
+        Ok(Work { kind, calls, results, expected, undo, undone, before, begun, made, memory })
     }
 
     /// What the calls are.
@@ -209,6 +234,10 @@ impl Work {
     /// What is not timed: makes the files that the batch needs, or dirty.
     pub(crate) fn before(&mut self) -> Result<()> {
         self.begun += 1;
+        let is_warm = self.kind == Kind::PreadColdWarmed && self.made.elapsed() < WARM_PHASE;
+        if self.kind.is_cold() && !is_warm {
+            fadvise(&self.memory.files[0], 0, None, Advice::DontNeed)?;
+        }
         for (i, path) in self.before.iter().enumerate() {
             if self.kind == Kind::FsyncDirty {
                 let written = self.memory.files[i].write_at(&self.begun.to_le_bytes(), 0);
@@ -226,7 +255,7 @@ impl Work {
     /// many in turn tell what each takes.
     pub(crate) fn runs(&self) -> usize {
         let prepared = !self.before.is_empty();
-        let alone = matches!(self.kind, Kind::Handoff | Kind::Nanosleep);
+        let alone = self.kind == Kind::Handoff || self.kind.sleeps();
         if self.len() == 1 && !prepared && !alone { 16 } else { 1 }
     }
 

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::pair::Pair;
+use crate::run::{self, Row};
 
 mod alloc;
 mod calls;
@@ -10,11 +11,26 @@ mod local;
 mod pages;
 mod paired;
 mod plan;
+pub(crate) mod process;
 mod request;
 mod table;
 mod together;
 
-pub(crate) use self::plan::Resource;
+use self::plan::Resource;
+
+/// Measures everything, or the cases in `only` if it names some.
+pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
+    let is_process = |name: &&str| process::NAMES.contains(name);
+    let (processes, others): (Vec<&str>, Vec<&str>) = only.iter().copied().partition(is_process);
+    let mut rows = Vec::new();
+    if only.is_empty() || !others.is_empty() {
+        rows = run::run(&mut Resource, pair, &others)?;
+    }
+    if only.is_empty() || !processes.is_empty() {
+        rows.extend(process::rows(pair, &processes)?);
+    }
+    Ok(rows)
+}
 
 /// Serves as `subject`.
 pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {

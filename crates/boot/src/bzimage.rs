@@ -185,7 +185,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::compression::tests::{ALL, compress};
+    use crate::decompress::tests::{ALL, compress};
 
     /// A bzImage around `kernel`, with a header as Debian's.
     pub(crate) fn bzimage(compression: Compression, kernel: &[u8]) -> Vec<u8> {

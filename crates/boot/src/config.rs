@@ -5,9 +5,8 @@
 //! beside the kernel instead.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::{Compression, Error, Result};
+use crate::{Compression, Error, Lack, Result};
 
 const BEGIN: &[u8] = b"IKCFG_ST";
 
@@ -43,21 +42,6 @@ const HARMFUL: [(&str, &str); 5] = [
 pub struct KernelConfig {
     /// Without `CONFIG_`; what is not set is not there.
     options: BTreeMap<String, String>,
-}
-
-/// An option that is not as a node needs it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Lack {
-    option: &'static str,
-    set: bool,
-    reason: &'static str,
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, option) = (if self.set { "without" } else { "with" }, self.option);
-        write!(f, "{verb} CONFIG_{option} ({})", self.reason)
-    }
 }
 
 impl KernelConfig {
@@ -121,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::compression::tests::compress;
+    use crate::decompress::tests::compress;
 
     fn good() -> String {
         let set = NEEDED.map(|(option, _)| format!("CONFIG_{option}=y\n"));

@@ -5,6 +5,7 @@ mod handle;
 mod kinds;
 mod manager;
 mod object;
+mod object_calls;
 mod page;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -16,7 +17,8 @@ pub use self::handle::Resource;
 pub use self::kinds::*;
 use self::manager::only;
 pub use self::manager::*;
-pub use self::object::{Called, Destroy, Object, resource_call, resource_object_create};
+pub use self::object::{Called, Destroy, Object};
+pub use self::object_calls::{resource_call, resource_object_create};
 pub use self::page::*;
 use crate::failure::{Failure, answer, last_error};
 use crate::resource_abi::{RESOURCE_ADOPTED, RESOURCE_LOCKED, ResourceListed};

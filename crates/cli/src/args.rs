@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::size::size;
 use crate::{image, lab, node, resource};
 
 /// Measure what the operating system costs on this machine.
@@ -310,13 +311,6 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    parse_size::Config::new()
-        .with_binary()
-        .parse_size(text)
-        .map_err(|error| format!("{error}; write bytes, or K, M, G for their binary multiples"))
-}
-
 fn label(text: &str) -> Result<String, String> {
     if text.starts_with('@') {
         return Err("'@' begins the name of a reference; choose another first letter".to_owned());
@@ -339,14 +333,6 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn sizes_are_binary() {
-        assert_eq!(size("64K"), Ok(65_536));
-        assert_eq!(size("1MiB"), Ok(1 << 20));
-        assert!(size("99999999999T").is_err());
-        assert!(size("much").is_err());
     }
 
     #[test]

@@ -4,8 +4,7 @@
 mod gain;
 
 use anyhow::Result;
-use kumiki_parasc::backend::{Availability, Backend, availability};
-use kumiki_sys::doctor::{Finding, State, examine};
+use kumiki_doctor::{Finding, State, examine};
 use serde::Serialize;
 
 use crate::args::Doctor;
@@ -51,35 +50,12 @@ impl Known {
     }
 }
 
-/// All that was found, in no order.
+/// All that was found and is spoken of, in no order.
 fn findings() -> Vec<Finding> {
     let mut findings = examine();
-    // The backend says the same, and whether it is used.
-    findings.retain(|finding| finding.thing != "io_uring");
     // There is no module yet that a person could load.
-    let there = |one: &Availability| one.available || one.backend != Backend::Kernel;
-    findings.extend(availability().into_iter().filter(there).map(backend));
-    findings.push(osnode());
+    findings.retain(|found| found.thing != "backend kernel" || found.state == State::Present);
     findings
-}
-
-/// Whether the module for OS nodes is loaded, in the version that this command speaks.
-fn osnode() -> Finding {
-    let (state, detail, remedy) = match kumiki_node::probe() {
-        Ok(()) => (State::Present, "loaded".to_owned(), None),
-        Err(kumiki_node::Error::Unsupported { feature, needs }) => {
-            (State::Absent, format!("{feature} is not there"), Some(needs))
-        }
-        Err(error) => (State::Unknown, error.to_string(), None),
-    };
-    Finding {
-        part: "node",
-        thing: "module osnode",
-        state,
-        detail,
-        consequence: "no OS nodes on this host".to_owned(),
-        remedy,
-    }
 }
 
 /// What is spoken of, as it is shown.
@@ -126,30 +102,6 @@ fn report(known: &[Known]) -> String {
         }
     }
     text
-}
-
-/// How a backend of parallel system calls stands.
-fn backend(one: Availability) -> Finding {
-    let (thing, consequence) = match one.backend {
-        Backend::User => ("backend user", "no parallel system calls"),
-        Backend::IoUring => {
-            ("backend io_uring", "processing threads make all calls; no call is left out")
-        }
-        Backend::Kernel => {
-            ("backend kernel", "processing threads serve from user space; no call is left out")
-        }
-        _ => ("another backend", "it is not used"),
-    };
-    let choice =
-        if one.auto { "automatic choice uses it" } else { "automatic choice does not use it" };
-    Finding {
-        part: "parasc",
-        thing,
-        state: if one.available { State::Present } else { State::Absent },
-        detail: format!("{}; {choice}: {}", one.detail, one.reason),
-        consequence: consequence.to_owned(),
-        remedy: one.remedy,
-    }
 }
 
 #[cfg(test)]
@@ -209,8 +161,7 @@ mod tests {
     /// would be a figure about nothing.
     #[test]
     fn whatever_is_examined_has_its_place() {
-        let mut examined = findings();
-        examined.extend(availability().into_iter().map(backend));
+        let examined = examine();
         for finding in &examined {
             assert!(gain::rank(finding.thing).is_some(), "{}", finding.thing);
         }

@@ -22,6 +22,7 @@ mod resource;
 mod results;
 mod select;
 mod session;
+mod size;
 mod terminal;
 
 use std::process::ExitCode;

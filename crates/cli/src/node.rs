@@ -10,7 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
 
-use crate::args::size;
+use crate::size::size;
 use crate::{Verdict, machine, output};
 
 #[derive(Debug, Args)]

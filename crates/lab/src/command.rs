@@ -64,6 +64,13 @@ pub struct Control {
     number: u32,
 }
 
+impl Guest {
+    /// A command to run in it: the program, and arguments to come.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        Command::new(self.clone(), program.as_ref())
+    }
+}
+
 impl Command {
     pub(crate) fn new(guest: Guest, program: &OsStr) -> Self {
         let start = Start {

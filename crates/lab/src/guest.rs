@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::command::Command;
 use crate::error::Error;
 use crate::frame::{Frame, MACHINE, Message};
 use crate::log::KernelLog;
@@ -90,11 +89,6 @@ impl Guest {
                 let _ = self.send(stream, Message::Credit(bytes as u32));
             }
         }
-    }
-
-    /// A command to run in it: the program, and arguments to come.
-    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        Command::new(self.clone(), program.as_ref())
     }
 
     /// The kernel log so far.

@@ -81,7 +81,9 @@ impl Machine {
         let kernel = config.kernel.get(cache, talk)?;
         let initramfs = initramfs(cache, config, &kernel, talk)?;
         let kvm = match config.accelerator {
-            Accelerator::Auto => kvm::works(cache, config, talk),
+            Accelerator::Auto => kvm::works(cache, config, talk, |plain| {
+                Machine::start(cache, plain, Talk::nowhere()).is_ok()
+            }),
             Accelerator::Kvm => true,
             Accelerator::Tcg => false,
         };

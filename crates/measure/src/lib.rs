@@ -28,5 +28,6 @@ pub mod stats;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod summary;
+pub mod ways;
 
 pub use error::{Error, Result};

@@ -124,7 +124,7 @@ impl Core {
 
     /// By a thread that will make requests of others, or starts one that will.
     pub(crate) fn note_filter(&self) {
-        if kumiki_sys::doctor::is_filtered() != Some(false) {
+        if kumiki_sys::seccomp::is_filtered() != Some(false) {
             self.filtered.store(true, Release);
         }
     }

@@ -11,8 +11,6 @@ use crate::request::Request;
 pub(crate) struct Differences {
     /// Bits of [`Request::head`].
     head: u64,
-    /// Bits of the place.
-    place: u64,
 }
 
 impl Differences {
@@ -22,7 +20,6 @@ impl Differences {
         let mut differ = Differences::default();
         for request in requests {
             differ.head |= request.head() ^ first.head();
-            differ.place |= request.place.0 ^ first.place.0;
         }
         differ
     }
@@ -38,32 +35,23 @@ impl Differences {
     pub(crate) fn in_call(self) -> bool {
         self.head as u16 != 0
     }
-
-    /// In the place that is named.
-    #[inline(always)]
-    pub(crate) fn in_place(self) -> bool {
-        self.place != 0
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Place;
 
     #[test]
     fn what_differs_anywhere_in_a_batch_is_found() {
-        let alike = Request::new(libc::SYS_read, [3, 0, 10]).at(Place(7));
+        let alike = Request::new(libc::SYS_read, [3, 0, 10]);
         let other_call = Request { sysnum: libc::SYS_pread64 as u16, ..alike };
         let other_number = Request { args_num: 4, ..alike };
-        let other_place = alike.at(Place(7 | 1 << 63));
         let other_arguments = Request { args: [9; 6], ..alike };
-        let seen = |differ: Differences| (differ.in_head(), differ.in_call(), differ.in_place());
+        let seen = |differ: Differences| (differ.in_head(), differ.in_call());
         for (other, expected) in [
-            (other_arguments, (false, false, false)),
-            (other_call, (true, true, false)),
-            (other_number, (true, false, false)),
-            (other_place, (false, false, true)),
+            (other_arguments, (false, false)),
+            (other_call, (true, true)),
+            (other_number, (true, false)),
         ] {
             for at in 0..5 {
                 let mut requests = [alike; 5];
@@ -71,6 +59,6 @@ mod tests {
                 assert_eq!(seen(Differences::of(&requests)), expected, "{other:?} at {at}");
             }
         }
-        assert_eq!(Differences::of(&[]), Differences::of(&[other_place]));
+        assert_eq!(Differences::of(&[]), Differences::of(&[other_call]));
     }
 }

@@ -116,7 +116,8 @@ impl Engine {
     /// only its end, or [`Pending::cancel`], tells that the kernel does not touch
     /// it any more.
     pub unsafe fn submit_raw(&self, request: Request) -> Pending<Raw> {
-        Pending::submit(&self.core, Raw::of(request))
+        // SAFETY: the caller vouches for the call.
+        Pending::submit(&self.core, unsafe { Raw::of(request) })
     }
 
     /// Places a request by hand, for any processing thread; the result stays in

@@ -1,8 +1,9 @@
 //! Everything that can go wrong with parallel system calls, apart from what the
 //! calls themselves answer.
 
+use kumiki_calls::Refusal;
+
 use crate::backend::Backend;
-use crate::refusal::Refusal;
 
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do. C programs get it too, so it names no

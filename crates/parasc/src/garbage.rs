@@ -7,17 +7,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kumiki_calls::{AllowList, NUMBERS, Request, call, refusal_of};
 use libc::{EINVAL, EPERM};
 use syscalls::Sysno;
 
-use crate::allow::AllowList;
 use crate::config::Config;
 use crate::core::{Core, OPEN_LANES, SLEEPING_LANE};
-use crate::execute::call;
 use crate::open::Look;
 use crate::pending::{Bare, End, Task};
-use crate::refusal::refusal_of;
-use crate::request::Request;
 use crate::slot::{ERROR, REQUEST, SUCCESS, Slot};
 use crate::threads::{processor_has_work, serve_quick_lanes};
 
@@ -204,7 +201,7 @@ fn patiently<T>(look: impl Fn() -> Option<T>) -> Option<T> {
 /// What the request must be answered.
 fn answer(request: &Request) -> i64 {
     let Request { sysnum, args_num, ref args, .. } = *request;
-    let beyond = usize::from(sysnum) >= crate::callset::NUMBERS;
+    let beyond = usize::from(sysnum) >= NUMBERS;
     let allowed = beyond || HARMLESS.iter().any(|call| *call as u16 == sysnum);
     match () {
         () if args_num > 6 => -i64::from(EINVAL),

@@ -66,9 +66,9 @@
 //! An engine maps memory, starts threads, binds them and blocks their signals, sleeps and
 //! wakes, has the kernel order memory (membarrier(2)), looks at clocks, asks which cpus it
 //! may use, prctl(2) for its seccomp mode, and stat(2) whether the process has other threads
-//! (`/proc/self/task`), and reads how cpus are related (below `/sys`). With [`Backend::IoUring`], and under
-//! [`Backend::Auto`] if no seccomp filter looks at the thread, it sets up rings, and asks
-//! fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
+//! (`/proc/self/task`), and reads how cpus are related (below `/sys`). Beside calls that take
+//! long it asks getrusage(2) how often the thread has slept. With [`Backend::IoUring`] it sets
+//! up rings, and asks fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
 //! or fdatasync it makes sync_file_range(2) on the same descriptors, so that all files are
 //! written at once, and its `EIO`, `ENOSPC` or `EDQUOT` is the answer of a call that has
 //! found nothing left to write: not if an [`AllowList`] lacks it, nor if, as the batch
@@ -81,10 +81,8 @@ compile_error!(
      follows from this.)"
 );
 
-mod allow;
 mod area;
 pub mod backend;
-mod callset;
 mod claim;
 mod config;
 mod core;
@@ -96,17 +94,13 @@ mod execute;
 mod finished;
 #[cfg(any(test, fuzzing))]
 mod garbage;
-mod kind;
 mod lane;
 #[cfg(all(test, loom))]
 mod loom;
 mod offer;
-pub mod op;
 mod open;
 mod pending;
 mod primitive;
-mod refusal;
-mod request;
 mod requester;
 mod side;
 mod slot;
@@ -115,19 +109,33 @@ mod ticket;
 #[cfg(all(test, not(loom)))]
 mod uapi;
 
-pub use allow::{AllowError, AllowList};
+/// The names by which the engine has them.
+mod request {
+    pub(crate) use kumiki_calls::Request;
+}
+mod kind {
+    pub(crate) use kumiki_calls::{Contends, kind, may_sleep};
+}
+mod callset {
+    pub(crate) use kumiki_calls::{CallSet, NUMBERS};
+}
+mod allow {
+    pub(crate) use kumiki_calls::AllowList;
+}
+
 pub use backend::Backend;
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result};
 #[cfg(fuzzing)]
 pub use garbage::serve_garbage;
-pub use kind::{Contends, Kind, default_place, kind, may_sleep};
+pub use kumiki_calls::op::{self, Operation};
+pub use kumiki_calls::{
+    AllowError, AllowList, Contends, Kind, Place, Refusal, RefusalKind, Request, default_place,
+    kind, may_sleep, refusal, refusal_of, refusals,
+};
 pub use kumiki_sys::cpuset::CpuSet;
 pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
-pub use op::Operation;
 pub use pending::{Completed, Failed, Outcome, Pending};
-pub use refusal::{Refusal, RefusalKind, refusal, refusal_of, refusals};
-pub use request::{Place, Request};
 pub use requester::Requester;
 pub use ticket::Ticket;

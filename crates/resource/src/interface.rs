@@ -17,12 +17,13 @@ use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::guard::{Locked, Owned};
+use crate::handle::Handle;
 use crate::here::{self, Estate, Seated};
 use crate::id::{Id, Place};
 use crate::kind::{Kind, Kinds};
 use crate::list::{Change, Listed, Pattern};
 use crate::name::Name;
-use crate::rights::{Handle, Rights};
+use crate::rights::Rights;
 
 /// The place of the shared type.
 pub(crate) const SHARED: Place = Place(0);

@@ -11,12 +11,12 @@ use kumiki_sys::shm::{Anon, Huge, Populate};
 
 use crate::error::{Error, Result};
 use crate::frames::{FRAME, Frames};
+use crate::handle::Handle;
 use crate::id::Place;
 use crate::interface::Interface;
 use crate::kind::{About, Kind};
 use crate::page;
 use crate::region::{Backing, Region};
-use crate::rights::Handle;
 use crate::space::{Attached, Part, Space};
 
 /// Memory at an address. Of up to 4 KiB it is a frame of its core, which needs no system

@@ -33,9 +33,9 @@ use kumiki_wait::Deadline;
 /// others have its cpu: some ten microseconds.
 const LOOKS: u32 = 512;
 
-/// Lets members wait for one another, again and again; made by
-/// [`Team::barrier`](crate::Team::barrier). Members spin: what lies between two
-/// barriers should be short, and every member must come.
+/// A reusable barrier at which members wait for one another; made by
+/// [`Team::barrier`](crate::Team::barrier). Members spin: what lies between two barriers
+/// should be short, and every member must come.
 #[derive(Debug)]
 pub struct Barrier {
     meeting: Meeting,
@@ -55,21 +55,21 @@ impl Barrier {
     /// visible to all after.
     ///
     /// # Panics
-    /// If a member will never come: it has panicked in the same broadcast, or has
-    /// not begun in its time ([`Team::broadcast_timeout`](crate::Team::broadcast_timeout)),
-    /// or this is a child of fork(2) and the helpers stayed in the parent.
+    /// If a member will never come: it panicked in the same broadcast, did not begin in
+    /// time ([`Team::broadcast_timeout`](crate::Team::broadcast_timeout)), or stayed in
+    /// the parent of this child of fork(2).
     pub fn wait(&self) {
         if let Err(error) = self.meet(Deadline::NEVER) {
             panic!("{error}");
         }
     }
 
-    /// The same, for `timeout` at most. After an error this member has not
-    /// come: the others go on waiting for it, and it may come again.
+    /// The same, for `timeout` at most. After an error this member counts as not arrived:
+    /// the others keep waiting for it, and it may call again.
     ///
     /// # Errors
-    /// [`Error::TimedOut`] if the others have not all come then;
-    /// [`Error::Deserted`], at once, where [`Barrier::wait`] panics.
+    /// [`Error::TimedOut`] if not all others have come by then; [`Error::Deserted`], at
+    /// once, where [`Barrier::wait`] panics.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
         self.meet(Deadline::after(timeout))
     }

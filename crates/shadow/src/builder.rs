@@ -1,4 +1,4 @@
-//! What a shadow is to be like, and its creation.
+//! The options of a shadow, and its creation.
 
 use std::time::Duration;
 
@@ -13,20 +13,19 @@ use crate::shadow::Shadow;
 use crate::team::Team;
 use kumiki_wait::Deadline;
 
-/// What a [`Shadow`] or a [`Team`] is to be like.
+/// The options of a [`Shadow`] or a [`Team`].
 ///
-/// A cpu is free if this thread may use it and no shadow of this *process* sits there.
-/// Those of other processes are not known, nor what else runs: two processes may have
-/// their helpers on one cpu, unless they are given cpus of their own (taskset, a
-/// cgroup's cpuset). Nor is a cgroup's `cpu.max` looked at: where it allows less than
-/// two cpus' time, a helper that spins uses up the main thread's, and both are stopped
-/// for the rest of the period; [`Shadow::inline`] or a short
-/// [`Threshold`](crate::Threshold) suits there.
+/// A cpu is free if this thread may use it and no shadow of this *process* runs there.
+/// Shadows of other processes and other load are not seen: helpers of two processes may
+/// share a cpu unless each process has cpus of its own (taskset, a cgroup's cpuset). A
+/// cgroup's `cpu.max` is not read either: with less than two cpus' worth of time, a
+/// spinning helper uses up the quota and the kernel stops both threads for the rest of
+/// the period. Use [`Shadow::inline`] or a short [`Threshold`](crate::Threshold) there.
 ///
 /// ```
 /// use kumiki_shadow::Builder;
 ///
-/// // More threads than this machine may have cpus.
+/// // Maybe more threads than this machine has cpus.
 /// let mut team = Builder::new().share().create_team(4)?;
 /// let sum = team.reduce(1000, 10, |range| range.sum::<usize>(), |a, b| a + b);
 /// assert_eq!(sum, Some(499_500));
@@ -43,16 +42,16 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Main thread where it runs now, not bound; helper on its hardware sibling or,
-    /// without SMT, on the cpu nearest by shared cache; adaptive wait.
+    /// The main thread stays where it runs, not bound; the helper goes to its hardware
+    /// sibling or, without SMT, to the cpu nearest by shared cache; the wait is adaptive.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the main thread is bound to its cpu, too, as in the paper, until its last
-    /// shadow is dropped. It cannot be moved from its helper then. But threads and
-    /// processes that it starts meanwhile inherit its one cpu and keep it: start them
-    /// before, or give them their cpus.
+    /// Whether to bind the main thread to its cpu too, as in the paper, until its last
+    /// shadow is dropped. The kernel then cannot move it away from its helper. But
+    /// threads and processes that it starts meanwhile inherit that one cpu and keep it:
+    /// start them before, or set their affinity.
     pub fn bind_main(mut self, bind: bool) -> Self {
         self.bind_main = bind;
         self
@@ -69,16 +68,16 @@ impl Builder {
         self.helper_cpus([cpu])
     }
 
-    /// Binds a team's helpers to these cpus, in order. Helpers beyond them are placed
-    /// as ever; cpus beyond the helpers are an error.
+    /// Binds a team's helpers to these cpus, in order. Further helpers are placed as
+    /// usual; more cpus than helpers are an error.
     pub fn helper_cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.helpers = cpus.into_iter().collect();
         self
     }
 
-    /// Allows a cpu on which another shadow of this process, or the main thread
-    /// itself, already sits: of those, one on which the fewest do. Helpers that share a
-    /// cpu run in turn, and take time from each other.
+    /// Allows a cpu that another shadow of this process, or the main thread itself,
+    /// already uses; the least used one is taken. Helpers that share a cpu run in turn
+    /// and slow each other down.
     pub fn share(mut self) -> Self {
         self.share = true;
         self
@@ -90,30 +89,31 @@ impl Builder {
         self
     }
 
-    /// Starts the helper beside the calling thread (the paper's `shadow_create`). That
-    /// moves to another cpu where a shadow of another thread sits on its own.
+    /// Starts the helper beside the calling thread (the paper's `shadow_create`). If a
+    /// shadow of another thread already uses the caller's cpu, the caller moves to
+    /// another one.
     ///
     /// # Errors
-    /// A cpu that is offline, not allowed or taken; no thread to be had; a way
-    /// to wait that this machine lacks.
+    /// The cpu is offline, not allowed or taken; the kernel refuses a thread; this
+    /// machine lacks the way to wait.
     ///
     /// # Aborts
-    /// If memory suffices for the thread's stack but not for its first steps, some
-    /// 40 KiB more, as it may under RLIMIT_AS: the standard library and the C
-    /// library then end the process.
+    /// If there is memory for the thread's stack but not for its start (some 40 KiB
+    /// more), as can happen under RLIMIT_AS: the standard library or the C library then
+    /// aborts the process.
     pub fn create(self) -> Result<Shadow> {
         self.create_timeout(Duration::MAX)
     }
 
-    /// As [`Builder::create`], but the helper is waited for until `timeout` is over:
-    /// a thread of higher priority may keep it from its cpu. Not counted are the
-    /// milliseconds, once in a process, in which the cost of a sleep is measured
-    /// ([`kumiki_wait::sleep_cost_ticks`], which may be called before), and what this
-    /// thread itself is kept waiting by, on the way to its cpu above all.
+    /// As [`Builder::create`], but waits for the helper for `timeout` at most: a thread
+    /// of higher priority may keep it off its cpu. The limit does not include the few
+    /// milliseconds that measuring the cost of a sleep takes once per process (call
+    /// [`kumiki_wait::sleep_cost_ticks`] before to have that done), nor delays of the
+    /// calling thread itself, above all on its way to its cpu.
     ///
     /// # Errors
-    /// [`TimedOut`](crate::Error::TimedOut): the helper ends as soon as it gets its
-    /// cpu, which no longer counts as taken. Others as [`Builder::create`].
+    /// [`TimedOut`](crate::Error::TimedOut): the helper's cpu counts as free again, and
+    /// the helper ends as soon as it runs. Otherwise as [`Builder::create`].
     pub fn create_timeout(self, timeout: Duration) -> Result<Shadow> {
         self.check(1)?;
         measure_sleep(&self.policy);
@@ -124,21 +124,21 @@ impl Builder {
     }
 
     /// A team of `size` threads, the caller included: [`Builder::create`] with several
-    /// helpers. One of 1 has none.
+    /// helpers. A team of 1 has no helper.
     ///
     /// # Errors
-    /// As [`Builder::create`]: above all, without [`Builder::share`], fewer free cpus
-    /// than `size`; also a `size` of 0.
+    /// As [`Builder::create`]; typically fewer free cpus than `size`, unless
+    /// [`Builder::share`] is set. A `size` of 0 is an error too.
     pub fn create_team(self, size: usize) -> Result<Team> {
         self.create_team_timeout(size, Duration::MAX)
     }
 
-    /// The same, but the helpers are waited for until `timeout` is over, as by
-    /// [`Builder::create_timeout`].
+    /// The same, but waits for the helpers for `timeout` at most, as
+    /// [`Builder::create_timeout`] does.
     ///
     /// # Errors
-    /// [`TimedOut`](crate::Error::TimedOut) with the number of helpers that have come;
-    /// all end then. Others as [`Builder::create_team`].
+    /// [`TimedOut`](crate::Error::TimedOut) with the number of helpers that started in
+    /// time; all of them end. Otherwise as [`Builder::create_team`].
     pub fn create_team_timeout(self, size: usize, timeout: Duration) -> Result<Team> {
         let Some(helpers) = size.checked_sub(1) else {
             return Err(invalid("a team of 0 threads: the caller is one of it, ask for 1 or more"));
@@ -151,7 +151,7 @@ impl Builder {
         Team::of(pairs, |pair| self.place(pair), &self.policy, deadline)
     }
 
-    /// Puts the calling thread on its cpu, for now or as long as the value lives.
+    /// Moves the calling thread to its cpu, once or for as long as the value lives.
     fn place(&self, pair: &Pair) -> Result<Option<Bound>> {
         if self.bind_main || self.main.is_some() {
             return Ok(Some(affinity::bind(pair.main)?));
@@ -180,16 +180,16 @@ impl Shadow {
     /// A shadow with all defaults: [`Builder::create`].
     ///
     /// # Errors
-    /// As [`Builder::create`], which also says when the process is ended instead.
+    /// As [`Builder::create`], which also names the case in which the process is aborted.
     pub fn create() -> Result<Shadow> {
         Builder::new().create()
     }
 }
 
 impl Team {
-    /// A team of `size` threads, the caller included, with the helpers on the nearest cpus
-    /// that are free; they follow it as a [`Shadow`]'s does. For other cpus, or more
-    /// threads than there are free ones: [`Builder::create_team`].
+    /// A team of `size` threads, the caller included, with the helpers on the nearest
+    /// free cpus; they follow the main thread as a [`Shadow`]'s helper does. To choose
+    /// the cpus, or to have more threads than free cpus: [`Builder::create_team`].
     ///
     /// # Errors
     /// As [`Builder::create_team`].
@@ -197,7 +197,7 @@ impl Team {
         Builder::new().create_team(size)
     }
 
-    /// The same with another way to wait.
+    /// The same with the given wait policy.
     ///
     /// # Errors
     /// As [`Team::create`].
@@ -218,9 +218,9 @@ fn invalid(text: impl Into<String>) -> Error {
     kumiki_sys::Error::Invalid(text.into()).into()
 }
 
-/// Has the cost of a sleep measured, once in a process, while this thread may
-/// still use several cpus: on one alone a wake is much cheaper than across. With a
-/// fixed threshold, too: a copy asks what it costs to wake the helper.
+/// Measures the cost of a sleep, once per process, while this thread may still use
+/// several cpus: a wake on one cpu is much cheaper than across two. Done for a fixed
+/// threshold too, since a copy needs to know what it costs to wake the helper.
 pub(crate) fn measure_sleep(policy: &Policy) {
     if policy.threshold != Threshold::Infinite {
         kumiki_wait::sleep_cost_ticks();

@@ -22,18 +22,18 @@ impl Channel {
         Channel { lane: Lane::new(), helper: Bell::new(), main: Bell::new() }
     }
 
-    /// The word that changes hands, for whoever watches it.
+    /// The status word, for a monitor instruction to watch.
     #[inline(always)]
     pub(crate) fn word(&self) -> &impl Sync {
         self.lane.word(Self::FIRST)
     }
 
-    /// For who looks on: the last request's number, and what the helper is doing.
+    /// For observers: the last request's number, and what the helper is doing.
     pub(crate) fn glance(&self) -> (u64, &'static str) {
         self.lane.glance(Self::FIRST)
     }
 
-    /// The request's place. Whoever the status names may use it.
+    /// The request's line. The side that the status names may use it.
     #[inline(always)]
     pub(crate) fn request(&self) -> *mut Request {
         self.lane.request(Self::FIRST)
@@ -52,7 +52,8 @@ impl Channel {
         self.helper.ring();
     }
 
-    /// Main thread: whether request `n` is done, and without a panic.
+    /// Main thread: whether request `n` is done, and if so whether it ended without a
+    /// panic.
     #[inline(always)]
     pub(crate) fn done(&self, n: u64) -> Option<bool> {
         self.lane.done(n)

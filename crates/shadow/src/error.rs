@@ -13,7 +13,7 @@ pub enum Error {
     /// The machine or the choice of cpus.
     #[error(transparent)]
     Sys(#[from] kumiki_sys::Error),
-    /// A chosen way to wait is not there.
+    /// This machine lacks the chosen way to wait.
     #[error(transparent)]
     Wait(#[from] kumiki_wait::Error),
     /// Every cpu that this thread may use is taken, or the chosen one is.
@@ -24,12 +24,12 @@ pub enum Error {
         listed(taken)
     )]
     NoFreeCpu {
-        /// The cpus that this thread may use, apart from its binding by a shadow.
+        /// The cpus that this thread may use when no shadow binds it.
         allowed: CpuSet,
         /// Those on which a shadow's main thread or helper runs.
         taken: CpuSet,
     },
-    /// The helper's cpu must be another one than the main thread's.
+    /// The helper's cpu must differ from the main thread's.
     #[error(
         "cpu {cpu} was chosen for the main thread and for the helper: choose two, or ask for a \
          shared cpu (`share`)"
@@ -38,23 +38,23 @@ pub enum Error {
         /// The cpu.
         cpu: usize,
     },
-    /// The kernel gave no thread.
+    /// The kernel refused to start a thread.
     #[error(transparent)]
     Thread(kumiki_crew::Error),
     /// A fork while a job is outstanding.
     #[error("a job was forked and not joined yet, and a shadow has one at a time: join it first")]
     Busy,
-    /// A join of nothing.
+    /// A join without an outstanding job.
     #[error("there is no job to join: none was forked since the last join; fork one first")]
     NotForked,
-    /// A join in a child of fork(2) of what the parent has forked and what had not
-    /// ended then.
+    /// A join, in a child of fork(2), of a job that the parent had forked and that had
+    /// not ended at the fork.
     #[error(
         "a job that was forked before fork(2) cannot be joined in the child: its helper stayed \
          in the parent, and runs it there; fork it again here"
     )]
     Orphaned,
-    /// A time limit was over before all had begun. What had begun has ended.
+    /// The time limit passed before everything had begun. What had begun has ended.
     #[error(
         "{done} of {of} {what} when the time limit of {timeout:?} was over: allow more, or try \
          again"
@@ -62,14 +62,14 @@ pub enum Error {
     TimedOut {
         /// What was counted: elements, members, jobs.
         what: &'static str,
-        /// So many were in time.
+        /// How many were done in time.
         done: usize,
-        /// Of so many.
+        /// Out of how many.
         of: usize,
         /// The limit.
         timeout: Duration,
     },
-    /// A barrier at which somebody will be missing.
+    /// A member will never come to this barrier.
     #[error(
         "a member of the team will not come to the barrier: it has panicked, has not begun in \
          time, or stayed in the parent of fork(2); see what it panicked with, allow more time, or \

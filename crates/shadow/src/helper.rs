@@ -31,7 +31,7 @@ pub(crate) fn start(
     })
 }
 
-/// Has the helper on `cpu` seen by who looks on, as the calling thread's.
+/// Shows the helper on `cpu` to observers, as the calling thread's.
 pub(crate) fn enter(cpu: usize, channel: &Arc<Channel>) -> roll::Entry {
     let channel = Arc::clone(channel);
     roll::enter("shadow", Some(cpu), move || {

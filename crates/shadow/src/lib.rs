@@ -1,13 +1,12 @@
-//! Shadow threads: fork and join to a helper beside you in one cache line's
-//! round trip.
+//! Shadow threads: fork a job to a helper thread on a neighbouring cpu and join it, in
+//! one round trip of a cache line.
 //!
-//! Waking a thread takes tens of microseconds, too long for work of one. A
+//! Waking a thread takes tens of microseconds, too long for a job that takes one. A
 //! *shadow thread* (Hori et al., "A Ultra-light Thread Library Using Hardware
-//! Synchronization") waits all the time on the hardware thread beside its main
-//! thread: on the same core where there is SMT, else on the core nearest by
-//! cache. A fork writes captures and function into one cache line, a join reads
-//! the result from the same line. When nothing is forked for a while, the
-//! helper sleeps and burns nothing.
+//! Synchronization") waits all the time on the hardware thread beside its main thread: on
+//! the same core where there is SMT, else on the core nearest by cache. A fork writes
+//! captures and function into one cache line, a join reads the result from the same line.
+//! A helper that is given nothing for a while sleeps, and uses no cpu time.
 //!
 //! ```text
 //!  main thread (cpu a)        one cache line        helper (cpu b)
@@ -27,7 +26,7 @@
 //! let (a, b) = shadow.both(|| left.iter().sum::<u64>(), || right.iter().sum::<u64>());
 //! assert_eq!(a + b, 499_500);
 //!
-//! // A helper thread in the proper sense: it does something else for you.
+//! // Something else meanwhile: a helper thread in the proper sense.
 //! let sum = shadow.scope(|scope| {
 //!     let job = scope.fork(|| right.len());
 //!     let ours = left.len();

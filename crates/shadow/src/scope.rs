@@ -1,4 +1,4 @@
-//! Forking within a scope, and joining.
+//! Fork and join within a scope.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::shadow::Shadow;
 use kumiki_wait::Deadline;
 
-/// Where jobs may borrow whatever lives for `'env`, that is longer than the
-/// scope; made by [`Shadow::scope`].
+/// A scope whose jobs may borrow whatever lives for `'env`, which outlives the scope;
+/// made by [`Shadow::scope`].
 pub struct Scope<'shadow, 'env> {
     shadow: &'shadow mut Shadow,
     /// Invariant: `'env` must not shrink to something inside the scope.
@@ -18,22 +18,21 @@ pub struct Scope<'shadow, 'env> {
 }
 
 impl Shadow {
-    /// Opens a scope in which jobs may borrow from outside of it. All of them
-    /// have ended when it returns, also if `body` panics. A job of [`Shadow::fork`] that
-    /// was not joined before is none of them: it is left alone until something is forked
-    /// ([`Scope::fork`]).
+    /// Opens a scope whose jobs may borrow from outside of it. All of them have ended
+    /// when this returns, even if `body` panics. An outstanding job of [`Shadow::fork`]
+    /// does not belong to the scope: it is left alone until the next [`Scope::fork`].
     #[inline]
     pub fn scope<'env, T>(&mut self, body: impl FnOnce(&mut Scope<'_, 'env>) -> T) -> T {
         let mut scope = Scope::open(self);
         body(&mut scope)
     }
 
-    /// Runs `theirs` on the helper while `ours` runs here; returns both results.
-    /// A panic of either side continues here, after both have ended. With a time
-    /// limit: [`Shadow::both_timeout`].
+    /// Runs `theirs` on the helper while `ours` runs here; returns both results. A panic
+    /// on either side is resumed here, after both have ended. With a time limit:
+    /// [`Shadow::both_timeout`].
     ///
-    /// A job of [`Shadow::fork`] that was not joined is waited for first, as by
-    /// [`Scope::fork`]; if that has panicked, neither side runs.
+    /// An outstanding job of [`Shadow::fork`] is waited for first, as in [`Scope::fork`];
+    /// if it panicked, neither side runs.
     #[inline]
     pub fn both<A, B: Send>(
         &mut self,
@@ -57,20 +56,20 @@ impl<'shadow, 'env> Scope<'shadow, 'env> {
         Scope { shadow, _env: PhantomData }
     }
 
-    /// Hands `job` to the helper (the paper's `shadow_fork`) and returns at
-    /// once. There is one job at a time: its handle borrows the scope.
+    /// Hands `job` to the helper (the paper's `shadow_fork`) and returns at once. There
+    /// can be one job at a time, since its handle borrows the scope.
     ///
-    /// What this thread wrote before is visible to the job; what the job wrote
-    /// is visible after its join. A helper that sleeps is woken, by a system
-    /// call; a helper that spins costs no call. In a child of fork(2), where
-    /// there is no helper, the job runs when it is joined.
+    /// What this thread wrote before is visible to the job; what the job wrote is visible
+    /// after its join. A sleeping helper is woken by a system call; a spinning one costs
+    /// none. In a child of fork(2), where there is no helper, the job runs when it is
+    /// joined.
     ///
-    /// A job that is still outstanding is waited for first, however long it takes: one
-    /// whose handle was forgotten, or one of [`Shadow::fork`] that was not joined, of
-    /// which there is nothing to join then.
+    /// A job that is still outstanding (its handle was forgotten, or it is one of
+    /// [`Shadow::fork`] that was not joined) is waited for first, however long it takes;
+    /// it can no longer be joined then.
     ///
     /// # Panics
-    /// With what such a job of [`Shadow::fork`] has panicked with; `job` is dropped.
+    /// Resumes the panic of such a job of [`Shadow::fork`]; `job` is dropped.
     #[inline(always)]
     pub fn fork<F, R>(&mut self, job: F) -> Job<'_, R>
     where
@@ -83,8 +82,8 @@ impl<'shadow, 'env> Scope<'shadow, 'env> {
 }
 
 impl Drop for Scope<'_, '_> {
-    /// A job whose handle was forgotten still borrows: waits for its end. One that was
-    /// forked without a scope does not.
+    /// A job whose handle was forgotten still borrows, so its end is waited for. A job
+    /// that was forked without a scope borrows nothing.
     #[inline(always)]
     fn drop(&mut self) {
         if self.shadow.is_busy() && !self.shadow.unscoped {
@@ -93,8 +92,8 @@ impl Drop for Scope<'_, '_> {
     }
 }
 
-/// A job that was forked. Dropping it waits for its end and drops the result; one
-/// that cannot be joined in a child of fork(2) is forgotten there.
+/// A forked job. Dropping it waits for its end and drops the result; in a child of
+/// fork(2), a job that cannot be joined is leaked.
 #[must_use = "dropping a job waits for it; `join` returns its result"]
 pub struct Job<'scope, R> {
     shadow: &'scope mut Shadow,
@@ -102,13 +101,13 @@ pub struct Job<'scope, R> {
 }
 
 impl<'scope, R> Job<'scope, R> {
-    /// Waits for the job's end (the paper's `shadow_join`) and returns its
-    /// result, or what it panicked with. A job that the helper has not begun
-    /// after some microseconds is taken back and runs here.
+    /// Waits for the job's end (the paper's `shadow_join`) and returns its result, or the
+    /// payload of its panic. A job that the helper has not begun after some microseconds
+    /// is taken back and runs here.
     ///
     /// # Panics
-    /// In a child of fork(2), if the parent had handed the job over and it had not
-    /// ended then: its helper stayed there.
+    /// In a child of fork(2), if the parent had handed the job over and it had not ended
+    /// at the fork: the helper stayed in the parent.
     #[inline(always)]
     pub fn join(self) -> thread::Result<R> {
         let mut job = ManuallyDrop::new(self);
@@ -117,10 +116,10 @@ impl<'scope, R> Job<'scope, R> {
         unsafe { job.shadow.finish() }
     }
 
-    /// Waits for `timeout` at most, and returns the job itself if it has not
-    /// ended then. It is left to the helper, whether begun or not; without a
-    /// helper it runs here, however long it takes. A time beyond what the clock
-    /// can say is no limit: then this is [`Job::join`].
+    /// Waits for `timeout` at most, and returns the job itself if it has not ended by
+    /// then. The helper keeps the job, whether begun or not; without a helper it runs
+    /// here, however long it takes. A `timeout` beyond the clock's range is no limit, as
+    /// in [`Job::join`].
     ///
     /// # Panics
     /// As [`Job::join`].

@@ -32,22 +32,22 @@ const PAUSED_GRACE_POLLS: u32 = 64;
 /// still away for that, and so on for ever, each request taken back. Over once a helper
 /// that was late has answered.
 const LATE: [Duration; 2] = [Duration::from_micros(2), Duration::from_micros(32)];
-/// Between two looks whether a helper has ended, about what that takes it.
+/// Between two checks whether a helper has ended; about as long as its end takes.
 const END_PAUSE: Duration = Duration::from_micros(50);
 
-/// Where a shadow, or one helper of a team, sits and how it waits.
+/// Where a shadow, or one helper of a team, runs, and how it waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
-    /// The main thread's cpu; of one that is not bound, where it was when it last forked
-    /// from another cpu than before.
+    /// The main thread's cpu. If it is not bound, the cpu on which the last fork found
+    /// it.
     pub main_cpu: usize,
     /// The helper's cpu, to which it is bound.
     pub helper_cpu: usize,
     /// What the two share: a core, a cache, a node, …
     pub relation: Relation,
-    /// How a wait ends that spinning did not end.
+    /// How it sleeps once it has spun for long enough.
     pub sleep: Sleep,
-    /// Whether a fork is free of fences (private expedited membarrier allowed).
+    /// Whether a fork needs no memory fence (private expedited membarrier is available).
     pub asymmetric: bool,
 }
 
@@ -59,7 +59,7 @@ struct Helper {
 }
 
 impl Helper {
-    /// On the main thread's own core: who spins there takes from the other.
+    /// On the main thread's own core: a spinning thread slows the other down.
     fn is_near(&self) -> bool {
         self.pair.relation <= Relation::Sibling
     }
@@ -68,11 +68,12 @@ impl Helper {
 /// This thread and its helper; see the [crate's documentation](crate).
 ///
 /// The helper is bound to its cpu, the calling thread is not, unless
-/// [asked](crate::Builder::bind_main): what it starts may run wherever it could before. Each
-/// fork looks where this thread is, which is one load ([`Here`]). Has the kernel moved it
-/// onto the helper's cpu, or away to where a nearer cpu is free, then the fork first moves
-/// the helper beside it: at once in the first case, at most once a millisecond in the
-/// other. A helper whose cpu was [chosen](crate::Builder::helper_cpu) stays there.
+/// [asked](crate::Builder::bind_main): threads and processes that it starts may run
+/// wherever they could before. Each fork checks where this thread runs, which is one load
+/// ([`Here`]). If the kernel has moved it onto the helper's cpu, or to a cpu that has a
+/// nearer free neighbour, the fork first moves the helper beside it: at once in the first
+/// case, at most once a millisecond in the second. A helper whose cpu was
+/// [chosen](crate::Builder::helper_cpu) stays there.
 ///
 /// Dropping it waits for a job that runs, whose panic nobody gets then, as that of a
 /// thread that nobody joins, and ends the helper; [`Shadow::destroy_timeout`] waits no
@@ -115,8 +116,7 @@ pub struct Shadow {
     channel: Arc<Channel>,
     helper: Option<Helper>,
     waiter: Waiter,
-    /// Two hardware threads of one core: the one that spins leaves the other
-    /// its share.
+    /// Two hardware threads of one core: the spinning one leaves the other its share.
     relax: bool,
     /// How much longer a join has patience than others, see [`LATE`].
     late: Duration,
@@ -126,7 +126,7 @@ pub struct Shadow {
     main_cpu: usize,
     /// Number of the next request.
     next: u64,
-    /// The request that was made and not joined.
+    /// The outstanding request.
     outstanding: Option<Outstanding>,
     /// It was forked without a scope, by [`Shadow::fork`].
     pub(crate) unscoped: bool,
@@ -136,7 +136,7 @@ pub struct Shadow {
     _thread: PhantomData<*mut ()>,
 }
 
-/// A request that was made and not joined.
+/// An outstanding request: handed over and not joined.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     n: u64,
@@ -155,8 +155,8 @@ enum At {
 }
 
 impl Shadow {
-    /// A shadow without a helper: every job runs in the calling thread, when it
-    /// is joined. For machines with one cpu, and to compare.
+    /// A shadow without a helper: every job runs in the calling thread, when it is
+    /// joined. For machines with one cpu, and for comparison.
     pub fn inline() -> Shadow {
         // It never waits: nothing to choose, to read from the environment or to
         // measure.
@@ -209,7 +209,7 @@ impl Shadow {
         Ok(shadow)
     }
 
-    /// Where it sits; `None` for a shadow without a helper.
+    /// Where it runs; `None` for a shadow without a helper.
     pub fn info(&self) -> Option<Info> {
         let helper = self.helper.as_ref()?;
         Some(Info {
@@ -221,8 +221,7 @@ impl Shadow {
         })
     }
 
-    /// The machine's cpus and caches, as they were when it was created; `None` without a
-    /// helper.
+    /// The machine's cpus and caches at its creation; `None` without a helper.
     pub fn topology(&self) -> Option<&Topology> {
         self.helper.as_ref().map(|helper| helper.pair.topology())
     }
@@ -309,9 +308,9 @@ impl Shadow {
         (self.has_helper() && !self.here.is(self.main_cpu)).then(|| self.here.cpu())
     }
 
-    /// Ticks of the time stamp counter until the helper would begin, beyond the
-    /// way of a cache line: nothing while it spins, a wake while it sleeps,
-    /// for ever without one. For who chooses whether to fork.
+    /// Ticks of the time stamp counter until the helper would begin, beyond the way of a
+    /// cache line: nothing while it spins, a wake while it sleeps, infinite without one.
+    /// For callers that decide whether to fork.
     pub fn wake_ticks(&self) -> u64 {
         if !self.has_helper() {
             return u64::MAX;
@@ -319,7 +318,7 @@ impl Shadow {
         if self.channel.helper.is_asleep() { kumiki_wait::sleep_cost_ticks() } else { 0 }
     }
 
-    /// Whether a job was forked and not joined yet.
+    /// Whether a forked job has not been joined yet.
     #[inline(always)]
     pub fn is_busy(&self) -> bool {
         self.outstanding.is_some()

@@ -1,5 +1,5 @@
-//! `0..n` divided between the members of a team: a share for each, in ranges, and
-//! what a member has not begun is for whoever is done with its own.
+//! `0..n` divided between the members of a team: a share for each, in ranges. A member
+//! that is done with its own share steals ranges that others have not begun.
 //!
 //! A share is the same part of `0..n` each time, so that data stays in the cache of
 //! the core that works on it. Its ranges are counted on a line of its own, which

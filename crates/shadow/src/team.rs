@@ -36,8 +36,8 @@ use kumiki_wait::Deadline;
 /// ```
 pub struct Team {
     shadows: Vec<Shadow>,
-    /// A member has panicked since the last broadcast began, or did not begin in
-    /// time: it will not come to a barrier.
+    /// A member has panicked since the last broadcast began, or did not begin in time, so
+    /// it will not come to a barrier.
     pub(crate) deserted: Arc<AtomicBool>,
     counters: Counters,
     _bound: Option<Bound>,
@@ -71,7 +71,7 @@ impl Team {
         }
     }
 
-    /// Has the team seen by who looks on; its helpers are by themselves.
+    /// Shows the team to observers; each helper shows itself.
     fn enter(&self) -> roll::Entry {
         let (size, main) = (self.size(), self.info().next().map(|info| info.main_cpu));
         roll::enter("team", main, move || Look {
@@ -95,7 +95,7 @@ impl Team {
         Ok(())
     }
 
-    /// Where each helper sits and how it waits, member 1 first.
+    /// Where each helper runs and how it waits, member 1 first.
     pub fn info(&self) -> impl Iterator<Item = Info> {
         self.shadows.iter().filter_map(Shadow::info)
     }
@@ -126,16 +126,16 @@ impl Team {
         self.shadows.len() + 1
     }
 
-    /// Runs `f(i)` once on each member `i`, on the caller as member 0; returns
-    /// when all have ended. A panic of any member continues here then.
+    /// Runs `f(i)` once on each member `i`, the caller being member 0; returns when all
+    /// have ended. A panic of any member is then resumed here.
     pub fn broadcast<F: Fn(usize) + Sync>(&mut self, f: F) {
         broadcast(&mut self.shadows, &self.deserted, f);
     }
 
-    /// Calls `f` with ranges that cover `0..n` once, on all members: each has a share
-    /// of its own, the same of each `n` and `grain`, and then helps the others. No
-    /// range but the last is shorter than `grain`; with less than two grains of work
-    /// everything runs here at once, without a fork.
+    /// Calls `f` with ranges that together cover `0..n`, on all members: each has a share
+    /// of its own, which depends on `n` and `grain` alone, and then steals from the
+    /// others. No range but the last is shorter than `grain`; less than two grains of
+    /// work run here, without a fork.
     pub fn for_each<F: Fn(Range<usize>) + Sync>(&mut self, n: usize, grain: usize, f: F) {
         match self.counters.divide(n, grain) {
             Some(shares) => broadcast(&mut self.shadows, &self.deserted, move |member| {
@@ -146,8 +146,9 @@ impl Team {
         }
     }
 
-    /// Maps ranges that cover `0..n` as [`Team::for_each`] does, and folds what
-    /// comes out; `None` for `n` = 0. `fold` must not care about the order.
+    /// Maps ranges that cover `0..n` as [`Team::for_each`] does, and folds the results;
+    /// `None` for `n` = 0. The order is not defined: `fold` must be associative and
+    /// commutative.
     pub fn reduce<T, M, F>(&mut self, n: usize, grain: usize, map: M, fold: F) -> Option<T>
     where
         T: Send,
@@ -206,8 +207,8 @@ fn broadcast(shadows: &mut [Shadow], deserted: &AtomicBool, f: impl Fn(usize) + 
     }
 }
 
-/// Puts the helpers beside their main thread, if that has been moved: all see it before
-/// the first moves, as its former cpu is free for one of them.
+/// Moves the helpers beside their main thread, if that was moved: all note its new cpu
+/// before the first helper moves, since its former cpu is free for one of them.
 #[inline(always)]
 fn follow(shadows: &mut [Shadow]) {
     if let Some(here) = shadows.first().and_then(Shadow::elsewhere) {
@@ -246,8 +247,8 @@ where
     total
 }
 
-/// `0..n` in ranges, in order, each for whoever asks next: until a deadline, after
-/// which the first ones are done.
+/// `0..n` in ranges, handed out in order until a deadline: what was handed out is then a
+/// prefix.
 pub(crate) struct Ranges {
     /// Counts ranges, not elements: those asked for in vain cannot make it
     /// begin again.
@@ -303,8 +304,8 @@ impl Drop for Deserts<'_> {
     }
 }
 
-/// Jobs borrow from the caller: none may be left when it unwinds, nor a result that
-/// nobody has taken.
+/// Jobs borrow from the caller: when it unwinds none may be left, and no result may be
+/// left untaken.
 struct All<'a, R> {
     shadows: &'a mut [Shadow],
     _results: PhantomData<R>,

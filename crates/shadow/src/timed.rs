@@ -1,14 +1,13 @@
-//! Time limits for calls that run closures with borrows.
+//! Time limits for calls whose closures borrow.
 //!
-//! Such a closure must have ended when the call returns, and nothing can end it
-//! from outside. So the rule of all forms here: **what has not begun at the
-//! deadline does not begin; what has begun is waited for.** The call takes the
-//! limit and one closure's own run time at most. Work that may run for ever
-//! belongs to [`Shadow::fork`], which borrows nothing, and whose
-//! [`Shadow::join_timeout`] returns while it runs.
+//! Such a closure must have ended when the call returns, and nothing can end it from
+//! outside. So one rule holds for every call here: **what has not begun at the deadline
+//! does not begin; what has begun is waited for.** The call takes at most the limit plus
+//! one closure's own run time. Work that may run for ever belongs to [`Shadow::fork`],
+//! which borrows nothing, and whose [`Shadow::join_timeout`] returns while it runs.
 //!
-//! Each closure looks at the clock itself when it begins, on whatever thread
-//! that is, so no protocol between the threads is needed for it.
+//! Each closure checks the clock itself when it begins, on its own thread, so the limit
+//! needs no protocol between threads.
 
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -27,10 +26,10 @@ fn check(deadline: Deadline, what: &'static str, done: usize, of: usize) -> Resu
 }
 
 impl Shadow {
-    /// As [`Shadow::both`], but `theirs` does not begin after `timeout`. `ours`
-    /// begins at once, and each that has begun is waited for: this takes the
-    /// limit and the run time of both at most. A job of [`Shadow::fork`] that was not
-    /// joined is waited for first, in the same time; its panic continues here.
+    /// As [`Shadow::both`], but `theirs` does not begin after `timeout`. `ours` begins at
+    /// once, and a closure that has begun is waited for: this takes at most the limit
+    /// plus the run time of both. An outstanding job of [`Shadow::fork`] is waited for
+    /// first, within the same limit; its panic is resumed here.
     ///
     /// ```
     /// use std::time::Duration;
@@ -44,8 +43,9 @@ impl Shadow {
     /// ```
     ///
     /// # Errors
-    /// Beside the result of `ours`: [`Error::TimedOut`] if `theirs` was dropped
-    /// without having run, as where a job of [`Shadow::fork`] has not ended in time.
+    /// Beside the result of `ours`: [`Error::TimedOut`] if `theirs` was dropped without
+    /// having run, also because an outstanding job of [`Shadow::fork`] did not end in
+    /// time.
     pub fn both_timeout<A, B: Send>(
         &mut self,
         timeout: Duration,
@@ -63,16 +63,16 @@ impl Shadow {
         (a, b.ok_or_else(|| Error::late(deadline, "jobs had begun", 1, 2)))
     }
 
-    /// Ends the shadow as a drop does (the paper's `shadow_destroy`), but waits
-    /// for `timeout` at most: for a job that was forked and not joined, and then for
-    /// the helper's end, which comes later by itself if something keeps the helper
-    /// from its cpu. Without a helper the job runs here, however long it takes.
+    /// Ends the shadow as a drop does (the paper's `shadow_destroy`), but waits for
+    /// `timeout` at most: for an outstanding job, and then for the helper's end. A helper
+    /// that is kept off its cpu ends by itself later. Without a helper the job runs here,
+    /// however long it takes.
     ///
     /// # Errors
     /// The shadow itself, with the job outstanding.
     ///
     /// # Panics
-    /// With what the job has panicked with, once the helper has been told to end.
+    /// Resumes the job's panic, once the helper has been told to end.
     #[allow(clippy::result_large_err, reason = "it is what the caller gave")]
     pub fn destroy_timeout(mut self, timeout: Duration) -> std::result::Result<(), Shadow> {
         let waits = self.is_busy() && !self.is_orphaned();
@@ -87,9 +87,9 @@ impl Shadow {
 }
 
 impl Team {
-    /// As [`Team::broadcast`], but no member begins after `timeout`. Those that
-    /// have begun are waited for; at a [`Barrier`](crate::Barrier) they do not wait
-    /// for those that have not, but get [`Error::Deserted`], or panic with it.
+    /// As [`Team::broadcast`], but no member begins after `timeout`. Members that have
+    /// begun are waited for. At a [`Barrier`](crate::Barrier) they do not wait for those
+    /// that have not: they get [`Error::Deserted`], or panic with it.
     ///
     /// # Errors
     /// [`Error::TimedOut`] with the number of members that have run.
@@ -132,8 +132,8 @@ impl Team {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TimedOut`], whose `done` elements are the first ones: to go on,
-    /// continue there.
+    /// [`Error::TimedOut`]; its `done` elements are the first ones, so continue from
+    /// there.
     pub fn for_each_timeout<F: Fn(Range<usize>) + Sync>(
         &mut self,
         n: usize,
@@ -150,9 +150,8 @@ impl Team {
         ranges.ended()
     }
 
-    /// As [`Team::reduce`], with the ranges and the limit of
-    /// [`Team::for_each_timeout`]. What a part of the ranges has given is
-    /// dropped.
+    /// As [`Team::reduce`], with the ranges and the limit of [`Team::for_each_timeout`].
+    /// Results of a part of the ranges are dropped.
     ///
     /// # Errors
     /// [`Error::TimedOut`].

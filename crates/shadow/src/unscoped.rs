@@ -1,6 +1,5 @@
-//! Forking without a scope, for jobs that borrow nothing and for callers that
-//! no scope can hold: another language, or a main thread that keeps its shadow
-//! in a struct.
+//! Fork without a scope, for jobs that borrow nothing and callers that cannot use a
+//! scope: another language, or a main thread that keeps its shadow in a struct.
 
 use std::thread;
 use std::time::Duration;
@@ -10,14 +9,13 @@ use crate::shadow::Shadow;
 use kumiki_wait::Deadline;
 
 impl Shadow {
-    /// Hands `job` to the helper and returns at once; [`Shadow::join`] waits for
-    /// its end. What holds for [`Scope::fork`](crate::Scope::fork) holds here.
+    /// Hands `job` to the helper and returns at once; [`Shadow::join`] waits for its end.
+    /// Otherwise as [`Scope::fork`](crate::Scope::fork).
     ///
-    /// One that is not joined before the next [`Scope::fork`](crate::Scope::fork),
-    /// [`Shadow::both`] or copy by other methods than `Auto` is waited for there, and its
-    /// panic continues there. One that is outstanding when the shadow is dropped is
-    /// waited for, and nobody gets its panic: join it, or end the shadow by
-    /// [`Shadow::destroy_timeout`].
+    /// The next [`Scope::fork`](crate::Scope::fork), [`Shadow::both`], or copy by a
+    /// method other than `Auto` waits for an outstanding job and resumes its panic.
+    /// Dropping the shadow waits for it too, but discards its panic: join it, or end the
+    /// shadow with [`Shadow::destroy_timeout`].
     ///
     /// ```
     /// use std::sync::Arc;
@@ -36,7 +34,7 @@ impl Shadow {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Busy`] if the job before was not joined.
+    /// [`Error::Busy`] if the previous job was not joined.
     #[inline]
     pub fn fork<F: FnOnce() + Send + 'static>(&mut self, job: F) -> Result<()> {
         if self.is_busy() {
@@ -47,13 +45,13 @@ impl Shadow {
         Ok(())
     }
 
-    /// Waits for the end of the job that [`Shadow::fork`] handed over; the inner
-    /// `Err` is what it panicked with. A job that the helper has not begun after
-    /// some microseconds is taken back and runs here.
+    /// Waits for the end of the job that [`Shadow::fork`] handed over; the inner `Err` is
+    /// the payload of its panic. A job that the helper has not begun after some
+    /// microseconds is taken back and runs here.
     ///
     /// # Errors
-    /// [`Error::NotForked`] if there is none, [`Error::Orphaned`] in a child of
-    /// fork(2) if the parent had handed it over and it had not ended then.
+    /// [`Error::NotForked`] if there is none, [`Error::Orphaned`] in a child of fork(2)
+    /// if the parent had handed it over and it had not ended at the fork.
     #[inline]
     pub fn join(&mut self) -> Result<thread::Result<()>> {
         self.joinable()?;
@@ -62,9 +60,9 @@ impl Shadow {
         Ok(unsafe { self.finish() })
     }
 
-    /// Waits for `timeout` at most; `None` if the job has not ended then, and it
-    /// may be joined again. It is left to the helper, whether begun or not;
-    /// without a helper it runs here, however long it takes.
+    /// Waits for `timeout` at most; `None` if the job has not ended by then, and it may
+    /// be joined again. The helper keeps it, whether begun or not; without a helper it
+    /// runs here, however long it takes.
     ///
     /// # Errors
     /// As [`Shadow::join`].
@@ -76,9 +74,9 @@ impl Shadow {
         self.join().map(Some)
     }
 
-    /// Whether the job of [`Shadow::fork`] has ended and a join would not wait;
-    /// `false` without one. A job that no helper runs, as without one or in a
-    /// child of fork(2), ends in its join and not before.
+    /// Whether the job of [`Shadow::fork`] has ended and a join would not wait; `false`
+    /// without one. Without a helper, or in a child of fork(2), a job ends only in its
+    /// join.
     pub fn is_finished(&self) -> bool {
         self.is_done()
     }

@@ -11,45 +11,22 @@ use core::panic::PanicInfo;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+mod asker;
+mod child;
+mod sys;
 #[path = "../src/wire.rs"]
 #[allow(dead_code, reason = "each side uses a part")]
 mod wire;
 
-use wire::{ASKED, BYTES, DATA, DONE, Header, TAKEN};
+use asker::{Asker, Record};
+use sys::*;
+use wire::{ANOTHER, ASKED, BASE, BYTES, DONE, FDS, Header, MAKE, READY, TAKEN};
 
-const CLOSE: usize = 3;
-const MMAP: usize = 9;
-const SIGPROCMASK: usize = 14;
-const SIGACTION: usize = 13;
-const DUP2: usize = 33;
-const RECVMSG: usize = 47;
-const EXECVE: usize = 59;
-const EXIT: usize = 60;
-const FCNTL: usize = 72;
-const CHDIR: usize = 80;
-const FCHDIR: usize = 81;
-const SETPGID: usize = 109;
-const GETPPID: usize = 110;
-const GETPGID: usize = 121;
-const FUTEX: usize = 202;
-const SETAFFINITY: usize = 203;
-const PRLIMIT: usize = 302;
-const CLONE3: usize = 435;
-const CLOSE_RANGE: usize = 436;
-
-const F_DUPFD_CLOEXEC: usize = 1030;
-/// Above the standard ones, and what a message brings.
+/// Above the standard ones.
 const SOCKET: usize = 10;
 const LIMITS: usize = 16;
-/// Descriptors of a message: the folder, and the standard ones.
-const MOST: usize = 4;
-const ENOENT: isize = -2;
-const EACCES: isize = -13;
-const ENOTDIR: isize = -20;
-const E2BIG: isize = -7;
-
-/// Arguments and variables, as pointers. Not more than strings fit beside them.
-const POINTERS: usize = 512 << 10;
+const NPROC: usize = 6;
+const NOFILE: usize = 7;
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
@@ -62,44 +39,6 @@ global_asm!(".globl rust_eh_personality", "rust_eh_personality:", "ud2");
 // The stack is aligned by the kernel; a call would see it eight off.
 global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
 
-/// # Safety
-/// As the call that is made.
-unsafe fn call(number: usize, args: [usize; 6]) -> isize {
-    let result;
-    // SAFETY: the caller's promise; the kernel changes these registers.
-    unsafe {
-        asm!("syscall", inlateout("rax") number as isize => result,
-            in("rdi") args[0], in("rsi") args[1], in("rdx") args[2], in("r10") args[3],
-            in("r8") args[4], in("r9") args[5], lateout("rcx") _, lateout("r11") _,
-            options(nostack));
-    }
-    result
-}
-
-macro_rules! sys {
-    ($number:expr $(, $arg:expr)*) => {{
-        let mut args = [0; 6];
-        let given = [$($arg as usize),*];
-        let mut at = 0;
-        while at < given.len() {
-            args[at] = given[at];
-            at += 1;
-        }
-        // SAFETY: numbers, and pointers to memory of this program of the length that the
-        // call works with.
-        unsafe { call($number, args) }
-    }};
-}
-
-fn exit(code: i32) -> ! {
-    loop {
-        sys!(EXIT, code);
-    }
-}
-
-#[repr(C)]
-struct Limit([u64; 2]);
-
 #[repr(C)]
 struct CloneArgs {
     flags: u64,
@@ -110,6 +49,9 @@ struct CloneArgs {
     stack: u64,
     stack_size: u64,
     tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
 }
 
 #[repr(C, align(16))]
@@ -117,11 +59,30 @@ struct Stack([u8; 32 << 10]);
 
 /// All that a child needs. It runs in this program's memory, which waits meanwhile.
 struct Job {
-    header: *mut Header,
-    fds: [i32; MOST],
+    header: *const Header,
+    fds: [i32; FDS],
+    /// How many of them.
+    got: usize,
     /// The caller's limits where they are others than ours.
     limits: [Option<[u64; 2]>; LIMITS],
-    pointers: *mut *const u8,
+    parent: isize,
+}
+
+/// Who may ask.
+struct Askers {
+    /// The folder of the parent's threads.
+    tasks: isize,
+    first: Asker,
+    /// Another one that has asked, with what is open of it.
+    other: Option<Asker>,
+    /// What the first one was at the start, and has to be.
+    right: Record,
+    now: Record,
+    secure_bits: i32,
+    /// The next request needs no look.
+    at_once: bool,
+    /// What this program ignores itself, so that its children do.
+    ignored: u64,
 }
 
 static mut STACK: Stack = Stack([0; 32 << 10]);
@@ -137,287 +98,202 @@ extern "C" fn main() -> ! {
         }
         sys!(DUP2, 2, fd);
     }
-    let header = map(BYTES, 1, SOCKET + 1).cast::<Header>();
-    let pointers = map(POINTERS * 8, 0x22, usize::MAX).cast();
+    let at = map(SOCKET + 1);
+    // SAFETY: mapped for as long as this runs; beside atomics only the library writes, and
+    // waits once it has asked.
+    let header = unsafe { &*at };
     // Those of the terminal and of the group are meant for the program.
     let all = u64::MAX;
     sys!(SIGPROCMASK, 2, &raw const all, 0, 8);
-    let mut own = [const { Limit([0; 2]) }; LIMITS];
+    let mut own = [[0u64; 2]; LIMITS];
     for (number, limit) in own.iter_mut().enumerate() {
-        sys!(PRLIMIT, 0, number, 0, limit as *mut Limit);
+        sys!(PRLIMIT, 0, number, 0, limit.as_mut_ptr());
     }
-    loop {
-        let mut job = Job { header, fds: [-1; MOST], limits: [None; LIMITS], pointers };
-        if !receive(&mut job.fds) {
-            exit(0);
-        }
-        serve(&mut job, &own);
-        for fd in job.fds {
-            if fd >= 0 {
-                sys!(CLOSE, fd);
-            }
+    // A child may want a descriptor beyond the caller's limit of now.
+    own[NOFILE][0] = own[NOFILE][1];
+    sys!(PRLIMIT, 0, NOFILE, own[NOFILE].as_ptr(), 0);
+    let parent = sys!(GETPPID);
+    let mut askers = Askers::new(parent, header);
+    // Release: partner is the library's load. From here on its thread may change.
+    header.state.store(READY, Release);
+    sys!(FUTEX, &raw const header.state, 1, 1);
+    let mut job = Job { header: at, fds: [-1; FDS], got: 0, limits: [None; LIMITS], parent };
+    while receive(&mut job) {
+        serve(&mut job, header, &mut own, &mut askers);
+        for fd in job.fds.iter().take(job.got) {
+            sys!(CLOSE, *fd);
         }
     }
+    exit(0)
 }
 
-fn map(bytes: usize, flags: usize, fd: usize) -> *mut u8 {
-    let at = sys!(MMAP, 0, bytes, 3, flags, fd, 0);
-    if at < 0 && at > -4096 {
+fn map(fd: usize) -> *const Header {
+    const SHARED_FIXED: usize = 0x10_0001;
+    let at = sys!(MMAP, BASE, BYTES, 3, SHARED_FIXED, fd, 0);
+    if at != BASE as isize {
         exit(72);
     }
-    at as *mut u8
+    BASE as *const Header
 }
 
 /// Waits for a message; `false` if nobody is left to send one.
-fn receive(fds: &mut [i32; MOST]) -> bool {
-    #[repr(C, align(8))]
-    struct Control {
-        len: usize,
-        level: i32,
-        kind: i32,
-        fds: [i32; MOST],
-    }
+fn receive(job: &mut Job) -> bool {
     #[repr(C)]
     struct Message {
         name: usize,
         name_len: usize,
         parts: *mut [usize; 2],
         parts_len: usize,
-        control: *mut Control,
+        control: *mut usize,
         control_len: usize,
         flags: usize,
     }
     const CMSG_CLOEXEC: usize = 0x4000_0000;
     let mut byte = 0u8;
     let mut part = [&raw mut byte as usize, 1];
-    let mut control = Control { len: 0, level: 0, kind: 0, fds: [-1; MOST] };
+    // Its length, level and kind, before the descriptors, two in a word.
+    let mut control = [0usize; 2 + FDS.div_ceil(2)];
     let mut message = Message {
         name: 0,
         name_len: 0,
         parts: &raw mut part,
         parts_len: 1,
-        control: &raw mut control,
-        control_len: size_of::<Control>(),
+        control: control.as_mut_ptr(),
+        control_len: size_of_val(&control),
         flags: 0,
     };
     if sys!(RECVMSG, SOCKET, &raw mut message, CMSG_CLOEXEC) != 1 {
         return false;
     }
-    // 16 bytes before the descriptors.
-    let got = control.len.saturating_sub(16) / 4;
-    for (at, fd) in fds.iter_mut().enumerate().take(got) {
-        *fd = control.fds[at];
+    let bytes = if message.control_len == 0 { 0 } else { control[0].saturating_sub(16) };
+    job.got = (bytes / 4).min(FDS);
+    for (at, fd) in job.fds.iter_mut().enumerate().take(job.got) {
+        *fd = (control[2 + at / 2] >> (at % 2 * 32)) as i32;
     }
     true
 }
 
-fn serve(job: &mut Job, own: &[Limit; LIMITS]) {
-    // SAFETY: mapped for as long as this runs; the other side waits.
-    let header = unsafe { &*job.header };
+fn serve(job: &mut Job, header: &Header, own: &mut [[u64; 2]; LIMITS], askers: &mut Askers) {
     if header.state.compare_exchange(ASKED, TAKEN, Acquire, Relaxed).is_err() {
         return;
     }
-    let parent = sys!(GETPPID);
-    for (number, own) in own.iter().enumerate() {
-        let mut its = Limit([0; 2]);
-        if sys!(PRLIMIT, parent, number, 0, &raw mut its) == 0 && its.0 != own.0 {
-            job.limits[number] = Some(its.0);
-        }
-    }
-    let failed = match fill(header, job.pointers) {
-        true => start(job),
-        false => E2BIG,
+    let answer = |state| {
+        header.state.store(state, Release);
+        sys!(FUTEX, &raw const header.state, 1, 1);
     };
-    if failed < 0 {
-        header.errno.store(-failed as i32, Relaxed);
+    if !askers.allow(header) {
+        return answer(ANOTHER);
     }
-    header.state.store(DONE, Release);
-    sys!(FUTEX, &raw const header.state, 1, 1);
+    if header.only_look != 0 {
+        return answer(DONE);
+    }
+    for (number, own) in own.iter_mut().enumerate() {
+        let mut its = [0; 2];
+        let told = sys!(PRLIMIT, job.parent, number, 0, its.as_mut_ptr()) == 0;
+        // This one holds for who makes the child.
+        if number == NPROC && its != *own && sys!(PRLIMIT, 0, NPROC, its.as_ptr(), 0) == 0 {
+            *own = its;
+        }
+        job.limits[number] = (told && its != *own).then_some(its);
+    }
+    let failed = start(job, header);
+    // Else the kernel answers, and the next request may be there already.
+    if failed < 0 {
+        header.failed.store(MAKE, Relaxed);
+        header.errno.store(-failed as i32, Relaxed);
+        answer(DONE);
+    }
 }
 
-/// Where each string begins: programs, arguments, a null, variables, a null, the folder.
-fn fill(header: &Header, pointers: *mut *const u8) -> bool {
-    let strings = header.programs as usize + header.args as usize + header.env as usize;
-    if strings + 3 > POINTERS {
-        return false;
+impl Askers {
+    fn new(parent: isize, header: &Header) -> Askers {
+        let tasks = asker::tasks(parent);
+        let first = Asker::open(tasks, header.thread);
+        let mut right = Record::new();
+        first.look(&mut right, true);
+        let secure_bits = header.secure_bits;
+        let (now, at_once) = (Record::new(), header.at_once != 0);
+        Askers { tasks, first, other: None, right, now, secure_bits, at_once, ignored: !0 }
     }
-    let (end, base) = (DATA + header.bytes as usize, ptr::from_ref(header).cast::<u8>());
-    let (mut at, mut slot) = (DATA, 0);
-    let put = |slot: &mut usize, pointer: *const u8| {
-        // SAFETY: fewer than POINTERS, as counted above.
-        unsafe { pointers.add(*slot).write(pointer) };
-        *slot += 1;
-    };
-    let after_args = (header.programs + header.args) as usize;
-    for number in 0..strings + header.has_folder as usize {
-        if number == after_args {
-            put(&mut slot, ptr::null());
-        }
-        if number == strings {
-            put(&mut slot, ptr::null());
-        }
-        if at >= end {
+
+    fn allow(&mut self, header: &Header) -> bool {
+        let is_first = header.thread == self.first.id;
+        let asker = match &mut self.other {
+            _ if is_first => &self.first,
+            Some(other) if other.id == header.thread => other,
+            other => {
+                if let Some(former) = other {
+                    former.close();
+                }
+                &*other.insert(Asker::open(self.tasks, header.thread))
+            }
+        };
+        asker.look(&mut self.now, false);
+        let fits = header.secure_bits == self.secure_bits && self.right.allows(&self.now, is_first);
+        if !fits && !core::mem::take(&mut self.at_once) {
             return false;
         }
-        put(&mut slot, base.wrapping_add(at));
-        // SAFETY: within the mapping: each string ends before `end`, which the library
-        // has kept within it.
-        while unsafe { base.add(at).read_volatile() } != 0 {
-            at += 1;
+        self.at_once = false;
+        const SIGACTION: usize = 13;
+        let changed = self.now.ignored ^ self.ignored;
+        for signal in (1..=64u64).filter(|signal| changed >> (signal - 1) & 1 != 0) {
+            // SIG_DFL is 0, SIG_IGN is 1.
+            let action = [self.now.ignored >> (signal - 1) & 1, 0, 0, 0];
+            sys!(SIGACTION, signal, action.as_ptr(), 0, 8);
         }
-        at += 1;
+        self.ignored = self.now.ignored;
+        true
     }
-    if strings == after_args {
-        put(&mut slot, ptr::null());
-    }
-    if header.has_folder == 0 {
-        put(&mut slot, ptr::null());
-    }
-    true
 }
 
 /// Makes the child; its error number below 0 if there is none.
-fn start(job: &mut Job) -> isize {
+fn start(job: &mut Job, header: &Header) -> isize {
     const VM: u64 = 0x100;
     const VFORK: u64 = 0x4000;
     const PARENT: u64 = 0x8000;
     const PARENT_SETTID: u64 = 0x0010_0000;
-    // SAFETY: as in `serve`.
-    let header = unsafe { &*job.header };
-    // With CLONE_PARENT the signal at its end is ours: SIGCHLD.
+    // At its exec, or its end, the kernel itself writes the answer and wakes who waits.
+    const CHILD_CLEARTID: u64 = 0x0020_0000;
+    const INTO_CGROUP: u64 = 1 << 33;
+    let cgroup = match header.clone_flags & INTO_CGROUP {
+        0 => 0,
+        _ => job.fds[header.cgroup as usize % FDS] as u64,
+    };
     let args = CloneArgs {
-        flags: VM | VFORK | PARENT | PARENT_SETTID,
+        flags: VM | VFORK | PARENT | PARENT_SETTID | CHILD_CLEARTID | header.clone_flags,
         pidfd: 0,
-        child_tid: 0,
+        child_tid: &raw const header.state as u64,
         parent_tid: &raw const header.pid as u64,
+        // With CLONE_PARENT the signal at its end is ours: SIGCHLD.
         exit_signal: 0,
         stack: &raw mut STACK as u64,
         stack_size: size_of::<Stack>() as u64,
         tls: 0,
+        set_tid: 0,
+        set_tid_size: 0,
+        cgroup,
     };
+    let first = [&raw const args as usize, size_of::<CloneArgs>()];
+    let refused = clone(CLONE3, first, &args, job);
+    // As the C library: filters that cannot look into clone3's arguments refuse it so.
+    if refused == ENOSYS && args.flags >> 32 == 0 && args.flags & 0xff == 0 {
+        let first = [args.flags as usize, (args.stack + args.stack_size) as usize];
+        return clone(CLONE, first, &args, job);
+    }
+    refused
+}
+
+/// By clone3(2) or clone(2), which have two arguments each for what the other has not.
+fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
     let result: isize;
     // SAFETY: the child begins on a stack of its own, calls `child`, which does not
     // return, and this thread sleeps until it has another memory or has ended.
     unsafe {
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13",
             "ud2", "2:",
-            inlateout("rax") CLONE3 as isize => result, in("rdi") &raw const args,
-            in("rsi") size_of::<CloneArgs>(), in("r12") ptr::from_mut(job), in("r13") child,
-            lateout("rcx") _, lateout("r11") _);
+            inlateout("rax") number as isize => result, in("rdi") first[0], in("rsi") first[1],
+            in("rdx") args.parent_tid, in("r10") args.child_tid, in("r8") 0,
+            in("r12") job, in("r13") child::child, lateout("rcx") _, lateout("r11") _);
     }
     result.min(0)
-}
-
-extern "C" fn child(job: *mut Job) -> ! {
-    // SAFETY: the server's, which waits.
-    let job = unsafe { &*job };
-    // SAFETY: as in `serve`.
-    let header = unsafe { &*job.header };
-    let failed = become_it(job, header);
-    header.errno.store(-failed as i32, Relaxed);
-    exit(127)
-}
-
-/// Puts itself in order and executes the program; returns why that failed.
-fn become_it(job: &Job, header: &Header) -> isize {
-    let mut next = 1;
-    for fd in 0..3 {
-        if header.standard & 1 << fd == 0 {
-            sys!(CLOSE, fd);
-        } else {
-            // The copy stays open at exec, what the message has brought does not. Those
-            // are above 2, where the server has something all the time.
-            let done = sys!(DUP2, job.fds[next], fd);
-            if done < 0 {
-                return done;
-            }
-            next += 1;
-        }
-    }
-    // SAFETY: filled by `fill`: programs, arguments, null, variables, null, folder.
-    let pointer = |at: usize| unsafe { job.pointers.add(at) };
-    let (programs, args, env) =
-        (header.programs as usize, header.args as usize, header.env as usize);
-    let folder = pointer(programs + args + env + 2);
-    let here = sys!(FCHDIR, job.fds[0]);
-    if here < 0 {
-        return here;
-    }
-    if header.has_folder != 0 {
-        // SAFETY: the last pointer.
-        let there = sys!(CHDIR, unsafe { folder.read() });
-        if there < 0 {
-            return there;
-        }
-    }
-    if header.group_is_asked != 0 || header.group != sys!(GETPGID, 0) as i32 {
-        let joined = sys!(SETPGID, 0, header.group);
-        if joined < 0 && header.group_is_asked != 0 {
-            return joined;
-        }
-    }
-    for (number, limit) in job.limits.iter().enumerate() {
-        if let Some(limit) = limit {
-            // What it may not raise stays lower.
-            sys!(PRLIMIT, 0, number, limit.as_ptr(), 0);
-        }
-    }
-    if header.cpu_words > 0 {
-        sys!(SETAFFINITY, 0, header.cpu_words * 8, header.cpus.as_ptr());
-    }
-    // As the standard library does: no signal blocked, and SIGPIPE ends it.
-    let default = [0u64; 4];
-    sys!(SIGACTION, 13, default.as_ptr(), 0, 8);
-    let none = 0u64;
-    sys!(SIGPROCMASK, 2, &raw const none, 0, 8);
-    let (argv, envp) = (pointer(programs), pointer(programs + args + 1));
-    let mut why = ENOENT;
-    for at in 0..programs {
-        // SAFETY: one of the programs.
-        match sys!(EXECVE, unsafe { pointer(at).read() }, argv, envp) {
-            // As execvp(3): goes on searching, and tells of one that may not be executed.
-            EACCES => why = EACCES,
-            ENOENT | ENOTDIR => {}
-            other => return other,
-        }
-    }
-    why
-}
-
-/// # Safety
-/// As memcpy(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
-            options(nostack, preserves_flags));
-    }
-    to
-}
-
-/// # Safety
-/// As memset(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("rep stosb", inout("rcx") len => _, inout("rdi") to => _, in("al") byte as u8,
-            options(nostack, preserves_flags));
-    }
-    to
-}
-
-/// # Safety
-/// As memcmp(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
-    for at in 0..len {
-        // SAFETY: the caller's promise.
-        let (a, b) = (unsafe { a.add(at).read_volatile() }, unsafe { b.add(at).read_volatile() });
-        if a != b {
-            return i32::from(a) - i32::from(b);
-        }
-    }
-    0
 }

@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::OnceLock;
 use std::thread;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
 };
 
 /// As `std::process::Child`. Dropping it neither ends the child nor waits for it.
@@ -22,7 +23,7 @@ pub struct Child {
     /// Of its standard error.
     pub stderr: Option<File>,
     pid: Pid,
-    pidfd: OwnedFd,
+    pidfd: OnceLock<OwnedFd>,
     status: Option<ExitStatus>,
 }
 
@@ -38,12 +39,9 @@ pub struct Output {
 }
 
 impl Child {
-    /// # Errors
-    /// No descriptor is to be had; the child is there all the same.
-    pub(crate) fn new(pid: Pid, pipes: [Option<File>; 3]) -> io::Result<Child> {
+    pub(crate) fn new(pid: Pid, pipes: [Option<File>; 3]) -> Child {
         let [stdin, stdout, stderr] = pipes;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Child { stdin, stdout, stderr, pid, pidfd, status: None })
+        Child { stdin, stdout, stderr, pid, pidfd: OnceLock::new(), status: None }
     }
 
     /// Its process id.
@@ -51,9 +49,17 @@ impl Child {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Its pidfd, to wait for it with others: readable when it has ended.
-    pub fn pidfd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+    /// Its pidfd, to wait for it with others: readable when it has ended. It is opened when
+    /// it is first asked for, as not everybody needs one.
+    ///
+    /// # Errors
+    /// No descriptor is to be had; `ESRCH` if it was waited for.
+    pub fn pidfd(&self) -> io::Result<BorrowedFd<'_>> {
+        if let Some(pidfd) = self.pidfd.get() {
+            return Ok(pidfd.as_fd());
+        }
+        let pidfd = pidfd_open(self.pid, PidfdFlags::empty())?;
+        Ok(self.pidfd.get_or_init(|| pidfd).as_fd())
     }
 
     /// Ends it by SIGKILL; nothing if it was waited for.
@@ -72,7 +78,10 @@ impl Child {
         if self.status.is_some() {
             return Ok(());
         }
-        Ok(pidfd_send_signal(&self.pidfd, signal)?)
+        match self.pidfd.get() {
+            Some(pidfd) => Ok(pidfd_send_signal(pidfd, signal)?),
+            None => Ok(kill_process(self.pid, signal)?),
+        }
     }
 
     /// Closes its standard input and waits for its end.

@@ -1,36 +1,63 @@
 //! What to start, and how.
 
-use std::collections::BTreeMap;
 use std::env;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use kumiki_sys::affinity;
+use rustix::fs::{Mode, OFlags};
 
+use crate::attributes::Attributes;
 use crate::child::{Child, Output};
-use crate::request::{Request, string};
-use crate::server;
-use crate::stdio::{Kind, Stdio};
+use crate::request::{Draft, os_error};
+use crate::servers::{Refused, SpawnServer, with_shared};
+use crate::stdio::{Ends, Kind, Stdio};
+use crate::steps::{self, Caller};
+
+use environment::Environment;
+
+mod attributes;
+mod environment;
+mod zygote;
 
 /// Where a program is searched for without PATH, as confstr(3) has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// As `std::process::Command`, made by the spawn server. What has the same name does the
-/// same; there is no `pre_exec`, as there is no fork of this program in which to run it.
+/// As `std::process::Command`, made by the spawn server.
+///
+/// | `std::process::Command`, `CommandExt` | here |
+/// |---|---|
+/// | `new`, `arg`, `args`, `arg0` | same |
+/// | `env`, `envs`, `env_remove`, `env_clear` | same |
+/// | `current_dir` | same: after the change of user, and before a relative program is looked for |
+/// | `stdin`, `stdout`, `stderr` | same; a pipe's other end is a `File` |
+/// | `spawn`, `status`, `output` | same; `spawn` at a cost that does not grow with the caller, and [`refused_at`](Self::refused_at) tells what was refused |
+/// | `uid`, `gid`, `process_group` | same, without a fork |
+/// | `groups`, `setsid`, `chroot` (unstable there) | same; `chroot` before the change of user |
+/// | `create_pidfd` (unstable there) | better: every [`Child`] has a [`pidfd`](Child::pidfd) |
+/// | `pre_exec`, `before_exec` | **refused**: nothing of the caller runs in the child. What hooks are written for is a method: [`umask`](Self::umask), [`nice`](Self::nice), [`limit`](Self::limit), [`cgroup`](Self::cgroup), [`namespaces`](Self::namespaces), [`affinity`](Self::affinity), [`signal_mask`](Self::signal_mask), [`signal_default`](Self::signal_default), [`signal_ignore`](Self::signal_ignore), [`parent_death_signal`](Self::parent_death_signal), [`controlling_terminal`](Self::controlling_terminal), [`fd`](Self::fd) |
+/// | `exec` | **refused**: it replaces the caller, and makes no process; use the standard library's |
+/// | `get_program`, `get_args`, `get_envs`, `get_current_dir` | same |
+/// | descriptors without FD_CLOEXEC | better: they do not leak into children; [`close_others(false)`](Self::close_others) as there |
+///
+/// What else is inherited from whom: `docs/design/spawn.md`.
 #[derive(Debug)]
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
-    /// `None`: taken away.
-    env: BTreeMap<OsString, Option<OsString>>,
-    clear: bool,
+    /// Executed instead of what the name finds.
+    image: Option<Arc<OwnedFd>>,
+    pub(crate) environment: Environment,
     folder: Option<PathBuf>,
-    group: Option<i32>,
+    pub(crate) attributes: Attributes,
     standard: [Option<Stdio>; 3],
+    /// What the last start was refused at.
+    refused: Option<&'static str>,
 }
 
 impl Command {
@@ -40,12 +67,18 @@ impl Command {
         Command {
             args: vec![program.clone()],
             program,
-            env: BTreeMap::new(),
-            clear: false,
+            image: None,
+            environment: Environment::default(),
             folder: None,
-            group: None,
+            attributes: Attributes::default(),
             standard: [None, None, None],
+            refused: None,
         }
+    }
+
+    /// A program whose image is open.
+    pub(crate) fn of_image(path: &Path, image: Arc<OwnedFd>) -> Command {
+        Command { image: Some(image), ..Command::new(path) }
     }
 
     /// One more argument.
@@ -68,7 +101,8 @@ impl Command {
 
     /// A variable of its environment; the others are the caller's.
     pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Command {
-        self.env.insert(key.as_ref().to_owned(), Some(value.as_ref().to_owned()));
+        let value = Some(value.as_ref().to_owned());
+        self.environment.changes.insert(key.as_ref().to_owned(), value);
         self
     }
 
@@ -83,14 +117,14 @@ impl Command {
 
     /// Without this variable.
     pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Command {
-        self.env.insert(key.as_ref().to_owned(), None);
+        self.environment.changes.insert(key.as_ref().to_owned(), None);
         self
     }
 
     /// Without the caller's variables and those set so far.
     pub fn env_clear(&mut self) -> &mut Command {
-        self.clear = true;
-        self.env.clear();
+        self.environment.clear = true;
+        self.environment.changes.clear();
         self
     }
 
@@ -100,10 +134,25 @@ impl Command {
         self
     }
 
-    /// The process group that it joins; 0 for one of its own.
-    pub fn process_group(&mut self, group: i32) -> &mut Command {
-        self.group = Some(group);
-        self
+    /// The program.
+    pub fn get_program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// Its arguments, without its own name.
+    pub fn get_args(&self) -> impl ExactSizeIterator<Item = &OsStr> {
+        self.args[1..].iter().map(OsString::as_os_str)
+    }
+
+    /// What of its environment was said; `None` is taken away.
+    pub fn get_envs(&self) -> impl ExactSizeIterator<Item = (&OsStr, Option<&OsStr>)> {
+        let changes = self.environment.changes.iter();
+        changes.map(|(key, value)| (key.as_os_str(), value.as_deref()))
+    }
+
+    /// Where it runs, if that was said.
+    pub fn get_current_dir(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Its standard input; the caller's, if nothing is said.
@@ -133,7 +182,15 @@ impl Command {
     /// program, `E2BIG`, `EAGAIN` at a limit of processes. A string with a zero byte is
     /// [`InvalidInput`](io::ErrorKind::InvalidInput).
     pub fn spawn(&mut self) -> io::Result<Child> {
-        self.start([Kind::Inherit, Kind::Inherit, Kind::Inherit])
+        self.start([Kind::Inherit, Kind::Inherit, Kind::Inherit], None)
+    }
+
+    /// Starts it by a server that is the caller's own.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`].
+    pub fn spawn_by(&mut self, server: &mut SpawnServer) -> io::Result<Child> {
+        self.start([Kind::Inherit, Kind::Inherit, Kind::Inherit], Some(server))
     }
 
     /// Starts it and waits for its end.
@@ -150,7 +207,13 @@ impl Command {
     /// # Errors
     /// As [`Command::spawn`] and [`Child::wait_with_output`].
     pub fn output(&mut self) -> io::Result<Output> {
-        self.start([Kind::Null, Kind::Piped, Kind::Piped])?.wait_with_output()
+        self.start([Kind::Null, Kind::Piped, Kind::Piped], None)?.wait_with_output()
+    }
+
+    /// What of the child the last start was refused at, in words: an error has the kernel's
+    /// number alone. `None` if it was not the kernel.
+    pub fn refused_at(&self) -> Option<&'static str> {
+        self.refused
     }
 
     /// The program's name for messages.
@@ -158,51 +221,100 @@ impl Command {
         Path::new(&self.program).display()
     }
 
-    fn start(&self, unsaid: [Kind; 3]) -> io::Result<Child> {
-        let request = self.request()?;
-        let kinds = self.standard.iter().zip(&unsaid);
-        let kinds = kinds.map(|(said, unsaid)| said.as_ref().map_or(unsaid, |Stdio(kind)| kind));
-        let ends: Vec<_> =
-            kinds.zip(0..).map(|(kind, number)| kind.open(number)).collect::<io::Result<_>>()?;
-        let theirs = [0, 1, 2].map(|number| ends[number].theirs.as_ref().map(AsFd::as_fd));
-        let pid = server::spawn(&request, &theirs)?;
-        let mut ours = ends.into_iter().map(|ends| ends.ours);
-        Child::new(pid, [(); 3].map(|()| ours.next().flatten()))
+    fn start(&mut self, unsaid: [Kind; 3], server: Option<&mut SpawnServer>) -> io::Result<Child> {
+        self.refused = None;
+        let made = self.make(unsaid, server);
+        made.map_err(|refused| {
+            self.refused = refused.step.map(steps::name);
+            refused.error
+        })
     }
 
-    fn request(&self) -> io::Result<Request> {
-        let own = if self.clear { Vec::new() } else { env::vars_os().collect() };
-        let mut env: BTreeMap<OsString, OsString> = own.into_iter().collect();
-        for (key, value) in &self.env {
-            match value {
-                Some(value) => _ = env.insert(key.clone(), value.clone()),
-                None => _ = env.remove(key),
-            }
+    fn make(&self, unsaid: [Kind; 3], server: Option<&mut SpawnServer>) -> Result<Child, Refused> {
+        if let Some(wrong) = &self.attributes.wrong {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
-        let variable = |(key, value): (&OsString, &OsString)| {
-            string(&OsString::from_vec([key.as_bytes(), b"=", value.as_bytes()].concat()))
+        let (ends, folder) = (self.ends(unsaid)?, here()?);
+        let caller = Caller {
+            folder: folder.as_fd(),
+            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref().map(AsFd::as_fd)),
+            others: if self.attributes.keep_others { open_at_exec()? } else { Vec::new() },
+            // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
+            // namespace, which rustix takes for impossible.
+            group: unsafe { libc::getpgrp() },
+            cpus: affinity::unbound().map_err(os_error)?,
         };
-        Ok(Request {
-            programs: self.programs(&env)?,
-            args: self.args.iter().map(|arg| string(arg)).collect::<io::Result<_>>()?,
-            env: env.iter().map(variable).collect::<io::Result<_>>()?,
-            folder: self.folder.as_deref().map(|folder| string(folder.as_os_str())).transpose()?,
-            group: self.group,
-            cpus: affinity::unbound().map_err(io::Error::other)?,
-        })
+        let by = |server: &mut SpawnServer| {
+            server.spawn(&|draft, group| self.write(draft, &caller, group))
+        };
+        let pid = match server {
+            Some(server) => by(server),
+            None => with_shared(by),
+        }?;
+        drop(caller);
+        Ok(Child::new(pid, ends.map(|ends| ends.ours)))
+    }
+
+    fn ends(&self, unsaid: [Kind; 3]) -> io::Result<[Ends; 3]> {
+        let mut ends = [const { Ends { theirs: None, ours: None } }; 3];
+        for (number, end) in ends.iter_mut().enumerate() {
+            let said = self.standard[number].as_ref().map(|Stdio(kind)| kind);
+            *end = said.unwrap_or(&unsaid[number]).open(number as i32)?;
+        }
+        Ok(ends)
+    }
+
+    fn write<'a>(
+        &'a self,
+        draft: &mut Draft<'a>,
+        caller: &Caller<'a>,
+        server_group: i32,
+    ) -> io::Result<()> {
+        self.environment.each(|variable| draft.variable(variable))?;
+        self.args.iter().try_for_each(|arg| draft.arg(arg.as_bytes()))?;
+        match &self.image {
+            Some(image) => draft.image = draft.descriptor(image.as_fd()) + 1,
+            None => self.programs(draft)?,
+        }
+        let folder = self.folder.as_ref().map(|folder| folder.as_os_str().as_bytes());
+        steps::write(draft, &self.attributes, folder, caller, server_group)
     }
 
     /// Where the program may be. As the standard library, by the child's PATH if that was
     /// set, else by the caller's.
-    fn programs(&self, env: &BTreeMap<OsString, OsString>) -> io::Result<Vec<CString>> {
-        if self.program.is_empty() || self.program.as_bytes().contains(&b'/') {
-            return Ok(vec![string(&self.program)?]);
+    fn programs(&self, draft: &mut Draft<'_>) -> io::Result<()> {
+        let program = self.program.as_bytes();
+        if program.is_empty() || program.contains(&b'/') {
+            return draft.program(&[program]);
         }
-        let path = env.get(OsStr::new("PATH")).cloned();
-        let path = path.or_else(|| env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into());
-        env::split_paths(&path)
+        let own = || env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+        let path = self.environment.set("PATH").map_or_else(own, OsStr::to_owned);
+        path.as_bytes().split(|byte| *byte == b':').try_for_each(|folder| {
             // An empty one is the working folder.
-            .map(|folder| string(Path::new(".").join(folder).join(&self.program).as_os_str()))
-            .collect()
+            let folder = if folder.is_empty() { b"." } else { folder };
+            draft.program(&[folder, b"/", program])
+        })
     }
+}
+
+/// The calling thread's working folder.
+fn here() -> io::Result<OwnedFd> {
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(".", folder, Mode::empty())?)
+}
+
+/// The calling process's descriptors that stay open at exec, the standard ones apart.
+fn open_at_exec() -> io::Result<Vec<BorrowedFd<'static>>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name().to_str().and_then(|number| number.parse().ok());
+        let Some(number) = number.filter(|number| *number > 2) else { continue };
+        // SAFETY: only asks.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+            // SAFETY: it was just open. Who closes it meanwhile has that race with every exec.
+            all.push(unsafe { BorrowedFd::borrow_raw(number) });
+        }
+    }
+    Ok(all)
 }

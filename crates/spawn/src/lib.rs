@@ -27,17 +27,30 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("kumiki-spawn needs Linux on x86-64: its server makes system calls itself.");
 
+mod attributes;
 mod child;
 mod command;
+mod ends;
 mod identity;
+mod image;
 mod process;
+mod program;
 mod request;
 mod server;
+mod servers;
 mod stdio;
+mod steps;
 mod wire;
+mod zygote;
 
+pub use attributes::{Namespaces, Resource};
 pub use child::{Child, Output};
 pub use command::Command;
+pub use ends::WaitAsync;
+pub use image::NoProgram;
 pub use process::Process;
-pub use server::start_server;
+pub use program::Program;
+pub use rustix::process::Signal;
+pub use servers::{SpawnServer, start_server};
 pub use stdio::Stdio;
+pub use zygote::{Started, Zygotes, ready};

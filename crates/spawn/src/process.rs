@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::child::Child;
 use crate::command::Command;
+use crate::servers::SpawnServer;
 
 /// A child under a name, such as `core2/process/worker-7`. Destroying it ends it by
 /// SIGKILL, if it has not ended, and waits for it.
@@ -41,10 +42,10 @@ impl Process {
     /// The handle's; somebody else has waited for it; no descriptor is to be had.
     pub fn wait(interface: &Interface, process: &Handle<Process>) -> Result<ExitStatus> {
         loop {
-            let ended = interface.with(process, |process, ()| -> Result<_> {
+            let ended = interface.with(process, |process, _| -> Result<_> {
                 Ok(match process.try_wait()? {
                     Some(status) => Ok(status),
-                    None => Err(process.child.pidfd().try_clone_to_owned()),
+                    None => Err(process.child.pidfd().and_then(|pidfd| pidfd.try_clone_to_owned())),
                 })
             })??;
             let pidfd = match ended {
@@ -79,19 +80,22 @@ impl Process {
 impl Kind for Process {
     const NAME: &'static str = "process";
     type Spec = Command;
-    type Pool = ();
+    type Pool = SpawnServer;
 
-    fn pool(_: Place) -> Result<()> {
-        Ok(())
+    fn pool(_: Place) -> Result<SpawnServer> {
+        Ok(SpawnServer::new())
     }
 
-    fn create(mut command: Command, (): &mut ()) -> Result<Process> {
-        let child = command.spawn();
-        let child = child.map_err(|error| refused(format!("{}: {error}", command.shown())))?;
+    fn create(mut command: Command, server: &mut SpawnServer) -> Result<Process> {
+        let child = command.spawn_by(server);
+        let child = child.map_err(|error| {
+            let at = command.refused_at().map_or_else(String::new, |at| format!("{at}: "));
+            refused(format!("{}: {at}{error}", command.shown()))
+        })?;
         Ok(Process { child, status: None })
     }
 
-    fn destroy(mut self, (): &mut ()) {
+    fn destroy(mut self, _: &mut SpawnServer) {
         // Ended, or waited for by somebody else: then there is nothing left.
         let _ = self.child.kill();
         let _ = self.child.wait();

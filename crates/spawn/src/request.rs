@@ -1,49 +1,178 @@
-//! A request, before it is written where the server reads it.
+//! A request, written where the server reads it.
 
-use std::ffi::{CString, OsStr};
-use std::io;
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 
-use kumiki_sys::cpuset::CpuSet;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::wire::{BYTES, CPU_WORDS, DATA};
+use crate::wire::{BASE, BYTES, DATA, FDS, Header, Step};
 
-/// What the server is asked for.
-#[derive(Debug)]
-pub(crate) struct Request {
-    /// To be tried in order.
-    pub(crate) programs: Vec<CString>,
-    pub(crate) args: Vec<CString>,
-    pub(crate) env: Vec<CString>,
-    pub(crate) folder: Option<CString>,
-    /// The process group, if one was asked for.
-    pub(crate) group: Option<i32>,
-    pub(crate) cpus: CpuSet,
+/// Writes one. Addresses are the server's.
+pub(crate) struct Draft<'a> {
+    memory: NonNull<u8>,
+    /// Where the next string goes.
+    at: usize,
+    /// What the message brings.
+    pub(crate) fds: Vec<BorrowedFd<'a>>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) clone_flags: u64,
+    pub(crate) cgroup: u32,
+    pub(crate) above: u32,
+    pub(crate) image: u32,
+    programs: Vec<u64>,
+    argv: Vec<u64>,
+    envp: Vec<u64>,
 }
 
-impl Request {
-    /// All strings, one after the other.
+impl<'a> Draft<'a> {
+    /// # Safety
+    /// The memory is [`BYTES`] long, and until the request has been answered nobody else
+    /// writes there.
+    pub(crate) unsafe fn new(memory: NonNull<Header>) -> Draft<'a> {
+        Draft {
+            memory: memory.cast(),
+            at: DATA,
+            fds: Vec::with_capacity(4),
+            steps: Vec::with_capacity(16),
+            clone_flags: 0,
+            cgroup: 0,
+            above: 0,
+            image: 0,
+            programs: Vec::with_capacity(8),
+            argv: Vec::with_capacity(8),
+            envp: Vec::with_capacity(64),
+        }
+    }
+
+    /// A descriptor for the message; its place there.
+    pub(crate) fn descriptor(&mut self, fd: BorrowedFd<'a>) -> u32 {
+        self.fds.push(fd);
+        self.fds.len() as u32 - 1
+    }
+
+    /// One system call of the child's.
+    pub(crate) fn step<const N: usize>(&mut self, call: i64, flags: u32, args: [u64; N]) {
+        let mut all = [0; 5];
+        all[..N].copy_from_slice(&args);
+        self.steps.push(Step { call: call as u32, flags, args: all });
+    }
+
+    pub(crate) fn program(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let at = self.string(parts)?;
+        self.programs.push(at);
+        Ok(())
+    }
+
+    pub(crate) fn arg(&mut self, arg: &[u8]) -> io::Result<()> {
+        let at = self.string(&[arg])?;
+        self.argv.push(at);
+        Ok(())
+    }
+
+    pub(crate) fn variable(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let at = self.string(parts)?;
+        self.envp.push(at);
+        Ok(())
+    }
+
+    /// Puts a string there; its address.
+    ///
+    /// # Errors
+    /// `E2BIG`; it has a zero byte.
+    pub(crate) fn string(&mut self, parts: &[&[u8]]) -> io::Result<u64> {
+        if let Some(part) = parts.iter().find(|part| part.contains(&0)) {
+            let text = String::from_utf8_lossy(part);
+            let why = format!("{text:?} has a zero byte, which no argument of a program can have");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let start = self.at;
+        parts.iter().try_for_each(|part| self.put(part))?;
+        self.put(&[0])?;
+        Ok((BASE + start) as u64)
+    }
+
+    /// Puts numbers there; their address.
     ///
     /// # Errors
     /// `E2BIG`.
-    pub(crate) fn strings(&self) -> io::Result<Vec<u8>> {
-        let all = self.programs.iter().chain(&self.args).chain(&self.env).chain(&self.folder);
-        let mut bytes = Vec::new();
-        all.for_each(|string| bytes.extend_from_slice(string.as_bytes_with_nul()));
-        if bytes.len() > BYTES - DATA || self.cpus.words().len() > CPU_WORDS {
+    pub(crate) fn words(&mut self, words: impl IntoIterator<Item = u64>) -> io::Result<u64> {
+        self.at = self.at.next_multiple_of(8);
+        let start = self.at;
+        words.into_iter().try_for_each(|word| self.put(&word.to_ne_bytes()))?;
+        Ok((BASE + start) as u64)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > BYTES - self.at {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
-        Ok(bytes)
+        let to = self.memory.as_ptr().wrapping_add(self.at);
+        // SAFETY: within the memory, as just checked, which is ours to write (`new`).
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        self.at += bytes.len();
+        Ok(())
+    }
+
+    /// Completes it, but for its state.
+    ///
+    /// # Errors
+    /// `E2BIG`; more descriptors than a message takes.
+    pub(crate) fn finish(mut self) -> io::Result<Vec<BorrowedFd<'a>>> {
+        if self.fds.len() > FDS {
+            let why =
+                format!("{} descriptors for a child, where {FDS} can be sent", self.fds.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let (steps, programs) =
+            (std::mem::take(&mut self.steps), std::mem::take(&mut self.programs));
+        let (argv, envp) = (std::mem::take(&mut self.argv), std::mem::take(&mut self.envp));
+        let step = self.words(steps.iter().flat_map(|step| {
+            let first = u64::from(step.call) | u64::from(step.flags) << 32;
+            [first].into_iter().chain(step.args)
+        }))?;
+        let program = self.words(programs.iter().copied())?;
+        let argv = self.words(argv.into_iter().chain([0]))?;
+        let envp = self.words(envp.into_iter().chain([0]))?;
+        // SAFETY: at the memory's beginning, and ours as the rest of it.
+        let header = unsafe { self.memory.cast::<Header>().as_mut() };
+        header.only_look = 0;
+        header.clone_flags = self.clone_flags;
+        header.cgroup = self.cgroup;
+        header.above = self.above;
+        header.image = self.image;
+        (header.step, header.steps) = (step, steps.len() as u32);
+        (header.program, header.programs) = (program, programs.len() as u32);
+        (header.argv, header.envp) = (argv, envp);
+        Ok(self.fds)
     }
 }
 
-/// A string for the kernel.
+/// Sends a message with descriptors.
 ///
 /// # Errors
-/// It has a zero byte.
-pub(crate) fn string(text: &OsStr) -> io::Result<CString> {
-    CString::new(text.as_bytes()).map_err(|_| {
-        let why = format!("{text:?} has a zero byte, which no argument of a program can have");
-        io::Error::new(io::ErrorKind::InvalidInput, why)
-    })
+/// Nobody is there to get it.
+pub(crate) fn send(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    let one = [IoSlice::new(&[0])];
+    loop {
+        match sendmsg(socket, &one, &mut control, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            sent => return sent.map(|_| ()),
+        }
+    }
+}
+
+/// With the kernel's number where there is one.
+pub(crate) fn os_error(error: kumiki_sys::Error) -> io::Error {
+    match error {
+        kumiki_sys::Error::Os { source, .. } => source,
+        other => io::Error::other(other),
+    }
 }

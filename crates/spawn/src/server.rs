@@ -1,243 +1,257 @@
-//! The spawn server of a process: started on first use, asked, and started again when it
-//! has died or the process is another one than it was.
+//! A spawn server of the calling process: started, asked, and started again when it has died
+//! or is not for who asks.
 
-use std::ffi::CString;
-use std::fs::File;
-use std::io::{self, IoSlice, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::process;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kumiki_sys::fork::PerProcess;
-use kumiki_sys::futex::{self, Scope};
+use kumiki_sys::affinity;
+use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::fork::Process;
+use kumiki_sys::futex::{self, Deadline, Scope};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
-    SocketType, sendmsg, shutdown, socketpair,
-};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::process::Pid;
 
-use crate::identity::{Identity, may_look_into};
-use crate::request::Request;
-use crate::wire::{ASKED, BYTES, DATA, DONE, Header, IDLE, TAKEN};
+use crate::identity;
+use crate::request::{Draft, os_error, send};
+use crate::wire::{ANOTHER, ASKED, BYTES, DONE, Header, READY, STARTS, TAKEN};
 
 /// The program, built by `build.rs`.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 /// Between two looks whether a server that does not answer is alive.
 const LOOK: Duration = Duration::from_millis(20);
-/// Servers that die before they have begun, in a row.
-const TRIES: usize = 3;
-
-/// This process's. A child of fork(2) has none: what its parent's makes are children of
-/// that.
-static SERVER: PerProcess<Mutex<Option<Server>>> = PerProcess::new();
+/// How often the starting process may change while a server starts.
+const STARTS_AT_MOST: usize = 5;
 
 /// A running server.
-struct Server {
+#[derive(Debug)]
+pub(crate) struct Server {
     process: process::Child,
     socket: OwnedFd,
     memory: NonNull<Header>,
-    identity: Identity,
+    /// The cpu that it runs on.
+    cpu: Option<usize>,
+    /// Its process group.
+    group: i32,
+    of: Process,
 }
 
 // SAFETY: the memory is shared with another process, not bound to a thread, and used by
-// who holds the lock.
+// who has the server for itself.
 unsafe impl Send for Server {}
 
-/// Starts the process's spawn server, if it has none yet: for programs that want it
-/// before they are large. Else it is started by the first [`Command`](crate::Command). Who
-/// gives up rights or is confined later has another one then: children of the first would
-/// have more than their parent.
-///
-/// # Errors
-/// No process, memory or descriptor is to be had.
-pub fn start_server() -> io::Result<()> {
-    with(|_| Ok(()))
+/// Why there is no child.
+pub(crate) enum No {
+    /// The server has died.
+    Died,
+    /// It is not for who asks.
+    Another,
 }
 
-fn with<T>(f: impl FnOnce(&mut Option<Server>) -> io::Result<T>) -> io::Result<T> {
-    let server = SERVER.get().map_err(io::Error::other)?;
-    let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
-    let identity = Identity::current();
-    if server.as_mut().is_none_or(|server| !server.is_for(&identity) || server.has_died()) {
-        // The former one ends first.
-        *server = None;
-        *server = Some(Server::start(identity)?);
-    }
-    f(&mut server)
+/// A child, if there is one, why it does not run if it does not, and at which step.
+pub(crate) struct Answer {
+    pub(crate) pid: Option<Pid>,
+    pub(crate) errno: i32,
+    pub(crate) failed: u32,
 }
-
-/// Has the server make a child with these standard descriptors. The child is the calling
-/// process's, to be waited for.
-///
-/// # Errors
-/// As posix_spawn(3): what a call in the child was refused with.
-pub(crate) fn spawn(request: &Request, standard: &[Option<BorrowedFd<'_>>; 3]) -> io::Result<Pid> {
-    let strings = request.strings()?;
-    let here = rustix::fs::open(
-        ".",
-        rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    )?;
-    for _ in 0..TRIES {
-        let answer = with(|server| {
-            let asked = server.as_mut().expect("it was just started");
-            let answer = asked.ask(request, &strings, here.as_fd(), standard);
-            if answer.is_err() {
-                *server = None;
-            }
-            Ok(answer)
-        })?;
-        match answer {
-            Ok((pid, 0)) => return pid.ok_or_else(gone),
-            Ok((pid, errno)) => {
-                // One that could not execute its program has ended.
-                if let Some(pid) = pid {
-                    while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()) {}
-                }
-                return Err(io::Error::from_raw_os_error(errno));
-            }
-            // Nothing has begun: the next server may try.
-            Err(Died) => {}
-        }
-    }
-    Err(gone())
-}
-
-fn gone() -> io::Error {
-    io::Error::other("the spawn server was killed each time it was asked; see who does that")
-}
-
-/// The server has died, and there is no child.
-struct Died;
 
 impl Server {
-    fn start(identity: Identity) -> io::Result<Server> {
+    /// Starts one. `at_once`: the caller asks it for a child next, and nothing before.
+    pub(crate) fn start(at_once: bool) -> io::Result<Server> {
+        for _ in 0..STARTS_AT_MOST {
+            let before = inherited();
+            let server = Server::once(at_once)?;
+            // Other threads may have changed the process meanwhile, so that the server has
+            // the former of what it has been told.
+            if inherited() == before {
+                return Ok(server);
+            }
+        }
+        Err(io::Error::other("the process's users or rights change all the time"))
+    }
+
+    fn once(at_once: bool) -> io::Result<Server> {
+        let of = Process::current().map_err(os_error)?;
         let program = memfd_create("kumiki-spawn", MemfdFlags::CLOEXEC)?;
         let mut program = File::from(program);
         program.write_all(PROGRAM)?;
-        let memory = memfd_create("kumiki-spawn-requests", MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&memory, BYTES as u64)?;
+        let file = memfd_create("kumiki-spawn-requests", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, BYTES as u64)?;
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // SAFETY: a new mapping of a file that is that long.
-        let header = unsafe {
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, &memory, 0)
-        }?;
+        let memory = map(&file)?;
+        // SAFETY: new, and nobody else has it yet.
+        let header = unsafe { &mut *memory.as_ptr() };
+        header.thread = identity::thread();
+        header.secure_bits = identity::secure_bits();
+        header.at_once = at_once.into();
+        header.state.store(STARTS, Relaxed);
+        // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
+        // namespace, which rustix takes for impossible.
+        let group = unsafe { libc::getpgrp() };
         let path = format!("/proc/self/fd/{}", program.as_raw_fd());
-        let server = process::Command::new(path)
+        let process = process::Command::new(path)
             .env_clear()
             .stdin(theirs)
-            .stdout(memory)
+            .stdout(file)
             .stderr(process::Stdio::null())
             .spawn();
-        let memory = NonNull::new(header.cast()).expect("a mapping is not at 0");
-        match server {
-            Ok(process) => Ok(Server { process, socket: ours, memory, identity }),
+        match process {
+            Ok(process) => {
+                let mut server = Server { process, socket: ours, memory, cpu: None, group, of };
+                match server.wait(STARTS) {
+                    READY => Ok(server),
+                    _ => Err(io::Error::other("the spawn server has ended before it began")),
+                }
+            }
             Err(error) => {
-                // SAFETY: mapped above, and nobody has it.
-                let _ = unsafe { munmap(header, BYTES) };
+                unmap(memory);
                 Err(error)
             }
         }
     }
 
-    /// Whether its children are those of a caller like that. To be asked in that thread.
-    fn is_for(&self, caller: &Identity) -> bool {
-        self.identity.fits(caller) && may_look_into(self.process.id())
+    /// Whether the calling process has started it, which still runs, and the caller is under
+    /// no rules that it is not under.
+    pub(crate) fn may_be_asked(&self) -> bool {
+        self.of.is_current() && identity::may_look_into(self.process.id() as i32)
     }
 
-    fn has_died(&mut self) -> bool {
-        !matches!(self.process.try_wait(), Ok(None))
+    /// Its process group, which its children begin in.
+    pub(crate) fn group(&self) -> i32 {
+        self.group
     }
 
-    /// The child, if there is one, and why it does not run.
-    fn ask(
-        &mut self,
-        request: &Request,
-        strings: &[u8],
-        here: BorrowedFd<'_>,
-        standard: &[Option<BorrowedFd<'_>>; 3],
-    ) -> Result<(Option<Pid>, i32), Died> {
-        // SAFETY: the server does nothing until it is told, and this thread has the lock.
+    /// Begins a request.
+    pub(crate) fn draft<'a>(&mut self) -> Draft<'a> {
+        // SAFETY: the server does nothing until it is told, and the caller has it for itself.
+        unsafe { Draft::new(self.memory) }
+    }
+
+    /// Has it carry out the request that was written.
+    pub(crate) fn ask(&mut self, fds: &[BorrowedFd<'_>]) -> Result<Answer, No> {
+        self.come_here();
+        // SAFETY: as `draft`.
         let header = unsafe { self.memory.as_mut() };
-        header.pid.store(0, Relaxed);
-        header.errno.store(0, Relaxed);
-        let bits = standard.iter().enumerate().map(|(n, fd)| u32::from(fd.is_some()) << n);
-        header.standard = bits.sum();
-        // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
-        // namespace, which rustix takes for impossible.
-        header.group = request.group.unwrap_or_else(|| unsafe { libc::getpgrp() });
-        header.group_is_asked = request.group.is_some().into();
-        let count = |strings: &[CString]| strings.len() as u32;
-        header.programs = count(&request.programs);
-        header.args = count(&request.args);
-        header.env = count(&request.env);
-        header.has_folder = request.folder.is_some().into();
-        header.bytes = strings.len() as u32;
-        let words = request.cpus.words();
-        header.cpu_words = words.len() as u32;
-        header.cpus[..words.len()].copy_from_slice(words);
-        let data = self.memory.cast::<u8>().as_ptr().wrapping_add(DATA);
-        // SAFETY: `Request::strings` has checked that they fit.
-        unsafe { data.copy_from_nonoverlapping(strings.as_ptr(), strings.len()) };
+        header.thread = identity::thread();
+        header.secure_bits = identity::secure_bits();
         // SAFETY: from here on the server writes too, to atomics only.
         let header = unsafe { self.memory.as_ref() };
+        header.pid.store(0, Relaxed);
+        header.errno.store(0, Relaxed);
         // Release: partner is the server's exchange.
         header.state.store(ASKED, Release);
+        send(&self.socket, fds).map_err(|_| No::Died)?;
+        let state = self.wait(ASKED);
+        // SAFETY: as above.
+        let header = unsafe { self.memory.as_ref() };
+        let pid = Pid::from_raw(header.pid.load(Relaxed));
+        match state {
+            ANOTHER => return Err(No::Another),
+            DONE => {}
+            // It died, and what it has left does not change any more. A child goes on.
+            _ if pid.is_some() => {}
+            _ => return Err(No::Died),
+        }
+        Ok(Answer { pid, errno: header.errno.load(Relaxed), failed: header.failed.load(Relaxed) })
+    }
 
-        let fds: Vec<_> = [Some(here)].iter().chain(standard).copied().flatten().collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(&fds));
-        let one = [IoSlice::new(&[0])];
-        loop {
-            match sendmsg(&self.socket, &one, &mut control, SendFlags::NOSIGNAL) {
-                Err(Errno::INTR) => {}
-                Err(_) => return Err(Died),
-                Ok(_) => break,
-            }
+    /// Whether a child of it would be the caller's as it is now.
+    pub(crate) fn is_for_caller(&mut self) -> bool {
+        if !self.may_be_asked() {
+            return false;
         }
-        let mut dead = false;
+        // SAFETY: as `draft`.
+        unsafe { self.memory.as_mut() }.only_look = 1;
+        self.ask(&[]).is_ok()
+    }
+
+    /// Waits until the state is a last one, or the server has died; the state.
+    fn wait(&mut self, mut state: u32) -> u32 {
+        // SAFETY: the server writes to atomics only.
+        let header = unsafe { self.memory.as_ref() };
         loop {
+            // Woken, changed, or time to look.
+            let look = Some(Deadline::after(LOOK));
+            let slept = futex::wait(&header.state, state, Scope::Shared, look);
             // Acquire: what the server wrote before.
-            match header.state.load(Acquire) {
-                DONE => break,
-                // It died: what it has left does not change any more.
-                TAKEN if dead && header.pid.load(Acquire) > 0 => break,
-                ASKED | TAKEN if dead => return Err(Died),
-                state => {
-                    // Woken, changed, or time to look.
-                    let _ = futex::wait(
-                        &header.state,
-                        state,
-                        Scope::Shared,
-                        Some(futex::Deadline::after(LOOK)),
-                    );
-                }
+            state = header.state.load(Acquire);
+            if !matches!(state, ASKED | TAKEN | STARTS) {
+                return state;
             }
-            dead = header.state.load(Acquire) != DONE && self.has_died();
+            let is_late = matches!(slept, Ok(futex::Outcome::TimedOut) | Err(_));
+            if is_late && !matches!(self.process.try_wait(), Ok(None)) {
+                return header.state.load(Acquire);
+            }
         }
-        header.state.store(IDLE, Relaxed);
-        Ok((Pid::from_raw(header.pid.load(Relaxed)), header.errno.load(Relaxed)))
+    }
+
+    /// Waking a thread of another cpu costs more than all that the server does.
+    fn come_here(&mut self) {
+        let here = rustix::thread::sched_getcpu();
+        if self.cpu != Some(here) {
+            let process = Pid::from_child(&self.process);
+            // If it may not it stays where it is.
+            let _ = affinity::request(Some(process), &CpuSet::from_iter([here]));
+            self.cpu = Some(here);
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // A child of fork(2) has neither the memory nor the process.
+        if !self.of.is_current() {
+            return;
+        }
         // It ends when nobody can ask it any more, also if it may not be killed by who the
         // caller is now; a copy of the socket may be in a child of fork(2).
         let _ = shutdown(&self.socket, Shutdown::Both);
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // SAFETY: mapped by `start`, and nobody uses it now.
-        let _ = unsafe { munmap(self.memory.as_ptr().cast(), BYTES) };
+        unmap(self.memory);
     }
+}
+
+fn map(file: &OwnedFd) -> io::Result<NonNull<Header>> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping of a file that is that long.
+    let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, file, 0) }?;
+    let memory = NonNull::new(at.cast()).expect("a mapping is not at 0");
+    // A child of fork(2) would ask the same server.
+    // SAFETY: changes nothing here.
+    if let Err(error) = unsafe { madvise(at, BYTES, Advice::LinuxDontFork) } {
+        unmap(memory);
+        return Err(error.into());
+    }
+    Ok(memory)
+}
+
+fn unmap(memory: NonNull<Header>) {
+    // SAFETY: mapped by `map`, and nobody uses it now.
+    let _ = unsafe { munmap(memory.as_ptr().cast(), BYTES) };
+}
+
+/// What a server has from the calling thread and other threads may change.
+fn inherited() -> [Option<Vec<u8>>; 3] {
+    const FIELDS: [&[u8]; 8] =
+        [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec"];
+    let file = |name: &str| fs::read(format!("/proc/thread-self/{name}")).ok();
+    let fields = file("status").map(|status| {
+        let lines = status.split(|byte| *byte == b'\n');
+        lines
+            .filter(|line| FIELDS.iter().any(|field| line.starts_with(field)))
+            .flatten()
+            .copied()
+            .collect()
+    });
+    let root = fs::read_link("/proc/thread-self/root").ok();
+    [fields, file("cgroup"), root.map(|root| root.as_os_str().as_bytes().to_vec())]
 }

@@ -2,37 +2,54 @@
 //!
 //! ```text
 //! library                              server
+//!  starts it                            looks who has started it
+//!  wakes ◀──────────────────────────── state = READY
 //!  writes the request, state = ASKED
 //!  message with the descriptors ─────▶ state = TAKEN
+//!                                      looks who asks; if that is another one:
+//!  wakes ◀──────────────────────────── state = ANOTHER
 //!                                      clone3: the kernel writes `pid`
-//!                                      child: descriptors, folder, …, execve
-//!                                      the child runs, or has failed: `errno`
-//!  wakes ◀──────────────────────────── state = DONE
+//!                                      child: the steps, then execve, or `errno`
+//!  wakes ◀──────────────────────────── the kernel: state = DONE (0)
 //! ```
+//!
+//! The kernel answers when the child has another memory, or has ended (CLONE_CHILD_CLEARTID):
+//! the server need not run between the child and the caller. It answers itself where there
+//! is no child.
 //!
 //! One request at a time. A server that dies leaves a state that tells what to do:
 //! `ASKED`, nothing has begun, and the next server may be asked; `TAKEN` with a `pid`,
 //! the child is there and goes on without it; `TAKEN` without one, nothing was made.
 //! The kernel writes `pid` before the child runs (CLONE_PARENT_SETTID).
+//!
+//! What the child does before it executes its program is a list of system calls, which the
+//! library has written and the child makes one by one: the server knows none of them.
 
 use core::sync::atomic::{AtomicI32, AtomicU32};
 
-/// Nothing is asked.
-pub(crate) const IDLE: u32 = 0;
+/// The answer is complete; nothing is asked. The kernel writes this.
+pub(crate) const DONE: u32 = 0;
 /// The request is complete.
 pub(crate) const ASKED: u32 = 1;
 /// The server has it.
 pub(crate) const TAKEN: u32 = 2;
-/// The answer is complete.
-pub(crate) const DONE: u32 = 3;
+/// The server is not for who has asked.
+pub(crate) const ANOTHER: u32 = 3;
+/// The server begins.
+pub(crate) const STARTS: u32 = 4;
+/// The server knows who has started it.
+pub(crate) const READY: u32 = 5;
 
 /// Bytes that both see: of the header and what strings a request has. The kernel takes a
 /// quarter of the stack's limit for them at most, 2 MiB in most programs, 6 MiB in any.
 pub(crate) const BYTES: usize = 8 << 20;
-/// Where the strings begin.
+/// Where steps, pointers and strings begin.
 pub(crate) const DATA: usize = 4096;
-/// 64 cpus each; as many as any kernel for x86-64 knows.
-pub(crate) const CPU_WORDS: usize = 128;
+/// Where the server has the memory, so that the library can write its pointers. Nothing
+/// else of so small a program is there: its own pages are far below, the stack far above.
+pub(crate) const BASE: usize = 0x1000_0000_0000;
+/// Descriptors of a message, as many as the kernel takes (SCM_MAX_FD, include/net/scm.h).
+pub(crate) const FDS: usize = 253;
 
 /// The beginning of the shared memory.
 #[repr(C)]
@@ -43,28 +60,62 @@ pub(crate) struct Header {
     pub(crate) pid: AtomicI32,
     /// Why it does not run; 0 if it does.
     pub(crate) errno: AtomicI32,
-    /// Bit n: descriptor n of the child is the next one of the message, which begins with
-    /// the working folder. Others of 0 to 2 are closed.
-    pub(crate) standard: u32,
-    /// The process group that the child joins; 0 for one of its own.
-    pub(crate) group: i32,
-    /// 1 if that was asked for; 0 if it is the caller's.
-    pub(crate) group_is_asked: u32,
-    /// Strings, each with a zero at its end, from [`DATA`] on: programs to try, arguments,
-    /// environment.
+    /// [`Step::call`] of what was refused. Tells nothing without `errno`.
+    pub(crate) failed: AtomicU32,
+    /// Who has started the server; then who asks.
+    pub(crate) thread: i32,
+    /// Its securebits, which nobody else can see (prctl(2)).
+    pub(crate) secure_bits: i32,
+    /// 1: the first request is by the thread that has started the server, which does nothing
+    /// between. 0: it is looked at as all others are.
+    pub(crate) at_once: u32,
+    /// 1: no child is wanted, only whether the server is for who asks.
+    pub(crate) only_look: u32,
+    /// Flags of clone3(2) beside the server's own: namespaces, a cgroup.
+    pub(crate) clone_flags: u64,
+    /// The cgroup among the message's descriptors, if `clone_flags` say that there is one.
+    pub(crate) cgroup: u32,
+    /// Descriptors of the message have at least this number before the steps begin, and
+    /// numbers below it are free for them; 0 if all of these are standard ones.
+    pub(crate) above: u32,
+    /// How many steps.
+    pub(crate) steps: u32,
+    /// How many programs, to be tried in order.
     pub(crate) programs: u32,
-    /// How many arguments.
-    pub(crate) args: u32,
-    /// How many variables.
-    pub(crate) env: u32,
-    /// Bytes of all strings.
-    pub(crate) bytes: u32,
-    /// A new folder follows the strings: relative ones from the caller's.
-    pub(crate) has_folder: u32,
-    /// Words of the cpus on which it may run.
-    pub(crate) cpu_words: u32,
-    /// The cpus.
-    pub(crate) cpus: [u64; CPU_WORDS],
+    /// Address of the first step.
+    pub(crate) step: u64,
+    /// Address of pointers to the programs.
+    pub(crate) program: u64,
+    /// Address of pointers to arguments, a null at the end.
+    pub(crate) argv: u64,
+    /// Address of pointers to variables, a null at the end.
+    pub(crate) envp: u64,
+    /// The program among the message's descriptors, and 1; 0 if `programs` name it.
+    pub(crate) image: u32,
 }
 
-const _: () = assert!(size_of::<Header>() <= DATA);
+/// A system call of the child's. One that is refused ends it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    /// Its number, or one of those below.
+    pub(crate) call: u32,
+    /// Bit n: argument n is a descriptor's place in the message. [`MAY_FAIL`].
+    pub(crate) flags: u32,
+    pub(crate) args: [u64; 5],
+}
+
+/// In [`Step::flags`]: if it is refused the child goes on.
+pub(crate) const MAY_FAIL: u32 = 1 << 31;
+/// Step: sets the caller's limits where the server has others. What may not be raised
+/// stays lower.
+pub(crate) const CALLERS_LIMITS: u32 = 1 << 16;
+/// Step: refused (ESRCH) if the parent is another one than the server's.
+pub(crate) const PARENT_LIVES: u32 = CALLERS_LIMITS + 1;
+
+/// In [`Header::failed`]: the program.
+pub(crate) const EXECUTE: u32 = CALLERS_LIMITS + 2;
+/// In [`Header::failed`]: the child itself.
+pub(crate) const MAKE: u32 = CALLERS_LIMITS + 3;
+
+const _: () = assert!(size_of::<Header>() <= DATA && size_of::<Step>() == 48);

@@ -15,7 +15,7 @@ use crate::syscall;
 
 mod bindings;
 
-/// The cpus that the calling thread may run on, however many the machine has.
+/// The cpus that the calling thread may run on, on a machine of any size.
 ///
 /// # Errors
 /// [`Error::Os`] if the kernel refuses, e.g. under a seccomp filter.
@@ -23,9 +23,9 @@ pub fn current() -> Result<CpuSet> {
     allowed(0)
 }
 
-/// The cpus that the calling thread might run on if nothing of ours had [bound](bind) it,
-/// or the thread that started it. Whoever places threads starts from these: of a program
-/// that was bound once, the next part would else find one cpu.
+/// The cpus that the calling thread could use if Kumiki had not [bound](bind) it, or the
+/// thread that started it. Code that places threads starts from these: otherwise a part
+/// of a program would find one cpu after another part has bound the thread.
 ///
 /// ```
 /// use kumiki_sys::affinity;
@@ -45,13 +45,13 @@ pub fn unbound() -> Result<CpuSet> {
     Ok(bindings::without(current()?))
 }
 
-/// The cpu of the calling thread's last [binding](bind), if one lives.
+/// The cpu of the calling thread's latest [binding](bind) that is still in force.
 pub fn bound() -> Option<usize> {
     bindings::last()
 }
 
-/// The cpus that the process's first thread may run on, apart from bindings of ours: what
-/// a program was started with, unless it has changed that itself.
+/// The cpus that the process's first thread may run on, apart from Kumiki's bindings:
+/// those that the program was started with, unless it has changed them itself.
 ///
 /// # Errors
 /// As for [`current`].
@@ -77,13 +77,14 @@ fn allowed(thread: u64) -> Result<CpuSet> {
     }
 }
 
-/// Lets the calling thread run on exactly `cpus`. Only the cgroup's cpuset and
-/// what is online limit it: a set narrowed by `taskset` can be widened again. It is the
-/// program's choice, from which [`unbound`] starts, too, and to which the thread returns if
-/// it is [bound](bind).
+/// Lets the calling thread run on exactly `cpus`. Only the cgroup's cpuset and the online
+/// cpus limit it: a set narrowed by `taskset` can be widened again. It counts as the
+/// program's own choice: [`unbound`] starts from it, and a [bound](bind) thread returns
+/// to it.
 ///
-/// Of a thread that this one starts, the choice of one cpu is not known: while another
-/// thread is bound to that cpu, it is taken for one that such a thread has started.
+/// For threads that this one starts, a choice of a single cpu is not remembered: while
+/// another thread is bound to that cpu, such a thread is taken for one that the bound
+/// thread has started.
 ///
 /// # Errors
 /// [`Error::Invalid`] for the empty set; [`Error::CpuOffline`] or
@@ -119,17 +120,17 @@ fn place(cpus: &CpuSet) -> Result<()> {
     Err(refusal(cpu, &former)?)
 }
 
-/// Why a thread that may run on `former` was refused `cpu`.
+/// Why the kernel refuses `cpu` to a thread that may run on `former`.
 fn refusal(cpu: usize, former: &CpuSet) -> Result<Error> {
     require(cpu, former)?;
     // Online and among the former cpus, yet refused: the cpuset has just shrunk.
     Ok(Error::CpuNotAllowed { cpu, allowed: current()? })
 }
 
-/// sched_setaffinity(2) and nothing else, for a thread by its id or for the
-/// calling one (`None`). Neither allocates nor looks at what comes of it: for
-/// who counts the nanoseconds of the call, or must not allocate. Everybody
-/// else is better served by [`set`] and [`bind_thread`].
+/// sched_setaffinity(2) and nothing else, for a thread by its id or for the calling one
+/// (`None`). Neither allocates nor checks the result: for callers that count the
+/// nanoseconds of the call or must not allocate. Others should use [`set`] or
+/// [`bind_thread`].
 ///
 /// A thread that runs on another cpu has been moved when this returns. Of
 /// several cpus the kernel takes those that it allows.
@@ -147,8 +148,8 @@ pub fn request(thread: Option<Pid>, cpus: &CpuSet) -> Result<(), Errno> {
     Ok(())
 }
 
-/// As [`request`], for a thread that this process has started, perhaps just now:
-/// one that has not run yet need not first get its turn where it was put.
+/// As [`request`], for a thread that this process has started, even one that has not run
+/// yet: it need not get a turn on its first cpu before it moves.
 ///
 /// # Errors
 /// The kernel's error number: `EINVAL` if it allows none of the cpus, `ESRCH`
@@ -157,8 +158,8 @@ pub fn request_for<T>(thread: &JoinHandle<T>, cpus: &CpuSet) -> Result<(), Errno
     request(Some(number(thread)?), cpus)
 }
 
-/// Puts a thread that this process has started on `cpu`, to which it was [bound](bind)
-/// elsewhere: all its bindings are to this cpu from then on.
+/// Moves a [bound](bind) thread of this process to `cpu`: from then on all its bindings
+/// are to this cpu.
 ///
 /// # Errors
 /// As [`request_for`].
@@ -171,8 +172,8 @@ pub fn move_bound<T>(thread: &JoinHandle<T>, cpu: usize) -> Result<(), Errno> {
 
 /// The kernel's number of a thread, as long as it has not ended.
 ///
-/// `pthread_setaffinity_np` does not ask: of a thread that has ended the C library has the
-/// number 0 left, which to the kernel is the *calling* thread, and that would be moved.
+/// `pthread_setaffinity_np` does not check this: for a thread that has ended the C
+/// library passes 0, which the kernel takes for the *calling* thread, and moves that.
 fn number<T>(thread: &JoinHandle<T>) -> Result<Pid, Errno> {
     let mut clock = 0;
     // SAFETY: the handle is that of a thread that is neither joined nor detached
@@ -209,8 +210,8 @@ fn check(cpu: usize, allowed: &CpuSet, online: Option<CpuSet>) -> Result<()> {
     }
 }
 
-/// Binds another thread, by its id, to `cpu` for good; a process of one thread
-/// has that thread's id. It runs there, if it runs, when this returns.
+/// Binds another thread, by its id, to `cpu` for good; a single-threaded process has the
+/// id of its thread. When this returns, the thread no longer runs elsewhere.
 ///
 /// # Errors
 /// [`Error::CpuOffline`] or [`Error::CpuNotAllowed`] if the cpu is refused,
@@ -248,12 +249,11 @@ pub fn bind(cpu: usize) -> Result<Bound> {
     Ok(Bound { cpu, former, number, of_this_thread: PhantomData })
 }
 
-/// Runs `start`, during which the calling thread may run on `cpus` as well.
+/// Runs `start`, and lets the calling thread run on `cpus` too meanwhile.
 ///
-/// A new thread may run where its starter may. Where that is one cpu, it would
-/// begin there, and wait until its starter sleeps or has used up its time slice
-/// (some milliseconds), only to move to the cpus that it is for. Those of `cpus`
-/// that the kernel does not allow make no difference.
+/// A new thread inherits its starter's cpus. If that is one cpu, the new thread waits
+/// there until its starter sleeps or has used up its time slice (some milliseconds), only
+/// to move to its own cpus then. Cpus that the kernel does not allow are ignored.
 pub fn reaching<T>(cpus: &CpuSet, start: impl FnOnce() -> T) -> T {
     let former = current().ok().filter(|former| !cpus.difference(former).is_empty());
     if let Some(former) = &former {
@@ -267,9 +267,9 @@ pub fn reaching<T>(cpus: &CpuSet, start: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The calling thread is bound to one cpu; dropping this gives it back the
-/// cpus it had. Of several of one thread, which may be dropped in any order, the last one
-/// that was made and still lives is in force.
+/// A binding of the calling thread to one cpu; dropping it restores the thread's former
+/// cpus. A thread may have several bindings, dropped in any order: the latest one that is
+/// still alive is in force.
 #[derive(Debug)]
 #[must_use = "the thread is unbound again when this is dropped"]
 pub struct Bound {
@@ -281,7 +281,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The cpu, which is another one after a [move](move_bound).
+    /// The cpu; another one after a [move](move_bound).
     pub fn cpu(&self) -> usize {
         bindings::cpu(self.number).unwrap_or(self.cpu)
     }

@@ -10,9 +10,8 @@ use raw_cpuid::CpuId;
 /// Bytes of a cache line on every x86-64 processor.
 const LINE: usize = 64;
 
-/// Asks for the line of `address` to be written to: it comes from whichever core has
-/// it, alone, while this one goes on. A hint, for any address; nothing where the
-/// processor does not know PREFETCHW.
+/// Prefetches the line of `address` for a write: the core gets it exclusively while it
+/// goes on. A hint, valid for any address; does nothing on a processor without PREFETCHW.
 #[inline(always)]
 pub fn prefetch_to_write(address: usize) {
     // The intrinsic with `_MM_HINT_ET0` is PREFETCHT0 for a processor of which nobody
@@ -23,9 +22,8 @@ pub fn prefetch_to_write(address: usize) {
     unsafe { asm!("prefetchw [{}]", in(reg) address, options(nomem, nostack, preserves_flags)) };
 }
 
-/// Removes `bytes` from all caches of all cpus; changed lines are written back
-/// first. Their pages stay mapped. Takes some 10 ns a line, or 100 on processors without
-/// CLFLUSHOPT.
+/// Evicts `bytes` from all caches of all cpus, writing changed lines back first. The
+/// pages stay mapped. Takes some 10 ns a line, or 100 on processors without CLFLUSHOPT.
 ///
 /// ```
 /// let bytes = vec![7_u8; 10_000];
@@ -46,7 +44,7 @@ pub fn evict(bytes: &[u8]) {
     unsafe { _mm_mfence() };
 }
 
-/// As CLFLUSH, but several are under way at a time.
+/// As CLFLUSH, but several can be in flight at a time.
 ///
 /// # Safety
 /// The processor has CLFLUSHOPT, and the address is that of readable memory.

@@ -92,14 +92,14 @@ impl Clock {
         }
     }
 
-    /// Length of `ticks`, nanoseconds. What a subtraction has wrapped around
-    /// (the counter of another cpu was behind) counts as 0.
+    /// Length of `ticks`, nanoseconds. A difference that wrapped around (the counter of
+    /// another cpu was behind) counts as 0.
     #[inline]
     pub fn ns(&self, ticks: u64) -> f64 {
         (ticks as i64).max(0) as f64 * self.ns_per_tick
     }
 
-    /// Nanoseconds from `start` to `end`, 0 if they are the wrong way round.
+    /// Nanoseconds from `start` to `end`; 0 if `end` is the earlier one.
     #[inline]
     pub fn between(&self, start: u64, end: u64) -> f64 {
         self.ns(end.wrapping_sub(start))
@@ -135,8 +135,8 @@ impl Clock {
         self.error_ppm
     }
 
-    /// The smallest difference other than 0 that was seen between two reads in
-    /// a row, nanoseconds: no shorter interval can be told from none.
+    /// The smallest non-zero difference between two consecutive reads, nanoseconds: a
+    /// shorter interval cannot be told from none.
     pub fn resolution_ns(&self) -> f64 {
         self.resolution_ns
     }

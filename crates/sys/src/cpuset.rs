@@ -4,13 +4,6 @@
 //! grows with what is put into it.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::error::Error;
-
-/// Cpus above this are taken for a typing error when a list is parsed. Linux
-/// on x86-64 can be built for 8192 (`NR_CPUS_RANGE_END`, arch/x86/Kconfig).
-const LARGEST_CPU: usize = (1 << 20) - 1;
 
 /// A set of cpu numbers.
 ///
@@ -47,7 +40,7 @@ impl CpuSet {
         &self.words
     }
 
-    /// Adds a cpu. Says whether it was new.
+    /// Adds a cpu; `true` if it was not in the set.
     pub fn insert(&mut self, cpu: usize) -> bool {
         let word = cpu / 64;
         if word >= self.words.len() {
@@ -58,7 +51,7 @@ impl CpuSet {
         new
     }
 
-    /// Takes a cpu out. Says whether it was there.
+    /// Removes a cpu; `true` if it was in the set.
     pub fn remove(&mut self, cpu: usize) -> bool {
         let there = self.contains(cpu);
         if there {
@@ -79,7 +72,7 @@ impl CpuSet {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -156,41 +149,6 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-impl FromStr for CpuSet {
-    type Err = Error;
-
-    /// Reads the kernel's list notation. White space around numbers and an
-    /// empty text (no cpu) are fine; so are unordered and overlapping ranges.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = |why: String| Error::malformed("cpu list", text.trim(), why);
-        let number = |digits: &str| match digits.trim().parse::<usize>() {
-            Ok(cpu) if cpu <= LARGEST_CPU => Ok(cpu),
-            Ok(cpu) => Err(wrong(format!("has cpu {cpu}, above {LARGEST_CPU}"))),
-            Err(_) if digits.contains([':', '/']) => {
-                Err(wrong(format!("has a stride ({digits:?}): write the cpus or ranges out")))
-            }
-            Err(_) => Err(wrong(format!(
-                "has {digits:?} where a cpu number should stand (like 0-3,8,10-11)"
-            ))),
-        };
-        let mut set = CpuSet::new();
-        if text.trim().is_empty() {
-            return Ok(set);
-        }
-        for range in text.split(',') {
-            let (first, last) = match range.split_once('-') {
-                Some((first, last)) => (number(first)?, number(last)?),
-                None => (number(range)?, number(range)?),
-            };
-            if first > last {
-                return Err(wrong(format!("has the range {first}-{last} backwards")));
-            }
-            set.extend(first..=last);
-        }
-        Ok(set)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -226,13 +184,6 @@ mod tests {
             }
             prop_assert_eq!(set, a.difference(&b).copied().collect::<CpuSet>());
         }
-
-        #[test]
-        fn any_text_is_a_set_or_an_error(text in "[-0-9, :a-c\n]{0,20}") {
-            if let Err(error) = text.parse::<CpuSet>() {
-                prop_assert!(error.to_string().starts_with("cpu list: "));
-            }
-        }
     }
 
     #[test]
@@ -243,22 +194,5 @@ mod tests {
         assert!(set.is_empty());
         assert_eq!(set.to_string(), "");
         assert_eq!("\n".parse::<CpuSet>().unwrap(), set);
-    }
-
-    #[test]
-    fn errors_name_the_text_and_the_fault() {
-        let fault = |text: &str| text.parse::<CpuSet>().unwrap_err().to_string();
-        assert_eq!(fault("3-1\n"), "cpu list: \"3-1\" has the range 3-1 backwards");
-        assert!(fault("0,,1").contains("has \"\" where a cpu number should stand"));
-        assert!(fault("0-x").contains("\"x\""));
-        assert!(fault("0-31:2/8").contains("stride"));
-        assert!(fault("0-99999999").contains("above 1048575"));
-        assert!(fault("-1").contains("\"\""));
-    }
-
-    #[test]
-    fn accepts_unordered_overlapping_and_spaced() {
-        let set: CpuSet = " 8, 2-4 ,3-5".parse().unwrap();
-        assert_eq!(set.to_string(), "2-5,8");
     }
 }

@@ -6,11 +6,11 @@ use rustix::io::Errno;
 
 use crate::syscall;
 
-/// getdents64(2): fills `buffer` with records of `directory` from where its
-/// position stands and returns the bytes filled, 0 at the end.
+/// getdents64(2): fills `buffer` with records of `directory` from its current position
+/// and returns the number of bytes filled, 0 at the end.
 ///
-/// `rustix::fs::RawDir` decides itself when it reads; this is for whoever
-/// gathers the reads of many directories.
+/// `rustix::fs::RawDir` decides itself when to read; this is for callers that batch the
+/// reads of many directories.
 ///
 /// # Errors
 /// The kernel's: `EINVAL` if not even the next record fits (280 bytes are

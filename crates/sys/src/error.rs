@@ -1,4 +1,4 @@
-//! Everything that can go wrong on raw ground.
+//! Everything that can go wrong below the other crates.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The machine lacks something.
+    /// The machine lacks a feature.
     #[error("{feature} is not available: {needs}")]
     Unsupported {
         /// What is missing.
@@ -36,7 +36,7 @@ pub enum Error {
         /// What it would take.
         needs: String,
     },
-    /// A text of the kernel or of a person is not what it should be.
+    /// A text from the kernel or from a person is malformed.
     #[error("{what}: {text:?} {why}")]
     Malformed {
         /// What the text stands for.
@@ -46,10 +46,10 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// A value that the caller chose cannot work.
+    /// The caller chose a value that cannot work.
     #[error("{0}")]
     Invalid(String),
-    /// The cpu does not exist or is switched off.
+    /// The cpu does not exist or is offline.
     #[error(
         "cpu {cpu} is not online (online: {online}): {}",
         if *exists {
@@ -67,12 +67,12 @@ pub enum Error {
     CpuOffline {
         /// The cpu asked for.
         cpu: usize,
-        /// The cpus that are.
+        /// The cpus that are online.
         online: CpuSet,
         /// Whether the machine has it at all.
         exists: bool,
     },
-    /// The cpu works but this thread may not use it.
+    /// The cpu is online, but this thread may not use it.
     #[error(
         "cpu {cpu} is outside the allowed cpus {allowed}: choose among them (`--cpus {allowed}`), \
          or widen them (`taskset`, the cgroup's cpuset.cpus, `docker run --cpuset-cpus`)"
@@ -94,7 +94,7 @@ impl Error {
         Error::Os { what: what.into(), source: source.into() }
     }
 
-    /// A thing that the machine lacks, and what it would take.
+    /// A feature that the machine lacks, and what it needs.
     pub fn unsupported(feature: impl Into<String>, needs: impl Into<String>) -> Self {
         Error::Unsupported { feature: feature.into(), needs: needs.into() }
     }

@@ -4,12 +4,12 @@
 //! Linux 4.14; raw system calls included) holds the process's generation. Asking
 //! is a load from a cache line that nobody writes.
 //!
-//! Generations are counted in ordinary memory, which a child inherits. Whoever
-//! finds the word cleared counts on and puts the new number there; as each number
-//! was counted before anybody got it, all that a child has inherited are smaller.
-//! Process ids would not do, because they repeat: a process 1 that forks into a
-//! new PID namespace (a container's init that starts a sandbox) has a child that
-//! is process 1, too.
+//! A counter of generations is in ordinary memory, which a child inherits. The thread
+//! that finds the word cleared increments the counter and writes the new number to the
+//! word; since every number is counted before it is handed out, all numbers that a child
+//! has inherited are smaller. Process ids would not do, because they repeat: a process 1
+//! that forks into a new PID namespace (a container's init that starts a sandbox) has a
+//! child that is process 1, too.
 
 use std::mem;
 use std::ptr;
@@ -24,8 +24,8 @@ use crate::shm::{Anon, Huge, Populate};
 /// Length of the cleared mapping: one page.
 const BYTES: usize = 4096;
 
-/// A process, as its own memory knows it. Not for memory that processes share:
-/// there another's may have the same number.
+/// A process, as known in its own memory. Not for memory that processes share: another
+/// process may have the same number.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     word: &'static AtomicU64,
@@ -50,8 +50,8 @@ impl Process {
     }
 }
 
-/// A value of each process: a child of fork(2) begins with a new one, whatever the
-/// inherited one was in the middle of. Those that are left behind are not freed.
+/// A value per process: a child of fork(2) begins with a new one, whatever state the
+/// inherited one was in. Inherited values are leaked.
 #[derive(Debug)]
 pub struct PerProcess<T: 'static> {
     now: AtomicPtr<(Process, T)>,

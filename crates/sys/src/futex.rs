@@ -47,8 +47,8 @@ impl Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
-    /// Somebody called [`wake`]; perhaps for an earlier use of the same
-    /// memory, so look at the word again.
+    /// A thread called [`wake`], perhaps for an earlier use of the same memory, so read
+    /// the word again.
     Woken,
     /// The word did not have the expected value: no sleep.
     Changed,
@@ -58,13 +58,13 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// A moment of `CLOCK_MONOTONIC`. Being absolute, it stays right when a wait
-/// is taken up again after [`Outcome::Interrupted`].
+/// A moment of `CLOCK_MONOTONIC`. Being absolute, it stays valid when a wait is resumed
+/// after [`Outcome::Interrupted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(Timespec);
 
 impl Deadline {
-    /// The moment `span` from now; further than the kernel can count is never.
+    /// The moment `span` from now; beyond the kernel's range it is never.
     pub fn after(span: Duration) -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         let sum = now.tv_nsec + i64::from(span.subsec_nanos());
@@ -78,7 +78,7 @@ impl Deadline {
 
 /// Sleeps while `word` is `expected`, until woken or until `deadline`.
 ///
-/// This orders nothing: read `word` with Acquire afterwards.
+/// This is no memory barrier: read `word` with Acquire afterwards.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU32;
@@ -93,8 +93,8 @@ impl Deadline {
 /// ```
 ///
 /// # Errors
-/// [`Error::Os`] for what should not happen: the kernel has no futex, a filter
-/// refuses it, or shared memory has gone.
+/// [`Error::Os`] for what should not happen: the kernel has no futex, a seccomp filter
+/// refuses it, or shared memory is gone.
 pub fn wait(
     word: &AtomicU32,
     expected: u32,
@@ -114,8 +114,8 @@ pub fn wait(
     }
 }
 
-/// Wakes up to `count` threads that sleep on `word` and says how many. Store
-/// the new value (Release) before.
+/// Wakes up to `count` threads that sleep on `word`, and returns how many it woke. Store
+/// the new value (Release) first.
 ///
 /// # Errors
 /// As [`wait`].

@@ -1,4 +1,4 @@
-//! On which cpu a thread runs, for who asks often.
+//! On which cpu a thread runs, for callers that ask often.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Where the calling thread runs.
 ///
-/// The kernel writes the cpu's number to memory of each thread that has registered a
-/// place for it (rseq(2)), as the GNU C library does since 2.35 unless it is told not to:
-/// then asking is one load from a line that this thread has. Elsewhere it is getcpu(2) in
-/// the vDSO, some tens of nanoseconds.
+/// The kernel writes the cpu's number to memory that a thread has registered (rseq(2)),
+/// as the GNU C library does since 2.35 unless told not to: asking is then one load from
+/// a line of the thread's own. Elsewhere it is getcpu(2) in the vDSO, some tens of
+/// nanoseconds.
 ///
 /// ```
 /// use kumiki_sys::{affinity, here::Here};
@@ -38,7 +38,7 @@ impl Here {
         self.word.is_some()
     }
 
-    /// The cpu. It may be another one as soon as this returns.
+    /// The cpu. The thread may have moved by the time this returns.
     #[inline(always)]
     pub fn cpu(&self) -> usize {
         match self.word() {
@@ -47,7 +47,7 @@ impl Here {
         }
     }
 
-    /// Whether it is this one.
+    /// Whether the thread runs on `cpu`.
     #[inline(always)]
     pub fn is(&self, cpu: usize) -> bool {
         self.cpu() == cpu

@@ -73,12 +73,11 @@ pub mod affinity;
 pub mod cache;
 pub mod clock;
 pub mod cpu;
+mod cpulist;
 pub mod cpuset;
 #[cfg(target_arch = "x86_64")]
 pub mod cycle;
 pub mod directory;
-#[cfg(target_arch = "x86_64")]
-pub mod doctor;
 pub mod error;
 pub mod fork;
 pub mod futex;
@@ -86,6 +85,7 @@ pub mod here;
 pub mod pages;
 pub mod pause;
 pub mod pthread;
+pub mod seccomp;
 pub mod shm;
 pub mod signals;
 #[cfg(feature = "stdio")]

@@ -13,13 +13,12 @@ use crate::futex::{self, Deadline, Outcome, Scope};
 /// Longest single wait where the kernel is asked for a relative time.
 const STEP: Duration = Duration::from_secs(3600);
 
-/// Sleeps for `span` or a little longer, whatever a filter refuses. However short it
-/// is, the thread leaves its cpu for a moment.
+/// Sleeps for `span` or a little longer, whatever a seccomp filter refuses. However short
+/// it is, the thread gives up its cpu for a moment.
 ///
-/// `std::thread::sleep` panics where clock_nanosleep(2) is refused, as it is in
-/// some sandboxes. Every program with threads needs futex(2), so that is asked
-/// first; then poll(2); where neither may be used the thread yields its cpu until
-/// the time is over.
+/// `std::thread::sleep` panics where clock_nanosleep(2) is refused, as it is in some
+/// sandboxes. Every program with threads needs futex(2), so that is tried first, then
+/// poll(2); if both are refused, the thread yields its cpu until the time is over.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use crate::cpuset::CpuSet;
 use crate::error::{Error, Result};
 
-/// How threads are made: bound to one cpu, with the default stack. The C library
-/// keeps the stacks of ended threads for the next ones.
+/// The attributes of new threads: bound to one cpu, with the default stack. The C library
+/// reuses the stacks of ended threads.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -34,8 +34,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Of threads that run on `cpu` and nowhere else. Whether the kernel allows it
-    /// shows when a thread is made.
+    /// For threads that run on `cpu` alone. Whether the kernel allows that cpu shows when
+    /// a thread is created.
     ///
     /// # Errors
     /// [`Error::Os`] if memory is exhausted.
@@ -55,7 +55,7 @@ impl Attributes {
         Ok(attributes)
     }
 
-    /// Makes a thread, which calls `start` with `argument` and ends.
+    /// Creates a thread that calls `start` with `argument` and ends.
     ///
     /// # Errors
     /// [`Error::Os`] if the kernel refuses the cpu (`EINVAL`) or one more thread

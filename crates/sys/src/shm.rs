@@ -1,9 +1,9 @@
 //! Memory that several processes write ([`Shared`], and [`Sealed`] before it is mapped),
 //! and large private memory ([`Anon`]).
 //!
-//! Neither ever gives out a `&[u8]` or a `&T`: a reference promises that
-//! nobody else writes, and somebody else does. What is offered are raw
-//! pointers and atomics, which promise nothing of the sort.
+//! Neither ever gives out a `&[u8]` or a `&T`: a reference promises that nobody else
+//! writes, and other processes do. They offer raw pointers and atomics, which make no
+//! such promise.
 
 mod anon;
 mod mapping;
@@ -22,7 +22,7 @@ use crate::error::Error;
 /// Size of the pages behind a mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Huge {
-    /// As the machine's transparent huge page policy has it.
+    /// As the machine's policy for transparent huge pages says.
     #[default]
     Policy,
     /// The smallest (4 KiB on x86-64), whatever the policy.

@@ -3,15 +3,16 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Those that a thread raises by what it does itself. Blocked, they would end the
-/// process without asking its handler (force_sig_info_to_task, kernel/signal.c): no word
-/// about an overflown stack, no garbage collector's page fault. `SIGSYS` is a seccomp
-/// filter's answer to a call, whose handler may make the call in its place.
+/// Signals that a thread raises itself, by what it executes. While they are blocked the
+/// kernel ends the process without calling the handler (force_sig_info_to_task,
+/// kernel/signal.c): no message about a stack overflow, no page faults for a garbage
+/// collector. `SIGSYS` is a seccomp filter's answer to a call; its handler may emulate
+/// the call.
 const OWN: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Runs `spawn` with all signals blocked in this thread but those that it raises by what
-/// it does itself; a new thread begins with its starter's mask.
+/// Runs `spawn` with all signals blocked in this thread except those that it raises
+/// itself; a new thread inherits its starter's mask.
 pub fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     let mut all = MaybeUninit::uninit();
     // SAFETY: fills the set it is given.

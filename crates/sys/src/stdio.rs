@@ -1,10 +1,10 @@
 //! Whether there was a standard output when the program began.
 //!
-//! Before `main` the standard library opens /dev/null in place of standard
-//! descriptors that are closed, so that no file gets their numbers. From then on
-//! everything can be written there. A program that has to say that its output went
-//! nowhere must have looked earlier: among the functions that the C library calls
-//! before `main`, those of the section `.init_array`.
+//! Before `main` the standard library opens /dev/null in place of standard descriptors
+//! that are closed, so that no file gets their numbers. From then on every write
+//! succeeds. A program that must report that its output went nowhere has to check
+//! earlier: among the functions that the C library calls before `main`, those of the
+//! section `.init_array`.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! A pair of fences of unequal price.
+//! A pair of fences of unequal cost.
 //!
 //! Two threads that each store to one place and then load from another need a
 //! full fence in between, or both may read the old values. If one of them does
@@ -43,8 +43,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use crate::primitive::fence;
 
-/// The cheap side: for the thread that does it often. Costs nothing but the
-/// reading of one byte in an asymmetric process, a full fence elsewhere.
+/// The cheap side, for the thread that fences often: in an asymmetric process a load of
+/// one byte, elsewhere a full fence.
 #[inline(always)]
 pub fn light() {
     #[cfg(not(loom))]
@@ -56,14 +56,13 @@ pub fn light() {
     fence(SeqCst);
 }
 
-/// The dear side: a full fence of this thread and, in an asymmetric process, of
-/// every other thread of it that is running: some microseconds, and each of
-/// them is interrupted once.
+/// The expensive side: a full fence in this thread and, in an asymmetric process, in
+/// every other running thread of it: some microseconds, and one interrupt for each of
+/// them.
 ///
-/// Returns whether it has reached all. It has not if a seccomp filter, put on
-/// after the process had become asymmetric, forbids membarrier(2) (or, in
-/// passing, if the kernel is out of memory); then the caller must look again
-/// later instead of relying on it.
+/// Returns whether it reached all threads. It fails if a seccomp filter, installed after
+/// the process became asymmetric, forbids membarrier(2), or while the kernel is out of
+/// memory; the caller must then not rely on it, and check again later.
 pub fn heavy() -> bool {
     // Partner: the fence in `light`, also that of a thread that has read the
     // mode before it was decided.
@@ -75,9 +74,9 @@ pub fn heavy() -> bool {
     true
 }
 
-/// Whether [`light`] is only a compiler's fence in this process. Decides it at
-/// the first call, which can take some milliseconds in a process of several
-/// threads: the kernel waits for all cpus to pass through its scheduler.
+/// Whether [`light`] is only a compiler fence in this process. The first call decides it,
+/// which can take some milliseconds in a process of several threads: the kernel waits for
+/// all cpus to pass through its scheduler.
 pub fn is_asymmetric() -> bool {
     #[cfg(not(loom))]
     return mode::decided() == mode::ASYMMETRIC;

@@ -115,19 +115,18 @@ const MOST_LOOKS: u32 = if cfg!(loom) { 1 } else { 4096 };
 /// First and longest step of a sleep for which the heavy fence has failed.
 const STEPS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(64)];
 
-/// Where one thread sleeps and any number of others wake it. A cache line of
-/// its own, so that ringing touches nothing that others write.
+/// Where one thread sleeps and any number of others wake it. It has a cache line of its
+/// own, so that a ring touches no data of others.
 ///
 /// At most one thread at a time may [wait](crate::Waiter::wait) with a bell:
 /// of two, a wake may reach the wrong one, and the other sleeps on. A bell is
 /// valid when all its bytes are zero (as by [`new`](Self::new)).
 ///
 /// # Lifetime
-/// As soon as a waker has made true what the sleeper waits for, the sleeper may
-/// return, even though the waker has not rung yet. The bell (and everything else
-/// that the waker touches) must outlive the waker's call of [`ring`](Self::ring),
-/// not only the wait: keep it in an `Arc` that the waker holds, in a static, or
-/// in a place that is freed only after the waker has been joined.
+/// The sleeper may return as soon as what it waits for is true, even before the waker has
+/// rung. The bell (and everything else that the waker touches) must outlive the waker's
+/// call of [`ring`](Self::ring), not only the wait: keep it in an `Arc` that the waker
+/// holds, in a static, or in a place that is freed only after the waker has been joined.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Bell {
@@ -215,8 +214,8 @@ impl Bell {
         }
     }
 
-    /// Whether somebody sleeps, or is about to, and nobody has rung yet: a hint,
-    /// which may be out of date.
+    /// Whether a thread sleeps, or is about to, and nobody has rung yet: a hint that may
+    /// be out of date.
     #[inline]
     pub fn is_asleep(&self) -> bool {
         self.state.load(Relaxed) == ASLEEP

@@ -55,18 +55,17 @@ impl Cost {
 /// (nanoseconds where there is none to trust): the time from a store and a
 /// futex wake until the sleeper runs on another cpu, the lower quartile of five.
 ///
-/// Measured at the first call in a process, with a thread that lives for it, in
-/// 1 to 10 ms; kept between 1 and 250 µs, and 50 µs if the other cpu is busy. The
-/// sleeper runs on another cpu that this thread may use, or, if this thread is
-/// bound to one, the process's first thread; so make the first call (or the first
-/// adaptive [`Waiter`](crate::Waiter)) before everything is bound.
+/// The first call in a process measures it, with a thread of its own, in 1 to 10 ms; the
+/// result is clamped to 1 to 250 µs, and is 50 µs if the other cpu is busy. The sleeper
+/// runs on another cpu that this thread may use or, if this thread is bound, that the
+/// process's first thread may use; so make the first call (or the first adaptive
+/// [`Waiter`](crate::Waiter)) before all threads are bound.
 pub fn sleep_cost_ticks() -> u64 {
     cost().sleep
 }
 
-/// As [`sleep_cost_ticks`]. Two threads that come first at the same time both
-/// measure, and one result is kept: a lock here could be left closed in the
-/// child of a fork(2).
+/// As [`sleep_cost_ticks`]. Two threads that call first at the same time both measure,
+/// and one result is kept: a lock here could stay locked in the child of a fork(2).
 pub(crate) fn cost() -> Cost {
     static SLEEP: AtomicU64 = AtomicU64::new(0);
     static MICROSECOND: AtomicU64 = AtomicU64::new(0);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// When a limit is over.
+/// The moment at which a time limit ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     /// `None`: past the end of the clock.
@@ -14,7 +14,7 @@ impl Deadline {
     /// No limit.
     pub const NEVER: Deadline = Deadline { at: None, timeout: Duration::MAX };
 
-    /// So much from now; a time beyond what the clock can say is no limit.
+    /// `timeout` from now; a time beyond the clock's range is no limit.
     pub fn after(timeout: Duration) -> Self {
         Deadline { at: Instant::now().checked_add(timeout), timeout }
     }
@@ -29,7 +29,7 @@ impl Deadline {
         self.timeout
     }
 
-    /// Whether it is over.
+    /// Whether the moment has passed.
     #[inline]
     pub fn passed(self) -> bool {
         self.at.is_some_and(|at| Instant::now() >= at)

@@ -1,7 +1,7 @@
-//! What can go wrong: at creation a choice that this machine cannot follow,
-//! later only the time.
+//! What can go wrong: when a waiter is made, a way to sleep that this machine lacks;
+//! later only the deadline.
 
-/// A wait that cannot be set up as asked.
+/// A waiter that cannot be made as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
         /// What it would take.
         needs: String,
     },
-    /// A name that is no way to sleep.
+    /// The name is not that of a way to sleep.
     #[error("{text:?} is no way to sleep: take auto, umwait, mwaitx or futex")]
     UnknownSleep {
         /// The name, with the variable that held it.

@@ -21,7 +21,7 @@ use std::time::Instant;
 
 use crate::primitive::{Scope, Word};
 
-/// Where threads of one process sleep until something has happened.
+/// Where threads of one process sleep until an event happens.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,24 +59,23 @@ impl EventCount {
         EventCount(Word::new(0))
     }
 
-    /// How often something has happened so far, modulo 2³². Look at what is
-    /// waited for after this, and [sleep](Self::sleep) if it has not come.
+    /// The number of events so far, modulo 2³². Check the condition after this, and
+    /// [sleep](Self::sleep) if it does not hold.
     #[inline]
     pub fn look(&self) -> u32 {
         // Partner: `notify`.
         self.0.load(Acquire)
     }
 
-    /// Sleeps unless something has happened since `seen`; says whether `until`
-    /// has come. Returns for no reason at times.
+    /// Sleeps unless an event has happened since `seen`; returns whether `until` has
+    /// passed. May wake spuriously.
     ///
-    /// A sleeper that is held up while 2³² things happen takes them for none.
+    /// A sleeper that is held up for exactly 2³² events misses them.
     pub fn sleep(&self, seen: u32, until: Option<Instant>) -> bool {
         self.0.wait(seen, Scope::Private, until)
     }
 
-    /// Says that something has happened, and wakes up to `count` of those who
-    /// sleep, the longest asleep first.
+    /// Counts an event, and wakes up to `count` sleepers, the longest asleep first.
     pub fn notify(&self, count: u32) {
         // Partner: `look`.
         self.0.fetch_add(1, Release);

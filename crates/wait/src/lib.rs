@@ -1,11 +1,10 @@
 //! Waiting that is fast when the answer comes soon and cheap when it does not.
 //!
-//! A thread that waits for another one spins for a bounded time, in which the
-//! answer is seen within a cache line's way; then it sleeps by the best means
-//! of the machine. Whoever gives the answer makes a system call only if somebody
-//! sleeps. This is the two-phase wait of the Shadow Thread paper (Hori et al.,
-//! 2011, figure 7), with a threshold that adapts itself and a protocol for a
-//! sleep in the kernel.
+//! A waiting thread spins for a bounded time, in which it sees an answer after one
+//! transfer of a cache line; then it sleeps in the best way that the machine has. The
+//! thread that answers makes a system call only if the waiting thread sleeps. This is the
+//! two-phase wait of the Shadow Thread paper (Hori et al., 2011, figure 7), with a
+//! threshold that adapts itself and a protocol for a sleep in the kernel.
 //!
 //! ```text
 //!   Waiter (one a thread)                       any other thread
@@ -45,12 +44,11 @@
 //!
 //! Linux on x86-64; on aarch64 without a doze.
 //!
-//! The environment variable `KUMIKI_WAIT` (`auto`, `umwait`, `mwaitx`, `futex`)
-//! chooses the way to sleep for every waiter whose program leaves it open.
+//! The environment variable `KUMIKI_WAIT` (`auto`, `umwait`, `mwaitx`, `futex`) sets the
+//! way to sleep for every waiter with [`Sleep::Auto`].
 //!
-//! The protocol between sleeper and waker is told and argued in `bell.rs`, and
-//! loom checks it (`cargo xtask loom`); the trade-offs are in
-//! `docs/design/wait.md`.
+//! `bell.rs` states the protocol between sleeper and waker and argues its correctness,
+//! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs.
 
 mod adapt;
 pub mod barrier;

@@ -20,8 +20,8 @@ pub(crate) struct Machine {
     pub(crate) smt: bool,
 }
 
-/// A set of bits rather than a `OnceLock`: a fork(2) while another thread asks
-/// must not leave the child with a lock that nobody will open.
+/// A set of bits rather than a `OnceLock`: a fork(2) while another thread asks must not
+/// leave the child with a lock that nobody will release.
 static KNOWN: AtomicU8 = AtomicU8::new(0);
 const ASKED: u8 = 1 << 7;
 

@@ -9,10 +9,10 @@ use crate::doze::{Mwaitx, Umwait};
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// The variable that chooses a way to sleep where the program leaves it open.
+/// The variable that sets the way to sleep for [`Sleep::Auto`].
 const VARIABLE: &str = "KUMIKI_WAIT";
 
-/// How to wait. The default adapts itself and suits almost everybody.
+/// How to wait. The default adapts to the waits it sees, and suits almost every program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// For how long to spin before sleeping.
@@ -26,12 +26,12 @@ pub struct Policy {
 /// For how long to spin before sleeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Threshold {
-    /// Always so many ticks of the time stamp counter (nanoseconds where there is
-    /// none that can be trusted); 0 sleeps at once.
+    /// A fixed number of ticks of the time stamp counter (nanoseconds where it cannot be
+    /// trusted); 0 sleeps at once.
     Ticks(u64),
-    /// As long as it has been worth it of late: between an eighth of [what a sleep
-    /// costs here](crate::sleep_cost_ticks), or 2 µs, and twice that cost; beyond that
-    /// only where a sleep has proved to cost more.
+    /// Follows the recent waits: at least 2 µs and an eighth of [what a sleep costs
+    /// here](crate::sleep_cost_ticks), at most twice that cost, or twice what sleeps have
+    /// really cost if that is more.
     #[default]
     Adaptive,
     /// Never sleep.
@@ -41,32 +41,32 @@ pub enum Threshold {
 /// How to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sleep {
-    /// What the environment variable `KUMIKI_WAIT` says (`umwait`, `mwaitx`,
-    /// `futex`), which counts as chosen by the program. Without it, the best of
-    /// this machine: a monitor instruction for the first millisecond, where there
-    /// is one, then futex.
+    /// As the environment variable `KUMIKI_WAIT` says (`umwait`, `mwaitx`, `futex`), just
+    /// as if the program had chosen it. Without the variable, the best way of this
+    /// machine: a monitor instruction, if there is one, for the first millisecond, then
+    /// futex.
     #[default]
     Auto,
-    /// UMONITOR and UMWAIT of Intel's WAITPKG, without end: never a system call,
-    /// and a cpu that the kernel takes for busy.
+    /// Intel's UMONITOR and UMWAIT (WAITPKG), without a limit: never a system call, but
+    /// the kernel takes the cpu for busy.
     Umwait,
-    /// MONITORX and MWAITX of AMD, without end, likewise.
+    /// AMD's MONITORX and MWAITX, otherwise the same.
     Mwaitx,
-    /// futex(2): the kernel gives the cpu to others.
+    /// futex(2): other threads get the cpu.
     Futex,
 }
 
-/// What a spinning thread does between two looks.
+/// What a spinning thread does between two polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relax {
     /// `Pause` where cores have several hardware threads, else `Tight`.
     #[default]
     Auto,
-    /// PAUSE (ISB on aarch64) after each look: leaves the core to its other hardware thread, at
-    /// the price of up to 140 cycles until the next look.
+    /// PAUSE (ISB on aarch64) after each poll: leaves the core to its other hardware
+    /// thread, and delays the next poll by up to 140 cycles.
     Pause,
-    /// Nothing for the first few microseconds, where the next look must not be
-    /// late; then `Pause`, where it no longer matters.
+    /// Nothing for the first few microseconds, in which a late poll would show; then
+    /// `Pause`.
     Tight,
 }
 
@@ -104,7 +104,7 @@ pub(crate) enum Doze {
     None,
     Umwait(Umwait),
     Mwaitx(Mwaitx),
-    /// A double, as no machine that runs the tests need have either.
+    /// A test double: a machine that runs the tests may have neither.
     #[cfg(test)]
     Pretended(Pretended),
 }
@@ -123,7 +123,7 @@ impl Way {
     /// [`Error::Unsupported`] if `machine` lacks what was chosen.
     pub(crate) fn choose(sleep: Sleep, machine: Machine) -> Result<Self, Error> {
         let variable = std::env::var_os(VARIABLE);
-        // What is not UTF-8 is no name either, and is refused as such.
+        // A value that is not UTF-8 is refused as an unknown name.
         let variable = variable.as_ref().map(|text| text.to_string_lossy());
         Self::resolve(sleep, variable.as_deref(), machine)
     }

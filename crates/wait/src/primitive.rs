@@ -1,5 +1,5 @@
-//! What the protocol is built from. Under `cfg(loom)` loom's doubles take the
-//! place of the real things, and the model checker runs the very same protocol.
+//! What the protocol is built from. Under `cfg(loom)` these are loom's doubles, so the
+//! model checker runs the same protocol.
 
 pub(crate) use imp::{Word, fence, spin_loop};
 
@@ -37,8 +37,8 @@ mod imp {
             Word(AtomicU32::new(value))
         }
 
-        /// Sleeps while the word is `expected`, and says whether `until` has
-        /// come. May return for no reason.
+        /// Sleeps while the word is `expected`; returns whether `until` has passed. May
+        /// wake spuriously.
         pub(crate) fn wait(&self, expected: u32, scope: Scope, until: Option<Instant>) -> bool {
             let span = until.map(|until| until.saturating_duration_since(Instant::now()));
             // Later than `until` by the time since the line above, never earlier.
@@ -53,7 +53,7 @@ mod imp {
             }
         }
 
-        /// Wakes so many sleepers.
+        /// Wakes up to that many sleepers.
         pub(crate) fn wake(&self, count: u32, scope: Scope) {
             // The only errors are a kernel without futex, where nobody has fallen
             // asleep, and a filter that forbids it. A filter is a thread's own:

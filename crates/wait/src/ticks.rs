@@ -4,8 +4,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::machine::Machine;
 
-/// Reads ticks: of the time stamp counter, or nanoseconds of the kernel's
-/// monotonic clock where there is no such counter that can be trusted.
+/// Reads ticks: of the time stamp counter, or nanoseconds of the kernel's monotonic clock
+/// where that counter cannot be trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticks {
     tsc: bool,

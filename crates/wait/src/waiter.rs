@@ -19,27 +19,27 @@ use crate::machine::Machine;
 use crate::policy::{Doze, Policy, Relax, Sleep, Threshold, Way};
 use crate::ticks::Ticks;
 
-/// Looks between two readings of the clock. A look at a line in the cache takes
-/// a cycle or two, reading the counter some 30.
+/// Polls between two readings of the clock. A poll of a cached line takes a cycle or two,
+/// reading the counter some 30.
 const TIGHT_LOOKS: u32 = 64;
-/// The same where each look is followed by PAUSE, which takes 40 to 140 cycles.
+/// The same where PAUSE follows each poll, which takes 40 to 140 cycles.
 const PAUSED_LOOKS: u32 = 8;
-/// For how long `Relax::Tight` does without PAUSE: 2 to 5 µs.
+/// How long `Relax::Tight` spins without PAUSE: 2 to 5 µs.
 const TIGHT_TICKS: u64 = 10_000;
 /// How often a spin with a deadline asks the kernel's clock.
 const DEADLINE_TICKS: u64 = 4_000;
 /// The lowest adaptive threshold, microseconds.
 const FLOOR_US: u64 = 2;
-/// And a sleep's cost divided by this, so that a wait which ends in a sleep takes an
-/// eighth more at most. Who sleeps sooner, where a sleep costs tens of microseconds, is
-/// on the way there when the next job of a run comes: with a sixteenth one process in
-/// six copied 1 MiB alone just after a job.
+/// And no lower than a sleep's cost divided by this, so that a wait that ends in a sleep
+/// takes at most an eighth longer. With a lower floor, where a sleep costs tens of
+/// microseconds, a thread is falling asleep just as the next job of a run comes: at a
+/// sixteenth, one process in six copied 1 MiB alone just after a job.
 const FLOOR_SHARE: u64 = 8;
 /// The longest doze before the kernel gets the cpu.
 const LONGEST_DOZE: Duration = Duration::from_millis(1);
 
-/// How the waits of one [`Waiter`] have ended. A wait whose answer was there at
-/// once is in none.
+/// How the waits of one [`Waiter`] ended. A wait whose answer was there at once is not
+/// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// While spinning.
@@ -50,13 +50,13 @@ pub struct Counts {
     pub slept: u64,
 }
 
-/// A thread's way of waiting, and what it has learnt about its waits. Keep one
-/// for each kind of wait: the adaptive threshold follows the waits of one.
+/// How one thread waits, and what it has learnt about its waits. Keep a waiter for each
+/// kind of wait: the adaptive threshold is learnt from the waits of one waiter.
 #[derive(Clone, Debug)]
 pub struct Waiter {
     ticks: Ticks,
     adapt: Adapt,
-    /// For so long, ticks, no PAUSE.
+    /// Ticks to spin without PAUSE.
     tight: u64,
     counts: Counts,
     way: Way,
@@ -70,9 +70,9 @@ impl Waiter {
     /// sleep costs](crate::sleep_cost_ticks): some milliseconds each.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the machine lacks the way to sleep that the
-    /// policy or `KUMIKI_WAIT` has chosen, [`Error::UnknownSleep`] for a
-    /// `KUMIKI_WAIT` that is no such way.
+    /// [`Error::Unsupported`] if the machine lacks the way to sleep that the policy or
+    /// `KUMIKI_WAIT` has chosen, [`Error::UnknownSleep`] for a `KUMIKI_WAIT` that names
+    /// no way to sleep.
     pub fn new(policy: &Policy) -> Result<Self, Error> {
         let machine = Machine::this();
         let way = Way::choose(policy.sleep, machine)?;
@@ -100,11 +100,10 @@ impl Waiter {
 
     /// Waits until `ready` returns something, and returns that.
     ///
-    /// `ready` loads what decides (with Acquire) and is called again and again;
-    /// whoever makes it true does so by a store (with Release), then
-    /// [rings](Bell::ring) `bell`. `word` is what that store goes to: only its
-    /// cache line is used, for the monitor instructions to watch. (Other stores
-    /// are noticed too, but by a dozing thread up to 50 µs later.)
+    /// `ready` is polled; it loads what it depends on with Acquire. The waker makes it
+    /// true by a store (with Release), then [rings](Bell::ring) `bell`. `word` is the
+    /// target of that store: only its cache line matters, which the monitor instructions
+    /// watch. (A dozing thread notices other stores too, but up to 50 µs later.)
     ///
     /// No other thread may wait with `bell` at the same time.
     #[inline]
@@ -120,12 +119,11 @@ impl Waiter {
         }
     }
 
-    /// As [`wait`](Self::wait), until `deadline`; a deadline that has passed
-    /// leaves one look.
+    /// As [`wait`](Self::wait), until `deadline`; if that has passed already, `ready` is
+    /// polled once.
     ///
     /// # Errors
-    /// [`TimedOut`], never before the deadline. `ready` has been false once more
-    /// before that; what becomes true later is for the next wait.
+    /// [`TimedOut`], never before the deadline, and after one last poll of `ready`.
     #[inline]
     pub fn wait_until<W: Sync, T>(
         &mut self,
@@ -137,12 +135,12 @@ impl Waiter {
         self.wait_for(bell, word, Some(deadline), &mut ready)
     }
 
-    /// How the waits have ended.
+    /// How the waits ended.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The way to sleep: never `Auto`, but what that has become here.
+    /// The way to sleep on this machine; never `Auto`.
     pub fn sleep(&self) -> Sleep {
         self.way.sleep
     }

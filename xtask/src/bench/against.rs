@@ -14,17 +14,35 @@ use crate::run::{cargo, program, run, target_folder};
 
 /// Marks the other program's subjects (`bench/src/against.rs`).
 const OTHER: &str = "other:";
-/// No row may take more of the other commit's time,
-const WORST: f64 = 1.03;
-/// nor all together, as a geometric mean.
-const MEAN: f64 = 1.01;
+
+/// A bench that can be held against another commit's.
+pub(super) struct Bench {
+    pub(super) name: &'static str,
+    /// What is built of either commit.
+    pub(super) packages: &'static str,
+    /// No row may take more of the other commit's time, …
+    pub(super) worst: f64,
+    /// … nor all together, as a geometric mean.
+    pub(super) mean: f64,
+}
+
+pub(super) const SHADOW: Bench =
+    Bench { name: "shadow", packages: "--package kumiki-bench", worst: 1.03, mean: 1.01 };
+/// Calls and the walker that makes them.
+pub(super) const PARASC: Bench = Bench {
+    name: "parasc",
+    packages: "--package kumiki-bench --package kumiki-du",
+    worst: 1.05,
+    mean: 1.02,
+};
 
 /// Measures these cases, or all; says what the worst row and the mean are.
-pub(super) fn against(commit: &str, cases: &[String]) -> Result<Outcome> {
+pub(super) fn against(bench: &Bench, commit: &str, cases: &[String]) -> Result<Outcome> {
     let target = target_folder()?;
-    let other = built(commit, &target)?;
-    run(&mut cargo("build --profile dist --locked --package kumiki-bench"))?;
-    let words = ["shadow", "--against", &*other.to_string_lossy()];
+    let build = format!("build --profile dist --locked {}", bench.packages);
+    let other = built(&build, commit, &target)?;
+    run(&mut cargo(&build))?;
+    let words = [bench.name, "--against", &*other.to_string_lossy()];
     let words = words.into_iter().chain(cases.iter().map(String::as_str));
     let mut outcome = measured_by(&target.join("dist/kumiki-bench"), words)?;
     let ratios = ratios(&outcome.rows);
@@ -36,14 +54,14 @@ pub(super) fn against(commit: &str, cases: &[String]) -> Result<Outcome> {
     let logs: f64 = ratios.iter().map(|(_, ratio)| ratio.ln()).sum();
     let mean = worst.map(|_| (logs / ratios.len() as f64).exp());
     outcome.musts = vec![
-        of(&format!("worst row ÷ {commit}"), || Some((worst?, Bound::AtMost(WORST), "×"))),
-        of(&format!("mean of rows ÷ {commit}"), || Some((mean?, Bound::AtMost(MEAN), "×"))),
+        of(&format!("worst row ÷ {commit}"), || Some((worst?, Bound::AtMost(bench.worst), "×"))),
+        of(&format!("mean of rows ÷ {commit}"), || Some((mean?, Bound::AtMost(bench.mean), "×"))),
     ];
     Ok(outcome)
 }
 
-/// The bench program of that commit. Its sources are gone again afterwards.
-fn built(commit: &str, target: &Path) -> Result<std::path::PathBuf> {
+/// The bench program of that commit, by this `build`. Its sources are gone again afterwards.
+fn built(build: &str, commit: &str, target: &Path) -> Result<std::path::PathBuf> {
     let (sources, built) = (target.join("against/sources"), target.join("against/built"));
     let [sources_text, built_text] = [&sources, &built].map(|path| path.to_string_lossy());
     if sources.exists() {
@@ -52,8 +70,8 @@ fn built(commit: &str, target: &Path) -> Result<std::path::PathBuf> {
     }
     fs::create_dir_all(target.join("against"))?;
     run(&mut program("git", ["worktree", "add", "--detach", &sources_text, commit]))?;
-    let mut build = cargo("build --profile dist --locked --package kumiki-bench --target-dir");
-    let outcome = run(build.arg(&*built_text).current_dir(&sources));
+    let mut build = cargo(build);
+    let outcome = run(build.arg("--target-dir").arg(&*built_text).current_dir(&sources));
     run(&mut program("git", ["worktree", "remove", "--force", &sources_text]))?;
     outcome.map(|()| built.join("dist/kumiki-bench"))
 }

@@ -13,11 +13,12 @@ pub(super) const KUMIKI: &str = "kumiki";
 /// What two threads can copy that do nothing else.
 pub(super) const COPY_LIMIT: &str = "nontemporal_2t";
 
-/// Builds these packages, has `bench/` measure, prints the rows.
-pub(super) fn measured(bench: &str, packages: &str) -> Result<Outcome> {
+/// Builds these packages, has `bench/` measure everything or these cases, prints the rows.
+pub(super) fn measured(bench: &str, packages: &str, cases: &[String]) -> Result<Outcome> {
     let build = format!("build --profile dist --locked {packages} --features kumiki-bench/peers");
     run(&mut cargo(&build))?;
-    measured_by(&target_folder()?.join("dist/kumiki-bench"), [bench])
+    let words = std::iter::once(bench).chain(cases.iter().map(String::as_str));
+    measured_by(&target_folder()?.join("dist/kumiki-bench"), words)
 }
 
 /// Has this program of `bench/` measure, prints the rows.
@@ -95,6 +96,9 @@ impl<'a> Figures<'a> {
     }
 }
 
+/// In place of a figure.
+pub(super) const NOT_MEASURED: &str = "not measured";
+
 /// What a figure must be.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
@@ -104,7 +108,7 @@ pub(super) enum Bound {
 }
 
 impl Bound {
-    fn holds(self, figure: f64) -> bool {
+    pub(super) fn holds(self, figure: f64) -> bool {
         match self {
             Bound::AtMost(limit) => figure <= limit,
             Bound::Below(limit) => figure < limit,
@@ -121,7 +125,7 @@ impl Bound {
         !b.is_nan() && (a.is_nan() || further)
     }
 
-    fn text(self, unit: &str) -> String {
+    pub(super) fn text(self, unit: &str) -> String {
         match self {
             Bound::AtMost(limit) => format!("at most {limit} {unit}"),
             Bound::Below(limit) => format!("below {limit} {unit}"),
@@ -133,7 +137,7 @@ impl Bound {
 /// A promise of one figure; without it, a subject was not measured.
 pub(super) fn of(name: &str, figure: impl FnOnce() -> Option<(f64, Bound, &'static str)>) -> Must {
     let Some((figure, bound, unit)) = figure() else {
-        return Must::unknown(name, "not measured");
+        return Must::unknown(name, NOT_MEASURED);
     };
     Must {
         name: name.to_owned(),
@@ -159,7 +163,7 @@ pub(super) fn worst_at(
     }
     let known = ratios.into_iter().filter_map(|(n, ratio)| Some((n, ratio?)));
     let worst = known.reduce(|a, b| if bound.worse(b.1, a.1) { b } else { a });
-    let Some((n, ratio)) = worst else { return (Must::unknown(name, "not measured"), None) };
+    let Some((n, ratio)) = worst else { return (Must::unknown(name, NOT_MEASURED), None) };
     let mut must = of(name, || Some((ratio, bound, "×")));
     must.figure += &format!(" at n = {n}");
     (must, Some(n))

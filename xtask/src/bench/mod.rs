@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use kumiki_measure::schema::{Machine, SCHEMA};
 use serde::{Deserialize, Serialize};
 
-use crate::{Against, Bench};
+use crate::Bench;
 
 mod against;
 mod judge;
@@ -105,12 +105,14 @@ impl Must {
     }
 }
 
-/// Runs a bench; fails if a promise does not hold.
+/// Runs a bench, or these cases of it; fails if a promise does not hold. `against` is a
+/// commit to be measured in turns with.
 pub(crate) fn bench(
     name: Bench,
     json: Option<&Path>,
     check: bool,
-    against: Option<Against<'_>>,
+    against: Option<&str>,
+    cases: &[String],
 ) -> Result<ExitCode> {
     // Opened first: an unwritable file must not cost a run of minutes.
     let json = json.map(|path| {
@@ -120,13 +122,24 @@ pub(crate) fn bench(
     let json = json.transpose()?;
 
     let outcome = match (name, against) {
-        (Bench::Shadow, Some(Against { commit, cases })) => against::against(commit, cases)?,
+<<<<<<< HEAD
+        (Bench::Shadow | Bench::Parasc, Some(Against { commit, cases })) => {
+            let bench = if name == Bench::Shadow { against::SHADOW } else { against::PARASC };
+            against::against(&bench, commit, cases)?
+        }
+        (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
+=======
+        (Bench::Shadow, Some(commit)) => against::against(commit, cases)?,
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` only"),
+        (Bench::Resource, None) => resource::resource(check, cases)?,
+        _ if !cases.is_empty() => {
+            bail!("--case is for `cargo xtask bench resource`, and for shadow with --against, only")
+        }
+>>>>>>> wip/spawnapi
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,
         (Bench::Node, None) => node::node(check)?,
-        (Bench::Resource, None) => resource::resource(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

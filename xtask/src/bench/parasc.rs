@@ -38,7 +38,7 @@ pub(super) fn parasc(judge: bool) -> Result<Outcome> {
     if metadata()?.packages.iter().any(|package| *package.name == "kumiki-du") {
         packages += " --package kumiki-du";
     }
-    let mut outcome = measured("parasc", &packages)?;
+    let mut outcome = measured("parasc", &packages, &[])?;
     println!(
         "getppid: the paper has gettid, which answers for the wrong thread when it is offloaded"
     );
@@ -60,6 +60,13 @@ struct Promise {
 }
 
 const SIZES: [usize; 4] = [1, 10, 50, 300];
+
+/// What is not to get slower beside busy processes ÷ the plain way.
+const LOADED: f64 = 1.05;
+/// Reads that wait for the disk ÷ those of bare threads, …
+const COLD: f64 = 1.3;
+/// … in so many of twenty processes.
+const OF_TWENTY: usize = 19;
 
 const fn faster(case: &'static str, of_loop: [f64; 4], of_ring: f64) -> Promise {
     Promise { case, of_loop, of_ring: Some(of_ring) }
@@ -119,7 +126,44 @@ fn musts(figures: &Figures) -> Vec<Must> {
     musts.push(gnu);
     musts.push(du("the best of jwalk, ignore, dua", &RUST_WALKERS, 0.75));
     musts.push(du("io_uring", &["io_uring"], 0.42));
+    musts.extend(loaded(figures));
+    musts.extend(cold(figures));
     musts
+}
+
+/// Beside other processes that keep cpus busy.
+fn loaded(figures: &Figures) -> Vec<Must> {
+    let unlinks = [(1, 50), (1, 300), (2, 50), (2, 300)].map(|(busy, n)| {
+        of(&format!("unlink_one × {n} beside {busy} busy ÷ loop"), || {
+            let row = figures.at(&format!("unlink_one_busy{busy}"), KUMIKI, n)?;
+            let ratios = Ratios::of_plain(row);
+            (!ratios.0.is_empty()).then(|| (ratios.median(), Bound::AtMost(LOADED), "×"))
+        })
+    });
+    let walks = [1, 2, 4].map(|busy| {
+        of(&format!("du of /usr beside {busy} busy ÷ --plain"), || {
+            let own = figures.at("du_loaded", KUMIKI, busy)?.median;
+            let plain = figures.at("du_loaded", "kumiki/plain", busy)?.median;
+            Some((own / plain, Bound::AtMost(LOADED), "×"))
+        })
+    });
+    unlinks.into_iter().chain(walks).collect()
+}
+
+/// Reads that wait for the disk, from a quarter of a second on: all but one process of
+/// twenty have to have found out.
+fn cold(figures: &Figures) -> Vec<Must> {
+    let cases = ["pread_cold", "pread_cold_warmed"];
+    let all = cases.into_iter().flat_map(|case| [8, 32, 200].map(|n| (case, n)));
+    let must = |(case, n)| {
+        of(&format!("{case} × {n} ÷ 16 bare threads, in {OF_TWENTY} of 20 processes"), || {
+            let (own, bare) = (figures.at(case, KUMIKI, n)?, figures.at(case, BARE, n)?);
+            let ratios = describe::sorted(Ratios::of(own, bare).0);
+            let last = (ratios.len() * OF_TWENTY).div_ceil(20).checked_sub(1)?;
+            Some((ratios[last], Bound::AtMost(COLD), "×"))
+        })
+    };
+    all.map(must).collect()
 }
 
 /// The promises of one case.
@@ -253,6 +297,24 @@ mod tests {
         let du = [(KUMIKI, 55.0), ("gnu_du", 100.0), ("io_uring", 131.0), ("jwalk", 80.0)];
         let du = du.into_iter().chain([("ignore", 73.4), ("dua", 75.0)]);
         rows.extend(du.map(|(subject, ms)| row("du_usr", subject, 175_000, ms)));
+        for (busy, n) in [(1, 50), (1, 300), (2, 50), (2, 300)] {
+            let unlink = row(&format!("unlink_one_busy{busy}"), KUMIKI, n, 1050.0);
+            rows.push(Row { of_plain: vec![1.0, 1.05, 3.0], ..unlink });
+        }
+        for busy in [1, 2, 4] {
+            rows.push(row("du_loaded", KUMIKI, busy, 105.0));
+            rows.push(row("du_loaded", "kumiki/plain", busy, 100.0));
+        }
+        for n in [8, 32, 200] {
+            for case in ["pread_cold", "pread_cold_warmed"] {
+                // One process of twenty has not found out.
+                let mut cold = row(case, KUMIKI, n, 130.0);
+                cold.instances = vec![130.0; 19];
+                cold.instances.insert(7, 900.0);
+                rows.push(cold);
+                rows.push(Row { instances: vec![100.0; 20], ..row(case, BARE, n, 100.0) });
+            }
+        }
         rows
     }
 
@@ -266,7 +328,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3);
+        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3 + 7 + 6);
     }
 
     #[test]
@@ -279,7 +341,11 @@ mod tests {
             let (case, n) = (slower.case.clone(), slower.n);
             let broken = broken(&rows);
             assert!(!broken.is_empty(), "{case} × {n}");
-            let expected = if case == "du_usr" { "du of /usr".to_owned() } else { case };
+            let expected = match case.split_once("_busy") {
+                _ if case.starts_with("du_") => "du of /usr".to_owned(),
+                Some((calls, _)) => calls.to_owned(),
+                None => case,
+            };
             assert!(broken.iter().all(|text| text.starts_with(&expected)), "{broken:?}");
         }
     }
@@ -304,11 +370,11 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 50);
+        assert_eq!(broken(&[]).len(), 63);
         let mut rows: Vec<Row> = good().into_iter().filter(|row| row.subject != LOOP).collect();
         assert_eq!(broken(&rows).len(), 1);
         rows.iter_mut().for_each(|row| row.of_plain.clear());
-        assert_eq!(broken(&rows).len(), 41);
+        assert_eq!(broken(&rows).len(), 45);
     }
 
     #[test]

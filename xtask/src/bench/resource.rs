@@ -3,9 +3,11 @@
 
 use anyhow::Result;
 
-use super::judge::{Bound, Figures, KUMIKI, digits, measured, of};
+use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of};
 use super::{Must, Outcome, Row};
 use crate::debian::{self, Package};
+
+mod process;
 
 /// What the peers of the whole bench need to be built and run.
 const PACKAGES: &[Package] = &[
@@ -16,12 +18,19 @@ const PACKAGES: &[Package] = &[
     Package { name: "libtbb-dev", reason: "the bench's program has oneTBB as a peer, too" },
 ];
 
-/// Measures every subject; with `judge` says whether the promises hold.
-pub(super) fn resource(judge: bool) -> Result<Outcome> {
+/// Measures every subject, or these cases; with `judge` says whether the promises hold.
+pub(super) fn resource(judge: bool, cases: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    let mut outcome = measured("resource", "--package kumiki-bench")?;
+    debian::install(debian::PYTHON)?;
+    // From Python it is measured by way of the library for C.
+    let packages = "--package kumiki-bench --package kumiki-capi";
+    let mut outcome = measured("resource", packages, cases)?;
     if judge {
-        outcome.musts = musts(&Figures(&outcome.rows));
+        let figures = Figures(&outcome.rows);
+        outcome.musts = musts(&figures);
+        outcome.musts.extend(process::musts(&figures));
+        // What was not asked for is no failure.
+        outcome.musts.retain(|must| cases.is_empty() || must.figure != NOT_MEASURED);
     }
     Ok(outcome)
 }
@@ -100,7 +109,7 @@ fn in_flight(figures: &Figures) -> Must {
         let many = at(KUMIKI, 32)?;
         Some((at(KUMIKI, 1)? / many, at("bare", 32)? / many))
     };
-    let Some((of_one, of_bare)) = known() else { return Must::unknown(NAME, "not measured") };
+    let Some((of_one, of_bare)) = known() else { return Must::unknown(NAME, NOT_MEASURED) };
     Must {
         name: NAME.to_owned(),
         figure: format!(

@@ -18,7 +18,7 @@ const PACKAGES: &[Package] = &[
 /// Measures every subject; with `judge` says whether the promises hold.
 pub(super) fn shadow(judge: bool) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    let mut outcome = measured("shadow", "--package kumiki-bench")?;
+    let mut outcome = measured("shadow", "--package kumiki-bench", &[])?;
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));
     }

@@ -144,7 +144,9 @@ impl Machine {
         remove(&folder)?;
         File::create(folder.with_extension("log")).context("making a log")?;
         if engine.is_none() {
-            run(program("debootstrap", ["--variant=minbase"])
+            // Killed in the middle, it would leave its mounts to the next run.
+            run(entered()
+                .args(["debootstrap", "--variant=minbase"])
                 .arg(format!("--include={}", INSTALLED.join(",")))
                 .args([release.suite(), &folder.to_string_lossy()])
                 .args(host::archive()))?;

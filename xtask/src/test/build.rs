@@ -10,7 +10,7 @@ use crate::manifest::{Kumiki, Program};
 use crate::run::{announce, cargo, everything, metadata, program, text};
 
 use super::job::Job;
-use super::part::Part;
+use crate::part::Part;
 
 /// Builds the programs of these parts; those that take long are first.
 pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {

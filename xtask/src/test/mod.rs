@@ -10,18 +10,17 @@ use std::thread;
 
 use anyhow::Result;
 
+use crate::part::Part;
 use crate::run::{cargo, everything};
 use crate::{aarch64, debian, loom};
 
 mod build;
 mod job;
 mod libtest;
-pub(crate) mod part;
 mod pool;
 mod summary;
 
 use job::Job;
-use part::Part;
 use summary::Summary;
 
 /// Installs what the tests need, runs them, and prints a tally as the last line.

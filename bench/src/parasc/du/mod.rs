@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::busy::Busy;
 use crate::case::Case;
 use crate::run::{Row, Turns};
 use crate::stopwatch::Stopwatch;
@@ -21,7 +22,15 @@ use self::halves::Halves;
 /// The tree.
 const TREE: &str = "/usr";
 /// The case's name.
-pub(crate) const NAME: &str = "du_usr";
+const NAME: &str = "du_usr";
+/// The same while other processes keep cpus busy.
+const LOADED: &str = "du_loaded";
+/// Both.
+pub(crate) const NAMES: [&str; 2] = [NAME, LOADED];
+/// So many.
+const BUSY: [u64; 3] = [1, 2, 4];
+/// Ours, which makes its calls one after the other.
+const PLAIN: &str = "kumiki/plain";
 /// Runs of each walker, in turns.
 const ROUNDS: usize = 12;
 /// How far sizes may be from each other, as a part: somebody may write to the
@@ -32,19 +41,26 @@ const BASE: &str = "gnu_du";
 /// No walker, but what two cpus give.
 const HALVES: &str = "gnu_du/halves";
 
-/// What is asked for, of so many entries.
+/// What is asked for.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-struct DuUsr {
-    entries: u64,
+enum Du {
+    /// Of so many entries.
+    Usr(u64),
+    /// Beside so many busy processes.
+    Loaded(u64),
 }
 
-impl Case for DuUsr {
+impl Case for Du {
     fn name(self) -> &'static str {
-        NAME
+        match self {
+            Du::Usr(_) => NAME,
+            Du::Loaded(_) => LOADED,
+        }
     }
 
     fn size(self) -> Option<u64> {
-        Some(self.entries)
+        let (Du::Usr(size) | Du::Loaded(size)) = self;
+        Some(size)
     }
 
     fn unit(self) -> &'static str {
@@ -61,20 +77,41 @@ struct Answer {
     entries: Option<u64>,
 }
 
-/// Times every walker.
+/// Times every walker, or those of ours beside the `other` program's.
 ///
 /// # Errors
 /// A walker fails, or two of them disagree on the size of the tree.
-pub(crate) fn rows() -> Result<Vec<Row>> {
-    eprintln!("{NAME}");
-    let watch = Stopwatch::new();
+pub(crate) fn rows(only: &[&str], other: Option<&Path>) -> Result<Vec<Row>> {
+    let asked = |name| only.is_empty() || only.contains(&name);
     let halves = Halves::of(Path::new(TREE))?;
-    let walkers = walkers(&halves)?;
-    let mut turns: Vec<Turns> = walkers.iter().map(|_| Turns::default()).collect();
-    let mut order: Vec<usize> = (0..walkers.len()).collect();
-    // Fills the kernel's caches, and is compared with all others.
+    let ours = ours(other)?;
+    let mut rows = Vec::new();
+    if asked(NAME) {
+        eprintln!("{NAME}");
+        let others = if other.is_some() { Vec::new() } else { others(&halves)? };
+        let idle = ours.iter().filter(|walker| !walker.name.ends_with(PLAIN));
+        let walkers: Vec<&Walker> = others.iter().chain(idle).collect();
+        let entries = agreed(&walkers)?;
+        rows.extend(times(&walkers, Du::Usr(entries), Some(BASE))?);
+    }
+    if asked(LOADED) && !ours.is_empty() {
+        let walkers: Vec<&Walker> = ours.iter().collect();
+        agreed(&walkers)?;
+        for busy in BUSY {
+            eprintln!("{LOADED} {busy}");
+            let _busy = Busy::start(busy as usize)?;
+            rows.extend(times(&walkers, Du::Loaded(busy), Some(PLAIN))?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Has all walk once, which fills the kernel's caches, and compares what they say. Returns
+/// how many entries there are, if one tells.
+fn agreed(walkers: &[&Walker]) -> Result<u64> {
+    let watch = Stopwatch::new();
     let mut answers = Vec::new();
-    for walker in &walkers {
+    for walker in walkers {
         let (_, answer) = walker.run(&watch)?;
         answers.extend(answer.map(|answer| (walker.name, answer)));
     }
@@ -87,6 +124,13 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
             first.kib
         );
     }
+    Ok(answers.iter().find_map(|(_, answer)| answer.entries).unwrap_or(0))
+}
+
+fn times(walkers: &[&Walker], case: Du, base: Option<&str>) -> Result<Vec<Row>> {
+    let watch = Stopwatch::new();
+    let mut turns: Vec<Turns> = walkers.iter().map(|_| Turns::default()).collect();
+    let mut order: Vec<usize> = (0..walkers.len()).collect();
     for _ in 0..ROUNDS {
         fastrand::shuffle(&mut order);
         for &i in &order {
@@ -94,11 +138,9 @@ pub(crate) fn rows() -> Result<Vec<Row>> {
             turns[i].samples.push(vec![ns / 1e6]);
         }
     }
-    let entries = answers.iter().find_map(|(_, answer)| answer.entries).unwrap_or(0);
-    let base = walkers.iter().position(|walker| walker.name == BASE);
+    let base = walkers.iter().position(|walker| Some(walker.name) == base);
     let base = base.map(|i| turns[i].median());
-    let row =
-        |(walker, its): (&Walker, &Turns)| Row::new(DuUsr { entries }, walker.name, its, base);
+    let row = |(walker, its): (&&Walker, &Turns)| Row::new(case, walker.name, its, base);
     Ok(walkers.iter().zip(&turns).map(row).collect())
 }
 
@@ -145,28 +187,45 @@ fn parse(text: &str) -> Result<Answer> {
     Ok(Answer { kib, entries: words.next().and_then(|word| word.parse().ok()) })
 }
 
-fn walkers(halves: &Halves) -> Result<Vec<Walker>> {
+fn words(words: &[&str]) -> Vec<Vec<OsString>> {
+    vec![words.iter().map(OsString::from).collect()]
+}
+
+/// Our walker, and the one beside the `other` program, each in both forms.
+fn ours(other: Option<&Path>) -> Result<Vec<Walker>> {
     let own = std::env::current_exe().context("finding our own program")?;
-    let words = |words: &[&str]| vec![words.iter().map(OsString::from).collect()];
+    let names = ["kumiki", PLAIN, "other:kumiki", "other:kumiki/plain"];
+    let programs = [Some(&*own), other].map(|path| path.map(|it| it.with_file_name("kumiki-du")));
+    let mut walkers = Vec::new();
+    for (at, program) in programs.into_iter().flatten().enumerate() {
+        if !program.is_file() {
+            eprintln!("kumiki-du is left out: there is no {}", program.display());
+            continue;
+        }
+        let forms = [words(&["-s", TREE]), words(&["--plain", "-s", TREE])];
+        for (name, words) in names[2 * at..].iter().zip(forms) {
+            walkers.push(Walker { name, program: program.clone(), words });
+        }
+    }
+    Ok(walkers)
+}
+
+/// Those of others.
+fn others(halves: &Halves) -> Result<Vec<Walker>> {
     let (du, summary) = (PathBuf::from("du"), words(&["-s", TREE]));
+    #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "there are no more"))]
     let mut walkers = vec![
-        Walker { name: BASE, program: du.clone(), words: summary.clone() },
+        Walker { name: BASE, program: du.clone(), words: summary },
         Walker { name: HALVES, program: du, words: halves.words().into() },
     ];
-    let kumiki = own.with_file_name("kumiki-du");
-    if kumiki.is_file() {
-        walkers.push(Walker { name: "kumiki", program: kumiki, words: summary });
-    } else {
-        eprintln!("kumiki-du is left out: there is none beside {}", own.display());
-    }
     #[cfg(feature = "peers")]
     for &name in walk::NAMES {
         if name == walk::RING && io_uring::IoUring::new(1).is_err() {
             eprintln!("{name} is left out, as it is refused here");
             continue;
         }
-        let words = words(&["walk", name, TREE]);
-        walkers.push(Walker { name, program: own.clone(), words });
+        let own = std::env::current_exe().context("finding our own program")?;
+        walkers.push(Walker { name, program: own, words: words(&["walk", name, TREE]) });
     }
     Ok(walkers)
 }

@@ -3,7 +3,7 @@
 /// A thing that a machine may lack.
 #[derive(Debug)]
 pub(super) struct Gain {
-    /// [`Finding::thing`](kumiki_sys::doctor::Finding::thing).
+    /// [`Finding::thing`](kumiki_doctor::Finding::thing).
     pub(super) thing: &'static str,
     /// What the lack was seen to cost, from `docs/design`; empty if nobody has
     /// measured it.

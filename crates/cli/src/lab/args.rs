@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_lab::{KernelName, Module};
 
-use crate::args::size;
+use crate::size::size;
 
 #[derive(Debug, Args)]
 pub(crate) struct Lab {

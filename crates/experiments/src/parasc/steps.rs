@@ -96,8 +96,12 @@ impl Call {
     #[inline]
     fn hand_over(&mut self) -> Result<()> {
         let answers = self.running.requester.run(&mut self.call).map_err(refused)?;
-        let [..=0] = answers.as_slice() else { return Ok(()) };
-        Err(Error::Invalid(format!("gettid gave {answers:?}, which is no thread")))
+        match answers.as_slice() {
+            [answer] if *answer <= 0 => {
+                Err(Error::Invalid(format!("gettid gave {answers:?}, which is no thread")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

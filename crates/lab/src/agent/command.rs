@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use super::lab::Lab;
 use super::say;
-use super::serve::Lab;
 use crate::credit::Credit;
 use crate::frame::{Exit, Message, Size, Start, mark};
 

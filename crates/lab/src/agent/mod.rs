@@ -6,6 +6,7 @@
 //! its own, so that each side waits for its own children alone.
 
 mod command;
+mod lab;
 mod serve;
 mod start;
 

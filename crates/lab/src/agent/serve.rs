@@ -3,31 +3,19 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::command::Running;
+use super::lab::Lab;
 use super::{PORT, ports, power_off, say};
 use crate::frame::{Frame, MACHINE, Message};
 
 /// How long the kernel may take to show the port after its driver is there.
 const PORT_LIMIT: Duration = Duration::from_secs(30);
 
-/// The way to the lab.
-#[derive(Clone)]
-pub(super) struct Lab(Arc<Mutex<File>>);
-
-impl Lab {
-    /// Sends a message; a lab that is gone is seen by who reads.
-    pub(super) fn send(&self, stream: u32, message: Message) {
-        let port = self.0.lock().expect("no holder panics");
-        let _ = Frame { stream, message }.write(&*port);
-    }
-}
-
 pub(super) fn serve() -> Result<(), String> {
     let port = open_port()?;
-    let lab = Lab(Arc::new(Mutex::new(port.try_clone().map_err(|error| error.to_string())?)));
+    let lab = Lab::at(port.try_clone().map_err(|error| error.to_string())?);
     say(&crate::frame::mark(0));
     lab.send(MACHINE, Message::Hello { uptime_ms: uptime_ms(), debug_exit: ports().is_ok() });
     let mut running: HashMap<u32, Running> = HashMap::new();

@@ -21,7 +21,7 @@ use rustix::process::{
 };
 
 use super::shared::Shared;
-use super::signal::mask::Mask;
+use crate::cases::mask::Mask;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 use crate::schema::CpuTime;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::RunId;
-use super::open::why_not;
+use super::writable::why_not;
 use crate::schema::SCHEMA;
 
 /// An error of the store. It names the file and says the way out. A file that

@@ -8,6 +8,7 @@
 mod error;
 mod open;
 mod read;
+mod writable;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

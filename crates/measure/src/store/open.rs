@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use kumiki_sys::pause::pause;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
-use rustix::fs::{Access as Permission, access, statvfs};
+use rustix::fs::{Access as Permission, access};
 
 use super::error::{Error, Result};
+use super::writable::{JOURNAL, SHM, WAL, beside, why_not};
 use super::{PATIENCE, sql};
 use crate::schema::SCHEMA;
 
@@ -138,51 +139,11 @@ fn may_be_unwritable(e: &rusqlite::Error) -> bool {
     e.sqlite_error_code().is_some_and(|code| codes.contains(&code))
 }
 
-/// What SQLite keeps beside a database: the log, its shared memory, or where that
-/// cannot be had the rollback journal.
-const WAL: &str = "-wal";
-const SHM: &str = "-shm";
-const JOURNAL: &str = "-journal";
-
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
-}
-
 /// The log or journal beside a database whose content is not in it yet.
 fn unfinished(path: &Path) -> Option<PathBuf> {
     let has_content = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() > 0);
     [WAL, JOURNAL].map(|end| beside(path, end)).into_iter().find(has_content)
 }
-
-/// What keeps a database from being written.
-pub(super) fn why_not(path: &Path) -> String {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let refused = |path: &Path| access(path, Permission::WRITE_OK).err().map(io::Error::from);
-    if let Some(error) = refused(path) {
-        return error.to_string();
-    }
-    if let Some(error) = refused(folder) {
-        return format!("its folder: {error}");
-    }
-    for file in [WAL, SHM, JOURNAL].map(|end| beside(path, end)) {
-        if let Some(error) = refused(&file).filter(|_| file.exists()) {
-            return format!("{}: {error}", file.display());
-        }
-    }
-    match statvfs(path) {
-        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < ROOM => {
-            "its file system is full".to_owned()
-        }
-        _ => "SQLite cannot write to it".to_owned(),
-    }
-}
-
-/// Bytes that SQLite takes beside a database that it opens: two steps of the
-/// file for the log's shared memory.
-const ROOM: u64 = 64 << 10;
 
 /// Looks at a file through a connection that cannot write, and refuses what is
 /// not ours before one that can is opened.

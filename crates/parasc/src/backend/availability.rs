@@ -31,8 +31,7 @@ pub struct Availability {
 /// }
 /// ```
 pub fn availability() -> Vec<Availability> {
-    let filtered = kumiki_sys::doctor::is_filtered();
-    vec![user(), io_uring(Ring::new(1).map(drop), filtered), kernel(Device::open().map(drop))]
+    vec![user(), io_uring(Ring::new(1).map(drop)), kernel(Device::open().map(drop))]
 }
 
 fn user() -> Availability {
@@ -46,17 +45,12 @@ fn user() -> Availability {
     }
 }
 
-/// `filtered`: whether a seccomp filter sees this thread's calls.
-fn io_uring(tried: Result<(), Lack>, filtered: Option<bool>) -> Availability {
-    let there = tried.is_ok();
-    let reason = match filtered {
-        _ if !there => "is not there",
-        Some(false) => "for batches for which it proves faster than processing threads",
-        Some(true) => "this thread's seccomp filter would not see the calls",
-        None => "whether a seccomp filter watches this thread cannot be told",
+fn io_uring(tried: Result<(), Lack>) -> Availability {
+    let reason = match tried.is_ok() {
+        true => "only when chosen: a seccomp filter does not see the calls",
+        false => "is not there",
     };
-    let auto = there && filtered == Some(false);
-    standing(Backend::IoUring, tried, "a ring could be set up", auto, reason)
+    standing(Backend::IoUring, tried, "a ring could be set up", reason)
 }
 
 fn kernel(tried: Result<(), Lack>) -> Availability {
@@ -64,14 +58,13 @@ fn kernel(tried: Result<(), Lack>) -> Availability {
         true => "only when chosen: calls made inside the kernel pass by seccomp, ptrace and audit",
         false => "is not there",
     };
-    standing(Backend::Kernel, tried, "module kumiki-parasc is loaded", false, reason)
+    standing(Backend::Kernel, tried, "module kumiki-parasc is loaded", reason)
 }
 
 fn standing(
     backend: Backend,
     tried: Result<(), Lack>,
     there: &str,
-    auto: bool,
     reason: &'static str,
 ) -> Availability {
     let available = tried.is_ok();
@@ -79,7 +72,7 @@ fn standing(
         Ok(()) => (there.to_owned(), None),
         Err(lack) => (lack.reason, Some(lack.remedy)),
     };
-    Availability { backend, available, detail, remedy, auto, reason }
+    Availability { backend, available, detail, remedy, auto: false, reason }
 }
 
 #[cfg(test)]
@@ -100,12 +93,11 @@ mod tests {
     }
 
     #[test]
-    fn auto_hides_no_call_from_a_filter() {
-        assert!(io_uring(Ok(()), Some(false)).auto);
-        assert!(!io_uring(Ok(()), Some(true)).auto);
-        assert!(!io_uring(Ok(()), None).auto);
-        let none = io_uring(Err(Lack::new("EPERM", "allow it")), Some(false));
-        assert!(!none.auto && none.remedy.as_deref() == Some("allow it"));
+    fn a_ring_is_for_who_chooses_it() {
+        let there = io_uring(Ok(()));
+        assert!(there.available && !there.auto);
+        let none = io_uring(Err(Lack::new("EPERM", "allow it")));
+        assert!(!none.available && none.remedy.as_deref() == Some("allow it"));
     }
 
     #[test]

@@ -30,13 +30,7 @@ pub(crate) use own_ring::OwnRing;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// Processing threads, and io_uring for those batches for which it is there
-    /// and has been measured to be faster.
-    ///
-    /// A thread under a seccomp filter gets no io_uring: the filter would not
-    /// see the calls. A filter that a thread sets later does not apply to a ring
-    /// that the thread has already; who means to set one after the first batch
-    /// chooses [`User`](Self::User).
+    /// What suits almost everybody: [`User`](Self::User).
     #[default]
     Auto,
     /// Processing threads only. Each call goes through the seccomp filter that the

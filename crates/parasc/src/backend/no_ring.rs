@@ -7,10 +7,6 @@ use crate::request::Request;
 #[derive(Debug)]
 pub(crate) enum Ring {}
 
-pub(crate) fn guess(_sysnum: u16) -> Option<f32> {
-    None
-}
-
 impl Ring {
     pub(crate) fn new(_slots: usize) -> Result<Self, Lack> {
         Err(Lack::new(

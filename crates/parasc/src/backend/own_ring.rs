@@ -1,7 +1,7 @@
 //! A requesting thread's ring: made when a batch first wants it, made anew when
 //! the thread has changed, given up when it cannot be had.
 
-use super::ring::{Ring, guess};
+use super::ring::Ring;
 use super::{Backend, Lack};
 use crate::error::Result;
 use crate::execute::plain;
@@ -23,8 +23,6 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct OwnRing {
     state: State,
-    /// For every batch that it can make, without asking what that costs.
-    always: bool,
     slots: usize,
     broken: u32,
 }
@@ -34,18 +32,14 @@ impl OwnRing {
     ///
     /// # Errors
     /// [`Error::Backend`](crate::Error::Backend) with the reason if there is none to be had then.
-    pub(crate) fn new(backend: Backend, slots: usize, help: bool) -> Result<Self> {
-        let always = backend == Backend::IoUring;
+    pub(crate) fn new(backend: Backend, slots: usize) -> Result<Self> {
         let state = match backend {
             Backend::IoUring => {
                 State::Ready(Box::new(Ring::new(slots).map_err(|lack| lack.error(backend))?))
             }
-            // The caller's thread makes calls through its ring: without help it
-            // is to make none.
-            Backend::Auto if help => State::Wanted,
             _ => State::Never,
         };
-        Ok(OwnRing { state, always, slots, broken: 0 })
+        Ok(OwnRing { state, slots, broken: 0 })
     }
 
     /// Whether the engine's configuration can be had.
@@ -61,39 +55,18 @@ impl OwnRing {
             );
             return Err(lack.error(backend));
         }
-        OwnRing::new(backend, slots, help).map(drop)
+        OwnRing::new(backend, slots).map(drop)
     }
 
-    /// What a call of the batch takes through io_uring, in parts of a plain
-    /// one, before it has been measured. `None` if it cannot make them all.
+    /// Whether it makes the calls of a batch: one that was chosen makes what it can.
     #[inline]
-    pub(crate) fn guess(&self, same: Option<u16>, requests: &[Request]) -> Option<f32> {
-        match (&self.state, same) {
-            (State::Never, _) => None,
-            (_, Some(sysnum)) => self.guess_of(sysnum),
-            (_, None) => requests.iter().try_fold(0.0f32, |worst, request| {
-                self.guess_of(request.sysnum).map(|guess| worst.max(guess))
-            }),
-        }
-    }
-
-    #[inline]
-    fn guess_of(&self, sysnum: u16) -> Option<f32> {
-        let here = match &self.state {
-            State::Ready(ring) => ring.has(sysnum),
-            _ => true,
-        };
-        if here { guess(sysnum) } else { None }
-    }
-
-    /// Whether a batch goes there without asking what it costs.
-    #[inline]
-    pub(crate) fn is_always(&self) -> bool {
-        self.always
+    pub(crate) fn makes(&mut self, requests: &[Request]) -> bool {
+        !matches!(self.state, State::Never) && self.prepare(requests)
     }
 
     /// Makes sure that there is a ring of this thread that has these calls.
-    pub(crate) fn prepare(&mut self, requests: &[Request]) -> bool {
+    #[cold]
+    fn prepare(&mut self, requests: &[Request]) -> bool {
         let ready = matches!(&self.state, State::Ready(ring) if ring.is_of_this_thread());
         if !ready && !matches!(self.state, State::Never) {
             self.make();
@@ -106,14 +79,8 @@ impl OwnRing {
 
     #[cold]
     fn make(&mut self) {
-        // A filter of this thread would not see its calls in the ring.
-        let hidden = !self.always && kumiki_sys::doctor::is_filtered() != Some(false);
-        self.state = match hidden {
-            true => State::Never,
-            false => {
-                Ring::new(self.slots).map_or(State::Never, |ring| State::Ready(Box::new(ring)))
-            }
-        };
+        let ring = Ring::new(self.slots);
+        self.state = ring.map_or(State::Never, |ring| State::Ready(Box::new(ring)));
     }
 
     /// Makes the calls, through the ring if there is one.

@@ -1,367 +1,344 @@
-//! What the ways have cost for one key, and the choice between them.
-//!
-//! The best way is taken. Between *trials* of the others (`entry/trials.rs`) only that one
-//! has samples. If it takes more now, batches may have become longer, or the way worse: the
-//! others are taken to have changed as much.
+//! What is known of one key: how its plain calls and their rival compare, and when to
+//! compare them again.
 
-mod trials;
+use super::helpers::Helpers;
+use super::{
+    Choice, EXPECTED, End, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample, WEIGHT, Way,
+};
 
-use trials::{LEAST_WAKES, PATIENCE};
-
-use super::own::Own;
-use super::trial::Trial;
-use super::trust::Trust;
-use super::{Means, Prior, WAYS, Way};
-
-/// Least weight of a new sample.
-pub(super) const WEIGHT: f32 = 1.0 / 8.0;
-/// A sample counts for so many times the mean at most: a thread that was
-/// preempted in between says little about the way.
-const OUTLIER: f32 = 2.0;
-/// What several threads are guessed to take on one open file, times plain calls …
-const ONE_FILE: f32 = 1.1;
-/// … and in one directory, where they sleep in turns.
-const ONE_DIRECTORY: f32 = 2.0;
-/// What io_uring is guessed to take where it cannot make the calls, times plain
-/// ones. It is not taken then, whatever this says: no better than they.
-const NO_RING: f32 = 1.0;
-/// A way must promise that much less than plain calls to be taken.
-const MARGIN: f32 = 0.97;
-/// Batches after which not each short one is looked at any more, and those that
-/// are not plain get a trial of it.
-const SETTLED: u32 = 64;
-/// Batches between two that are looked at then, or at which a trial may begin; of shared
-/// ones as many at most …
-const SAMPLE: u32 = 8;
-/// … and of the shortest plain ones up to four times as many, so that asking takes no larger
-/// part of their time than this, or not much.
-const ASKED: f32 = 0.02;
-/// What it takes to ask and to measure, ticks. Where that is nothing each batch does: what
-/// is looked at rarely is learnt slowly.
-const ASKING: f32 = 500.0;
-/// Wakes of a trial, at most: twice as many as it has samples of a way.
-const WAKES: u32 = 24;
-/// So many calls are claimed at once at most, or as many as take as long as a wake.
-const CHUNK: usize = 32;
-
-/// Mean time per call of one way, ticks.
+/// Mean time of a call, ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     ticks: f32,
-    samples: u32,
-    /// Trials in a row that have not made it the best way.
-    failed: u32,
+    /// What it was when it was last looked at.
+    seen: f32,
 }
 
 impl Mean {
-    fn add(&mut self, sample: f32) {
-        let most = if self.samples > 0 { self.ticks * OUTLIER } else { f32::MAX };
-        self.samples = self.samples.saturating_add(1);
-        let weight = (1.0 / self.samples as f32).max(WEIGHT);
-        self.ticks += (sample.min(most) - self.ticks) * weight;
+    /// Takes a sample, and says whether the mean has moved by [`MOVED`] since that was last
+    /// true. One accident does not do that, however long it took.
+    fn add(&mut self, sample: f32) -> bool {
+        if self.ticks == 0.0 {
+            *self = Mean { ticks: sample, seen: sample };
+        }
+        let most = self.ticks * (1.0 + (MOVED - 1.0) / WEIGHT);
+        self.ticks += (sample.min(most) - self.ticks) * WEIGHT;
+        let moved = self.ticks > self.seen * MOVED || self.ticks * MOVED < self.seen;
+        if moved {
+            self.seen = self.ticks;
+        }
+        moved
     }
+}
+
+/// Calls of one way in a probe, and what they took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    calls: f32,
+    ticks: f32,
+}
+
+impl Part {
+    fn add(&mut self, sample: Sample) {
+        self.calls += sample.calls as f32;
+        self.ticks += sample.ticks.max(1) as f32;
+    }
+
+    fn each(self) -> f32 {
+        self.ticks / self.calls
+    }
+}
+
+/// A comparison of plain calls with their rival.
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    plain: Part,
+    rival: Part,
+    /// It is the turn of plain calls.
+    turn: bool,
 }
 
 /// One key's costs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Entry {
-    means: [Mean; WAYS.len()],
-    batches: u32,
-    /// Ticks that they have taken, about.
-    spent: u64,
-    trial: Option<Trial>,
-    /// The last batch that was chosen for is part of it.
-    in_trial: bool,
-    /// Which way had the last trial.
-    last_trial: usize,
-    /// When the next may begin, by `spent` …
-    next_trial: u64,
-    /// … and when, at the soonest, if the best way comes to take more.
-    soonest: u64,
-    /// What the best way took at the least since the last one.
-    least: f32,
-    trust: Trust,
-    /// Whether plain calls were found to sleep.
-    sleeps: Option<bool>,
-    own: Own,
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Of plain calls, and of their rival.
+    means: [Mean; 2],
+    /// What a call of the last measured batch took.
+    last: f32,
+    /// Plain calls that were timed, until there are enough.
+    known: usize,
+    /// The rival: shared, or the pool.
+    rival: Way,
+    /// What probes have said for the rival, the last ones most: logarithms.
+    favour: f32,
+    /// What the last one has.
+    gain: f32,
+    probe: Option<Probe>,
+    /// Ticks that batches of this key took …
+    spent: f64,
+    /// … at which the next probe is due.
+    due: f64,
+    /// Probes in a row that changed nothing.
+    doublings: u32,
+    /// The part of a shared batch that the requesting thread keeps, once others have helped.
+    own: Option<f32>,
     /// So many batches are shared as the last one, and not measured.
-    pub(crate) unasked: u32,
-}
-
-/// What to do with a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub(crate) way: Way,
-    /// Wake processing threads that sleep.
-    pub(crate) wake: bool,
-    /// Take the time and [`Entry::record`] it.
-    pub(crate) measure: bool,
-    /// So many batches like this one need not ask: they are plain, too.
-    pub(crate) pass: u32,
-    /// So many calls of the batch go this way. For the rest, ask again.
-    pub(crate) calls: usize,
-}
-
-impl Choice {
-    fn plain(calls: usize) -> Choice {
-        Choice { measure: false, ..Choice::of(Way::Inline, calls) }
-    }
-
-    fn of(way: Way, calls: usize) -> Choice {
-        Choice { way, wake: false, measure: true, pass: 0, calls }
-    }
-}
-
-/// How a measured batch went.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
-    pub(crate) calls: usize,
-    pub(crate) ticks: u64,
-    /// Calls that other threads have made.
-    pub(crate) helped: usize,
-    /// Calls that the caller has kept from them.
-    pub(crate) kept: usize,
-    /// It began with a wake.
-    pub(crate) woke: bool,
-    /// Ticks that the caller was away for besides.
-    pub(crate) away: u64,
+    pub(super) repeats: u32,
 }
 
 impl Entry {
-    /// What to believe of batches about as long as those of `other`: the same,
-    /// until there are samples.
-    pub(crate) fn like(other: &Entry) -> Entry {
-        let means = other.means.map(|mean| Mean { samples: mean.samples.min(2), ..mean });
-        let next_trial = other.next_trial.saturating_sub(other.spent);
-        let soonest = other.soonest.saturating_sub(other.spent);
-        let Entry { least, sleeps, own, .. } = *other;
-        let trust = other.trust.anew();
-        Entry { means, least, trust, sleeps, own, next_trial, soonest, ..Entry::default() }
+    /// Of a call of which nothing is known.
+    pub(super) fn new(prior: Prior) -> Self {
+        let (rival, known) = match prior {
+            Prior::Sleeps => (Way::Pool, PART as usize),
+            _ => (Way::Shared, 0),
+        };
+        let mut entry = Entry {
+            means: [Mean::default(); 2],
+            last: 0.0,
+            known,
+            rival,
+            favour: 0.0,
+            gain: 0.0,
+            probe: None,
+            spent: 0.0,
+            due: 0.0,
+            doublings: 0,
+            own: None,
+            repeats: 0,
+        };
+        entry.expect(rival);
+        entry
     }
 
-    /// How to run a batch of `calls`, or the first of them.
+    /// Of batches of another size, or beside other work or not.
+    pub(super) fn anew(&self) -> Self {
+        Entry { probe: None, spent: 0.0, due: 0.0, doublings: 0, repeats: 0, ..self.clone() }
+    }
+
+    /// Another rival, of which nothing is known.
+    fn expect(&mut self, rival: Way) {
+        (self.rival, self.means[1], self.probe) = (rival, Mean::default(), None);
+        (self.favour, self.gain) = (-EXPECTED.ln(), -EXPECTED.ln());
+        (self.due, self.doublings) = (self.spent, 0);
+    }
+
     #[inline]
-    pub(crate) fn choose(&mut self, calls: usize, prior: Prior, means: Means) -> Choice {
-        if prior == Prior::Serial || !(means.others || means.pool || means.ring.is_some()) {
-            return Choice { pass: SAMPLE, ..Choice::plain(calls) };
-        }
-        self.batches = self.batches.wrapping_add(1);
-        self.in_trial = false;
-        let plain = self.means[0];
-        let sleeps = prior == Prior::Sleeps || self.sleeps == Some(true);
-        if self.unasked > 0 && means.hot && is_open(Way::Shared, sleeps, means) {
-            self.unasked -= 1;
-            self.spent += (self.means[place(Way::Shared)].ticks * calls as f32) as u64;
+    pub(super) fn choose(
+        &mut self,
+        calls: usize,
+        means: Means,
+        helpers: &mut Helpers,
+        now: impl Fn() -> u64,
+    ) -> Choice {
+        if self.repeats > 0 && helpers.come(means) {
+            self.repeats -= 1;
+            self.spent += f64::from(self.means[1].ticks * calls as f32);
             return Choice { measure: false, ..Choice::of(Way::Shared, calls) };
         }
-        self.unasked = 0;
-        if plain.samples < 2 && !sleeps {
-            return Choice::of(Way::Inline, self.enough(Way::Inline, calls, means));
+        self.repeats = 0;
+        if self.known < PART as usize {
+            let first = calls.min(PART as usize - self.known);
+            return Choice { pass: 0, ..self.plain(first, means) };
         }
-        self.end_trial(prior, sleeps, means);
-        let (best, estimate) = self.best(prior, sleeps, means);
-        if self.trial.is_none() {
-            self.begin_trial((best, estimate), calls, prior, sleeps, means);
+        if self.probe.is_some_and(|probe| probe.turn) {
+            return self.probe(calls, means);
         }
-        // A way that is best by a guess has yet to show it.
-        let is_new = self.trial.is_none() && self.means[place(best)].samples == 0 && !sleeps;
-        // One or the other of the two may be no way for this batch.
-        let open = |trial: &Trial| trial.is_open(|at| is_open(WAYS[at], sleeps, means));
-        let trial = self.trial.filter(open);
-        if let (None, Some(waits)) = (trial, &mut self.trial) {
-            waits.closed += 1;
+        let is_open = match self.rival {
+            Way::Pool => means.pool,
+            _ => means.others && !helpers.paused(now),
+        };
+        if !is_open {
+            self.probe = None;
+            return self.plain(calls, means);
         }
-        let way = trial.map_or(best, |trial| WAYS[trial.due()]);
-        let is_worse = way != best;
-        self.in_trial = trial.is_some() || is_new;
-        // What a trial with a worse one costs has been waited for.
-        let mut wake = way == Way::Shared && is_worse && !means.hot;
-        if way == Way::Shared && !is_worse && (!means.hot || self.trust.is_gone()) {
-            let each = self.estimate(place(way), prior, means);
-            if !self.trust.is_worth_a_wake((plain.ticks - each) * calls as f32, means.wake) {
-                // The caller helps: shared with nobody awake would be plain
-                // calls, only dearer.
-                self.spent += (plain.ticks * calls as f32) as u64;
-                return Choice::plain(calls);
+        let shares = self.rival == Way::Shared;
+        let is_due = self.probe.is_some() || self.spent >= self.due;
+        let can = if shares { helpers.come(means) && helpers.helped } else { calls > 1 };
+        if is_due && can {
+            return self.probe(calls, means);
+        }
+        self.probe = None;
+        let takes = self.favour > 0.0;
+        if shares && !helpers.come(means) {
+            // Where the plain way is the better one as far as is known, a wake is for a
+            // probe: once so much has been spent that it is a small part.
+            let probes = self.spent >= self.due + f64::from(means.wake()) * f64::from(PART);
+            helpers.missed(match takes {
+                true => self.saves(calls),
+                false if probes => means.wake(),
+                false => 0.0,
+            });
+            if !helpers.wakes(means) {
+                return self.plain(calls, means);
             }
-            wake = true;
+            self.due = if takes { self.due } else { self.spent };
+            return Choice { wake: true, ..Choice::of(Way::Shared, calls) };
         }
-        if is_new {
-            self.try_beside(place(way), place(Way::Inline), false, means);
+        // Shared to see whether somebody comes, if a probe is to follow.
+        if !takes && !(shares && is_due) {
+            return self.plain(calls, means);
         }
-        if self.in_trial {
-            // What the caller does meanwhile goes with the part that others help
-            // with: that is to be no small one.
-            let whole = means.beside && matches!(way, Way::Shared | Way::Many(_));
-            let calls = if whole { calls } else { self.enough(way, calls, means) };
-            return Choice { wake, ..Choice::of(way, calls) };
+        if shares && takes {
+            self.repeats = self.repeated(self.means[1].ticks * calls as f32);
         }
-        let choice = Choice { wake, ..Choice::of(way, calls) };
-        if self.batches < SETTLED {
-            return choice;
-        }
-        let takes = self.means[place(way)].ticks * calls as f32;
-        let unasked = (ASKING / (ASKED * takes)) as u32;
-        match way {
-            Way::Inline if takes < ASKING * 32.0 => {
-                Choice { pass: unasked.clamp(SAMPLE, 4 * SAMPLE), ..choice }
-            }
-            // Each counts while the caller's part is learnt, while a trial waits, or where
-            // they have come to take more.
-            Way::Shared if self.own.is_learnt() && self.trial.is_none() && !self.has_risen(way) => {
-                self.unasked = if wake || means.beside { 0 } else { unasked.min(SAMPLE) };
-                choice
-            }
-            _ => choice,
+        Choice::of(self.rival, calls)
+    }
+
+    /// The next part of a probe.
+    fn probe(&mut self, calls: usize, means: Means) -> Choice {
+        let probe = self.probe.get_or_insert_default();
+        let turns = calls < PART as usize && self.rival == Way::Shared;
+        match (probe.turn, self.rival) {
+            (true, Way::Pool) => self.plain((calls / 64).max(1), means),
+            (true, _) => self.plain(calls, means),
+            // The plain calls come after it.
+            (false, Way::Pool) => Choice::of(Way::Pool, calls - (calls / 64).max(1)),
+            (false, way) => Choice::of(way, if turns { calls } else { calls.div_ceil(2) }),
         }
     }
 
-    /// How many of `calls` to share with `others` the caller keeps for itself.
-    pub(crate) fn kept(&self, calls: usize, others: usize) -> usize {
-        self.own.of(calls, others)
+    /// Plain calls, watched if they may sleep.
+    fn plain(&self, calls: usize, means: Means) -> Choice {
+        let likely = self.last * calls as f32;
+        let watch = self.last == 0.0 || likely > SLEEPS * means.sleep;
+        let pass = if self.probe.is_some() { 0 } else { self.repeated(likely) };
+        Choice { watch, pass, ..Choice::of(Way::Plain, calls) }
     }
 
-    /// How many calls to claim at once, at most: who is at the last ones keeps the
-    /// others waiting.
-    pub(crate) fn claimed(&self, means: Means) -> usize {
-        let plain = self.means[0].ticks.max(1.0);
-        ((means.wake / plain) as usize).clamp(1, CHUNK)
+    /// How many batches of so many ticks do as the last one did.
+    fn repeated(&self, ticks: f32) -> u32 {
+        if ticks > 0.0 { (REPEATED_TICKS / ticks) as u32 } else { 0 }
     }
 
-    /// Notes that nobody has come to a shared batch: the next one is measured.
-    pub(crate) fn nobody_came(&mut self) {
-        self.unasked = 0;
+    /// What sharing a batch would save, as the last probe says.
+    fn saves(&self, calls: usize) -> f32 {
+        let gain = self.gain.max(self.favour / 4.0);
+        self.means[0].ticks * calls as f32 * (1.0 - (-gain).exp())
     }
 
-    /// Notes that so many batches of `calls` will not ask.
-    pub(crate) fn pass(&mut self, batches: u32, calls: usize) {
-        self.spent += (self.means[0].ticks * calls as f32) as u64 * u64::from(batches);
-        self.batches = self.batches.wrapping_add(batches);
-    }
-
-    /// The way that promises least, and what.
-    fn best(&self, prior: Prior, sleeps: bool, means: Means) -> (Way, f32) {
-        let mut best = (Way::Inline, self.estimate(0, prior, means) * MARGIN);
-        for (at, way) in WAYS.iter().enumerate().skip(1) {
-            if is_open(*way, sleeps, means) {
-                let estimate = self.estimate(at, prior, means);
-                if estimate < best.1 {
-                    best = (*way, estimate);
-                }
-            }
-        }
-        best
-    }
-
-    /// Ticks per call: measured, or guessed from plain calls.
-    fn estimate(&self, at: usize, prior: Prior, means: Means) -> f32 {
-        let (mean, plain) = (self.means[at], self.means[0].ticks);
-        match WAYS[at] {
-            _ if mean.samples > 0 => mean.ticks,
-            Way::Inline => f32::MAX,
-            Way::Shared | Way::Many(_) if prior == Prior::OneFile => plain * ONE_FILE,
-            Way::Shared | Way::Many(_) if prior == Prior::OneDirectory => plain * ONE_DIRECTORY,
-            Way::Shared => plain * 0.6,
-            // Nothing has been measured: any number, so that it is tried.
-            Way::Many(threads) if plain == 0.0 => 1.0 / f32::from(threads),
-            Way::Many(threads) => plain / f32::from(threads),
-            Way::Ring if plain == 0.0 => 1.0,
-            Way::Ring => plain * means.ring.unwrap_or(NO_RING),
+    pub(super) fn pass(&mut self, batches: u32, calls: usize, helpers: &mut Helpers) {
+        self.spent += f64::from(self.means[0].ticks * calls as f32 * batches as f32);
+        if self.rival == Way::Shared && self.favour > 0.0 {
+            helpers.missed(self.saves(calls) * batches as f32);
         }
     }
 
-    /// Notes how a batch went.
     #[inline]
-    pub(crate) fn record(&mut self, way: Way, sample: Sample, means: Means) {
-        let calls = sample.calls as f32;
+    pub(super) fn record(&mut self, way: Way, sample: Sample, means: Means) {
         let ticks = sample.ticks.max(1) as f32;
-        let plain = self.means[0].ticks * calls;
-        let more = ticks - plain;
-        self.spent += sample.ticks;
-        let begins = sample.woke && self.trial.is_some_and(|trial| trial.wakes == 0);
-        let is_shared = way == Way::Shared;
-        let alone = is_shared && sample.helped == 0;
-        if alone {
-            self.nobody_came();
+        let each = ticks / sample.calls as f32;
+        self.spent += f64::from(ticks);
+        self.last = each;
+        let plain = way == Way::Plain;
+        if plain {
+            self.known += sample.calls;
         }
-        if !is_shared || self.trust.record(sample, begins, more, self.spent, means.wake) {
-            self.learn(place(way), sample, means);
-        }
-        if is_shared && !alone && !sample.woke {
-            self.own.learn(sample);
-        }
-        if let Some(trial) = self.trial.as_mut().filter(|_| self.in_trial) {
-            trial.wakes += u32::from(sample.woke);
-            if trial.is_own_turn() && (begins || alone) {
-                trial.lost += more.clamp(0.0, means.wake.max(plain));
-            }
-            // Nobody has come, and will not, or never stays for long enough.
-            trial.given_up |= alone && self.trust.is_gone() || trial.wakes > WAKES;
-        }
-    }
-
-    /// Takes what a batch has shown of a way.
-    fn learn(&mut self, at: usize, sample: Sample, means: Means) {
-        let (ticks, calls) = (sample.ticks.max(1) as f32, sample.calls as f32);
-        let each = ticks / calls;
-        let least = means.wake * LEAST_WAKES;
-        if let Some(trial) = &mut self.trial
-            && self.in_trial
-            && trial.due() == at
-        {
-            let own_turn = trial.is_own_turn();
-            trial.take(each, calls, self.means[trial.rival].ticks);
-            if own_turn {
-                return;
-            }
-        }
-        if self.means[at].samples == 0 {
-            // As good as a trial.
-            let known = self.means.iter().filter(|mean| mean.samples > 0);
-            let best = known.map(|mean| mean.ticks).fold(each, f32::min);
-            let pause = ((each - best) * calls * PATIENCE).max(least);
-            self.next_trial = self.next_trial.max(self.spent + pause as u64);
-        }
-        let before = self.means[at];
-        // While others make calls for who is away, what these take is not seen.
-        if before.samples > 0 && sample.away >= sample.ticks {
+        if way == Way::Shared && (sample.helped == 0 || sample.woke) {
+            // Who was called is on the way: that is not what sharing takes.
+            self.probe = None;
             return;
         }
-        self.means[at].add(each);
-        let ticks = self.means[at].ticks;
-        // Of calls that sleep each way is taken once before there is anything to compare.
-        if self.means[0].samples > 0 && before.samples > 0 {
-            let others = self.means.iter_mut().enumerate().filter(|(other, _)| *other != at);
-            others.for_each(|(_, mean)| mean.ticks *= ticks / before.ticks);
+        if way == Way::Shared {
+            self.keep(sample);
         }
-        self.least = self.least.min(ticks);
+        let moved = self.means[usize::from(!plain)].add(each);
+        match self.probe.take() {
+            Some(probe) => self.compare(probe, plain, sample, means),
+            None if moved => {
+                self.doublings /= 2;
+                self.due = self.due.min(self.spent + f64::from(means.wake()));
+            }
+            None => (),
+        }
+        let rival = match sample.slept {
+            Some(true) if means.pool => Way::Pool,
+            _ => Way::Shared,
+        };
+        // What was not slept in may have been a probe's one call beside many that sleep.
+        let better = self.favour <= 0.0 || rival == Way::Pool;
+        if plain && self.probe.is_none() && self.rival != rival && better {
+            self.expect(rival);
+        }
     }
 
-    /// Whether plain calls take so long that it is worth knowing if they sleep.
-    pub(crate) fn asks_whether_sleeps(&self, means: Means) -> bool {
-        self.sleeps.is_none() && self.means[0].samples > 0 && self.means[0].ticks > means.long
+    fn compare(&mut self, mut probe: Probe, plain: bool, sample: Sample, means: Means) {
+        if plain != probe.turn {
+            return;
+        }
+        probe.turn = !plain;
+        if !plain {
+            probe.rival.add(sample);
+            self.probe = Some(probe);
+            return;
+        }
+        probe.plain.add(sample);
+        if self.rival == Way::Shared && probe.plain.ticks < means.wake() / 2.0 {
+            self.probe = Some(probe);
+            return;
+        }
+        let (plain, rival) = (probe.plain.each(), probe.rival.each());
+        let taken = self.favour > 0.0;
+        // Of the way that is not taken.
+        let lost = match taken {
+            true => (plain - rival) * probe.plain.calls,
+            false => (rival - plain) * probe.rival.calls,
+        };
+        let agrees = taken == (plain > rival);
+        self.judge((plain / rival).ln().clamp(-1.0, 1.0));
+        self.settle(agrees, lost, means);
+        self.means.iter_mut().for_each(|mean| mean.seen = mean.ticks);
     }
 
-    /// Notes how much of a plain batch's time the cpu was in use for it.
-    pub(crate) fn record_sleep(&mut self, busy: f32) {
-        self.sleeps = Some(busy < 0.5);
+    fn judge(&mut self, gain: f32) {
+        self.gain = gain;
+        self.favour = 0.75 * self.favour + gain;
+    }
+
+    /// Notes that sharing has lost so much that it pauses: as good as a probe.
+    pub(super) fn lost(&mut self, ticks: f32, means: Means) {
+        let before = self.favour > 0.0;
+        self.judge(-1.0);
+        let taken = self.favour > 0.0;
+        self.settle(!before, if taken { 0.0 } else { ticks }, means);
+    }
+
+    /// Sets when the next probe is due, after one that `agrees` with what was believed and
+    /// has lost so much.
+    fn settle(&mut self, agrees: bool, lost: f32, means: Means) {
+        self.doublings = if agrees { (self.doublings + 1).min(PART.ilog2()) } else { 0 };
+        let pause = (lost * PART as f32).max(means.wake());
+        self.due = self.spent + f64::from(pause * (1 << self.doublings) as f32);
+    }
+
+    /// What a plain call takes; a batch that nobody helped with asks next time.
+    #[inline]
+    pub(super) fn shared(&mut self, end: End) -> f32 {
+        if end.helped == 0 {
+            self.repeats = 0;
+        }
+        self.means[0].ticks
+    }
+
+    /// How many of `calls` the requesting thread keeps, such that it and `others` are ready
+    /// at the same time.
+    pub(super) fn kept(&self, calls: usize, others: usize) -> usize {
+        (self.own.unwrap_or(1.0 / (1 + others) as f32) * calls as f32) as usize
+    }
+
+    /// Learns that from a batch that others have helped with. A call that it could have kept
+    /// has to be claimed, at the price of a line's way or two; for one too many the others
+    /// wait.
+    fn keep(&mut self, Sample { calls, helped, kept, .. }: Sample) {
+        let part = |count: usize| count as f32 / calls as f32;
+        let own = self.own.get_or_insert(part(kept));
+        let change = if helped == calls - kept { -1.0 } else { part(calls - helped) - *own };
+        let step = WEIGHT / 2.0;
+        *own = (*own + change.clamp(-step, step) * WEIGHT).clamp(0.0, 1.0 - part(1));
+    }
+
+    /// How many calls are claimed at once, at most: as many as take as long as a wake.
+    pub(super) fn claimed(&self, means: Means) -> usize {
+        ((means.wake() / self.means[0].ticks.max(1.0)) as usize).clamp(1, PART as usize)
     }
 }
-
-/// Where a way stands among all.
-fn place(way: Way) -> usize {
-    WAYS.iter().position(|other| *other == way).expect("every way has a place")
-}
-
-/// Whether a way can be taken at all.
-fn is_open(way: Way, sleeps: bool, means: Means) -> bool {
-    match way {
-        Way::Inline => true,
-        Way::Shared => means.others && !sleeps,
-        Way::Many(_) => means.pool && sleeps,
-        Way::Ring => means.ring.is_some(),
-    }
-}
-
-#[cfg(test)]
-mod tests;

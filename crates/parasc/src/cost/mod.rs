@@ -1,45 +1,64 @@
-//! Which way to run a batch: learnt from what the ways have cost.
+//! Which way to run a batch: learnt from what batches have cost.
 //!
-//! For each *key* (call, the one open file or directory that all are on if it is one,
-//! size of the batch, alone or beside other work) the mean time per call of every way
-//! is believed. The way with the least is taken; others are tried now and then, the less
-//! often the worse they were. What cannot help is never
-//! tried: calls on the address space run one after the other in the kernel.
+//! | | rule |
+//! |---|---|
+//! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
+//! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
+//! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
+//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones in turns. It is over when its plain calls have taken half a wake. It shares only while a thread spins and has helped with the last shared batch. |
+//! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
+//! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. |
+//! | 7 | An account holds what others saved, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
+//! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one call of 64 beside it. |
+//! | 9 | Batches shorter than 50,000 ticks repeat the last decision for so long, without a look at the clock. A shared one that nobody helped with asks at once. |
 //!
-//! A way that has not been tried yet is guessed from that of plain calls, so
-//! that what is likely to help is tried soon and the rest rarely.
+//! The constants below are all there are. Each names the row of `cargo xtask bench parasc`
+//! that gets worse without it.
 
 mod duration;
 mod entry;
+mod helpers;
 mod key;
-mod own;
+#[cfg(test)]
+mod model;
 mod sleep;
-mod trial;
-mod trust;
 
 use std::collections::HashMap;
 
 pub(crate) use duration::Durations;
-pub(crate) use entry::{Entry, Sample};
+use entry::Entry;
+use helpers::Helpers;
 pub(crate) use key::{Key, Prior, survey};
 pub(crate) use sleep::sleep_ticks;
+
+/// A probe may lose one part in so many of a key's time (rules 4, 5 and 7), and a chunk or a
+/// first look has so many calls. `du_usr` takes 4 % longer at half of it, `open_close` × 10
+/// finds its way later at twice.
+const PART: u32 = 32;
+/// A mean that moves by this factor is another one. `pread_cold` after a warm phase takes ten
+/// batches longer with 3; `du_usr` has twice the probes with 1.2.
+const MOVED: f32 = 1.5;
+/// Weight of a new sample in a mean. `getppid` × 300 keeps 3 % less of its share with 1/2.
+const WEIGHT: f32 = 1.0 / 8.0;
+/// What a rival is expected to take of plain calls before any probe. Above 1 nobody is ever
+/// woken to find out, and every row stays plain.
+const EXPECTED: f32 = 0.6;
+/// Ticks for which short batches repeat a decision. `getppid` × 10 takes a tenth longer at 0.
+const REPEATED_TICKS: f32 = 50_000.0;
+/// Sleeps that make a loss or a wait worth a closer look (rules 6 to 8). At 1 `getppid` × 300
+/// is plain after each interrupt of the other cpu; at 32 `du_loaded` is never left alone.
+const SLEEPS: f32 = 4.0;
 
 /// How a batch is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The calls one after the other, by the caller.
-    Inline,
-    /// The caller and the processing threads that spin on other cpus.
+    /// The calls one after the other, by the requesting thread.
+    Plain,
+    /// By it and the processing threads that spin on other cpus.
     Shared,
-    /// So many threads of the pool besides, for calls that sleep.
-    Many(u16),
-    /// io_uring.
-    Ring,
+    /// By it and the threads of the pool, for calls that sleep.
+    Pool,
 }
-
-/// All ways, in the order in which an [`Entry`] counts them.
-const WAYS: [Way; 6] =
-    [Way::Inline, Way::Shared, Way::Many(8), Way::Many(32), Way::Many(64), Way::Ring];
 
 /// What is there at the moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,33 +67,69 @@ pub(crate) struct Means {
     pub(crate) others: bool,
     /// A processing thread spins already.
     pub(crate) hot: bool,
-    /// The caller has something to do while others make calls.
-    pub(crate) beside: bool,
-    /// The process had one thread only when this one began to make requests.
+    /// The process had one thread only when the requesting thread began.
     pub(crate) alone: bool,
     /// The pool may have threads.
     pub(crate) pool: bool,
-    /// io_uring can make these calls, and each is guessed to take so many times
-    /// what a plain one takes.
-    pub(crate) ring: Option<f32>,
-    /// What waking a processing thread costs, ticks.
-    pub(crate) wake: f32,
-    /// Calls of this duration may be worth a thread that sleeps, ticks.
-    pub(crate) long: f32,
+    /// What a sleep costs, ticks.
+    pub(crate) sleep: f32,
 }
 
 impl Means {
-    /// Nobody and nothing.
-    pub(crate) const NONE: Means = Means {
-        others: false,
-        hot: false,
-        beside: false,
-        alone: false,
-        pool: false,
-        ring: None,
-        wake: 0.0,
-        long: 0.0,
-    };
+    /// What the requesting thread pays of a wake; the rest of a sleep's cost passes while it
+    /// goes on.
+    fn wake(self) -> f32 {
+        self.sleep / 2.0
+    }
+}
+
+/// What to do with a batch, or the first `calls` of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) way: Way,
+    pub(crate) calls: usize,
+    /// Wake processing threads that sleep.
+    pub(crate) wake: bool,
+    /// Take the time and [`Costs::record`] it.
+    pub(crate) measure: bool,
+    /// Read how long the thread is on a cpu, too.
+    pub(crate) watch: bool,
+    /// So many batches like this one need not ask: they are plain, too.
+    pub(crate) pass: u32,
+}
+
+impl Choice {
+    fn of(way: Way, calls: usize) -> Choice {
+        Choice { way, calls, wake: false, measure: true, watch: false, pass: 0 }
+    }
+}
+
+/// How a measured batch, or part of one, went.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) calls: usize,
+    /// Without work that the requesting thread did beside it.
+    pub(crate) ticks: u64,
+    /// Of a shared one: calls that other threads have made, …
+    pub(crate) helped: usize,
+    /// … and those that the requesting thread has kept from them.
+    pub(crate) kept: usize,
+    /// It began with a wake.
+    pub(crate) woke: bool,
+    /// Whether the calls slept, if they were watched.
+    pub(crate) slept: Option<bool>,
+}
+
+/// How a shared batch ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    pub(crate) calls: usize,
+    /// Calls that other threads have made.
+    pub(crate) helped: usize,
+    /// Ticks for which the requesting thread waited for them.
+    pub(crate) waited: u64,
+    /// It began with a wake.
+    pub(crate) woke: bool,
 }
 
 /// What a requesting thread has learnt.
@@ -83,78 +138,102 @@ pub(crate) struct Costs {
     index: HashMap<Key, usize>,
     entries: Vec<Entry>,
     last: Option<(Key, usize)>,
+    helpers: Helpers,
 }
 
 impl Costs {
-    /// What is known about batches of this key.
+    /// How to run a batch of `calls`, or the first of them; `now` tells the time.
     #[inline]
-    pub(crate) fn entry(&mut self, key: Key) -> &mut Entry {
-        let at = match self.last {
-            Some((last, at)) if last == key => at,
-            _ => self.find(key),
-        };
-        self.last = Some((key, at));
+    pub(crate) fn choose(
+        &mut self,
+        (key, prior): (Key, Prior),
+        calls: usize,
+        means: Means,
+        now: impl Fn() -> u64,
+    ) -> Choice {
+        if prior == Prior::Serial || !(means.others || means.pool) {
+            return Choice { measure: false, pass: PART, ..Choice::of(Way::Plain, calls) };
+        }
+        let at = self.at(key, prior);
+        self.entries[at].choose(calls, means, &mut self.helpers, now)
+    }
+
+    /// Notes how a measured batch went.
+    #[inline]
+    pub(crate) fn record(&mut self, key: Key, way: Way, sample: Sample, means: Means) {
+        self.known(key).record(way, sample, means);
+    }
+
+    /// Notes how a shared batch ended, measured or not.
+    #[inline]
+    pub(crate) fn shared(&mut self, key: Key, end: End, means: Means, now: impl Fn() -> u64) {
+        let plain = self.known(key).shared(end);
+        if let Some(lost) = self.helpers.shared(end, plain, means, now) {
+            self.known(key).lost(lost, means);
+        }
+    }
+
+    /// How many of `calls` to share with `others` the requesting thread keeps for itself, and
+    /// how many to claim at once at most: who is at the last ones keeps the others waiting.
+    pub(crate) fn terms(
+        &mut self,
+        key: Key,
+        calls: usize,
+        others: usize,
+        means: Means,
+    ) -> (usize, usize) {
+        let entry = self.known(key);
+        (entry.kept(calls, others), entry.claimed(means))
+    }
+
+    /// Notes that so many batches of `calls` will not ask.
+    pub(crate) fn pass(&mut self, key: Key, batches: u32, calls: usize) {
+        // None is kept of what is always plain.
+        if let Some((_, at)) = self.last.filter(|(last, _)| *last == key) {
+            self.entries[at].pass(batches, calls, &mut self.helpers);
+        }
+    }
+
+    /// Has the next batches shared without a question.
+    #[cfg(test)]
+    pub(crate) fn repeat(&mut self, key: Key, batches: u32) {
+        self.known(key).repeats = batches;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn repeats(&mut self, key: Key) -> u32 {
+        self.known(key).repeats
+    }
+
+    /// What is known about batches of a key that was chosen for just now.
+    #[inline]
+    fn known(&mut self, key: Key) -> &mut Entry {
+        let at = self.at(key, Prior::Scales);
         &mut self.entries[at]
     }
 
+    #[inline]
+    fn at(&mut self, key: Key, prior: Prior) -> usize {
+        let at = match self.last {
+            Some((last, at)) if last == key => at,
+            _ => self.find(key, prior),
+        };
+        self.last = Some((key, at));
+        at
+    }
+
     #[cold]
-    fn find(&mut self, key: Key) -> usize {
+    fn find(&mut self, key: Key, prior: Prior) -> usize {
         if let Some(at) = self.index.get(&key) {
             return *at;
         }
-        let similar = key.neighbours().find_map(|other| self.index.get(&other));
-        self.entries
-            .push(similar.map_or_else(Entry::default, |at| Entry::like(&self.entries[*at])));
-        let at = self.entries.len() - 1;
-        // A place that is new begins with what the last new one has come to know.
-        self.index.extend(key.anywhere().map(|anywhere| (anywhere, at)));
-        self.index.insert(key, at);
-        at
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-    use crate::differences::Differences;
-    use crate::request::{Place, Request};
-
-    fn key(place: u64) -> Key {
-        let reads = [Request::new(libc::SYS_read, [0]).at(Place(place)); 20];
-        survey(&reads, Differences::of(&reads), false).0
-    }
-
-    #[test]
-    fn open_files_are_told_apart_but_not_without_end() {
-        let mut costs = Costs::default();
-        // Of descriptors, which are small numbers and neighbours, hardly two are one.
-        assert!((1..9).map(key).collect::<HashSet<_>>().len() >= 7);
-        let keys: HashSet<Key> = (1..=10_000).map(key).collect();
-        (1..=10_000).for_each(|place| _ = costs.entry(key(place)));
-        assert!(keys.len() == 63 && costs.entries.len() == 63, "{}", keys.len());
-    }
-
-    #[test]
-    fn a_new_file_begins_with_what_the_last_new_one_has_shown() {
-        let means = Means { others: true, wake: 1e4, long: 1e6, ..Means::NONE };
-        let sample = Sample { calls: 20, ticks: 20_000, helped: 0, kept: 0, woke: false, away: 0 };
-        let mut costs = Costs::default();
-        let plain = |costs: &mut Costs, place: u64| {
-            let first = costs.entry(key(place));
-            for _ in 0..2 {
-                assert_eq!(first.choose(20, Prior::OneFile, means).way, Way::Inline);
-                first.record(Way::Inline, sample, means);
-            }
-            format!("{first:?}")
+        let alike = self.index.iter().filter_map(|(other, at)| Some((key.distance(*other)?, *at)));
+        let entry = match alike.min() {
+            Some((_, at)) => self.entries[at].anew(),
+            None => Entry::new(prior),
         };
-        let known = plain(&mut costs, 1);
-        assert_eq!(format!("{:?}", costs.entry(key(1))), known);
-        let other = format!("{:?}", costs.entry(key(2)));
-        assert!(other != known && other != format!("{:?}", Entry::default()));
-        // And goes its own way from there.
-        plain(&mut costs, 2);
-        assert_eq!(format!("{:?}", costs.entry(key(1))), known);
+        self.entries.push(entry);
+        self.index.insert(key, self.entries.len() - 1);
+        self.entries.len() - 1
     }
 }

@@ -7,7 +7,7 @@ use kumiki_wait::{Ticks, barrier};
 
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, QUICK_LANE};
-use crate::execute::{answer, call};
+use crate::execute::call;
 use crate::open::{Rejected, Taken};
 use crate::pending::{End, Task};
 use crate::primitive::fence;
@@ -80,7 +80,7 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
         // SAFETY: a request is published only by who vouches for the call
         // (`Engine::submit_raw`, `Engine::place`, or an operation).
         Ok(()) => unsafe { call(&request) },
-        Err(denied) => answer(denied),
+        Err(denied) => denied.ret_val(),
     };
     if measure {
         core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
@@ -167,7 +167,7 @@ pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
         let ret_val = match core.rules.check(&request) {
             // SAFETY: as in `execute`; a task holds the operation.
             Ok(()) => unsafe { call(&request) },
-            Err(denied) => answer(denied),
+            Err(denied) => denied.ret_val(),
         };
         give(core, index, at, taken, ret_val, false);
         open.leave_unnoted(at);

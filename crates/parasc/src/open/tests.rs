@@ -200,7 +200,9 @@ fn who_waits_finds_what_is_spoilt() {
         let core = core();
         // A thread that is counted on, and does not come.
         let caller = core.callers.enter();
-        let pending = Pending::submit(&core, crate::op::Raw::of(getpid()));
+        // SAFETY: getpid takes nothing and changes nothing.
+        let getpid = unsafe { crate::op::Raw::of(getpid()) };
+        let pending = Pending::submit(&core, getpid);
         let spoilt = core.area.lane(QUICK_LANE).slots.iter().position(|slot| !slot.is_free());
         write(&core, spoilt.unwrap(), status);
         let ended = pending.wait_timeout(Duration::from_secs(60)).expect("it ends");

@@ -76,7 +76,7 @@ pub struct Requester {
 
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let ring = OwnRing::new(core.backend, core.area.lane_slots(), core.help)?;
+        let ring = OwnRing::new(core.backend, core.area.lane_slots())?;
         // Before the waiter, which would have it measured in its own way.
         let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;
@@ -86,14 +86,8 @@ impl Requester {
             most: MAX_LANES - OPEN_LANES,
         })?;
         core.area.header().open_lane(lane);
-        let means = Means {
-            pool: core.pool.threads() > 0,
-            // What the caller pays of it; the rest passes while he goes on.
-            wake: sleep / 2.0,
-            long: sleep,
-            alone: is_alone(),
-            ..Means::NONE
-        };
+        let pool = core.pool.threads() > 0;
+        let means = Means { others: false, hot: false, alone: is_alone(), pool, sleep };
         // Goes on from the last batch of the lane's former owner, which stale
         // control words may still name.
         let batch = core.area.lane(lane).batch();

@@ -1,6 +1,6 @@
 //! Batches that are plain without a question.
 
-use crate::request::{Place, Request};
+use crate::request::Request;
 
 /// Programs mostly alternate between some batches: what opens, what reads, what closes.
 const KINDS: usize = 8;
@@ -16,10 +16,10 @@ struct Pass {
 }
 
 /// What alike batches have in common, at a glance: their first call and their length.
-type Like = (u16, Place, usize);
+type Like = (u16, usize);
 
 impl Passes {
-    pub(super) const NONE: Passes = Passes([Pass { like: (0, Place::NONE, 0), left: 0 }; KINDS]);
+    pub(super) const NONE: Passes = Passes([Pass { like: (0, 0), left: 0 }; KINDS]);
 
     /// Whether a batch need not ask, of which that is one fewer then.
     #[inline(always)]
@@ -42,7 +42,7 @@ impl Passes {
 fn kind(requests: &[Request]) -> (usize, Like) {
     let first = &requests[0];
     let at = (usize::from(first.sysnum) ^ requests.len()) % KINDS;
-    (at, (first.sysnum, first.place, requests.len()))
+    (at, (first.sysnum, requests.len()))
 }
 
 #[cfg(test)]
@@ -68,7 +68,6 @@ mod tests {
         let reads = [Request::new(libc::SYS_read, []); 16];
         passes.give(&reads, 9);
         assert!(!passes.take(&reads[..8]));
-        assert!(!passes.take(&[reads[0].at(Place(7)); 16]));
         assert!(passes.take(&reads));
         // One of the same number and kind takes its place.
         passes.give(&[Request::new(libc::SYS_pread64, []); 16 ^ 17], 1);

@@ -1,5 +1,6 @@
 //! Running a batch, the ways there are.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
-use crate::cost::{Key, Prior, Sample, Way, survey};
+use crate::cost::{End, Key, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, execute, plain};
@@ -38,6 +39,15 @@ struct Terms {
     most: usize,
     /// Processing threads that sleep are woken.
     wake: bool,
+}
+
+/// How others took part in a batch.
+#[derive(Clone, Copy, Debug)]
+struct Help {
+    /// Calls that they have made.
+    calls: usize,
+    /// Ticks for which this thread waited for them in earnest.
+    waited: u64,
 }
 
 /// What was run of a batch.
@@ -193,7 +203,7 @@ impl Requester {
         if !beside {
             if pass > 0 {
                 // Of the whole length, whatever the last part's was.
-                self.costs.entry(key).pass(pass, requests.len());
+                self.costs.pass(key, pass, requests.len());
             }
             self.passes.give(requests, pass);
         }
@@ -217,77 +227,64 @@ impl Requester {
     ) -> Result<Ran, Forked> {
         // A number of its own: control words of the part before say no more.
         self.batch = self.batch.wrapping_add(1);
-        self.means.ring = self.ring.guess(key.sysnum(), requests);
-        if self.means.ring.is_some() && self.ring.is_always() && self.ring.prepare(requests) {
+        if self.ring.makes(requests) {
             // SAFETY: the caller vouches for all requests.
             unsafe { self.ring.run(requests, results) };
             return Ok(Ran { calls: requests.len(), pass: 0 });
         }
-        self.means.beside = meanwhile.is_left();
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
-        let means = self.means;
-        let ticks = self.ticks;
-        let entry = self.costs.entry(key);
-        let choice = entry.choose(requests.len(), prior, means);
+        let (means, ticks) = (self.means, self.ticks);
+        let now = || ticks.now();
+        let choice = self.costs.choose((key, prior), requests.len(), means, now);
         let (requests, results) = (&requests[..choice.calls], &mut results[..choice.calls]);
         let ran = Ran { calls: choice.calls, pass: choice.pass };
-        let asks = choice.way == Way::Inline && choice.measure && entry.asks_whether_sleeps(means);
         if choice.wake {
             // One on this thread's own cpu would only be in the way: it may have moved.
             self.settle();
         }
-        let has_nobody = choice.way == Way::Shared && self.near.is_empty();
-        if has_nobody || choice.way == Way::Ring && !self.ring.prepare(requests) {
+        if choice.way == Way::Shared && self.near.is_empty() {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
             return Ok(ran);
         }
-        let asked = asks.then(|| (cpu_ns(), Instant::now()));
+        let watched = choice.watch.then(Watched::begin);
         let (mut helped, mut kept) = (0, 0);
-        let start = if choice.measure { ticks.now() } else { 0 };
+        let start = if choice.measure { now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
-            Way::Inline => unsafe { plain(requests, results) },
+            Way::Plain => unsafe { plain(requests, results) },
             Way::Shared => {
+                let (part, most) = self.costs.terms(key, requests.len(), self.near.len(), means);
                 // While this thread is away the others may come to the end.
-                let entry = self.costs.entry(key);
-                kept = if means.beside { 0 } else { entry.kept(requests.len(), self.near.len()) };
-                let terms = Terms { kept, most: entry.claimed(means), wake: choice.wake };
+                kept = if key.is_beside() { 0 } else { part };
+                let terms = Terms { kept, most, wake: choice.wake };
                 // SAFETY: as above.
-                helped = unsafe { self.shared(requests, results, terms, meanwhile) }?;
+                let help = unsafe { self.shared(requests, results, terms, meanwhile) }?;
+                helped = help.calls;
+                let (calls, waited, woke) = (requests.len(), help.waited, choice.wake);
+                self.costs.shared(key, End { calls, helped, waited, woke }, means, now);
             }
-            Way::Many(threads) => {
-                let threads = usize::from(threads);
+            Way::Pool => {
+                let threads = self.core.pool.threads();
                 self.begin_writeback(key.sysnum(), requests);
                 // SAFETY: as above.
                 unsafe { self.many(requests, results, threads, meanwhile) }?;
                 self.end_writeback(results);
             }
-            // SAFETY: as above.
-            Way::Ring => unsafe { self.ring.run(requests, results) },
         }
-        if !choice.measure {
-            if choice.way == Way::Shared && helped == 0 {
-                self.costs.entry(key).nobody_came();
-            }
-            return Ok(ran);
-        }
-        let away = meanwhile.take_away();
-        let ticks = ticks.now().wrapping_sub(start).saturating_sub(away);
-        let entry = self.costs.entry(key);
-        let woke = choice.wake;
-        let sample = Sample { calls: requests.len(), ticks, helped, kept, woke, away };
-        entry.record(choice.way, sample, means);
-        if let Some((before, wall)) = asked {
-            let elapsed = wall.elapsed().as_nanos() as f32;
-            entry.record_sleep((cpu_ns() - before) as f32 / elapsed);
+        if choice.measure {
+            let ticks = now().wrapping_sub(start).saturating_sub(meanwhile.take_away());
+            let (calls, woke) = (requests.len(), choice.wake);
+            let slept = watched.map(Watched::slept);
+            let sample = Sample { calls, ticks, helped, kept, woke, slept };
+            self.costs.record(key, choice.way, sample, means);
         }
         Ok(ran)
     }
 
     /// Together with the processing threads that spin: they from the first call
     /// upward, this thread the `kept` last ones and then from the last downward.
-    /// Returns how many calls others have made.
+    /// Returns how many calls others have made, and how long that took at the end.
     ///
     /// # Errors
     /// As for [`run_part`](Self::run_part).
@@ -300,7 +297,7 @@ impl Requester {
         results: &mut [i64],
         Terms { kept, most, wake }: Terms,
         meanwhile: &mut Meanwhile<'_>,
-    ) -> Result<usize, Forked> {
+    ) -> Result<Help, Forked> {
         if self.core.kernel.is_some() || self.core.callers.any() {
             // SAFETY: the caller's promise.
             return unsafe { self.in_slots(requests, results, kept, wake, meanwhile) };
@@ -323,15 +320,16 @@ impl Requester {
             unsafe { calls.make(chunk, |_| ()) };
         }
         let over = || side.offer.over();
-        if let Some(made) = (0..LOOKS).find_map(|_| over()) {
-            return Ok(made);
+        if let Some(calls) = (0..LOOKS).find_map(|_| over()) {
+            return Ok(Help { calls, waited: 0 });
         }
+        let start = self.ticks.now();
         side.expect_end();
         loop {
             // By the clock in earnest only: a thread of the engine's own hardly dies.
             let until = Instant::now() + RARE;
-            if let Ok(made) = self.waiter.wait_until(&side.bell, side.offer.word(), until, over) {
-                return Ok(made);
+            if let Ok(calls) = self.waiter.wait_until(&side.bell, side.offer.word(), until, over) {
+                return Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) });
             }
             self.core.tend();
             while let Some(left) = self.core.left_of_offer(self.lane) {
@@ -366,7 +364,7 @@ impl Requester {
         kept: usize,
         wake: bool,
         meanwhile: &mut Meanwhile<'_>,
-    ) -> Result<usize, Forked> {
+    ) -> Result<Help, Forked> {
         let offered = requests.len() - kept;
         let lane = self.core.area.lane(self.lane);
         let mut at = 0;
@@ -388,7 +386,8 @@ impl Requester {
         // SAFETY: the caller vouches for all requests.
         unsafe { plain(&requests[offered..], &mut results[offered..]) };
         // SAFETY: as above.
-        Ok(unsafe { self.help(&requests[..offered], &mut results[..offered]) })
+        let calls = unsafe { self.help(&requests[..offered], &mut results[..offered]) };
+        Ok(Help { calls, waited: 0 })
     }
 
     /// Together with threads of the pool.
@@ -576,8 +575,31 @@ unsafe fn overdue(core: &Arc<Core>, lane: usize, at: usize) {
     }
 }
 
-/// This thread's time on a cpu so far.
-fn cpu_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+/// What this thread did when its calls began.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    start: Instant,
+    cpu_ns: u64,
+    switches: i64,
+}
+
+impl Watched {
+    fn begin() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let cpu_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the kernel writes to the whole of it, or to nothing.
+        unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+        // SAFETY: all of its fields are numbers, which may be zero.
+        let switches = unsafe { usage.assume_init() }.ru_nvcsw;
+        Watched { start: Instant::now(), cpu_ns, switches }
+    }
+
+    /// Whether it was off the cpu for half of the time, of its own will: who has lost the cpu
+    /// to somebody else has not slept.
+    fn slept(self) -> bool {
+        let now = Watched::begin();
+        let elapsed_ns = (now.start - self.start).as_nanos() as u64;
+        now.switches > self.switches && 2 * (now.cpu_ns - self.cpu_ns) < elapsed_ns
+    }
 }

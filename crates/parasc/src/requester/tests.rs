@@ -191,16 +191,16 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         let requests = [Request::new(libc::SYS_getppid, []); 10];
         let (key, _) = survey(&requests, Differences::of(&requests), false);
         let parent = i64::from(std::os::unix::process::parent_id());
-        requester.costs.entry(key).unasked = 5;
+        requester.costs.repeat(key, 5);
         assert_eq!(parents(&mut requester, 10), [parent; 10]);
-        assert_eq!(requester.costs.entry(key).unasked, 0);
+        assert_eq!(requester.costs.repeats(key), 0);
         std::io::Write::write_all(&mut &writer, b"!").unwrap();
         while core.area.lane(lane).slots[0].result().is_none() {
             thread::yield_now();
         }
         // It comes again.
-        while requester.costs.entry(key).unasked == 0 {
-            requester.costs.entry(key).unasked = 2;
+        while requester.costs.repeats(key) == 0 {
+            requester.costs.repeat(key, 2);
             assert_eq!(parents(&mut requester, 10), [parent; 10]);
         }
         assert_eq!(byte, b'!');

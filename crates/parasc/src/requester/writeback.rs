@@ -47,7 +47,7 @@ impl Requester {
         if !is_sync
             || !self.rules.is_free(&write(&requests[0]))
             || self.core.filtered.load(Acquire)
-            || kumiki_sys::doctor::is_filtered() != Some(false)
+            || kumiki_sys::seccomp::is_filtered() != Some(false)
         {
             return;
         }

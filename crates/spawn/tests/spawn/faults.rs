@@ -60,7 +60,7 @@ fn refused() {
 }
 
 /// Children of this process in such a state.
-fn children(state: &str) -> Vec<i32> {
+pub(crate) fn children(state: &str) -> Vec<i32> {
     let own = std::process::id().to_string();
     let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let id: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;

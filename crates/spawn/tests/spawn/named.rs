@@ -25,7 +25,7 @@ fn a_process_is_made_and_waited_for_by_name() {
         let mut sleep = Command::new("sleep");
         sleep.arg("1000");
         let sleeper = interface.create::<Process>(place, None, sleep).unwrap();
-        let id = interface.with(&sleeper, |process, ()| process.child().id()).unwrap();
+        let id = interface.with(&sleeper, |process, _| process.child().id()).unwrap();
         let id = rustix::process::Pid::from_raw(id as i32).unwrap();
         interface.destroy(sleeper).unwrap();
         assert!(rustix::process::test_kill_process(id).is_err(), "it is gone, and waited for");

@@ -1,4 +1,4 @@
-//! A range of mapped memory and the safe ways to touch it.
+//! A range of mapped memory, and safe ways to access it.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -26,9 +26,9 @@ impl Mapping {
     /// Takes over a fresh mapping.
     ///
     /// # Safety
-    /// `start..start + len` is mapped readable and writable, is at most
-    /// `isize::MAX` bytes long, stays backed while mapped, and nobody else
-    /// unmaps it or makes references into it.
+    /// `start..start + len` is mapped readable and writable, is at most `isize::MAX`
+    /// bytes long, stays backed while mapped, and no other code unmaps it or makes
+    /// references into it.
     pub(super) unsafe fn new(start: *mut c_void, len: usize) -> Result<Self, Errno> {
         // Linux maps address 0 only if told to.
         let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
@@ -68,9 +68,9 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Copies out what is at byte `offset`, byte by byte: for names and
-    /// headers. Another party may write meanwhile, so it is a claim to be
-    /// checked, and may be half old and half new.
+    /// Copies out what is at byte `offset`, byte by byte: for names and headers. Another
+    /// process may write meanwhile, so the copy is a claim to be checked, and may be half
+    /// old and half new.
     ///
     /// # Panics
     /// If the range does not lie within the mapping.

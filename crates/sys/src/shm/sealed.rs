@@ -1,4 +1,4 @@
-//! Memory by its descriptor, sealed at its size, not mapped.
+//! Memory behind a descriptor, sealed at its size and not mapped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 /// mm/memfd.c).
 const LONGEST_NAME: usize = 249;
 
-/// A memfd that cannot be shrunk or grown: no party can take memory away from under
-/// another one, who would die of SIGBUS at its next access.
+/// A memfd that cannot shrink or grow: no process can take memory away from another one,
+/// which would die of SIGBUS at its next access.
 #[derive(Debug)]
 pub struct Sealed {
     fd: OwnedFd,

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 
 /// Shared memory: a memfd, sealed at its size and mapped.
 ///
-/// The size is sealed so that no party can shrink the memory under another
-/// one, who would die of SIGBUS at its next access.
+/// The size is sealed so that no process can shrink the memory under another one, which
+/// would die of SIGBUS at its next access.
 ///
 /// ```
 /// use std::sync::atomic::Ordering;

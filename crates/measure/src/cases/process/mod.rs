@@ -8,8 +8,8 @@
 mod exec;
 mod fork;
 mod ordinary;
-mod spawn;
-mod start;
+pub(crate) mod spawn;
+pub(crate) mod start;
 mod sweep;
 
 use crate::case::{Case, Choice};

@@ -5,6 +5,7 @@
 //! Each starts the smallest program there can be, which ends at once, and waits
 //! for it: what is measured is the way, not the program.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::mm::MapFlags;
@@ -55,23 +56,44 @@ pub(super) fn cases(choice: &Choice) -> Vec<Case> {
 struct Spawning {
     way: Way,
     target: Target,
-    _memory: Option<Mapping>,
+    _memory: Resident,
 }
 
 impl Spawning {
     fn new(way: Way, anon_bytes: u64, place: &Place) -> Result<Self> {
-        let image = Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 };
-        let path = image.file(&place.scratch, "exit")?;
+        let path = smallest_program(&place.scratch)?;
         // Once by hand: a folder that runs no programs is found out here, and a
         // file that is still open for writing in another thread's child waited for.
         program::start(Command::new(&path).stdin(Stdio::null()))?
             .wait()
             .map_err(|e| Error::os("wait for the first program", e))?;
-        Ok(Spawning { way, target: Target::new(&path)?, _memory: resident(anon_bytes)? })
+        Ok(Spawning { way, target: Target::new(&path)?, _memory: Resident::new(anon_bytes)? })
     }
 }
 
-/// Memory in ordinary pages, each written once.
+/// The smallest program there can be, which ends at once: a file below this folder.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn smallest_program(folder: &Path) -> Result<PathBuf> {
+    Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 }.file(folder, "exit")
+}
+
+/// Memory of this process in ordinary pages, each written once. Gone when dropped.
+pub struct Resident {
+    _memory: Option<Mapping>,
+}
+
+impl Resident {
+    /// So many bytes.
+    ///
+    /// # Errors
+    /// The machine has less.
+    pub fn new(bytes: u64) -> Result<Self> {
+        Ok(Resident { _memory: resident(bytes)? })
+    }
+}
+
 fn resident(bytes: u64) -> Result<Option<Mapping>> {
     if bytes == 0 {
         return Ok(None);
@@ -91,8 +113,6 @@ impl Workload for Spawning {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::cases::process::tests::{meter, place};
 

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 /// A program to start: its path is its first argument, and the environment is
 /// empty, so that the strings cost the same everywhere.
 #[derive(Debug)]
-pub(super) struct Target {
+pub struct Target {
     path: CString,
     /// The path, quoted for a shell, which gets no other argument.
     command: CString,
@@ -31,7 +31,10 @@ pub(super) struct Target {
 
 impl Target {
     /// The program at `path`, without further arguments.
-    pub(super) fn new(path: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// The path has a zero byte.
+    pub fn new(path: &Path) -> Result<Self> {
         Target::with_arguments(path, &[])
     }
 
@@ -64,7 +67,10 @@ const EMPTY: [*const libc::c_char; 1] = [null()];
 ///
 /// The child borrows this thread's memory and stack, and this thread sleeps
 /// until the child has execed or ended.
-pub(super) fn vfork(target: &Target) -> Result<()> {
+///
+/// # Errors
+/// It cannot be started, or does not end with 0.
+pub fn vfork(target: &Target) -> Result<()> {
     let argv = &target.argv;
     let answer: isize;
     // SAFETY: the child shares the caller's stack, and so must not return from
@@ -100,7 +106,10 @@ pub(super) fn vfork(target: &Target) -> Result<()> {
 
 /// clone3(2) with `CLONE_VM | CLONE_VFORK` and a stack of the child's own, as C
 /// libraries do it in posix_spawn, and execve(2).
-pub(super) fn clone3(target: &Target) -> Result<()> {
+///
+/// # Errors
+/// It cannot be started, or does not end with 0.
+pub fn clone3(target: &Target) -> Result<()> {
     /// `struct clone_args` of linux/sched.h, its first version.
     #[repr(C)]
     struct CloneArgs {
@@ -167,7 +176,10 @@ pub(super) fn clone3(target: &Target) -> Result<()> {
 }
 
 /// The C library's posix_spawn(3).
-pub(super) fn posix_spawn(target: &Target) -> Result<()> {
+///
+/// # Errors
+/// It cannot be started, or does not end with 0.
+pub fn posix_spawn(target: &Target) -> Result<()> {
     let argv = &target.argv;
     let mut pid = 0;
     // SAFETY: `pid` is writable, no actions and no attributes are allowed, and
@@ -190,7 +202,10 @@ pub(super) fn posix_spawn(target: &Target) -> Result<()> {
 }
 
 /// fork(2) and execve(2) by the C library.
-pub(super) fn fork_exec(target: &Target) -> Result<()> {
+///
+/// # Errors
+/// It cannot be started, or does not end with 0.
+pub fn fork_exec(target: &Target) -> Result<()> {
     let argv = &target.argv;
     // SAFETY: the child calls only execve and _exit, which are allowed in the
     // child of a process with several threads (signal-safety(7)).
@@ -208,7 +223,10 @@ pub(super) fn fork_exec(target: &Target) -> Result<()> {
 }
 
 /// `std::process::Command`.
-pub(super) fn command(target: &Target) -> Result<()> {
+///
+/// # Errors
+/// It cannot be started, or does not end with 0.
+pub fn command(target: &Target) -> Result<()> {
     status(&mut plain(target))
 }
 

@@ -4,8 +4,8 @@ use nix::sys::signal::SigSet;
 
 use super::SIGNAL;
 use super::disposition::Disposition;
-use super::mask::Mask;
 use crate::case::{Case, Each};
+use crate::cases::mask::Mask;
 use crate::error::Error;
 
 /// The cases.

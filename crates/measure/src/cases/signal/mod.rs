@@ -10,7 +10,6 @@ use crate::case::{Case, Choice};
 
 mod arrange;
 mod disposition;
-pub(super) mod mask;
 mod myself;
 mod other_process;
 mod target;

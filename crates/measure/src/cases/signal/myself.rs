@@ -6,9 +6,9 @@ use nix::sys::signalfd::SignalFd;
 
 use super::SIGNAL;
 use super::disposition::{Disposition, caught};
-use super::mask::Mask;
 use super::target::Target;
 use crate::case::{Case, Each, Level, Workload};
+use crate::cases::mask::Mask;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};
 

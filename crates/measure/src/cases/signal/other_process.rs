@@ -9,10 +9,10 @@ use rustix::process::PidfdFlags;
 
 use super::SIGNAL;
 use super::disposition::{Disposition, caught};
-use super::mask::Mask;
 use super::target::Target;
 use crate::case::{Case, Place, Workload};
 use crate::cases::child::{Child, time_with};
+use crate::cases::mask::Mask;
 use crate::cases::other_end::OtherEnd;
 use crate::error::{Error, Result};
 use crate::meter::{Meter, Sample};

@@ -17,6 +17,7 @@
 //! wait for ever for buffers that it can't take back. Without it, they come with
 //! any system call.
 
+mod lack;
 mod translate;
 
 #[cfg(test)]
@@ -28,14 +29,13 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use io_uring::{IoUring, Probe};
-use kumiki_sys::doctor;
 use kumiki_sys::pause::pause;
 
 use super::Lack;
 use crate::callset::CallSet;
 use crate::execute::call;
 use crate::request::Request;
-pub(crate) use translate::guess;
+use lack::lack;
 use translate::{Files, available, translate};
 
 /// Between two looks at the completions of a ring that cannot be entered.
@@ -238,17 +238,4 @@ fn build(entries: u32) -> io::Result<IoUring> {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => IoUring::new(entries),
         built => built,
     }
-}
-
-/// Why there is no ring.
-fn lack(error: &io::Error) -> Lack {
-    let finding = doctor::io_uring();
-    if finding.state == doctor::State::Present {
-        // A small one can be had: this one was too large, or descriptors are out.
-        let remedy = "raise RLIMIT_MEMLOCK (`ulimit -l`) or RLIMIT_NOFILE (`ulimit -n`), or \
-                      configure fewer slots";
-        return Lack::new(format!("io_uring_setup: {error}"), remedy);
-    }
-    let remedy = finding.remedy.unwrap_or_else(|| "choose backend user".to_owned());
-    Lack::new(finding.detail, remedy)
 }

@@ -29,7 +29,7 @@ use io_uring::{Probe, opcode};
 use kumiki_sys::syscall;
 use syscalls::Sysno;
 
-use crate::callset::{CallSet, NUMBERS};
+use crate::callset::CallSet;
 use crate::request::Request;
 
 /// Bytes that one call transfers at most (`MAX_RW_COUNT`, include/linux/fs.h).
@@ -60,78 +60,59 @@ const STATX_MASK: u64 = 0x7fff_ffff;
 /// An open with one of these never waits for the other end of a FIFO.
 const OPENS_AT_ONCE: i32 = libc::O_NONBLOCK | libc::O_DIRECTORY | libc::O_PATH;
 
-/// What one call takes, in parts of a plain one.
-const AT_ONCE: f32 = 0.9;
-/// Given to a worker thread of the kernel, always: two switches for a cheap call.
-const BY_WORKER: f32 = 2.0;
-/// By a worker too, but waiting for the device is what it is for.
-const WAITS: f32 = 0.25;
-
-/// Calls with an operation of the same meaning, and what to expect of them.
-const CALLS: &[(Sysno, u8, f32)] = &[
-    (Sysno::pread64, Read::CODE, AT_ONCE),
-    (Sysno::pwrite64, Write::CODE, AT_ONCE),
-    (Sysno::preadv, Readv::CODE, AT_ONCE),
-    (Sysno::pwritev, Writev::CODE, AT_ONCE),
-    (Sysno::preadv2, Readv::CODE, AT_ONCE),
-    (Sysno::pwritev2, Writev::CODE, AT_ONCE),
-    (Sysno::fsync, Fsync::CODE, WAITS),
-    (Sysno::fdatasync, Fsync::CODE, WAITS),
-    (Sysno::sync_file_range, SyncFileRange::CODE, WAITS),
-    (Sysno::openat, OpenAt::CODE, BY_WORKER),
-    (Sysno::openat2, OpenAt2::CODE, BY_WORKER),
-    (Sysno::close, Close::CODE, AT_ONCE),
-    (Sysno::statx, Statx::CODE, BY_WORKER),
-    (Sysno::fallocate, opcode::Fallocate::CODE, BY_WORKER),
-    (Sysno::ftruncate, Ftruncate::CODE, BY_WORKER),
-    (Sysno::fadvise64, Fadvise::CODE, BY_WORKER),
-    (Sysno::madvise, Madvise::CODE, BY_WORKER),
-    (Sysno::unlinkat, UnlinkAt::CODE, BY_WORKER),
-    (Sysno::unlink, UnlinkAt::CODE, BY_WORKER),
-    (Sysno::rmdir, UnlinkAt::CODE, BY_WORKER),
-    (Sysno::renameat2, RenameAt::CODE, BY_WORKER),
-    (Sysno::renameat, RenameAt::CODE, BY_WORKER),
-    (Sysno::rename, RenameAt::CODE, BY_WORKER),
-    (Sysno::mkdirat, MkDirAt::CODE, BY_WORKER),
-    (Sysno::mkdir, MkDirAt::CODE, BY_WORKER),
-    (Sysno::symlinkat, SymlinkAt::CODE, BY_WORKER),
-    (Sysno::symlink, SymlinkAt::CODE, BY_WORKER),
-    (Sysno::linkat, LinkAt::CODE, BY_WORKER),
-    (Sysno::link, LinkAt::CODE, BY_WORKER),
-    (Sysno::getxattr, GetXattr::CODE, BY_WORKER),
-    (Sysno::setxattr, SetXattr::CODE, BY_WORKER),
-    (Sysno::fgetxattr, FGetXattr::CODE, BY_WORKER),
-    (Sysno::fsetxattr, FSetXattr::CODE, BY_WORKER),
-    (Sysno::epoll_ctl, EpollCtl::CODE, AT_ONCE),
-    (Sysno::sendto, Send::CODE, AT_ONCE),
-    (Sysno::recvfrom, Recv::CODE, AT_ONCE),
-    (Sysno::shutdown, Shutdown::CODE, BY_WORKER),
-    (Sysno::splice, Splice::CODE, BY_WORKER),
-    (Sysno::tee, Tee::CODE, BY_WORKER),
+/// Calls with an operation of the same meaning.
+const CALLS: &[(Sysno, u8)] = &[
+    (Sysno::pread64, Read::CODE),
+    (Sysno::pwrite64, Write::CODE),
+    (Sysno::preadv, Readv::CODE),
+    (Sysno::pwritev, Writev::CODE),
+    (Sysno::preadv2, Readv::CODE),
+    (Sysno::pwritev2, Writev::CODE),
+    (Sysno::fsync, Fsync::CODE),
+    (Sysno::fdatasync, Fsync::CODE),
+    (Sysno::sync_file_range, SyncFileRange::CODE),
+    (Sysno::openat, OpenAt::CODE),
+    (Sysno::openat2, OpenAt2::CODE),
+    (Sysno::close, Close::CODE),
+    (Sysno::statx, Statx::CODE),
+    (Sysno::fallocate, opcode::Fallocate::CODE),
+    (Sysno::ftruncate, Ftruncate::CODE),
+    (Sysno::fadvise64, Fadvise::CODE),
+    (Sysno::madvise, Madvise::CODE),
+    (Sysno::unlinkat, UnlinkAt::CODE),
+    (Sysno::unlink, UnlinkAt::CODE),
+    (Sysno::rmdir, UnlinkAt::CODE),
+    (Sysno::renameat2, RenameAt::CODE),
+    (Sysno::renameat, RenameAt::CODE),
+    (Sysno::rename, RenameAt::CODE),
+    (Sysno::mkdirat, MkDirAt::CODE),
+    (Sysno::mkdir, MkDirAt::CODE),
+    (Sysno::symlinkat, SymlinkAt::CODE),
+    (Sysno::symlink, SymlinkAt::CODE),
+    (Sysno::linkat, LinkAt::CODE),
+    (Sysno::link, LinkAt::CODE),
+    (Sysno::getxattr, GetXattr::CODE),
+    (Sysno::setxattr, SetXattr::CODE),
+    (Sysno::fgetxattr, FGetXattr::CODE),
+    (Sysno::fsetxattr, FSetXattr::CODE),
+    (Sysno::epoll_ctl, EpollCtl::CODE),
+    (Sysno::sendto, Send::CODE),
+    (Sysno::recvfrom, Recv::CODE),
+    (Sysno::shutdown, Shutdown::CODE),
+    (Sysno::splice, Splice::CODE),
+    (Sysno::tee, Tee::CODE),
 ];
 
-/// [`CALLS`] by number; 0 for the others.
-static GUESSES: [f32; NUMBERS] = {
-    let mut guesses = [0.0; NUMBERS];
-    let mut i = 0;
-    while i < CALLS.len() {
-        guesses[CALLS[i].0 as usize] = CALLS[i].2;
-        i += 1;
-    }
-    guesses
-};
-
-/// What the call takes through io_uring, in parts of a plain one; `None` if it
-/// is none of [`CALLS`].
-#[inline]
-pub(crate) fn guess(sysnum: u16) -> Option<f32> {
-    GUESSES.get(usize::from(sysnum)).copied().filter(|guess| *guess > 0.0)
+/// The numbers of [`CALLS`].
+#[cfg(test)]
+pub(super) fn numbers() -> impl Iterator<Item = u16> {
+    CALLS.iter().map(|(call, _)| *call as u16)
 }
 
 /// The calls whose operations the kernel has.
 pub(super) fn available(probe: &Probe) -> CallSet {
-    let there = CALLS.iter().filter(|(_, code, _)| probe.is_supported(*code));
-    there.fold(CallSet::EMPTY, |calls, (call, ..)| calls.with(*call as u16))
+    let there = CALLS.iter().filter(|(_, code)| probe.is_supported(*code));
+    there.fold(CallSet::EMPTY, |calls, (call, _)| calls.with(*call as u16))
 }
 
 /// What is known of the descriptors of a batch.

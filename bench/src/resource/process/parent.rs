@@ -1,0 +1,84 @@
+//! One process of some size that starts programs in every way.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kumiki_measure::ways::{Resident, Target, clone3, command, fork_exec, posix_spawn, vfork};
+use kumiki_spawn::Command;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::child::turns;
+use crate::pair::Pair;
+use crate::stopwatch::{Amount, Stopwatch};
+
+use super::request::{Request, Way};
+
+/// A fork from 8 GiB takes a fifth of a second.
+const AMOUNT: Amount = Amount {
+    warm: 1,
+    warm_span: Duration::from_millis(1),
+    least: 3,
+    most: 100,
+    span: Duration::from_millis(10),
+};
+
+/// Samples of the processor time span so many programs, of ways that are not slow: the
+/// clock is a system call.
+const TOGETHER: u32 = 8;
+
+/// Serves as a parent. `argument` is the program and the size: `MIB:PATH`.
+pub(crate) fn serve(argument: &Path, pair: Pair) -> Result<()> {
+    let argument = argument.to_str().context("the program's path is text")?;
+    let (mib, path) = argument.split_once(':').context("MIB:PATH")?;
+    let mib: u64 = mib.parse()?;
+    pair.bind_main()?;
+    let target = Target::new(Path::new(path))?;
+    if mib > 0 {
+        // Before the program is large, as its documentation says.
+        kumiki_spawn::start_server()?;
+    }
+    let _memory = Resident::new(mib << 20)?;
+    let watch = Stopwatch::new();
+    turns(|request| {
+        Ok(match request {
+            Request::Spawn { mib: asked, way } if asked == mib || way == Way::Bare => {
+                Some(watch.each(AMOUNT, || start(way, &target, path)))
+            }
+            Request::SpawnCpu { mib: asked, way } if asked == mib || way == Way::Bare => {
+                let times = if way == Way::ForkExec { 1 } else { TOGETHER };
+                Some(watch.samples(AMOUNT, |_| {
+                    let before = own_ns();
+                    (0..times).for_each(|_| start(way, &target, path));
+                    (own_ns() - before) / f64::from(times)
+                }))
+            }
+            _ => None,
+        })
+    })
+}
+
+/// Processor time of this thread.
+fn own_ns() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+}
+
+fn start(way: Way, target: &Target, path: &str) {
+    let started = match way {
+        Way::Kumiki => return kumiki(path).expect("it ends with 0"),
+        Way::PosixSpawn => posix_spawn(target),
+        Way::Command => command(target),
+        Way::ForkExec => fork_exec(target),
+        Way::VforkExec => vfork(target),
+        Way::Bare => clone3(target),
+    };
+    started.expect("it ends with 0");
+}
+
+/// By a spawn server.
+pub(super) fn kumiki(path: &str) -> Result<()> {
+    let status = Command::new(path).env_clear().status()?;
+    ensure!(status.success(), "{path}: {status}");
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! What a requesting thread knows of its helpers, whatever the calls: whether somebody
+//! comes, when a wake has paid for itself, and whether sharing costs more than it saves.
+
+use super::{End, Means, PART, SLEEPS};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Helpers {
+    /// The last shared batch had help.
+    pub(super) helped: bool,
+    /// Ticks of shared batches in a row that nobody helped with. From a wake's price on
+    /// nobody is taken to be there, whatever it looks like.
+    alone: f32,
+    /// Somebody has helped this requesting thread before.
+    known: bool,
+    /// Ticks of plain calls that a helper would have saved, since the last wake.
+    missed: f32,
+    /// What others saved less what they cost, ticks; 0 at most, so that a good time before
+    /// hides no bad one.
+    account: f32,
+    /// What they have saved since the last pause.
+    saved: f32,
+    /// Nothing is shared until then …
+    until: Option<u64>,
+    /// … as the last pause was that long.
+    pause: f32,
+}
+
+impl Helpers {
+    /// Whether nothing is to be shared at the moment.
+    #[inline]
+    pub(super) fn paused(&mut self, now: impl Fn() -> u64) -> bool {
+        let Some(until) = self.until else { return false };
+        let left = (until.wrapping_sub(now()) as i64) > 0;
+        if !left {
+            self.until = None;
+        }
+        left
+    }
+
+    /// Whether one that spins is expected to come.
+    #[inline]
+    pub(super) fn come(&self, means: Means) -> bool {
+        means.hot && self.alone < means.wake()
+    }
+
+    /// Notes what plain calls could have saved, shared.
+    #[inline]
+    pub(super) fn missed(&mut self, ticks: f32) {
+        self.missed += ticks;
+    }
+
+    /// Whether a wake is worth its price by now; it is to be made then.
+    pub(super) fn wakes(&mut self, means: Means) -> bool {
+        let price = if means.alone && !self.known { SLEEPS * means.sleep } else { means.wake() };
+        let wakes = self.missed >= price;
+        if wakes {
+            (self.missed, self.alone) = (0.0, 0.0);
+            // Who was called and comes too late has cost as much.
+            self.account -= means.wake();
+        }
+        wakes
+    }
+
+    /// Notes how a shared batch ended, of which a plain call takes `plain`; returns how many
+    /// ticks were lost if there is a pause now.
+    #[inline]
+    pub(super) fn shared(
+        &mut self,
+        end: End,
+        plain: f32,
+        means: Means,
+        now: impl Fn() -> u64,
+    ) -> Option<f32> {
+        let saved = plain * end.helped as f32;
+        self.helped = end.helped > 0;
+        self.known |= self.helped;
+        self.saved += saved;
+        self.account = (self.account + saved - end.waited as f32).min(0.0);
+        if self.helped {
+            self.alone = 0.0;
+        } else if !end.woke {
+            self.alone += plain * end.calls as f32;
+        }
+        let lost = -self.account;
+        let pauses = lost > SLEEPS * means.sleep;
+        if pauses {
+            let again = self.saved < lost;
+            let longer = (2.0 * self.pause).min(PART as f32 * lost);
+            self.pause = if again { longer.max(lost) } else { lost };
+            self.until = Some(now().wrapping_add(self.pause as u64));
+            (self.account, self.saved) = (0.0, 0.0);
+        }
+        pauses.then_some(lost)
+    }
+}

@@ -1,0 +1,358 @@
+//! The choice on a machine that is simulated: what each way takes is known here, and whether
+//! a helper is awake, comes, or is kept from its cpu.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::differences::Differences;
+use crate::request::Request;
+
+/// What a sleep costs, ticks; half of it is a wake.
+const SLEEP: f32 = 100_000.0;
+/// A helper spins for so long before it sleeps.
+const SPIN: u64 = 2 * SLEEP as u64;
+
+/// What the calls of one key take on this machine.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// A plain call, ticks.
+    plain: f32,
+    /// A shared one once a helper is there, in parts of a plain one.
+    shared: f32,
+    /// One that the pool makes.
+    pool: f32,
+    /// Plain calls sleep.
+    sleeps: bool,
+}
+
+const CHEAP: Load = Load { plain: 300.0, shared: 0.6, pool: 30.0, sleeps: false };
+const COLD: Load = Load { plain: 500_000.0, shared: 0.6, pool: 0.1, sleeps: true };
+
+/// The machine, and the requesting thread's beliefs.
+struct World {
+    costs: Costs,
+    means: Means,
+    now: u64,
+    /// When a helper that was called is on its cpu.
+    comes: Option<u64>,
+    /// Until when it spins.
+    spins: u64,
+    /// Others want its cpu: of so many batches it begins one and does not end it for so long.
+    busy: Option<(u32, u64)>,
+    batches: u32,
+    spent: Spent,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    ticks: f64,
+    plain: f64,
+    wakes: u32,
+    probes: u32,
+    /// Calls by way: plain, shared, pool.
+    calls: [usize; 3],
+}
+
+impl Spent {
+    /// Time ÷ that of a loop.
+    fn ratio(&self) -> f64 {
+        self.ticks / self.plain
+    }
+
+    fn part(&self, way: Way) -> f64 {
+        self.calls[way as usize] as f64 / self.calls.iter().sum::<usize>() as f64
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let means = Means { others: true, hot: false, alone: false, pool: true, sleep: SLEEP };
+        World {
+            costs: Costs::default(),
+            means,
+            now: 1,
+            comes: None,
+            spins: 0,
+            busy: None,
+            batches: 0,
+            spent: Spent::default(),
+        }
+    }
+
+    /// Whether a helper spins by now.
+    fn is_hot(&mut self) -> bool {
+        if self.comes.is_some_and(|comes| comes <= self.now) {
+            (self.comes, self.spins) = (None, self.now + SPIN);
+        }
+        self.now < self.spins
+    }
+
+    /// Runs batches of `count` calls until they have taken so many ticks.
+    fn run(&mut self, call: i64, count: usize, load: Load, ticks: f64) -> Spent {
+        self.vary(call, |_| (count, load), ticks)
+    }
+
+    fn vary(&mut self, call: i64, next: impl Fn(u32) -> (usize, Load), ticks: f64) -> Spent {
+        self.spent = Spent::default();
+        let mut pass = 0;
+        while self.spent.ticks < ticks {
+            self.batches += 1;
+            let (count, load) = next(self.batches);
+            let requests = vec![Request::new(call, []); count];
+            let (key, prior) = survey(&requests, Differences::of(&requests), false);
+            self.spent.plain += f64::from(load.plain * count as f32);
+            if pass > 0 {
+                pass -= 1;
+                self.take(Way::Plain, count, load.plain * count as f32);
+                continue;
+            }
+            let mut left = count;
+            while left > 0 {
+                let choice = self.batch((key, prior), left, load);
+                left -= choice.calls;
+                pass = choice.pass;
+                self.spent.probes += u32::from(left > 0);
+            }
+            self.costs.pass(key, pass, count);
+        }
+        self.spent
+    }
+
+    fn take(&mut self, way: Way, calls: usize, ticks: f32) {
+        self.now += ticks as u64;
+        self.spent.ticks += f64::from(ticks);
+        self.spent.calls[way as usize] += calls;
+    }
+
+    fn batch(&mut self, (key, prior): (Key, Prior), left: usize, load: Load) -> Choice {
+        let means = Means { hot: self.is_hot(), ..self.means };
+        let now = self.now;
+        let choice = self.costs.choose((key, prior), left, means, || now);
+        assert!((1..=left).contains(&choice.calls), "{choice:?}");
+        let calls = choice.calls;
+        let plain = load.plain * calls as f32;
+        let (mut helped, mut waited) = (0, 0);
+        let mut ticks = match choice.way {
+            Way::Plain => plain,
+            Way::Pool => load.pool * plain + SLEEP,
+            Way::Shared if self.is_hot() => {
+                helped = calls / 2;
+                match self.busy {
+                    Some((every, late)) if self.batches.is_multiple_of(every) => waited = late,
+                    _ => (),
+                }
+                plain * load.shared + waited as f32
+            }
+            // Offered to nobody.
+            Way::Shared => plain + 100.0,
+        };
+        if choice.wake {
+            self.spent.wakes += 1;
+            ticks += SLEEP / 2.0;
+            self.comes.get_or_insert(self.now + SLEEP as u64);
+        }
+        self.take(choice.way, calls, ticks);
+        if helped > 0 {
+            self.spins = self.now + SPIN;
+        }
+        let now = self.now;
+        if choice.way == Way::Shared {
+            let end = End { calls, helped, waited, woke: choice.wake };
+            self.costs.shared(key, end, means, || now);
+        }
+        if choice.measure {
+            let slept = choice.watch.then_some(load.sleeps && choice.way == Way::Plain);
+            let (woke, kept) = (choice.wake, calls / 4);
+            let sample = Sample { calls, ticks: ticks as u64, helped, kept, woke, slept };
+            self.costs.record(key, choice.way, sample, means);
+        }
+        choice
+    }
+}
+
+const READ: i64 = libc::SYS_read;
+
+#[test]
+fn the_better_way_is_found_and_kept() {
+    for count in [5, 10, 50, 300] {
+        let mut world = World::new();
+        world.run(READ, count, CHEAP, 2e6);
+        let spent = world.run(READ, count, CHEAP, 1e8);
+        assert!(spent.part(Way::Shared) > 0.97, "{count}: {spent:?}");
+        let mut world = World::new();
+        let worse = Load { shared: 1.5, ..CHEAP };
+        world.run(READ, count, worse, 5e6);
+        let spent = world.run(READ, count, worse, 1e8);
+        assert!(spent.part(Way::Plain) > 0.97 && spent.ratio() < 1.03, "{count}: {spent:?}");
+    }
+}
+
+#[test]
+fn what_changes_is_found() {
+    let mut world = World::new();
+    for shared in [0.6, 1.6, 0.6, 1.6] {
+        let load = Load { shared, ..CHEAP };
+        world.run(READ, 100, load, 3e7);
+        let spent = world.run(READ, 100, load, 3e7);
+        let way = if shared < 1.0 { Way::Shared } else { Way::Plain };
+        assert!(spent.part(way) > 0.95, "{shared}: {spent:?}");
+    }
+}
+
+#[test]
+fn a_settled_key_is_rarely_probed() {
+    let mut world = World::new();
+    world.run(READ, 100, CHEAP, 2e7);
+    let spent = world.run(READ, 100, CHEAP, 1e8);
+    assert!((1..60).contains(&spent.probes), "{spent:?}");
+}
+
+#[test]
+fn batches_that_differ_a_hundredfold_are_no_reason_to_change() {
+    for shared in [0.6, 1.5] {
+        let load = |batch: u32| {
+            let plain = if batch.is_multiple_of(3) { 30_000.0 } else { 300.0 };
+            (64, Load { plain, shared, ..CHEAP })
+        };
+        let mut world = World::new();
+        world.vary(READ, load, 1e8);
+        let spent = world.vary(READ, load, 1e9);
+        let way = if shared < 1.0 { Way::Shared } else { Way::Plain };
+        assert!(spent.part(way) > 0.95, "{shared}: {spent:?}");
+    }
+}
+
+#[test]
+fn cold_reads_are_found_from_the_start_and_after_a_warm_phase() {
+    for count in [8, 32, 33, 200] {
+        let batch = f64::from(COLD.plain) * count as f64;
+        let mut world = World::new();
+        let spent = world.run(READ, count, COLD, 6.0 * batch);
+        assert!(spent.ratio() < 0.5, "{count}: {spent:?}");
+        let mut world = World::new();
+        let warm = Load { plain: 20_000.0, pool: 1.2, ..CHEAP };
+        world.run(READ, count, warm, 1e8);
+        world.run(READ, count, COLD, 3.0 * batch);
+        let spent = world.run(READ, count, COLD, 10.0 * batch);
+        assert!(spent.part(Way::Pool) > 0.9, "{count}: {spent:?}");
+        // And warm again: the pool is left.
+        world.run(READ, count, warm, 1e8);
+        let spent = world.run(READ, count, warm, 1e8);
+        assert!(spent.part(Way::Shared) > 0.9, "{count}: {spent:?}");
+    }
+}
+
+#[test]
+fn calls_that_sleep_by_their_kind_are_for_the_pool_at_once_unless_they_do_not() {
+    let mut world = World::new();
+    let spent = world.run(libc::SYS_fsync, 50, COLD, 1e7);
+    assert!(spent.part(Way::Pool) > 0.95, "{spent:?}");
+    let mut world = World::new();
+    world.run(libc::SYS_fsync, 50, CHEAP, 1e7);
+    let spent = world.run(libc::SYS_fsync, 50, CHEAP, 1e8);
+    assert!(spent.part(Way::Shared) > 0.9, "{spent:?}");
+}
+
+#[test]
+fn a_busy_machine_is_left_alone() {
+    for (count, every) in [(10, 40), (100, 10), (300, 3)] {
+        let mut world = World::new();
+        // A helper that has a call in its hands when others get its cpu, for 4 ms of 2.5 GHz.
+        world.busy = Some((every, 10_000_000));
+        world.run(READ, count, CHEAP, 1e9);
+        let spent = world.run(READ, count, CHEAP, 1e10);
+        assert!(spent.ratio() < 1.05, "{count}: {spent:?}");
+        // And used again once it is idle.
+        world.busy = None;
+        world.run(READ, count, CHEAP, 1.5e10);
+        let spent = world.run(READ, count, CHEAP, 1e9);
+        assert!(spent.ratio() < 0.7, "{count}: {spent:?}");
+    }
+}
+
+#[test]
+fn one_accident_in_long_costs_no_more_than_itself() {
+    let mut world = World::new();
+    world.run(READ, 100, CHEAP, 1e7);
+    world.busy = Some((10_000, 10_000_000));
+    let spent = world.run(READ, 100, CHEAP, 1e9);
+    let accidents = 1e7 * spent.calls.iter().sum::<usize>() as f64 / 1e6;
+    assert!((spent.ticks - accidents) / spent.plain < 0.65, "{spent:?}");
+}
+
+#[test]
+fn who_never_comes_is_called_less_and_less() {
+    let mut world = World::new();
+    let load = CHEAP;
+    let mut spent = Spent::default();
+    for _ in 0..100 {
+        // Its cpu is never free.
+        world.comes = Some(u64::MAX);
+        spent = world.run(READ, 100, load, 1e8);
+    }
+    assert!(spent.ratio() < 1.05, "{spent:?}");
+}
+
+#[test]
+fn a_wake_waits_until_it_would_have_paid() {
+    let mut world = World::new();
+    // 32 plain calls come first, of which it is not known that others could help.
+    let before = f64::from(SLEEP) / 2.0 / 0.4;
+    let spent = world.run(READ, 10, CHEAP, 0.8 * before);
+    assert_eq!(spent.wakes, 0, "{spent:?}");
+    let spent = world.run(READ, 10, CHEAP, before);
+    assert_eq!(spent.wakes, 1, "{spent:?}");
+    // The first thread of a process besides its own makes all its descriptors dearer.
+    let mut world = World::new();
+    world.means.alone = true;
+    let spent = world.run(READ, 10, CHEAP, 7.0 * before);
+    assert_eq!(spent.wakes, 0, "{spent:?}");
+    let spent = world.run(READ, 10, CHEAP, 3.0 * before);
+    assert_eq!(spent.wakes, 1, "{spent:?}");
+}
+
+#[test]
+fn the_address_space_is_never_shared() {
+    let spent = World::new().run(libc::SYS_munmap, 10, CHEAP, 1e8);
+    assert_eq!(spent.part(Way::Plain), 1.0);
+}
+
+#[test]
+fn short_batches_are_rarely_asked() {
+    let mut world = World::new();
+    world.run(READ, 10, CHEAP, 1e8);
+    let requests = [Request::new(READ, []); 10];
+    let key = survey(&requests, Differences::of(&requests), false);
+    // While it is no probe's turn.
+    let mut measured = 0;
+    for _ in 0..1000 {
+        measured += u32::from(world.batch(key, 10, CHEAP).measure);
+    }
+    assert!(measured < 100, "{measured}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever calls take, and however that changes, over time they take no more than a loop
+    /// and a twentieth, and not much more than the better of the two ways.
+    #[test]
+    fn never_much_slower_than_a_loop(
+        count in 2_usize..400,
+        plain in 100_f32..20_000.0,
+        phases in prop::collection::vec((0.45_f32..4.0, prop::option::of((1_u32..50, 1_000_u64..10_000_000))), 1..4),
+    ) {
+        let mut world = World::new();
+        for (shared, busy) in phases {
+            world.busy = busy;
+            let load = Load { plain, shared, ..CHEAP };
+            world.run(READ, count, load, 3e9);
+            let spent = world.run(READ, count, load, 1e10);
+            prop_assert!(spent.ratio() < 1.05, "{spent:?}");
+            if busy.is_none() {
+                let best = f64::from(shared).min(1.0);
+                prop_assert!(spent.ratio() < best * 1.05 + 0.15, "{spent:?}");
+            }
+        }
+    }
+}

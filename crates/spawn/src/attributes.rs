@@ -1,0 +1,106 @@
+//! What a child is to be, apart from its program.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use bitflags::bitflags;
+use kumiki_sys::cpuset::CpuSet;
+
+/// Which of a process's resources is limited (`RLIMIT_NOFILE`, …).
+pub use rustix::process::Resource;
+
+bitflags! {
+    /// Namespaces that a child begins anew: it is in one of its own of each kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Namespaces: u64 {
+        /// What it has mounted.
+        const MOUNT = 0x0002_0000;
+        /// Which cgroup it takes for the root.
+        const CGROUP = 0x0200_0000;
+        /// Host and domain name.
+        const UTS = 0x0400_0000;
+        /// System V's and POSIX's messages, semaphores and shared memory.
+        const IPC = 0x0800_0000;
+        /// Users and what they may. For who has no rights it comes with others of these.
+        const USER = 0x1000_0000;
+        /// Process ids: the child is process 1 of its own.
+        const PID = 0x2000_0000;
+        /// Network devices, addresses, ports.
+        const NET = 0x4000_0000;
+        /// Clocks of time since boot.
+        const TIME = 0x0000_0080;
+    }
+}
+
+/// Signals by their numbers; bit `n - 1` is signal n.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signals(pub(crate) u64);
+
+impl Signals {
+    /// `None` if one has no number that a signal may have.
+    pub(crate) fn of(numbers: impl IntoIterator<Item = i32>) -> Result<Signals, i32> {
+        let bit = |number: i32| match number {
+            1..=64 => Ok(1 << (number - 1)),
+            _ => Err(number),
+        };
+        numbers.into_iter().map(bit).try_fold(0, |all, bit| Ok(all | bit?)).map(Signals)
+    }
+
+    /// Their numbers.
+    pub(crate) fn iter(self) -> impl Iterator<Item = i32> {
+        (1..=64).filter(move |number| self.0 & 1 << (number - 1) != 0)
+    }
+}
+
+/// Set by [`Command`](crate::Command)'s methods, which say what each is.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes {
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) groups: Option<Vec<u32>>,
+    pub(crate) umask: Option<u32>,
+    pub(crate) nice: Option<i32>,
+    pub(crate) group: Option<i32>,
+    /// Its root folder.
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) session: bool,
+    pub(crate) terminal: Option<OwnedFd>,
+    /// Resource, soft and hard limit.
+    pub(crate) limits: Vec<(Resource, u64, u64)>,
+    pub(crate) cgroup: Option<OwnedFd>,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) cpus: Option<CpuSet>,
+    pub(crate) blocked: Signals,
+    pub(crate) default: Signals,
+    pub(crate) ignored: Signals,
+    pub(crate) parent_death: Option<i32>,
+    /// Descriptors beside the standard ones, with their numbers in the child.
+    pub(crate) fds: Vec<(OwnedFd, i32)>,
+    pub(crate) keep_others: bool,
+    /// The first thing that was said and cannot be, in words.
+    pub(crate) wrong: Option<String>,
+}
+
+impl Attributes {
+    /// The first of them that was said, in words.
+    pub(crate) fn first_said(&self) -> Option<&'static str> {
+        let said = [
+            (self.uid.is_some(), "the user"),
+            (self.gid.is_some(), "the group"),
+            (self.groups.is_some(), "supplementary groups"),
+            (self.umask.is_some(), "the umask"),
+            (self.nice.is_some(), "the nice value"),
+            (self.group.is_some(), "the process group"),
+            (self.root.is_some(), "the root folder"),
+            (self.session, "the session"),
+            (!self.limits.is_empty(), "limits"),
+            (self.cgroup.is_some(), "the cgroup"),
+            (!self.namespaces.is_empty(), "namespaces"),
+            (self.cpus.is_some(), "cpus"),
+            (self.blocked.0 | self.default.0 | self.ignored.0 != 0, "signals"),
+            (self.parent_death.is_some(), "the parent-death signal"),
+            (!self.fds.is_empty() || self.keep_others, "descriptors above 2"),
+        ];
+        said.into_iter().find_map(|(is_said, name)| is_said.then_some(name))
+    }
+}

@@ -1,0 +1,161 @@
+//! What the kernel lets a process be, set without a hook in the child.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use kumiki_sys::cpuset::CpuSet;
+
+use super::Command;
+use crate::attributes::{Namespaces, Resource, Signals};
+
+impl Command {
+    /// The user that it runs as, real, effective and saved. Without [`groups`](Self::groups)
+    /// a caller that is root takes all its supplementary groups from it, as the standard
+    /// library does.
+    pub fn uid(&mut self, id: u32) -> &mut Command {
+        self.attributes.uid = Some(id);
+        self
+    }
+
+    /// The group that it runs as, real, effective and saved.
+    pub fn gid(&mut self, id: u32) -> &mut Command {
+        self.attributes.gid = Some(id);
+        self
+    }
+
+    /// Its supplementary groups.
+    pub fn groups(&mut self, groups: &[u32]) -> &mut Command {
+        self.attributes.groups = Some(groups.to_vec());
+        self
+    }
+
+    /// Which bits files that it makes do not get; the caller's, if nothing is said.
+    pub fn umask(&mut self, mask: u32) -> &mut Command {
+        self.attributes.umask = Some(mask & 0o777);
+        self
+    }
+
+    /// Its nice value, from -20 to 19: the value itself, not an increment.
+    pub fn nice(&mut self, nice: i32) -> &mut Command {
+        self.attributes.nice = Some(nice);
+        self
+    }
+
+    /// The process group that it joins; 0 for one of its own.
+    pub fn process_group(&mut self, group: i32) -> &mut Command {
+        self.attributes.group = Some(group);
+        self
+    }
+
+    /// Its root folder, from the caller's working folder, entered before the change of user;
+    /// it begins there if no [`current_dir`](Self::current_dir) is said.
+    pub fn chroot(&mut self, folder: impl AsRef<Path>) -> &mut Command {
+        self.attributes.root = Some(folder.as_ref().to_owned());
+        self
+    }
+
+    /// Whether it begins a session, and with it a process group, of its own.
+    pub fn setsid(&mut self, begins: bool) -> &mut Command {
+        self.attributes.session = begins;
+        self
+    }
+
+    /// A terminal that becomes the one of its session, which is a new one.
+    pub fn controlling_terminal(&mut self, terminal: impl Into<OwnedFd>) -> &mut Command {
+        self.attributes.terminal = Some(terminal.into());
+        self.setsid(true)
+    }
+
+    /// A limit of what it may use; `None` is none. Of one resource the last one holds. What
+    /// is not said is the caller's.
+    pub fn limit(
+        &mut self,
+        resource: Resource,
+        soft: Option<u64>,
+        hard: Option<u64>,
+    ) -> &mut Command {
+        let all = |limit: Option<u64>| limit.unwrap_or(libc::RLIM_INFINITY);
+        self.attributes.limits.retain(|(limited, ..)| *limited != resource);
+        self.attributes.limits.push((resource, all(soft), all(hard)));
+        self
+    }
+
+    /// The cgroup that it begins in: its folder in a cgroup2 file system (CLONE_INTO_CGROUP).
+    pub fn cgroup(&mut self, folder: impl Into<OwnedFd>) -> &mut Command {
+        self.attributes.cgroup = Some(folder.into());
+        self
+    }
+
+    /// Namespaces that it begins anew.
+    pub fn namespaces(&mut self, namespaces: Namespaces) -> &mut Command {
+        self.attributes.namespaces = namespaces;
+        self
+    }
+
+    /// The cpus that it may run on; the caller's apart from bindings of Kumiki, if nothing
+    /// is said.
+    pub fn affinity(&mut self, cpus: &CpuSet) -> &mut Command {
+        self.attributes.cpus = Some(cpus.clone());
+        self
+    }
+
+    /// Signals that are blocked in it; none, if nothing is said.
+    pub fn signal_mask(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
+        self.attributes.blocked = self.signals(signals);
+        self
+    }
+
+    /// Signals that do there what they do by default, also if the caller ignores them.
+    pub fn signal_default(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
+        self.attributes.default = self.signals(signals);
+        self
+    }
+
+    /// Signals that it ignores.
+    pub fn signal_ignore(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
+        self.attributes.ignored = self.signals(signals);
+        self
+    }
+
+    /// The signal that it gets when its parent ends; 0 for none. As everywhere the kernel
+    /// sends it when the *thread* ends whose child it is: the one that has started the spawn
+    /// server, not the one that calls this.
+    pub fn parent_death_signal(&mut self, signal: i32) -> &mut Command {
+        if !(0..=64).contains(&signal) {
+            self.wrong(format!("{signal} is no signal: they have the numbers 1 to 64"));
+        }
+        self.attributes.parent_death = Some(signal);
+        self
+    }
+
+    /// One more descriptor that it has, under this number. Of one number the last one holds;
+    /// [`stdin`](Self::stdin) and the others yield to one of 0 to 2.
+    pub fn fd(&mut self, descriptor: impl Into<OwnedFd>, number: i32) -> &mut Command {
+        if number < 0 {
+            self.wrong(format!("descriptor {number}: numbers begin at 0"));
+        }
+        self.attributes.fds.retain(|(_, taken)| *taken != number);
+        self.attributes.fds.push((descriptor.into(), number));
+        self
+    }
+
+    /// Whether it has none of the caller's descriptors but those that were given to it, which
+    /// is so if nothing is said. `false`: all of them that have no FD_CLOEXEC, as
+    /// posix_spawn(3).
+    pub fn close_others(&mut self, close: bool) -> &mut Command {
+        self.attributes.keep_others = !close;
+        self
+    }
+
+    fn signals(&mut self, numbers: impl IntoIterator<Item = i32>) -> Signals {
+        Signals::of(numbers).unwrap_or_else(|number| {
+            self.wrong(format!("{number} is no signal: they have the numbers 1 to 64"));
+            Signals::default()
+        })
+    }
+
+    /// To be told by `spawn`, as the standard library does with a zero byte.
+    fn wrong(&mut self, what: String) {
+        self.attributes.wrong.get_or_insert(what);
+    }
+}

@@ -1,0 +1,66 @@
+//! The variables of a child.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsStr, OsString, c_char};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+/// The caller's, with changes.
+#[derive(Debug, Default)]
+pub(crate) struct Environment {
+    /// `None`: taken away.
+    pub(crate) changes: BTreeMap<OsString, Option<OsString>>,
+    /// Without the caller's.
+    pub(crate) clear: bool,
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+impl Environment {
+    /// What a variable was set to.
+    pub(crate) fn set(&self, key: &str) -> Option<&OsStr> {
+        self.changes.get(OsStr::new(key))?.as_deref()
+    }
+
+    /// Each as `KEY=value`, in parts.
+    pub(crate) fn each(&self, mut f: impl FnMut(&[&[u8]]) -> io::Result<()>) -> io::Result<()> {
+        if !self.clear {
+            each_own(|entry| {
+                // A name may begin with an equals sign, as for the standard library.
+                let end = entry.iter().skip(1).position(|byte| *byte == b'=');
+                let key = end.map_or(entry, |end| &entry[..end + 1]);
+                match self.changes.is_empty() || !self.changes.contains_key(OsStr::from_bytes(key))
+                {
+                    true => f(&[entry]),
+                    false => Ok(()),
+                }
+            })?;
+        }
+        let set = self.changes.iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        set.into_iter().try_for_each(|(key, value)| f(&[key.as_bytes(), b"=", value.as_bytes()]))
+    }
+}
+
+/// The caller's own, as posix_spawn(3) takes them: without a copy of each.
+fn each_own(mut f: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: a word that the C library sets.
+    let mut at = unsafe { environ };
+    if at.is_null() {
+        return Ok(());
+    }
+    loop {
+        // SAFETY: a list of pointers with a null at its end. Whoever changes it in a program
+        // with other threads has promised that none of them reads it meanwhile other than by
+        // the standard library (`std::env::set_var`), as all of the C library does.
+        let entry = unsafe { at.read() };
+        if entry.is_null() {
+            return Ok(());
+        }
+        // SAFETY: as above; each is a string.
+        f(unsafe { CStr::from_ptr(entry) }.to_bytes())?;
+        // SAFETY: not yet at the null.
+        at = unsafe { at.add(1) };
+    }
+}

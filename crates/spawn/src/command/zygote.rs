@@ -1,0 +1,51 @@
+//! What of a command a child gets that is there already.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use super::{Command, Ends, here};
+use crate::stdio::Kind;
+use crate::zygote::content;
+
+impl Command {
+    /// Whether it gives descriptor `number`.
+    pub(crate) fn gives(&self, number: i32) -> bool {
+        self.attributes.fds.iter().any(|(_, taken)| *taken == number)
+    }
+
+    /// Gives it no more, and closes it here.
+    pub(crate) fn take_back(&mut self, number: i32) {
+        self.attributes.fds.retain(|(_, taken)| *taken != number);
+    }
+
+    /// Why a zygote of another command cannot become what this one describes.
+    pub(crate) fn differs_from_zygote(&self, zygote: &Command) -> Option<String> {
+        if self.program != zygote.program {
+            let (own, its) = (self.shown(), zygote.shown());
+            return Some(format!("{own} was asked for, of a pool of {its}"));
+        }
+        let said = self.attributes.first_said()?;
+        Some(format!("{said} of a process that is there already: say it to the pool's command"))
+    }
+
+    /// Hands over what stands in a message for a zygote; the other ends of pipes.
+    pub(crate) fn hand_over(
+        &self,
+        send: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
+    ) -> io::Result<[Option<File>; 3]> {
+        let ends = self.ends([Kind::Inherit, Kind::Inherit, Kind::Inherit])?;
+        let folder = here()?;
+        let standard = ends.iter().map(|Ends { theirs, .. }| theirs.as_ref().map(AsFd::as_fd));
+        let bits = standard.clone().zip(0..).map(|(fd, place)| u8::from(fd.is_some()) << place);
+        let into = self.folder.as_deref().map(Path::as_os_str);
+        let content = content(bits.sum(), into.map(OsStr::new), &self.args, |put| {
+            self.environment.each(|variable| put(variable))
+        })?;
+        let fds: Vec<_> = [Some(folder.as_fd())].into_iter().chain(standard).flatten().collect();
+        send(&content, &fds)?;
+        Ok(ends.map(|ends| ends.ours))
+    }
+}

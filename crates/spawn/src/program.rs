@@ -1,0 +1,120 @@
+//! The kind *program*: an image resident in memory, checked once.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kumiki_resource::kind::{About, Kind};
+use kumiki_resource::{Error, Place, Result};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+
+use crate::command::Command;
+use crate::image::{self, NoProgram};
+
+/// A program whose image is resident in memory: processes of it are made without a look at
+/// the disk, also when its file is gone or another one. Nobody can change the image any more.
+///
+/// ```
+/// use kumiki_spawn::Program;
+///
+/// let echo = Program::load("/bin/echo")?;
+/// let output = echo.command().arg("hello").output()?;
+/// assert_eq!(output.stdout, b"hello\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A kind, too, created from a path:
+///
+/// ```
+/// use kumiki_resource::Builder;
+/// use kumiki_spawn::{Process, Program};
+///
+/// let interface = Builder::new().kind::<Program>().kind::<Process>().per_core()?;
+/// let place = interface.places()[0];
+/// let program = interface.create::<Program>(place, Some("true"), "/bin/true".into())?;
+/// let command = interface.with(&program, |program, ()| program.command())?;
+/// let process = interface.create::<Process>(place, None, command)?;
+/// assert!(Process::wait(&interface, &process)?.success());
+/// # Ok::<(), kumiki_resource::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Program {
+    image: Arc<OwnedFd>,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Program {
+    /// Reads and checks an image.
+    ///
+    /// # Errors
+    /// What the file is instead; no memory is to be had.
+    pub fn load(path: impl AsRef<Path>) -> std::result::Result<Program, NoProgram> {
+        let path = path.as_ref();
+        let bytes = image::read(path)?;
+        let keep = || -> io::Result<OwnedFd> {
+            let mut file = File::from(memory(path)?);
+            file.write_all(&bytes)?;
+            let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+            fcntl_add_seals(&file, seals)?;
+            Ok(file.into())
+        };
+        let image =
+            keep().map_err(|error| NoProgram::Unreadable { path: path.to_owned(), error })?;
+        Ok(Program { image: Arc::new(image), path: path.to_owned(), bytes: bytes.len() as u64 })
+    }
+
+    /// To make a process of it: its path is its first argument.
+    pub fn command(&self) -> Command {
+        Command::of_image(&self.path, Arc::clone(&self.image))
+    }
+
+    /// Where it was read.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for Program {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.image.as_fd()
+    }
+}
+
+/// Its name is what the kernel calls the processes in /proc.
+fn memory(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let name = path.file_name().unwrap_or(OsStr::new("program"));
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // The kernel takes 249 bytes. Before Linux 6.3 each can be executed, and none says so.
+    let name = if name.len() > 200 { OsStr::new("program") } else { name };
+    match memfd_create(name, flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        made => made,
+    }
+}
+
+impl Kind for Program {
+    const NAME: &'static str = "program";
+    type Spec = PathBuf;
+    type Pool = ();
+
+    fn pool(_: Place) -> Result<()> {
+        Ok(())
+    }
+
+    fn create(path: PathBuf, (): &mut ()) -> Result<Program> {
+        let refused = |error: NoProgram| Error::Kind { kind: Self::NAME, text: error.to_string() };
+        Program::load(path).map_err(refused)
+    }
+
+    /// Processes of it go on.
+    fn destroy(self, (): &mut ()) {}
+
+    fn about(&self) -> About {
+        About { state: format!("resident {}", self.path.display()), bytes: self.bytes }
+    }
+}

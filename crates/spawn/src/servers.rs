@@ -1,0 +1,140 @@
+//! Which server is asked, and for how long.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use kumiki_sys::fork::PerProcess;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::request::{Draft, os_error};
+use crate::server::{No, Server};
+
+/// Servers that die before they have begun, in a row.
+const TRIES: usize = 3;
+
+/// This process's. A child of fork(2) has none: what its parent's makes are children of
+/// that.
+static SHARED: PerProcess<Mutex<SpawnServer>> = PerProcess::new();
+
+/// A spawn server for who has it: a thread that spawns much needs no lock then, and waits for
+/// no other thread's children. What [`Command::spawn`](crate::Command::spawn) uses is one that
+/// the process's threads share.
+///
+/// ```
+/// use kumiki_spawn::{Command, SpawnServer};
+///
+/// let mut server = SpawnServer::new();
+/// for _ in 0..3 {
+///     assert!(Command::new("true").spawn_by(&mut server)?.wait()?.success());
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct SpawnServer(Option<Server>);
+
+/// Starts the server that the process's threads share, if it has none yet: for programs that
+/// want it before they are large. Else it is started by the first
+/// [`Command`](crate::Command). Who gives up rights or is confined later has another one then:
+/// children of the first would have more than their parent.
+///
+/// # Errors
+/// No process, memory or descriptor is to be had.
+pub fn start_server() -> io::Result<()> {
+    with_shared(SpawnServer::start)
+}
+
+/// What was refused, and at which step.
+pub(crate) struct Refused {
+    pub(crate) error: io::Error,
+    /// Its number; `None`: the server could not be asked.
+    pub(crate) step: Option<u32>,
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Refused {
+        Refused { error, step: None }
+    }
+}
+
+pub(crate) fn with_shared<T, E: From<io::Error>>(
+    f: impl FnOnce(&mut SpawnServer) -> Result<T, E>,
+) -> Result<T, E> {
+    let server = SHARED.get().map_err(os_error)?;
+    f(&mut server.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl SpawnServer {
+    /// One that is started when it is first asked.
+    pub const fn new() -> SpawnServer {
+        SpawnServer(None)
+    }
+
+    /// Starts it now, if it does not run.
+    ///
+    /// # Errors
+    /// No process, memory or descriptor is to be had.
+    pub fn start(&mut self) -> io::Result<()> {
+        if !self.0.as_ref().is_some_and(Server::may_be_asked) {
+            self.replace(false)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it runs, and its children of before are as those of now would be.
+    pub(crate) fn still_fits(&mut self) -> bool {
+        self.0.as_mut().is_some_and(Server::is_for_caller)
+    }
+
+    fn replace(&mut self, at_once: bool) -> io::Result<&mut Server> {
+        // The former one ends first.
+        self.0 = None;
+        Ok(self.0.insert(Server::start(at_once)?))
+    }
+
+    /// Has the server make a child, as `write` says. The child is the calling process's, to be
+    /// waited for.
+    ///
+    /// # Errors
+    /// As posix_spawn(3): what a call in the child was refused with.
+    pub(crate) fn spawn<'a>(
+        &mut self,
+        write: &dyn Fn(&mut Draft<'a>, i32) -> io::Result<()>,
+    ) -> Result<Pid, Refused> {
+        for _ in 0..TRIES {
+            let server = match self.0.as_mut().filter(|server| server.may_be_asked()) {
+                Some(_) => self.0.as_mut().expect("it was just there"),
+                None => self.replace(true)?,
+            };
+            let mut draft = server.draft();
+            write(&mut draft, server.group())?;
+            let fds = draft.finish()?;
+            let mut answer = server.ask(&fds);
+            if let Err(No::Another) = answer {
+                // The same request, as the memory is a new one.
+                let server = self.replace(true)?;
+                let mut draft = server.draft();
+                write(&mut draft, server.group())?;
+                answer = server.ask(&draft.finish()?);
+            }
+            match answer {
+                Ok(answer) if answer.errno == 0 => return Ok(answer.pid.ok_or_else(gone)?),
+                Ok(answer) => {
+                    // One that could not execute its program has ended.
+                    if let Some(pid) = answer.pid {
+                        while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()) {}
+                    }
+                    let error = io::Error::from_raw_os_error(answer.errno);
+                    return Err(Refused { error, step: Some(answer.failed) });
+                }
+                // Nothing has begun: the next server may try.
+                Err(_) => self.0 = None,
+            }
+        }
+        Err(gone().into())
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the spawn server was killed each time it was asked; see who does that")
+}

@@ -1,0 +1,203 @@
+//! The system calls by which a child becomes what was asked for, in their order.
+//!
+//! 1. By clone3 itself: cgroup and namespaces.
+//! 2. Descriptors, while no limit forbids their numbers.
+//! 3. Session, terminal, process group.
+//! 4. Nice value, cpus, the caller's limits, those asked for: what only root may do comes
+//!    before it ceases to be root.
+//! 5. The caller's working folder, and from there the root folder.
+//! 6. Supplementary groups, group, user. Each may forbid those before it.
+//! 7. The working folder that was said, which must be one that the new user may enter.
+//! 8. The parent-death signal, which a change of user clears.
+//! 9. Signals, of which none arrives before.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use kumiki_sys::cpuset::CpuSet;
+use libc::{
+    SYS_chdir, SYS_chroot, SYS_close, SYS_dup2, SYS_fchdir, SYS_ioctl, SYS_prctl, SYS_prlimit64,
+    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_sched_setaffinity, SYS_setgroups, SYS_setpgid,
+    SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid, SYS_umask,
+};
+
+use crate::attributes::{Attributes, Signals};
+use crate::request::Draft;
+use crate::wire::{CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES};
+
+/// Of clone3(2).
+const INTO_CGROUP: u64 = 1 << 33;
+/// What of the caller goes to its child if nothing else is said.
+pub(crate) struct Caller<'a> {
+    pub(crate) folder: BorrowedFd<'a>,
+    pub(crate) standard: [Option<BorrowedFd<'a>>; 3],
+    pub(crate) others: Vec<BorrowedFd<'a>>,
+    /// Its process group.
+    pub(crate) group: i32,
+    pub(crate) cpus: CpuSet,
+}
+
+/// Writes them.
+///
+/// # Errors
+/// `E2BIG`.
+pub(crate) fn write<'a>(
+    draft: &mut Draft<'a>,
+    attributes: &'a Attributes,
+    folder: Option<&[u8]>,
+    caller: &Caller<'a>,
+    server_group: i32,
+) -> io::Result<()> {
+    draft.clone_flags = attributes.namespaces.bits();
+    if let Some(cgroup) = &attributes.cgroup {
+        draft.clone_flags |= INTO_CGROUP;
+        draft.cgroup = draft.descriptor(cgroup.as_fd());
+    }
+    descriptors(draft, attributes, caller);
+    session(draft, attributes, caller.group, server_group);
+    if let Some(mask) = attributes.umask {
+        draft.step(SYS_umask, 0, [mask.into()]);
+    }
+    if let Some(nice) = attributes.nice {
+        draft.step(SYS_setpriority, 0, [libc::PRIO_PROCESS.into(), 0, nice as u64]);
+    }
+    let cpus = attributes.cpus.as_ref().unwrap_or(&caller.cpus).words();
+    let at = draft.words(cpus.iter().copied())?;
+    draft.step(SYS_sched_setaffinity, 0, [0, cpus.len() as u64 * 8, at]);
+    draft.step(CALLERS_LIMITS.into(), 0, []);
+    for (resource, soft, hard) in &attributes.limits {
+        let at = draft.words([*soft, *hard])?;
+        draft.step(SYS_prlimit64, 0, [0, *resource as u64, at, 0]);
+    }
+    let here = draft.descriptor(caller.folder);
+    draft.step(SYS_fchdir, 1, [here.into()]);
+    if let Some(root) = &attributes.root {
+        let at = draft.string(&[root.as_os_str().as_bytes()])?;
+        draft.step(SYS_chroot, 0, [at]);
+    }
+    identity(draft, attributes)?;
+    if let Some(folder) = folder.or(attributes.root.as_ref().map(|_| b"/".as_slice())) {
+        let at = draft.string(&[folder])?;
+        draft.step(SYS_chdir, 0, [at]);
+    }
+    if let Some(signal) = attributes.parent_death {
+        draft.step(SYS_prctl, 0, [libc::PR_SET_PDEATHSIG as u64, signal as u64]);
+        draft.step(PARENT_LIVES.into(), 0, []);
+    }
+    signals(draft, attributes)
+}
+
+fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &Caller<'a>) {
+    let said = |number| attributes.fds.iter().any(|(_, taken)| *taken == number);
+    let mut give = |fd: BorrowedFd<'a>, number: i32| {
+        let place = draft.descriptor(fd);
+        draft.step(SYS_dup2, 1, [place.into(), number as u64]);
+        if number > 2 {
+            draft.above = draft.above.max(number as u32 + 1);
+        }
+    };
+    for (fd, number) in &attributes.fds {
+        give(fd.as_fd(), *number);
+    }
+    for fd in &caller.others {
+        let number = std::os::fd::AsRawFd::as_raw_fd(fd);
+        if !said(number) {
+            give(*fd, number);
+        }
+    }
+    for (fd, number) in caller.standard.iter().zip(0..) {
+        match fd {
+            _ if said(number) => {}
+            Some(fd) => {
+                let place = draft.descriptor(*fd);
+                draft.step(SYS_dup2, 1, [place.into(), number as u64]);
+            }
+            None => draft.step(SYS_close, 0, [number as u64]),
+        }
+    }
+}
+
+fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, callers: i32, servers: i32) {
+    if attributes.session {
+        draft.step(SYS_setsid, 0, []);
+        if let Some(terminal) = &attributes.terminal {
+            let place = draft.descriptor(terminal.as_fd());
+            draft.step(SYS_ioctl, 1, [place.into(), libc::TIOCSCTTY, 0]);
+        }
+    }
+    match attributes.group {
+        Some(group) => draft.step(SYS_setpgid, 0, [0, group as u64]),
+        None if attributes.session || callers == servers => {}
+        // 0 if its leader is outside of the pid namespace, where it cannot be joined.
+        None if callers == 0 => {}
+        None => draft.step(SYS_setpgid, MAY_FAIL, [0, callers as u64]),
+    }
+}
+
+fn identity(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
+    // SAFETY: only tells.
+    let is_root = || unsafe { libc::getuid() } == 0;
+    match &attributes.groups {
+        Some(groups) => {
+            let words = groups.chunks(2).map(|pair| {
+                let [low, high] = [0, 1].map(|n| u64::from(pair.get(n).copied().unwrap_or(0)));
+                low | high << 32
+            });
+            let at = draft.words(words)?;
+            draft.step(SYS_setgroups, 0, [groups.len() as u64, at]);
+        }
+        None if attributes.uid.is_some() && is_root() => draft.step(SYS_setgroups, 0, [0, 0]),
+        None => {}
+    }
+    if let Some(gid) = attributes.gid {
+        draft.step(SYS_setresgid, 0, [gid.into(); 3]);
+    }
+    if let Some(uid) = attributes.uid {
+        draft.step(SYS_setresuid, 0, [uid.into(); 3]);
+    }
+    Ok(())
+}
+
+fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
+    // As the standard library does: no signal blocked, and SIGPIPE ends it.
+    let broken_pipe = Signals(1 << (libc::SIGPIPE - 1));
+    let default = draft.words([libc::SIG_DFL as u64, 0, 0, 0])?;
+    let ignored = draft.words([libc::SIG_IGN as u64, 0, 0, 0])?;
+    for signal in Signals(attributes.default.0 | broken_pipe.0).iter() {
+        draft.step(SYS_rt_sigaction, 0, [signal as u64, default, 0, 8]);
+    }
+    for signal in attributes.ignored.iter() {
+        draft.step(SYS_rt_sigaction, 0, [signal as u64, ignored, 0, 8]);
+    }
+    let blocked = draft.words([attributes.blocked.0])?;
+    draft.step(SYS_rt_sigprocmask, 0, [libc::SIG_SETMASK as u64, blocked, 0, 8]);
+    Ok(())
+}
+
+/// What a step does, for messages.
+#[expect(non_upper_case_globals, reason = "the C library's names")]
+pub(crate) fn name(call: u32) -> &'static str {
+    match call {
+        MAKE => "making the process",
+        EXECUTE => "executing the program",
+        PARENT_LIVES => "finding the parent alive",
+        call => match i64::from(call) {
+            SYS_dup2 | SYS_close => "its descriptors",
+            SYS_setsid => "its session",
+            SYS_ioctl => "its controlling terminal",
+            SYS_setpgid => "its process group",
+            SYS_setpriority => "its nice value",
+            SYS_sched_setaffinity => "its cpus",
+            SYS_prlimit64 => "its limits",
+            SYS_setgroups => "its supplementary groups",
+            SYS_setresgid => "its group",
+            SYS_setresuid => "its user",
+            SYS_chroot => "its root folder",
+            SYS_fchdir | SYS_chdir => "its working folder",
+            SYS_prctl => "its parent-death signal",
+            SYS_rt_sigaction | SYS_rt_sigprocmask => "its signals",
+            _ => "one of its attributes",
+        },
+    }
+}

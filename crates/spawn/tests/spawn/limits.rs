@@ -1,0 +1,157 @@
+//! What the machine refuses is an error with its number, and nothing is left of it.
+
+use std::fs;
+use std::io;
+
+use kumiki_spawn::{Command, Stdio, start_server};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+
+use crate::child::in_a_child;
+use crate::faults::{children, servers};
+use crate::filter::{REFUSE, filter};
+
+/// Descriptors, mappings, children, of those zombies.
+fn counts() -> [usize; 4] {
+    let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+    [count("fd"), count("map_files"), children("RSDtTZ").len(), children("Z").len()]
+}
+
+fn works() -> bool {
+    Command::new("true").stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn number(started: io::Result<kumiki_spawn::Child>) -> Option<i32> {
+    started.unwrap_err().raw_os_error()
+}
+
+/// `work` while a limit is lower.
+fn limited<T>(resource: Resource, soft: u64, work: impl FnOnce() -> T) -> T {
+    let former = getrlimit(resource);
+    setrlimit(resource, Rlimit { current: Some(soft), ..former }).unwrap();
+    let result = work();
+    setrlimit(resource, former).unwrap();
+    result
+}
+
+#[test]
+fn no_descriptor() {
+    in_a_child("limits::no_descriptor", || {
+        assert!(works());
+        let before = counts();
+        // Each of them lacks at another place.
+        for more in 0..6 {
+            let piped =
+                || Command::new("true").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+            let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+            match limited(Resource::Nofile, open + more, piped) {
+                Ok(mut child) => assert!(child.wait().unwrap().success()),
+                Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{more}"),
+            }
+            assert_eq!(counts(), before, "{more}");
+        }
+        // The server is to be started then.
+        rustix::process::kill_process(Pid::from_raw(servers()[0]).unwrap(), Signal::KILL).unwrap();
+        let open = fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+        let none = limited(Resource::Nofile, open + 1, || Command::new("true").spawn());
+        assert_eq!(number(none), Some(libc::EMFILE));
+        assert!(works());
+        assert_eq!(counts(), before);
+    });
+}
+
+#[test]
+fn no_process() {
+    in_a_child("limits::no_process", || {
+        const NOBODY: libc::uid_t = 65_533;
+        // SAFETY: changes this process, which is for this test alone.
+        if unsafe { libc::setuid(NOBODY) } != 0 {
+            return println!("skipped: only root becomes a user without processes");
+        }
+        std::env::set_current_dir("/").unwrap();
+        start_server().unwrap();
+        assert!(works());
+        let before = counts();
+        let none = limited(Resource::Nproc, 1, || Command::new("true").spawn());
+        assert_eq!(number(none), Some(libc::EAGAIN));
+        assert_eq!(counts(), before);
+        assert!(works());
+    });
+}
+
+#[test]
+fn no_memory() {
+    in_a_child("limits::no_memory", || {
+        let before = counts();
+        let none = limited(Resource::As, 1 << 20, || Command::new("true").spawn());
+        assert_eq!(number(none), Some(libc::ENOMEM));
+        assert_eq!(counts(), before);
+        assert!(works());
+    });
+}
+
+#[test]
+fn a_filter_that_does_not_know_clone3() {
+    in_a_child("limits::a_filter_that_does_not_know_clone3", || {
+        filter(&[libc::SYS_clone3], libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32);
+        assert!(works());
+        let before = counts();
+        // Which clone(2) cannot do.
+        let cgroup = fs::File::open("/").unwrap();
+        let none = Command::new("true").cgroup(cgroup).spawn();
+        assert_eq!(number(none), Some(libc::ENOSYS));
+        assert!(works());
+        assert_eq!(counts(), before);
+    });
+}
+
+#[test]
+fn a_filter_that_denies_processes() {
+    in_a_child("limits::a_filter_that_denies_processes", || {
+        let before = counts();
+        assert!(works());
+        let with_server = counts();
+        // Once there is a server only its own children are denied: by the new one, which has
+        // the filter, and that cannot be started.
+        filter(&[libc::SYS_clone3, libc::SYS_clone, libc::SYS_vfork], REFUSE);
+        for _ in 0..3 {
+            assert_eq!(number(Command::new("true").spawn()), Some(libc::EPERM));
+        }
+        assert_ne!(before, with_server);
+        assert_eq!(counts(), before);
+    });
+}
+
+/// Its children are nobody's loss but its own.
+#[test]
+fn a_parent_that_is_killed() {
+    in_a_child("limits::a_parent_that_is_killed", || {
+        // SAFETY: changes this process, which is for this test alone.
+        assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }, 0);
+        let (reader, writer) = io::pipe().unwrap();
+        // SAFETY: the child does what a program may, as no other thread held a lock.
+        let parent = unsafe { libc::fork() };
+        if parent == 0 {
+            drop(reader);
+            loop {
+                let child = Command::new("cat").stdin(Stdio::piped()).spawn();
+                std::mem::forget(child.unwrap());
+                io::Write::write_all(&mut &writer, b".").unwrap();
+            }
+        }
+        drop(writer);
+        let mut some = [0; 20];
+        io::Read::read_exact(&mut &reader, &mut some).unwrap();
+        kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+        // They read their pipes' ends, which came with the parent's; the server its socket's.
+        loop {
+            let mut status = 0;
+            // SAFETY: waits for a child; `status` is writable.
+            match unsafe { libc::waitpid(-1, &mut status, 0) } {
+                -1 => break,
+                id if id == parent => assert_eq!(libc::WTERMSIG(status), libc::SIGKILL),
+                _ => assert_eq!(status, 0),
+            }
+        }
+        assert_eq!(children("RSDtTZ"), [] as [i32; 0]);
+    });
+}

@@ -1,0 +1,113 @@
+//! Images in memory, and what is none.
+
+use std::fs;
+use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Poll, Wake, Waker};
+
+use kumiki_spawn::{Command, NoProgram, Program};
+
+#[test]
+fn it_runs_without_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("copy");
+    fs::copy("/bin/echo", &path).unwrap();
+    let program = Program::load(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let output = program.command().args(["a", "b"]).output().unwrap();
+    assert_eq!(output.stdout, b"a b\n");
+    assert_eq!(program.path(), path);
+    // Nobody can change it.
+    use std::os::fd::AsFd;
+    let write = rustix::io::pwrite(program.as_fd(), b"x", 0);
+    assert_eq!(write, Err(rustix::io::Errno::PERM));
+    assert_eq!(program.clone().command().status().unwrap().code(), Some(0));
+}
+
+fn refused(folder: &Path, content: &[u8]) -> (NoProgram, Option<i32>) {
+    let path = folder.join("file");
+    let _ = fs::remove_file(&path);
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let spawned = Command::new(&path).spawn();
+    (Program::load(&path).unwrap_err(), spawned.err().and_then(|error| error.raw_os_error()))
+}
+
+#[test]
+fn what_is_no_program_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |content: &[u8]| refused(folder.path(), content);
+    let (error, _) = refused(b"#! /bin/sh -e\nexit 0\n");
+    assert!(matches!(&error, NoProgram::Script { interpreter, .. } if interpreter == "/bin/sh"));
+    assert!(error.to_string().contains("give it the script"), "{error}");
+    let (error, number) = refused(b"text");
+    assert!(matches!(error, NoProgram::NoElf { .. }), "{error}");
+    assert_eq!((error.errno(), number), (libc::ENOEXEC, Some(libc::ENOEXEC)));
+    let echo = fs::read("/bin/echo").unwrap();
+    let (error, _) = refused(&echo[..echo.len() / 4]);
+    assert!(error.to_string().contains("in the middle"), "{error}");
+    let (error, number) = refused(&echo[..30]);
+    assert!(matches!(error, NoProgram::NoElf { .. }), "{error}");
+    assert_eq!(number, Some(libc::ENOEXEC));
+    let mut arm = echo.clone();
+    arm[18..20].copy_from_slice(&183u16.to_le_bytes());
+    let (error, number) = refused(&arm);
+    assert!(error.to_string().contains("for 64-bit ARM, and this machine"), "{error}");
+    assert_eq!(number, Some(libc::ENOEXEC));
+    // What loads it is named in the image, in a place of its own.
+    let loader = b"/lib64/ld-linux";
+    let at = echo.windows(loader.len()).position(|bytes| bytes == loader);
+    let mut orphan = echo;
+    orphan[at.unwrap() + 1] = b'X';
+    let (error, number) = refused(&orphan);
+    assert!(error.to_string().contains("/Xib64/ld-linux"), "{error}");
+    assert_eq!((error.errno(), number), (libc::ENOENT, Some(libc::ENOENT)));
+    let error = Program::load("/no/such/program").unwrap_err();
+    assert_eq!(error.errno(), libc::ENOENT);
+    assert_eq!(Program::load("/").unwrap_err().errno(), libc::EACCES);
+}
+
+struct Flag(AtomicBool, std::thread::Thread);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+        self.1.unpark();
+    }
+}
+
+/// The least of runtimes.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let flag = Arc::new(Flag(AtomicBool::new(false), std::thread::current()));
+    let waker = Waker::from(Arc::clone(&flag));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        while !flag.0.swap(false, SeqCst) {
+            std::thread::park();
+        }
+    }
+}
+
+#[test]
+fn ends_are_awaited() {
+    for code in 0..20 {
+        let script = format!("exit {code}");
+        let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        assert_eq!(block_on(child.wait_async()).unwrap().code(), Some(code));
+        assert_eq!(block_on(child.wait_async()).unwrap().code(), Some(code));
+    }
+    // One that is awaited no more can be awaited again.
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(pin!(child.wait_async()).poll(&mut context).is_pending());
+    child.kill().unwrap();
+    assert_eq!(block_on(child.wait_async()).unwrap().code(), None);
+}

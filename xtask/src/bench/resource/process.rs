@@ -1,0 +1,154 @@
+//! What processes promise.
+
+use super::super::Must;
+use super::super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, of};
+use super::SHARED;
+
+/// MiB of a small parent and of a large one.
+const SMALL: usize = 1;
+const LARGE: usize = 8192;
+
+/// Of posix_spawn's time, or of that of a process that does nothing else.
+const OF_POSIX_SPAWN: f64 = 0.8;
+const OF_BARE: f64 = 1.05;
+/// Of one server's throughput, or of that of two bare processes.
+const SERVERS_OF_ONE: f64 = 1.5;
+const SERVERS_OF_BARE: f64 = 0.95;
+
+pub(super) fn musts(figures: &Figures) -> Vec<Must> {
+    let at = |case, subject, n| Some(figures.at(case, subject, n)?.median);
+    let large = |subject| at("spawn", subject, LARGE);
+    vec![
+        of("spawn from 8 GiB ÷ from 1 MiB", || {
+            let ratio = large(KUMIKI)? / at("spawn", KUMIKI, SMALL)?;
+            Some((ratio, Bound::AtMost(1.1), "×"))
+        }),
+        of("fork and exec from 8 GiB ÷ spawn", || {
+            Some((large("fork_exec")? / large(KUMIKI)?, Bound::AtLeast(3000.0), "×"))
+        }),
+        either(
+            "spawn from 8 GiB",
+            || Some((large(KUMIKI)? / large("posix_spawn")?, large(KUMIKI)? / large("bare")?)),
+            ("posix_spawn", Bound::AtMost(OF_POSIX_SPAWN)),
+            ("bare", Bound::AtMost(OF_BARE)),
+        ),
+        of("spawn from 8 GiB, the caller's processor time", || {
+            Some((at("spawn_cpu", KUMIKI, LARGE)? / 1e3, Bound::AtMost(4.0), "µs"))
+        }),
+        either(
+            "two spawn servers, throughput",
+            || {
+                let two = at("spawn_servers", KUMIKI, 2)?;
+                let one = at("spawn_servers", KUMIKI, 1)?;
+                Some((one / two, at("spawn_servers", "bare", 2)? / two))
+            },
+            ("one", Bound::AtLeast(SERVERS_OF_ONE)),
+            ("two bare processes", Bound::AtLeast(SERVERS_OF_BARE)),
+        ),
+        of("process resource, 2 cores, per core ÷ shared, throughput", || {
+            let of_cores = |subject| at("process_pair", subject, 2);
+            Some((of_cores(SHARED)? / of_cores(KUMIKI)?, Bound::AtLeast(1.3), "×"))
+        }),
+        of("kumiki.Popen from Python of 8 GiB ÷ subprocess with preexec_fn", || {
+            let of_python = |subject| at("python_spawn", subject, LARGE);
+            let ratio = of_python(KUMIKI)? / of_python("subprocess")?;
+            Some((ratio, Bound::AtMost(0.01), "×"))
+        }),
+    ]
+}
+
+/// Two figures of which one has to hold, and both are told.
+fn either(
+    name: &str,
+    figures: impl FnOnce() -> Option<(f64, f64)>,
+    (first, bound): (&str, Bound),
+    (second, other): (&str, Bound),
+) -> Must {
+    let Some((a, b)) = figures() else { return Must::unknown(name, NOT_MEASURED) };
+    let (unit, or) = (format!("× {first}"), format!("× {second}"));
+    Must {
+        name: name.to_owned(),
+        figure: format!("{} {unit}, {} {or}", digits(a), digits(b)),
+        limit: format!("{}, or {}", bound.text(&unit), other.text(&or)),
+        holds: bound.holds(a) || other.holds(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Row;
+
+    fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
+        Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            n,
+            unit: "ns".to_owned(),
+            median,
+            ..Row::default()
+        }
+    }
+
+    /// Rows by which every promise just holds.
+    fn good() -> Vec<Row> {
+        vec![
+            row("spawn", KUMIKI, SMALL, 40_000.0),
+            row("spawn", KUMIKI, LARGE, 44_000.0),
+            row("spawn", "posix_spawn", LARGE, 55_000.0),
+            row("spawn", "bare", LARGE, 40_000.0),
+            row("spawn", "fork_exec", LARGE, 132e6),
+            row("spawn_cpu", KUMIKI, LARGE, 4000.0),
+            row("spawn_servers", KUMIKI, 1, 45_000.0),
+            row("spawn_servers", KUMIKI, 2, 30_000.0),
+            row("spawn_servers", "bare", 2, 20_000.0),
+            row("process_pair", KUMIKI, 2, 100.0),
+            row("process_pair", SHARED, 2, 130.0),
+            row("python_spawn", KUMIKI, LARGE, 1.0),
+            row("python_spawn", "subprocess", LARGE, 100.0),
+        ]
+    }
+
+    fn broken(rows: &[Row]) -> Vec<String> {
+        let all = musts(&Figures(rows)).into_iter().filter(|must| !must.holds);
+        all.map(|must| must.figure).collect()
+    }
+
+    #[test]
+    fn limits_themselves_hold_and_each_promise_can_break() {
+        assert_eq!(broken(&good()), [] as [&str; 0]);
+        for (case, n, median, expected) in [
+            ("spawn", SMALL, 39_000.0, "1.128 ×"),
+            ("spawn_cpu", LARGE, 4100.0, "4.100 µs"),
+            ("spawn_servers", 2, 31_000.0, "1.452 × one, 0.645 × two bare processes"),
+            ("process_pair", 2, 101.0, "1.287 ×"),
+            ("python_spawn", LARGE, 1.1, "0.01100 ×"),
+        ] {
+            let mut rows = good();
+            let its = |row: &&mut Row| row.case == case && row.subject == KUMIKI && row.n == n;
+            rows.iter_mut().find(its).unwrap().median = median;
+            assert_eq!(broken(&rows), [expected], "{case}");
+        }
+        let mut rows = good();
+        rows[1].median = 44_500.0;
+        let expected =
+            ["1.113 ×", "2966.292 ×", "0.809 × posix_spawn, 1.113 × bare"].map(str::to_owned);
+        assert_eq!(broken(&rows), expected);
+    }
+
+    #[test]
+    fn the_other_figure_is_enough_too() {
+        let mut rows = good();
+        rows[2].median = 50_000.0;
+        rows[3].median = 43_000.0;
+        assert_eq!(broken(&rows), [] as [&str; 0]);
+        rows[7].median = 40_000.0;
+        rows[8].median = 40_000.0;
+        assert_eq!(broken(&rows), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        assert_eq!(broken(&[]), vec![NOT_MEASURED; 7]);
+    }
+}
