@@ -53,18 +53,24 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
     host.leave();
 }
 
-/// Has the module see, at will, that an interrupt is not delivered.
-const LOSSY: [(&str, &str); 2] = [
+/// Has the module see, at will, that an interrupt is not delivered; and has as many SIPIs
+/// as one says sent to nobody.
+const LOSSY: [(&str, &str); 3] = [
     (
         "static int ipi(u32",
         "#include <linux/moduleparam.h>\nstatic bool lost;\nmodule_param(lost, bool, 0644);\n\
-         static int ipi(u32",
+         static uint forgotten;\nmodule_param(forgotten, uint, 0644);\nstatic int ipi(u32",
+    ),
+    (
+        "unsigned int turns = 0;\n",
+        "unsigned int turns = 0;\n\tif (forgotten && (command & 0x700) == APIC_DM_STARTUP) {\n\
+         \t\tforgotten--;\n\t\treturn 0;\n\t}\n",
     ),
     ("apic->icr_read() & APIC_ICR_BUSY &&", "(lost || apic->icr_read() & APIC_ICR_BUSY) &&"),
 ];
 
 #[test]
-fn an_interrupt_that_does_not_arrive_is_told_and_its_cpu_is_kept() {
+fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
     let Some(host) = Host::shared(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
@@ -90,7 +96,10 @@ fn an_interrupt_that_does_not_arrive_is_told_and_its_cpu_is_kept() {
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-2\n");
     lost(0);
     host.ok("kumiki node kill n1");
+    // More SIPIs go astray than a processor is sent.
+    host.ok("echo 5 > /sys/module/osnode/parameters/forgotten");
     host.ok("kumiki node start n1 --timeout 120");
+    assert_eq!(host.ok("cat /sys/module/osnode/parameters/forgotten"), "0\n");
     assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
     lost(1);
     let said = host.refused("kumiki node delete n1 --force");
