@@ -30,6 +30,13 @@ pub(crate) enum Name {
         #[arg(default_value_t = 10_000_000)]
         operations: u64,
     },
+    /// Processes made by spawn servers that are killed meanwhile: is one lost, or run twice,
+    /// or something left behind?
+    Spawn {
+        /// How many
+        #[arg(default_value_t = 100_000)]
+        spawns: u64,
+    },
 }
 
 /// Runs it in release form; what goes wrong is on stderr.
@@ -45,11 +52,16 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
         Name::Resource { .. } => {
             "test --package kumiki-resource --test stress -- --nocapture".to_owned()
         }
+        Name::Spawn { .. } => "test --package kumiki-spawn --test stress -- --nocapture".to_owned(),
     };
     let (verb, rest) = words.split_once(' ').expect("a verb comes first");
     let mut cargo = cargo(&format!("{verb} --quiet --release --locked {rest}"));
-    if let Name::Resource { operations } = name {
-        cargo.env("KUMIKI_STRESS_OPERATIONS", operations.to_string());
+    match name {
+        Name::Resource { operations } => {
+            cargo.env("KUMIKI_STRESS_OPERATIONS", operations.to_string());
+        }
+        Name::Spawn { spawns } => _ = cargo.env("KUMIKI_STRESS_SPAWNS", spawns.to_string()),
+        _ => {}
     }
     run(&mut cargo)?;
     Ok(ExitCode::SUCCESS)

@@ -20,6 +20,11 @@ impl Failure {
         Failure { errno, text: text.to_string() }
     }
 
+    /// The same, of what was done.
+    pub(crate) fn about(self, what: &str) -> Self {
+        Failure { text: format!("{what}: {}", self.text), ..self }
+    }
+
     /// A value that no call can work with.
     pub(crate) fn invalid(text: impl ToString) -> Self {
         Failure::new(libc::EINVAL, text)

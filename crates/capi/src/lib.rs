@@ -4,7 +4,7 @@
 //! programs use the crate `kumiki`. Each part has a header, which is also its
 //! reference: `include/kumiki/shadow.h` for shadow threads,
 //! `include/kumiki/parasc.h` for parallel system calls, `include/kumiki/resource.h` for
-//! resources owned per core.
+//! resources owned per core, `include/kumiki/spawn.h` for processes.
 //!
 //! ```text
 //!   C, C++ ── <kumiki/shadow.h> ── thin functions here ── kumiki-shadow
@@ -18,6 +18,9 @@
 //!   C, C++ ── <kumiki/resource.h> ── thin functions here ── kumiki-resource
 //!                handles whose kind   check what C cannot:      typed handles
 //!                is found out         kind, thread, null
+//!
+//!   C, C++ ── <kumiki/spawn.h> ──── thin functions here ── kumiki-spawn
+//!                posix_spawn's shapes  carry out file actions:  Command
 //! ```
 //!
 //! # C
@@ -58,8 +61,9 @@
 //! }
 //! ```
 //!
-//! Errors are negative errno values, with a sentence from `shadow_last_error` or
-//! `parasc_last_error` or `resource_last_error`, which are one.
+//! Errors are negative errno values, of `kumiki/spawn.h` positive ones as posix_spawn's,
+//! with a sentence from `shadow_last_error`, `parasc_last_error`, `resource_last_error` or
+//! `kumiki_spawn_last_error`, which are one.
 //! No panic of this library goes into C: it becomes `-EIO`.
 
 pub mod abi;
@@ -70,6 +74,8 @@ pub mod parasc_abi;
 mod resource;
 pub mod resource_abi;
 mod shadow;
+mod spawn;
+pub mod spawn_abi;
 
 pub use failure::shadow_last_error;
 pub use parasc::{
@@ -84,3 +90,4 @@ pub use shadow::{
     shadow_destroy_timeout, shadow_fork, shadow_info, shadow_is_finished, shadow_join,
     shadow_join_timeout,
 };
+pub use spawn::*;

@@ -30,18 +30,20 @@ const FILTERS: &[u8] = b"Seccomp_filters:";
 /// Who has neither CAP_SYS_CHROOT nor CAP_SYS_ADMIN has the root and the namespaces that it
 /// had, unless it has begun a user namespace.
 const MAY_MOVE: u64 = 1 << 18 | 1 << 21;
-const USER_SPACE: &[u8] = b"user\0";
+const USER_SPACE: &[u8] = b"ns/user\0";
 const NAMESPACES: [&[u8]; 7] = [
-    b"mnt\0",
-    b"cgroup\0",
-    b"ipc\0",
-    b"net\0",
-    b"pid_for_children\0",
-    b"time_for_children\0",
-    b"uts\0",
+    b"ns/mnt\0",
+    b"ns/cgroup\0",
+    b"ns/ipc\0",
+    b"ns/net\0",
+    b"ns/pid_for_children\0",
+    b"ns/time_for_children\0",
+    b"ns/uts\0",
 ];
 
 const PATH: usize = 0x20_0000;
+/// A link itself.
+const LINK: usize = PATH | 0x2_0000;
 const CLOEXEC: usize = 0x8_0000;
 const HERE: isize = -100;
 const BYTES: usize = 8 << 10;
@@ -117,8 +119,10 @@ pub(crate) struct Asker {
     task: isize,
     status: isize,
     cgroup: isize,
-    spaces: isize,
-    /// Labels of a security module: its own, and that of what it executes.
+    /// Links that name its namespaces, and the user namespace's.
+    spaces: [isize; NAMESPACES.len()],
+    user_space: isize,
+    /// Labels of a security module, if there is one: its own, and that of what it executes.
     labels: [isize; 2],
 }
 
@@ -133,17 +137,23 @@ impl Asker {
             task,
             status: open(b"status\0", 0),
             cgroup: open(b"cgroup\0", 0),
-            spaces: open(b"ns\0", PATH),
-            labels: [open(b"attr/current\0", 0), open(b"attr/exec\0", 0)],
+            spaces: NAMESPACES.map(|name| open(name, LINK)),
+            user_space: open(USER_SPACE, LINK),
+            labels: [b"attr/current\0".as_slice(), b"attr/exec\0"].map(|name| {
+                let label = open(name, 0);
+                // Without a security module nobody has one, ever.
+                match sys!(PREAD, label, name.as_ptr().cast_mut(), 0, 0) {
+                    EINVAL => closed(label),
+                    _ => label,
+                }
+            }),
         }
     }
 
     pub(crate) fn close(&self) {
-        let [one, other] = self.labels;
-        for fd in [self.task, self.status, self.cgroup, self.spaces, one, other] {
-            if fd >= 0 {
-                sys!(CLOSE, fd);
-            }
+        let all = [self.task, self.status, self.cgroup, self.user_space];
+        for fd in all.iter().chain(&self.spaces).chain(&self.labels) {
+            closed(*fd);
         }
     }
 
@@ -170,14 +180,14 @@ impl Asker {
         // Of a process that has changed its user it is not to be read (PR_SET_DUMPABLE). Then
         // the caller's own look tells, which only who is in it may have
         // (cap_ptrace_access_check in security/commoncap.c).
-        let readable = self.space(record, USER_SPACE);
+        let readable = space(record, self.user_space);
         record.number(readable.min(0));
         record.rest = 0;
         if everything || permitted & MAY_MOVE != 0 {
             record.rest = record.len;
-            for space in NAMESPACES {
+            for link in self.spaces {
                 // An older kernel has fewer kinds.
-                let read = self.space(record, space);
+                let read = space(record, link);
                 record.rest_is_complete &= read > 0 || read == ENOENT;
             }
             record.rest_is_complete &= self.root(record);
@@ -218,15 +228,6 @@ impl Asker {
         permitted
     }
 
-    fn space(&self, record: &mut Record, name: &[u8]) -> isize {
-        let mut result = 0;
-        record.add(|to, room| {
-            result = sys!(READLINKAT, self.spaces, name.as_ptr(), to, room);
-            result.max(0)
-        });
-        result
-    }
-
     /// The root folder: its mount, device and number.
     fn root(&self, record: &mut Record) -> bool {
         const INODE_AND_MOUNT: usize = 0x1100;
@@ -239,6 +240,24 @@ impl Asker {
         }
         told == 0
     }
+}
+
+fn space(record: &mut Record, link: isize) -> isize {
+    let mut result = link;
+    if link >= 0 {
+        record.add(|to, room| {
+            result = sys!(READLINKAT, link, c"".as_ptr(), to, room);
+            result.max(0)
+        });
+    }
+    result
+}
+
+fn closed(fd: isize) -> isize {
+    if fd >= 0 {
+        sys!(CLOSE, fd);
+    }
+    -1
 }
 
 /// The folder of the parent's threads; below 0 if there is none, or if /proc counts

@@ -7,20 +7,22 @@ use crate::sys::*;
 use crate::wire::{CALLERS_LIMITS, EXECUTE, FDS, Header, MAY_FAIL, PARENT_LIVES, Step};
 
 pub(crate) extern "C" fn child(job: *mut Job) -> ! {
-    // SAFETY: the server's, which waits.
-    let job = unsafe { &mut *job };
+    // SAFETY: the server's, which changes it with the next request.
+    let job = unsafe { &*job };
     // SAFETY: as in `serve`.
     let header = unsafe { &*job.header };
-    let (failed, why) = become_it(job, header);
+    // The server has still to close those that were sent.
+    let mut fds = job.fds;
+    let (failed, why) = become_it(job, &mut fds, header);
     header.failed.store(failed, Relaxed);
     header.errno.store(-why as i32, Relaxed);
     exit(127)
 }
 
 /// Makes the steps and executes the program; returns which of them failed, and why.
-fn become_it(job: &mut Job, header: &Header) -> (u32, isize) {
+fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
     if header.above > 0 {
-        for fd in job.fds.iter_mut().take(job.got).filter(|fd| **fd < header.above as i32) {
+        for fd in fds.iter_mut().take(job.got).filter(|fd| **fd < header.above as i32) {
             let moved = sys!(FCNTL, *fd, F_DUPFD_CLOEXEC, header.above);
             if moved < 0 {
                 return (DUP2 as u32, moved);
@@ -33,7 +35,7 @@ fn become_it(job: &mut Job, header: &Header) -> (u32, isize) {
         let step = header.step as *const Step;
         // SAFETY: the library has written so many, and waits.
         let step = unsafe { step.add(number as usize).read_volatile() };
-        let result = make(job, &step);
+        let result = make(job, fds, &step);
         if result < 0 && step.flags & MAY_FAIL == 0 {
             return (step.call, result);
         }
@@ -41,7 +43,7 @@ fn become_it(job: &mut Job, header: &Header) -> (u32, isize) {
     let (argv, envp) = (header.argv, header.envp);
     if header.image > 0 {
         const EMPTY_PATH: usize = 0x1000;
-        let fd = job.fds[(header.image - 1) as usize % FDS];
+        let fd = fds[(header.image - 1) as usize % FDS];
         return (EXECUTE, sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, EMPTY_PATH));
     }
     let mut why = ENOENT;
@@ -58,7 +60,7 @@ fn become_it(job: &mut Job, header: &Header) -> (u32, isize) {
     (EXECUTE, why)
 }
 
-fn make(job: &Job, step: &Step) -> isize {
+fn make(job: &Job, fds: &[i32; FDS], step: &Step) -> isize {
     match step.call {
         CALLERS_LIMITS => {
             for (number, limit) in job.limits.iter().enumerate() {
@@ -75,7 +77,7 @@ fn make(job: &Job, step: &Step) -> isize {
             let mut args = step.args;
             for (at, arg) in args.iter_mut().enumerate() {
                 if step.flags & 1 << at != 0 {
-                    *arg = job.fds[*arg as usize % FDS] as u64;
+                    *arg = fds[*arg as usize % FDS] as u64;
                 }
             }
             let [a, b, c, d, e] = args;

@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+pub(crate) const WRITE: usize = 1;
 pub(crate) const CLOSE: usize = 3;
 pub(crate) const MMAP: usize = 9;
 pub(crate) const SIGPROCMASK: usize = 14;
@@ -30,6 +31,7 @@ pub(crate) const ENOENT: isize = -2;
 pub(crate) const ESRCH: isize = -3;
 pub(crate) const EACCES: isize = -13;
 pub(crate) const ENOTDIR: isize = -20;
+pub(crate) const EINVAL: isize = -22;
 pub(crate) const ENOSYS: isize = -38;
 
 /// # Safety

@@ -15,6 +15,7 @@ pub struct Stdio(pub(crate) Kind);
 pub(crate) enum Kind {
     Inherit,
     Null,
+    Closed,
     Piped,
     Given(OwnedFd),
 }
@@ -28,6 +29,12 @@ impl Stdio {
     /// `/dev/null`.
     pub fn null() -> Stdio {
         Stdio(Kind::Null)
+    }
+
+    /// Not open: for who hands on what another program would get. The first file that the
+    /// child opens has this number then.
+    pub fn closed() -> Stdio {
+        Stdio(Kind::Closed)
     }
 
     /// A pipe, whose other end is in [`Child`](crate::Child).
@@ -64,25 +71,28 @@ impl AsFd for Theirs {
 }
 
 impl Kind {
-    /// Opens it as descriptor `number` of a child.
-    pub(crate) fn open(&self, number: i32) -> io::Result<Ends> {
+    /// Opens it as descriptor `number` of a child. `look`: whether the caller has one, which is
+    /// noticed else when it is sent.
+    pub(crate) fn open(&self, number: i32, look: bool) -> io::Result<Ends> {
         let reads = number == 0;
         let own = |fd| Some(Theirs::Own(fd));
         Ok(match self {
             Kind::Inherit => {
                 // SAFETY: only asks.
-                let is_open = unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+                let is_open = || unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
                 // SAFETY: the program's standard descriptors are there for all.
                 let fd = || unsafe { BorrowedFd::borrow_raw(number) };
-                Ends { theirs: is_open.then(|| Theirs::Caller(fd())), ours: None }
+                Ends { theirs: (!look || is_open()).then(|| Theirs::Caller(fd())), ours: None }
             }
             Kind::Null => {
                 let flags = if reads { OFlags::RDONLY } else { OFlags::WRONLY };
                 let null = rustix::fs::open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
-                Ends { theirs: own(null), ours: None }
+                Ends { theirs: own(above(null)?), ours: None }
             }
+            Kind::Closed => Ends { theirs: None, ours: None },
             Kind::Piped => {
                 let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+                let (reader, writer) = (above(reader)?, above(writer)?);
                 let (theirs, ours) = if reads { (reader, writer) } else { (writer, reader) };
                 Ends { theirs: own(theirs), ours: Some(File::from(ours)) }
             }
@@ -92,4 +102,13 @@ impl Kind {
             }
         })
     }
+}
+
+/// Where a standard descriptor is closed a new one may get its number, and would be taken for
+/// it: so it gets another one.
+pub(crate) fn above(fd: OwnedFd) -> io::Result<OwnedFd> {
+    if fd.as_raw_fd() > 2 {
+        return Ok(fd);
+    }
+    Ok(rustix::io::fcntl_dupfd_cloexec(&fd, 3)?)
 }

@@ -122,20 +122,15 @@ pub(crate) fn bench(
     let json = json.transpose()?;
 
     let outcome = match (name, against) {
-<<<<<<< HEAD
-        (Bench::Shadow | Bench::Parasc, Some(Against { commit, cases })) => {
+        (Bench::Shadow | Bench::Parasc, Some(commit)) => {
             let bench = if name == Bench::Shadow { against::SHADOW } else { against::PARASC };
             against::against(&bench, commit, cases)?
         }
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
-=======
-        (Bench::Shadow, Some(commit)) => against::against(commit, cases)?,
-        (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` only"),
         (Bench::Resource, None) => resource::resource(check, cases)?,
         _ if !cases.is_empty() => {
-            bail!("--case is for `cargo xtask bench resource`, and for shadow with --against, only")
+            bail!("--case is for `cargo xtask bench resource`, and with --against, only")
         }
->>>>>>> wip/spawnapi
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,

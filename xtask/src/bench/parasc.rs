@@ -233,7 +233,7 @@ impl Ratios {
     }
 
     fn median(&self) -> f64 {
-        describe::median(&describe::sorted(self.0.iter().copied()))
+        describe::median_of(self.0.iter().copied())
     }
 
     /// From the best to the worst: a slow mode shows here.

@@ -7,6 +7,7 @@ use std::process::Command;
 use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
 use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
 use kumiki_c::resource_abi::{self, ResourceListed};
+use kumiki_c::spawn_abi;
 use kumiki_parasc::Place;
 
 /// What C calls a type.
@@ -68,6 +69,9 @@ fn asserts() -> String {
     values! {
         resource_abi: RESOURCE_USE, RESOURCE_SHARE, RESOURCE_DESTROY, RESOURCE_ADOPTED,
             RESOURCE_LOCKED, RESOURCE_READ_ONLY, RESOURCE_ANYWHERE, RESOURCE_FOREVER;
+        spawn_abi: KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETPGROUP, KUMIKI_SPAWN_SETSIGDEF,
+            KUMIKI_SPAWN_SETSIGMASK, KUMIKI_SPAWN_USEVFORK, KUMIKI_SPAWN_SETSID,
+            KUMIKI_SPAWN_CLOEXEC_DEFAULT;
         parasc_abi: PARASC_NO_THREADS, PARASC_NO_HELP, PARASC_WRONG_THREAD_ANSWERS, PARASC_FOREVER;
         backend: PARASC_BACKEND_AUTO, PARASC_BACKEND_USER, PARASC_BACKEND_IO_URING,
             PARASC_BACKEND_KERNEL;
@@ -78,6 +82,8 @@ fn asserts() -> String {
         method: SHADOW_COPY_AUTO, SHADOW_COPY_PREFETCH, SHADOW_COPY_BLOCK_256,
             SHADOW_COPY_BLOCK_1024, SHADOW_COPY_BLOCK_4096, SHADOW_COPY_SPLIT;
     }
+    same("sizeof(kumiki_spawnattr_t)", size_of::<kumiki_c::Attributes>() as i128);
+    same("sizeof(kumiki_spawn_file_actions_t)", size_of::<kumiki_c::FileActions>() as i128);
     // An enumeration crosses as the type that Rust takes it for.
     same("sizeof(enum shadow_copy_method)", size_of::<std::ffi::c_uint>() as i128);
     asserts
@@ -87,7 +93,8 @@ fn asserts() -> String {
 fn compiles(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("header.c");
-    let headers = ["shadow", "resource", "parasc", "parasc", "resource", "shadow"];
+    let headers =
+        ["spawn", "shadow", "resource", "parasc", "parasc", "resource", "shadow", "spawn"];
     let includes = headers.map(|header| format!("#include <kumiki/{header}.h>\n")).concat();
     let source = includes + text;
     std::fs::write(&file, source).unwrap();

@@ -8,16 +8,16 @@ use std::sync::OnceLock;
 const STRICT: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-g"];
 const ASAN: &str = "-fsanitize=address";
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/capi is in it")
 }
 
-fn scratch() -> &'static Path {
+pub(crate) fn scratch() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
 /// Where it is installed, once for all tests.
-fn prefix() -> &'static Path {
+pub(crate) fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let prefix = scratch().join("capi");
@@ -29,7 +29,7 @@ fn prefix() -> &'static Path {
 }
 
 /// Runs to the end, which must be a good one; what it printed.
-fn well(command: &mut Command) -> String {
+pub(crate) fn well(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();
     let Output { status, stdout, stderr } =
         output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -58,7 +58,7 @@ fn r#static() -> Vec<String> {
 }
 
 /// The programs, each of `tests/capi/NAME.c`.
-const PROGRAMS: [&str; 3] = ["shadow", "parasc", "resource"];
+const PROGRAMS: [&str; 5] = ["shadow", "shadow_refused", "parasc", "resource", "spawn"];
 
 /// Compiles one of them into a program with `kind` in its name.
 fn compile(source: &str, kind: &str, compiler: &[&str], kumiki: &[String]) -> PathBuf {

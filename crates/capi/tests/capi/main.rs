@@ -3,3 +3,4 @@
 mod header;
 mod installed;
 mod panics;
+mod python;

@@ -67,6 +67,21 @@ fn descriptors_are_what_was_asked_for_and_no_others() {
 }
 
 #[test]
+fn what_the_caller_has_closed_is_closed() {
+    crate::child::in_a_child("commands::what_the_caller_has_closed_is_closed", || {
+        let closed = || {
+            let mut command = Command::new("readlink");
+            let child = command.args(["/proc/self/fd/0"]).stdout(Stdio::piped()).spawn().unwrap();
+            !child.wait_with_output().unwrap().status.success()
+        };
+        assert!(!closed());
+        // SAFETY: nothing of this process, which is for this test alone, reads from there.
+        unsafe { libc::close(0) };
+        assert!(closed());
+    });
+}
+
+#[test]
 fn both_outputs_may_be_long() {
     let script =
         "i=0; while [ $i -lt 20000 ]; do echo 0123456789; echo 9876543210 >&2; i=$((i+1)); done";

@@ -1,0 +1,185 @@
+/*
+ * posix_spawn(3) whose cost does not grow with the process that calls it, with the
+ * attributes that it lacks.
+ *
+ * Programs are started by a spawn server, a process of some kilobytes that makes children
+ * of the calling process: the caller waits for them by waitpid(2) and gets their SIGCHLD
+ * as usual. Nothing of the caller runs in the child, so there is no hook; what hooks are
+ * written for is an attribute here.
+ *
+ *     kumiki_spawnattr_t attr;
+ *     struct rlimit files = { 1024, 1024 };
+ *     char *argv[] = { "worker", NULL };
+ *     pid_t pid;
+ *     kumiki_spawnattr_init(&attr);
+ *     kumiki_spawnattr_setflags(&attr, KUMIKI_SPAWN_SETSID);
+ *     kumiki_spawnattr_setlimit(&attr, RLIMIT_NOFILE, &files);
+ *     kumiki_spawnattr_setuid(&attr, 65534);
+ *     if (kumiki_spawnp(&pid, "worker", NULL, &attr, argv, environ) != 0)
+ *         fprintf(stderr, "%s\n", kumiki_spawn_last_error());
+ *     kumiki_spawnattr_destroy(&attr);
+ *     waitpid(pid, NULL, 0);
+ *
+ * A function here has the shape of the one of <spawn.h> without "kumiki_", or with
+ * "posix_" in its place, and does the same, unless it is said otherwise.
+ *
+ * RETURN VALUES. 0, or an errno value (not negated, as posix_spawn's): then nothing has
+ * been started, no child is left, and kumiki_spawn_last_error() has the sentence to it.
+ * kumiki_spawn() and kumiki_spawnp() may return what the kernel refuses a call of the
+ * child's with (ENOENT, EACCES, ENOEXEC, EPERM of a user or a limit, ...), and
+ *
+ *     EINVAL     a null pointer, attributes or actions that were not initialised or are
+ *                destroyed, a string of envp that has no =, a signal or number that does
+ *                not exist
+ *     EBADF      a file action on a descriptor that is not open, or below 0
+ *     E2BIG      more strings than the kernel takes
+ *     EAGAIN     a limit of processes
+ *     EIO        the spawn server was killed each time that it was asked, or a defect
+ *
+ * DIFFERENCES from posix_spawn(3):
+ *
+ *     - File actions are carried out by the caller, before there is a child: a file is
+ *       opened with the caller's rights, whatever user the child is to be.
+ *     - A working folder by addfchdir is the one that the descriptor's path leads to.
+ *     - Of one variable that stands in envp twice the first is handed on.
+ *     - Scheduling policies cannot be said (setschedparam, setschedpolicy are absent).
+ *     - At most 253 descriptors are handed on.
+ *     - A process that waits for any child has its spawn server as one that never ends.
+ *
+ * What a child has from whom otherwise, and who dies when: docs/design/spawn.md.
+ *
+ * THREADS. Any threads may start programs at the same time. Attributes and actions are for
+ * one thread at a time while they are changed. No function may be called by a signal
+ * handler. A child of fork(2) may use all of it; it starts a server of its own.
+ */
+#ifndef KUMIKI_SPAWN_H
+#define KUMIKI_SPAWN_H
+
+#include <spawn.h> /* sigset_t, wherever <signal.h> has none */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Attributes. Only the functions here touch what is inside. */
+typedef struct kumiki_spawnattr {
+	void *inner;
+} kumiki_spawnattr_t;
+
+/* File actions. Only the functions here touch what is inside. */
+typedef struct kumiki_spawn_file_actions {
+	void *inner;
+} kumiki_spawn_file_actions_t;
+
+/* Flags of attributes, with the values of POSIX_SPAWN_... */
+#define KUMIKI_SPAWN_RESETIDS 0x01
+#define KUMIKI_SPAWN_SETPGROUP 0x02
+#define KUMIKI_SPAWN_SETSIGDEF 0x04
+#define KUMIKI_SPAWN_SETSIGMASK 0x08
+#define KUMIKI_SPAWN_USEVFORK 0x40 /* says nothing */
+#define KUMIKI_SPAWN_SETSID 0x80
+/* No descriptor of the caller but 0, 1, 2 and what the file actions make. */
+#define KUMIKI_SPAWN_CLOEXEC_DEFAULT 0x4000
+
+/*
+ * Starts the program at path and stores its process id, unless pid is a null pointer.
+ */
+int kumiki_spawn(pid_t *pid, const char *path, const kumiki_spawn_file_actions_t *actions,
+                 const kumiki_spawnattr_t *attr, char *const argv[], char *const envp[]);
+
+/* The same; without a slash in file it is searched for in the caller's PATH. */
+int kumiki_spawnp(pid_t *pid, const char *file, const kumiki_spawn_file_actions_t *actions,
+                  const kumiki_spawnattr_t *attr, char *const argv[], char *const envp[]);
+
+/*
+ * Starts the process's spawn server, if there is none yet. The first program that is
+ * started does so, too: this is for who wants it before the process is large.
+ */
+int kumiki_spawn_start_server(void);
+
+/*
+ * ---- file actions ----
+ *
+ * Carried out in the order in which they were added, each time that a program is started.
+ */
+
+int kumiki_spawn_file_actions_init(kumiki_spawn_file_actions_t *actions);
+int kumiki_spawn_file_actions_destroy(kumiki_spawn_file_actions_t *actions);
+int kumiki_spawn_file_actions_addopen(kumiki_spawn_file_actions_t *actions, int fd,
+                                      const char *path, int flags, mode_t mode);
+int kumiki_spawn_file_actions_addclose(kumiki_spawn_file_actions_t *actions, int fd);
+int kumiki_spawn_file_actions_adddup2(kumiki_spawn_file_actions_t *actions, int fd,
+                                      int new_fd);
+/* As the C library's _np functions of these names. */
+int kumiki_spawn_file_actions_addchdir(kumiki_spawn_file_actions_t *actions,
+                                       const char *path);
+int kumiki_spawn_file_actions_addfchdir(kumiki_spawn_file_actions_t *actions, int fd);
+int kumiki_spawn_file_actions_addclosefrom(kumiki_spawn_file_actions_t *actions, int first);
+
+/*
+ * ---- attributes of posix_spawn ----
+ */
+
+int kumiki_spawnattr_init(kumiki_spawnattr_t *attr);
+int kumiki_spawnattr_destroy(kumiki_spawnattr_t *attr);
+/* EINVAL for a flag that is not above. */
+int kumiki_spawnattr_setflags(kumiki_spawnattr_t *attr, short flags);
+int kumiki_spawnattr_getflags(const kumiki_spawnattr_t *attr, short *flags);
+int kumiki_spawnattr_setpgroup(kumiki_spawnattr_t *attr, pid_t group);
+int kumiki_spawnattr_getpgroup(const kumiki_spawnattr_t *attr, pid_t *group);
+int kumiki_spawnattr_setsigmask(kumiki_spawnattr_t *attr, const sigset_t *signals);
+int kumiki_spawnattr_getsigmask(const kumiki_spawnattr_t *attr, sigset_t *signals);
+int kumiki_spawnattr_setsigdefault(kumiki_spawnattr_t *attr, const sigset_t *signals);
+int kumiki_spawnattr_getsigdefault(const kumiki_spawnattr_t *attr, sigset_t *signals);
+
+/*
+ * ---- attributes that it lacks ----
+ *
+ * Each holds from then on, without a flag. The child sets them in an order in which none
+ * forbids another: a session and limits first, groups and user after them, the working
+ * folder as that user. Descriptors are kept as numbers, and must be open when a program is
+ * started.
+ */
+
+/* Real, effective and saved user; without setgroups a root's supplementary groups go. */
+int kumiki_spawnattr_setuid(kumiki_spawnattr_t *attr, uid_t uid);
+/* Real, effective and saved group. */
+int kumiki_spawnattr_setgid(kumiki_spawnattr_t *attr, gid_t gid);
+/* Supplementary groups: so many. */
+int kumiki_spawnattr_setgroups(kumiki_spawnattr_t *attr, size_t count, const gid_t *groups);
+/* umask(2). */
+int kumiki_spawnattr_setumask(kumiki_spawnattr_t *attr, mode_t mask);
+/* The nice value itself, from -20 to 19, not an increment. */
+int kumiki_spawnattr_setnice(kumiki_spawnattr_t *attr, int nice);
+/* A limit of setrlimit(2), RLIMIT_...; may be called once for each. */
+int kumiki_spawnattr_setlimit(kumiki_spawnattr_t *attr, int resource,
+                              const struct rlimit *limit);
+/* Begins in a cgroup: a descriptor of its folder in a cgroup2 file system. */
+int kumiki_spawnattr_setcgroup(kumiki_spawnattr_t *attr, int folder);
+/* Begins in namespaces of its own: CLONE_NEWNS, CLONE_NEWPID, ... of <sched.h>. */
+int kumiki_spawnattr_setnamespaces(kumiki_spawnattr_t *attr, uint64_t flags);
+/* Runs on these cpus: so many numbers. */
+int kumiki_spawnattr_setaffinity(kumiki_spawnattr_t *attr, size_t count,
+                                 const unsigned int *cpus);
+/* A terminal becomes the one of its session, which is a new one. */
+int kumiki_spawnattr_setterminal(kumiki_spawnattr_t *attr, int terminal);
+/* A signal that it gets when its parent ends (PR_SET_PDEATHSIG). */
+int kumiki_spawnattr_setdeathsignal(kumiki_spawnattr_t *attr, int signal);
+/* Signals that it ignores, beside those that the caller does. */
+int kumiki_spawnattr_setsigignore(kumiki_spawnattr_t *attr, const sigset_t *signals);
+
+/*
+ * The sentence to the last error that a function of Kumiki has returned in this thread; ""
+ * if none has. The next such replaces it.
+ */
+const char *kumiki_spawn_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,338 @@
+//! File actions: what the child's descriptors and working folder become, in their order.
+//!
+//! Files are opened and copied by the caller, before the child is there, and the child gets
+//! what has come of it: so a file that cannot be opened is an error without a child.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString, c_char, c_int};
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use kumiki_spawn::{Command, Stdio};
+
+use super::{text, told};
+use crate::failure::Failure;
+
+/// `kumiki_spawn_file_actions_t`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FileActions {
+    actions: *mut Vec<Action>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub enum Action {
+    /// Of the caller's working folder or the one so far.
+    Open {
+        /// The number that it gets.
+        fd: c_int,
+        /// The file.
+        path: CString,
+        /// As open(2) has them.
+        flags: c_int,
+        /// Of a new file.
+        mode: libc::mode_t,
+    },
+    /// A copy under another number.
+    Dup2(c_int, c_int),
+    /// Not open.
+    Close(c_int),
+    /// Nor any from this number on.
+    CloseFrom(c_int),
+    /// Another working folder.
+    Chdir(PathBuf),
+    /// The one that a descriptor is.
+    Fchdir(c_int),
+}
+
+/// # Safety
+/// Null, or initialised and not destroyed.
+pub(super) unsafe fn of<'a>(actions: *const FileActions) -> Result<Actions<'a>, Failure> {
+    // SAFETY: the caller's promise.
+    match unsafe { actions.as_ref() } {
+        None => Ok(Actions(&[])),
+        // SAFETY: as above: a list that only these functions touch.
+        Some(FileActions { actions }) => match unsafe { actions.as_ref() } {
+            Some(actions) => Ok(Actions(actions)),
+            None => Err(Failure::invalid("file actions that were destroyed")),
+        },
+    }
+}
+
+pub(super) struct Actions<'a>(&'a [Action]);
+
+/// What the child has.
+struct Table {
+    fds: BTreeMap<c_int, OwnedFd>,
+    folder: Option<PathBuf>,
+}
+
+impl Actions<'_> {
+    /// Has the command start with what comes of them. `inherits`: beginning with all
+    /// descriptors of the caller that have no FD_CLOEXEC, else with the standard ones.
+    pub(super) fn apply(&self, command: &mut Command, inherits: bool) -> Result<(), Failure> {
+        if self.0.is_empty() {
+            command.close_others(!inherits);
+            return Ok(());
+        }
+        let mut table = Table { fds: inherited(inherits)?, folder: None };
+        self.0.iter().try_for_each(|action| table.act(action))?;
+        let Table { mut fds, folder } = table;
+        command.close_others(true);
+        let mut standard = |number| fds.remove(&number).map_or_else(Stdio::closed, Stdio::from);
+        command.stdin(standard(0)).stdout(standard(1)).stderr(standard(2));
+        for (number, fd) in fds {
+            command.fd(fd, number);
+        }
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        Ok(())
+    }
+}
+
+impl Table {
+    fn act(&mut self, action: &Action) -> Result<(), Failure> {
+        match action {
+            Action::Open { fd, path, flags, mode } => {
+                let opened = self.open(path, *flags, *mode).map_err(|error| {
+                    let shown = OsStr::from_bytes(path.as_bytes()).display().to_string();
+                    Failure::from(error).about(&format!("opening {shown} as descriptor {fd}"))
+                })?;
+                self.fds.insert(*fd, opened);
+            }
+            Action::Dup2(from, to) => {
+                let copy = self.copy(*from)?;
+                self.fds.insert(*to, copy);
+            }
+            Action::Close(fd) => _ = self.fds.remove(fd),
+            Action::CloseFrom(first) => self.fds.retain(|number, _| number < first),
+            Action::Chdir(folder) => {
+                let former = self.folder.take().unwrap_or_default();
+                self.folder = Some(former.join(folder));
+            }
+            Action::Fchdir(fd) => {
+                let folder = self.copy(*fd)?;
+                self.folder = Some(fs::read_link(own_path(&folder))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Of a number as the child would have it at this point.
+    fn copy(&self, number: c_int) -> Result<OwnedFd, Failure> {
+        let copied = match self.fds.get(&number) {
+            Some(fd) => fd.try_clone(),
+            // One that would be closed by exec only is still open here.
+            None => duplicate(number),
+        };
+        let copied = copied.map_err(Failure::from);
+        copied.map_err(|failure| failure.about(&format!("copying descriptor {number}")))
+    }
+
+    fn open(&self, path: &CString, flags: c_int, mode: libc::mode_t) -> io::Result<OwnedFd> {
+        let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+        let there = match &self.folder {
+            Some(folder) => folder.join(path),
+            None => path.to_owned(),
+        };
+        let there = CString::new(there.into_os_string().as_bytes().to_vec())?;
+        // The child's copy does not have it.
+        let flags = flags | libc::O_CLOEXEC;
+        // SAFETY: a string that ends with a zero.
+        let opened = unsafe { libc::open(there.as_ptr(), flags, mode) };
+        if opened < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+    }
+}
+
+fn own_path(fd: &OwnedFd) -> OsString {
+    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+}
+
+fn duplicate(number: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: a number; of one that is not open nothing comes.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just made, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// The caller's that stay open at exec, or the standard ones of these.
+fn inherited(all: bool) -> Result<BTreeMap<c_int, OwnedFd>, Failure> {
+    let mut fds = BTreeMap::new();
+    let numbers: Vec<c_int> = if all {
+        let entries = fs::read_dir("/proc/self/fd")?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter_map(|name| name.parse().ok()).collect()
+    } else {
+        vec![0, 1, 2]
+    };
+    for number in numbers {
+        // SAFETY: only asks.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
+            // SAFETY: it was just open; another thread that closes it has that race with
+            // every exec.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            fds.insert(number, fd.try_clone_to_owned()?);
+        }
+    }
+    Ok(fds)
+}
+
+/// See the header.
+///
+/// # Safety
+/// Null, or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_init(actions: *mut FileActions) -> c_int {
+    told(|| {
+        if actions.is_null() {
+            return Err(Failure::invalid("file actions: a null pointer"));
+        }
+        let list = Box::into_raw(Box::default());
+        // SAFETY: the caller's promise.
+        unsafe { actions.write(FileActions { actions: list }) };
+        Ok(())
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Null, or initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_destroy(actions: *mut FileActions) -> c_int {
+    told(|| {
+        // SAFETY: the caller's promise.
+        if let Some(actions) = unsafe { actions.as_mut() } {
+            let list = std::mem::replace(&mut actions.actions, std::ptr::null_mut());
+            if !list.is_null() {
+                // SAFETY: a box of `kumiki_spawn_file_actions_init`, which nobody else has.
+                drop(unsafe { Box::from_raw(list) });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Null, or initialised.
+unsafe fn add(
+    actions: *mut FileActions,
+    numbers: &[c_int],
+    action: impl FnOnce() -> Result<Action, Failure>,
+) -> c_int {
+    told(|| {
+        if let Some(bad) = numbers.iter().find(|number| **number < 0) {
+            return Err(Failure::new(libc::EBADF, format!("descriptor {bad}: they begin at 0")));
+        }
+        // SAFETY: the caller's promise.
+        let list = unsafe { actions.as_mut() }.map(|actions| actions.actions);
+        // SAFETY: as above.
+        let list = list.and_then(|list| unsafe { list.as_mut() });
+        let list = list.ok_or_else(|| Failure::invalid("file actions that nobody initialised"))?;
+        list.push(action()?);
+        Ok(())
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions; the path ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_addopen(
+    actions: *mut FileActions,
+    fd: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: libc::mode_t,
+) -> c_int {
+    let open = || {
+        // SAFETY: the caller's promise.
+        let path = unsafe { text(path, "path") }?;
+        let path = CString::new(path.as_bytes()).map_err(Failure::invalid)?;
+        Ok(Action::Open { fd, path, flags, mode })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { add(actions, &[fd], open) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_addclose(
+    actions: *mut FileActions,
+    fd: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { add(actions, &[fd], || Ok(Action::Close(fd))) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_adddup2(
+    actions: *mut FileActions,
+    fd: c_int,
+    new_fd: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { add(actions, &[fd, new_fd], || Ok(Action::Dup2(fd, new_fd))) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions; the path ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_addchdir(
+    actions: *mut FileActions,
+    path: *const c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let chdir = || Ok(Action::Chdir(unsafe { text(path, "path") }?.into()));
+    // SAFETY: as above.
+    unsafe { add(actions, &[], chdir) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_addfchdir(
+    actions: *mut FileActions,
+    fd: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { add(actions, &[fd], || Ok(Action::Fchdir(fd))) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_addclosefrom(
+    actions: *mut FileActions,
+    first: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { add(actions, &[first], || Ok(Action::CloseFrom(first))) }
+}

@@ -1,0 +1,491 @@
+//! Attributes: posix_spawn's, and those that it lacks.
+
+use std::ffi::{c_int, c_short, c_uint};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::slice;
+
+use kumiki_spawn::{Command, Namespaces, Resource};
+use kumiki_sys::cpuset::CpuSet;
+
+use super::told;
+use crate::failure::Failure;
+use crate::spawn_abi::{
+    KUMIKI_SPAWN_CLOEXEC_DEFAULT, KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETPGROUP,
+    KUMIKI_SPAWN_SETSID, KUMIKI_SPAWN_SETSIGDEF, KUMIKI_SPAWN_SETSIGMASK, KUMIKI_SPAWN_USEVFORK,
+};
+
+/// `kumiki_spawnattr_t`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Attributes {
+    attributes: *mut Said,
+}
+
+/// What was said.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    flags: c_short,
+    group: libc::pid_t,
+    mask: Vec<c_int>,
+    default: Vec<c_int>,
+    ignored: Vec<c_int>,
+    uid: Option<libc::uid_t>,
+    gid: Option<libc::gid_t>,
+    groups: Option<Vec<libc::gid_t>>,
+    umask: Option<libc::mode_t>,
+    nice: Option<c_int>,
+    limits: Vec<(c_int, libc::rlimit)>,
+    cgroup: Option<c_int>,
+    namespaces: u64,
+    cpus: Option<CpuSet>,
+    terminal: Option<c_int>,
+    parent_death: Option<c_int>,
+}
+
+const KNOWN: c_short = KUMIKI_SPAWN_RESETIDS
+    | KUMIKI_SPAWN_SETPGROUP
+    | KUMIKI_SPAWN_SETSIGDEF
+    | KUMIKI_SPAWN_SETSIGMASK
+    | KUMIKI_SPAWN_USEVFORK
+    | KUMIKI_SPAWN_SETSID
+    | KUMIKI_SPAWN_CLOEXEC_DEFAULT;
+
+/// Signals have the numbers 1 to 64.
+const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;
+
+/// # Safety
+/// Null, or initialised and not destroyed.
+pub(super) unsafe fn of(attributes: *const Attributes) -> Result<Said, Failure> {
+    // SAFETY: the caller's promise.
+    match unsafe { attributes.as_ref() } {
+        None => Ok(Said::default()),
+        // SAFETY: as above.
+        Some(Attributes { attributes }) => match unsafe { attributes.as_ref() } {
+            Some(said) => Ok(said.clone()),
+            None => Err(Failure::invalid("attributes that were destroyed")),
+        },
+    }
+}
+
+impl Said {
+    /// Whether the child has all descriptors that stay open at exec.
+    pub(super) fn inherits(&self) -> bool {
+        self.flags & KUMIKI_SPAWN_CLOEXEC_DEFAULT == 0
+    }
+
+    fn has(&self, flag: c_short) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Says it to the command.
+    pub(super) fn apply(&self, command: &mut Command) -> Result<(), Failure> {
+        if self.has(KUMIKI_SPAWN_RESETIDS) {
+            reset_ids()?;
+        }
+        if self.has(KUMIKI_SPAWN_SETPGROUP) {
+            command.process_group(self.group);
+        }
+        if self.has(KUMIKI_SPAWN_SETSID) {
+            command.setsid(true);
+        }
+        self.signals(command);
+        self.who(command);
+        if let Some(mask) = self.umask {
+            command.umask(mask);
+        }
+        if let Some(nice) = self.nice {
+            command.nice(nice);
+        }
+        for (number, limit) in &self.limits {
+            let amount = |limit| (limit != libc::RLIM_INFINITY).then_some(limit);
+            command.limit(resource(*number)?, amount(limit.rlim_cur), amount(limit.rlim_max));
+        }
+        if let Some(fd) = self.cgroup {
+            command.cgroup(copy(fd, "the cgroup's folder")?);
+        }
+        command.namespaces(Namespaces::from_bits_retain(self.namespaces));
+        if let Some(cpus) = &self.cpus {
+            command.affinity(cpus);
+        }
+        if let Some(fd) = self.terminal {
+            command.controlling_terminal(copy(fd, "the terminal")?);
+        }
+        if let Some(signal) = self.parent_death {
+            command.parent_death_signal(signal);
+        }
+        Ok(())
+    }
+
+    fn who(&self, command: &mut Command) {
+        if let Some(groups) = &self.groups {
+            command.groups(groups);
+        }
+        if let Some(gid) = self.gid {
+            command.gid(gid);
+        }
+        if let Some(uid) = self.uid {
+            command.uid(uid);
+        }
+    }
+
+    /// As posix_spawn: what is not said is the calling thread's.
+    fn signals(&self, command: &mut Command) {
+        let blocked = if self.has(KUMIKI_SPAWN_SETSIGMASK) { self.mask.clone() } else { blocked() };
+        command.signal_mask(blocked);
+        let default = if self.has(KUMIKI_SPAWN_SETSIGDEF) { &self.default[..] } else { &[] };
+        let mut ignored: Vec<c_int> = SIGNALS.filter(|signal| is_ignored(*signal)).collect();
+        ignored.retain(|signal| !default.contains(signal));
+        ignored.extend(&self.ignored);
+        command.signal_default(default.iter().copied()).signal_ignore(ignored);
+    }
+}
+
+/// Nothing to do where real and effective ones are the same.
+fn reset_ids() -> Result<(), Failure> {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    if (getuid(), getgid()) == (geteuid(), getegid()) {
+        return Ok(());
+    }
+    let text = "KUMIKI_SPAWN_RESETIDS where real and effective ids differ: say them by \
+                kumiki_spawnattr_setuid and kumiki_spawnattr_setgid";
+    Err(Failure::new(libc::ENOTSUP, text))
+}
+
+fn blocked() -> Vec<c_int> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: only asks, and writes to `set`.
+    let failed =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), set.as_mut_ptr()) };
+    if failed != 0 {
+        return Vec::new();
+    }
+    // SAFETY: written just now.
+    numbers(unsafe { set.assume_init_ref() })
+}
+
+fn numbers(set: &libc::sigset_t) -> Vec<c_int> {
+    // SAFETY: a set that was initialised; a number without a signal is in none.
+    SIGNALS.filter(|signal| unsafe { libc::sigismember(set, *signal) } == 1).collect()
+}
+
+fn is_ignored(signal: c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: only asks, and writes to `action`.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: written if that did not fail.
+    failed == 0 && unsafe { action.assume_init_ref() }.sa_sigaction == libc::SIG_IGN
+}
+
+fn copy(fd: c_int, what: &str) -> Result<std::os::fd::OwnedFd, Failure> {
+    if fd < 0 {
+        return Err(Failure::new(libc::EBADF, format!("{what}: descriptor {fd}")));
+    }
+    // SAFETY: C says that it is open; if it is not the copy fails.
+    let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    copy.map_err(|error| Failure::from(error).about(&format!("{what}, descriptor {fd}")))
+}
+
+fn resource(number: c_int) -> Result<Resource, Failure> {
+    use Resource as R;
+    let all = [
+        R::Cpu,
+        R::Fsize,
+        R::Data,
+        R::Stack,
+        R::Core,
+        R::Rss,
+        R::Nproc,
+        R::Nofile,
+        R::Memlock,
+        R::As,
+        R::Locks,
+        R::Sigpending,
+        R::Msgqueue,
+        R::Nice,
+        R::Rtprio,
+        R::Rttime,
+    ];
+    let found = all.into_iter().find(|resource| *resource as c_int == number);
+    found.ok_or_else(|| Failure::invalid(format!("{number} is no resource of setrlimit(2)")))
+}
+
+/// See the header.
+///
+/// # Safety
+/// Null, or can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawnattr_init(attributes: *mut Attributes) -> c_int {
+    told(|| {
+        if attributes.is_null() {
+            return Err(Failure::invalid("attributes: a null pointer"));
+        }
+        let said = Box::into_raw(Box::default());
+        // SAFETY: the caller's promise.
+        unsafe { attributes.write(Attributes { attributes: said }) };
+        Ok(())
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// Null, or initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawnattr_destroy(attributes: *mut Attributes) -> c_int {
+    told(|| {
+        // SAFETY: the caller's promise.
+        if let Some(attributes) = unsafe { attributes.as_mut() } {
+            let said = std::mem::replace(&mut attributes.attributes, std::ptr::null_mut());
+            if !said.is_null() {
+                // SAFETY: a box of `kumiki_spawnattr_init`, which nobody else has.
+                drop(unsafe { Box::from_raw(said) });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// Null, or initialised.
+unsafe fn change(
+    attributes: *mut Attributes,
+    change: impl FnOnce(&mut Said) -> Result<(), Failure>,
+) -> c_int {
+    told(|| {
+        // SAFETY: the caller's promise.
+        let said = unsafe { attributes.as_mut() }.map(|attributes| attributes.attributes);
+        // SAFETY: as above.
+        let said = said.and_then(|said| unsafe { said.as_mut() });
+        change(said.ok_or_else(|| Failure::invalid("attributes that nobody initialised"))?)
+    })
+}
+
+/// # Safety
+/// `attributes` null or initialised, `to` null or writable.
+unsafe fn tell<T>(
+    attributes: *const Attributes,
+    to: *mut T,
+    what: impl FnOnce(&Said) -> T,
+) -> c_int {
+    let store = |said: &mut Said| {
+        if to.is_null() {
+            return Err(Failure::invalid("nowhere to store it: a null pointer"));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { to.write(what(said)) };
+        Ok(())
+    };
+    // SAFETY: as above; nothing is changed.
+    unsafe { change(attributes.cast_mut(), store) }
+}
+
+fn set_of(numbers: &[c_int]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: writes to it.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for number in numbers {
+        // SAFETY: an initialised set.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *number) };
+    }
+    // SAFETY: initialised above.
+    unsafe { set.assume_init() }
+}
+
+/// # Safety
+/// Null, or readable.
+unsafe fn read<T>(from: *const T, what: &str) -> Result<T, Failure>
+where
+    T: Copy,
+{
+    if from.is_null() {
+        return Err(Failure::invalid(format!("{what}: a null pointer")));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { from.read() })
+}
+
+/// # Safety
+/// So many of them can be read.
+unsafe fn list<T: Copy>(from: *const T, count: usize, what: &str) -> Result<Vec<T>, Failure> {
+    if from.is_null() && count > 0 {
+        return Err(Failure::invalid(format!("{what}: a null pointer")));
+    }
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { slice::from_raw_parts(from, count) }.to_vec())
+}
+
+/// Functions of initialised attributes that set one of [`Said`], and tell it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $set:ident($argument:ident: $type:ty) = |$said:ident| $do:expr;)*) => {
+        $(
+            /// See the header.
+            ///
+            /// # Safety
+            /// Initialised attributes; pointers can be read.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $set(attributes: *mut Attributes, $argument: $type) -> c_int {
+                // SAFETY: the caller's promise, also of what `$do` reads.
+                unsafe { change(attributes, |$said| $do) }
+            }
+        )*
+    };
+}
+
+macro_rules! getters {
+    ($($get:ident: $type:ty = |$said:ident| $what:expr;)*) => {
+        $(
+            /// See the header.
+            ///
+            /// # Safety
+            /// Initialised attributes; the result can be written.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $get(attributes: *const Attributes, to: *mut $type) -> c_int {
+                // SAFETY: the caller's promise.
+                unsafe { tell(attributes, to, |$said| $what) }
+            }
+        )*
+    };
+}
+
+setters! {
+    kumiki_spawnattr_setflags(flags: c_short) = |said| {
+        if flags & !KNOWN != 0 {
+            let text = format!("flags {flags:#x}: only {KNOWN:#x} are known; a scheduling policy \
+                                (0x10, 0x20) cannot be said");
+            return Err(Failure::invalid(text));
+        }
+        said.flags = flags;
+        Ok(())
+    };
+    kumiki_spawnattr_setpgroup(group: libc::pid_t) = |said| {
+        said.group = group;
+        Ok(())
+    };
+    kumiki_spawnattr_setsigmask(signals: *const libc::sigset_t) = |said| {
+        said.mask = numbers(&read(signals, "signals")?);
+        Ok(())
+    };
+    kumiki_spawnattr_setsigdefault(signals: *const libc::sigset_t) = |said| {
+        said.default = numbers(&read(signals, "signals")?);
+        Ok(())
+    };
+    kumiki_spawnattr_setsigignore(signals: *const libc::sigset_t) = |said| {
+        said.ignored = numbers(&read(signals, "signals")?);
+        Ok(())
+    };
+    kumiki_spawnattr_setuid(uid: libc::uid_t) = |said| {
+        said.uid = Some(uid);
+        Ok(())
+    };
+    kumiki_spawnattr_setgid(gid: libc::gid_t) = |said| {
+        said.gid = Some(gid);
+        Ok(())
+    };
+    kumiki_spawnattr_setumask(mask: libc::mode_t) = |said| {
+        said.umask = Some(mask);
+        Ok(())
+    };
+    kumiki_spawnattr_setnice(nice: c_int) = |said| {
+        said.nice = Some(nice);
+        Ok(())
+    };
+    kumiki_spawnattr_setcgroup(folder: c_int) = |said| {
+        said.cgroup = Some(folder);
+        Ok(())
+    };
+    kumiki_spawnattr_setterminal(terminal: c_int) = |said| {
+        said.terminal = Some(terminal);
+        Ok(())
+    };
+    kumiki_spawnattr_setdeathsignal(signal: c_int) = |said| {
+        said.parent_death = Some(signal);
+        Ok(())
+    };
+    kumiki_spawnattr_setnamespaces(flags: u64) = |said| {
+        let unknown = flags & !Namespaces::all().bits();
+        if unknown != 0 {
+            let text = format!("namespaces {unknown:#x} are none: take CLONE_NEW… of <sched.h>");
+            return Err(Failure::invalid(text));
+        }
+        said.namespaces = flags;
+        Ok(())
+    };
+}
+
+getters! {
+    kumiki_spawnattr_getflags: c_short = |said| said.flags;
+    kumiki_spawnattr_getpgroup: libc::pid_t = |said| said.group;
+    kumiki_spawnattr_getsigmask: libc::sigset_t = |said| set_of(&said.mask);
+    kumiki_spawnattr_getsigdefault: libc::sigset_t = |said| set_of(&said.default);
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised attributes; so many groups can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawnattr_setgroups(
+    attributes: *mut Attributes,
+    count: usize,
+    groups: *const libc::gid_t,
+) -> c_int {
+    let set = |said: &mut Said| {
+        // SAFETY: the caller's promise.
+        said.groups = Some(unsafe { list(groups, count, "groups") }?);
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { change(attributes, set) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised attributes; the limit can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawnattr_setlimit(
+    attributes: *mut Attributes,
+    number: c_int,
+    limit: *const libc::rlimit,
+) -> c_int {
+    let set = |said: &mut Said| {
+        resource(number)?;
+        // SAFETY: the caller's promise.
+        let limit = unsafe { read(limit, "limit") }?;
+        said.limits.retain(|(other, _)| *other != number);
+        said.limits.push((number, limit));
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { change(attributes, set) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised attributes; so many numbers can be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawnattr_setaffinity(
+    attributes: *mut Attributes,
+    count: usize,
+    cpus: *const c_uint,
+) -> c_int {
+    let set = |said: &mut Said| {
+        // SAFETY: the caller's promise.
+        let cpus = unsafe { list(cpus, count, "cpus") }?;
+        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= MOST_CPUS) {
+            return Err(Failure::invalid(format!("cpu {cpu}: no kernel has {MOST_CPUS} of them")));
+        }
+        said.cpus = Some(cpus.into_iter().map(|cpu| cpu as usize).collect());
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { change(attributes, set) }
+}
+
+/// Of Linux on x86-64.
+const MOST_CPUS: c_uint = 8192;

@@ -1,0 +1,164 @@
+//! `kumiki/spawn.h`: posix_spawn(3) by a spawn server, with the attributes that it lacks.
+
+mod actions;
+mod attributes;
+mod search;
+mod strings;
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use kumiki_spawn::{Command, start_server};
+
+use crate::failure::{Failure, answer, last_error};
+
+pub use actions::*;
+pub use attributes::*;
+
+use self::strings::{pairs, strings};
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        let errno = match error.kind() {
+            io::ErrorKind::InvalidInput => libc::EINVAL,
+            io::ErrorKind::OutOfMemory => libc::ENOMEM,
+            _ => libc::EIO,
+        };
+        Failure::new(error.raw_os_error().unwrap_or(errno), error)
+    }
+}
+
+/// As posix_spawn(3) tells: 0, or an error above it.
+fn told(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    -answer(|| call().map(|()| 0))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn kumiki_spawn_last_error() -> *const c_char {
+    last_error()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn kumiki_spawn_start_server() -> c_int {
+    told(|| Ok(start_server()?))
+}
+
+/// See the header.
+///
+/// # Safety
+/// As posix_spawn(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn(
+    pid: *mut libc::pid_t,
+    path: *const c_char,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> c_int {
+    told(|| {
+        // SAFETY: the caller's promise.
+        let path = search::itself(unsafe { text(path, "path") }?);
+        // SAFETY: as above.
+        let child = unsafe { start(&[&path], actions, attributes, argv, envp) }?;
+        // SAFETY: as above.
+        unsafe { store(pid, child) };
+        Ok(())
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// As posix_spawnp(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawnp(
+    pid: *mut libc::pid_t,
+    file: *const c_char,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> c_int {
+    told(|| {
+        // SAFETY: the caller's promise.
+        let file = unsafe { text(file, "file") }?;
+        let places = search::places(file);
+        let places: Vec<&OsStr> = places.iter().map(|place| place.as_os_str()).collect();
+        // SAFETY: as above.
+        let child = unsafe { start(&places, actions, attributes, argv, envp) }?;
+        // SAFETY: as above.
+        unsafe { store(pid, child) };
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `pid` is null or can be written.
+unsafe fn store(pid: *mut libc::pid_t, child: u32) {
+    if !pid.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { pid.write(child.cast_signed()) };
+    }
+}
+
+/// # Safety
+/// `text` is null or ends with a zero, and lives on.
+unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a OsStr, Failure> {
+    if text.is_null() {
+        return Err(Failure::invalid(format!("{name} is a null pointer")));
+    }
+    // SAFETY: the caller's promise.
+    Ok(OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes()))
+}
+
+/// Starts the first of these programs that can be; its process id.
+///
+/// # Safety
+/// As posix_spawn(3).
+unsafe fn start(
+    programs: &[&OsStr],
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> Result<u32, Failure> {
+    // SAFETY: the caller's promise.
+    let args = unsafe { strings(argv, "argv") }?;
+    // SAFETY: as above.
+    let env = unsafe { strings(envp, "envp") }?;
+    let env = pairs(&env)?;
+    // SAFETY: as above.
+    let attributes = unsafe { attributes::of(attributes) }?;
+    // SAFETY: as above.
+    let actions = unsafe { actions::of(actions) }?;
+    let mut why = Failure::new(libc::ENOENT, "no folder of PATH has such a program");
+    for program in programs {
+        let mut command = Command::new(program);
+        command.env_clear().envs(env.iter().copied());
+        if let Some((own, others)) = args.split_first() {
+            command.arg0(own).args(others);
+        }
+        attributes.apply(&mut command)?;
+        actions.apply(&mut command, attributes.inherits())?;
+        match command.spawn() {
+            Ok(child) => return Ok(child.id()),
+            Err(error) => {
+                let errno = error.raw_os_error();
+                let shown = program.display();
+                let failure = Failure::from(error).about(&format!("starting {shown}"));
+                match errno {
+                    // As execvp(3): goes on searching, and tells of one that may not be
+                    // executed.
+                    Some(libc::EACCES) => why = failure,
+                    Some(libc::ENOENT | libc::ENOTDIR) if programs.len() > 1 => {}
+                    _ => return Err(failure),
+                }
+            }
+        }
+    }
+    Err(why)
+}

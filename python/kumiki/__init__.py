@@ -1,0 +1,41 @@
+"""subprocess whose children are made by a spawn server.
+
+>>> import kumiki
+>>> kumiki.check_output(["echo", "hello"], nice=5, start_new_session=True)
+b'hello\\n'
+
+What a child costs does not grow with the memory of this program, also with a user, limits, a
+cgroup or namespaces of its own, for which others need a fork.
+"""
+
+from subprocess import (
+    DEVNULL,
+    PIPE,
+    STDOUT,
+    CalledProcessError,
+    CompletedProcess,
+    SubprocessError,
+    TimeoutExpired,
+)
+
+from ._library import start_server
+from ._popen import Popen
+from ._run import call, check_call, check_output, getoutput, getstatusoutput, run
+
+__all__ = [
+    "DEVNULL",
+    "PIPE",
+    "STDOUT",
+    "CalledProcessError",
+    "CompletedProcess",
+    "Popen",
+    "SubprocessError",
+    "TimeoutExpired",
+    "call",
+    "check_call",
+    "check_output",
+    "getoutput",
+    "getstatusoutput",
+    "run",
+    "start_server",
+]

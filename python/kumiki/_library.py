@@ -1,0 +1,179 @@
+"""libkumiki's <kumiki/spawn.h>."""
+
+import ctypes
+import os
+import pathlib
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64
+from typing import Any, Iterable, Sequence
+
+# Flags of attributes.
+SETPGROUP = 0x02
+SETSIGDEF = 0x04
+SETSID = 0x80
+CLOEXEC_DEFAULT = 0x4000
+
+# Numbers of signals in a set, and its size in the C library.
+_SIGNALS = 1024
+
+
+def _find() -> str:
+    """The library named by KUMIKI_LIBRARY, the one in this package, or an installed one."""
+    named = os.environ.get("KUMIKI_LIBRARY")
+    if named:
+        return named
+    own = pathlib.Path(__file__).with_name("libkumiki.so")
+    return str(own) if own.exists() else "libkumiki.so.0"
+
+
+def _load() -> ctypes.CDLL:
+    path = _find()
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"kumiki needs libkumiki: {error}; install this package by pip from Kumiki's tree, "
+            "or name the library by KUMIKI_LIBRARY"
+        ) from error
+
+
+class _Handle(ctypes.Structure):
+    """kumiki_spawnattr_t, kumiki_spawn_file_actions_t."""
+
+    _fields_ = [("inner", ctypes.c_void_p)]
+
+
+class _Limit(ctypes.Structure):
+    """struct rlimit."""
+
+    _fields_ = [("soft", c_uint64), ("hard", c_uint64)]
+
+
+class _Signals(ctypes.Structure):
+    """sigset_t."""
+
+    _fields_ = [("words", c_uint64 * (_SIGNALS // 64))]
+
+
+_lib = _load()
+_lib.kumiki_spawn_last_error.restype = c_char_p
+_lib.kumiki_spawn.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
+
+
+def last_error() -> str:
+    """The sentence to the last error of this thread."""
+    return _lib.kumiki_spawn_last_error().decode(errors="replace")
+
+
+def _checked(error: int) -> None:
+    if error != 0:
+        raise OSError(error, last_error())
+
+
+def start_server() -> None:
+    """Starts this process's spawn server, if it has none yet.
+
+    The first child does so, too: this is for programs that want it before they are large.
+    """
+    _checked(_lib.kumiki_spawn_start_server())
+
+
+class Attributes:
+    """What a child is to be. Closes itself at the end of a with statement."""
+
+    def __init__(self) -> None:
+        self._handle = _Handle()
+        self.flags = 0
+        _checked(_lib.kumiki_spawnattr_init(byref(self._handle)))
+
+    def __enter__(self) -> "Attributes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _lib.kumiki_spawnattr_destroy(byref(self._handle))
+
+    def _set(self, name: str, *arguments: Any) -> None:
+        _checked(getattr(_lib, f"kumiki_spawnattr_set{name}")(byref(self._handle), *arguments))
+
+    def default_signals(self, signals: Iterable[int]) -> None:
+        self.flags |= SETSIGDEF
+        found = _Signals()
+        for number in signals:
+            found.words[(number - 1) // 64] |= 1 << (number - 1) % 64
+        self._set("sigdefault", byref(found))
+
+    def process_group(self, group: int) -> None:
+        self.flags |= SETPGROUP
+        self._set("pgroup", c_int(group))
+
+    def uid(self, uid: int) -> None:
+        self._set("uid", c_uint(uid))
+
+    def gid(self, gid: int) -> None:
+        self._set("gid", c_uint(gid))
+
+    def groups(self, groups: Sequence[int]) -> None:
+        self._set("groups", c_size_t(len(groups)), (c_uint * len(groups))(*groups))
+
+    def umask(self, mask: int) -> None:
+        self._set("umask", c_uint(mask))
+
+    def nice(self, nice: int) -> None:
+        self._set("nice", c_int(nice))
+
+    def limit(self, resource: int, soft: int, hard: int) -> None:
+        # resource.RLIM_INFINITY is -1.
+        mask = (1 << 64) - 1
+        self._set("limit", c_int(resource), byref(_Limit(soft & mask, hard & mask)))
+
+    def cgroup(self, folder: int) -> None:
+        self._set("cgroup", c_int(folder))
+
+    def namespaces(self, flags: int) -> None:
+        self._set("namespaces", c_uint64(flags))
+
+    def affinity(self, cpus: Sequence[int]) -> None:
+        self._set("affinity", c_size_t(len(cpus)), (c_uint * len(cpus))(*cpus))
+
+    def death_signal(self, signal: int) -> None:
+        self._set("deathsignal", c_int(signal))
+
+    def spawn(
+        self, path: bytes, actions: "Actions", args: Sequence[bytes], env: Sequence[bytes]
+    ) -> int:
+        """Starts the program; its process id."""
+        self._set("flags", c_int(self.flags))
+        pid = c_int(-1)
+        error = _lib.kumiki_spawn(
+            byref(pid),
+            path,
+            ctypes.addressof(actions.handle),
+            ctypes.addressof(self._handle),
+            _strings(args),
+            _strings(env),
+        )
+        _checked(error)
+        return pid.value
+
+
+def _strings(strings: Sequence[bytes]) -> Any:
+    return (c_char_p * (len(strings) + 1))(*strings, None)
+
+
+class Actions:
+    """What the child's descriptors and working folder become, in their order."""
+
+    def __init__(self) -> None:
+        self.handle = _Handle()
+        _checked(_lib.kumiki_spawn_file_actions_init(byref(self.handle)))
+
+    def __enter__(self) -> "Actions":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _lib.kumiki_spawn_file_actions_destroy(byref(self.handle))
+
+    def dup2(self, fd: int, new_fd: int) -> None:
+        _checked(_lib.kumiki_spawn_file_actions_adddup2(byref(self.handle), fd, new_fd))
+
+    def chdir(self, folder: bytes) -> None:
+        _checked(_lib.kumiki_spawn_file_actions_addchdir(byref(self.handle), folder))

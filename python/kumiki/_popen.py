@@ -1,0 +1,263 @@
+"""subprocess.Popen whose children are made by a spawn server."""
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import ExitStack
+from typing import Any, Iterable, Mapping, Sequence
+
+from ._library import CLOEXEC_DEFAULT, SETSID, Actions, Attributes
+
+_NAMESPACES = {
+    "time": 0x0000_0080,
+    "mount": 0x0002_0000,
+    "cgroup": 0x0200_0000,
+    "uts": 0x0400_0000,
+    "ipc": 0x0800_0000,
+    "user": 0x1000_0000,
+    "pid": 0x2000_0000,
+    "net": 0x4000_0000,
+}
+
+# What Python itself ignores, and subprocess restores.
+_RESTORED = [
+    getattr(signal, name) for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ") if hasattr(signal, name)
+]
+
+# Ids are 32 bits, and the last says "leave it".
+_MOST_ID = (1 << 32) - 2
+
+_NO_HOOK = (
+    "preexec_fn: kumiki.Popen runs nothing of this program in the child. Use start_new_session, "
+    "process_group, user, group, extra_groups, umask, nice, limits, affinity, cgroup, namespaces, "
+    "parent_death_signal, cwd or pass_fds for what it does, or subprocess.Popen"
+)
+
+# With these a working folder may have been meant as well as the program.
+_OF_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
+
+
+class Popen(subprocess.Popen):
+    """As subprocess.Popen, and with the same arguments but preexec_fn, which is refused.
+
+    What it has besides:
+
+    cgroup: a folder in a cgroup2 file system, or a descriptor of one, in which the child begins.
+    limits: a mapping of resource.RLIMIT_… to a number, or to a soft and a hard one.
+    namespaces: some of "mount", "cgroup", "uts", "ipc", "user", "pid", "net", "time", or the
+        CLONE_NEW… flags as a number: those that the child begins anew.
+    nice: its nice value itself, from -20 to 19, not an increment.
+    affinity: numbers of the cpus on which it runs.
+    parent_death_signal: a signal that it gets when this program ends.
+    """
+
+    def __init__(
+        self,
+        args: Any,
+        bufsize: int = -1,
+        executable: Any = None,
+        stdin: Any = None,
+        stdout: Any = None,
+        stderr: Any = None,
+        preexec_fn: None = None,
+        close_fds: bool = True,
+        *positional: Any,
+        cgroup: "str | bytes | os.PathLike[Any] | int | None" = None,
+        limits: "Mapping[int, int | tuple[int, int]] | None" = None,
+        namespaces: "Iterable[str] | int | None" = None,
+        nice: "int | None" = None,
+        affinity: "Iterable[int] | None" = None,
+        parent_death_signal: "int | None" = None,
+        **named: Any,
+    ) -> None:
+        if preexec_fn is not None:
+            # Its destructor looks for it.
+            self._child_created = False
+            raise ValueError(_NO_HOOK)
+        self._cgroup = cgroup
+        self._limits = dict(limits or {})
+        self._namespaces = _flags(namespaces)
+        self._nice = nice
+        self._affinity = None if affinity is None else sorted(affinity)
+        self._parent_death_signal = parent_death_signal
+        super().__init__(
+            args, bufsize, executable, stdin, stdout, stderr, None, close_fds,
+            *positional, **named,
+        )  # fmt: skip
+
+    def _execute_child(
+        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env,
+        startupinfo, creationflags, shell,
+        p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite,
+        restore_signals, gid, gids, uid, umask, start_new_session, process_group,
+    ) -> None:  # fmt: skip
+        """Executes the program, as that of subprocess."""
+        args, executable = _program(args, executable, shell)
+        sys.audit("subprocess.Popen", executable, args, cwd, env)
+        words = [_string(word) for word in args]
+        variables = _variables(env)
+        programs = _programs(_string(executable), env)
+        folder = None if cwd is None else _string(cwd)
+        with ExitStack() as stack:
+            attributes = stack.enter_context(Attributes())
+            actions = stack.enter_context(Actions())
+            if restore_signals:
+                attributes.default_signals(_RESTORED)
+            if start_new_session:
+                attributes.flags |= SETSID
+            if process_group >= 0:
+                attributes.process_group(process_group)
+            _identity(attributes, uid, gid, gids, umask)
+            self._further(attributes, stack)
+            given = [(0, p2cread), (1, c2pwrite), (2, errwrite)]
+            _standard(actions, given, stack)
+            for fd in sorted(map(int, pass_fds)):
+                actions.dup2(fd, fd)
+            if close_fds:
+                attributes.flags |= CLOEXEC_DEFAULT
+            if folder is not None:
+                actions.chdir(folder)
+            self.pid = _first(attributes, programs, actions, words, variables, executable, cwd)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+    def _further(self, attributes: Attributes, stack: ExitStack) -> None:
+        """What subprocess has not."""
+        if self._cgroup is not None:
+            folder = self._cgroup
+            if not isinstance(folder, int):
+                folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                stack.callback(os.close, folder)
+            attributes.cgroup(folder)
+        for which, limit in self._limits.items():
+            soft, hard = (limit, limit) if isinstance(limit, int) else limit
+            attributes.limit(which, soft, hard)
+        if self._namespaces:
+            attributes.namespaces(self._namespaces)
+        if self._nice is not None:
+            attributes.nice(self._nice)
+        if self._affinity is not None:
+            attributes.affinity(self._affinity)
+        if self._parent_death_signal is not None:
+            attributes.death_signal(self._parent_death_signal)
+
+
+def _flags(namespaces: "Iterable[str] | int | None") -> int:
+    if namespaces is None or isinstance(namespaces, int):
+        return namespaces or 0
+    flags = 0
+    for name in [namespaces] if isinstance(namespaces, str) else namespaces:
+        if name not in _NAMESPACES:
+            known = ", ".join(sorted(_NAMESPACES))
+            raise ValueError(f"there is no namespace {name!r}; there are {known}")
+        flags |= _NAMESPACES[name]
+    return flags
+
+
+def _program(args: Any, executable: Any, shell: bool) -> "tuple[list[Any], Any]":
+    """Arguments and program, as subprocess finds them."""
+    if isinstance(args, (str, bytes)):
+        args = [args]
+    elif isinstance(args, os.PathLike):
+        if shell:
+            raise TypeError("path-like args is not allowed when shell is true")
+        args = [args]
+    else:
+        args = list(args)
+    if shell:
+        args = ["/bin/sh", "-c"] + args
+        if executable:
+            args[0] = executable
+    return args, args[0] if executable is None else executable
+
+
+def _string(text: Any) -> bytes:
+    encoded = os.fsencode(text)
+    if b"\0" in encoded:
+        raise ValueError("embedded null byte")
+    return encoded
+
+
+def _variables(env: "Mapping[Any, Any] | None") -> "list[bytes]":
+    if env is None:
+        return [name + b"=" + value for name, value in os.environb.items()]
+    variables = []
+    for name, value in env.items():
+        name = _string(name)
+        if b"=" in name:
+            raise ValueError("illegal environment variable name")
+        variables.append(name + b"=" + _string(value))
+    return variables
+
+
+def _programs(executable: bytes, env: Any) -> "list[bytes]":
+    """Where it may be, in order."""
+    if os.path.dirname(executable):
+        return [executable]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BytesWarning)
+        folders = os.get_exec_path(env)
+    return [os.path.join(os.fsencode(folder), executable) for folder in folders]
+
+
+def _identity(attributes: Attributes, uid: Any, gid: Any, gids: Any, umask: int) -> None:
+    for what, number in [("user", uid), ("group", gid)] + [("group", each) for each in gids or ()]:
+        if number is not None and number > _MOST_ID:
+            raise OverflowError(f"{what} id is greater than maximum")
+    if gids is not None:
+        attributes.groups(gids)
+    elif uid is not None and os.geteuid() == 0:
+        # subprocess leaves those of this program.
+        attributes.groups(os.getgroups())
+    if gid is not None:
+        attributes.gid(gid)
+    if uid is not None:
+        attributes.uid(uid)
+    if umask >= 0:
+        attributes.umask(umask)
+
+
+def _standard(actions: Actions, given: "list[tuple[int, int]]", stack: ExitStack) -> None:
+    """The child's standard descriptors, where they are not this program's."""
+    changed = {number for number, fd in given if fd not in (-1, number)}
+    for number, fd in given:
+        if fd == -1:
+            continue
+        if fd in changed:
+            # It would be another one by the time it is copied.
+            fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+            stack.callback(os.close, fd)
+        actions.dup2(fd, number)
+
+
+def _first(
+    attributes: Attributes,
+    programs: Sequence[bytes],
+    actions: Actions,
+    words: Sequence[bytes],
+    variables: Sequence[bytes],
+    executable: Any,
+    cwd: Any,
+) -> int:
+    """Starts the first of these that can be, as os.execvpe() searches; its process id."""
+    why: "OSError | None" = None
+    for program in programs:
+        if len(programs) > 1 and os.path.isabs(program) and not os.path.lexists(program):
+            continue
+        try:
+            return attributes.spawn(program, actions, words, variables)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                why = why or error
+    number = why.errno if why else errno.ENOENT
+    where = cwd if number in _OF_FOLDER and not _is_folder(cwd) else executable
+    raise OSError(number, os.strerror(number), where) from None
+
+
+def _is_folder(cwd: Any) -> bool:
+    """Whether it can be a working folder."""
+    return cwd is None or (os.path.isdir(cwd) and os.access(cwd, os.X_OK))

@@ -1,0 +1,96 @@
+"""CPython's own tests of subprocess, with kumiki.Popen in place of subprocess.Popen.
+
+`test_cpython.py [NAME …]`: those whose names have one of these words. Tests that cannot hold
+are named in cpython-expected.txt, each with the reason. One of them that holds is a failure, as
+is any other that does not.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+import kumiki
+
+EXPECTED = pathlib.Path(__file__).with_name("cpython-expected.txt")
+
+
+def expected() -> "dict[str, str]":
+    """Names of tests and reasons."""
+    found = {}
+    for line in EXPECTED.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, reason = line.split(None, 1)
+            found[name] = reason
+    return found
+
+
+def tests(suite):
+    for test in suite:
+        yield from tests(test) if isinstance(test, unittest.TestSuite) else [test]
+
+
+def name(test) -> str:
+    return ".".join(test.id().split(".")[-2:])
+
+
+class Result(unittest.TextTestResult):
+    """Names of those that did not hold; a part of a test counts as the test."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.broken = {}
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.broken[name(test)] = err
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.broken[name(test)] = err
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.broken[name(test)] = err
+
+    def printErrors(self):
+        """Only of those that should have held."""
+        self.stream.writeln()
+        known = expected()
+        for kind, found in [("ERROR", self.errors), ("FAIL", self.failures)]:
+            self.printErrorList(kind, [(t, e) for t, e in found if re.sub(r" .*", "", name(t)) not in known])
+
+
+def main(words) -> int:
+    subprocess.Popen = kumiki.Popen
+    import test.test_subprocess as theirs
+
+    suite = unittest.defaultTestLoader.loadTestsFromModule(theirs)
+    chosen = [t for t in tests(suite) if not words or any(w in name(t) for w in words)]
+    # Each as often as it stands there; modules may tell which once more.
+    names = {name(test) for test in chosen}
+    runner = unittest.TextTestRunner(resultclass=Result, verbosity=1)
+    with theirs.support.swap_attr(theirs.support, "verbose", False):
+        result = runner.run(unittest.TestSuite(chosen))
+    theirs.tearDownModule() if hasattr(theirs, "tearDownModule") else None
+    known = {n: why for n, why in expected().items() if n in names}
+    skipped = {name(test) for test, _ in result.skipped}
+    unexpected = sorted(set(result.broken) - set(known))
+    held = sorted(set(known) - set(result.broken) - skipped)
+    for each in unexpected:
+        print(f"{each} fails, and is not in {EXPECTED.name}", file=sys.stderr)
+    for each in held:
+        print(f"{each} holds, but stands in {EXPECTED.name}: {known[each]}", file=sys.stderr)
+    good = result.testsRun - len(result.broken) - len(result.skipped)
+    failed = len(unexpected) + len(held)
+    print(
+        f"Python {sys.version.split()[0]}: {result.testsRun} tests of subprocess, {good} hold, "
+        f"{len(result.skipped)} skipped, {len(known) - len(held)} cannot hold, {failed} unexpected"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

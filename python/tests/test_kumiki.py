@@ -1,0 +1,114 @@
+"""What kumiki has beyond subprocess."""
+
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import kumiki
+
+ROOT = os.geteuid() == 0
+
+
+def says(script, **named):
+    return kumiki.check_output(["sh", "-c", script], text=True, **named).strip()
+
+
+class Functions(unittest.TestCase):
+    def test_they_are_subprocess_s_with_our_popen(self):
+        self.assertEqual(kumiki.run(["sh", "-c", "exit 3"]).returncode, 3)
+        self.assertEqual(kumiki.call(["true"]), 0)
+        self.assertEqual(kumiki.check_call(["true"]), 0)
+        self.assertEqual(kumiki.getoutput("echo a; echo b >&2"), "a\nb")
+        self.assertEqual(kumiki.getstatusoutput("exit 4"), (4, ""))
+        with self.assertRaises(kumiki.CalledProcessError) as raised:
+            kumiki.check_output(["sh", "-c", "echo out; exit 5"])
+        self.assertEqual((raised.exception.returncode, raised.exception.output), (5, b"out\n"))
+        with self.assertRaises(kumiki.TimeoutExpired):
+            kumiki.run(["sleep", "1000"], timeout=0.05)
+        self.assertEqual(says("umask", umask=0o031), "0031")
+        # Theirs are as they were.
+        self.assertIs(subprocess.run.__globals__["Popen"], subprocess.Popen)
+        self.assertIs(kumiki.run.__globals__["Popen"], kumiki.Popen)
+
+    def test_the_child_is_ours_not_the_server_s(self):
+        kumiki.start_server()
+        self.assertEqual(int(says("echo $PPID")), os.getpid())
+
+    def test_a_hook_is_refused_and_told_what_to_use(self):
+        with self.assertRaisesRegex(ValueError, "limits, affinity, cgroup"):
+            kumiki.Popen(["true"], preexec_fn=os.setsid)
+
+
+class Attributes(unittest.TestCase):
+    def test_nice_is_a_value(self):
+        self.assertEqual(int(says("nice", nice=11)), 11)
+
+    def test_limits_are_numbers_or_pairs(self):
+        both = says("ulimit -Sn; ulimit -Hn", limits={resource.RLIMIT_NOFILE: 40})
+        self.assertEqual(both.split(), ["40", "40"])
+        both = says("ulimit -Sn; ulimit -Hn", limits={resource.RLIMIT_NOFILE: (41, 50)})
+        self.assertEqual(both.split(), ["41", "50"])
+        hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+        if hard == resource.RLIM_INFINITY:
+            limits = {resource.RLIMIT_CORE: (0, resource.RLIM_INFINITY)}
+            self.assertEqual(says("ulimit -Sc; ulimit -Hc", limits=limits).split(), ["0", "unlimited"])
+        with self.assertRaises(OSError):
+            says("true", limits={1000: 1})
+
+    def test_affinity_is_a_list_of_cpus(self):
+        cpu = min(os.sched_getaffinity(0))
+        allowed = says("grep Cpus_allowed_list /proc/self/status", affinity=[cpu])
+        self.assertEqual(allowed.split(), ["Cpus_allowed_list:", str(cpu)])
+
+    def test_a_session_and_a_group_of_its_own(self):
+        stat = "set $(cat /proc/$$/stat); echo $$ $5 $6"
+        pid, group, session = says(stat, start_new_session=True).split()
+        self.assertEqual((group, session), (pid, pid))
+        pid, group, session = says(stat, process_group=0).split()
+        self.assertEqual(group, pid)
+
+    def test_the_signal_at_the_parent_s_end(self):
+        tells = "import ctypes; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); print(n.value)"
+        said = kumiki.check_output([sys.executable, "-c", tells], parent_death_signal=signal.SIGTERM)
+        self.assertEqual(int(said), signal.SIGTERM)
+
+    def test_namespaces_have_names(self):
+        with self.assertRaisesRegex(ValueError, "'moon'; there are cgroup"):
+            kumiki.Popen(["true"], namespaces=["moon"])
+        own = os.readlink("/proc/self/ns/uts")
+        try:
+            its = says("readlink /proc/self/ns/uts", namespaces=["uts", "ipc"])
+        except PermissionError:
+            self.skipTest("no new namespaces here")
+        self.assertNotEqual(its, own)
+
+    @unittest.skipUnless(ROOT, "only root has children of other users")
+    def test_a_user_needs_no_fork(self):
+        said = says("id -u; id -g; id -G", user=65534, group=65533, extra_groups=[100], cwd="/")
+        self.assertEqual(said.split("\n"), ["65534", "65533", "65533 100"])
+
+    def test_a_cgroup_is_a_folder(self):
+        with open("/proc/self/mountinfo") as mounts:
+            fields = [line.split() for line in mounts]
+        found = [line[4] for line in fields if line[line.index("-") + 1] == "cgroup2"]
+        try:
+            folder = tempfile.mkdtemp(prefix="kumiki-test-", dir=found[0])
+        except (IndexError, OSError) as why:
+            self.skipTest(f"no cgroup v2 to write to: {why}")
+        self.addCleanup(os.rmdir, folder)
+        try:
+            said = says("grep ^0:: /proc/self/cgroup", cgroup=folder)
+        except OSError as why:
+            self.skipTest(f"the kernel lets nobody begin in a cgroup: {why}")
+        self.assertTrue(said.endswith("/" + pathlib.Path(folder).name), said)
+        with self.assertRaises(OSError):
+            kumiki.Popen(["true"], cgroup="/proc")
+
+
+if __name__ == "__main__":
+    unittest.main()
