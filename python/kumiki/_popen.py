@@ -65,7 +65,16 @@ class Popen(subprocess.Popen):
         stderr: Any = None,
         preexec_fn: None = None,
         close_fds: bool = True,
-        *positional: Any,
+        shell: bool = False,
+        cwd: Any = None,
+        env: Any = None,
+        universal_newlines: "bool | None" = None,
+        startupinfo: Any = None,
+        creationflags: int = 0,
+        restore_signals: bool = True,
+        start_new_session: bool = False,
+        pass_fds: "Iterable[int]" = (),
+        *,
         cgroup: "str | bytes | os.PathLike[Any] | int | None" = None,
         limits: "Mapping[int, int | tuple[int, int]] | None" = None,
         namespaces: "Iterable[str] | int | None" = None,
@@ -75,8 +84,6 @@ class Popen(subprocess.Popen):
         **named: Any,
     ) -> None:
         if preexec_fn is not None:
-            # Its destructor looks for it.
-            self._child_created = False
             raise ValueError(_NO_HOOK)
         self._cgroup = cgroup
         self._limits = dict(limits or {})
@@ -85,8 +92,9 @@ class Popen(subprocess.Popen):
         self._affinity = None if affinity is None else sorted(affinity)
         self._parent_death_signal = parent_death_signal
         super().__init__(
-            args, bufsize, executable, stdin, stdout, stderr, None, close_fds,
-            *positional, **named,
+            args, bufsize, executable, stdin, stdout, stderr, None, close_fds, shell, cwd, env,
+            universal_newlines, startupinfo, creationflags, restore_signals, start_new_session,
+            pass_fds, **named,
         )  # fmt: skip
 
     def _execute_child(
@@ -205,9 +213,12 @@ def _programs(executable: bytes, env: Any) -> "list[bytes]":
 
 
 def _identity(attributes: Attributes, uid: Any, gid: Any, gids: Any, umask: int) -> None:
-    for what, number in [("user", uid), ("group", gid)] + [("group", each) for each in gids or ()]:
+    # With subprocess's errors.
+    for what, number in [("user", uid), ("group", gid)]:
         if number is not None and number > _MOST_ID:
             raise OverflowError(f"{what} id is greater than maximum")
+    if any(number > _MOST_ID for number in gids or ()):
+        raise ValueError("invalid group id")
     if gids is not None:
         attributes.groups(gids)
     elif uid is not None and os.geteuid() == 0:
