@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use kumiki_measure::stopwatch;
 
 use crate::against::Against;
 use crate::pair::Pair;
@@ -33,7 +34,6 @@ mod raw;
 mod resource;
 mod run;
 mod shadow;
-mod stopwatch;
 mod subject;
 
 fn main() -> ExitCode {

@@ -268,7 +268,7 @@ impl Turns {
 
     /// Median of all samples.
     pub(crate) fn median(&self) -> f64 {
-        describe::median(&pooled(&self.samples))
+        median_of(&self.samples)
     }
 
     /// Adds a turn's samples and the raw ones beside it, to those of the turn before if
@@ -288,7 +288,7 @@ fn pooled(groups: &[Vec<f64>]) -> Vec<f64> {
 }
 
 fn median(samples: &[f64]) -> f64 {
-    describe::median(&describe::sorted(samples.iter().copied()))
+    describe::median_of(samples.iter().copied())
 }
 
 impl Row {
@@ -299,32 +299,35 @@ impl Row {
         turns: &Turns,
         base: Option<f64>,
     ) -> Self {
-        let samples = pooled(&turns.samples);
         let slow = if case.less_is_better() { 0.99 } else { 0.01 };
-        let raw = pooled(&turns.raw);
-        Row {
-            case: case.name(),
-            subject,
-            n: case.size().unwrap_or(samples.len() as u64),
-            unit: case.unit(),
-            median: describe::median(&samples),
-            p99: describe::quantile(&samples, slow),
-            ci: bootstrap::median_ci(turns.samples.iter().map(Vec::as_slice)),
-            limit: (!raw.is_empty()).then(|| describe::median(&raw)),
+        let limit = turns.raw.iter().any(|group| !group.is_empty()).then(|| median_of(&turns.raw));
+        let row = Row::with_tail(
+            (case.name(), subject),
+            case.unit(),
+            (&turns.samples, slow),
+            limit,
             base,
-            instances: Vec::new(),
-            limits: Vec::new(),
-            of_plain: Vec::new(),
-            failed: 0,
-        }
+        );
+        Row { n: case.size().unwrap_or(row.n), ..row }
     }
 
     /// The row of a subject that was not asked by turns. Samples of one group depend on
     /// each other.
     pub(crate) fn of(
-        (case, subject): (&'static str, &'static str),
+        who: (&'static str, &'static str),
         unit: &'static str,
         groups: &[Vec<f64>],
+        limit: Option<f64>,
+        base: Option<f64>,
+    ) -> Self {
+        Row::with_tail(who, unit, (groups, 0.99), limit, base)
+    }
+
+    /// The row of these samples, whose slow tail begins at quantile `slow`.
+    fn with_tail(
+        (case, subject): (&'static str, &'static str),
+        unit: &'static str,
+        (groups, slow): (&[Vec<f64>], f64),
         limit: Option<f64>,
         base: Option<f64>,
     ) -> Self {
@@ -335,7 +338,7 @@ impl Row {
             n: samples.len() as u64,
             unit,
             median: describe::median(&samples),
-            p99: describe::quantile(&samples, 0.99),
+            p99: describe::quantile(&samples, slow),
             ci: bootstrap::median_ci(groups.iter().map(Vec::as_slice)),
             limit,
             base,
@@ -354,7 +357,7 @@ impl Row {
 
 /// Median of samples in groups.
 pub(crate) fn median_of(groups: &[Vec<f64>]) -> f64 {
-    describe::median(&pooled(groups))
+    describe::median_of(groups.iter().flatten().copied())
 }
 
 #[cfg(test)]

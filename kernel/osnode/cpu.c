@@ -128,7 +128,8 @@ void cpu_keep_broadcasts_off(struct holding *holding)
 /* The first cpu alone: the node's kernel starts the others. */
 int cpu_start(struct holding *holding)
 {
-	return ipi_start(cpu_apic_id(holding->cpu[0]), holding->slice);
+	return ipi_start(cpu_apic_id(holding->cpu[0]), holding->slice,
+			 &holding->window->stamps[OSNODE_STAMP_TRAMPOLINE]);
 }
 
 /* Each is tried; the first error counts. */

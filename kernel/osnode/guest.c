@@ -128,7 +128,8 @@ static int guest_other(unsigned long address, bool start)
 	error = 0;
 	if (start) {
 		other->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
-		error = ipi_start(other->apic_ids[0], other->slice);
+		error = ipi_start(other->apic_ids[0], other->slice,
+				  &other->stamps[OSNODE_STAMP_TRAMPOLINE]);
 	} else {
 		for (n = 0; n < other->cpus; n++) {
 			now = ipi_init(other->apic_ids[n]);

@@ -34,15 +34,23 @@ static int ipi_init(u32 apic_id)
 	return error;
 }
 
-/* It begins at an address below 1 MiB. */
-static int ipi_start(u32 apic_id, phys_addr_t address)
+/*
+ * It begins at an address below 1 MiB, and then writes to `begun`. An emulator whose own
+ * host kept that cpu from running looks at the SIPI before the INIT that came first, and
+ * forgets it: so it is sent again. A cpu that has begun ignores one.
+ */
+static int ipi_start(u32 apic_id, phys_addr_t address, const u64 *begun)
 {
 	u32 sipi = APIC_DM_STARTUP | address >> PAGE_SHIFT;
 	int error = ipi_init(apic_id) ?: ipi(apic_id, sipi);
+	unsigned int turns;
 
 	udelay(300);
-	/* A cpu that has begun ignores it. */
-	return error ?: ipi(apic_id, sipi);
+	for (turns = 0; !error && !READ_ONCE(*begun) && turns < 200; turns++) {
+		error = ipi(apic_id, sipi);
+		msleep(turns < 10 ? 1 : 20);
+	}
+	return error;
 }
 
 #endif

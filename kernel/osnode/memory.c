@@ -98,8 +98,9 @@ static int claim(phys_addr_t address, size_t bytes)
 static int allocate(struct osnode_memory *memory)
 {
 	unsigned long pages = memory->bytes >> PAGE_SHIFT;
+	nodemask_t near = nodemask_of_node(memory->numa_node); /* and no other one */
 	struct page *page = (void *)call_sealed(alloc_contig, pages, GFP_KERNEL | __GFP_NOWARN,
-						memory->numa_node, 0);
+						memory->numa_node, (unsigned long)&near);
 
 	if (!page)
 		return -ENOMEM;

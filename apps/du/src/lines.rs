@@ -7,7 +7,7 @@ use crate::quote::in_words;
 use crate::sum::Sum;
 use crate::talk::say;
 use crate::tree::{ROOT, Tree, join};
-use crate::when::{Layout, Moment};
+use crate::when::Layout;
 
 /// What is printed.
 #[derive(Debug)]

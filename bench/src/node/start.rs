@@ -41,6 +41,10 @@ impl From {
     }
 
     fn start(self, node: &Node, files: &Files) -> Result<Stages> {
+        // The emulator throws what it has translated of a page away at the next store
+        // there, and the last start's whole kernel is such: ten times what copying takes,
+        // on no processor, and for each way the same. It is done before the clock runs.
+        node.wipe()?;
         if matches!(self, From::Disk | From::First) {
             drop_caches()?;
         }

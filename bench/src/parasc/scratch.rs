@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags, statfs};
 use tempfile::TempDir;
 
-use super::work::COLD_STEP;
-
+/// Bytes of a read that waits for a disk, and how far two are apart.
+pub(crate) const COLD_BYTES: usize = 64 << 10;
+pub(crate) const COLD_STEP: usize = 2 * COLD_BYTES;
 /// Files of each kind: the largest batch.
 pub(crate) const FILES: usize = 300;
 /// Bytes of each file, and of each read.

@@ -17,14 +17,11 @@ use rustix::process::getppid;
 
 use super::Execute;
 use super::request::{Batch, Kind};
-use super::scratch::{BLOCK, Scratch, c_path};
+use super::scratch::{BLOCK, COLD_BYTES, COLD_STEP, Scratch, c_path};
 
 /// Bytes of a mapping.
 const MAPPED: u64 = 64 << 10;
 const SLEEP: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
-/// Bytes of a read that waits for a disk, and how far two are apart.
-const COLD_BYTES: usize = 64 << 10;
-pub(super) const COLD_STEP: usize = 2 * COLD_BYTES;
 /// How long reads are warm where they become cold then.
 pub(super) const WARM_PHASE: Duration = Duration::from_millis(250);
 /// Directories for the files of one, each used in its turn.

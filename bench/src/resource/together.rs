@@ -56,7 +56,7 @@ impl Other {
                 match its.every.0.load(Ordering::Acquire) {
                     0 => thread::park(),
                     every => {
-                        (0..every).for_each(|_| operation());
+                        repeat(&mut operation, every);
                         let done = its.done.0.load(Ordering::Relaxed) + every;
                         its.done.0.store(done, Ordering::Relaxed);
                     }
@@ -120,7 +120,7 @@ impl<O: FnMut()> Together<O> {
         }
         let mut time = |watch: &Stopwatch| {
             let start = watch.clock().start();
-            (0..*count).for_each(|_| operation());
+            repeat(operation, *count);
             watch.ns(start, watch.clock().end())
         };
         if threads == 1 {
@@ -144,11 +144,18 @@ fn calibrate(operation: &mut impl FnMut(), watch: &Stopwatch) -> u64 {
     let mut count = 1;
     loop {
         let start = watch.clock().start();
-        (0..count).for_each(|_| operation());
+        repeat(operation, count);
         let ns = watch.ns(start, watch.clock().end());
         if ns >= SAMPLE_NS {
             return count;
         }
         count *= 2;
     }
+}
+
+/// The loop of both threads, apart from what is around it: where their operations are of one
+/// type, they run the same machine code.
+#[inline(never)]
+fn repeat(operation: &mut impl FnMut(), count: u64) {
+    (0..count).for_each(|_| operation());
 }

@@ -1,15 +1,15 @@
-//! Which system calls an area serves at all.
+//! An allow-list of system calls.
 
 use kumiki_sys::syscall;
 
 use crate::callset::{CallSet, NUMBERS};
 
-/// The system calls that an area may be asked for; everything else is refused.
+/// The system calls that may be requested; every other one is refused.
 ///
-/// A list narrows what a part of a program that only sees the area can do. It
-/// comes on top of what is refused anyway ([`refusal_of`](crate::refusal_of)),
-/// and it looks at numbers only, not at arguments. It is no fence against code
-/// that makes system calls itself: that is what seccomp is for.
+/// A list restricts code that makes its system calls by requests only. It adds to the
+/// calls that are refused anyway ([`refusal_of`](crate::refusal_of)), and goes by number,
+/// not by arguments. It does not restrict code that makes system calls itself: use
+/// seccomp for that.
 ///
 /// ```
 /// use kumiki_calls::AllowList;
@@ -25,15 +25,15 @@ use crate::callset::{CallSet, NUMBERS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowList {
     calls: CallSet,
-    /// Numbers that the set does not hold.
+    /// Whether numbers above the set's are allowed.
     beyond: bool,
 }
 
-/// A call that an [`AllowList`] cannot name.
+/// A call that cannot be put on an [`AllowList`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllowError {
-    /// Names that x86-64's table does not have.
+    /// Names that are not in x86-64's table.
     #[error(
         "x86-64's table has no system call {names:?}: take the name from there (`pread64`, not \
          `pread`), or the number with `allow_number`"
@@ -42,7 +42,7 @@ pub enum AllowError {
         /// The names, as given.
         names: Vec<String>,
     },
-    /// A number that has no place of its own in the list.
+    /// A number above those that the list tells apart.
     #[error(
         "system call number {number} is above {}, the highest that an allow-list tells apart: \
          allow all of those with `allow_beyond`", NUMBERS - 1
@@ -59,7 +59,7 @@ impl AllowList {
         AllowList { calls: CallSet::EMPTY, beyond: false }
     }
 
-    /// These and the call `name` of x86-64's table.
+    /// Adds the call `name` of x86-64's table.
     ///
     /// # Errors
     /// [`AllowError::UnknownNames`].
@@ -67,7 +67,7 @@ impl AllowList {
         self.allow_each([name])
     }
 
-    /// These and the calls `names` of x86-64's table.
+    /// Adds the calls `names` of x86-64's table.
     ///
     /// # Errors
     /// [`AllowError::UnknownNames`] with every name that is not in the table.
@@ -85,8 +85,8 @@ impl AllowList {
         if unknown.is_empty() { Ok(self) } else { Err(AllowError::UnknownNames { names: unknown }) }
     }
 
-    /// These and the call `sysnum`, below 512, be it known here or not: a
-    /// kernel may be newer than this crate.
+    /// Adds the call `sysnum`, below 512, known to this crate or not: the kernel may be
+    /// newer.
     ///
     /// # Errors
     /// [`AllowError::NumberTooHigh`].
@@ -97,9 +97,8 @@ impl AllowList {
         Ok(AllowList { calls: self.calls.with(sysnum), ..self })
     }
 
-    /// These and every number from 512 on. No kernel has such calls today; it
-    /// answers `ENOSYS`. Those that old ones have for x32 (512 to 547) are refused
-    /// all the same.
+    /// Adds every number from 512 on. No current kernel has such calls: it answers
+    /// `ENOSYS`. The x32 calls of old kernels (512 to 547) are still refused.
     #[must_use]
     pub const fn allow_beyond(self) -> AllowList {
         AllowList { beyond: true, ..self }

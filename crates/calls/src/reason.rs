@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The call, as in the kernel's table; for those of x32, which it has no more,
-    /// all of them.
+    /// The call's name in the kernel's table; one name for all x32 calls, which that
+    /// table no longer has.
     pub name: &'static str,
-    /// What it would do.
+    /// What kind of harm it would do.
     pub kind: RefusalKind,
-    /// The arguments with which it would; `None`: with any.
+    /// The arguments with which it is refused; `None`: with any.
     pub when: Option<&'static str>,
-    /// What it would do, in a sentence's second half: "… is refused: it …".
+    /// Why, as the second half of a sentence: "… is refused: it …".
     pub reason: &'static str,
 }
 
@@ -21,11 +21,10 @@ pub struct Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RefusalKind {
-    /// Ends the processing thread or the process, or puts another program in
-    /// its place.
+    /// Ends the processing thread or the process, or replaces the program.
     EndsOrReplacesThread,
-    /// Makes a thread or process that goes on as a copy of the processing
-    /// thread, in its loop.
+    /// Makes a thread or process that continues as a copy of the processing thread, in
+    /// its loop.
     CopiesThread,
     /// Works on the caller's registers or stack.
     NeedsRegistersOrStack,
@@ -38,9 +37,9 @@ pub enum RefusalKind {
     ChangesCredentialsOfThread,
     /// Changes something else of the processing thread alone.
     ActsOnCallingThread,
-    /// Changes nothing, but answers for the processing thread. The only kind
-    /// that a measurement may permit itself: the answer is wrong, and no harm
-    /// is done.
+    /// Changes nothing, but answers for the processing thread. The only kind that an
+    /// engine can be told to allow, for measurements: the answer is wrong, but does no
+    /// harm.
     AnswersForWrongThread,
 }
 

@@ -2,34 +2,34 @@
 
 use kumiki_sys::syscall::{self, MAX_ARGS};
 
-/// What a call contends on in the kernel: two calls on one place wait for each
-/// other there (reads through one open file description for its position,
-/// changes in one directory for its lock), and running them side by side makes
-/// them slower, not faster.
+/// What a call contends on in the kernel: two calls on one place wait for each other
+/// there (reads through one open file description for its position, changes in one
+/// directory for its lock), and running them in parallel makes them slower, not faster.
 ///
-/// Any number that differs between places; equal numbers are taken for one
-/// place. It decides speed only, never what is executed.
+/// Any number that differs between places; equal numbers mean one place. It affects speed
+/// only, never what is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Place(pub u64);
 
 impl Place {
-    /// Nothing is known.
+    /// No place is known.
     pub const NONE: Place = Place(0);
 }
 
 /// One system call: its number, its arguments, what it contends on.
 ///
-/// Laid out as C's `struct parasc_call`, which the C interface hands on in place.
+/// Has the layout of C's `struct parasc_call`, so that the C interface passes it on
+/// without a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Request {
     /// Number of the system call, of x86-64's table.
     pub sysnum: u16,
-    /// How many arguments count, 0 to 6.
+    /// How many arguments are given, 0 to 6.
     pub args_num: u16,
-    /// The arguments; those from `args_num` on are to be 0, as [`new`](Self::new)
-    /// makes them.
+    /// The arguments; those from `args_num` on must be 0, as [`new`](Self::new) sets
+    /// them.
     pub args: [u64; MAX_ARGS],
     /// What the call contends on.
     pub place: Place,
@@ -44,13 +44,13 @@ impl Request {
         Request { sysnum: sysnum as u16, args_num: N as u16, args: all, place: Place::NONE }
     }
 
-    /// The number of the call and that of its arguments, as one number to compare.
+    /// The call's number and its number of arguments in one word, for comparing.
     #[inline(always)]
     pub fn head(&self) -> u64 {
         u64::from(self.sysnum) | u64::from(self.args_num) << 16
     }
 
-    /// The same call, said to contend on `place`.
+    /// The same call, declared to contend on `place`.
     #[must_use]
     pub fn at(self, place: Place) -> Self {
         Request { place, ..self }

@@ -8,10 +8,10 @@ use crate::reason::{Refusal, RefusalKind};
 use crate::refusal::{is_suspect, refusal_of};
 use crate::request::Request;
 
-/// Which calls may be made at all.
+/// The rules by which a call may be made.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Calls that may be made with whatever arguments: nearly all.
+    /// Calls that may be made with any arguments: nearly all.
     free: CallSet,
     allow: Option<AllowList>,
     wrong_thread_answers: bool,
@@ -69,7 +69,7 @@ impl Rules {
         free && usize::from(request.args_num) <= MAX_ARGS
     }
 
-    /// Judges all arguments: all are passed, and one that should not count may.
+    /// Judges all six arguments, since all six are passed, also those beyond `args_num`.
     #[cold]
     fn look_closer(&self, request: &Request) -> Result<(), Denied> {
         if usize::from(request.args_num) > MAX_ARGS {

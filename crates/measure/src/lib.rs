@@ -25,6 +25,7 @@ pub mod round_trip;
 pub mod sampler;
 pub mod schema;
 pub mod stats;
+pub mod stopwatch;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod summary;

@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::device::Kind;
-use crate::{Error, Result, abi, tree};
+use crate::{Error, Result, abi, numa, tree};
 
 const ROOT: &str = "/sys/devices/system/memory";
 const FIRMWARE: &str = "/sys/firmware/memmap";
@@ -114,16 +114,22 @@ impl Notes {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Takes blocks off line until they have `bytes`, and one run of neighbours
-    /// among them has `first_bytes`. The run comes first.
-    pub(crate) fn take(&self, bytes: u64, first_bytes: u64) -> Result<Vec<Piece>> {
+    /// Takes blocks of these NUMA nodes off line until they have `bytes`, and one run of
+    /// neighbours among them has `first_bytes`. The run comes first.
+    pub(crate) fn take(
+        &self,
+        bytes: u64,
+        first_bytes: u64,
+        numa_nodes: &[u32],
+    ) -> Result<Vec<Piece>> {
         let size = block_bytes()?;
         // Of an earlier piece.
         let before = self.read();
         let note = |blocks: &[u64]| self.write(&[&before, blocks].concat());
         let mut blocks = Vec::new();
         let begin = Instant::now();
-        for block in candidates()? {
+        let near = |block: &u64| numa::has_block(numa_nodes, *block);
+        for block in candidates()?.into_iter().filter(near) {
             if begin.elapsed() >= LIMIT {
                 break;
             }
@@ -145,9 +151,10 @@ impl Notes {
         blocks.iter().try_for_each(|&block| set_online(block))?;
         note(&[])?;
         Err(Error::Refused(format!(
-            "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}: \
+            "{found} of {bytes} bytes of memory could be taken off line within {LIMIT:?}{}: \
              start this machine with movablecore=SIZE, which keeps memory for that, or with \
-             memmap=SIZE$ADDRESS"
+             memmap=SIZE$ADDRESS",
+            numa::restriction(numa_nodes)
         )))
     }
 }

@@ -1,11 +1,12 @@
 //! Cpus of the host: which there are, and taking them off and back on line.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::spec::Cpus;
-use crate::{Error, Result};
+use crate::{Error, Result, numa};
 
 const ROOT: &str = "/sys/devices/system/cpu";
 
@@ -71,12 +72,14 @@ pub(crate) fn list(cpus: &[u32]) -> String {
 
 /// Cpus for a node.
 pub(crate) fn choose(wanted: &Cpus) -> Result<Vec<u32>> {
-    choose_from(&free()?, wanted)
+    choose_from(&free()?, wanted, &numa::of_cpus())
 }
 
-fn choose_from(free: &[u32], wanted: &Cpus) -> Result<Vec<u32>> {
+fn choose_from(free: &[u32], wanted: &Cpus, nodes: &BTreeMap<u32, u32>) -> Result<Vec<u32>> {
     match wanted {
-        Cpus::Count(count) if (1..=free.len()).contains(count) => Ok(free[..*count].to_vec()),
+        Cpus::Count(count) if (1..=free.len()).contains(count) => {
+            Ok(numa::together(free, *count, nodes))
+        }
         Cpus::Count(count) => Err(Error::Refused(format!(
             "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
              its own); ask for 1 to {0}, or delete another node",
@@ -134,6 +137,7 @@ mod tests {
 
     #[test]
     fn the_last_cpus_are_given_or_those_named() {
+        let choose_from = |free: &[u32], wanted: &Cpus| choose_from(free, wanted, &BTreeMap::new());
         assert_eq!(choose_from(&[3, 2, 1], &Cpus::Count(2)).unwrap(), [3, 2]);
         let these = Cpus::These(vec![1, 3]);
         assert_eq!(choose_from(&[3, 2, 1], &these).unwrap(), [1, 3]);

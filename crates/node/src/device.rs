@@ -237,8 +237,8 @@ impl Device {
                 abi::PIECES
             )),
             Errno::NODEV => Error::Refused(format!(
-                "{}: NUMA node 0 of this machine has no memory, and that of another one cannot \
-                 be had",
+                "{}: a NUMA node that this machine's kernel names is not on line: try again, or \
+                 choose other cpus",
                 self.title()
             )),
             error => self.failed(&format!("{doing} memory for"), error),
@@ -276,7 +276,7 @@ impl Device {
     }
 
     pub(crate) fn start(&self) -> Result<()> {
-        start(&self.file).map_err(|error| self.failed("starting", error))
+        start(&self.file).map_err(|error| self.not_arrived("starting", error))
     }
 
     /// Leaves the start to another node.
@@ -289,8 +289,21 @@ impl Device {
         match stop(&self.file) {
             Ok(()) => Ok(true),
             Err(Errno::BUSY) => Ok(false),
-            Err(error) => Err(self.failed("stopping", error)),
+            Err(error) => Err(self.not_arrived("stopping", error)),
         }
+    }
+
+    /// An interrupt that its cpu is not seen to take.
+    fn not_arrived(&self, doing: &str, error: Errno) -> Error {
+        if error != Errno::IO {
+            return self.failed(doing, error);
+        }
+        let (title, name) = (self.title(), &self.name);
+        Error::Refused(format!(
+            "{doing} {title}: an interrupt to a cpu of it was not seen to arrive within 1 ms, so \
+             that cpu may run or not, and is kept from the host: kumiki node kill {name} tries \
+             to stop it again"
+        ))
     }
 
     /// Gives everything back, once those who still look at it have gone: clients

@@ -71,8 +71,8 @@ pub enum Error {
         what: &'static str,
         /// How long it had.
         limit: Duration,
-        /// What it last said of itself.
-        word: &'static str,
+        /// What it last said of itself, and how far its start came.
+        word: String,
         /// The end of its log, with a heading.
         log: String,
     },

@@ -15,7 +15,7 @@ use crate::compose::{self, Base};
 use crate::device::{self, Device, Kind};
 use crate::memory::Memory;
 use crate::taking::{self, MemorySource};
-use crate::{Error, Result, abi, node, tree};
+use crate::{Error, Result, abi, node, numa, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 const PAGE_BYTES: u64 = 4096;
@@ -482,7 +482,8 @@ impl Image {
 
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
     within_limit(total)?;
-    let pieces = taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any)?;
+    let pieces =
+        taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any, &numa::with_memory())?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
     memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);

@@ -48,6 +48,7 @@ mod load;
 mod machine;
 mod memory;
 mod node;
+mod numa;
 mod origin;
 mod ring;
 mod session;

@@ -12,10 +12,10 @@ use crate::lent::Grant;
 use crate::origin::{Files, Origin};
 use crate::session::{LOG_LOOK, Session};
 use crate::spec::Spec;
-use crate::stages::{Loading, Stages};
+use crate::stages::{self, Loading, STAMPS, Stages};
 use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
-use crate::{Error, Result, abi, cpus, load, tree};
+use crate::{Error, Result, abi, cpus, load, numa, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -171,6 +171,18 @@ impl Node {
             loading.place = begin.elapsed();
         }
         stopped.start(&read.origin(), loading, limit)
+    }
+
+    /// Fills the memory of a node that rests with zeros, but for its window, which says
+    /// what it is. No start needs that.
+    pub fn wipe(&self) -> Result<()> {
+        let Stopped { device, entry, .. } = self.stopped()?;
+        for (n, piece) in entry.pieces.iter().enumerate() {
+            let window = if n == 0 { WINDOW_BYTES } else { 0 };
+            let piece = Piece { bytes: piece.bytes - window, ..*piece };
+            device.map(&[piece], true)?.zero(0, piece.bytes as usize);
+        }
+        Ok(())
     }
 
     /// With all that a start needs of it.
@@ -378,10 +390,11 @@ pub(crate) fn silent(name: &str, window: &Window, what: &'static str, limit: Dur
     } else {
         format!("; the end of its log:\n  {}", last.join("\n  "))
     };
-    let word = match (window.word(), window.stamp(abi::STAMP_TRAMPOLINE)) {
-        (0, 0) => "nothing, not even that its cpu began",
-        (word, _) => meaning(word),
+    let word = match window.word() {
+        abi::WORD_SILENT => "nothing",
+        word => meaning(word),
     };
+    let word = format!("{word}, {}", stages::reached(STAMPS.map(|stamp| window.stamp(stamp))));
     Error::Silent { name: name.to_owned(), what, limit, word, log }
 }
 
@@ -462,11 +475,13 @@ fn furnish(
     (memory, source): (&[u64], MemorySource),
     first_bytes: u64,
 ) -> Result<()> {
+    // They are on line still.
+    let near = record.cpus.first().map_or_else(numa::with_memory, |&cpu| numa::nearest(cpu));
     let mut pieces = Vec::new();
     for &bytes in memory {
         let least = if pieces.is_empty() { first_bytes } else { 0 };
         let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
-        pieces.extend(taking::pieces(device, bytes, least, source)?);
+        pieces.extend(taking::pieces(device, bytes, least, source, &near)?);
     }
     let json = json(record)?;
     Window::new(device.map(&[window_of(&pieces[0])], true)?).set_record(&json);

@@ -11,6 +11,16 @@ use crate::{abi, compose};
 pub(crate) const STAMPS: [usize; 5] =
     [abi::STAMP_SIPI, abi::STAMP_TRAMPOLINE, abi::STAMP_INIT, abi::STAMP_MODULE, abi::STAMP_READY];
 
+/// How far a start came that has these stamps, for an error.
+pub(crate) fn reached(stamps: [u64; 5]) -> &'static str {
+    match stamps {
+        [_, 0, ..] => "not even that its cpu began",
+        [.., 0, 0] => "and its kernel began and has not loaded osnode-guest.ko",
+        [.., 0] => "and its module is loaded and its agent has not begun",
+        _ => "and its agent has begun",
+    }
+}
+
 /// How long the stages of a start took, ms.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Stages {
@@ -124,6 +134,14 @@ mod tests {
         // A node may write what it likes there.
         let odd = stages([100, 5, u64::MAX, 0, 0]);
         assert!(odd.kernel_ms.is_finite() && odd.agent_ms == 0.0);
+    }
+
+    #[test]
+    fn an_error_tells_how_far_a_start_came() {
+        assert!(reached([1, 0, 0, 0, 0]).contains("cpu began"));
+        assert!(reached([1, 2, 0, 0, 0]).contains("osnode-guest.ko"));
+        assert!(reached([1, 2, 4, 3, 0]).contains("agent has not"));
+        assert!(reached([1, 2, 4, 3, 5]).ends_with("agent has begun"));
     }
 
     #[test]

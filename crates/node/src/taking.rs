@@ -5,10 +5,10 @@ use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Device, HOST_KEEPS_BYTES, Kind, available_bytes};
-use crate::{Error, Result, abi, blocks, tree};
+use crate::{Error, Result, abi, blocks, numa, tree};
 
 /// Adds pieces, or says why there are not enough.
-type Way = fn(&Device, u64, u64, &mut Vec<Piece>) -> Result<()>;
+type Way = fn(&Device, u64, u64, &[u32], &mut Vec<Piece>) -> Result<()>;
 
 /// Where memory for a node comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,12 +25,25 @@ pub enum MemorySource {
     Boot,
 }
 
-/// `bytes` in as few pieces as there are; the first has at least `first_bytes`.
+impl MemorySource {
+    /// Each by the word that a person writes.
+    pub const WORDS: [(&str, MemorySource); 4] = [
+        ("any", MemorySource::Any),
+        ("contig", MemorySource::Contiguous),
+        ("offline", MemorySource::Offline),
+        ("boot", MemorySource::Boot),
+    ];
+}
+
+/// `bytes` in as few pieces as there are, of the first of these NUMA nodes that have
+/// them; the first piece has at least `first_bytes`. Where what was kept from the host's
+/// kernel is nearest this kernel does not know.
 pub(crate) fn pieces(
     device: &Device,
     bytes: u64,
     first_bytes: u64,
     source: MemorySource,
+    numa_nodes: &[u32],
 ) -> Result<Vec<Piece>> {
     let ways: &[Way] = match source {
         MemorySource::Any => &[contiguous, off_line, set_aside],
@@ -46,7 +59,7 @@ pub(crate) fn pieces(
             break;
         }
         let least = if taken.is_empty() { first_bytes } else { abi::PIECE_UNIT };
-        if let Err(error) = way(device, left, least, &mut taken) {
+        if let Err(error) = way(device, left, least, numa_nodes, &mut taken) {
             reasons.push(error.to_string());
         }
     }
@@ -68,13 +81,20 @@ fn leaves_enough(bytes: u64) -> Result<()> {
 }
 
 /// From the kernel's allocator.
-fn contiguous(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece>) -> Result<()> {
+fn contiguous(
+    device: &Device,
+    bytes: u64,
+    first_bytes: u64,
+    numa_nodes: &[u32],
+    taken: &mut Vec<Piece>,
+) -> Result<()> {
     leaves_enough(bytes)?;
     let mut left = bytes;
     let mut size = bytes;
     while left > 0 {
         size = size.min(left);
-        if let Some(piece) = device.memory(size, 0)? {
+        let of = |&node: &u32| device.memory(size, node).transpose();
+        if let Some(piece) = numa_nodes.iter().find_map(of).transpose()? {
             left -= size;
             taken.push(piece);
             continue;
@@ -86,7 +106,8 @@ fn contiguous(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Pie
         if size < least || taken.len() == abi::PIECES {
             return Err(Error::Refused(format!(
                 "{left} of {bytes} bytes of memory are not free in contiguous pieces (of at \
-                 least {least}): free some (echo 1 > /proc/sys/vm/drop_caches), or ask for less"
+                 least {least}){}: free some (echo 1 > /proc/sys/vm/drop_caches), or ask for less",
+                numa::restriction(numa_nodes)
             )));
         }
     }
@@ -94,10 +115,16 @@ fn contiguous(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Pie
 }
 
 /// Blocks of memory that are taken off line for it.
-fn off_line(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece>) -> Result<()> {
+fn off_line(
+    device: &Device,
+    bytes: u64,
+    first_bytes: u64,
+    numa_nodes: &[u32],
+    taken: &mut Vec<Piece>,
+) -> Result<()> {
     leaves_enough(bytes)?;
     let mut left = bytes;
-    for whole in device.notes().take(bytes, first_bytes)? {
+    for whole in device.notes().take(bytes, first_bytes, numa_nodes)? {
         // Of the last block what was asked for: the same request finds it complete.
         let piece = Piece { bytes: whole.bytes.min(left), ..whole };
         device.claim(&piece)?;
@@ -108,7 +135,13 @@ fn off_line(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece
 }
 
 /// What was kept from this machine's kernel at its start.
-fn set_aside(device: &Device, bytes: u64, first_bytes: u64, taken: &mut Vec<Piece>) -> Result<()> {
+fn set_aside(
+    device: &Device,
+    bytes: u64,
+    first_bytes: u64,
+    _: &[u32],
+    taken: &mut Vec<Piece>,
+) -> Result<()> {
     let mut left = bytes;
     let mut refusals = String::new();
     for whole in blocks::set_aside()? {
@@ -145,7 +178,7 @@ impl Reservation {
     /// Takes so much.
     pub fn take(name: &str, bytes: u64, source: MemorySource) -> Result<Self> {
         let (device, _) = Device::create(Kind::Image, name)?;
-        match pieces(&device, bytes, abi::PIECE_UNIT, source) {
+        match pieces(&device, bytes, abi::PIECE_UNIT, source, &numa::with_memory()) {
             Ok(_) => Ok(Reservation(device)),
             Err(error) => {
                 device.release()?;

@@ -93,13 +93,6 @@ impl Area {
         self.lane_slots
     }
 
-    /// Lanes that may hold requests, a bit each. Bits of lanes that are not
-    /// there, which only a foreign hand can have set, don't count.
-    #[inline(always)]
-    pub(crate) fn open_lanes(&self) -> u64 {
-        self.header().open_lanes() & (u64::MAX >> (MAX_LANES - self.lanes))
-    }
-
     /// Where the area begins, for the kernel module.
     pub(crate) fn start(&self) -> *mut u8 {
         self.memory.as_ptr()
@@ -122,8 +115,6 @@ impl Area {
         Lane {
             // SAFETY: aligned to a line (the mapping to a page, all offsets to
             // 64), in bounds, lives as long as `self`, and of atomics only.
-            control: unsafe { &*control },
-            // SAFETY: as above, for `lane_slots` slots.
             slots: unsafe { std::slice::from_raw_parts(slots, self.lane_slots) },
         }
     }
@@ -134,12 +125,6 @@ const fn lane_bytes(slots: usize) -> usize {
 }
 
 impl Header {
-    /// Opens lanes as a foreign hand might.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn fill(&self, open_lanes: u64) {
-        self.open_lanes.store(open_lanes, Relaxed);
-    }
-
     /// Tells all processing threads to return. They must be woken after it.
     pub(crate) fn terminate(&self) {
         self.terminate.store(1, Release);
@@ -150,8 +135,9 @@ impl Header {
         self.terminate.load(Acquire) != 0
     }
 
+    /// Leased lanes that may hold requests, a bit each.
     #[inline(always)]
-    fn open_lanes(&self) -> u64 {
+    pub(crate) fn open_lanes(&self) -> u64 {
         self.open_lanes.load(Acquire)
     }
 

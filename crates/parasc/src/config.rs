@@ -1,4 +1,4 @@
-//! How an engine is set up.
+//! The configuration of an engine.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::area::{MAX_LANE_SLOTS, MAX_LANES};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 
-/// Processing threads for calls that sleep, at most.
+/// The most processing threads for calls that sleep.
 pub(crate) const MAX_THREADS: usize = 64;
 
-/// How an [`Engine`](crate::Engine) is set up. The default suits almost everybody.
+/// The configuration of an [`Engine`](crate::Engine). The default suits almost every
+/// program.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Cpus for processing threads: one on each for calls that are soon over, of
-    /// which a requesting thread's own is left out while it is there, and those for
-    /// calls that sleep on any of them. `None`: those that the calling thread may use, not
-    /// counting [bindings of ours](affinity::unbound), or if that is one, those of the
-    /// process's first thread. With one
-    /// cpu in all, cheap calls are made by the caller itself. One that is offline
-    /// is an error; one that the kernel does not allow is left out.
+    /// Cpus for processing threads: one on each for calls that are soon over, of which a
+    /// requesting thread's own is left out while it is there, and those for calls that
+    /// sleep on any of them. `None`: those that the calling thread may use, not counting
+    /// [bindings of ours](affinity::unbound), or if that is one, those of the process's
+    /// first thread. With a single cpu the caller makes cheap calls itself. An offline
+    /// cpu is an error; a cpu that the kernel does not allow is left out.
     pub cpus: Option<CpuSet>,
     /// Requesting threads with a lane of their own at the same time, 1 to 62.
     pub requesters: usize,
@@ -33,16 +33,16 @@ pub struct Config {
     pub slots: usize,
     /// Processing threads for calls that sleep, at most; 0 to 64.
     pub threads: usize,
-    /// After how long without work a processing thread ends.
+    /// How long a processing thread stays without work before it retires.
     pub retire: Duration,
     /// How processing threads wait for requests. Of those of a cpu the adaptive threshold
     /// is a fixed one: they spin for as long as two sleeps cost.
     pub policy: Policy,
-    /// The only calls that may be made, if not all that are not
-    /// [refused](crate::refusals) anyway.
+    /// The only calls that may be made; `None`: all that are not
+    /// [refused](crate::refusals).
     pub allow: Option<AllowList>,
-    /// Also make calls whose answer depends on the thread, and change nothing:
-    /// gettid(2) then answers for whichever thread makes it.
+    /// Also make calls that only answer for the calling thread: gettid(2) then answers
+    /// for whichever thread makes it.
     pub wrong_thread_answers: bool,
     /// Who makes the calls beside the requesting thread.
     pub backend: Backend,

@@ -32,7 +32,7 @@ pub(crate) const SLEEPING_LANE: usize = 1;
 /// After how long a wait for a result looks whether its thread still lives.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// After how long it looks where only threads of the engine's own are, and are at it:
-/// a filter may have killed one, or a foreign hand have taken the request away.
+/// a filter may have killed one.
 pub(crate) const RARE: Duration = Duration::from_secs(1);
 /// Cpus whose nearest seats are remembered.
 const NEAR: usize = 1024;

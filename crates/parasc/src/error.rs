@@ -14,7 +14,7 @@ pub enum Error {
     /// The machine or its memory.
     #[error(transparent)]
     Sys(#[from] kumiki_sys::Error),
-    /// A chosen way to wait is not there.
+    /// This machine lacks the chosen way to wait.
     #[error(transparent)]
     Wait(#[from] kumiki_wait::Error),
     /// A value of the configuration is out of range.
@@ -40,7 +40,7 @@ pub enum Error {
         /// Lanes that an area can have.
         most: usize,
     },
-    /// The kernel gave no thread.
+    /// The kernel refused to start a thread.
     #[error("no processing thread: {source}; see RLIMIT_NPROC and the cgroup's pids.max")]
     Thread {
         /// The kernel's answer.
@@ -82,12 +82,12 @@ pub enum Error {
         /// Its `args_num`.
         count: u16,
     },
-    /// The chosen backend is not to be had here.
+    /// The chosen backend is not available here.
     #[error("backend {backend} is not available: {reason}; {remedy}")]
     Backend {
         /// Which one.
         backend: Backend,
-        /// What stands against it.
+        /// Why not.
         reason: String,
         /// What to do.
         remedy: String,
@@ -113,7 +113,7 @@ pub enum Error {
         /// Slots that a lane can have.
         most: usize,
     },
-    /// A ticket's number that stands for no request, or not any more.
+    /// The ticket's number belongs to no request, or no longer.
     #[error(
         "ticket {number:#x} is of no request that waits to be collected here: it was collected \
          before, or comes from another engine"
@@ -122,7 +122,7 @@ pub enum Error {
         /// The number.
         number: u64,
     },
-    /// Room for results that does not fit the requests.
+    /// The room for results does not match the number of requests.
     #[error("{requests} requests but room for {results} results: both must be the same")]
     Lengths {
         /// How many requests.

@@ -2,10 +2,10 @@
 //!
 //! A requesting thread writes requests into memory that it shares with *processing
 //! threads* of the same process (Nakamura, "Parallelising system calls by shared
-//! memory"): these make the calls, the requesting thread helps, and what pays is
-//! learnt for each call. So it is any call, on any kernel, where io_uring is forbidden
-//! too; and a batch takes hardly longer than the plain calls one after the other where
-//! nothing can be gained: some 20 ns, and what is spent on finding out
+//! memory"): these make the calls, the requesting thread helps, and a cost model learns
+//! for each call whether that pays. It works for any call, on any kernel, also where
+//! io_uring is forbidden. Where nothing can be gained, a batch takes hardly longer than
+//! the plain calls one after the other: some 20 ns, and what the model spends on probes
 //! (`docs/design/parasc.md`, "Where it loses").
 //!
 //! ```text
@@ -22,7 +22,7 @@
 //! let engine = Engine::new(&Config::default())?;
 //! let mut requester = engine.requester()?;
 //! let zero = std::fs::File::open("/dev/zero")?;
-//! // A batch in no order; each operation owns its buffer.
+//! // A batch has no order; each operation owns its buffer.
 //! let mut reads: Vec<_> = (0..50).map(|_| Pread::new(&zero, 0, [1; 512])).collect();
 //! let lengths = requester.run(&mut reads)?;
 //! assert!(lengths.iter().all(|length| *length == Ok(512)));
@@ -30,49 +30,52 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Requester::run`] makes a batch and waits; [`Engine::submit`] gives a future for
-//! one call; [`Engine::place`] and [`Engine::wait`] are the paper's own interface.
+//! [`Requester::run`] makes a batch of calls and waits for it; [`Engine::submit`] returns
+//! a future for one call; [`Engine::place`] and [`Engine::wait`] are the paper's own
+//! interface.
 //!
 //! # Another thread makes the call
-//! Memory, descriptors, working directory and limits are the process's. What a thread
-//! has for itself is another one there, and calls on that are [refused](refusal_of). A
-//! processing thread has the credentials, namespaces, seccomp filter and Landlock
-//! domain of the thread that was the first to need it, **as they were then**. What a
-//! thread changes for itself alone later does not hold for its requests: make the
-//! engine after that, or change it for all threads (`SECCOMP_FILTER_FLAG_TSYNC`;
+//! Memory, descriptors, working directory and limits belong to the process. State that
+//! belongs to one thread differs in a processing thread, and calls on it are
+//! [refused](refusal_of). A processing thread has the credentials, namespaces, seccomp
+//! filter and Landlock domain of the thread that first needed it, **as they were then**.
+//! What a thread changes later for itself alone does not apply to its requests: create
+//! the engine after the change, or change all threads (`SECCOMP_FILTER_FLAG_TSYNC`;
 //! setuid(3), but not the system call).
 //!
-//! What numbers and arguments cannot show is up to whoever makes the request:
+//! The caller is responsible for what numbers and arguments cannot show:
 //! - names and files that mean the calling thread: `/proc/thread-self`, a `0`
 //!   written to `cgroup.threads`, `tasks` or `set_ftrace_pid`;
-//! - a read of a signalfd takes the signals of the reading thread;
+//! - a read of a signalfd receives the signals of the reading thread;
 //! - memory under a protection key: the rights are the thread's (pkeys(7)), and
 //!   the processing thread may lack them (`EFAULT`);
-//! - `SIGPIPE`, `SIGXFSZ` and other signals that a call brings upon its caller
-//!   come to the processing thread, which has them blocked: the error (`EPIPE`,
-//!   `EFBIG`) is still returned;
-//! - an ioctl may mean the thread that makes it (KVM wants those on a virtual cpu
-//!   from one thread);
-//! - `O_ASYNC`, set by fcntl or ioctl, has some drivers (terminals, tun) signal the
-//!   thread that sets it, until it has retired: say who with `F_SETOWN` after it;
+//! - `SIGPIPE`, `SIGXFSZ` and other signals that a call sends to its caller go to the
+//!   processing thread, which blocks them: the error (`EPIPE`, `EFBIG`) is still
+//!   returned;
+//! - an ioctl may act on the thread that makes it (KVM requires those on a virtual cpu to
+//!   come from one thread);
+//! - `O_ASYNC`, set by fcntl or ioctl, makes some drivers (terminals, tun) signal the
+//!   thread that set it, until that retires: name the receiver with `F_SETOWN`
+//!   afterwards;
 //! - `IORING_SETUP_SINGLE_ISSUER` binds a ring to the thread that sets it up, and
 //!   `IORING_SETUP_REGISTERED_FD_ONLY` registers it for that thread;
-//! - where the sysctl `kernel.shm_rmid_forced` is 1, memory of shmget(2) to which
-//!   nobody is attached goes with the thread that has made it;
-//! - `chdir`, `chroot`, `umask` and the like hold for the whole process, and so
-//!   for the other requests of the batch, which has no order.
+//! - where the sysctl `kernel.shm_rmid_forced` is 1, memory of shmget(2) that nobody has
+//!   attached is removed when the thread that made it ends;
+//! - `chdir`, `chroot`, `umask` and the like apply to the whole process, and so to the
+//!   other requests of the batch, which has no order.
 //!
-//! # Calls that nobody has asked for
+//! # Calls that an engine makes by itself
 //! An engine maps memory, starts threads, binds them and blocks their signals, sleeps and
-//! wakes, has the kernel order memory (membarrier(2)), looks at clocks, asks which cpus it
-//! may use, prctl(2) for its seccomp mode, and stat(2) whether the process has other threads
-//! (`/proc/self/task`), and reads how cpus are related (below `/sys`). Beside calls that take
-//! long it asks getrusage(2) how often the thread has slept. With [`Backend::IoUring`] it sets
-//! up rings, and asks fstat(2) whether a file is one that a ring can read at a place. Before a batch of fsync
-//! or fdatasync it makes sync_file_range(2) on the same descriptors, so that all files are
-//! written at once, and its `EIO`, `ENOSPC` or `EDQUOT` is the answer of a call that has
-//! found nothing left to write: not if an [`AllowList`] lacks it, nor if, as the batch
-//! begins, a seccomp filter looks at the calling thread or at any of the engine's.
+//! wakes, fences memory (membarrier(2)), reads clocks, asks which cpus it may use, asks
+//! prctl(2) for its seccomp mode and stat(2) whether the process has other threads
+//! (`/proc/self/task`), and reads the topology of the cpus (below `/sys`). Beside calls
+//! that take long it asks getrusage(2) how often the thread has slept. With
+//! [`Backend::IoUring`] it sets up rings, and asks fstat(2) whether a file is one that a
+//! ring can read at a place. Before a batch of fsync or fdatasync it makes
+//! sync_file_range(2) on the same descriptors, so that all files are written at once; its
+//! `EIO`, `ENOSPC` or `EDQUOT` is returned by a call that found nothing left to write. It
+//! does not do so if an [`AllowList`] lacks the call, or if a seccomp filter is on the
+//! calling thread or on any of the engine's when the batch begins.
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
@@ -92,8 +95,6 @@ mod engine;
 mod error;
 mod execute;
 mod finished;
-#[cfg(any(test, fuzzing))]
-mod garbage;
 mod lane;
 #[cfg(all(test, loom))]
 mod loom;
@@ -127,8 +128,6 @@ pub use backend::Backend;
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result};
-#[cfg(fuzzing)]
-pub use garbage::serve_garbage;
 pub use kumiki_calls::op::{self, Operation};
 pub use kumiki_calls::{
     AllowError, AllowList, Contends, Kind, Place, Refusal, RefusalKind, Request, default_place,

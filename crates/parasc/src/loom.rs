@@ -14,13 +14,13 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use crate::lane::{Control, Lane};
+use crate::lane::Lane;
 use crate::offer::Calls;
-use crate::open::{Look, Open, Ready, Rejected, Taken};
+use crate::open::{Look, Open, Ready, Taken};
 use crate::pending::{Bare, End, Task};
 use crate::request::Request;
 use crate::side::Side;
-use crate::slot::{FREE, PROCESSING, REQUESTING, SUCCESS, Slot};
+use crate::slot::Slot;
 use crate::threads::{Entry, Pool, State};
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
@@ -42,7 +42,6 @@ fn sleeper() -> Policy {
 
 /// A lane in ordinary memory, and how often each slot's request was executed.
 struct Memory {
-    control: Control,
     slots: Vec<Slot>,
     executed: Vec<Count>,
 }
@@ -50,14 +49,13 @@ struct Memory {
 impl Memory {
     fn new(slots: usize) -> Self {
         Memory {
-            control: Control::default(),
             slots: (0..slots).map(|_| Slot::default()).collect(),
             executed: (0..slots).map(|_| Count::new(0)).collect(),
         }
     }
 
     fn lane(&self) -> Lane<'_> {
-        Lane { control: &self.control, slots: &self.slots }
+        Lane { slots: &self.slots }
     }
 
     /// Executes the request of a slot, if it is there to be had: the answer is
@@ -68,35 +66,6 @@ impl Memory {
             self.executed[at].fetch_add(1, Relaxed);
             slot.finish(slot.taken().args[0] as i64);
         }
-    }
-
-    /// As a processing thread does that finds work once.
-    fn serve(&self) {
-        self.execute(0);
-        while let Some(chunk) = self.lane().claim(2, 1) {
-            chunk.for_each(|at| self.execute(at));
-        }
-    }
-
-    fn batch(&self, number: u32, len: usize) {
-        let lane = self.lane();
-        for (at, slot) in lane.slots[..len].iter().enumerate() {
-            slot.publish(&Request::new(0, [u64::from(number) * 10 + at as u64]));
-            lane.publish(number, at + 1);
-        }
-        for at in (0..len).rev() {
-            self.execute(at);
-        }
-        for (at, slot) in lane.slots[..len].iter().enumerate() {
-            let result = loop {
-                match slot.result() {
-                    Some(result) => break result,
-                    None => thread::yield_now(),
-                }
-            };
-            assert_eq!(result, i64::from(number) * 10 + at as i64);
-        }
-        lane.publish(number, 0);
     }
 }
 
@@ -109,35 +78,6 @@ fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: im
     let threads: Vec<_> = (0..processors).map(processor).collect();
     work();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
-/// One requesting thread that helps and `processors` others, `batches` batches.
-fn batches(processors: usize, batches: u32, len: usize) {
-    // Three threads at three slots have too many orders for more.
-    bounded(4 - processors, move || {
-        let memory = Arc::new(Memory::new(len));
-        beside(processors, &memory, Memory::serve, || {
-            (1..=batches).for_each(|number| memory.batch(number, len));
-        });
-        for count in &memory.executed {
-            assert_eq!(count.load(Relaxed), batches as usize);
-        }
-    });
-}
-
-#[test]
-fn a_batch_of_two_with_two_processing_threads() {
-    batches(2, 1, 2);
-}
-
-#[test]
-fn a_batch_of_three_with_one_processing_thread() {
-    batches(1, 1, 3);
-}
-
-#[test]
-fn a_claim_that_comes_late_finds_the_next_batch() {
-    batches(1, 2, 2);
 }
 
 /// What a requesting thread offers, with results that only one thread may be at.
@@ -474,170 +414,45 @@ fn a_task_is_taken_back_on_its_way_from_the_queue_into_a_slot() {
     });
 }
 
-/// An open lane of one slot, two threads with notes that look at it, and a foreign
-/// hand.
-struct Spoilt {
-    scene: Arc<Scene>,
-    notes: [AtomicU32; 2],
-    /// Tasks that were ended.
-    ended: Count,
-}
-
-impl Spoilt {
-    fn new() -> Arc<Self> {
-        let (scene, ended) = (Scene::new(1), Count::new(0));
-        Arc::new(Spoilt { scene, notes: [AtomicU32::new(0), AtomicU32::new(0)], ended })
-    }
-
-    fn put(&self, task: &StdArc<Bare>) {
-        self.scene.open.put(self.scene.memory.lane(), task.clone());
-    }
-
-    /// As a processing thread does; `false` if there was nothing to look at.
-    fn serve(&self, own: usize) -> bool {
-        let open = &self.scene.open;
-        if open.ready.claim(&mut 0).is_none() {
-            return false;
-        }
-        self.notes[own].store(1, Relaxed);
-        match open.take(self.scene.memory.lane(), 0) {
-            Some(Taken::Task) => {
-                self.scene.memory.executed[0].fetch_add(1, Relaxed);
-                let task = open.take_task(0).expect("nobody else has what was begun");
-                self.end(&*task, 1);
-                let _next = open.free(self.scene.memory.lane(), 0);
-            }
-            Some(taken) => {
-                self.scene.memory.executed[0].fetch_add(1, Relaxed);
-                open.answer(self.scene.memory.lane(), 0, taken, 1);
-            }
-            None => self.reject(own),
-        }
-        self.notes[own].store(0, Relaxed);
-        true
-    }
-
-    fn reject(&self, own: usize) {
-        self.notes[own].store(0, Relaxed);
-        let open = &self.scene.open;
-        let decision = open.decide();
-        let noted = || self.notes.iter().any(|note| note.load(Relaxed) != 0);
-        if let Some(Rejected::Task(task, _)) =
-            open.reject(self.scene.memory.lane(), 0, &decision, noted)
-        {
-            self.end(&*task, -1);
-        }
-    }
-
-    fn end(&self, task: &dyn Task, ret_val: i64) {
-        self.ended.fetch_add(1, Relaxed);
-        task.base().end(End::Returned(ret_val));
-    }
-}
-
-/// A foreign hand writes `status`, if any, while one thread serves `tasks` and another
-/// one puts the last of them there, and looks after them.
-fn spoil(status: Option<u32>, tasks: usize) {
-    model(move || {
-        let spoilt = Spoilt::new();
-        let tasks: Vec<_> = (0..tasks).map(|_| task()).collect();
-        spoilt.put(&tasks[0]);
-        let server = thread::spawn({
-            let spoilt = Arc::clone(&spoilt);
-            move || spoilt.serve(0)
-        });
-        if let Some(status) = status {
-            // A plain store as well, but loom then lets it be seen in an order that
-            // no thread can have written in.
-            spoilt.scene.memory.slots[0].status().swap(status, Relaxed);
-        }
-        tasks[1..].iter().for_each(|task| spoilt.put(task));
-        // As who waits does.
-        spoilt.reject(1);
-        spoilt.serve(1);
-        server.join().unwrap();
-        while spoilt.serve(1) {}
-        spoilt.reject(1);
-        while spoilt.serve(1) {}
-        assert!(tasks.iter().all(|task| task.base().ended().is_some()), "it waits for ever");
-        assert_eq!(spoilt.ended.load(Relaxed), tasks.len(), "ended twice");
-        let rejected = |task: &&StdArc<Bare>| task.base().ended() == Some(End::Returned(-1));
-        let rejected = tasks.iter().filter(rejected).count();
-        assert_eq!(spoilt.scene.executed() + rejected, tasks.len(), "made, and rejected");
-        assert!(status.is_some() || rejected == 0, "without a reason");
-    });
-}
-
+/// One thread serves requests by hand while two collect the first of them by its number, and
+/// who has it places the next.
 #[test]
-fn a_task_whose_slot_is_said_to_be_free_ends_once_and_so_does_the_next() {
-    spoil(Some(FREE), 2);
-}
-
-#[test]
-fn a_spoilt_task_ends_once() {
-    for status in [REQUESTING, PROCESSING, SUCCESS, 77] {
-        spoil(Some(status), 1);
-    }
-}
-
-#[test]
-fn no_task_is_rejected_without_a_reason() {
-    spoil(None, 2);
-}
-
-/// A foreign hand writes `status`, if any, while one thread serves a request by hand and
-/// another one looks after it, collects it and places the next.
-fn spoil_by_hand(status: Option<u32>) {
-    model(move || {
-        let spoilt = Spoilt::new();
-        let (open, lane) = (&spoilt.scene.open, spoilt.scene.memory.lane());
-        let place = || open.place(lane, &Request::default());
-        let (_, first) = place().unwrap();
-        let server = thread::spawn({
-            let spoilt = Arc::clone(&spoilt);
-            move || spoilt.serve(0)
-        });
-        if let Some(status) = status {
-            spoilt.scene.memory.slots[0].status().swap(status, Relaxed);
-        }
-        spoilt.reject(1);
-        let mut results = Vec::new();
-        let mut collect = |generation| match open.collect(lane, 0, generation) {
-            Look::Result(ret_val) => {
-                let _next = open.free(lane, 0);
-                results.push(ret_val);
-                true
-            }
-            look => {
-                assert_eq!(look, Look::Outstanding);
-                false
-            }
+fn a_result_is_collected_once_and_not_for_the_next() {
+    model(|| {
+        let scene = Scene::new(1);
+        let place = |scene: &Scene| scene.open.place(scene.memory.lane(), &Request::default());
+        let (_, first) = place(&scene).unwrap();
+        let lane = scene.memory.lane();
+        let answer = |scene: &Scene, ret_val| {
+            assert_eq!(scene.open.take(scene.memory.lane(), 0), Some(Taken::ByHand));
+            scene.memory.slots[0].finish(ret_val);
         };
-        let early = collect(first);
-        let second = early.then(place).flatten().map(|(_, second)| second);
-        spoilt.reject(1);
-        server.join().unwrap();
-        while spoilt.serve(1) {}
-        spoilt.reject(1);
-        assert!(early || collect(first), "it waits for ever");
-        assert!(second.is_none_or(collect), "the second does");
-        assert!(!early || second.is_some() || status.is_some(), "no slot");
-        let rejected = results.iter().filter(|result| **result != 1).count();
-        // The result may be spoilt as well, once the call has been made.
-        assert!(spoilt.scene.executed() + rejected >= results.len(), "neither made nor rejected");
-        assert!(spoilt.scene.executed() <= results.len(), "made twice");
-        assert!(status.is_some() || rejected == 0, "without a reason");
+        answer(&scene, 1);
+        let other = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || match scene.open.collect(scene.memory.lane(), 0, first) {
+                Look::Result(ret_val) => {
+                    let _next = scene.open.free(scene.memory.lane(), 0);
+                    Some(ret_val)
+                }
+                _ => None,
+            }
+        });
+        let own = scene.open.collect(lane, 0, first);
+        let mut second = None;
+        if let Look::Result(_) = own {
+            let _next = scene.open.free(lane, 0);
+            second = place(&scene).map(|(_, second)| second);
+            answer(&scene, 2);
+        }
+        let theirs = other.join().unwrap();
+        match own {
+            Look::Result(ret_val) => assert_eq!((ret_val, theirs), (1, None)),
+            _ => assert_eq!(theirs, Some(1)),
+        }
+        // The next one's is left to who has its number.
+        if let Some(second) = second {
+            assert_eq!(scene.open.collect(lane, 0, second), Look::Result(2));
+        }
     });
-}
-
-#[test]
-fn a_spoilt_request_by_hand_is_answered_once() {
-    for status in [FREE, REQUESTING, PROCESSING, SUCCESS, 77] {
-        spoil_by_hand(Some(status));
-    }
-}
-
-#[test]
-fn no_request_by_hand_is_rejected_without_a_reason() {
-    spoil_by_hand(None);
 }

@@ -6,12 +6,12 @@
 //! | `FREE` | `REQUESTING` | any requesting thread (open lane), by swap | Acquire |
 //! | any but `REQUEST`, `PROCESSING` | `REQUEST` | the thread that leases the lane | Release |
 //! | `REQUESTING` | `REQUEST` | the thread that has taken the slot | Release |
-//! | `REQUESTING` | `FREE` | the same, which has nothing for it, or finds that it is not free | Release, Relaxed |
+//! | `REQUESTING` | `FREE` | the same, which has nothing for it, or has read its result | Release |
+//! | `SUCCESS`, `ERROR` | `REQUESTING` | who collects the result of a request by hand, by swap | Acquire |
 //! | `REQUEST` | `PROCESSING` | whoever is to execute it, by swap | Acquire |
 //! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
 //! | `SUCCESS`, `ERROR` | `FREE` | the requesting thread, result taken | Release |
 //! | `PROCESSING` | `FREE` | who has executed it, its result given to a task; who has taken it back | Release |
-//! | what a foreign hand has written | `FREE` | who rejects the request of a task (`open/stage.rs`) | Release |
 //!
 //! # Why a request is executed once
 //! Only the winner of the swap from `REQUEST` to `PROCESSING` executes the call,
@@ -25,9 +25,9 @@
 //! the load that sees `SUCCESS` or `ERROR` acquires the result and what the
 //! call wrote to those buffers.
 //!
-//! All fields are atomic: the area is shared with code that no compiler of ours
-//! has seen (C programs, the kernel module), and whatever it writes there must
-//! be a wrong value at worst, never undefined behaviour.
+//! The area is memory of this process alone, and what stands there is believed: who places a
+//! request has checked it. A kernel module that is to serve the same memory must check what
+//! it reads.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -94,12 +94,6 @@ impl Slot {
             && self.status.compare_exchange(FREE, REQUESTING, Acquire, Relaxed).is_ok()
     }
 
-    /// Gives a slot back that was reserved and is somebody's all the same.
-    pub(crate) fn unreserve(&self) {
-        // As far as nobody else has written to it.
-        let _ = self.status.compare_exchange(REQUESTING, FREE, Relaxed, Relaxed);
-    }
-
     /// Takes the request to execute it. `true` for one caller only.
     #[inline(always)]
     pub(crate) fn take(&self) -> bool {
@@ -137,23 +131,26 @@ impl Slot {
         self.status.store(if error { ERROR } else { SUCCESS }, Release);
     }
 
-    /// The result, once there is one; an error where a foreign hand has left a
-    /// status that is none.
+    /// The result, once there is one.
     #[inline(always)]
     pub(crate) fn result(&self) -> Option<i64> {
         // Acquire: partner is `finish`.
         match self.status.load(Acquire) {
-            SUCCESS | ERROR => Some(self.ret_val.load(Relaxed)),
-            FREE..=PROCESSING => None,
-            _ => Some(-i64::from(libc::EINVAL)),
+            SUCCESS | ERROR => Some(self.ret_val()),
+            _ => None,
         }
     }
 
-    /// Whether a foreign hand has freed the slot of a leased lane between
-    /// [`publish`](Self::publish) and its result, when it never is.
-    #[inline(always)]
-    pub(crate) fn is_lost(&self) -> bool {
-        self.status.load(Relaxed) < REQUEST
+    /// What the call returned; by who knows that it has.
+    pub(crate) fn ret_val(&self) -> i64 {
+        self.ret_val.load(Relaxed)
+    }
+
+    /// Takes the slot whose result is there, to read it and to [release](Self::release) it.
+    pub(crate) fn collect(&self) -> bool {
+        let taken = |from| self.status.compare_exchange(from, REQUESTING, Acquire, Relaxed);
+        // Acquire: partner is `finish`.
+        taken(SUCCESS).or_else(|_| taken(ERROR)).is_ok()
     }
 
     /// Gives a slot whose result has been read back to everybody.
@@ -169,13 +166,6 @@ impl Slot {
         self.status.load(Acquire) == PROCESSING
     }
 
-    /// Whether a request waits here; if somebody has taken it before, the note of
-    /// that thread is to be seen.
-    pub(crate) fn is_good(&self) -> bool {
-        // Acquire: partner is `take`, also where others have swapped the status since.
-        self.status.load(Acquire) == REQUEST
-    }
-
     /// Whether nobody has the slot.
     pub(crate) fn is_free(&self) -> bool {
         self.status.load(Relaxed) == FREE
@@ -184,30 +174,6 @@ impl Slot {
     /// Whether there is a result: a hint for those who count them.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self.status.load(Relaxed), SUCCESS | ERROR)
-    }
-
-    /// Whether the status is none that there is.
-    pub(crate) fn is_garbage(&self) -> bool {
-        self.status.load(Relaxed) > ERROR
-    }
-
-    /// Answers a status that is none, left by a foreign hand, with an error.
-    /// Returns whether it was so.
-    pub(crate) fn reject_garbage(&self) -> bool {
-        let status = self.status.load(Relaxed);
-        let garbage = status > ERROR
-            && self.status.compare_exchange(status, PROCESSING, AcqRel, Relaxed).is_ok();
-        if garbage {
-            self.finish(-i64::from(libc::EINVAL));
-        }
-        garbage
-    }
-
-    /// A slot as a foreign hand might leave it.
-    #[cfg(any(test, fuzzing))]
-    pub(crate) fn fill(&self, status: u32, request: &Request) {
-        self.publish(request);
-        self.status.store(status, Relaxed);
     }
 
     pub(crate) fn status(&self) -> &AtomicU32 {

@@ -8,7 +8,7 @@ use crate::core::{Core, OPEN_LANES, STEP};
 use crate::error::{Error, Result};
 use crate::execute::call;
 use crate::open::Look;
-use crate::open::serve::{give, reject, reject_all, serve_stranded, stop_if_terminated};
+use crate::open::serve::{give, serve_stranded, stop_if_terminated};
 use crate::request::Request;
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
@@ -103,7 +103,6 @@ fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
         Look::Result(_) if own => serve_next(core, index, open.free(lane, at)),
         // As in `place`; and what waits for a slot is the parent's.
         Look::Result(_) => slot.release(),
-        Look::Outstanding if own && !slot.is_requested() => reject(core, index, at),
         _ => (),
     }
     look
@@ -124,11 +123,7 @@ pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Durati
         let over = is_over();
         Some(complete()).filter(|count| over || *count >= min_complete)
     };
-    let overdue = || {
-        core.tend();
-        (0..OPEN_LANES).for_each(|index| reject_all(core, index));
-    };
-    let found = core.finished.wait(timeout, STEP, enough, overdue);
+    let found = core.finished.wait(timeout, STEP, enough, || core.tend());
     found.unwrap_or_else(complete)
 }
 
@@ -210,7 +205,8 @@ mod tests {
         let (first, second) = (place(), place());
         let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
         let taken = open.take(lane, first.at).unwrap();
-        open.answer(lane, first.at, taken, 7);
+        assert_eq!(taken, crate::open::Taken::ByHand);
+        lane.slots[first.at].finish(7);
         // It waits for a slot.
         open.put(lane, Bare::new(getpid()));
         // As another thread has them that the child has not.

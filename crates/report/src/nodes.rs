@@ -132,7 +132,10 @@ fn ms(value: f64) -> String {
 
 fn load(bench: &NodeBench) -> Markup {
     let ratio = |of: f64, to: f64| format!("{:.2}", of / to);
-    let ours = |case: &str, way: &str| bench.ms(case, way).map(ms).unwrap_or_default();
+    // What a way has not to do takes no time, and is nothing to compare.
+    let ours = |case: &str, way: &str| {
+        bench.ms(case, way).filter(|value| *value > 0.0).map(ms).unwrap_or_default()
+    };
     let paper = |value: f64| if value > 0.0 { ms(value) } else { String::new() };
     let resident = bench.ms("load", "resident").zip(bench.ms("load", "disk"));
     html! {
@@ -277,20 +280,28 @@ fn who_has_what(owners: &Owners) -> Markup {
                 }
             }
             p.small style="margin: .8rem 0 .2rem" {
-                b { "memory" } ", by address, up to " (format::bytes(end as u64))
+                b { "memory" } ", by address; where there is a line only there is none"
             }
             svg style="width: 100%; height: 1.8rem; display: block" viewBox="0 0 100 10"
                 preserveAspectRatio="none" role="img" aria-label="memory by owner" {
+                // Below the others: what no memory has, such as the gap below 4 GiB.
+                rect style="fill: var(--rule)" x="0" width="100" y="4.5" height="1" {
+                    title { "no memory" }
+                }
                 @for &(from, to) in &owners.memory { (span(from, to, 8, "host")) }
                 @for (n, node) in owners.nodes.iter().enumerate() {
                     @for &(from, to) in &node.memory { (span(from, to, colour(Some(n)), &node.name)) }
                 }
             }
+            p.small.quiet style="display: flex; justify-content: space-between; margin: .1rem 0" {
+                @for quarter in 0..=4 { span { (format::bytes(end as u64 / 4 * quarter)) } }
+            }
             (legend([(8, format!("host, {}", format::bytes(bytes.saturating_sub(given))))].into_iter()
                 .chain(owners.nodes.iter().enumerate().map(|(n, node)| {
                     let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-                    let title = format!("{} ({}), cpus {}, {}", node.name, node.state,
-                        cpus.join(", "), format::bytes(size(node)));
+                    let title = format!("{} ({}), cpu{} {}, {}", node.name, node.state,
+                        if cpus.len() == 1 { "" } else { "s" }, cpus.join(", "),
+                        format::bytes(size(node)));
                     (colour(Some(n)), title)
                 }))))
         }
@@ -372,7 +383,7 @@ mod tests {
             }],
         };
         let page = nodes_html(None, Some(&owners));
-        assert!(page.contains("&lt;n1&gt; (ready), cpus 2, 256"), "{page}");
+        assert!(page.contains("&lt;n1&gt; (ready), cpu 2, 256"), "{page}");
         assert!(page.contains("host, 768"));
         assert!(!page.contains("node-stages"));
     }

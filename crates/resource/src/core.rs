@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use crate::error::{Error, Result};
 use crate::guard::{Guard, Owned};
 use crate::id::{Id, KindId, Place, Serial};
-use crate::kind::{AnyTable, Entry, Kind, KindTable, Kinds};
+use crate::kind::{Entry, Kind, KindTable, Kinds, Made};
 use crate::list::{Change, Listed, Pattern};
 use crate::name;
 use crate::table::Missing;
@@ -24,7 +24,7 @@ pub(crate) struct Core<G: Guard> {
     pub(crate) place: Place,
     place_name: Box<str>,
     kinds: Kinds,
-    tables: Vec<G::Of<Box<dyn AnyTable>>>,
+    tables: Vec<G::Of<Made>>,
     /// The name tree, by kinds.
     names: Vec<G::Of<Names>>,
     watchers: G::Of<Watchers>,
@@ -136,8 +136,8 @@ impl<G: Guard> Core<G> {
         for (at, table) in self.tables.iter().enumerate() {
             let (kind, mut here) = (KindId(at as u8), Vec::new());
             let kind_name = self.kinds.name(kind)?;
-            G::with(table, |table| {
-                table.list(&mut |serial, unique, calls, about| {
+            G::with(table, |made| {
+                made.table().list(&mut |serial, unique, calls, about| {
                     let id = Id::new(self.place, kind, serial);
                     let name = match unique {
                         Some(unique) => self.full(kind, unique),
@@ -149,7 +149,7 @@ impl<G: Guard> Core<G> {
                     }
                 });
             })
-            .ok_or(Error::Nested { place: self.place, what: "ls" })?;
+            .ok_or_else(|| Error::Nested { place: self.place, what: "ls" })?;
             here.sort_by(|a, b| (!a.named, &a.name).cmp(&(!b.named, &b.name)));
             all.append(&mut here);
         }
@@ -159,7 +159,7 @@ impl<G: Guard> Core<G> {
     pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Result<()> {
         let _inside = self.enter("watch")?;
         let added = G::with(&self.watchers, |watchers| watchers.push((pattern, to)));
-        added.ok_or(Error::Nested { place: self.place, what: "watch" })
+        added.ok_or_else(|| Error::Nested { place: self.place, what: "watch" })
     }
 
     fn tell(&self, kind: KindId, unique: &str, id: Id, created: bool) {
@@ -179,7 +179,7 @@ impl<G: Guard> Core<G> {
 
     #[inline(always)]
     fn enter(&self, what: &'static str) -> Result<G::Inside> {
-        G::enter().ok_or(Error::Nested { place: self.place, what })
+        G::enter().ok_or_else(|| Error::Nested { place: self.place, what })
     }
 
     #[inline(always)]
@@ -192,8 +192,7 @@ impl<G: Guard> Core<G> {
         let Some(table) = self.tables.get(usize::from(kind.0)) else {
             return Err(self.kinds.name(kind).map_or_else(|error| error, |_| unreachable!()));
         };
-        let outcome = G::with(table, |table| self.kinds.table(kind, &mut **table).map(f));
-        match outcome {
+        match G::with(table, |made| made.of_kind().map(f)) {
             Some(Some(result)) => Ok(result),
             other => Err(self.refused::<K>(kind, what, other.is_none())),
         }
@@ -214,7 +213,7 @@ impl<G: Guard> Core<G> {
         let Some(names) = self.names.get(usize::from(kind.0)) else {
             return Err(self.kinds.none(format!("number {}", kind.0)));
         };
-        G::with(names, f).ok_or(Error::Nested { place: self.place, what: "a name" })
+        G::with(names, f).ok_or_else(|| Error::Nested { place: self.place, what: "a name" })
     }
 
     fn full(&self, kind: KindId, unique: &str) -> String {
@@ -235,7 +234,7 @@ impl<G: Guard> Drop for Core<G> {
     fn drop(&mut self) {
         // The last kinds may stand on the first.
         for table in self.tables.iter_mut().rev() {
-            G::all(table).clear();
+            G::all(table).table().clear();
         }
     }
 }

@@ -89,7 +89,8 @@ pub(crate) struct Frames {
     fresh_end: *mut u8,
     out: *mut Batch,
     out_home: *const Home,
-    home: &'static Home,
+    /// Of [`NONE`](Self::NONE) null, which is no frame's.
+    home: *const Home,
     /// Never unmapped, since frames may be anywhere.
     chunks: usize,
     _thread: PhantomData<*mut ()>,
@@ -100,6 +101,20 @@ pub(crate) struct Frames {
 unsafe impl Send for Frames {}
 
 impl Frames {
+    /// No pool: holds nothing, no frame is its own, and more is not to be had of it.
+    pub(crate) const NONE: Frames = Frames {
+        last: ptr::null_mut(),
+        top: ptr::null_mut(),
+        stock: ptr::null_mut(),
+        fresh: ptr::null_mut(),
+        fresh_end: ptr::null_mut(),
+        out: ptr::null_mut(),
+        out_home: ptr::null(),
+        home: ptr::null(),
+        chunks: 0,
+        _thread: PhantomData,
+    };
+
     pub(crate) fn new() -> Self {
         let home = Box::leak(Box::new(Home { returned: AtomicPtr::default() }));
         // Like its home it is never freed: a pool that is left goes to another thread.
@@ -111,16 +126,21 @@ impl Frames {
         if hand.is_null() {
             handle_alloc_error(layout);
         }
-        let (last, top) = (ptr::null_mut(), hand.cast());
-        let (stock, out) = (ptr::null_mut(), ptr::null_mut());
-        let (fresh, fresh_end) = (ptr::null_mut(), ptr::null_mut());
-        let (out_home, chunks, _thread) = (ptr::null(), 0, PhantomData);
-        Frames { last, top, stock, fresh, fresh_end, out, out_home, home, chunks, _thread }
+        Frames { top: hand.cast(), home, ..Self::NONE }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.home.is_null()
     }
 
     /// Memory that it has from the system, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks * CHUNK
+    }
+
+    fn home(&self) -> &'static Home {
+        // SAFETY: null, or a home, which is never freed.
+        unsafe { self.home.as_ref() }.expect("it is a pool")
     }
 
     /// Addresses in the hand.
@@ -135,11 +155,20 @@ impl Frames {
     /// The system has no memory left.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Result<NonNull<u8>> {
+        match self.take_held() {
+            Some(frame) => Ok(frame),
+            None => self.take_other(),
+        }
+    }
+
+    /// The frame that was freed last, or one in the hand.
+    #[inline(always)]
+    pub(crate) fn take_held(&mut self) -> Option<NonNull<u8>> {
         if let Some(last) = NonNull::new(self.last) {
             self.last = ptr::null_mut();
-            return Ok(last);
+            return Some(last);
         }
-        if self.held() == 0 { self.take_other() } else { Ok(self.pop()) }
+        (self.held() != 0).then(|| self.pop())
     }
 
     /// The last address of a hand that is not empty.
@@ -165,7 +194,7 @@ impl Frames {
     fn take_other(&mut self) -> Result<NonNull<u8>> {
         if self.stock.is_null() {
             // Acquire: partner is the exchange in `send`.
-            self.stock = self.home.returned.swap(ptr::null_mut(), Ordering::Acquire);
+            self.stock = self.home().returned.swap(ptr::null_mut(), Ordering::Acquire);
         }
         if let Some(batch) = NonNull::new(self.stock) {
             self.take_up(batch);
@@ -214,7 +243,7 @@ impl Frames {
         let start = start.wrapping_add(start.align_offset(CHUNK));
         std::mem::forget(memory);
         // SAFETY: the beginning of new memory of this pool, aligned to a chunk.
-        unsafe { chunk_of(start).write(Chunk { home: self.home }) };
+        unsafe { chunk_of(start).write(Chunk { home: self.home() }) };
         self.fresh = start.wrapping_add(FRAME);
         self.fresh_end = start.wrapping_add(CHUNK);
         self.chunks += 1;
@@ -228,23 +257,37 @@ impl Frames {
     /// it any more.
     #[inline(always)]
     pub(crate) unsafe fn give(&mut self, frame: NonNull<u8>) {
-        // SAFETY: each frame lies in a chunk, whose first frame never changes.
-        let home = unsafe { (*chunk_of(frame.as_ptr())).home };
-        if ptr::eq(home, self.home) {
-            if self.last.is_null() {
-                self.last = frame.as_ptr();
-                return;
-            }
-            self.push(frame.as_ptr());
-            if self.held() == HAND - 1 {
-                self.put_down();
-            }
-        } else {
-            self.give_away(frame, home);
+        // SAFETY: the caller's promise.
+        if !unsafe { self.keep(frame) } {
+            self.give_away(frame);
         }
     }
 
-    fn give_away(&mut self, frame: NonNull<u8>, home: &'static Home) {
+    /// Takes a frame back that is its own; else it is left as it is, and this is `false`.
+    ///
+    /// # Safety
+    /// As [`give`](Self::give).
+    #[inline(always)]
+    pub(crate) unsafe fn keep(&mut self, frame: NonNull<u8>) -> bool {
+        // SAFETY: the caller's promise: it is in a chunk.
+        if !ptr::eq(unsafe { home_of(frame) }, self.home) {
+            return false;
+        }
+        if self.last.is_null() {
+            self.last = frame.as_ptr();
+            return true;
+        }
+        self.push(frame.as_ptr());
+        if self.held() == HAND - 1 {
+            self.put_down();
+        }
+        true
+    }
+
+    /// Of a frame that is used no more and is another pool's.
+    fn give_away(&mut self, frame: NonNull<u8>) {
+        // SAFETY: it is in a chunk.
+        let home = unsafe { home_of(frame) };
         let batch = self.out;
         if !batch.is_null() && ptr::eq(self.out_home, home) {
             // SAFETY: a batch on its way is this pool's to write.
@@ -298,6 +341,16 @@ impl Frames {
 #[inline(always)]
 fn chunk_of(frame: *mut u8) -> *mut Chunk {
     frame.map_addr(|at| at & !(CHUNK - 1) | HEADER).cast()
+}
+
+/// Whose a frame is.
+///
+/// # Safety
+/// It is a frame of some pool.
+#[inline(always)]
+unsafe fn home_of(frame: NonNull<u8>) -> &'static Home {
+    // SAFETY: each frame lies in a chunk, whose first frame never changes.
+    unsafe { (*chunk_of(frame.as_ptr())).home }
 }
 
 #[cfg(test)]

@@ -46,6 +46,10 @@ impl Here {
 thread_local! {
     /// Of a [`Seated`]'s, or null. Without a destructor, so that reading it is a load.
     static HERE: Cell<*const Here> = const { Cell::new(ptr::null()) };
+    /// Whether this thread is within an operation on what it manages.
+    static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
+    /// What went within an operation: it stays until the outermost has ended.
+    static GONE: RefCell<Vec<Rc<Here>>> = const { RefCell::new(Vec::new()) };
     /// This thread's callers: interface, place, caller. One that waits is borrowed: what a
     /// manager serves meanwhile may need another one.
     static CALLERS: RefCell<Vec<(u64, Place, Mine)>> = const { RefCell::new(Vec::new()) };
@@ -118,6 +122,9 @@ impl Drop for Seated {
     fn drop(&mut self) {
         drop(CALLERS.take());
         HERE.set(ptr::null());
+        if IS_WITHIN.get() {
+            GONE.with_borrow_mut(|gone| gone.push(Rc::clone(&self.here)));
+        }
         drop(self.estate.take());
     }
 }
@@ -127,9 +134,49 @@ pub(crate) fn is_manager() -> bool {
     !HERE.get().is_null()
 }
 
+/// An operation of the calling thread on what it manages.
+struct Within {
+    here: *const Here,
+    /// Within another one.
+    nested: bool,
+}
+
+impl Within {
+    /// Without a count of who holds it, as [`here`] has: changing that twice takes as long
+    /// as the rest of an operation.
+    #[inline(always)]
+    fn new() -> Option<Within> {
+        let here = HERE.get();
+        (!here.is_null()).then(|| Within { here, nested: IS_WITHIN.replace(true) })
+    }
+
+    #[inline(always)]
+    fn here(&self) -> &Here {
+        // SAFETY: of a `Seated` of this thread, which, if it went since `new`, has left it
+        // in `GONE` until `drop`.
+        unsafe { &*self.here }
+    }
+}
+
+impl Drop for Within {
+    #[inline(always)]
+    fn drop(&mut self) {
+        IS_WITHIN.set(self.nested);
+        if HERE.get() != self.here && !self.nested {
+            has_gone();
+        }
+    }
+}
+
+#[cold]
+fn has_gone() {
+    drop(GONE.take());
+}
+
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
+#[inline(always)]
 pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
-    f(&here().expect("a request is served by a manager").core)
+    f(&Within::new().expect("a request is served by a manager").here().core)
 }
 
 /// A result that travels in the line: an error would be too large for it, and make every
@@ -173,7 +220,7 @@ fn serving(here: Option<&Here>) -> Result<Option<RefMut<'_, Serving>>> {
         return Err(Error::Nested { place: SHARED, what });
     }
     let Some(here) = here else { return Ok(None) };
-    here.idle().map(Some).ok_or(Error::Nested { place: here.core.place, what })
+    here.idle().map(Some).ok_or_else(|| Error::Nested { place: here.core.place, what })
 }
 
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
@@ -184,10 +231,10 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    if let Some(here) = here()
-        && here.is(interface, place)
+    if let Some(within) = Within::new()
+        && within.here().is(interface, place)
     {
-        return f(&here.core);
+        return f(&within.here().core);
     }
     run_there(interface, place, f)
 }
@@ -327,11 +374,33 @@ pub(crate) fn wait_until(is_over: impl Fn() -> bool) {
 /// taken is to hold up no others.
 #[inline]
 fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
-    let number = interface.number;
-    let rests = |(of, at, caller): &(u64, Place, Mine)| {
-        (*of, *at) == (number, place)
-            && caller.try_borrow_mut().is_ok_and(|c| server.is_none_or(|server| c.rings(server)))
-    };
+    let quick = CALLERS.with_borrow(|callers| {
+        let free = |one: &&(u64, Place, Mine)| {
+            rests(one, interface, place, server) && one.2.borrow().has_free_line()
+        };
+        callers.iter().find(free).map(|one| Rc::clone(&one.2))
+    });
+    match quick {
+        Some(quick) => Ok(quick),
+        None => with_room(interface, place, server),
+    }
+}
+
+/// Whether this is a caller of a place and is not waiting.
+#[inline(always)]
+fn rests(
+    (of, at, caller): &(u64, Place, Mine),
+    interface: &PerCore,
+    place: Place,
+    server: Option<&Serving>,
+) -> bool {
+    (*of, *at) == (interface.number, place)
+        && caller.try_borrow_mut().is_ok_and(|c| server.is_none_or(|server| c.rings(server)))
+}
+
+#[cold]
+fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
+    let rests = |one: &_| rests(one, interface, place, server);
     let (mut from, mut under_way, mut full) = (0, 0, None);
     loop {
         let next = CALLERS.with_borrow(|callers| {

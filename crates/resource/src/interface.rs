@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kumiki_crew::{Member, roll};
-use kumiki_slot::{Door, Server};
+use kumiki_slot::{Door, LINES, Server};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Waiter};
@@ -288,7 +288,7 @@ impl Interface {
         spec: K::Spec,
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, place, |core| core.create::<K>(unique, spec)),
+            How::PerCore(p) => here::run_at(p, place, move |core| core.create::<K>(unique, spec)),
             How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(self.inner.number, id, Rights::all()))
@@ -309,7 +309,8 @@ impl Interface {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, id.place(), |core| core.with::<K, R>(id, f)),
+            // `move`: an id that is borrowed is a line of the caller's stack to fetch.
+            How::PerCore(p) => here::run_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
@@ -407,7 +408,7 @@ impl Interface {
         handle.require(self.inner.number, Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, id.place(), |core| core.destroy::<K>(id)),
+            How::PerCore(p) => here::run_at(p, id.place(), move |core| core.destroy::<K>(id)),
             How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
@@ -444,7 +445,7 @@ impl Interface {
         let kind = kinds.find(name.kind()).ok_or_else(|| kinds.none(name.kind().to_owned()))?;
         let place = self.place(name.place())?;
         match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, place, |core| core.lookup(kind, name.unique())),
+            How::PerCore(p) => here::run_at(p, place, move |core| core.lookup(kind, name.unique())),
             How::Shared(core) => core.lookup(kind, name.unique()),
         }
     }
@@ -544,15 +545,13 @@ impl fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// Serves what has come; whether there was anything.
+    /// Serves what has come, and not without end what comes meanwhile; whether there was
+    /// anything.
     #[inline]
     pub fn serve(&self) -> bool {
         let Some(mut server) = self.seated.here().idle() else { return false };
-        let mut any = false;
-        while server.round() {
-            any = true;
-        }
-        any
+        // As many as a caller may have under way.
+        (0..LINES).take_while(|_| server.round()).count() > 0
     }
 
     /// Waits until something has come, until `until` at most, and serves it.

@@ -136,30 +136,40 @@ impl Kinds {
         kind.map(|kind| kind.name).ok_or_else(|| self.none(format!("number {}", id.0)))
     }
 
-    /// The table of kind `id`, if that is `K`.
-    #[inline(always)]
-    pub(crate) fn table<'a, K: Kind>(
-        &self,
-        id: KindId,
-        table: &'a mut dyn AnyTable,
-    ) -> Option<&'a mut KindTable<K>> {
-        let kind = self.0.get(usize::from(id.0))?;
-        if kind.table != TypeId::of::<KindTable<K>>() {
-            return None;
-        }
-        debug_assert!((table as &dyn Any).is::<KindTable<K>>(), "tables are in their kinds' order");
-        // SAFETY: `tables` has made the table of this kind, which is of this type. What
-        // `downcast_mut` does costs a call through the table's own list of functions.
-        Some(unsafe { &mut *(table as *mut dyn AnyTable).cast() })
-    }
-
     /// A table of each, at `place`.
-    pub(crate) fn tables(&self, place: Place) -> Result<Vec<Box<dyn AnyTable>>> {
-        self.0.iter().map(|kind| (kind.make)(place)).collect()
+    pub(crate) fn tables(&self, place: Place) -> Result<Vec<Made>> {
+        let made = |kind: &Registered| Ok(Made { of: kind.table, table: (kind.make)(place)? });
+        self.0.iter().map(made).collect()
     }
 
     pub(crate) fn none(&self, kind: String) -> Error {
         let names: Vec<_> = self.0.iter().map(|kind| kind.name).collect();
         Error::NoKind { kind, kinds: names.join(", ") }
+    }
+}
+
+/// A kind's management table.
+pub(crate) struct Made {
+    /// Its type.
+    of: TypeId,
+    table: Box<dyn AnyTable>,
+}
+
+impl Made {
+    /// Of whatever kind.
+    pub(crate) fn table(&mut self) -> &mut dyn AnyTable {
+        &mut *self.table
+    }
+
+    /// If it is of kind `K`.
+    #[inline(always)]
+    pub(crate) fn of_kind<K: Kind>(&mut self) -> Option<&mut KindTable<K>> {
+        if self.of != TypeId::of::<KindTable<K>>() {
+            return None;
+        }
+        let table: *mut dyn AnyTable = &mut *self.table;
+        // SAFETY: `tables` has made it of this type. What `downcast_mut` does costs a call
+        // through the table's own list of functions.
+        Some(unsafe { &mut *table.cast() })
     }
 }

@@ -14,9 +14,9 @@
 //! that ends goes to the next one that needs a pool, so there are never more pools than
 //! threads have been alive at the same time.
 
-use std::cell::Cell;
-use std::mem::MaybeUninit;
-use std::ptr::{self, NonNull};
+use std::cell::UnsafeCell;
+use std::mem::{self, MaybeUninit};
+use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::Result;
@@ -26,20 +26,28 @@ use crate::frames::{FRAME, Frames};
 pub const PAGE_BYTES: usize = FRAME;
 
 thread_local! {
-    /// This thread's pool, or null. Without a destructor, so that reading it is a load.
-    static POOL: Cell<*mut Frames> = const { Cell::new(ptr::null_mut()) };
+    /// This thread's pool, or none. In the thread's own memory and without a destructor: a
+    /// page that is freed and taken again goes by one word there, which is a matter of
+    /// registers where the processor forwards a store to a load of the same address.
+    static POOL: UnsafeCell<Frames> = const { UnsafeCell::new(Frames::NONE) };
     /// Gives it up at the thread's end.
     static LEAVING: Leaving = const { Leaving };
+}
+
+/// Runs `f` with this thread's pool.
+#[inline(always)]
+fn with_pool<R>(f: impl FnOnce(&mut Frames) -> R) -> R {
+    // SAFETY: this thread's, and nobody is at it: none of its functions calls out.
+    POOL.with(|pool| f(unsafe { &mut *pool.get() }))
 }
 
 struct Leaving;
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        let pool = POOL.replace(ptr::null_mut());
-        if !pool.is_null() {
-            // SAFETY: from `enter`, this thread's alone, and `POOL` names it no more.
-            leave(*unsafe { Box::from_raw(pool) });
+        let pool = with_pool(|pool| mem::replace(pool, Frames::NONE));
+        if !pool.is_none() {
+            leave(pool);
         }
     }
 }
@@ -83,12 +91,10 @@ pub(crate) fn leave(mut pool: Frames) {
 /// The system has no memory left.
 #[inline]
 pub fn allocate() -> Result<NonNull<u8>> {
-    let pool = POOL.get();
-    if pool.is_null() {
-        return with_new_pool(Frames::take);
+    match with_pool(Frames::take_held) {
+        Some(page) => Ok(page),
+        None => with_any_pool(Frames::take),
     }
-    // SAFETY: this thread's pool, and nobody is at it: none of its functions calls out.
-    unsafe { (*pool).take() }
 }
 
 /// Gives a page back. It goes home in a batch of 63 if another thread allocated it.
@@ -97,33 +103,28 @@ pub fn allocate() -> Result<NonNull<u8>> {
 /// `page` is from [`allocate`] in this process, and nobody uses it any more.
 #[inline]
 pub unsafe fn free(page: NonNull<u8>) {
-    let pool = POOL.get();
-    if pool.is_null() {
-        // SAFETY: the caller's promise.
-        return with_new_pool(|pool| unsafe { pool.give(page) });
-    }
-    // SAFETY: as in `allocate`.
-    let pool = unsafe { &mut *pool };
     // SAFETY: the caller's promise.
-    unsafe { pool.give(page) }
+    if !with_pool(|pool| unsafe { pool.keep(page) }) {
+        // SAFETY: the caller's promise.
+        with_any_pool(|pool| unsafe { pool.give(page) });
+    }
 }
 
 /// Sends home what this thread has freed of others' and not sent yet.
 pub fn flush() {
-    let pool = POOL.get();
-    if !pool.is_null() {
-        // SAFETY: as in `allocate`.
-        unsafe { (*pool).send() }
-    }
+    with_pool(Frames::send);
 }
 
-#[cold]
+/// With this thread's pool, which it gets if it has none.
 #[inline(never)]
-fn with_new_pool<R>(f: impl FnOnce(&mut Frames) -> R) -> R {
+fn with_any_pool<R>(f: impl FnOnce(&mut Frames) -> R) -> R {
+    if with_pool(|pool| !pool.is_none()) {
+        return with_pool(f);
+    }
     let mut pool = enter();
     let result = f(&mut pool);
     if LEAVING.try_with(|_| ()).is_ok() {
-        POOL.set(Box::into_raw(Box::new(pool)));
+        with_pool(|none| *none = pool);
     } else {
         // The thread is ending.
         leave(pool);
@@ -204,6 +205,7 @@ impl Drop for UninitPage {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::collections::BTreeSet;
     use std::thread;
 

@@ -52,10 +52,10 @@ impl<F, R> Of<F, R> {
     const DROPS: Drops = Drops { cancel: job::cancel::<F>, discard: job::discard::<R> };
 }
 
-/// A word on lines of its own.
+/// On lines of its own: beside nothing that the server reads.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Own(AtomicU64);
+struct Own<T>(T);
 
 /// What one caller and the server share.
 #[derive(Debug)]
@@ -73,14 +73,12 @@ pub(crate) struct Seat {
     wakers: [AtomicWaker; LINES],
     /// The last request, once the caller is gone; before, greater than any.
     last: AtomicU64,
-    /// Lines with an answer that somebody will take: a bit each. The caller sets it,
-    /// whoever takes the answer clears it. Beside nothing that the server reads.
-    busy: Own,
+    /// Lines with an answer that somebody will take. The caller sets it, whoever takes the
+    /// answer clears it.
+    busy: Own<[AtomicBool; LINES]>,
     /// Of a line whose answer nobody wants any more, its [`Drops`].
     abandoned: [AtomicPtr<Drops>; LINES],
 }
-
-const _: () = assert!(LINES <= u64::BITS as usize, "a bit for each line");
 
 /// Runs code of users' that is none of the calling thread's business: a panic of it has been
 /// reported by the hook, and goes no further.
@@ -100,8 +98,10 @@ impl Drop for NoUnwinding {
     }
 }
 
-fn bit(n: u64) -> u64 {
-    1 << (n % LINES as u64)
+/// Which line request `n` is in.
+#[inline(always)]
+fn place(n: u64) -> usize {
+    Lane::<LINES>::place(n)
 }
 
 /// How a wait has ended.
@@ -124,7 +124,7 @@ impl Seat {
             told: AtomicBool::new(false),
             wakers: [const { AtomicWaker::new() }; LINES],
             last: AtomicU64::new(u64::MAX),
-            busy: Own(AtomicU64::new(0)),
+            busy: Own([const { AtomicBool::new(false) }; LINES]),
             abandoned: [const { AtomicPtr::new(ptr::null_mut()) }; LINES],
         }
     }
@@ -143,7 +143,7 @@ impl Seat {
     /// Out of line: the path without awaited answers is to stay short.
     #[inline(never)]
     fn wake(&self, n: u64) {
-        apart(|| self.wakers[n as usize % LINES].wake());
+        apart(|| self.wakers[place(n)].wake());
     }
 
     /// Server: whether nothing will come after the request before `next`.
@@ -160,26 +160,40 @@ impl Seat {
 
     /// The answer of `n` was taken.
     fn free(&self, n: u64) {
-        // Release: partner is the load in `is_free`.
-        self.busy.0.fetch_and(!bit(n), Ordering::Release);
+        // Release: partner is the load in `is_busy`.
+        self.busy.0[place(n)].store(false, Ordering::Release);
     }
 
-    /// Caller: whether the line of `n` may be used, if need be after dropping an answer
-    /// that nobody wants.
+    /// Whether an answer of the line of `n` is to be taken.
     #[inline(always)]
-    fn is_free(&self, n: u64) -> bool {
-        self.busy.0.load(Ordering::Acquire) & bit(n) == 0 || self.sweep(n - LINES as u64)
+    fn is_busy(&self, n: u64) -> bool {
+        self.busy.0[place(n)].load(Ordering::Acquire)
     }
 
-    /// Drops the answer of `n` if it was given up and has come, or its captures if that will
-    /// never be.
+    /// Caller: the number of the request after `last`, if its line may be used, if need be
+    /// after dropping an answer that nobody wants.
+    #[inline(always)]
+    fn next(&self, last: u64) -> Option<u64> {
+        let again = !self.is_busy(last);
+        let n = Lane::<LINES>::after(last, again);
+        if again && place(n) != place(last) {
+            // The turns are over. Calls that are waited for come to no line where an answer
+            // lies that nobody wants.
+            self.sweep_all();
+        }
+        (!self.is_busy(n) || self.sweep(place(n))).then_some(n)
+    }
+
+    /// Drops the answer in a line if it was given up and has come, or its captures if that
+    /// will never be.
     #[cold]
-    fn sweep(&self, n: u64) -> bool {
-        let abandoned = &self.abandoned[n as usize % LINES];
+    fn sweep(&self, place: usize) -> bool {
+        let abandoned = &self.abandoned[place];
         // Acquire: partner is the store in `abandon`.
         let drops = abandoned.load(Ordering::Acquire);
         // SAFETY: null, or from `abandon`.
         let Some(drops) = (unsafe { drops.as_ref::<'static>() }) else { return false };
+        let n = self.lane.last_in(place);
         let request = self.lane.request(n);
         if let Some(success) = self.lane.done(n) {
             abandoned.store(ptr::null_mut(), Ordering::Relaxed);
@@ -200,16 +214,13 @@ impl Seat {
     /// Nobody will take the answer of `n`.
     fn abandon(&self, n: u64, drops: &'static Drops) {
         // Release: partner is the load in `sweep`.
-        self.abandoned[n as usize % LINES]
-            .store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
+        self.abandoned[place(n)].store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
     }
 
-    /// Of the requests up to `last` that nobody waits for.
-    fn sweep_all(&self, last: u64) {
-        let first = last.saturating_sub(LINES as u64 - 1).max(Lane::<LINES>::FIRST);
-        for n in first..=last {
-            self.sweep(n);
-        }
+    /// Of the requests that nobody waits for.
+    #[cold]
+    fn sweep_all(&self) {
+        (0..LINES).for_each(|place| _ = self.sweep(place));
     }
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
@@ -229,8 +240,7 @@ impl Seat {
     /// The parent's thread may have been at it. Or it is at it here, being the one that has
     /// forked: then what borrows is waited for.
     fn is_left_behind(&self, n: u64) -> bool {
-        let owned = self.busy.0.load(Ordering::Relaxed) & bit(n) != 0;
-        owned && self.desk.is_elsewhere()
+        self.is_busy(n) && self.desk.is_elsewhere()
     }
 
     /// Caller: waits for request `n`; a server serves meanwhile. `None` at the deadline.
@@ -314,8 +324,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let last = *self.last.get_mut();
-        self.sweep_all(last);
+        self.sweep_all();
     }
 }
 
@@ -325,19 +334,19 @@ pub struct Caller {
     /// The only thread that may sleep at the seat's bell, of one that is a server's.
     home: Option<ThreadId>,
     waiter: Waiter,
-    /// Number of the next request.
-    next: u64,
+    /// Number of the last request; 0 before the first.
+    last: u64,
 }
 
 impl fmt::Debug for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caller").field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("Caller").field("last", &self.last).finish_non_exhaustive()
     }
 }
 
 impl Caller {
     pub(crate) fn new(seat: Arc<Seat>, home: Option<ThreadId>, waiter: Waiter) -> Self {
-        Caller { seat, home, waiter, next: Lane::<LINES>::FIRST }
+        Caller { seat, home, waiter, last: 0 }
     }
 
     /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
@@ -437,14 +446,20 @@ impl Caller {
 
     /// Whether another request may be submitted before an answer is taken.
     pub fn has_room(&self) -> bool {
-        self.seat.is_free(self.next)
+        self.seat.next(self.last).is_some()
+    }
+
+    /// The same, without dropping an answer that nobody wants.
+    #[inline]
+    pub fn has_free_line(&self) -> bool {
+        let last = self.last;
+        !self.seat.is_busy(last) || !self.seat.is_busy(Lane::<LINES>::after(last, false))
     }
 
     /// Requests that are under way, and answers that nobody has taken yet.
     pub fn under_way(&self) -> usize {
-        let first = self.next.saturating_sub(LINES as u64).max(Lane::<LINES>::FIRST);
-        (first..self.next).for_each(|n| _ = self.seat.sweep(n));
-        self.seat.busy.0.load(Ordering::Acquire).count_ones() as usize
+        self.seat.sweep_all();
+        self.seat.busy.0.iter().filter(|busy| busy.load(Ordering::Acquire)).count()
     }
 
     /// Whether it sleeps at the bell of `server`, as [`Door::caller_of`](crate::Door::caller_of)
@@ -466,7 +481,7 @@ impl Caller {
     {
         let n = self.hand_over(f)?;
         // Relaxed: `free` is by whoever takes the answer, which does not exist yet.
-        self.seat.busy.0.fetch_or(bit(n), Ordering::Relaxed);
+        self.seat.busy.0[place(n)].store(true, Ordering::Relaxed);
         let seat = Arc::clone(&self.seat);
         let drops = const { &Of::<F, R>::DROPS };
         Ok(Answer { seat, n, drops, taken: false, result: PhantomData })
@@ -554,14 +569,11 @@ impl Caller {
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        let n = self.next;
-        if !self.seat.is_free(n) {
-            return Err(Error::Full);
-        }
+        let n = self.seat.next(self.last).ok_or(Error::Full)?;
         // SAFETY: the line's request before was answered and its answer taken, so it is
         // this thread's.
         unsafe { job::pack(self.seat.lane.request(n), f) };
-        self.next += 1;
+        self.last = n;
         self.seat.lane.submit(n);
         self.seat.desk.bell.ring();
         Ok(n)
@@ -571,10 +583,10 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         // Release: partner is `is_left`. The server goes on until it has served `last`.
-        self.seat.last.store(self.next - 1, Ordering::Release);
+        self.seat.last.store(self.last, Ordering::Release);
         if self.seat.desk.fate.is_over() {
             // A thread that was killed keeps the seat for ever.
-            self.seat.sweep_all(self.next - 1);
+            self.seat.sweep_all();
         }
         self.seat.desk.changed();
     }
@@ -731,7 +743,7 @@ impl<R> Future for Answer<R> {
                 // Release: partner is the load below, for those whose fence was this one.
                 seat.told.store(told, Ordering::Release);
             }
-            seat.wakers[self.n as usize % LINES].register(cx.waker());
+            seat.wakers[place(self.n)].register(cx.waker());
             if !seat.told.load(Ordering::Acquire) || seat.desk.is_unwatched() {
                 cx.waker().wake_by_ref();
             }

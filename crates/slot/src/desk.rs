@@ -349,12 +349,12 @@ impl Serving {
     fn look_for_callers(&mut self) {
         let changes = self.post.desk.changes.load(Ordering::Acquire);
         if changes != self.changes {
-            self.take_up(changes);
+            self.find_callers(changes);
         }
     }
 
     #[cold]
-    fn take_up(&mut self, changes: u64) {
+    fn find_callers(&mut self, changes: u64) {
         self.changes = changes;
         let (served, mut seats) = (&mut self.served, self.post.desk.seats());
         for seat in seats.iter() {

@@ -2,6 +2,7 @@
 
 use core::arch::asm;
 
+pub(crate) const WRITE: usize = 1;
 pub(crate) const CLOSE: usize = 3;
 pub(crate) const MMAP: usize = 9;
 pub(crate) const SIGPROCMASK: usize = 14;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,8 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
-use crate::request::{Draft, os_error};
+use crate::making::SpawnAsync;
+use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio, above};
 use crate::steps::{self, Caller};
@@ -210,6 +212,41 @@ impl Command {
         self.start([Kind::Null, Kind::Piped, Kind::Piped], None)?.wait_with_output()
     }
 
+    /// Starts it by a server that is the caller's own, without blocking while that works.
+    /// Where that has to be started first, or the command is none, it is as
+    /// [`Command::spawn_by`]. Dropping the future leaves the child, as dropping [`Child`] does.
+    ///
+    /// ```
+    /// # async fn example() -> std::io::Result<()> {
+    /// use kumiki_spawn::{Command, SpawnServer};
+    ///
+    /// let mut server = SpawnServer::new();
+    /// let mut child = Command::new("true").spawn_async(&mut server).await?;
+    /// assert!(child.wait_async().await?.success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn_async<'a>(&'a mut self, server: &'a mut SpawnServer) -> SpawnAsync<'a> {
+        SpawnAsync::new(self, server)
+    }
+
+    /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.
+    pub(crate) fn begin(&mut self, server: &mut SpawnServer) -> Option<[Option<File>; 3]> {
+        self.refused = None;
+        let nothing = || Refused::from(io::Error::from_raw_os_error(libc::EAGAIN));
+        let unsaid = [Kind::Inherit, Kind::Inherit, Kind::Inherit];
+        let begun = self.prepared(&unsaid, true, |write| server.begin(write).ok_or_else(nothing));
+        begun.ok().map(|((), pipes)| pipes)
+    }
+
+    /// What came of it.
+    pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
+        made.map_err(|refused| {
+            self.refused = refused.step.map(steps::name);
+            refused.error
+        })
+    }
+
     /// What of the child the last start was refused at, in words: an error has the kernel's
     /// number alone. `None` if it was not the kernel.
     pub fn refused_at(&self) -> Option<&'static str> {
@@ -236,10 +273,7 @@ impl Command {
             }
             (made, _) => made,
         };
-        made.map_err(|refused| {
-            self.refused = refused.step.map(steps::name);
-            refused.error
-        })
+        self.made(made)
     }
 
     fn make(
@@ -251,6 +285,20 @@ impl Command {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
+        self.prepared(unsaid, look, |write| match server {
+            Some(server) => server.spawn(write),
+            None => with_shared(|server| server.spawn(write)),
+        })
+        .map(|(pid, pipes)| Child::new(pid, pipes))
+    }
+
+    /// What `make` makes of the request, and the caller's ends of pipes.
+    fn prepared<T>(
+        &self,
+        unsaid: &[Kind; 3],
+        look: bool,
+        make: impl for<'w, 'a> FnOnce(&Write<'w, 'a>) -> Result<T, Refused>,
+    ) -> Result<(T, [Option<File>; 3]), Refused> {
         let (ends, folder) = (self.ends(unsaid, look)?, here()?);
         let caller = Caller {
             folder: folder.as_fd(),
@@ -261,15 +309,9 @@ impl Command {
             group: unsafe { libc::getpgrp() },
             cpus: affinity::unbound().map_err(os_error)?,
         };
-        let by = |server: &mut SpawnServer| {
-            server.spawn(&|draft, group| self.write(draft, &caller, group))
-        };
-        let pid = match server {
-            Some(server) => by(server),
-            None => with_shared(by),
-        }?;
+        let made = make(&|draft, group| self.write(draft, &caller, group))?;
         drop(caller);
-        Ok(Child::new(pid, ends.map(|ends| ends.ours)))
+        Ok((made, ends.map(|ends| ends.ours)))
     }
 
     fn ends(&self, unsaid: &[Kind; 3], look: bool) -> io::Result<[Ends; 3]> {

@@ -87,6 +87,18 @@ impl Ends {
     }
 }
 
+/// Has `waker` woken when `fd`, of a pidfd or socket, is readable.
+pub(crate) fn watch(fd: impl AsFd, waker: &Waker) -> io::Result<()> {
+    ENDS.get().map_err(os_error)?.watch(fd, waker)
+}
+
+/// Undoes it.
+pub(crate) fn forget(fd: impl AsFd) {
+    if let Ok(ends) = ENDS.get() {
+        ends.forget(fd);
+    }
+}
+
 /// From [`Child::wait_async`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
@@ -112,10 +124,7 @@ impl Future for WaitAsync<'_> {
         if let Some(status) = self.child.try_wait().transpose() {
             return Poll::Ready(status);
         }
-        let watched = ENDS.get().map_err(os_error).and_then(|ends| {
-            let pidfd = self.child.pidfd()?;
-            ends.watch(pidfd, context.waker())
-        });
+        let watched = self.child.pidfd().and_then(|pidfd| watch(pidfd, context.waker()));
         self.watched = true;
         match watched {
             Ok(()) => Poll::Pending,
@@ -126,8 +135,8 @@ impl Future for WaitAsync<'_> {
 
 impl Drop for WaitAsync<'_> {
     fn drop(&mut self) {
-        if let (true, Ok(ends), Ok(pidfd)) = (self.watched, ENDS.get(), self.child.pidfd()) {
-            ends.forget(pidfd);
+        if let (true, Ok(pidfd)) = (self.watched, self.child.pidfd()) {
+            forget(pidfd);
         }
     }
 }

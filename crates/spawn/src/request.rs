@@ -10,6 +10,9 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::wire::{BASE, BYTES, DATA, FDS, Header, Step};
 
+/// Writes a request for a server of this process group.
+pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>, i32) -> io::Result<()> + 'w;
+
 /// Writes one. Addresses are the server's.
 pub(crate) struct Draft<'a> {
     memory: NonNull<u8>,

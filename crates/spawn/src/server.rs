@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::process;
 use std::ptr::NonNull;
@@ -17,7 +17,9 @@ use kumiki_sys::futex::{self, Deadline, Scope};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::net::{
+    AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, recv, shutdown, socketpair,
+};
 use rustix::process::Pid;
 
 use crate::identity;
@@ -42,6 +44,8 @@ pub(crate) struct Server {
     /// Its process group.
     group: i32,
     of: Process,
+    /// The answer has not been looked at.
+    asked: bool,
 }
 
 // SAFETY: the memory is shared with another process, not bound to a thread, and used by
@@ -108,7 +112,8 @@ impl Server {
             .spawn();
         match process {
             Ok(process) => {
-                let mut server = Server { process, socket: ours, memory, cpu: None, group, of };
+                let mut server =
+                    Server { process, socket: ours, memory, cpu: None, group, of, asked: false };
                 match server.wait(STARTS) {
                     READY => Ok(server),
                     _ => Err(io::Error::other("the spawn server has ended before it began")),
@@ -134,17 +139,29 @@ impl Server {
 
     /// Begins a request.
     pub(crate) fn draft<'a>(&mut self) -> Draft<'a> {
+        if self.asked {
+            // Nobody wants to know: a future was forgotten.
+            let _ = self.answer();
+        }
         // SAFETY: the server does nothing until it is told, and the caller has it for itself.
         unsafe { Draft::new(self.memory) }
     }
 
     /// Has it carry out the request that was written.
     pub(crate) fn ask(&mut self, fds: &[BorrowedFd<'_>]) -> Result<Answer, No> {
+        self.tell(fds, false)?;
+        self.answer()
+    }
+
+    /// Tells it the request that was written. `tells`: [`Server::socket`] is readable then
+    /// when the answer is there.
+    pub(crate) fn tell(&mut self, fds: &[BorrowedFd<'_>], tells: bool) -> Result<(), No> {
         self.come_here();
         // SAFETY: as `draft`.
         let header = unsafe { self.memory.as_mut() };
         header.thread = identity::thread();
         header.secure_bits = identity::secure_bits();
+        header.tells = tells.into();
         // SAFETY: from here on the server writes too, to atomics only.
         let header = unsafe { self.memory.as_ref() };
         header.pid.store(0, Relaxed);
@@ -155,7 +172,27 @@ impl Server {
             Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => No::Died,
             error => No::Sent(error.into()),
         })?;
+        self.asked = true;
+        Ok(())
+    }
+
+    /// Whether the answer is there, or will never be.
+    pub(crate) fn has_answered(&mut self) -> bool {
+        // SAFETY: the server writes to atomics only.
+        let state = unsafe { self.memory.as_ref() }.state.load(Acquire);
+        !matches!(state, ASKED | TAKEN) || !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// What it sends bytes to, and hangs up when it ends. What it has sent is taken.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        let _ = recv(&self.socket, &mut [0u8; 8], RecvFlags::DONTWAIT);
+        self.socket.as_fd()
+    }
+
+    /// Waits for the answer.
+    pub(crate) fn answer(&mut self) -> Result<Answer, No> {
         let state = self.wait(ASKED);
+        self.asked = false;
         // SAFETY: as above.
         let header = unsafe { self.memory.as_ref() };
         let pid = Pid::from_raw(header.pid.load(Relaxed));

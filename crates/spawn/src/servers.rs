@@ -7,8 +7,8 @@ use kumiki_sys::fork::PerProcess;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use crate::request::{Draft, os_error};
-use crate::server::{No, Server};
+use crate::request::{Write, os_error};
+use crate::server::{Answer, No, Server};
 
 /// Servers that die before they have begun, in a row.
 const TRIES: usize = 3;
@@ -92,15 +92,32 @@ impl SpawnServer {
         Ok(self.0.insert(Server::start(at_once)?))
     }
 
+    /// Begins a child, whose end of making [`Server::socket`] tells. `None`: the server is not
+    /// to be asked like this; [`SpawnServer::spawn`] finds out why.
+    pub(crate) fn begin(&mut self, write: &Write<'_, '_>) -> Option<()> {
+        self.start().ok()?;
+        let server = self.0.as_mut()?;
+        let mut draft = server.draft();
+        write(&mut draft, server.group()).ok()?;
+        server.tell(&draft.finish().ok()?, true).ok()
+    }
+
+    /// What was begun.
+    pub(crate) fn begun(&mut self) -> Option<&mut Server> {
+        self.0.as_mut()
+    }
+
+    /// The child that was begun; `None`: nothing was made.
+    pub(crate) fn end(&mut self) -> Option<Result<Pid, Refused>> {
+        self.0.as_mut()?.answer().ok().map(pid_of)
+    }
+
     /// Has the server make a child, as `write` says. The child is the calling process's, to be
     /// waited for.
     ///
     /// # Errors
     /// As posix_spawn(3): what a call in the child was refused with.
-    pub(crate) fn spawn<'a>(
-        &mut self,
-        write: &dyn Fn(&mut Draft<'a>, i32) -> io::Result<()>,
-    ) -> Result<Pid, Refused> {
+    pub(crate) fn spawn(&mut self, write: &Write<'_, '_>) -> Result<Pid, Refused> {
         for _ in 0..TRIES {
             let server = match self.0.as_mut().filter(|server| server.may_be_asked()) {
                 Some(_) => self.0.as_mut().expect("it was just there"),
@@ -117,16 +134,8 @@ impl SpawnServer {
                 write(&mut draft, server.group())?;
                 answer = server.ask(&draft.finish()?);
             }
-            match answer {
-                Ok(answer) if answer.errno == 0 => return Ok(answer.pid.ok_or_else(gone)?),
-                Ok(answer) => {
-                    // One that could not execute its program has ended.
-                    if let Some(pid) = answer.pid {
-                        while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()) {}
-                    }
-                    let error = io::Error::from_raw_os_error(answer.errno);
-                    return Err(Refused { error, step: Some(answer.failed) });
-                }
+            match answer.map(pid_of) {
+                Ok(child) => return child,
                 Err(No::Sent(error)) => return Err(error.into()),
                 // Nothing has begun: the next server may try.
                 Err(No::Died | No::Another) => self.0 = None,
@@ -134,6 +143,19 @@ impl SpawnServer {
         }
         Err(gone().into())
     }
+}
+
+/// The child, or why there is none.
+fn pid_of(answer: Answer) -> Result<Pid, Refused> {
+    if answer.errno == 0 {
+        return Ok(answer.pid.ok_or_else(gone)?);
+    }
+    // One that could not execute its program has ended.
+    if let Some(pid) = answer.pid {
+        while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()) {}
+    }
+    let error = io::Error::from_raw_os_error(answer.errno);
+    Err(Refused { error, step: Some(answer.failed) })
 }
 
 fn gone() -> io::Error {

@@ -71,6 +71,8 @@ pub(crate) struct Header {
     pub(crate) at_once: u32,
     /// 1: no child is wanted, only whether the server is for who asks.
     pub(crate) only_look: u32,
+    /// 1: the server sends a byte once it has served, for who waits at the socket.
+    pub(crate) tells: u32,
     /// Flags of clone3(2) beside the server's own: namespaces, a cgroup.
     pub(crate) clone_flags: u64,
     /// The cgroup among the message's descriptors, if `clone_flags` say that there is one.

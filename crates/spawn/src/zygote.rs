@@ -10,7 +10,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -218,25 +218,4 @@ pub fn ready() -> io::Result<Option<Started>> {
     env.pop();
     env.retain(|variable| !variable.as_bytes().starts_with(VARIABLE.as_bytes()));
     Ok(Some(Started { args, env }))
-}
-
-/// The strings of a message, each with a zero at its end: the folder, arguments, variables;
-/// before them which standard descriptors follow, and how many arguments there are.
-pub(crate) fn content(
-    standard: u8,
-    folder: Option<&OsStr>,
-    args: &[OsString],
-    each_variable: impl FnOnce(&mut dyn FnMut(&[&[u8]]) -> io::Result<()>) -> io::Result<()>,
-) -> io::Result<Vec<u8>> {
-    let mut all = vec![standard];
-    all.extend((args.len() as u32).to_ne_bytes());
-    let mut put = |parts: &[&[u8]]| {
-        parts.iter().for_each(|part| all.extend_from_slice(part));
-        all.push(0);
-        Ok(())
-    };
-    put(&[folder.map_or(b"".as_slice(), OsStr::as_bytes)])?;
-    args.iter().try_for_each(|arg| put(&[arg.as_bytes()]))?;
-    each_variable(&mut put)?;
-    Ok(all)
 }

@@ -18,6 +18,8 @@ mod measure;
 mod node;
 mod parasc;
 mod resource;
+#[cfg(test)]
+mod sample;
 mod shadow;
 
 /// What a bench hands back.

@@ -233,7 +233,7 @@ impl Ratios {
     }
 
     fn median(&self) -> f64 {
-        describe::median(&describe::sorted(self.0.iter().copied()))
+        describe::median_of(self.0.iter().copied())
     }
 
     /// From the best to the worst: a slow mode shows here.
@@ -251,23 +251,14 @@ impl Ratios {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::sample;
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
         Row {
-            case: case.to_owned(),
-            subject: subject.to_owned(),
-            n,
-            unit: "ns".to_owned(),
-            median,
-            p99: 2.0 * median,
-            ci: [median, median],
-            limit: Some(100.0),
-            base: None,
             // The clock was faster when the second one ran.
             instances: vec![1.1 * median, 0.8 * median, 0.9 * median],
             limits: vec![100.0; 3],
-            of_plain: Vec::new(),
-            failed: 0,
+            ..sample::row(case, subject, n, median)
         }
     }
 
@@ -319,10 +310,7 @@ mod tests {
     }
 
     fn broken(rows: &[Row]) -> Vec<String> {
-        let all = musts(&Figures(rows)).into_iter();
-        all.filter(|must| !must.holds)
-            .map(|must| format!("{}: {}", must.name, must.figure))
-            .collect()
+        sample::broken(musts(&Figures(rows)))
     }
 
     #[test]

@@ -125,23 +125,11 @@ fn in_flight(figures: &Figures) -> Must {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::sample;
 
     fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
-        Row {
-            case: case.to_owned(),
-            subject: subject.to_owned(),
-            n,
-            unit: "ns".to_owned(),
-            median,
-            p99: 2.0 * median,
-            ci: [median, median],
-            limit: Some(100.0),
-            base: None,
-            instances: Vec::new(),
-            limits: Vec::new(),
-            of_plain: vec![1.025_641, 1.0, 3.0],
-            failed: 0,
-        }
+        let of_plain = vec![1.025_641, 1.0, 3.0];
+        Row { of_plain, ..sample::row(case, subject, n, median) }
     }
 
     /// Rows by which every promise just holds.
@@ -169,10 +157,7 @@ mod tests {
     }
 
     fn broken(rows: &[Row]) -> Vec<String> {
-        let all = musts(&Figures(rows)).into_iter();
-        all.filter(|must| !must.holds)
-            .map(|must| format!("{}: {}", must.name, must.figure))
-            .collect()
+        sample::broken(musts(&Figures(rows)))
     }
 
     #[test]

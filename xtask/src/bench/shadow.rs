@@ -116,24 +116,7 @@ fn copy_limit(figures: &Figures, peer: &str, n: usize) -> Option<String> {
 mod tests {
     use super::*;
     use crate::bench::Row;
-
-    fn row(case: &str, subject: &str, n: usize, median: f64) -> Row {
-        Row {
-            case: case.to_owned(),
-            subject: subject.to_owned(),
-            n,
-            unit: "ns".to_owned(),
-            median,
-            p99: 2.0 * median,
-            ci: [median, median],
-            limit: Some(100.0),
-            base: None,
-            instances: Vec::new(),
-            limits: Vec::new(),
-            of_plain: Vec::new(),
-            failed: 0,
-        }
-    }
+    use crate::bench::sample::{self, row};
 
     /// Rows by which every promise just holds.
     fn good() -> Vec<Row> {
@@ -175,10 +158,7 @@ mod tests {
     }
 
     fn broken(rows: &[Row]) -> Vec<String> {
-        let all = musts(&Figures(rows)).into_iter();
-        all.filter(|must| !must.holds)
-            .map(|must| format!("{}: {}", must.name, must.figure))
-            .collect()
+        sample::broken(musts(&Figures(rows)))
     }
 
     fn changed(case: &str, subject: &str, n: usize, median: f64) -> Vec<String> {

@@ -51,11 +51,6 @@ const KNOWN: &[Known] = &[
     },
     Known {
         package: "kumiki-parasc",
-        modules: &["entry", "own", "trust"],
-        reason: "the cost model is rewritten",
-    },
-    Known {
-        package: "kumiki-parasc",
         modules: &["hand_over", "run"],
         reason: "the requester is rewritten",
     },

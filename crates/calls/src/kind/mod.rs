@@ -1,8 +1,7 @@
-//! What can be known about a call before it has ever been measured.
+//! What is known about a call before it is measured.
 //!
-//! The cost model learns from the calls themselves; what stands here decides
-//! where it starts, and which calls it learns apart. None of it decides whether
-//! a call is made, or how it ends.
+//! A cost model measures the calls themselves; this is its prior, and says which calls to
+//! measure separately. It never decides whether a call is made, or its result.
 
 use kumiki_sys::syscall::MAX_ARGS;
 
@@ -15,26 +14,25 @@ use crate::table::{OfArgs, ROWS, counted, row};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kind {
-    /// What two such calls wait for each other on, in the kernel.
+    /// What two such calls wait for each other on in the kernel.
     pub contends: Contends,
-    /// Whether it commonly waits for a device, a time or another thread; with
-    /// the arguments known, see [`may_sleep`].
+    /// Whether it commonly waits for a device, a time or another thread; if the arguments
+    /// are known, use [`may_sleep`].
     pub sleeps: bool,
 }
 
-/// What is known about call `sysnum`; of an unknown number nothing is.
+/// What is known about call `sysnum`; nothing for an unknown number.
 #[inline]
 pub fn kind(sysnum: u16) -> Kind {
     KINDS.get(usize::from(sysnum)).copied().unwrap_or(Kind::UNKNOWN)
 }
 
-/// The place of a request whose maker has named none, as far as descriptors
-/// tell it: one number for each descriptor, [`Place::NONE`] for a call on a
-/// path alone or relative to the working directory.
+/// The place of a request that names none, as far as its descriptor tells: a number for
+/// each descriptor, [`Place::NONE`] for a call on a path alone or relative to the working
+/// directory.
 ///
-/// Two descriptors may stand for one open file (dup(2)), and a path may lead
-/// far from where it starts: who knows better names the place himself
-/// ([`Request::at`]).
+/// Two descriptors may refer to one open file (dup(2)), and a path may lead far from
+/// where it starts: a caller that knows the place sets it with [`Request::at`].
 ///
 /// ```
 /// use kumiki_calls::{Place, Request, default_place};
@@ -55,8 +53,8 @@ pub fn default_place(request: &Request) -> Place {
     }
 }
 
-/// Whether this request commonly waits for a device, a time or another thread,
-/// so that more threads than cpus are worth having. A guess to start from.
+/// Whether this request commonly waits for a device, a time or another thread, so that
+/// more threads than cpus are worthwhile. A prior, to be corrected by measurement.
 pub fn may_sleep(request: &Request) -> bool {
     let Some(row) = row(request.sysnum) else { return false };
     let says_so = |says_so: OfArgs| says_so(&counted(request.args_num, &request.args));

@@ -6,31 +6,28 @@ use std::slice;
 /// Memory that a call may write to.
 ///
 /// # Safety
-/// The memory that [`spare`](Self::spare) tells must be valid for writes, and
-/// nobody else's, as long as the buffer is neither moved, nor dropped, nor
-/// otherwise touched; [`filled`](Self::filled) must hold the bytes that were
-/// written there.
+/// The memory that [`spare`](Self::spare) returns must be valid for writes, and
+/// exclusive, as long as the buffer is neither moved, nor dropped, nor otherwise touched;
+/// [`filled`](Self::filled) must hold the bytes that were written there.
 pub unsafe trait BufferMut {
     /// Where to write, and how many bytes at most.
     fn spare(&mut self) -> (*mut u8, usize);
 
-    /// Takes note that the first `count` bytes of [`spare`](Self::spare) were
-    /// written.
+    /// Records that the first `count` bytes of [`spare`](Self::spare) were written.
     ///
     /// # Safety
-    /// They were, and `count` is not more than what `spare` told.
+    /// They were written, and `count` is at most the length that `spare` returned.
     unsafe fn advance(&mut self, count: usize);
 
-    /// The `count` bytes that the last [`advance`](Self::advance) told of.
+    /// The `count` bytes of the last [`advance`](Self::advance).
     ///
     /// # Safety
-    /// It told of that many, and nothing has changed the buffer since.
+    /// The last `advance` had this `count`, and nothing has changed the buffer since.
     unsafe fn filled(&self, count: usize) -> &[u8];
 }
 
-/// Fills the spare capacity, behind what the vector holds, and makes it longer.
-/// A vector without spare capacity takes nothing: a read into it gives 0, as at
-/// the end of a file.
+/// Appends to the vector within its spare capacity. A vector without spare capacity takes
+/// nothing: a read into it returns 0, as at the end of a file.
 // SAFETY: the spare capacity belongs to the vector and does not move with it.
 unsafe impl BufferMut for Vec<u8> {
     #[inline]

@@ -1,8 +1,8 @@
 //! Bytes from file to file, without passing through the process.
 //!
-//! Without an offset a file is read or written at its position, which moves.
-//! With one the position stays, and the kernel moves the operation's offset:
-//! requested again, it goes on where it stopped.
+//! Without an offset a file is read or written at its position, which advances. With one
+//! the position stays, and the kernel advances the operation's offset: requested again,
+//! the operation continues where it stopped.
 
 use std::os::fd::AsFd;
 

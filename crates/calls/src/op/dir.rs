@@ -1,4 +1,4 @@
-//! Directories: names made, removed, changed.
+//! Directories: creating, removing and changing names.
 //!
 //! A change takes the lock of the directory, so that [`Place`] is the directory
 //! as the path names it.
@@ -15,7 +15,7 @@ use super::place;
 use crate::request::Request;
 
 operation! {
-    /// mkdirat(2): makes a directory; the process's umask takes bits from `mode`.
+    /// mkdirat(2): makes a directory; the process's umask clears bits of `mode`.
     pub struct Mkdirat<F: AsFd, P: AsRef<CStr>> { dir: F, path: P, mode: Mode }
     |op| Request::new(
         libc::SYS_mkdirat,
@@ -26,7 +26,7 @@ operation! {
 
 operation! {
     /// mknodat(2): makes a file of any type but directory and symbolic link; the
-    /// process's umask takes bits from `mode`.
+    /// process's umask clears bits of `mode`.
     ///
     /// `device` counts for device files only, and of it what
     /// `libc::makedev` puts into 32 bits: a major number below 4096, a minor one
@@ -62,7 +62,7 @@ operation! {
 }
 
 operation! {
-    /// renameat2(2): gives a file another name, at once for everybody.
+    /// renameat2(2): renames a file, atomically.
     pub struct Renameat2<F: AsFd, P: AsRef<CStr>, T: AsFd, Q: AsRef<CStr>> {
         from_dir: F,
         from: P,
@@ -113,8 +113,8 @@ operation! {
 }
 
 filling! {
-    /// readlinkat(2): where a symbolic link leads, without a zero at the end. A
-    /// full buffer may hold only the beginning.
+    /// readlinkat(2): the target of a symbolic link, without a terminating zero. If the
+    /// buffer is full, the target may be truncated.
     pub struct Readlinkat<F: AsFd, P: AsRef<CStr>> { dir: F, path: P }
     |op, pointer, room| Request::new(
         libc::SYS_readlinkat,

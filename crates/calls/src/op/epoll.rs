@@ -1,4 +1,4 @@
-//! Waiting for many files, which the kernel keeps a list of: epoll(7).
+//! Waiting for many files, of which the kernel keeps a list: epoll(7).
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -17,8 +17,8 @@ operation! {
 
 /// epoll_ctl(2): changes what a list waits for.
 ///
-/// A list does not hold its files open: what is closed elsewhere leaves it when
-/// its last duplicate is closed, and is told of until then.
+/// A list does not keep its files open: a file leaves the list when its last duplicate is
+/// closed, and is reported until then.
 #[derive(Debug)]
 pub struct EpollCtl<F, G> {
     epoll: F,
@@ -33,8 +33,8 @@ impl<F: AsFd, G: AsFd> EpollCtl<F, G> {
         EpollCtl { epoll, command, file, event }
     }
 
-    /// The call that adds a file, to be told of with `data` when any of these
-    /// events has happened; `EEXIST` if the list has it.
+    /// The call that adds a file, to be reported with `data` when any of these events
+    /// happens; `EEXIST` if the list has it.
     #[inline]
     pub const fn add(epoll: F, file: G, events: EventFlags, data: u64) -> Self {
         Self::of(epoll, libc::EPOLL_CTL_ADD, file, events, data)
@@ -72,8 +72,8 @@ unsafe impl<F: AsFd, G: AsFd> Operation for EpollCtl<F, G> {
     }
 }
 
-/// epoll_wait(2): waits until something has happened to files of a list; gives of
-/// how many it tells, 0 when the time is up.
+/// epoll_wait(2): waits for events on the files of a list; returns how many files it
+/// reports, 0 on timeout.
 #[derive(Debug)]
 pub struct EpollWait<F> {
     epoll: F,
@@ -83,14 +83,15 @@ pub struct EpollWait<F> {
 }
 
 impl<F: AsFd> EpollWait<F> {
-    /// The call that tells of at most `room` files, and waits at most `timeout_ms`
-    /// milliseconds, below 0 for ever. Room for none is an error, `EINVAL`.
+    /// The call that reports at most `room` files, and waits for `timeout_ms`
+    /// milliseconds at most; without limit if negative. A `room` of 0 is an error,
+    /// `EINVAL`.
     pub fn new(epoll: F, room: usize, timeout_ms: i32) -> Self {
         let none = libc::epoll_event { events: 0, u64: 0 };
         EpollWait { epoll, events: vec![none; room], timeout_ms, told: 0 }
     }
 
-    /// What the last call told of: the data of each file, and what had happened.
+    /// What the last call reported: the data of each file, and its events.
     pub fn events(&self) -> impl ExactSizeIterator<Item = (u64, EventFlags)> {
         let told =
             |event: &libc::epoll_event| (event.u64, EventFlags::from_bits_retain(event.events));

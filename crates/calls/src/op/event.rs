@@ -1,4 +1,4 @@
-//! Waiting for something to happen to files.
+//! Waiting for events on files.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,8 +11,7 @@ use super::Operation;
 use super::output::{descriptor, name, typed};
 use crate::request::Request;
 
-/// poll(2): waits until something has happened to some of the files; gives how
-/// many, 0 when the time is up.
+/// poll(2): waits for events on some of the files; returns on how many, 0 on timeout.
 #[derive(Debug)]
 pub struct Poll<F> {
     files: Vec<F>,
@@ -21,8 +20,8 @@ pub struct Poll<F> {
 }
 
 impl<F: AsFd> Poll<F> {
-    /// The call that waits for any of these events, at most `timeout_ms`
-    /// milliseconds, below 0 for ever.
+    /// The call that waits for any of these events, for `timeout_ms` milliseconds at
+    /// most; without limit if negative.
     pub fn new(files: impl IntoIterator<Item = (F, PollFlags)>, timeout_ms: i32) -> Self {
         let (files, list): (Vec<F>, Vec<libc::pollfd>) = files
             .into_iter()
@@ -33,7 +32,7 @@ impl<F: AsFd> Poll<F> {
         Poll { files, list, timeout_ms }
     }
 
-    /// Each file with what had happened to it when the last call returned.
+    /// Each file with its events when the last call returned.
     pub fn events(&self) -> impl ExactSizeIterator<Item = (&F, PollFlags)> {
         let events = |poll: &libc::pollfd| PollFlags::from_bits_retain(poll.revents as u16);
         self.files.iter().zip(self.list.iter().map(events))

@@ -15,8 +15,8 @@ use crate::request::{Place, Request};
 operation! {
     /// openat(2): opens `path`, relative to `dir`.
     ///
-    /// The flags go to the kernel as they are; give [`OFlags::CLOEXEC`] unless
-    /// programs executed later shall have the file.
+    /// The flags go to the kernel as they are; add [`OFlags::CLOEXEC`] unless programs
+    /// executed later should get the file.
     pub struct Openat<F: AsFd, P: AsRef<CStr>> { dir: F, path: P, flags: OFlags, mode: Mode }
     |op| Request::new(
         libc::SYS_openat,
@@ -28,8 +28,8 @@ operation! {
     }) => OwnedFd
 }
 
-/// openat2(2), since Linux 5.6: opens `path`, relative to `dir`, with a say in
-/// how it is resolved. Flags that the kernel does not know are an error.
+/// openat2(2), since Linux 5.6: opens `path`, relative to `dir`, with control over how it
+/// is resolved. Flags that the kernel does not know are an error.
 #[derive(Debug)]
 pub struct Openat2<F, P> {
     dir: F,
@@ -86,14 +86,14 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
 
 /// close(2): closes the descriptor.
 ///
-/// Linux closes it whatever the result says; an error tells of what was written
-/// before (`EIO`, `ENOSPC`, `EDQUOT`). The descriptor is the operation's until the
-/// call has been made: dropped before, the operation closes it at once, and given
-/// back by a request that was cancelled or refused, it can be requested again.
+/// Linux closes it whatever the result; an error is about earlier writes (`EIO`,
+/// `ENOSPC`, `EDQUOT`). The operation owns the descriptor until the call is made: dropped
+/// before that, it closes the descriptor at once; given back by a cancelled or refused
+/// request, it can be requested again.
 ///
-/// A child of fork(2) closes it by a copy of the operation only if nobody had begun
-/// the call. If somebody had, it may be closed in the child, and its number somebody
-/// else's there: the copy counts as complete, and what was still open stays so.
+/// In a child of fork(2), a copy of the operation closes the descriptor only if no thread
+/// had begun the call. If one had, the number may already belong to another file in the
+/// child: the copy counts as complete, and a descriptor that is still open stays open.
 #[derive(Debug)]
 pub struct Close {
     file: Option<OwnedFd>,
@@ -128,8 +128,7 @@ unsafe impl Operation for Close {
 }
 
 operation! {
-    /// lseek(2): moves the open file's position and tells it, in bytes from the
-    /// start.
+    /// lseek(2): moves the open file's position and returns it, in bytes from the start.
     pub struct Lseek<F: AsFd> { file: F, to: SeekFrom }
     |op| {
         let (offset, whence) = match op.to {
@@ -169,8 +168,8 @@ operation! {
 }
 
 operation! {
-    /// posix_fadvise(2): says how `length` bytes at `offset` will be used; a
-    /// length of 0 is to the end.
+    /// posix_fadvise(2): announces how `length` bytes at `offset` will be used; a length
+    /// of 0 means to the end.
     pub struct Fadvise<F: AsFd> { file: F, offset: u64, length: u64, advice: Advice }
     |op| Request::new(
         libc::SYS_fadvise64,

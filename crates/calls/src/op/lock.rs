@@ -1,5 +1,5 @@
-//! Locks on files, between processes. They belong to the open file, not to a
-//! thread or process, so that any thread may take and give them back.
+//! Locks on files, between processes. They belong to the open file, not to a thread or
+//! process, so that any thread may acquire and release them.
 
 use std::os::fd::AsFd;
 
@@ -17,23 +17,23 @@ operation! {
     |op| Request::new(libc::SYS_flock, [descriptor(&op.file), op.operation as u64]) => ()
 }
 
-/// Bytes of a file and how they are locked.
+/// A range of bytes of a file and how it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLock {
     /// Shared, exclusive or not.
     pub kind: LockKind,
     /// First byte, from the start of the file.
     pub start: u64,
-    /// Number of bytes; 0 is to the end, however long the file becomes.
+    /// Number of bytes; 0 means to the end, however long the file grows.
     pub length: u64,
 }
 
 /// Who else may hold a lock on the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Everybody who wants them shared.
+    /// Others may hold shared locks.
     Shared,
-    /// Nobody.
+    /// Nobody else.
     Exclusive,
     /// Everybody: no lock.
     Unlocked,

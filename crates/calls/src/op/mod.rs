@@ -1,9 +1,9 @@
 //! Operations: system calls with typed arguments and results.
 //!
-//! One set serves both ways of use. An operation that borrows its descriptor,
-//! name and buffer fits a batch that blocks until it is done; one that owns them
-//! is `Send + 'static` and can be waited for as a future, outliving the function
-//! that made it.
+//! The same operations serve batches and futures. An operation that borrows its
+//! descriptor, name and buffer suits a batch, which blocks until it is done; one that
+//! owns them is `Send + 'static`, can be awaited as a future, and may outlive the
+//! function that made it.
 //!
 //! ```text
 //!   new(descriptor, name, buffer, …)      moved freely
@@ -19,14 +19,14 @@
 //!   [`path::terminated`] makes one of a [`Path`](std::path::Path).
 //! - *Buffers* that a call reads are anything with `AsRef<[u8]>`; those that it
 //!   fills are a [`BufferMut`]. Several at once are a vector of them.
-//! - *Flags* and the like are rustix's, and stand here beside the operations; of two by
-//!   the same name each is called after its call, as [`EpollCreateFlags`].
-//! - *Results* are the kernel's, unchanged: no call is repeated after `EINTR` or
-//!   `EAGAIN`, and fewer bytes than asked for are a result.
+//! - *Flags* and the like are rustix's, re-exported here; where two types share a name,
+//!   each is named after its call, as [`EpollCreateFlags`].
+//! - *Results* are the kernel's, unchanged: no call is retried after `EINTR` or `EAGAIN`,
+//!   and a short read or write is a result.
 //!
-//! Between request and completion an operation must not be moved, since the
-//! request may point into it: whoever executes operations keeps them borrowed or
-//! boxed meanwhile. Afterwards it may be requested again: same call, same buffers.
+//! Between request and completion an operation must not be moved, since the request may
+//! point into it: code that executes operations keeps them borrowed or boxed meanwhile.
+//! Afterwards an operation may be requested again: same call, same buffers.
 
 #[macro_use]
 mod define;
@@ -111,27 +111,25 @@ use crate::request::{Request, call};
 /// be borrowed mutably by it). The call must do no harm that safe code could
 /// not do, on whichever thread it runs.
 pub unsafe trait Operation {
-    /// What the call gives.
+    /// The result of the call.
     type Output;
 
     /// The call to make. Pointers may point into `self`.
     ///
-    /// Whoever makes the call sees to it that the operation is
-    /// [completed](Self::complete), whatever panics meanwhile: only that tells it
-    /// that the call was made, and that it no longer has what the call took
-    /// ([`Close`]).
+    /// The executor of the call must [complete](Self::complete) the operation, even if
+    /// something panics meanwhile: only then does the operation know that the call was
+    /// made and has consumed what it consumes ([`Close`]).
     fn request(&mut self) -> Request;
 
     /// Turns what the kernel returned (a result or `-errno`) into the output.
     ///
     /// # Safety
-    /// The kernel returned it for the last [`request`](Self::request), made with
-    /// the operation where it still is, and this is the only call with it.
-    /// Otherwise memory that nobody wrote would be read, or a descriptor that is
-    /// somebody else's be owned.
+    /// The kernel returned `ret_val` for the last [`request`](Self::request), the
+    /// operation has not moved since, and `complete` is called once for it. Otherwise
+    /// uninitialised memory could be read, or a descriptor of other code be owned.
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output;
 
-    /// Makes the call on this very thread, without an engine and its allow-list.
+    /// Makes the call on the calling thread, without an engine and its allow-list.
     ///
     /// ```
     /// use kumiki_calls::op::{Getppid, Operation};

@@ -1,11 +1,10 @@
 //! Calls that a processing thread must not make for another thread.
 //!
-//! A processing thread shares nearly everything with the thread that asks:
-//! memory, descriptors, working directory, signal handlers, limits. What a
-//! thread has for itself is another one there: its id, signals, credentials,
-//! schedule, registers, stack. A call on those would silently hit the wrong
-//! thread, or end the processing thread; each such call is refused, with the
-//! reason ([`refusal_of`]). The requesting thread can make them itself.
+//! A processing thread shares nearly everything with the thread that asks: memory,
+//! descriptors, working directory, signal handlers, limits. What belongs to one thread
+//! differs: its id, signals, credentials, scheduling, registers, stack. A call on those
+//! would silently act on the wrong thread, or end the processing thread; each such call
+//! is refused with a reason ([`refusal_of`]). The requesting thread can make it itself.
 //!
 //! ```text
 //!   sysnum ──► one bit a number ──0──► allowed (nearly every request ends here)
@@ -15,11 +14,11 @@
 //!                                  └─ none ───────► allowed with these arguments
 //! ```
 //!
-//! What numbers and arguments cannot show stands in the documentation of the crate.
+//! What numbers and arguments cannot show is listed in the documentation of
+//! `kumiki-parasc`.
 //!
-//! Sources: pthreads(7), credentials(7), clone(2) and the manual page of each
-//! call; where these say process and mean thread, the kernel's source, named
-//! beside the rule.
+//! Sources: pthreads(7), credentials(7), clone(2) and the manual page of each call; where
+//! these say process and mean thread, the kernel source that the row names.
 
 use std::ops::RangeInclusive;
 
@@ -54,18 +53,18 @@ static X32: Refusal = Refusal {
     reason: "may be execve or rt_sigreturn, on kernels before 5.4, and does not exist on others",
 };
 
-/// Why call `sysnum` is refused whatever its arguments are; `None` for a call
-/// that is allowed, allowed with some arguments ([`refusal_of`]), or unknown
-/// here: an unknown one the kernel answers itself, with `ENOSYS` as a rule.
+/// Why call `sysnum` is refused with any arguments; `None` for a call that is allowed,
+/// allowed with some arguments ([`refusal_of`]), or unknown here (the kernel then answers
+/// it, usually with `ENOSYS`).
 #[inline]
 pub fn refusal(sysnum: u16) -> Option<&'static Refusal> {
     if is_suspect(sysnum) { refused_always(sysnum) } else { None }
 }
 
-/// Why the call `sysnum` with these arguments is refused; `None`: it may be
-/// made. For nearly every call this is one load and one test.
+/// Why call `sysnum` is refused with these arguments; `None` if it may be made. For
+/// nearly every call this is one load and one test.
 ///
-/// Arguments from `args_num` on count as 0, and are to be passed so.
+/// Arguments from `args_num` on count as 0, and must be passed as 0.
 ///
 /// ```
 /// use kumiki_calls::{RefusalKind, refusal_of};

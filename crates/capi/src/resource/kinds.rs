@@ -62,36 +62,38 @@ fn duplicate(fd: c_int) -> Result<OwnedFd, Failure> {
     })
 }
 
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_memory_create(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    frames: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create::<Memory>((interface, place, name), resource, || Ok(frames)) }
+/// Functions that make a resource, with what they are told beside place and name: its
+/// kind, and the kind's own description of it.
+macro_rules! creates {
+    ($($function:ident($($arg:ident: $type:ty),*): $kind:ty = $spec:expr;)*) => {$(
+        /// See the header.
+        ///
+        /// # Safety
+        /// Pointers are null or valid.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $function(
+            interface: *const ResourceInterface,
+            place: u16,
+            name: *const c_char,
+            $($arg: $type,)*
+            resource: *mut *mut Resource,
+        ) -> c_int {
+            // SAFETY: the caller's promise.
+            unsafe { create::<$kind>((interface, place, name), resource, || Ok($spec)) }
+        }
+    )*};
 }
 
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_memory_2m_create(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    frames: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create::<LargeMemory>((interface, place, name), resource, || Ok(frames)) }
+creates! {
+    resource_memory_create(frames: usize): Memory = frames;
+    resource_memory_2m_create(frames: usize): LargeMemory = frames;
+    resource_region_create(bytes: usize): Region = RegionSpec::Memory { bytes, huge: Huge::Policy };
+    resource_region_of_frames(frames: usize): Region = RegionSpec::Frames(frames);
+    resource_region_of_file(fd: c_int, offset: u64, bytes: usize): Region =
+        RegionSpec::File { file: File::from(duplicate(fd)?), offset, bytes };
+    resource_region_of_passed(fd: c_int): Region = RegionSpec::Passed(duplicate(fd)?);
+    resource_space_create(bytes: usize): Space = bytes;
+    resource_user_space_create(bytes: usize): UserSpace = UserSpaceSpec::memory(bytes);
 }
 
 /// See the header.
@@ -138,76 +140,6 @@ pub unsafe extern "C" fn resource_memory_frame(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_region_create(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    bytes: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    let spec = || Ok(RegionSpec::Memory { bytes, huge: Huge::Policy });
-    // SAFETY: the caller's promise.
-    unsafe { create::<Region>((interface, place, name), resource, spec) }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_region_of_frames(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    frames: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    let spec = || Ok(RegionSpec::Frames(frames));
-    // SAFETY: the caller's promise.
-    unsafe { create::<Region>((interface, place, name), resource, spec) }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_region_of_file(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    fd: c_int,
-    offset: u64,
-    bytes: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    let spec = || Ok(RegionSpec::File { file: File::from(duplicate(fd)?), offset, bytes });
-    // SAFETY: the caller's promise.
-    unsafe { create::<Region>((interface, place, name), resource, spec) }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_region_of_passed(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    fd: c_int,
-    resource: *mut *mut Resource,
-) -> c_int {
-    let spec = || Ok(RegionSpec::Passed(duplicate(fd)?));
-    // SAFETY: the caller's promise.
-    unsafe { create::<Region>((interface, place, name), resource, spec) }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn resource_region_descriptor(
     interface: *const ResourceInterface,
     resource: *const Resource,
@@ -219,39 +151,6 @@ pub unsafe extern "C" fn resource_region_descriptor(
         let handle = unsafe { Resource::borrow(resource) }?.of::<Region>()?;
         Ok(this.with(handle, |region, _| region.descriptor())??.into_raw_fd())
     })
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_space_create(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    bytes: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe { create::<Space>((interface, place, name), resource, || Ok(bytes)) }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Pointers are null or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_user_space_create(
-    interface: *const ResourceInterface,
-    place: u16,
-    name: *const c_char,
-    bytes: usize,
-    resource: *mut *mut Resource,
-) -> c_int {
-    let spec = || Ok(UserSpaceSpec::memory(bytes));
-    // SAFETY: the caller's promise.
-    unsafe { create::<UserSpace>((interface, place, name), resource, spec) }
 }
 
 /// See the header.

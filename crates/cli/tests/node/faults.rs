@@ -3,6 +3,8 @@
 use kumiki_lab::{Cache, KernelName, Talk, kbuild};
 
 use crate::Host;
+use crate::pool::Kind;
+use crate::refused::changed;
 
 /// A module that stops the cpu that loads it for good.
 const LOOP: &str = r#"
@@ -23,8 +25,7 @@ MODULE_DESCRIPTION("An endless loop with interrupts off");
 
 #[test]
 fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
-    let Some(host) = Host::start("6.1") else { return };
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let kernel = "6.1".parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
@@ -40,7 +41,7 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
         host.ok("kumiki node exec n1 -- sh -c 'cat > /loop.ko; echo on; insmod /loop.ko' \
                  < loop.ko > said 2>&1 & until grep -qs on said; do sleep 0.2; done; sleep 1");
         // It is gone, ...
-        assert_ne!(host.run("timeout -s KILL 5 kumiki node exec n1 -- hostname").exit.code(), 0);
+        assert_ne!(host.run("timeout -s KILL 3 kumiki node exec n1 -- hostname").exit.code(), 0);
         // ... the others are not, and what is written is read again.
         assert_eq!(host.ok("kumiki node exec n2 -- hostname"), "n2\n");
         host.ok("head -c 3000000 /dev/urandom > a; kumiki node exec n2 -- cat < a > b; cmp a b");
@@ -49,21 +50,77 @@ fn a_node_that_loops_with_interrupts_off_is_got_back_and_others_live_on() {
         assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
     }
     host.ok("kumiki node delete n1 --force; kumiki node delete n2 --force");
-    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n");
-    host.machine.shut_down(0).unwrap();
+    host.leave();
+}
+
+/// Has the module see, at will, that an interrupt is not delivered; and has as many SIPIs
+/// as one says sent to nobody.
+const LOSSY: [(&str, &str); 3] = [
+    (
+        "static int ipi(u32",
+        "#include <linux/moduleparam.h>\nstatic bool lost;\nmodule_param(lost, bool, 0644);\n\
+         static uint forgotten;\nmodule_param(forgotten, uint, 0644);\nstatic int ipi(u32",
+    ),
+    (
+        "unsigned int turns = 0;\n",
+        "unsigned int turns = 0;\n\tif (forgotten && (command & 0x700) == APIC_DM_STARTUP) {\n\
+         \t\tforgotten--;\n\t\treturn 0;\n\t}\n",
+    ),
+    ("apic->icr_read() & APIC_ICR_BUSY &&", "(lost || apic->icr_read() & APIC_ICR_BUSY) &&"),
+];
+
+#[test]
+fn an_interrupt_that_does_not_arrive_is_told_or_sent_again() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let cache = Cache::of_user().unwrap();
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let kernel = "6.1".parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
+    let sources = changed(&LOSSY);
+    let made = kbuild::build_from(&cache, &kernel, &sources, "osnode", talk).unwrap();
+    let module = made.iter().find(|path| path.ends_with("osnode.ko")).unwrap();
+    host.machine.guest().put(module, "lossy.ko".as_ref()).unwrap();
+    host.ok("kumiki image evict; rmmod osnode; insmod lossy.ko");
+    host.add_image();
+    host.ok("kumiki node create n1 --memory 256M --image deb");
+    let lost = |yes: u32| host.ok(&format!("echo {yes} > /sys/module/osnode/parameters/lost"));
+
+    lost(1);
+    let said = host.refused("kumiki node start n1");
+    assert!(said.contains("was not seen to arrive") && said.contains("kumiki node kill n1"));
+    // It may run: nobody else gets its cpu, its memory or the module.
+    assert!(host.ok("kumiki node ls --json").contains(r#""state":"starting""#));
+    for line in ["kumiki node start n1", "kumiki node delete n1", "kumiki node kill n1"] {
+        host.refused(line);
+    }
+    assert_ne!(host.run("rmmod osnode").exit.code(), 0);
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-2\n");
+    lost(0);
+    host.ok("kumiki node kill n1");
+    // More SIPIs go astray than a processor is sent.
+    host.ok("echo 5 > /sys/module/osnode/parameters/forgotten");
+    host.ok("kumiki node start n1 --timeout 120");
+    assert_eq!(host.ok("cat /sys/module/osnode/parameters/forgotten"), "0\n");
+    assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
+    lost(1);
+    let said = host.refused("kumiki node delete n1 --force");
+    assert!(said.contains("stopping node n1") && said.contains("was not seen to arrive"));
+    assert!(host.ok("kumiki node ls").contains(" n1 "));
+    lost(0);
+    host.ok("kumiki node delete n1 --force");
+    host.ok("kumiki image rm deb; rmmod osnode; insmod osnode.ko");
+    host.leave();
 }
 
 #[test]
 fn what_ends_a_node_leaves_the_host_and_is_told() {
-    let Some(host) = Host::start("6.1") else { return };
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
     host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
+    host.ok("kumiki node start n1 --timeout 120");
     for (command, word) in [
         ("reboot -f", "restart"),
         ("poweroff -f", "halted"),
         ("sh -c \"echo c > /proc/sysrq-trigger\"", "panic"),
     ] {
-        host.ok("kumiki node start n1 --timeout 120");
         let output = host.run(&format!("kumiki node exec n1 -- {command}"));
         assert_eq!(output.exit.code(), 2);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -75,13 +132,10 @@ fn what_ends_a_node_leaves_the_host_and_is_told() {
         // From the image that is still there.
         host.ok("kumiki node restart n1 --timeout 120");
         assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
-        host.ok("kumiki node stop n1");
     }
     // A node that is busy is not asked.
-    host.ok("kumiki node start n1 --timeout 120");
     host.run("kumiki node exec n1 -- sh -c 'while :; do :; done' > /dev/null 2>&1 & sleep 1");
     host.ok("kumiki node kill n1");
     host.ok("kumiki node delete n1");
-    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n");
-    host.machine.shut_down(0).unwrap();
+    host.leave();
 }

@@ -10,6 +10,7 @@ mod lent;
 mod machine;
 mod memory;
 mod one;
+mod pool;
 mod refused;
 mod several;
 mod soak;
@@ -17,46 +18,63 @@ mod terminal;
 mod typed;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kumiki_lab::{Cache, Config, Error, Kernel, KernelName, Machine, Output, Talk, kbuild};
+
+use pool::{Kind, Turn};
 
 /// Modules and the headers that they share.
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
 
-/// A host with the module loaded, a kernel at /boot/vmlinuz and an image of it.
+/// Every cpu of a host whose nodes are gone.
+const ALL_CPUS: &str = "0-3\n";
+
+/// A host with the module loaded, the module itself, the one for nodes and a kernel at
+/// /boot/vmlinuz. Dropped by a test that fails, it is gone with what that left there.
 struct Host {
     machine: Machine,
-    /// One at a time: each takes as many processors as a small machine has.
-    _alone: MutexGuard<'static, ()>,
+    _turn: Turn,
+    /// Which other tests may have it; a test's own is nobody's.
+    kind: Option<Kind>,
+    /// Free memory at its start, KiB.
+    free_kib: u64,
 }
 
-static ALONE: Mutex<()> = Mutex::new(());
-
 impl Host {
-    /// With this stock kernel as host and in the image; `None` if no lab can be had.
-    fn start(kernel: &str) -> Option<Self> {
-        Self::start_with(kernel, 2 << 30)
-    }
-
-    /// The same, with so much memory.
-    fn start_with(kernel: &str, memory_bytes: u64) -> Option<Self> {
-        Self::start_as(kernel, |config| config.memory_bytes = memory_bytes)
-    }
-
-    /// The same, with 2 GiB and whatever else the test wants of the machine.
-    fn start_as(kernel: &str, wanted: impl FnOnce(&mut Config)) -> Option<Self> {
-        match Self::try_start(kernel, wanted) {
-            Ok(host) => Some(host),
-            Err(error) if is_lack(&error) => {
-                eprintln!("skipped: {error}");
-                None
-            }
-            Err(error) => panic!("{error}"),
+    /// A machine that tests share, with this stock kernel as host and in the image `deb`;
+    /// `None` if no lab can be had. [`Host::leave`] hands it to the next one.
+    fn shared(kind: Kind) -> Option<Self> {
+        let host = Self::of_pool(kind)?;
+        if host.ok("kumiki image ls --json") == "[]\n" {
+            host.add_image();
         }
+        Some(host)
     }
 
-    fn try_start(kernel: &str, wanted: impl FnOnce(&mut Config)) -> Result<Self, Error> {
+    /// The same without any image.
+    fn shared_without_image(kind: Kind) -> Option<Self> {
+        let host = Self::of_pool(kind)?;
+        host.ok("kumiki image evict");
+        Some(host)
+    }
+
+    fn of_pool(kind: Kind) -> Option<Self> {
+        let turn = Turn::wait();
+        if let Some((machine, free_kib)) = pool::idle(kind) {
+            let host = Host { machine, _turn: turn, kind: Some(kind), free_kib };
+            return Some(host);
+        }
+        let memory = |config: &mut Config| config.memory_bytes = kind.memory_bytes();
+        let host = had(Self::start(kind.kernel(), memory, turn))?;
+        Some(Host { kind: Some(kind), ..host })
+    }
+
+    /// A machine of the test's own, of 2 GiB and whatever else it wants.
+    fn own(kernel: &str, wanted: impl FnOnce(&mut Config)) -> Option<Self> {
+        had(Self::start(kernel, wanted, Turn::wait()))
+    }
+
+    fn start(kernel: &str, wanted: impl FnOnce(&mut Config), turn: Turn) -> Result<Self, Error> {
         let talk = Talk::to(&|text| eprintln!("{text}"));
         let cache = Cache::of_user()?;
         let built = built(kernel)?;
@@ -68,11 +86,35 @@ impl Host {
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))
         };
         wanted(&mut config);
-        // A test that failed has left nothing that another one meets.
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let host = Host { machine: Machine::start(&cache, &config, talk)?, _alone: alone };
+        let machine = Machine::start(&cache, &config, talk)?;
+        let mut host = Host { machine, _turn: turn, kind: None, free_kib: 0 };
         host.put(&built, "/boot/vmlinuz", "/root/osnode-guest.ko");
+        host.machine.guest().put(built.module("osnode.ko"), Path::new("/root/osnode.ko"))?;
+        host.free_kib = host.free_kib();
         Ok(host)
+    }
+
+    /// The test has ended well: the machine is as it was, or the test fails after all,
+    /// and is the next one's.
+    fn leave(self) {
+        assert_eq!(self.ok("cat /sys/devices/system/cpu/online"), ALL_CPUS);
+        assert_eq!(self.ok("kumiki node ls --json"), "[]\n");
+        let images = self.ok("kumiki image ls --json");
+        assert!(images == "[]\n" || images.matches(r#""name":"#).count() == 1, "{images}");
+        self.ok("cd /root; mkdir -p .kept; mv osnode.ko osnode-guest.ko .kept/; rm -rf ./*; \
+                 mv .kept/* .");
+        // Slabs move; a partition or another image would be 48 MiB and more.
+        let image_kib = if images == "[]\n" { 0 } else { 80 << 10 };
+        let free_kib = self.free_kib();
+        assert!(
+            free_kib + image_kib + (40 << 10) > self.free_kib,
+            "{free_kib} KiB free, {} before",
+            self.free_kib
+        );
+        match self.kind {
+            Some(kind) => pool::put(kind, self.machine, self.free_kib),
+            None => self.machine.shut_down(0).unwrap(),
+        }
     }
 
     /// Brings a kernel and the guest module for it.
@@ -104,16 +146,31 @@ impl Host {
         text(&output.stderr)
     }
 
-    fn with_image(self) -> Self {
+    fn add_image(&self) {
         self.ok("kumiki image add deb --kernel /boot/vmlinuz --guest-module osnode-guest.ko");
-        self
     }
 
     /// Cpus on line and free memory in KiB, to be compared.
     fn resources(&self) -> (String, u64) {
-        let online = self.ok("cat /sys/devices/system/cpu/online");
-        let free = self.ok("grep MemFree: /proc/meminfo");
-        (online, free.split_whitespace().nth(1).unwrap().parse().unwrap())
+        (self.ok("cat /sys/devices/system/cpu/online"), self.free_kib())
+    }
+
+    fn free_kib(&self) -> u64 {
+        // What the page cache holds is free as well.
+        let free = self.ok("sync; echo 3 > /proc/sys/vm/drop_caches; grep MemFree: /proc/meminfo");
+        free.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+/// A host, or `None` where no lab can be had.
+fn had(host: Result<Host, Error>) -> Option<Host> {
+    match host {
+        Ok(host) => Some(host),
+        Err(error) if is_lack(&error) => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 

@@ -1,17 +1,17 @@
 //! Memory that the host's allocator does not hand out.
 
 use crate::Host;
+use crate::pool::Kind;
 
 const STATES: &str = "cat /sys/devices/system/memory/memory*/state | sort | uniq -c";
 
 #[test]
 fn blocks_taken_off_line_make_a_node_and_come_back() {
-    let Some(host) = Host::start("6.1") else { return };
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
     let before = host.ok(STATES);
     assert!(!before.contains("offline"), "{before}");
     // Twice: what has come back can go again.
-    for _ in 0..2 {
+    for starts in [true, false] {
         host.ok("kumiki node create n1 --memory 256M --memory-from offline --image deb");
         assert!(host.ok(STATES).contains("2 offline"));
         // The guard: the host may not bring on line what a node has.
@@ -19,10 +19,12 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
                  grep -q offline $block/state && ! echo online > $block/state && exit 0; \
                  done 2> /dev/null; exit 1");
         assert!(host.ok(STATES).contains("2 offline"));
-        host.ok("kumiki node start n1 --timeout 240");
-        let total = host.ok("kumiki node exec n1 -- grep MemTotal: /proc/meminfo");
-        let kib: u64 = total.split_whitespace().nth(1).unwrap().parse().unwrap();
-        assert!((150 << 10..256 << 10).contains(&kib), "{total}");
+        if starts {
+            host.ok("kumiki node start n1 --timeout 240");
+            let total = host.ok("kumiki node exec n1 -- grep MemTotal: /proc/meminfo");
+            let kib: u64 = total.split_whitespace().nth(1).unwrap().parse().unwrap();
+            assert!((150 << 10..256 << 10).contains(&kib), "{total}");
+        }
         host.ok("kumiki node delete n1 --force");
         assert_eq!(host.ok(STATES), before);
     }
@@ -52,7 +54,48 @@ fn blocks_taken_off_line_make_a_node_and_come_back() {
     let create = "kumiki node create n1 --memory 4G --memory-from offline --image deb";
     let said = host.refused(create);
     assert!(said.contains("the host has"), "{said}");
-    host.machine.shut_down(0).unwrap();
+    host.leave();
+}
+
+/// Two NUMA nodes of two cpus and 1 GiB each.
+const NUMA: &str = "-smp 4,sockets=2,cores=2,threads=1 \
+                    -object memory-backend-ram,id=near,size=1G \
+                    -object memory-backend-ram,id=far,size=1G \
+                    -numa node,nodeid=0,cpus=0-1,memdev=near \
+                    -numa node,nodeid=1,cpus=2-3,memdev=far";
+
+#[test]
+fn memory_is_of_the_numa_node_that_the_cpus_are_of() {
+    let wanted = |config: &mut kumiki_lab::Config| {
+        config.qemu.extend(NUMA.split_whitespace().map(Into::into));
+    };
+    let Some(host) = Host::own("6.1", wanted) else { return };
+    host.add_image();
+    assert_eq!(host.ok("cat /sys/devices/system/node/has_memory"), "0-1\n");
+    let address = |name: &str| {
+        let pieces = host.ok(&format!("cat /sys/class/misc/kumiki-osnode/nodes/{name}/memory"));
+        u64::from_str_radix(pieces[2..].split(' ').next().unwrap(), 16).unwrap()
+    };
+    // By number they are of one NUMA node; all of these are below 4 GiB.
+    host.ok("kumiki node create far --cpus 2 --memory 256M --image deb");
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-1\n");
+    assert!(address("far") >= 1 << 30);
+    host.ok("kumiki node create near --cpu-list 1 --memory 256M --image deb");
+    assert!(address("near") < 1 << 30);
+    host.ok("kumiki node start far --timeout 120");
+    assert_eq!(host.ok("kumiki node exec far -- nproc"), "2\n");
+    host.ok("kumiki node delete far --force; kumiki node delete near");
+    // The other NUMA node has so much; this one has not.
+    for from in ["contig", "offline"] {
+        let said = host.refused(&format!(
+            "kumiki node create n1 --cpu-list 3 --memory 1G --memory-from {from} --image deb"
+        ));
+        assert!(said.contains("in NUMA node 1, whose cpus these are"), "{said}");
+    }
+    host.ok("kumiki node create n1 --cpu-list 2 --memory 256M --memory-from offline --image deb");
+    assert!(address("n1") >= 1 << 30);
+    host.ok("kumiki node delete n1");
+    host.leave();
 }
 
 #[test]
@@ -60,8 +103,8 @@ fn memory_kept_from_the_host_at_its_start_makes_a_node() {
     let wanted = |config: &mut kumiki_lab::Config| {
         config.append.extend(["memmap=256M$0x30000000".to_owned(), "mem=1792M".to_owned()]);
     };
-    let Some(host) = Host::start_as("6.1", wanted) else { return };
-    let host = host.with_image();
+    let Some(host) = Host::own("6.1", wanted) else { return };
+    host.add_image();
     let create = "kumiki node create n1 --memory-from boot --image deb";
     host.ok(&format!("{create} --memory 256M,128M"));
     let memory = host.ok("cat /sys/class/misc/kumiki-osnode/nodes/n1/memory");

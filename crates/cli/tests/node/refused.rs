@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kumiki_lab::{Cache, Talk, kbuild};
+use kumiki_lab::{Cache, Config, Talk, kbuild};
 
+use crate::pool::Kind;
 use crate::{Host, TREE, built};
 
 /// An image of the host's kernel.
@@ -15,15 +16,12 @@ const CREATE: &str = "kumiki node create n2 --image deb";
 
 #[test]
 fn bad_input_is_refused_with_the_reason_before_anything_is_touched() {
-    let Some(host) = Host::start("6.1") else { return };
-    let before = host.resources();
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
     let of_6_1 = built("6.1").unwrap();
     let guest = host.machine.guest();
     guest.put(&of_6_1.kernel.config, Path::new("config")).unwrap();
     let other = built("6.12").unwrap();
     guest.put(other.module("osnode-guest.ko"), Path::new("other.ko")).unwrap();
-    guest.put(of_6_1.module("osnode.ko"), Path::new("osnode.ko")).unwrap();
     host.ok("kumiki node create n1 --cpu-list 2 --memory 256M --image deb");
     images(&host);
     nodes(&host);
@@ -31,11 +29,7 @@ fn bad_input_is_refused_with_the_reason_before_anything_is_touched() {
     killed(&host);
     host.ok("kumiki image rm deb");
     modules(&host);
-    locked(&host);
-    let after = host.resources();
-    assert_eq!(after.0, before.0);
-    assert!(after.1 + 48 * 1024 > before.1, "{} KiB free, {} before", after.1, before.1);
-    // Locked down, the machine cannot report its end by a port: it is just dropped.
+    host.leave();
 }
 
 fn refused(host: &Host, cases: &[(String, &str)]) {
@@ -153,7 +147,7 @@ fn modules(host: &Host) {
         assert!(said.contains("kumiki lab run --nodes"), "{line}: {said}");
     }
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    let sources = other_version();
+    let sources = changed(&[("#define OSNODE_VERSION ", "#define OSNODE_VERSION 999 //")]);
     let kernel = built("6.1").unwrap().kernel;
     let cache = Cache::of_user().unwrap();
     let made = kbuild::build_from(&cache, &kernel, &sources, "osnode", talk).unwrap();
@@ -165,33 +159,40 @@ fn modules(host: &Host) {
     host.ok("rmmod osnode; insmod osnode.ko; kumiki node ls");
 }
 
-/// The module's sources as a later version.
-fn other_version() -> Vec<(PathBuf, Vec<u8>)> {
+/// The module's sources with other texts in place of some, each of which is there.
+pub(crate) fn changed(texts: &[(&str, &str)]) -> Vec<(PathBuf, Vec<u8>)> {
     let files = ["osnode", "uapi"].into_iter().flat_map(|folder| {
         let entries = fs::read_dir(Path::new(TREE).join(folder)).unwrap().flatten();
         entries.map(move |entry| Path::new(folder).join(entry.file_name()))
     });
-    let later = |line: &str| match line.strip_prefix("#define OSNODE_VERSION ") {
-        Some(_) => "#define OSNODE_VERSION 999\n".to_owned(),
-        None => format!("{line}\n"),
-    };
-    let mut files: Vec<_> = files
+    let mut files: Vec<(PathBuf, String)> = files
         .filter(|path| path.extension().is_none_or(|end| end == "c" || end == "h"))
         .map(|path| {
             let text = fs::read_to_string(Path::new(TREE).join(&path)).unwrap();
-            (path, text.lines().map(later).collect::<String>().into_bytes())
+            (path, text)
         })
         .collect();
+    for (from, to) in texts {
+        assert!(files.iter().any(|(_, text)| text.contains(from)), "{from}");
+        files.iter_mut().for_each(|(_, text)| *text = text.replace(from, to));
+    }
+    let mut files: Vec<_> =
+        files.into_iter().map(|(path, text)| (path, text.into_bytes())).collect();
     files.sort();
     files
 }
 
-/// The kernel is locked down, as Secure Boot does it; this cannot be undone.
-fn locked(host: &Host) {
+/// As Secure Boot does it.
+#[test]
+fn a_kernel_that_is_locked_down_is_told() {
+    let small = |config: &mut Config| (config.cpus, config.memory_bytes) = (1, 512 << 20);
+    let Some(host) = Host::own("6.1", small) else { return };
     host.ok("mount -t securityfs none /sys/kernel/security");
     host.ok("echo integrity > /sys/kernel/security/lockdown");
     for line in [CREATE.to_owned() + " --memory 256M", ADD.to_owned()] {
         let said = host.refused(&line);
         assert!(said.contains("/sys/kernel/security/lockdown; Secure Boot"), "{line}: {said}");
     }
+    // This cannot be undone, and such a machine cannot report its end by a port: it is
+    // just dropped.
 }

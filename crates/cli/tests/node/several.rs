@@ -1,13 +1,18 @@
 //! Nodes of several cpus, and several nodes at once.
 
-use crate::{Host, built};
+use kumiki_lab::{Accelerator, Config};
+
+use crate::pool::{Kind, Turn};
+use crate::{ALL_CPUS, Host, built, had};
 
 /// Two nodes of a host: one of two cpus with the host's kernel, and one of two
 /// pieces of memory with another.
 fn nodes(host: &Host, other: &str) {
     let other = built(other).unwrap();
-    host.put(&other, "/boot/other", "/root/other/osnode-guest.ko");
-    host.ok("kumiki image add other --kernel /boot/other --guest-module other/osnode-guest.ko");
+    host.ok("mkdir other");
+    host.put(&other, "/root/other/vmlinuz", "/root/other/osnode-guest.ko");
+    host.ok("kumiki image add other --kernel other/vmlinuz --guest-module other/osnode-guest.ko; \
+         rm other/vmlinuz");
     host.ok("kumiki node create n1 --cpus 2 --memory 256M --image deb");
     host.ok("kumiki node create n2 --cpus 1 --memory 192M,64M --image other");
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0\n");
@@ -29,21 +34,41 @@ fn nodes(host: &Host, other: &str) {
     host.ok("kumiki node delete n1");
     assert_eq!(host.ok("kumiki node exec n2 -- hostname"), "n2\n");
     host.ok("kumiki node delete n2 --force");
-    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-3\n");
+    host.ok("kumiki image rm other");
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), ALL_CPUS);
 }
 
 #[test]
 fn two_nodes_and_a_node_of_two_cpus_on_debian_12() {
-    let Some(host) = Host::start("6.1") else { return };
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
     nodes(&host, "6.12");
-    host.machine.shut_down(0).unwrap();
+    host.leave();
+}
+
+/// QEMU's emulation has an x2APIC from version 9 on.
+#[test]
+fn nodes_of_a_host_in_x2apic() {
+    let wanted = |config: &mut Config| {
+        let words = "-cpu max,+x2apic,enforce -device intel-iommu,intremap=on,eim=on";
+        config.qemu.extend(words.split(' ').map(Into::into));
+        config.accelerator = Accelerator::Tcg;
+    };
+    let host = match Host::start("6.1", wanted, Turn::wait()) {
+        Err(error) if error.to_string().contains("TCG doesn't support requested features") => {
+            return eprintln!("skipped: this QEMU emulates no x2APIC");
+        }
+        host => had(host),
+    };
+    let Some(host) = host else { return };
+    assert!(host.machine.guest().log_text().contains("x2apic enabled"));
+    host.add_image();
+    nodes(&host, "6.12");
+    host.leave();
 }
 
 #[test]
 fn the_same_above_4_gib_on_debian_13() {
-    let Some(host) = Host::start_with("6.12", 5 << 30) else { return };
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian13) else { return };
     nodes(&host, "6.1");
     // The allocator begins at the upper end.
     host.ok("kumiki node create n3 --memory 256M --image deb");
@@ -51,5 +76,5 @@ fn the_same_above_4_gib_on_debian_13() {
     let address = u64::from_str_radix(&first[2..first.find(' ').unwrap()], 16).unwrap();
     assert!(address >= 4 << 30, "{first}");
     host.ok("kumiki node delete n3");
-    host.machine.shut_down(0).unwrap();
+    host.leave();
 }

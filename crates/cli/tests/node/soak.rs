@@ -50,18 +50,14 @@ fn starts_and_stops_of_two_nodes_under_load() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, monitor) = (folder.path().join("disk"), folder.path().join("monitor"));
     std::fs::File::create(&disk).unwrap().set_len(DISK_BYTES).unwrap();
-    let Some(host) = Host::start_as("6.1", |config| machine(config, &disk, &monitor)) else {
+    let Some(host) = Host::own("6.1", |config| machine(config, &disk, &monitor)) else {
         return;
     };
-    let host = host.with_image();
-    let settled = |host: &Host| {
-        host.ok("sync; echo 3 > /proc/sys/vm/drop_caches");
-        host.resources()
-    };
+    host.add_image();
     host.ok(LOAD);
     // What the load takes for itself, and interrupts that it has for the first time.
     host.ok("sleep 5");
-    let before = settled(&host);
+    let before = host.resources();
     let controllers_before = controllers::settings(&monitor, 4);
     for name in ["n1", "n2"] {
         host.ok(&format!("kumiki node create {name} --memory 256M --image deb"));
@@ -103,7 +99,7 @@ fn starts_and_stops_of_two_nodes_under_load() {
     assert_eq!(host.ok("cat /tmp/errors 2> /dev/null || true"), "");
     // While the load goes on: its interrupts are what has to come through.
     assert_eq!(controllers::settings(&monitor, 4), controllers_before);
-    let after = settled(&host);
+    let after = host.resources();
     assert_eq!(after.0, before.0);
     assert!(after.1 + 48 * 1024 > before.1, "{} KiB free, {} before", after.1, before.1);
     host.ok("kill $(cat /tmp/pids)");

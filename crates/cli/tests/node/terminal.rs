@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kumiki_lab::Control;
 
 use crate::Host;
+use crate::pool::Kind;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -96,8 +97,7 @@ impl Typist {
 
 #[test]
 fn a_node_has_terminals_signals_and_a_console() {
-    let Some(host) = Host::start("6.1") else { return };
-    let host = host.with_image();
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
     host.ok("kumiki node create n1 --cpus 1 --memory 256M --image deb");
     host.ok("kumiki node start n1 --timeout 120");
     signals(&host);
@@ -114,7 +114,7 @@ fn a_node_has_terminals_signals_and_a_console() {
     console(&host);
     follow(&host);
     host.ok("kumiki node delete n1");
-    host.machine.shut_down(0).unwrap();
+    host.leave();
 }
 
 /// What is sent to the client arrives at the command.

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::sync::PoisonError;
 
-use crate::{ALONE, text};
+use crate::pool::Turn;
+use crate::text;
 
 /// The lines of the README's block that has `lab up --nodes`.
 fn block() -> Vec<String> {
@@ -32,7 +32,7 @@ fn shape(line: &str) -> String {
 
 #[test]
 fn the_readmes_two_minutes() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = Turn::wait();
     let lines = block();
     let inside: Vec<_> = lines.iter().filter(|line| !line.starts_with("$ ")).collect();
     let typed: Vec<_> = inside.iter().filter_map(|line| line.strip_prefix("# ")).collect();

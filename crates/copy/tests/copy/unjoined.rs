@@ -1,7 +1,6 @@
 //! A job of `Shadow::fork` that was not joined before a copy: who waits for it gets its
 //! panic. In a process of its own, as `prepare` measures once in a process.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use kumiki_copy::{Error, Method, copy, copy_raw, copy_timeout, prepare, prepare_
 use kumiki_shadow::Shadow;
 
 use crate::child::in_a_child;
-use crate::common::{self, Gate};
+use crate::common::{self, Gate, fork_slow, panicked, shadows};
 
 /// Something that waits for the job before it does anything.
 type Next = (&'static str, fn(&mut Shadow));
@@ -36,10 +35,6 @@ const NEXT: [Next; 4] = [
     ("prepare", |shadow| prepare(shadow)),
 ];
 
-fn shadows() -> [Shadow; 2] {
-    [common::shadow(), Shadow::inline()]
-}
-
 #[test]
 fn whoever_waits_for_it_gets_its_panic() {
     in_a_child("unjoined::whoever_waits_for_it_gets_its_panic", wait_in_all_ways);
@@ -49,21 +44,14 @@ fn wait_in_all_ways() {
     for (name, next) in NEXT {
         for mut shadow in shadows() {
             shadow.fork(|| panic!("unjoined")).unwrap();
-            let panic = catch_unwind(AssertUnwindSafe(|| next(&mut shadow))).unwrap_err();
-            assert_eq!(panic.downcast_ref::<&str>(), Some(&"unjoined"), "{name}");
+            assert!(panicked("unjoined", || next(&mut shadow)), "{name}");
             // It was joined by that.
             assert!(!shadow.is_busy(), "{name}");
         }
     }
     for (name, next) in NEXT {
         for mut shadow in shadows() {
-            let gate = Arc::new(Gate::default());
-            let theirs = Arc::clone(&gate);
-            let slow = move || {
-                std::thread::sleep(Duration::from_millis(10));
-                theirs.open();
-            };
-            shadow.fork(slow).unwrap();
+            let gate = fork_slow(&mut shadow);
             next(&mut shadow);
             let measured_before = name == "prepare" && shadow.is_busy();
             assert!(gate.is_open() || measured_before, "{name}");

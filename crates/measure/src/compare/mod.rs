@@ -267,7 +267,7 @@ fn samples(row: &Row) -> impl Iterator<Item = &[f64]> {
 }
 
 fn visit_medians(row: &Row) -> Vec<f64> {
-    samples(row).map(|samples| describe::median(&describe::sorted(samples.to_vec()))).collect()
+    samples(row).map(|samples| describe::median_of(samples.to_vec())).collect()
 }
 
 #[cfg(test)]

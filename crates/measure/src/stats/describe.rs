@@ -33,9 +33,14 @@ pub fn median(sorted: &[f64]) -> f64 {
     quantile(sorted, 0.5)
 }
 
+/// Median of values in any order; NaN if there are none.
+pub fn median_of(values: impl IntoIterator<Item = f64>) -> f64 {
+    median(&sorted(values))
+}
+
 /// Median absolute deviation from `center`, not scaled; NaN without values.
 pub fn mad(values: &[f64], center: f64) -> f64 {
-    median(&sorted(values.iter().map(|v| (v - center).abs())))
+    median_of(values.iter().map(|v| (v - center).abs()))
 }
 
 /// How many values lie further than [`OUTLIER_MADS`] scaled MADs from `center`.

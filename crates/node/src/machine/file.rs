@@ -100,6 +100,7 @@ struct NodeTable {
     image: Spanned<String>,
     cpus: Option<Spanned<Value>>,
     memory: Spanned<Value>,
+    memory_from: Option<Spanned<String>>,
     append: Option<Spanned<String>>,
     #[serde(default = "yes")]
     start: bool,
@@ -192,6 +193,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.insert("image", table.image.span().start);
     at.keys.insert("memory", table.memory.span().start);
     at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
+    at.keys.extend(table.memory_from.iter().map(|from| ("memory_from", from.span().start)));
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
     named(source, Kind::Node, &name, at.entry)?;
     let spec = || -> Result<Spec, Fault> {
@@ -200,7 +202,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             image: table.image.into_inner(),
             cpus: table.cpus.map_or(Ok(Cpus::Count(1)), |value| cpus(value.get_ref()))?,
             memory_bytes: memory(table.memory.get_ref())?,
-            memory_from: MemorySource::Any,
+            memory_from: table.memory_from.map_or(Ok(MemorySource::Any), memory_from)?,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
         };
         spec.check()?;
@@ -230,6 +232,17 @@ fn cpus(value: &Value) -> Result<Cpus, Fault> {
         }
         value => Ok(Cpus::Count(number(value).ok_or_else(|| wrong(value))? as usize)),
     }
+}
+
+/// A way to memory, by the word that `kumiki node create --memory-from` takes.
+fn memory_from(value: Spanned<String>) -> Result<MemorySource, Fault> {
+    let word = value.into_inner();
+    let known = MemorySource::WORDS.into_iter().find(|(known, _)| *known == word);
+    known.map(|(_, source)| source).ok_or_else(|| {
+        let words = MemorySource::WORDS.map(|(known, _)| known).join(", ");
+        let problem = format!("{word:?}: memory comes from one of {words}");
+        Fault::new("memory_from", problem)
+    })
 }
 
 /// A size, or a list of sizes.
@@ -273,6 +286,7 @@ overlay = "files.cpio"
 image = "deb"
 cpus = [3, 2]
 memory = ["192M", "64M"]
+memory_from = "offline"
 
 [node.a]
 image = "deb"
@@ -291,6 +305,8 @@ start = false
         assert_eq!((b.spec.name.as_str(), &b.spec.cpus), ("b", &Cpus::These(vec![3, 2])));
         assert_eq!(b.spec.memory_bytes, [192 << 20, 64 << 20]);
         assert!(b.start && !a.start);
+        let from = [b.spec.memory_from, a.spec.memory_from];
+        assert_eq!(from, [MemorySource::Offline, MemorySource::Any]);
         assert_eq!((&a.spec.cpus, a.spec.command_line.as_str()), (&Cpus::Count(1), "quiet"));
     }
 
@@ -305,10 +321,11 @@ start = false
             ("\"192M\"", "\"much\"", "9: node.b.memory: \"much\": a size such as"),
             ("\"192M\"", "true", "9: node.b.memory: true: a size such as"),
             ("cpus =", "cpu =", "machine.toml:8: unknown field `cpu`"),
+            ("\"offline\"", "\"disk\"", "10: node.b.memory_from: \"disk\": memory comes from one"),
             ("memory = 268435456", "", "missing field `memory`, in `[node.a]`"),
             ("start = false", "start = 1", "in `start = 1`"),
-            ("[node.a]", "[node.A]", "machine.toml:11: \"A\" cannot name a node"),
-            ("memory = 26", "cpus = [2]\nmemory = 26", "13: node.a.cpus: cpu 2 is node b's"),
+            ("[node.a]", "[node.A]", "machine.toml:12: \"A\" cannot name a node"),
+            ("memory = 26", "cpus = [2]\nmemory = 26", "14: node.a.cpus: cpu 2 is node b's"),
             ("[image.deb]", "[image.deb", "machine.toml:2: "),
         ] {
             assert!(GOOD.contains(from), "{from}");

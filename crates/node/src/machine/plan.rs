@@ -9,7 +9,8 @@ use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::{Existing, Situation};
 use crate::node::State;
 use crate::spec::{Cpus, Fault, Spec};
-use crate::{Result, cpus};
+use crate::taking::MemorySource;
+use crate::{Result, cpus, numa};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -123,7 +124,11 @@ pub(super) fn chosen<'a>(
                 );
                 return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
             }
-            Cpus::Count(count) => free.drain(..count).collect(),
+            Cpus::Count(count) => {
+                let chosen = numa::together(&free, *count, &situation.numa_nodes);
+                free.retain(|cpu| !chosen.contains(cpu));
+                chosen
+            }
         };
         let spec = Spec { cpus: Cpus::These(cpus), ..node.spec.clone() };
         specs.insert(node.spec.name.as_str(), spec);
@@ -204,6 +209,10 @@ impl Planning<'_> {
                 spec.memory_bytes[0]
             );
             return Err(Fault::new("memory", problem));
+        }
+        // What was kept from the host when it started is not of what it has free.
+        if spec.memory_from == MemorySource::Boot {
+            return Ok(());
         }
         self.take("memory", spec.bytes())
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::image::Image;
 use crate::node::{Node, State};
-use crate::{Result, cpus, device};
+use crate::{Result, cpus, device, numa};
 
 /// What a machine has for nodes and images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -83,6 +83,8 @@ pub(super) struct Existing {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Situation {
     pub(super) free: Free,
+    /// Of each cpu that is on line.
+    pub(super) numa_nodes: BTreeMap<u32, u32>,
     pub(super) images: BTreeMap<String, Resident>,
     pub(super) nodes: BTreeMap<String, Existing>,
 }
@@ -104,7 +106,7 @@ impl Situation {
                 Existing { state: node.state, cpus: node.cpus, bytes: node.bytes, made_of };
             (node.name, existing)
         });
-        Ok(Situation { free, images, nodes: nodes.collect() })
+        Ok(Situation { free, numa_nodes: numa::of_cpus(), images, nodes: nodes.collect() })
     }
 }
 

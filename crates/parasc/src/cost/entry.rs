@@ -3,7 +3,8 @@
 
 use super::helpers::Helpers;
 use super::{
-    Choice, EXPECTED, End, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample, WEIGHT, Way,
+    Choice, EXPECTED, End, KEPT, MOVED, Means, PART, Prior, REPEATED_TICKS, SLEEPS, Sample, WEIGHT,
+    Way,
 };
 
 /// Mean time of a call, ticks.
@@ -176,7 +177,7 @@ impl Entry {
             return Choice { wake: true, ..Choice::of(Way::Shared, calls) };
         }
         // Shared to see whether somebody comes, if a probe is to follow.
-        if !takes && !(shares && is_due) {
+        if !(takes || shares && is_due) {
             return self.plain(calls, means);
         }
         if shares && takes {
@@ -190,10 +191,10 @@ impl Entry {
         let probe = self.probe.get_or_insert_default();
         let turns = calls < PART as usize && self.rival == Way::Shared;
         match (probe.turn, self.rival) {
-            (true, Way::Pool) => self.plain((calls / 64).max(1), means),
+            (true, Way::Pool) => self.plain(1, means),
             (true, _) => self.plain(calls, means),
-            // The plain calls come after it.
-            (false, Way::Pool) => Choice::of(Way::Pool, calls - (calls / 64).max(1)),
+            // The plain one comes after it.
+            (false, Way::Pool) => Choice::of(Way::Pool, calls - 1),
             (false, way) => Choice::of(way, if turns { calls } else { calls.div_ceil(2) }),
         }
     }
@@ -292,7 +293,7 @@ impl Entry {
 
     fn judge(&mut self, gain: f32) {
         self.gain = gain;
-        self.favour = 0.75 * self.favour + gain;
+        self.favour = KEPT * self.favour + gain;
     }
 
     /// Notes that sharing has lost so much that it pauses: as good as a probe.

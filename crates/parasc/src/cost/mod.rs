@@ -4,16 +4,17 @@
 //! |---|---|
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
 //! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
-//! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
+//! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
 //! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones in turns. It is over when its plain calls have taken half a wake. It shares only while a thread spins and has helped with the last shared batch. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
 //! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. |
 //! | 7 | An account holds what others saved, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
-//! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one call of 64 beside it. |
+//! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one plain call beside it. |
 //! | 9 | Batches shorter than 50,000 ticks repeat the last decision for so long, without a look at the clock. A shared one that nobody helped with asks at once. |
 //!
-//! The constants below are all there are. Each names the row of `cargo xtask bench parasc`
-//! that gets worse without it.
+//! The constants below are all there are. Each names the rows of `cargo xtask bench parasc`
+//! that it is for, and the tests of the simulated machine (`cost/model.rs`) that fail without
+//! it: with a quarter and four times of it, if nothing else is said.
 
 mod duration;
 mod entry;
@@ -32,21 +33,30 @@ pub(crate) use key::{Key, Prior, survey};
 pub(crate) use sleep::sleep_ticks;
 
 /// A probe may lose one part in so many of a key's time (rules 4, 5 and 7), and a chunk or a
-/// first look has so many calls. `du_usr` takes 4 % longer at half of it, `open_close` × 10
-/// finds its way later at twice.
+/// first look has so many calls. Rows `du_usr` and `du_loaded`: with less, keys are probed too
+/// often and `a_busy_machine_is_left_alone` fails, with more `what_changes_is_found`.
 const PART: u32 = 32;
-/// A mean that moves by this factor is another one. `pread_cold` after a warm phase takes ten
-/// batches longer with 3; `du_usr` has twice the probes with 1.2.
+/// A mean that moves by this factor is another one. Rows `pread_cold_warmed`
+/// (`cold_reads_are_found_…` with 4) and `du_usr`, whose batches differ
+/// (`batches_that_differ_a_hundredfold_…` with 1.1).
 const MOVED: f32 = 1.5;
-/// Weight of a new sample in a mean. `getppid` × 300 keeps 3 % less of its share with 1/2.
+/// Weight of a new sample in a mean. Row `pread_cold_warmed` (`cold_reads_are_found_…` with
+/// 1/64).
 const WEIGHT: f32 = 1.0 / 8.0;
-/// What a rival is expected to take of plain calls before any probe. Above 1 nobody is ever
-/// woken to find out, and every row stays plain.
+/// What a rival is expected to take of plain calls before any probe. All rows from 10 on: above
+/// 1 nobody is ever woken to find out, and far below 1 too soon
+/// (`a_wake_waits_until_it_would_have_paid`).
 const EXPECTED: f32 = 0.6;
-/// Ticks for which short batches repeat a decision. `getppid` × 10 takes a tenth longer at 0.
+/// Ticks for which short batches repeat a decision. Rows `getppid` and `read_zero_own` × 10: to
+/// choose and to measure takes a tenth of them (`short_batches_are_rarely_asked` with 0; a
+/// hundredfold, and nothing is found).
 const REPEATED_TICKS: f32 = 50_000.0;
-/// Sleeps that make a loss or a wait worth a closer look (rules 6 to 8). At 1 `getppid` × 300
-/// is plain after each interrupt of the other cpu; at 32 `du_loaded` is never left alone.
+/// What the earlier probes of a key count beside the last one. Rows of 300: with 1/4
+/// `one_accident_in_long_…` turns a settled key plain, with 1 `cold_reads_are_found_…` too late.
+const KEPT: f32 = 0.75;
+/// Sleeps that make a loss or a wait worth a closer look (rules 6 to 8). Rows `unlink_one_busy`,
+/// `du_loaded` and `pread_cold`: `what_changes_is_found` fails with 1/2,
+/// `never_much_slower_than_a_loop` with 128.
 const SLEEPS: f32 = 4.0;
 
 /// How a batch is run.

@@ -17,8 +17,9 @@
 //!   side holds a task, the slot is that task's.
 //! - A task is in the queue, or in one side, or has ended. It moves from the
 //!   queue to a side under the queue's lock.
-//!
-//! Whose a slot is, if foreign hands may write to its status, is in [`stage`].
+//! - Each request of a slot has a generation, which its ticket names: odd for those placed
+//!   by hand, even for tasks. Who collects swaps the status, and then looks at the
+//!   generation: of two that collect one result one has it, and none takes the next one's.
 //!
 //! # Why no task stays in the queue
 //! Who finds no free slot puts its task in the queue, and then looks for a free
@@ -32,20 +33,17 @@
 
 mod ready;
 pub(crate) mod serve;
-mod stage;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 pub(crate) use ready::Ready;
-pub(crate) use stage::Seen;
 
 use crate::lane::Lane;
 use crate::pending::Task;
-use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, lock};
+use crate::primitive::{AtomicU32, AtomicUsize, Mutex, MutexGuard, fence, lock};
 use crate::request::Request;
-use stage::{ANSWERED, BEGUN, OPEN, PLACED, PLACING, RESERVED, Stage, TAKEN, WAITING};
 
 /// What somebody has taken to execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +52,13 @@ pub(crate) enum Taken {
     Task,
     /// The result stays in the slot until it is collected.
     ByHand,
-    /// The result stays in the slot, for the foreign hand that has requested it.
-    Foreign,
+}
+
+impl Taken {
+    /// What a slot's request of this generation is.
+    pub(crate) fn of(generation: u32) -> Self {
+        if generation & 1 == 1 { Taken::ByHand } else { Taken::Task }
+    }
 }
 
 /// What there is for who has placed a request by hand.
@@ -67,27 +70,31 @@ pub(crate) enum Look {
     Unknown,
 }
 
-/// What a foreign hand has spoilt.
-#[derive(Debug)]
-pub(crate) enum Rejected {
-    /// The request of a task, which is the caller's to end. Its slot is free: so
-    /// many tasks have come into slots by that.
-    Task(Arc<dyn Task>, usize),
-    /// Another one; the error is in the slot.
-    InSlot,
-}
-
-/// What belongs to a slot in this process alone.
+/// What a slot has besides.
 #[derive(Debug)]
 struct Side {
     /// Who gets the result. Without one it stays in the slot, to be collected.
     task: Mutex<Option<Arc<dyn Task>>>,
-    stage: Stage,
+    /// Of the slot's last request. Written by who has reserved the slot.
+    generation: AtomicU32,
 }
 
 type Holder<'a> = MutexGuard<'a, Option<Arc<dyn Task>>>;
 
-/// One open lane's memory in this process.
+impl Side {
+    /// Counts on, to the next generation of this parity.
+    fn begin(&self, taken: Taken) -> u32 {
+        let mut next = self.generation.load(Relaxed).wrapping_add(1);
+        if Taken::of(next) != taken {
+            next = next.wrapping_add(1);
+        }
+        // To be seen with the request, which is published next.
+        self.generation.store(next, Relaxed);
+        next
+    }
+}
+
+/// What belongs to an open lane besides its slots.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) ready: Ready,
@@ -105,7 +112,7 @@ pub(crate) struct Open {
 impl Open {
     /// A lane whose slots' first requests come after this generation.
     pub(crate) fn new(slots: usize, generation: u32) -> Self {
-        let side = |_| Side { task: Mutex::new(None), stage: Stage::new(generation) };
+        let side = |_| Side { task: Mutex::new(None), generation: AtomicU32::new(generation) };
         Open {
             ready: Ready::new(slots),
             sides: (0..slots).map(side).collect(),
@@ -137,11 +144,8 @@ impl Open {
     /// Places a request whose result stays in the slot; `None` if all are taken.
     pub(crate) fn place(&self, lane: Lane<'_>, request: &Request) -> Option<(usize, u32)> {
         let at = self.reserve(lane)?;
-        let stage = &self.sides[at].stage;
-        let generation = stage.begin(PLACING);
+        let generation = self.sides[at].begin(Taken::ByHand);
         lane.slots[at].publish(request);
-        // Not if somebody has taken it by now.
-        stage.swap(Seen { generation, stage: PLACING }, PLACED);
         self.ready.mark(at);
         Some((at, generation))
     }
@@ -149,41 +153,21 @@ impl Open {
     fn reserve(&self, lane: Lane<'_>) -> Option<usize> {
         let slots = lane.slots.len();
         let start = self.hint.fetch_add(1, Relaxed);
-        (0..slots).map(|step| (start + step) % slots).find(|at| self.reserve_one(lane, *at))
-    }
-
-    fn reserve_one(&self, lane: Lane<'_>, at: usize) -> bool {
-        let stage = &self.sides[at].stage;
-        while lane.slots[at].reserve() {
-            let seen = stage.get();
-            if seen.stage == OPEN && stage.swap(seen, RESERVED) {
-                return true;
-            }
-            // Somebody's: a foreign hand has written `FREE`.
-            lane.slots[at].unreserve();
-            // Partner: the fence in `free`. Who has freed the slot just now may have
-            // found it reserved.
-            fence(SeqCst);
-            if !stage.is(OPEN) {
-                break;
-            }
-        }
-        false
+        (0..slots).map(|step| (start + step) % slots).find(|at| lane.slots[*at].reserve())
     }
 
     fn fill(&self, lane: Lane<'_>, at: usize, task: Arc<dyn Task>) {
         let side = &self.sides[at];
         let request = task.base().request;
         let mut holder = lock(&side.task);
-        task.base().set_slot(at, side.stage.begin(WAITING));
+        task.base().set_slot(at, side.begin(Taken::Task));
         *holder = Some(task);
         lane.slots[at].publish(&request);
         drop(holder);
         self.ready.mark(at);
     }
 
-    /// Moves tasks from the queue to free slots, the first first, and returns how
-    /// many.
+    /// Moves tasks from the queue into free slots, and returns how many.
     fn advance(&self, lane: Lane<'_>) -> usize {
         let mut moved = 0;
         while self.queued.load(Relaxed) > 0 {
@@ -199,7 +183,6 @@ impl Open {
                     drop(queue);
                     // Somebody may have queued a task while this slot was not
                     // free: look again.
-                    self.sides[at].stage.set(OPEN);
                     lane.slots[at].release();
                     fence(SeqCst);
                 }
@@ -208,167 +191,60 @@ impl Open {
         moved
     }
 
-    /// Takes the request of a slot, to execute it or to end it otherwise.
+    /// Takes the request of slot `at`, to execute it or to take it back.
     pub(crate) fn take(&self, lane: Lane<'_>, at: usize) -> Option<Taken> {
-        if !lane.slots[at].take() {
-            return None;
-        }
-        // Not if it was rejected just now, or a foreign hand has written `REQUEST`.
-        self.inherit(at).or_else(|| self.sides[at].stage.is(OPEN).then_some(Taken::Foreign))
+        lane.slots[at].take().then(|| Taken::of(self.generation(at)))
     }
 
-    /// Has the request in a slot begun by the caller, if nobody else has.
-    pub(crate) fn inherit(&self, at: usize) -> Option<Taken> {
-        loop {
-            let seen = self.seen(at);
-            let (to, taken) = seen.waiting()?;
-            // It may have been placed meanwhile.
-            if self.sides[at].stage.swap(seen, to) {
-                return Some(taken);
-            }
-        }
+    /// Which request a slot has, or had last.
+    pub(crate) fn generation(&self, at: usize) -> u32 {
+        self.sides[at].generation.load(Relaxed)
     }
 
-    /// As [`inherit`](Self::inherit), of what was `seen` of a dead thread's request,
-    /// which it may have begun or not.
-    pub(crate) fn inherit_seen(&self, at: usize, seen: Seen) -> Option<Taken> {
-        if seen.stage == OPEN {
-            return Some(Taken::Foreign);
-        }
-        seen.begun().or_else(|| {
-            let (to, taken) = seen.waiting()?;
-            self.sides[at].stage.swap(seen, to).then_some(taken)
-        })
-    }
-
-    /// How far the request in a slot has come.
-    pub(crate) fn seen(&self, at: usize) -> Seen {
-        self.sides[at].stage.get()
-    }
-
-    /// What somebody has begun in a slot; then the note of that thread (`claim.rs`) is
-    /// to be seen.
-    pub(crate) fn begun(&self, at: usize) -> Option<Taken> {
-        self.seen(at).begun()
-    }
-
-    /// Leaves the result in the slot of what the caller has taken, no task's.
-    pub(crate) fn answer(&self, lane: Lane<'_>, at: usize, taken: Taken, ret_val: i64) {
-        lane.slots[at].finish(ret_val);
-        if taken == Taken::ByHand {
-            self.sides[at].stage.set(ANSWERED);
-        }
-    }
-
-    /// How many slots have a result in them.
+    /// How many results wait to be collected.
     pub(crate) fn answered(&self, lane: Lane<'_>) -> usize {
-        (0..lane.slots.len()).filter(|at| self.is_answered(lane, *at)).count()
+        lane.slots.iter().filter(|slot| slot.is_complete()).count()
     }
 
-    fn is_answered(&self, lane: Lane<'_>, at: usize) -> bool {
-        match self.sides[at].stage.get().stage {
-            ANSWERED => true,
-            OPEN => lane.slots[at].is_complete(),
-            _ => false,
-        }
-    }
-
-    /// Whether every request has a result, so that no more will come.
+    /// Whether nothing waits or is under way.
     pub(crate) fn is_over(&self, lane: Lane<'_>) -> bool {
-        let is_free = |at: usize| self.sides[at].stage.is(OPEN) && lane.slots[at].is_free();
-        (0..lane.slots.len()).all(|at| is_free(at) || self.is_answered(lane, at))
+        lane.slots.iter().all(|slot| slot.is_free() || slot.is_complete())
     }
 
-    /// What there is for generation `generation` of a slot. One caller only gets the
-    /// result, and is to free the slot.
+    /// Gives the result of this request away, if it is there; the slot is the caller's to
+    /// [free](Self::free) then.
     pub(crate) fn collect(&self, lane: Lane<'_>, at: usize, generation: u32) -> Look {
-        let stage = &self.sides[at].stage;
-        let seen = stage.get();
-        match seen.stage {
-            _ if seen.generation != generation => Look::Unknown,
-            PLACING | PLACED | TAKEN => Look::Outstanding,
-            ANSWERED => {
-                // A foreign hand may have taken the status away since.
-                let ret_val = lane.slots[at].result().unwrap_or(-i64::from(libc::EINVAL));
-                if stage.swap(seen, OPEN) { Look::Result(ret_val) } else { Look::Unknown }
-            }
-            _ => Look::Unknown,
-        }
-    }
-
-    /// Whether the task that is this generation of a slot waits there for somebody to
-    /// begin it. Takes no lock: in a child of fork(2) it may be held for good.
-    pub(crate) fn is_waiting(&self, at: usize, generation: u32) -> bool {
-        self.sides[at].stage.get() == Seen { generation, stage: WAITING }
-    }
-
-    /// The task in a slot that the caller has begun, if there is one.
-    pub(crate) fn take_task(&self, at: usize) -> Option<Arc<dyn Task>> {
-        if self.begun(at) != Some(Taken::Task) {
-            return None;
-        }
-        self.open(at, lock(&self.sides[at].task))
-    }
-
-    /// No task's any more.
-    fn open(&self, at: usize, mut holder: Holder<'_>) -> Option<Arc<dyn Task>> {
-        let task = holder.take();
-        self.sides[at].stage.set(OPEN);
-        task
-    }
-
-    /// Whether a slot whose request cannot be taken may hold garbage: a hint for
-    /// those who would [reject](Self::reject) it.
-    pub(crate) fn is_suspect(&self, lane: Lane<'_>, at: usize) -> bool {
-        match self.sides[at].stage.get().stage {
-            OPEN => lane.slots[at].is_garbage(),
-            stage => matches!(stage, WAITING | PLACED),
-        }
-    }
-
-    /// Takes what a foreign hand has spoilt out of a slot, if it has: then
-    /// nobody executes it. `decision` is locked by the caller; `noted` tells whether
-    /// there is a note of a thread at the slot.
-    pub(crate) fn reject(
-        &self,
-        lane: Lane<'_>,
-        at: usize,
-        decision: &[usize],
-        noted: impl FnOnce() -> bool,
-    ) -> Option<Rejected> {
         let slot = &lane.slots[at];
-        let Side { task, stage } = &self.sides[at];
-        let holder = stage.is(WAITING).then(|| lock(task));
-        let seen = stage.get();
-        match seen.stage {
-            OPEN => return slot.reject_garbage().then_some(Rejected::InSlot),
-            WAITING if holder.is_some() => (),
-            PLACED => (),
-            _ => return None,
+        let is_it = || self.generation(at) == generation;
+        if Taken::of(generation) != Taken::ByHand || !is_it() || slot.is_free() {
+            return Look::Unknown;
         }
-        if slot.is_good() || decision.contains(&at) || noted() {
-            // To be looked at again, since who failed to take it had its bit: good now,
-            // or the next one, or a thread is about to begin it, or still about to
-            // take the last one's note away.
-            self.ready.mark(at);
-            return None;
+        let Some(ret_val) = slot.result() else { return Look::Outstanding };
+        if !slot.collect() {
+            // Somebody else has it.
+            return Look::Unknown;
         }
-        if seen.stage == PLACED {
-            let rejects = stage.swap(seen, TAKEN);
-            return rejects.then(|| {
-                self.answer(lane, at, Taken::ByHand, -i64::from(libc::EINVAL));
-                Rejected::InSlot
-            });
+        if is_it() {
+            return Look::Result(ret_val);
         }
-        if !stage.swap(seen, BEGUN) {
-            return None;
-        }
-        let task = self.open(at, holder?)?;
-        Some(Rejected::Task(task, self.free(lane, at)))
+        // The next one's, which has come and been answered meanwhile.
+        slot.finish(slot.ret_val());
+        Look::Unknown
     }
 
-    /// Gives a slot back to all, and to the next in the queue. Returns how many
-    /// tasks have come into slots by that.
+    /// Whether the request is there and nobody has begun it.
+    pub(crate) fn is_waiting(&self, lane: Lane<'_>, at: usize, generation: u32) -> bool {
+        lane.slots[at].is_requested() && self.generation(at) == generation
+    }
+
+    /// The task whose request the caller has taken out of slot `at`. It frees the
+    /// slot then.
+    pub(crate) fn take_task(&self, at: usize) -> Option<Arc<dyn Task>> {
+        lock(&self.sides[at].task).take()
+    }
+
+    /// Frees a slot that the caller has emptied; returns how many tasks have come into
+    /// slots by that.
     #[must_use = "somebody must serve them"]
     pub(crate) fn free(&self, lane: Lane<'_>, at: usize) -> usize {
         lane.slots[at].release();
@@ -381,9 +257,8 @@ impl Open {
         self.advance(lane)
     }
 
-    /// Takes a task's request back, if nobody has begun it: then it is the
-    /// caller's to execute or to drop. Returns how many tasks have come into slots
-    /// by that.
+    /// Takes a task back, if nobody has begun its request: so many others have come into
+    /// slots by that.
     pub(crate) fn take_back(&self, lane: Lane<'_>, task: &Arc<dyn Task>) -> Option<usize> {
         let _decision = lock(&self.decision);
         // As long as it is held no task is on its way into a slot.
@@ -395,48 +270,41 @@ impl Open {
             return Some(0);
         };
         drop(queue);
-        self.take_from(lane, at, task)
-    }
-
-    fn take_from(&self, lane: Lane<'_>, at: usize, task: &Arc<dyn Task>) -> Option<usize> {
-        let holder = lock(&self.sides[at].task);
+        let mut holder: Holder<'_> = lock(&self.sides[at].task);
         // As long as the side holds the task, the slot is the task's.
-        if !holder.as_ref().is_some_and(|held| same(held, task)) || self.take(lane, at).is_none() {
+        if !holder.as_ref().is_some_and(|held| same(held, task)) || !lane.slots[at].take() {
             return None;
         }
-        self.open(at, holder);
+        holder.take();
+        drop(holder);
         Some(self.free(lane, at))
     }
 
-    /// Takes the tasks of the queue.
+    /// All tasks that wait for a slot.
     pub(crate) fn drain(&self) -> VecDeque<Arc<dyn Task>> {
         let mut queue = lock(&self.queue);
         self.queued.store(0, Relaxed);
         std::mem::take(&mut *queue)
     }
 
-    /// Looks at every slot for what a foreign hand has left there.
+    /// Marks what waits in slots: who was about to may be dead.
     pub(crate) fn scan(&self, lane: Lane<'_>) {
-        for (at, slot) in lane.slots.iter().enumerate() {
-            if slot.is_requested() || self.is_suspect(lane, at) {
-                self.ready.mark(at);
-            }
-        }
+        let waiting = lane.slots.iter().enumerate().filter(|(_, slot)| slot.is_requested());
+        waiting.for_each(|(at, _)| self.ready.mark(at));
     }
 
-    /// Keeps others from the queue.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn hold_queue(&self) -> impl Drop {
         lock(&self.queue)
     }
 
-    /// Keeps others from taking requests back or deciding about dead threads.
+    /// While it is held nobody takes a request back, nor takes one without a note. The slots
+    /// that threads without one are at.
     pub(crate) fn decide(&self) -> MutexGuard<'_, Vec<usize>> {
         lock(&self.decision)
     }
 
-    /// Takes a request for a thread that has no note to tell of it, as one that is
-    /// no processing thread: it is not taken for a dead thread's until
+    /// As [`take`](Self::take), by a thread without a note, until
     /// [`leave_unnoted`](Self::leave_unnoted).
     pub(crate) fn take_unnoted(&self, lane: Lane<'_>, at: usize) -> Option<Taken> {
         let mut unnoted = self.decide();
@@ -445,14 +313,10 @@ impl Open {
         Some(taken)
     }
 
-    /// After the result.
     pub(crate) fn leave_unnoted(&self, at: usize) {
         self.decide().retain(|other| *other != at);
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;
 
 fn same(a: &Arc<dyn Task>, b: &Arc<dyn Task>) -> bool {
     std::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b))

@@ -8,7 +8,7 @@ use kumiki_wait::{Ticks, barrier};
 use crate::claim::{Claim, Spot};
 use crate::core::{Core, QUICK_LANE};
 use crate::execute::call;
-use crate::open::{Rejected, Taken};
+use crate::open::Taken;
 use crate::pending::{End, Task};
 use crate::primitive::fence;
 use crate::threads::{serve_next, unkillable};
@@ -57,11 +57,8 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
 
 fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
-    let Some(taken) = open.take(lane, at) else {
-        // It is at none: another one that comes upon the slot is to see that.
-        hand.claim.clear();
-        return unkillable(hand.mortal, || reject(core, index, at));
-    };
+    // It may have been taken back.
+    let Some(taken) = open.take(lane, at) else { return };
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
@@ -76,47 +73,13 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     hand.made = hand.made.wrapping_add(1);
     let measure = hand.made.is_multiple_of(SAMPLE) || !core.durations.is_known(request.sysnum);
     let start = if measure { hand.ticks.now() } else { 0 };
-    let ret_val = match core.rules.check(&request) {
-        // SAFETY: a request is published only by who vouches for the call
-        // (`Engine::submit_raw`, `Engine::place`, or an operation).
-        Ok(()) => unsafe { call(&request) },
-        Err(denied) => denied.ret_val(),
-    };
+    // SAFETY: a request is published only by who vouches for the call
+    // (`Engine::submit_raw`, `Engine::place`, or an operation), after a look at the rules.
+    let ret_val = unsafe { call(&request) };
     if measure {
         core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
     }
     give(core, index, at, taken, ret_val, hand.mortal);
-}
-
-/// Answers `EINVAL` to what a foreign hand has spoilt in slot `at`, if it has. By
-/// who has failed to take it, and has no note of it.
-#[cold]
-pub(crate) fn reject(core: &Arc<Core>, index: usize, at: usize) {
-    let (open, lane) = (&core.open[index], core.area.lane(index));
-    if !open.is_suspect(lane, at) {
-        return;
-    }
-    let decision = open.decide();
-    let noted = || core.is_noted(Spot { lane: index, at });
-    let rejected = open.reject(lane, at, &decision, noted);
-    // Before the waker: see `cancel_all`.
-    drop(decision);
-    match rejected {
-        None => (),
-        Some(Rejected::InSlot) => core.finished.count(),
-        Some(Rejected::Task(task, others)) => {
-            task.base().end(End::Returned(-i64::from(libc::EINVAL)));
-            serve_next(core, index, others);
-            stop_if_terminated(core);
-        }
-    }
-}
-
-/// The same for all slots of a lane.
-pub(crate) fn reject_all(core: &Arc<Core>, index: usize) {
-    let lane = core.area.lane(index);
-    let spoilt = |at: &usize| !lane.slots[*at].is_requested();
-    (0..lane.slots.len()).filter(spoilt).for_each(|at| reject(core, index, at));
 }
 
 /// Gives the result of a request that the caller has taken and executed.
@@ -135,7 +98,7 @@ pub(crate) fn give(
             stop_if_terminated(core);
         });
     }
-    leave_in_slot(core, index, at, taken, ret_val);
+    leave_in_slot(core, index, at, ret_val);
 }
 
 /// Ends the task whose request the caller has taken.
@@ -159,16 +122,10 @@ pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
     let (open, lane) = (&core.open[index], core.area.lane(index));
     let mut cursor = 0;
     while let Some(at) = open.ready.claim(&mut cursor) {
-        let Some(taken) = open.take_unnoted(lane, at) else {
-            reject(core, index, at);
-            continue;
-        };
+        let Some(taken) = open.take_unnoted(lane, at) else { continue };
         let request = lane.slots[at].taken();
-        let ret_val = match core.rules.check(&request) {
-            // SAFETY: as in `execute`; a task holds the operation.
-            Ok(()) => unsafe { call(&request) },
-            Err(denied) => denied.ret_val(),
-        };
+        // SAFETY: as in `execute`; a task holds the operation.
+        let ret_val = unsafe { call(&request) };
         give(core, index, at, taken, ret_val, false);
         open.leave_unnoted(at);
     }
@@ -195,13 +152,6 @@ pub(crate) fn cancel_all(core: &Arc<Core>) {
             if let Some(taken) = open.take(lane, at) {
                 let task = take_out(core, index, at, taken, End::Cancelled);
                 tasks.extend(task.map(|(task, _)| task));
-                continue;
-            }
-            let noted = || core.is_noted(Spot { lane: index, at });
-            match open.reject(lane, at, &decision, noted) {
-                None => (),
-                Some(Rejected::InSlot) => core.finished.count(),
-                Some(Rejected::Task(task, _)) => tasks.push_back(task),
             }
         }
         // Before the wakers: they are the program's code, which may drop requests,
@@ -227,14 +177,14 @@ pub(crate) fn take_out(
             End::Returned(ret_val) => ret_val,
             End::Cancelled => -i64::from(libc::ECANCELED),
         };
-        leave_in_slot(core, index, at, taken, ret_val);
+        leave_in_slot(core, index, at, ret_val);
         return None;
     }
     let task = open.take_task(at)?;
     Some((task, open.free(lane, at)))
 }
 
-fn leave_in_slot(core: &Core, index: usize, at: usize, taken: Taken, ret_val: i64) {
-    core.open[index].answer(core.area.lane(index), at, taken, ret_val);
+fn leave_in_slot(core: &Core, index: usize, at: usize, ret_val: i64) {
+    core.area.lane(index).slots[at].finish(ret_val);
     core.finished.count();
 }

@@ -22,7 +22,7 @@ use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::execute::call;
 use crate::op::Operation;
-use crate::open::serve::{reject, serve_stranded, stop_if_terminated};
+use crate::open::serve::{serve_stranded, stop_if_terminated};
 use crate::requester::why;
 use crate::threads::{serve_next, summon};
 use task::{Body, contain};
@@ -219,9 +219,6 @@ impl<O: Operation + Send + 'static> Pending<O> {
             if deadline.is_none() && self.take_back() {
                 return self.execute();
             }
-            if let Some(at) = base.slot() {
-                reject(&self.core, base.lane(), at);
-            }
         }
     }
 
@@ -242,7 +239,8 @@ impl<O: Operation + Send + 'static> Pending<O> {
         self.refused = Some(Error::Forked);
         let base = body.base();
         let open = &self.core.open[base.lane()];
-        let waits = |at| open.is_waiting(at, base.generation());
+        let lane = self.core.area.lane(base.lane());
+        let waits = |at| open.is_waiting(lane, at, base.generation());
         if !base.slot().is_none_or(waits) {
             base.leave_to_parent();
         }

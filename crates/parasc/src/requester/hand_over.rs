@@ -53,7 +53,7 @@ impl Requester {
         let result = match (0..LOOKS).find_map(|_| slot.result()) {
             Some(result) => result,
             // SAFETY: published above, the caller vouches for it.
-            None => unsafe { wait(&mut self.waiter, &self.core, self.lane, 0, seat, &mut false) },
+            None => unsafe { wait(&mut self.waiter, &self.core, self.lane, seat) },
         };
         if self.ticks.now().wrapping_sub(start) > LONGEST_QUIET {
             // Perhaps the two are on one cpu by now.

@@ -53,8 +53,6 @@ pub struct Requester {
     lane: usize,
     /// Batches so far.
     batches: u32,
-    /// Number of the batch or its part, as the lane's control words have it.
-    batch: u32,
     waiter: Waiter,
     ticks: Ticks,
     costs: Costs,
@@ -67,8 +65,6 @@ pub struct Requester {
     near: Vec<usize>,
     /// How long one call handed over takes, and not to disturb it, ticks.
     quiet: u64,
-    /// Slots whose results are still awaited.
-    pending: Vec<usize>,
     requests: Vec<Request>,
     results: Vec<i64>,
     begun: Begun,
@@ -88,9 +84,6 @@ impl Requester {
         core.area.header().open_lane(lane);
         let pool = core.pool.threads() > 0;
         let means = Means { others: false, hot: false, alone: is_alone(), pool, sleep };
-        // Goes on from the last batch of the lane's former owner, which stale
-        // control words may still name.
-        let batch = core.area.lane(lane).batch();
         let mut requester = Requester {
             rules: core.rules.clone(),
             help: core.help,
@@ -99,7 +92,6 @@ impl Requester {
             core,
             lane,
             batches: 0,
-            batch,
             waiter,
             ticks: Ticks::new(),
             costs: Costs::default(),
@@ -109,7 +101,6 @@ impl Requester {
             cpu: usize::MAX,
             near: Vec::new(),
             quiet: 0,
-            pending: Vec::new(),
             requests: Vec::new(),
             results: Vec::new(),
             begun: Begun::default(),
@@ -213,20 +204,15 @@ impl Requester {
 
     /// Leaves the batch to the parent of this process, which has begun it.
     ///
-    /// What stands in the slots was copied page by page, while the parent's threads
-    /// went on, and after the table of descriptors (`copy_process`, kernel/fork.c).
-    /// So a result there does not tell that the child has what the call has written
-    /// or opened. A request there does tell that no descriptor of it was closed:
-    /// nobody had begun it yet. So does the word of an offer, of calls that nobody had
-    /// claimed: they are none that were `handed`, and no slot has them.
+    /// Their results were copied page by page, while the parent's threads went on, and after
+    /// the table of descriptors (`copy_process`, kernel/fork.c). So a result does not tell
+    /// that the child has what the call has written or opened. The offer's word does tell
+    /// which calls nobody had claimed, and no descriptor of these was closed.
     #[cold]
     fn give_up<O: Operation>(&self, operations: &mut [O], results: &[i64], forked: Forked) {
-        let slots = self.core.area.lane(self.lane).slots;
         let end = |at: usize| match at.checked_sub(forked.known) {
             None => Some(results[at]),
-            Some(at) if at < forked.handed && !slots[at].is_requested() => {
-                Some(-i64::from(libc::EOWNERDEAD))
-            }
+            Some(at) if at < forked.handed => Some(-i64::from(libc::EOWNERDEAD)),
             Some(_) => None,
         };
         let ended = operations.iter_mut().enumerate();

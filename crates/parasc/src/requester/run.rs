@@ -4,7 +4,6 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kumiki_sys::cache::prefetch_to_write;
 use kumiki_wait::Waiter;
 
 use super::hand_over::LOOKS;
@@ -20,12 +19,8 @@ use crate::offer::Calls;
 use crate::request::Request;
 use crate::threads::{Pool, Seat};
 
-/// Slots that are filled before processing threads are told of them, and then as
-/// many again as there are. A line written more often would be fought for, less
-/// often they would come late.
-const PUBLISH: usize = 16;
-/// How far ahead this thread asks for the lines of slots whose results it reads.
-const AHEAD: usize = 8;
+/// Calls of a batch that is left to others which one of them claims at once, at most.
+const UNHELPED: usize = 16;
 /// Batches that are not plain without a question, between two looks at where this thread
 /// runs: the way there is short, but not beside ten cheap calls.
 pub(super) const SETTLE: u32 = 8;
@@ -179,7 +174,6 @@ impl Requester {
             self.settle();
         }
         if !self.core.help {
-            self.batch = self.batch.wrapping_add(1);
             // SAFETY: as above.
             unsafe { self.unhelped(requests, results) };
             return Ok(());
@@ -225,8 +219,6 @@ impl Requester {
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<Ran, Forked> {
-        // A number of its own: control words of the part before say no more.
-        self.batch = self.batch.wrapping_add(1);
         if self.ring.makes(requests) {
             // SAFETY: the caller vouches for all requests.
             unsafe { self.ring.run(requests, results) };
@@ -298,10 +290,6 @@ impl Requester {
         Terms { kept, most, wake }: Terms,
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<Help, Forked> {
-        if self.core.kernel.is_some() || self.core.callers.any() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.in_slots(requests, results, kept, wake, meanwhile) };
-        }
         let (offered, kept) = requests.split_at(requests.len() - kept);
         let (answers, own) = results.split_at_mut(offered.len());
         let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
@@ -324,20 +312,9 @@ impl Requester {
             return Ok(Help { calls, waited: 0 });
         }
         let start = self.ticks.now();
-        side.expect_end();
-        loop {
-            // By the clock in earnest only: a thread of the engine's own hardly dies.
-            let until = Instant::now() + RARE;
-            if let Ok(calls) = self.waiter.wait_until(&side.bell, side.offer.word(), until, over) {
-                return Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) });
-            }
-            self.core.tend();
-            while let Some(left) = self.core.left_of_offer(self.lane) {
-                // SAFETY: as above; claimed by a thread that is no more.
-                unsafe { calls.make_up(&left) };
-                side.offer.make_up(left.chunk.len());
-            }
-        }
+        // SAFETY: as above.
+        let calls = unsafe { self.finish(calls, None) };
+        Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
     }
 
     /// Sees that the processing threads nearby look for `offered` calls.
@@ -347,47 +324,6 @@ impl Requester {
             // None to be had: then this thread makes all calls.
             let _ = Seat::wake(&self.core, *seat);
         }
-    }
-
-    /// As [`shared`](Self::shared), by way of the lane's slots: also for threads that
-    /// may die, and for the kernel module.
-    ///
-    /// # Errors
-    /// As for [`run_part`](Self::run_part).
-    ///
-    /// # Safety
-    /// As for [`Requester::run_raw`].
-    unsafe fn in_slots(
-        &mut self,
-        requests: &[Request],
-        results: &mut [i64],
-        kept: usize,
-        wake: bool,
-        meanwhile: &mut Meanwhile<'_>,
-    ) -> Result<Help, Forked> {
-        let offered = requests.len() - kept;
-        let lane = self.core.area.lane(self.lane);
-        let mut at = 0;
-        while at < offered {
-            let end = (2 * at).max(PUBLISH).min(offered);
-            for (slot, request) in lane.slots[at..end].iter().zip(&requests[at..end]) {
-                slot.publish(request);
-            }
-            // A batch of one is seen in its slot.
-            if offered > 1 {
-                lane.publish(self.batch, end);
-            }
-            at = end;
-        }
-        if wake {
-            self.wake(offered);
-        }
-        meanwhile.run(offered, self.ticks, self.core.process)?;
-        // SAFETY: the caller vouches for all requests.
-        unsafe { plain(&requests[offered..], &mut results[offered..]) };
-        // SAFETY: as above.
-        let calls = unsafe { self.help(&requests[..offered], &mut results[..offered]) };
-        Ok(Help { calls, waited: 0 })
     }
 
     /// Together with threads of the pool.
@@ -404,16 +340,19 @@ impl Requester {
         threads: usize,
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<(), Forked> {
-        let lane = self.core.area.lane(self.lane);
+        let calls = Calls { requests: requests.as_ptr(), results: results.as_mut_ptr() };
+        let side = &self.core.sides[self.lane];
         self.core.pool.take_lane(self.lane);
-        for (slot, request) in lane.slots.iter().zip(requests) {
-            slot.publish(request);
-        }
-        lane.publish(self.batch, requests.len());
+        side.offer.open(calls, requests.len(), 1);
         Pool::summon(&self.core, threads.min(requests.len()) - 1);
-        meanwhile.run(requests.len(), self.ticks, self.core.process)?;
-        // SAFETY: the caller vouches for all requests.
-        unsafe { self.help(requests, results) };
+        let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
+        meanwhile.run(requests.len(), self.ticks, self.core.process).map_err(forked)?;
+        while let Some(chunk) = side.offer.last(1) {
+            // SAFETY: the caller vouches for all requests; claimed just now.
+            unsafe { calls.make(chunk, |_| ()) };
+        }
+        // SAFETY: as above.
+        unsafe { self.finish(calls, None) };
         self.core.pool.leave_lane(self.lane);
         Ok(())
     }
@@ -423,85 +362,74 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     unsafe fn unhelped(&mut self, requests: &[Request], results: &mut [i64]) {
-        let lane = self.core.area.lane(self.lane);
-        for (slot, request) in lane.slots.iter().zip(requests) {
-            slot.publish(request);
-        }
-        if requests.len() > 1 {
-            lane.publish(self.batch, requests.len());
-        }
+        let calls = Calls { requests: requests.as_ptr(), results: results.as_mut_ptr() };
+        self.core.sides[self.lane].offer.open(calls, requests.len(), UNHELPED);
         let seat = self.near.first().copied().filter(|at| Seat::wake(&self.core, *at));
-        if !self.core.callers.call() && seat.is_none() {
-            // SAFETY: the caller vouches for all requests.
-            unsafe { self.help(requests, results) };
-            return;
-        }
-        let mut late = false;
-        for (at, result) in results.iter_mut().enumerate() {
-            let (waiter, core) = (&mut self.waiter, &self.core);
-            // SAFETY: as above; published before.
-            *result = unsafe { wait(waiter, core, self.lane, at, seat, &mut late) };
-        }
-        self.close_batch(results.len());
+        self.core.callers.call();
+        // SAFETY: the caller vouches for all requests.
+        unsafe { self.finish(calls, Some(Left { seat })) };
     }
 
-    /// Makes what is left of the published calls, from the last one downward,
-    /// and collects what others have made. Returns how many that were.
+    /// Waits for what others are at of the offer, whose `calls` these are, and returns how
+    /// many they have made. What is `left` to others altogether this thread makes after all if
+    /// they are gone, or have not begun with more of it for a while.
     ///
     /// # Safety
-    /// As for [`Requester::run_raw`]; `requests` are those in the lane's slots.
-    unsafe fn help(&mut self, requests: &[Request], results: &mut [i64]) -> usize {
-        let lane = self.core.area.lane(self.lane);
-        self.pending.clear();
-        let mut own = 0;
-        for (at, request) in requests.iter().enumerate().rev() {
-            let slot = &lane.slots[at];
-            if slot.is_requested() && slot.take() {
-                // SAFETY: the caller vouches for the call.
-                results[at] = unsafe { call(request) };
-                slot.finish(results[at]);
-                own += 1;
-            } else if let Some(result) = slot.result() {
-                results[at] = result;
-                // Written to in the next batch: taken from the other cpu but once.
-                if let Some(next) = at.checked_sub(AHEAD) {
-                    prefetch_to_write((&raw const lane.slots[next]).addr());
-                }
-            } else {
-                self.pending.push(at);
+    /// As for [`Requester::run_raw`].
+    unsafe fn finish(&mut self, calls: Calls, left: Option<Left>) -> usize {
+        let (waiter, core) = (&mut self.waiter, &self.core);
+        let side = &core.sides[self.lane];
+        side.expect_end();
+        loop {
+            let watched = core.callers.any();
+            let gone = || {
+                left.is_some_and(|Left { seat }| {
+                    let runs = seat.is_some_and(|at| core.seats[at].is_running());
+                    let served = runs || core.callers.any();
+                    side.offer.has_work() && (!served || core.area.header().is_terminated())
+                })
+            };
+            // A thread of the program may come, and die: it rings first.
+            let come = || !watched && core.callers.any();
+            let over = || side.offer.over().map(Some);
+            let ready = || over().or_else(|| (gone() || come()).then_some(None));
+            let claimed = side.offer.claimed();
+            let waits = left.is_some() && side.offer.has_work();
+            // By the clock in earnest only: a thread of the engine's own hardly dies.
+            let patience = if watched || waits { STEP } else { RARE };
+            let until = Instant::now() + patience;
+            let ended = waiter.wait_until(&side.bell, side.offer.word(), until, ready);
+            match ended {
+                Ok(Some(made)) => return made,
+                Ok(None) if !gone() => continue,
+                _ => (),
             }
-        }
-        // SAFETY: as above.
-        unsafe { self.collect(results) };
-        requests.len() - own
-    }
-
-    /// Waits for what others are at.
-    ///
-    /// # Safety
-    /// As for [`help`](Self::help).
-    unsafe fn collect(&mut self, results: &mut [i64]) {
-        let mut late = false;
-        for at in &self.pending {
-            let (waiter, core) = (&mut self.waiter, &self.core);
-            // SAFETY: the caller vouches for what stands in the lane.
-            results[*at] = unsafe { wait(waiter, core, self.lane, *at, None, &mut late) };
-        }
-        self.close_batch(results.len());
-    }
-
-    /// Nothing is left to look at in this batch.
-    fn close_batch(&self, len: usize) {
-        if len > 1 {
-            self.core.area.lane(self.lane).publish(self.batch, 0);
+            core.tend();
+            while let Some(dead) = core.left_of_offer(self.lane) {
+                // SAFETY: the caller vouches for all requests; claimed by a thread that is no
+                // more.
+                unsafe { calls.make_up(&dead) };
+                side.offer.make_up(dead.chunk.len());
+            }
+            if gone() || waits && side.offer.claimed() == claimed {
+                while let Some(chunk) = side.offer.last(1) {
+                    // SAFETY: as above; claimed just now.
+                    unsafe { calls.make(chunk, |_| ()) };
+                }
+            }
         }
     }
 }
 
-/// Waits for the result of slot `at`, which is left to the thread of `seat` and
-/// to those of the program, or which others are at already. Makes the call if
-/// they have gone. `late` if nobody is to be waited for without a look at who is there,
-/// since one of the batch was overdue; says so for the next.
+/// To whom a batch is left that its requesting thread makes nothing of.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    /// The thread of this seat, besides those of the program.
+    seat: Option<usize>,
+}
+
+/// Waits for the result of the lane's slot, which is left to the thread of `seat` and
+/// to those of the program. Makes the call if they have gone.
 ///
 /// # Safety
 /// The caller has published the request there, as [`Requester::run_raw`] does.
@@ -509,23 +437,15 @@ pub(super) unsafe fn wait(
     waiter: &mut Waiter,
     core: &Arc<Core>,
     lane: usize,
-    at: usize,
     seat: Option<usize>,
-    late: &mut bool,
 ) -> i64 {
-    let (side, slot) = (&core.sides[lane], &core.area.lane(lane).slots[at]);
-    side.expect(at);
-    let bell = &side.bell;
+    let (side, slot) = (&core.sides[lane], &core.area.lane(lane).slots[0]);
+    side.expect(0);
     let gone = || {
         let served = seat.is_some_and(|at| core.seats[at].is_running()) || core.callers.any();
         slot.is_requested() && (!served || core.area.header().is_terminated())
     };
-    let overdue_now = || slot.is_lost() || gone();
-    let answered = || slot.result().map(Some).or_else(|| overdue_now().then_some(None));
-    if *late && slot.result().is_none() {
-        // SAFETY: the caller vouches for the request.
-        unsafe { overdue(core, lane, at) };
-    }
+    let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
     loop {
         let watched = core.callers.any();
         let begun = !slot.is_requested();
@@ -540,38 +460,18 @@ pub(super) unsafe fn wait(
             // A module does not ring.
             let step = if core.kernel.is_some() { LOOK } else { patience };
             let until = end.min(Instant::now() + step);
-            answer = waiter.wait_until(bell, slot.status(), until, ready).ok();
+            answer = waiter.wait_until(&side.bell, slot.status(), until, ready).ok();
         }
-        match answer.flatten() {
-            Some(result) => return result,
-            None => {
-                // SAFETY: the caller vouches for the request.
-                unsafe { overdue(core, lane, at) };
-                *late = slot.result().is_some();
-            }
+        if let Some(result) = answer.flatten() {
+            return result;
         }
-    }
-}
-
-/// Sees to a request without a result: nobody is there to make the call, or its
-/// thread sleeps in it, or has died, or a foreign hand has changed the status.
-///
-/// # Safety
-/// As for [`wait`].
-#[cold]
-unsafe fn overdue(core: &Arc<Core>, lane: usize, at: usize) {
-    let slot = &core.area.lane(lane).slots[at];
-    core.tend();
-    if slot.take() {
-        // What stands there now may be a foreign hand's: the rules decide again.
-        // SAFETY: the caller vouches for the request.
-        unsafe { execute(slot, &core.rules) };
-    } else if slot.is_lost() {
-        slot.finish(-i64::from(libc::EINVAL));
-    } else if let Some(result) = core.lost_in_lane(lane, at) {
-        slot.finish(result);
-    } else if core.is_feigned(lane, at) {
-        slot.finish(-i64::from(libc::EINVAL));
+        core.tend();
+        if slot.take() {
+            // SAFETY: the caller vouches for the request.
+            unsafe { execute(slot) };
+        } else if let Some(result) = core.lost_in_lane(lane, 0) {
+            slot.finish(result);
+        }
     }
 }
 

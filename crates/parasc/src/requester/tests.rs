@@ -7,12 +7,10 @@ use std::time::Duration;
 use kumiki_sys::affinity;
 
 use super::*;
-use crate::allow::AllowList;
 use crate::config::Config;
 use crate::core::OPEN_LANES;
 use crate::cost::survey;
 use crate::differences::Differences;
-use crate::slot;
 use crate::threads::Seat;
 
 /// Nothing for so long is a hang.
@@ -55,47 +53,6 @@ fn a_seat_that_no_thread_can_take_leaves_the_calls_to_the_caller() {
     });
 }
 
-#[test]
-fn a_status_that_a_foreign_hand_has_left_is_answered_with_an_error() {
-    ends(|| {
-        let core = Arc::new(Core::new(&Config::default()).unwrap());
-        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
-        let request = Request::new(libc::SYS_getppid, []);
-        let taken = slot::PROCESSING;
-        for status in [slot::FREE, slot::REQUESTING, taken, slot::ERROR + 1, u32::MAX] {
-            core.area.lane(requester.lane).slots[3].fill(status, &request);
-            // SAFETY: getppid takes nothing and changes nothing.
-            let result = unsafe {
-                run::wait(&mut requester.waiter, &core, requester.lane, 3, None, &mut false)
-            };
-            assert_eq!(result, -i64::from(libc::EINVAL), "{status}");
-        }
-    });
-}
-
-#[test]
-fn a_request_that_is_taken_away_while_its_thread_sleeps_is_answered() {
-    ends(|| {
-        let core = Arc::new(Core::new(&Config::default()).unwrap());
-        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
-        let (lane, request) = (requester.lane, Request::new(libc::SYS_getppid, []));
-        // Somebody is at it, as far as anybody can tell.
-        core.area.lane(lane).slots[3].fill(slot::PROCESSING, &request);
-        thread::scope(|threads| {
-            threads.spawn(|| {
-                while !core.sides[lane].bell.is_asleep() {
-                    thread::yield_now();
-                }
-                core.area.lane(lane).slots[3].fill(slot::FREE, &request);
-            });
-            // SAFETY: getppid takes nothing and changes nothing.
-            let result =
-                unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None, &mut false) };
-            assert_eq!(result, -i64::from(libc::EINVAL));
-        });
-    });
-}
-
 /// Not even when its requesting thread looks whether it is.
 #[test]
 fn a_request_that_somebody_is_at_for_long_is_not_given_up() {
@@ -108,22 +65,6 @@ fn a_request_that_somebody_is_at_for_long_is_not_given_up() {
         // SAFETY: the time lives until the call is over.
         unsafe { requester.run_raw(&[request], &mut result) }.unwrap();
         assert_eq!(result, [0]);
-    });
-}
-
-#[test]
-fn a_call_that_a_foreign_hand_has_put_in_is_not_made() {
-    ends(|| {
-        let allow = Some(AllowList::none().allow("getppid").unwrap());
-        let core = Arc::new(Core::new(&Config { allow, ..Config::default() }).unwrap());
-        let mut requester = Requester::new(Arc::clone(&core)).unwrap();
-        let lane = requester.lane;
-        let dup = Request::new(libc::SYS_dup, [0]);
-        core.area.lane(lane).slots[3].fill(slot::REQUEST, &dup);
-        // Nobody serves the lane, so this thread does.
-        // SAFETY: dup is not allowed, and does no harm.
-        let result = unsafe { run::wait(&mut requester.waiter, &core, lane, 3, None, &mut false) };
-        assert_eq!(result, -i64::from(libc::EPERM));
     });
 }
 

@@ -65,8 +65,6 @@ impl Requester {
             let made =
                 unsafe { self.many(&begun.requests, &mut begun.results, threads, meanwhile) };
             debug_assert!(made.is_ok(), "nothing is done meanwhile");
-            // What follows is a batch of its own.
-            self.batch = self.batch.wrapping_add(1);
         }
         self.begun = begun;
     }

@@ -7,6 +7,7 @@ use super::caller::Caller;
 use super::{Counted, Pool, serve_next};
 use crate::claim::{Claim, Left, Spot};
 use crate::core::{Core, OPEN_LANES};
+use crate::open::Taken;
 use crate::open::serve::{stop_if_terminated, take_out};
 use crate::pending::End;
 
@@ -18,12 +19,6 @@ impl Core {
     pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
         let seats = self.seats.iter().map(|seat| &seat.claim);
         seats.chain(self.pool.claims()).chain([self.watch.claim()])
-    }
-
-    /// Whether there is a note of a thread, dead or alive, at `spot`.
-    pub(crate) fn is_noted(&self, spot: Spot) -> bool {
-        let at_spot = |claim: &Claim| claim.spot() == Some(spot);
-        self.claims().any(at_spot) || self.callers.all().iter().any(|caller| at_spot(&caller.claim))
     }
 
     /// Whether the request at `spot`, which `is_taken` and not the caller's, was
@@ -47,19 +42,6 @@ impl Core {
         let slot = &self.area.lane(lane).slots[at];
         let lost = self.callers.any() && self.is_lost(Spot { lane, at }, || slot.is_processing());
         lost.then_some(OWNER_DIED)
-    }
-
-    /// Whether a request in a leased lane looks taken and nobody has taken it: a foreign
-    /// hand has written its status. By the lane's requesting thread.
-    ///
-    /// A thread notes a request before it takes it, and gives the result before it takes
-    /// the note away; a module makes no notes.
-    pub(crate) fn is_feigned(&self, lane: usize, at: usize) -> bool {
-        let slot = &self.area.lane(lane).slots[at];
-        self.kernel.is_none()
-            && slot.is_processing()
-            && !self.is_noted(Spot { lane, at })
-            && slot.is_processing()
     }
 
     /// Whether a thread of the engine's own is at a request, and may die of that.
@@ -107,7 +89,8 @@ impl Core {
     /// thread; once.
     pub(crate) fn left_of_offer(&self, lane: usize) -> Option<Left> {
         let of_lane = |caller: &Arc<Caller>| {
-            let left = caller.claim.left().filter(|left| left.lane == lane);
+            let is_its = |left: &Left| left.lane == lane && caller.is_dead();
+            let left = caller.claim.left().filter(is_its);
             left.map(|left| (Arc::clone(caller), left))
         };
         let (caller, left) = self.callers.all().iter().find_map(of_lane)?;
@@ -152,21 +135,16 @@ impl Core {
         let slot = &self.area.lane(spot.lane).slots[spot.at];
         // Nobody takes requests back meanwhile, whom no note would tell of.
         let decision = open.decide();
-        // Whatever a foreign hand has made of the status.
-        let is_taken = || slot.is_processing() || open.begun(spot.at).is_some();
+        let is_taken = || slot.is_processing();
         if !is_taken() {
             return true;
         }
-        let seen = open.seen(spot.at);
+        let generation = open.generation(spot.at);
         let unnoted = decision.contains(&spot.at);
-        let lost = !unnoted
-            && self.is_lost(spot, is_taken)
-            && open.seen(spot.at).generation == seen.generation;
+        let lost =
+            !unnoted && self.is_lost(spot, is_taken) && open.generation(spot.at) == generation;
         let died = End::Returned(OWNER_DIED);
-        let take = || {
-            let taken = open.inherit_seen(spot.at, seen)?;
-            take_out(self, spot.lane, spot.at, taken, died)
-        };
+        let take = || take_out(self, spot.lane, spot.at, Taken::of(generation), died);
         let task = lost.then(take).flatten();
         drop(decision);
         // Not before: a waker may drop requests, which are taken back then.

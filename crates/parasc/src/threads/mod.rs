@@ -19,8 +19,6 @@ pub(crate) use caller::Callers;
 pub(crate) use dead::OWNER_DIED;
 pub(crate) use pool::Pool;
 pub(crate) use process::{process, unkillable};
-#[cfg(any(test, fuzzing))]
-pub(crate) use processor::{has_work as processor_has_work, serve_quick_lanes};
 pub(crate) use seat::Seat;
 #[cfg(all(test, loom))]
 pub(crate) use seat::{Entry, State};

@@ -237,7 +237,7 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
     let ends = || core.area.header().is_terminated();
     loop {
         while has_work(core) && !ends() {
-            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, 1, hand.claim, || ()));
+            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, hand.claim, false));
             open::serve(core, SLEEPING_LANE, &mut hand);
             if core.pool.rescues() {
                 open::serve(core, QUICK_LANE, &mut hand);
@@ -250,7 +250,7 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
 }
 
 fn has_work(core: &Core) -> bool {
-    bits(core.pool.lanes()).any(|lane| core.area.lane(lane).has_work())
+    bits(core.pool.lanes()).any(|lane| core.sides[lane].offer.has_work())
         || core.open[SLEEPING_LANE].ready.any()
         || core.pool.rescues() && core.open[QUICK_LANE].ready.any()
 }

@@ -11,9 +11,6 @@ use super::processor::{bits, serve_lane};
 use crate::core::{Core, OPEN_LANES, STEP};
 use crate::open::serve::{Hand, serve};
 
-/// Slots of a leased lane that it claims at once, at most.
-const MOST: usize = 16;
-
 unsafe extern "C-unwind" {
     /// The C library's, declared as what it is: it may unwind the thread.
     fn pthread_testcancel();
@@ -41,7 +38,8 @@ pub(crate) fn process(core: &Arc<Core>) {
     let header = core.area.header();
     let word = core.area.lane(0).slots[0].status();
     while !header.is_terminated() {
-        bits(leased(core)).for_each(|lane| serve_lane(core, lane, MOST, &caller.claim, || ()));
+        bits(core.area.header().open_lanes())
+            .for_each(|lane| serve_lane(core, lane, &caller.claim, true));
         (0..OPEN_LANES).for_each(|lane| serve(core, lane, &mut hand));
         cancel.point();
         let ready = || (header.is_terminated() || has_work(core)).then_some(());
@@ -52,11 +50,9 @@ pub(crate) fn process(core: &Arc<Core>) {
 
 fn has_work(core: &Core) -> bool {
     core.open.iter().any(|open| open.ready.any())
-        || bits(leased(core)).any(|lane| core.area.lane(lane).has_work())
-}
-
-fn leased(core: &Core) -> u64 {
-    core.area.open_lanes() & !0 << OPEN_LANES
+        || bits(core.area.header().open_lanes()).any(|lane| {
+            core.area.lane(lane).slots[0].is_requested() || core.sides[lane].offer.has_work()
+        })
 }
 
 /// Runs `work` such that the thread does not die in it, if it is one that can: no

@@ -3,23 +3,15 @@
 
 use std::sync::Arc;
 
-use kumiki_sys::cache::prefetch_to_write;
 use kumiki_wait::Waiter;
 
-use super::{Seat, after};
+use super::{Seat, after, unkillable};
 use crate::claim::{Claim, Spot};
-use crate::core::{Core, OPEN_LANES, QUICK_LANE};
+use crate::core::{Core, QUICK_LANE};
 use crate::execute::execute;
-use crate::lane::Lane;
 use crate::open::serve::{self as open, Hand};
 use crate::primitive::fence_after_swap;
-use crate::side::Side;
 
-/// Slots that a processing thread claims at once, at most. More would leave the
-/// others (and the helping requesting thread) less to choose from.
-const MOST: usize = 16;
-/// How far ahead it asks for the lines of slots.
-const AHEAD: usize = 3;
 /// Looks for a lane's next request before it waits for any: some 2 µs.
 const LOOKS: u32 = 400;
 
@@ -29,7 +21,7 @@ enum Event {
     /// Somebody has called. What was to be done then may be done already: a small
     /// batch is over before a thread that slept is on its cpu.
     Called,
-    /// In a slot of this lane.
+    /// In this lane's slot.
     Request(usize),
     /// What this lane's requesting thread offers.
     Offer(usize),
@@ -75,11 +67,11 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
         let served = match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Request(lane)) => {
                 enter_module(core);
-                serve_lane(core, lane, MOST, claim, || see_to_others(core));
+                serve_lane(core, lane, claim, false);
                 lane
             }
             Ok(Event::Offer(lane)) => {
-                serve_offer(core, lane, claim);
+                serve_lane(core, lane, claim, false);
                 lane
             }
             Ok(Event::Served(lane)) => lane,
@@ -130,7 +122,7 @@ fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
-        if core.area.lane(lane).has_work() {
+        if core.area.lane(lane).slots[0].is_requested() {
             return Some(Event::Request(lane));
         }
         if core.sides[lane].offer.has_work() {
@@ -140,21 +132,10 @@ fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     core.open[QUICK_LANE].ready.any().then_some(Event::Open)
 }
 
-/// Leased lanes with calls that are soon over. A bit of an open lane, which only
-/// a foreign hand can have set, does not count.
+/// Leased lanes with calls that are soon over.
 #[inline(always)]
 fn quick_lanes(core: &Core) -> u64 {
-    core.area.open_lanes() & !core.pool.lanes() & !0 << OPEN_LANES
-}
-
-/// One round of [`serve`].
-#[cfg(any(test, fuzzing))]
-pub(crate) fn serve_quick_lanes(core: &Arc<Core>) {
-    let claim = Claim::default();
-    let lanes = quick_lanes(core);
-    bits(lanes).for_each(|lane| serve_lane(core, lane, MOST, &claim, || ()));
-    let mut hand = Hand::new(&claim, false);
-    (0..OPEN_LANES).for_each(|lane| open::serve(core, lane, &mut hand));
+    core.area.header().open_lanes() & !core.pool.lanes()
 }
 
 /// The bits that are set, as numbers.
@@ -177,12 +158,12 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 /// to 50 ns longer there, a fifth.
 #[inline(never)]
 fn serve_soon(core: &Arc<Core>, lane: usize, claim: &Claim) {
-    let (own, side) = (core.area.lane(lane), &core.sides[lane]);
+    let (slot, side) = (&core.area.lane(lane).slots[0], &core.sides[lane]);
     loop {
-        if own.slots[0].is_requested() {
-            try_execute(core, own, Spot { lane, at: 0 }, side, claim, &|| see_to_others(core));
+        if slot.is_requested() {
+            try_execute(core, lane, claim, false);
         } else {
-            make_offered(core, lane, claim);
+            make_offered(core, lane, claim, false);
         }
         let mut looks = 0u32;
         // Own ones last: they are on their way meanwhile.
@@ -194,11 +175,10 @@ fn serve_soon(core: &Arc<Core>, lane: usize, claim: &Claim) {
             if !is_own || work_in(core, others).is_some() || core.area.header().is_terminated() {
                 return;
             }
-            if own.slots[0].is_requested() || side.offer.has_work() {
+            if slot.is_requested() || side.offer.has_work() {
                 break;
             }
-            // At times a look at its other slots, for which there are two more lines.
-            if looks == LOOKS || looks.is_multiple_of(16) && own.has_work() {
+            if looks == LOOKS {
                 return;
             }
             looks += 1;
@@ -211,39 +191,41 @@ fn serve_soon(core: &Arc<Core>, lane: usize, claim: &Claim) {
 #[inline(always)]
 fn serve_lanes_after(core: &Arc<Core>, lane: usize, claim: &Claim) {
     for lane in bits(quick_lanes(core) & (!0 << lane) << 1) {
-        if core.area.lane(lane).has_work() {
-            serve_lane(core, lane, MOST, claim, || see_to_others(core));
-        } else if core.sides[lane].offer.has_work() {
-            serve_offer(core, lane, claim);
-        }
+        serve_lane(core, lane, claim, false);
     }
 }
 
-/// [`make_offered`], where returns don't count.
+/// Makes what a requesting thread hands over in its slot, or offers, by a thread that may be
+/// `mortal`.
 #[inline(never)]
-fn serve_offer(core: &Arc<Core>, lane: usize, claim: &Claim) {
-    make_offered(core, lane, claim);
+pub(super) fn serve_lane(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
+    try_execute(core, lane, claim, mortal);
+    if core.sides[lane].offer.has_work() {
+        make_offered(core, lane, claim, mortal);
+    }
 }
 
 /// Makes calls that a requesting thread offers, as long as there are some.
 #[inline(always)]
-fn make_offered(core: &Arc<Core>, lane: usize, claim: &Claim) {
+fn make_offered(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
     let side = &core.sides[lane];
     let share = core.seats.len().max(2);
     let mut made = 0;
     claim.hold(lane);
-    while let Some(chunk) = side.offer.next(made, share) {
-        // Before anything of which this thread may die.
-        claim.advance(&chunk, chunk.start);
-        see_to_others(core);
+    // What is claimed is noted before anything of which this thread may die.
+    let next = |made| {
+        let chunk = side.offer.next(made, share);
+        claim.advance(chunk.as_ref().unwrap_or(&(0..0)), chunk.as_ref().map_or(0, |it| it.start));
+        chunk
+    };
+    while let Some(chunk) = unkillable(mortal, || next(made)) {
+        see_to_others(core, mortal);
         made = chunk.len();
         let calls = side.offer.calls();
         // SAFETY: claimed just now, and the batch's requesting thread, which has
         // vouched for its calls, waits until they are made.
         unsafe { calls.make(chunk.clone(), |at| claim.advance(&chunk, at)) };
     }
-    // None is its own any more.
-    claim.advance(&(0..0), 0);
     if made > 0 {
         side.made();
     }
@@ -252,55 +234,31 @@ fn make_offered(core: &Arc<Core>, lane: usize, claim: &Claim) {
 
 /// By a thread that has just taken a call of a leased lane, by a swap: should it sleep
 /// there, somebody must see to what waits in the open lane. Who places a request later
-/// sees the note (`summon_seat`).
+/// sees the note (`summon_seat`). Not by a `mortal` thread, which nobody counts on alone.
 #[inline(always)]
-fn see_to_others(core: &Arc<Core>) {
+fn see_to_others(core: &Arc<Core>, mortal: bool) {
     fence_after_swap();
-    if core.open[QUICK_LANE].ready.any() && !core.watch.is_alerted() {
+    if !mortal && core.open[QUICK_LANE].ready.any() && !core.watch.is_alerted() {
         core.watch.alert(core);
     }
 }
 
-/// Executes what waits in a lane, `most` slots at a time; calls `taken` with each that it
-/// has taken, before it makes the call.
-pub(super) fn serve_lane(core: &Core, index: usize, most: usize, claim: &Claim, taken: impl Fn()) {
-    let lane = core.area.lane(index);
-    let side = &core.sides[index];
-    // Alone in its batch, or the first: without a look at the control words.
-    try_execute(core, lane, Spot { lane: index, at: 0 }, side, claim, &taken);
-    while let Some(chunk) = lane.claim(core.seats.len().max(2), most) {
-        let last = chunk.end - 1;
-        let ask = |at: usize| prefetch_to_write((&raw const lane.slots[at.min(last)]).addr());
-        (chunk.start..chunk.start + AHEAD).for_each(ask);
-        for at in chunk {
-            ask(at + AHEAD);
-            try_execute(core, lane, Spot { lane: index, at }, side, claim, &taken);
-        }
-    }
-    claim.clear();
-}
-
+/// Executes the request in a lane's slot, if there is one.
 #[inline(always)]
-fn try_execute(
-    core: &Core,
-    lane: Lane<'_>,
-    spot: Spot,
-    side: &Side,
-    claim: &Claim,
-    taken: &impl Fn(),
-) {
-    let slot = &lane.slots[spot.at];
+fn try_execute(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
+    let slot = &core.area.lane(lane).slots[0];
     if !slot.is_requested() {
         return;
     }
-    claim.set(spot);
+    claim.set(Spot { lane, at: 0 });
     if slot.take() {
-        taken();
+        see_to_others(core, mortal);
         // SAFETY: a request is published only by who vouches for the call
         // (`Requester::run_raw`).
-        unsafe { execute(slot, &core.rules) };
-        side.answered(spot.at);
+        unsafe { execute(slot) };
+        core.sides[lane].answered(0);
     }
+    claim.clear();
 }
 
 #[cfg(test)]
@@ -313,6 +271,7 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::backend::Device;
+    use crate::core::OPEN_LANES;
     use crate::offer::Calls;
     use crate::request::Request;
 

@@ -2,8 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::yield_now;
+use std::thread::{sleep, yield_now};
+use std::time::Duration;
 
 use kumiki_shadow::{Builder, Shadow};
 
@@ -13,6 +16,29 @@ const PATIENCE_S: libc::c_uint = 20;
 /// A shadow with a helper, which shares cpus with the shadows of other tests.
 pub(crate) fn shadow() -> Shadow {
     Builder::new().share().create().expect("one cpu is enough for a shared one")
+}
+
+/// One with a helper and one without.
+pub(crate) fn shadows() -> [Shadow; 2] {
+    [shadow(), Shadow::inline()]
+}
+
+/// Forks a job that takes a while; the gate is open once it has ended.
+pub(crate) fn fork_slow(shadow: &mut Shadow) -> Arc<Gate> {
+    let gate = Arc::new(Gate::default());
+    let its = Arc::clone(&gate);
+    let slow = move || {
+        sleep(Duration::from_millis(10));
+        its.open();
+    };
+    shadow.fork(slow).unwrap();
+    gate
+}
+
+/// Whether `body` panics with this text.
+pub(crate) fn panicked(with: &str, body: impl FnOnce()) -> bool {
+    let panic = catch_unwind(AssertUnwindSafe(body)).err();
+    panic.is_some_and(|panic| panic.downcast_ref::<&str>() == Some(&with))
 }
 
 /// A job that says that it has begun, and waits until it may end.

@@ -1,13 +1,11 @@
 //! A job of `Shadow::fork` that was not joined before the next thing: who waits for it
 //! gets its panic.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use kumiki_shadow::{Error, Shadow};
 
-use crate::common::{self, Gate};
+use crate::common::{fork_slow, panicked, shadows};
 
 /// Something that waits for the job before it does anything.
 type Next = (&'static str, fn(&mut Shadow));
@@ -20,15 +18,6 @@ const NEXT: [Next; 3] = [
         assert_eq!((ours, theirs.unwrap()), (1, 2));
     }),
 ];
-
-fn shadows() -> [Shadow; 2] {
-    [common::shadow(), Shadow::inline()]
-}
-
-fn panicked(with: &str, body: impl FnOnce()) -> bool {
-    let panic = catch_unwind(AssertUnwindSafe(body)).err();
-    panic.is_some_and(|panic| panic.downcast_ref::<&str>() == Some(&with))
-}
 
 #[test]
 fn whoever_waits_for_it_gets_its_panic() {
@@ -43,13 +32,7 @@ fn whoever_waits_for_it_gets_its_panic() {
     }
     for (name, next) in NEXT {
         for mut shadow in shadows() {
-            let gate = Arc::new(Gate::default());
-            let theirs = Arc::clone(&gate);
-            let slow = move || {
-                std::thread::sleep(Duration::from_millis(10));
-                theirs.open();
-            };
-            shadow.fork(slow).unwrap();
+            let gate = fork_slow(&mut shadow);
             next(&mut shadow);
             assert!(gate.is_open(), "{name}");
         }

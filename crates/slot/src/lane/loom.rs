@@ -29,7 +29,7 @@ impl<const LINES: usize> Scene<LINES> {
     }
 
     fn of(&self, n: u64) -> &UnsafeCell<Vec<u64>> {
-        &self.data[n as usize % LINES]
+        &self.data[Lane::<LINES>::place(n)]
     }
 
     fn run(&self, n: u64) {
@@ -62,10 +62,21 @@ fn server<const LINES: usize>(scene: Arc<Scene<LINES>>) -> thread::JoinHandle<Ve
     })
 }
 
-/// Requests 1 to `requests`, `LINES` of them under way, of which those in `back` are
-/// wanted back. In some executions they are got back, in others the server was there
-/// first.
-fn scene<const LINES: usize>(requests: u64, back: &'static [u64]) {
+/// What the requester does; requests are counted from 0.
+#[derive(Clone, Copy)]
+enum Act {
+    /// Submits the next one.
+    Ask,
+    /// Waits for this one.
+    Join(usize),
+    /// Wants this one back, and waits for it if it was not to be had.
+    Back(usize),
+}
+use Act::{Ask, Back, Join};
+
+/// A requester that does this. In some executions it gets back what it wants back, in
+/// others the server was there first.
+fn scene<const LINES: usize>(acts: &'static [Act]) {
     // Not the model's: they count over all of its executions.
     let counts = [const { AtomicUsize::new(0) }; 2].map(std::sync::Arc::new);
     let [taken, left] = counts.clone();
@@ -74,13 +85,29 @@ fn scene<const LINES: usize>(requests: u64, back: &'static [u64]) {
     model.check(move || {
         let scene = Arc::new(Scene::<LINES>::new());
         let server = server(Arc::clone(&scene));
-        let mut ours = Vec::new();
-        let mut join = |n: u64| {
-            if back.contains(&n) {
+        let (mut asked, mut ours, mut busy, mut last) = (Vec::new(), Vec::new(), [false; LINES], 0);
+        let after =
+            |last, busy: &[bool]| Lane::<LINES>::after(last, !busy[Lane::<LINES>::place(last)]);
+        for act in acts {
+            let (at, back) = match *act {
+                Ask => {
+                    last = after(last, &busy);
+                    assert!(!std::mem::replace(&mut busy[Lane::<LINES>::place(last)], true));
+                    scene.lane.submit(last);
+                    asked.push(last);
+                    continue;
+                }
+                Join(at) => (at, false),
+                Back(at) => (at, true),
+            };
+            let n = asked[at];
+            busy[Lane::<LINES>::place(n)] = false;
+            if back {
                 if scene.lane.take_back(n) {
                     taken.fetch_add(1, Relaxed);
                     scene.run(n);
-                    return ours.push(n);
+                    ours.push(n);
+                    continue;
                 }
                 left.fetch_add(1, Relaxed);
             }
@@ -89,60 +116,60 @@ fn scene<const LINES: usize>(requests: u64, back: &'static [u64]) {
             }
             // The requester reads the result.
             scene.of(n).with(|_| ());
-        };
-        let lines = LINES as u64;
-        for n in 1..=requests {
-            if n > lines {
-                join(n - lines);
-            }
-            scene.lane.submit(n);
         }
-        for n in requests.saturating_sub(lines) + 1..=requests {
-            join(n);
-        }
-        scene.lane.close(requests + 1);
+        scene.lane.close(after(last, &busy));
         let theirs = server.join().unwrap();
         assert!(theirs.is_sorted(), "{theirs:?}");
         let mut all = [theirs, ours].concat();
         all.sort_unstable();
-        assert!(all.iter().copied().eq(1..=requests), "{all:?}");
+        assert_eq!(all, asked);
     });
     for count in counts {
-        assert_eq!(count.load(Relaxed) > 0, !back.is_empty());
+        assert_eq!(count.load(Relaxed) > 0, acts.iter().any(|act| matches!(act, Back(_))));
     }
 }
 
 #[test]
 fn each_request_runs_once() {
-    scene::<1>(2, &[]);
+    scene::<1>(&[Ask, Join(0), Ask, Join(1)]);
 }
 
 #[test]
 fn a_request_taken_back_runs_once() {
-    scene::<1>(1, &[1]);
+    scene::<1>(&[Ask, Back(0)]);
 }
 
 #[test]
 fn requests_after_one_taken_back_run_once() {
-    scene::<1>(2, &[1]);
+    scene::<1>(&[Ask, Back(0), Ask, Join(1)]);
 }
 
 #[test]
 fn a_late_server_begins_no_request_of_two_taken_back() {
-    scene::<1>(2, &[1, 2]);
+    scene::<1>(&[Ask, Back(0), Ask, Back(1)]);
 }
 
 #[test]
 fn requests_of_two_lines_run_once_and_in_order() {
-    scene::<2>(3, &[]);
+    scene::<2>(&[Ask, Ask, Join(0), Ask, Join(1), Join(2)]);
 }
 
 #[test]
 fn the_first_of_two_is_taken_back_and_its_line_used_again() {
-    scene::<2>(3, &[1]);
+    scene::<2>(&[Ask, Ask, Back(0), Ask, Join(1), Join(2)]);
 }
 
 #[test]
 fn the_second_of_two_is_taken_back_while_the_first_is_left() {
-    scene::<2>(2, &[2]);
+    scene::<2>(&[Ask, Ask, Join(0), Back(1)]);
+}
+
+#[test]
+fn a_turn_and_a_step_after_it_run_in_order() {
+    scene::<2>(&[Ask, Join(0), Ask, Ask, Join(1), Join(2)]);
+}
+
+#[test]
+fn the_next_turn_follows_one_taken_back_while_the_step_before_is_left() {
+    scene::<2>(&[Ask, Ask, Back(1), Ask, Join(0), Join(2)]);
 }

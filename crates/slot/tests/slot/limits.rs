@@ -73,9 +73,9 @@ fn what_runs_when_the_time_is_over_has_its_effect_and_says_so() {
         other => panic!("{other:?}"),
     }
     drop(go);
-    // Served in order: the one before is over, and its result dropped when its line is
-    // wanted.
-    for _ in 0..LINES {
+    // Served in order: the one before is over, and its result dropped when the calls come
+    // to another line.
+    for _ in 0..=LINES {
         caller.call(|| ()).unwrap();
     }
     assert_eq!(Arc::strong_count(&result), 1);

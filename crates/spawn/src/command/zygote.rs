@@ -1,14 +1,14 @@
 //! What of a command a child gets that is there already.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{Command, Ends, here};
 use crate::stdio::Kind;
-use crate::zygote::content;
 
 impl Command {
     /// Whether it gives descriptor `number`.
@@ -48,4 +48,25 @@ impl Command {
         send(&content, &fds)?;
         Ok(ends.map(|ends| ends.ours))
     }
+}
+
+/// The strings of a message, each with a zero at its end: the folder, arguments, variables;
+/// before them which standard descriptors follow, and how many arguments there are.
+fn content(
+    standard: u8,
+    folder: Option<&OsStr>,
+    args: &[OsString],
+    each_variable: impl FnOnce(&mut dyn FnMut(&[&[u8]]) -> io::Result<()>) -> io::Result<()>,
+) -> io::Result<Vec<u8>> {
+    let mut all = vec![standard];
+    all.extend((args.len() as u32).to_ne_bytes());
+    let mut put = |parts: &[&[u8]]| {
+        parts.iter().for_each(|part| all.extend_from_slice(part));
+        all.push(0);
+        Ok(())
+    };
+    put(&[folder.map_or(b"".as_slice(), OsStr::as_bytes)])?;
+    args.iter().try_for_each(|arg| put(&[arg.as_bytes()]))?;
+    each_variable(&mut put)?;
+    Ok(all)
 }

@@ -207,6 +207,34 @@ fn descriptors_under_their_numbers() {
 }
 
 #[test]
+fn the_server_keeps_none_of_them() {
+    crate::child::in_a_child("attributes::the_server_keeps_none_of_them", || {
+        let spawn = || {
+            let mut command = Command::new("true");
+            for number in 3..9 {
+                command.fd(File::open("/").unwrap(), number);
+            }
+            assert!(command.status().unwrap().success());
+        };
+        spawn();
+        let server = crate::faults::servers()[0];
+        let open = || fs::read_dir(format!("/proc/{server}/fd")).unwrap().count();
+        // It closes them when the child is off.
+        let settled = |mut last: usize| {
+            for _ in 0..1000 {
+                last = last.min(open());
+                std::thread::yield_now();
+            }
+            last
+        };
+        let before = settled(usize::MAX);
+        (0..20).for_each(|_| spawn());
+        assert_eq!(settled(usize::MAX), before);
+        assert_eq!(crate::faults::servers(), [server]);
+    });
+}
+
+#[test]
 fn others_stay_open_if_that_is_asked_for() {
     let file = tempfile::tempfile().unwrap();
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();

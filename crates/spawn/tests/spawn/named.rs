@@ -3,6 +3,8 @@
 use kumiki_resource::{Builder, Pattern};
 use kumiki_spawn::{Command, Process};
 
+use crate::faults::servers;
+
 #[test]
 fn a_process_is_made_and_waited_for_by_name() {
     let builder = || Builder::new().kind::<Process>();
@@ -30,4 +32,26 @@ fn a_process_is_made_and_waited_for_by_name() {
         interface.destroy(sleeper).unwrap();
         assert!(rustix::process::test_kill_process(id).is_err(), "it is gone, and waited for");
     }
+}
+
+/// A server for each place that has made a process, which ends with the interface.
+#[test]
+fn each_place_has_a_server_of_its_own() {
+    crate::child::in_a_child("named::each_place_has_a_server_of_its_own", || {
+        let of = |shared: bool| {
+            let builder = Builder::new().kind::<Process>();
+            let interface = if shared { builder.shared() } else { builder.per_core() }.unwrap();
+            let places = interface.places().to_vec();
+            for place in places.iter().chain(&places) {
+                let worker = interface.create::<Process>(*place, None, Command::new("true"));
+                Process::wait(&interface, &worker.unwrap()).unwrap();
+            }
+            (servers().len(), places.len())
+        };
+        let (servers_of_cores, places) = of(false);
+        assert_eq!(servers_of_cores, places);
+        assert_eq!(servers(), [] as [i32; 0]);
+        assert_eq!(of(true).0, 1);
+        assert_eq!(servers(), [] as [i32; 0]);
+    });
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::task::{Context, Poll, Wake, Waker};
 
-use kumiki_spawn::{Command, NoProgram, Program};
+use kumiki_spawn::{Command, NoProgram, Program, Stdio};
 
 #[test]
 fn it_runs_without_its_file() {
@@ -110,4 +110,33 @@ fn ends_are_awaited() {
     assert!(pin!(child.wait_async()).poll(&mut context).is_pending());
     child.kill().unwrap();
     assert_eq!(block_on(child.wait_async()).unwrap().code(), None);
+}
+
+#[test]
+fn making_is_awaited() {
+    let mut server = kumiki_spawn::SpawnServer::new();
+    server.start().unwrap();
+    for code in 0..20 {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("echo {code}; exit {code}")]).stdout(Stdio::piped());
+        let child = block_on(command.spawn_async(&mut server)).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code));
+        assert_eq!(output.stdout, format!("{code}\n").as_bytes());
+        let mut missing = Command::new("/no/such/program");
+        let error = block_on(missing.spawn_async(&mut server)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(missing.refused_at(), Some("executing the program"));
+    }
+    // One that nobody awaits any more is made all the same, and the server is free again.
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = Command::new("echo");
+    command.arg("made").stdout(writer);
+    let mut context = Context::from_waker(Waker::noop());
+    let _ = pin!(command.spawn_async(&mut server)).poll(&mut context);
+    drop(command);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+    assert_eq!(text, "made\n");
+    assert!(block_on(Command::new("true").spawn_async(&mut server)).unwrap().wait().is_ok());
 }

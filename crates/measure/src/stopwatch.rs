@@ -1,9 +1,12 @@
-//! Times operations one by one.
+//! Times operations one by one, with the clock's own cost taken off: for what a
+//! [`Sampler`](crate::sampler::Sampler) cannot repeat in a batch, as each operation
+//! begins in a state of its own.
 
 use std::time::{Duration, Instant};
 
-use kumiki_measure::stats::describe;
 use kumiki_sys::clock::Clock;
+
+use crate::stats::describe;
 
 /// Empty intervals, from which the clock's own cost is known.
 const EMPTY: usize = 10_000;
@@ -12,23 +15,23 @@ const UNDISTURBED: usize = EMPTY / 10 * 9;
 
 /// How many samples a turn takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Amount {
+pub struct Amount {
     /// Operations before the first sample.
-    pub(crate) warm: usize,
+    pub warm: usize,
     /// And as many more as fit in this: what adapts itself to its use has seen
     /// a stopped process before, and gets time to see that it is used again.
-    pub(crate) warm_span: Duration,
+    pub warm_span: Duration,
     /// At least so many samples, however long they take.
-    pub(crate) least: usize,
+    pub least: usize,
     /// At most so many.
-    pub(crate) most: usize,
+    pub most: usize,
     /// No further sample is begun after this.
-    pub(crate) span: Duration,
+    pub span: Duration,
 }
 
 impl Amount {
     /// Of a hot case.
-    pub(crate) const fn hot(most: usize) -> Self {
+    pub const fn hot(most: usize) -> Self {
         Amount {
             warm: 20,
             warm_span: Duration::from_micros(500),
@@ -46,7 +49,7 @@ impl Amount {
 /// step: the median of many then lies where it would on a finer clock, and not
 /// on the next step.
 #[derive(Clone, Debug)]
-pub(crate) struct Stopwatch {
+pub struct Stopwatch {
     clock: Clock,
     /// Mean of an empty interval.
     cost_ns: f64,
@@ -54,9 +57,15 @@ pub(crate) struct Stopwatch {
     step_ns: f64,
 }
 
+impl Default for Stopwatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Stopwatch {
     /// A stopwatch on the best clock of this machine.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let clock = Clock::new();
         let empty: Vec<u64> = (0..EMPTY)
             .map(|_| {
@@ -71,20 +80,20 @@ impl Stopwatch {
     }
 
     /// The clock.
-    pub(crate) fn clock(&self) -> &Clock {
+    pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
     /// Nanoseconds from the clock's `start` to its `end`, without what reading
     /// it cost; below 0 if that was more than usual.
     #[inline]
-    pub(crate) fn ns(&self, start: u64, end: u64) -> f64 {
+    pub fn ns(&self, start: u64, end: u64) -> f64 {
         self.clock.between(start, end) - self.cost_ns
     }
 
     /// Times `operation`, nanoseconds each.
     #[inline]
-    pub(crate) fn each(&self, amount: Amount, mut operation: impl FnMut()) -> Vec<f64> {
+    pub fn each(&self, amount: Amount, mut operation: impl FnMut()) -> Vec<f64> {
         self.samples(amount, |watch| {
             let start = watch.clock.start();
             operation();
@@ -94,7 +103,7 @@ impl Stopwatch {
 
     /// Takes samples, nanoseconds, that `sample` times itself.
     #[inline]
-    pub(crate) fn samples(&self, amount: Amount, mut sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
+    pub fn samples(&self, amount: Amount, mut sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
         let start = Instant::now();
         let mut warm = 0;
         while warm < amount.warm || start.elapsed() < amount.warm_span {
@@ -113,7 +122,7 @@ impl Stopwatch {
     }
 
     /// Waits awake.
-    pub(crate) fn busy_wait(&self, ns: u64) {
+    pub fn busy_wait(&self, ns: u64) {
         let start = self.clock.start();
         let ticks = self.clock.ticks(ns as f64);
         while self.clock.end().wrapping_sub(start) < ticks {

@@ -1,0 +1,70 @@
+//! A child that is being made, as a future.
+
+use std::fs::File;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::child::Child;
+use crate::command::Command;
+use crate::ends::{forget, watch};
+use crate::servers::SpawnServer;
+
+/// From [`Command::spawn_async`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct SpawnAsync<'a> {
+    command: &'a mut Command,
+    server: &'a mut SpawnServer,
+    /// The caller's ends of pipes, once it has begun.
+    begun: Option<[Option<File>; 3]>,
+}
+
+impl<'a> SpawnAsync<'a> {
+    pub(crate) fn new(command: &'a mut Command, server: &'a mut SpawnServer) -> SpawnAsync<'a> {
+        SpawnAsync { command, server, begun: None }
+    }
+}
+
+impl Future for SpawnAsync<'_> {
+    /// As [`Command::spawn`].
+    type Output = io::Result<Child>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if this.begun.is_none() {
+            this.begun = this.command.begin(this.server);
+        }
+        if let (Some(_), Some(server)) = (&this.begun, this.server.begun())
+            && !server.has_answered()
+            && watch(server.socket(), context.waker()).is_ok()
+        {
+            return Poll::Pending;
+        }
+        // Else what is left to wait for is short.
+        let made = this.begun.take().and_then(|pipes| {
+            if let Some(server) = this.server.begun() {
+                forget(server.socket());
+            }
+            let made = this.server.end()?;
+            Some(made.map(|pid| Child::new(pid, pipes)))
+        });
+        Poll::Ready(match made {
+            Some(made) => this.command.made(made),
+            None => this.command.spawn_by(this.server),
+        })
+    }
+}
+
+impl Drop for SpawnAsync<'_> {
+    fn drop(&mut self) {
+        if self.begun.is_some() {
+            if let Some(server) = self.server.begun() {
+                forget(server.socket());
+            }
+            // It is there, or has been waited for.
+            let _ = self.server.end();
+        }
+    }
+}
