@@ -35,10 +35,6 @@ pub(crate) const CAPI: &[Package] = &[
     },
 ];
 
-/// For `cargo xtask bench resource`.
-pub(crate) const PYTHON: &[Package] =
-    &[Package { name: "python3", reason: "programs are started from Python, too" }];
-
 /// The same for tests in machines of their own. Kernels, headers and compilers
 /// for them are not installed: a lab unpacks those into its cache.
 pub(crate) const LAB: &[Package] = &[

@@ -16,12 +16,12 @@ const PACKAGES: &[Package] = &[
     Package { name: "make", reason: "jemalloc is built by it" },
     Package { name: "libtcmalloc-minimal4", reason: "tcmalloc is measured beside per-core memory" },
     Package { name: "libtbb-dev", reason: "the bench's program has oneTBB as a peer, too" },
+    Package { name: "python3", reason: "programs are started from Python, too" },
 ];
 
 /// Measures every subject, or these cases; with `judge` says whether the promises hold.
 pub(super) fn resource(judge: bool, cases: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    debian::install(debian::PYTHON)?;
     // From Python it is measured by way of the library for C.
     let packages = "--package kumiki-bench --package kumiki-capi";
     let mut outcome = measured("resource", packages, cases)?;
