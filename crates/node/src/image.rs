@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::compose::{self, Base};
-use crate::device::{self, Device, Kind};
+use crate::device::{self, Device};
+use crate::kind::Kind;
 use crate::memory::Memory;
-use crate::taking::{self, MemorySource};
-use crate::{Error, Result, abi, node, numa, tree};
+use crate::spec::MemorySource;
+use crate::{Error, Result, abi, listing, numa, requests, taking, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 const PAGE_BYTES: u64 = 4096;
@@ -222,7 +223,7 @@ impl Header {
 impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
-        device::probe()?;
+        requests::probe()?;
         if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
             return Err(device::exists(Kind::Image, name));
         }
@@ -260,7 +261,7 @@ impl Image {
 
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
-        let users = node::users()?;
+        let users = listing::users()?;
         let all = tree::all(Kind::Image)?;
         let first = |entry: &tree::Entry| entry.pieces.first().map(|piece| piece.address);
         let describe = |entry: &tree::Entry| {
@@ -378,7 +379,7 @@ impl Image {
 
 /// Whether an image may go.
 fn unused(name: &str, force: bool) -> Result<()> {
-    let users = node::users()?;
+    let users = listing::users()?;
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
         return Err(Error::Refused(format!(
@@ -513,11 +514,6 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
         }
     }
     Ok(header)
-}
-
-/// One piece's range of addresses as text, for people.
-pub(crate) fn range(piece: &Piece) -> String {
-    format!("{:#x}-{:#x}", piece.address, piece.end())
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
 
-use crate::device::Kind;
-use crate::{Error, Result};
+use crate::kind::Kind;
+use crate::{Error, Result, requests};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
 
@@ -61,7 +61,7 @@ fn names(kind: Kind) -> Result<Vec<String>> {
             .map_err(|error| Error::file(&folder, error))?,
         // Says which of the two, the module or the permission, is missing.
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            crate::probe()?;
+            requests::probe()?;
             return Err(Error::file(&folder, error));
         }
         Err(error) => return Err(Error::file(&folder, error)),
@@ -74,7 +74,7 @@ fn names(kind: Kind) -> Result<Vec<String>> {
 pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
     let folder = folder(kind).join(name);
     if !exists(kind, name) {
-        crate::probe()?;
+        requests::probe()?;
         let noun = kind.noun();
         return Err(Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls")));
     }
@@ -120,6 +120,11 @@ fn entry(name: &str, folder: &Path) -> Result<Entry> {
         entry.word = number(&word, text(&word)?.trim())? as u32;
     }
     Ok(entry)
+}
+
+/// A piece's range of addresses, for people.
+pub(crate) fn range(piece: &Piece) -> String {
+    format!("{:#x}-{:#x}", piece.address, piece.end())
 }
 
 fn text(path: &Path) -> Result<String> {
