@@ -159,7 +159,7 @@ mod tests {
     use crate::memory::Memory;
 
     fn window() -> Memory {
-        Memory::of_file((0x1000 + abi::RING_BYTES) as u64)
+        Memory::zeroed((0x1000 + abi::RING_BYTES) as u64)
     }
 
     #[test]

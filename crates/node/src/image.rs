@@ -481,6 +481,18 @@ impl Image {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl Image {
+    /// Of memory in which this stands for the header.
+    pub(crate) fn with_header(memory: Memory, json: &[u8]) -> Result<Self> {
+        let json = &json[..json.len().min(HEADER_BYTES as usize - 16)];
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(json.len() as u64, Ordering::Relaxed);
+        memory.write(16, json);
+        Image::of("x", memory)
+    }
+}
+
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
     within_limit(total)?;
     let pieces =
@@ -513,6 +525,12 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
             return Err(damaged(format!("a part at {:#x} of {} bytes", part.at, part.bytes)));
         }
     }
+    // A start computes with what stands there.
+    [Some(&header.kernel), header.bzimage.as_ref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(Kernel::check)
+        .map_err(|error| damaged(error.to_string()))?;
     Ok(header)
 }
 
@@ -523,7 +541,7 @@ mod tests {
     use super::*;
 
     fn memory(length: u64, json: &[u8]) -> Memory {
-        let memory = Memory::of_file(abi::PIECE_UNIT);
+        let memory = Memory::zeroed(abi::PIECE_UNIT);
         memory.u64(0).store(MAGIC, Ordering::Relaxed);
         memory.u64(8).store(length, Ordering::Relaxed);
         memory.write(16, &json[..json.len().min(HEADER_BYTES as usize - 16)]);

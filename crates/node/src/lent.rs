@@ -207,7 +207,7 @@ mod tests {
             slice: 0,
             word: 0,
         };
-        let window = Window::new(Memory::of_file(kumiki_boot::WINDOW_BYTES));
+        let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));
         window.make_one();
         window.set_record(record_of(starter).as_bytes());
         window.settle();

@@ -52,6 +52,9 @@ mod lent;
 mod listing;
 mod load;
 mod machine;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod made_up;
 mod memory;
 mod node;
 mod numa;
