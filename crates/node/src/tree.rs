@@ -167,6 +167,28 @@ mod tests {
     }
 
     #[test]
+    fn every_file_of_the_tree_is_in_the_document() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+        let (module, document) = (read("kernel/osnode/tree.c"), read("docs/design/node.md"));
+        let row = |file: &str| {
+            let named = format!("`{file}`");
+            document.lines().any(|line| line.starts_with("| `") && line.contains(&named))
+        };
+        let shown =
+            module.lines().filter_map(|line| line.split_once("__ATTR_RO(")?.1.split_once(')'));
+        let files: Vec<&str> = shown.map(|(file, _)| file).collect();
+        assert_eq!(files.len(), 6);
+        assert!(files.iter().all(|file| row(&format!("nodes/NAME/{file}"))), "{files:?}");
+        assert_eq!(module.matches("__ATTR(").count(), 1);
+        assert!(row("tsc_khz"));
+        // An image has a part of them.
+        for file in ["state", "owner", "memory"] {
+            assert!(row(&format!("images/NAME/{file}")), "{file}");
+        }
+    }
+
+    #[test]
     fn a_nodes_files_become_an_entry() {
         let folder = tempfile::tempdir().unwrap();
         let files = [
