@@ -5,20 +5,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as Count;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Instant;
+use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_wait::{Policy, Sleep, Threshold, Waiter};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
 use crate::core::Pool;
 use crate::lane::Lane;
 use crate::offer::Calls;
 use crate::open::{Look, Open, Ready, Taken};
-
 use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;

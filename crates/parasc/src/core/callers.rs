@@ -13,15 +13,15 @@
 //! | `PROCESSING`, also named by a living thread | looked at again later |
 //! | anything else | nothing: that request is over |
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::{Arc, Mutex};
 
 use kumiki_slot::Life;
 use kumiki_wait::Bell;
 
 use crate::claim::Claim;
-use crate::primitive::{AtomicUsize, lock};
+use crate::primitive::{AtomicUsize, Mutex, lock};
 
 /// One of the program's processing threads; outlives the thread.
 #[derive(Debug, Default)]

@@ -1,13 +1,12 @@
 //! Where the supervising thread sleeps, and how it is alerted.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::{AcqRel, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use kumiki_wait::Bell;
 
 use super::Berth;
-use crate::primitive::{fence, lock};
+use crate::primitive::{Mutex, fence, lock};
 
 /// The supervising thread, as others see it.
 #[derive(Debug, Default)]
