@@ -40,26 +40,6 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
-        package: "kumiki-parasc",
-        modules: &["config", "core", "offer", "open", "pending", "requester", "side", "threads"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["area", "backend", "error"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["hand_over", "run"],
-        reason: "the requester is rewritten",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["caller", "process", "processor", "seat"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
         package: "kumiki-slot",
         modules: &["caller", "desk", "error"],
         reason: "a seat and its desk go under one roof, and answers out of caller.rs",
