@@ -39,6 +39,9 @@ enum ImageCommand {
         /// [default: looked for in /lib/modules]
         #[arg(long, value_name = "FILE")]
         guest_module: Option<PathBuf>,
+        /// Modules of this kernel to load in each node, in this order
+        #[arg(long, value_delimiter = ',', value_name = "FILE[,FILE]…")]
+        modules: Vec<PathBuf>,
     },
     /// List images
     Ls {
@@ -62,8 +65,8 @@ enum ImageCommand {
 
 pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
     match args.command {
-        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module } => {
-            let base = Base { initrd, overlay, config, guest_module };
+        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module, modules } => {
+            let base = Base { initrd, overlay, config, guest_module, modules };
             let image = Image::add(&name, &kernel, &base)?;
             if image.config.is_none() {
                 output::talk(format_args!(

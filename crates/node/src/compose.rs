@@ -10,6 +10,8 @@ use crate::{Error, Result, device};
 /// Where the agent and its module lie in a node.
 pub(crate) const AGENT: &str = "/bin/kumiki";
 pub(crate) const GUEST_MODULE: &str = "/lib/kumiki/osnode-guest.ko";
+/// Other modules, to be loaded in the order of their files' names.
+pub(crate) const MODULES: &str = "/lib/kumiki/modules";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
@@ -24,6 +26,8 @@ pub struct Base {
     pub config: Option<PathBuf>,
     /// `osnode-guest.ko`, built for the node's kernel; looked for if not given.
     pub guest_module: Option<PathBuf>,
+    /// Modules of the node's kernel that are loaded after it, in this order.
+    pub modules: Vec<PathBuf>,
 }
 
 impl Base {
@@ -39,7 +43,11 @@ impl Base {
         // The first process has no console, and Rust programs want three
         // descriptors before they begin.
         initramfs.device("/dev/null", 0o666, (1, 3))?;
-        initramfs.file(GUEST_MODULE, 0o644, &module(&self.guest_module(release)?, release)?)?;
+        let path = self.guest_module(release)?;
+        initramfs.file(GUEST_MODULE, 0o644, &guest_module(&path, release)?)?;
+        for (n, (name, bytes)) in modules(&self.modules, release)?.into_iter().enumerate() {
+            initramfs.file(&format!("{MODULES}/{n:03}-{name}.ko"), 0o644, &bytes)?;
+        }
         if let Some(overlay) = &self.overlay {
             initramfs.archive(&read(overlay)?)?;
         }
@@ -140,27 +148,55 @@ fn busybox(initramfs: &mut Initramfs) -> Result<()> {
     Ok(folders.try_for_each(|folder| initramfs.folder(folder))?)
 }
 
-/// The guest module's file, uncompressed: whether a node's kernel could do that is
-/// its own affair. Another module, or one of another kernel, would not be loaded.
-fn module(path: &Path, release: Option<&str>) -> Result<Vec<u8>> {
+/// The guest module's file; another one would not do.
+fn guest_module(path: &Path, release: Option<&str>) -> Result<Vec<u8>> {
+    let (name, bytes) = module(path, release)?;
+    if name != "osnode_guest" {
+        return Err(Error::Refused(format!(
+            "{}: it is the module {name}: osnode_guest is needed",
+            path.display()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Modules with their names, each behind those that it needs.
+fn modules(paths: &[PathBuf], release: Option<&str>) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut modules: Vec<(String, Vec<u8>)> = Vec::new();
+    for path in paths {
+        let (name, bytes) = module(path, release)?;
+        let depends = modinfo(&bytes, "depends").unwrap_or_default();
+        let is_there =
+            |needed: &str| modules.iter().any(|(name, _)| *name == needed.replace('-', "_"));
+        let missing = depends.split(',').find(|needed| !needed.is_empty() && !is_there(needed));
+        if let Some(needed) = missing {
+            return Err(Error::Refused(format!(
+                "{}: the module {name} needs {needed}: give that one's file before it",
+                path.display()
+            )));
+        }
+        modules.push((name, bytes));
+    }
+    Ok(modules)
+}
+
+/// A module's name and its file, uncompressed: whether a node's kernel could do that is
+/// its own affair. One of another kernel would not be loaded.
+fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<u8>)> {
     let refused = |why: String| Error::Refused(format!("{}: {why}", path.display()));
     let bytes = read(path)?;
     let compression =
         Compression::of(&bytes).map_err(|_| refused("it is no kernel module".into()))?;
     let bytes = compression.decompress(&bytes)?;
-    let name = modinfo(&bytes, "name");
-    if name.as_deref() != Some("osnode_guest") {
-        let name = name.unwrap_or_else(|| "none".into());
-        return Err(refused(format!("it is the module {name}: osnode_guest is needed")));
-    }
+    let name = modinfo(&bytes, "name").filter(|name| !name.is_empty() && !name.contains('/'));
+    let name = name.ok_or_else(|| refused("it is no kernel module, having no name".into()))?;
     let magic = modinfo(&bytes, "vermagic").unwrap_or_default();
     let built_for = magic.split(' ').next().unwrap_or_default();
     match release {
         Some(release) if built_for != release => Err(refused(format!(
-            "it is built for kernel {built_for}, and this one is {release}: build kernel/osnode \
-             for it"
+            "it is built for kernel {built_for}, and this one is {release}: build it for that"
         ))),
-        _ => Ok(bytes),
+        _ => Ok((name, bytes)),
     }
 }
 
@@ -198,7 +234,7 @@ mod tests {
         let path = folder.path().join("osnode-guest.ko");
         let is = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
-            module(&path, Some("6.1.0-9-amd64")).map_err(|error| error.to_string())
+            guest_module(&path, Some("6.1.0-9-amd64")).map_err(|error| error.to_string())
         };
         let good = b"\x7fELF\0license=GPL\0name=osnode_guest\0vermagic=6.1.0-9-amd64 SMP\0";
         assert_eq!(is(good).unwrap(), good);
@@ -206,8 +242,28 @@ mod tests {
         assert!(other.contains("built for kernel 6.1.0-99-amd64, and this one is"), "{other}");
         let host = is(b"\x7fELF\0name=osnode\0vermagic=6.1.0-9-amd64 SMP\0").unwrap_err();
         assert!(host.contains("the module osnode: osnode_guest is needed"), "{host}");
-        assert!(is(b"\x7fELF\0name=").unwrap_err().contains("the module none"));
+        assert!(is(b"\x7fELF\0name=").unwrap_err().contains("having no name"));
         assert!(is(b"text").unwrap_err().contains("no kernel module"));
+    }
+
+    #[test]
+    fn a_module_comes_behind_what_it_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, depends: &str| {
+            let path = folder.path().join(name);
+            let text = format!("\x7fELF\0name={name}\0depends={depends}\0vermagic=6.1.0 SMP\0");
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let [a, b] = [file("first_one", ""), file("second", "first-one")];
+        let names = |paths: &[PathBuf]| {
+            let found = modules(paths, Some("6.1.0")).map_err(|error| error.to_string());
+            found.map(|found| found.into_iter().map(|(name, _)| name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&[a.clone(), b.clone()]).unwrap(), ["first_one", "second"]);
+        assert!(names(&[b, a.clone()]).unwrap_err().contains("second needs first-one"));
+        let other = modules(&[a], Some("6.12.0")).unwrap_err().to_string();
+        assert!(other.contains("built for kernel 6.1.0, and this one is 6.12.0"), "{other}");
     }
 
     #[test]

@@ -9,11 +9,13 @@ mod images;
 mod lent;
 mod machine;
 mod memory;
+mod modules;
 mod one;
 mod pool;
 mod refused;
 mod several;
 mod soak;
+mod steps;
 mod terminal;
 mod typed;
 

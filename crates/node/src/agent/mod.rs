@@ -8,11 +8,11 @@ mod program;
 mod streams;
 
 use std::collections::HashSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -59,14 +59,13 @@ fn first_process(window: u64) -> Result<()> {
         let _ = mount(kind, place, kind, MountFlags::empty(), None);
     }
     if !Path::new(abi::GUEST_DEVICE).exists() {
-        let path = compose::GUEST_MODULE;
-        let module = File::open(path).map_err(|error| Error::file(path, error))?;
         let parameter = CString::new(format!("window={window:#x}")).expect("digits only");
-        if let Err(error) = finit_module(&module, &parameter, 0) {
-            log(&format!("loading {path}: {error}"));
-            return Err(Error::os(format!("loading {path}"), error));
-        }
+        load(Path::new(compose::GUEST_MODULE), &parameter)?;
         shared(&open()?)?.set_stamp(abi::STAMP_INIT, begin);
+        for path in modules() {
+            // It is in the log; the node works without it.
+            let _ = load(&path, c"");
+        }
     }
     loop {
         let argument = format!("--window={window:#x}");
@@ -84,6 +83,24 @@ fn first_process(window: u64) -> Result<()> {
         // One that dies at once leaves the node's cpu to others.
         thread::sleep(RESTART_PAUSE);
     }
+}
+
+/// Loads a module; a failure is in the kernel's log.
+fn load(path: &Path, parameters: &CStr) -> Result<()> {
+    let file = File::open(path).map_err(|error| Error::file(path, error))?;
+    finit_module(&file, parameters, 0).map_err(|error| {
+        let doing = format!("loading {}", path.display());
+        log(&format!("{doing}: {error}"));
+        Error::os(doing, error)
+    })
+}
+
+/// Modules that the image brings beside the agent's own, in order.
+fn modules() -> Vec<PathBuf> {
+    let entries = fs::read_dir(compose::MODULES).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
 }
 
 /// Says something in the kernel's log, which the host reads.

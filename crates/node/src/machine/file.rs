@@ -91,6 +91,8 @@ struct ImageTable {
     overlay: Option<Spanned<PathBuf>>,
     config: Option<Spanned<PathBuf>>,
     guest_module: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    modules: Vec<Spanned<PathBuf>>,
 }
 
 #[derive(Deserialize)]
@@ -181,6 +183,7 @@ fn image(source: &Source, name: String, table: Spanned<ImageTable>) -> Result<Im
         overlay: table.overlay.map(|value| path("overlay", value)),
         config: table.config.map(|value| path("config", value)),
         guest_module: table.guest_module.map(|value| path("guest_module", value)),
+        modules: table.modules.into_iter().map(|value| path("modules", value)).collect(),
     };
     named(source, Kind::Image, &name, at.entry)?;
     Ok(ImageWanted { name, kernel, base, at })
@@ -307,6 +310,13 @@ start = false
         let from = [b.spec.memory_from, a.spec.memory_from];
         assert_eq!(from, [MemorySource::Offline, MemorySource::Any]);
         assert_eq!((&a.spec.cpus, a.spec.command_line.as_str()), (&Cpus::Count(1), "quiet"));
+    }
+
+    #[test]
+    fn an_image_may_have_modules_in_an_order() {
+        let text = "[image.deb]\nkernel = \"k\"\nmodules = [\"b.ko\", \"/a.ko\"]\n";
+        let modules = &parse(text).unwrap().images[0].base.modules;
+        assert_eq!(modules, &[Path::new("/etc/kumiki/b.ko"), Path::new("/a.ko")]);
     }
 
     #[test]
