@@ -35,7 +35,7 @@ pub(crate) use sleep::sleep_ticks;
 /// A probe may lose one part in so many of a key's time (rules 4, 5 and 7), and a chunk or a
 /// first look has so many calls. Rows `du_usr` and `du_loaded`: with less, keys are probed too
 /// often and `a_busy_machine_is_left_alone` fails, with more `what_changes_is_found`.
-const PART: u32 = 32;
+pub(crate) const PART: u32 = 32;
 /// A mean that moves by this factor is another one. Rows `pread_cold_warmed`
 /// (`cold_reads_are_found_…` with 4) and `du_usr`, whose batches differ
 /// (`batches_that_differ_a_hundredfold_…` with 1.1).
