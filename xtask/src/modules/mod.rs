@@ -50,16 +50,6 @@ const KNOWN: &[Known] = &[
         reason: "what a place's callers share goes below both",
     },
     Known {
-        package: "kumiki-node",
-        modules: &["blocks", "cpus", "device", "numa", "spec", "taking", "tree"],
-        reason: "the kinds of the device and the lock of blocks go below both",
-    },
-    Known {
-        package: "kumiki-node",
-        modules: &["image", "lent", "load", "node", "origin", "session"],
-        reason: "a node's record goes below what acts on nodes",
-    },
-    Known {
         package: "kumiki-spawn",
         modules: &["command", "making"],
         reason: "a spawn that is awaited goes above the command",
