@@ -4,6 +4,10 @@
 //! for which it was made, and from submission until its end the open lane (slot
 //! or queue). So operation and buffer stay until the call is over, whoever has
 //! lost interest before.
+//!
+//! `kumiki_slot`'s answers are not for this: theirs is a line between one caller and one
+//! server, with which captures move. Here any of many threads may make the call, and the
+//! operation stays where the kernel writes to it.
 
 use std::cell::UnsafeCell;
 use std::fmt;

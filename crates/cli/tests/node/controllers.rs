@@ -34,9 +34,16 @@ pub(super) fn settings(socket: &Path, cpus: u32) -> Vec<String> {
     lines
 }
 
-/// What every cpu executes.
-pub(super) fn registers(socket: &Path) -> String {
-    Monitor::open(socket).ask("info registers -a")
+/// What every cpu executes, and which interrupts it has or waits for.
+pub(super) fn registers(socket: &Path, cpus: u32) -> String {
+    let mut monitor = Monitor::open(socket);
+    let registers = monitor.ask("info registers -a");
+    let whole = |line: &&str| !["FPR", "YMM", "XMM"].iter().any(|name| line.starts_with(name));
+    let mut said: String = registers.lines().filter(whole).collect::<Vec<_>>().join("\n");
+    for cpu in 0..cpus {
+        said.push_str(&monitor.ask(&format!("info lapic {cpu}")));
+    }
+    said
 }
 
 /// What a line of `info pic` says that lasts.

@@ -70,7 +70,7 @@ fn starts_and_stops_of_two_nodes_under_load() {
         );
         if started.exit.code() != 0 {
             // Where the cpus are says more than a node that wrote nothing.
-            panic!("{}", controllers::registers(&monitor));
+            panic!("{}", controllers::registers(&monitor, 4));
         }
         for name in ["n1", "n2"] {
             let stages: serde_json::Value =

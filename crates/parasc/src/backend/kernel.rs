@@ -32,7 +32,7 @@ pub(crate) const IOC_PROC: Opcode = opcode::write::<Proc>(TYPE, 1);
 const IDLE: Duration = Duration::from_micros(100);
 /// How long a thread whose calls the module may have made sleeps between two
 /// looks at most: the module rings no bell.
-pub(crate) const LOOK: Duration = Duration::from_micros(200);
+pub(crate) const LOOK: Duration = IDLE.saturating_mul(2);
 
 /// What a thread hands over when it enters (`struct parasc_proc`).
 #[derive(Clone, Copy, Debug)]

@@ -4,66 +4,62 @@
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::WEIGHT;
 use crate::callset::NUMBERS;
 use crate::request::Request;
 
-/// Weight of a new sample, as a shift.
-const WEIGHT: u32 = 3;
-/// Ticks of one unit: a word counts to minutes.
-const UNIT: u32 = 4;
-
-/// Mean time of each call, in units, 0 if unknown. Written without care by many
-/// threads: a lost sample does no harm.
+/// Mean time of each call, ticks as the bits of an `f32`, 0 if unknown. Written without care
+/// by many threads: a lost sample does no harm.
 #[derive(Debug)]
 pub(crate) struct Durations {
     means: Box<[AtomicU32]>,
-    /// From here on a call is worth a thread that sleeps.
-    long: u32,
+    /// From here on a call is worth a thread that sleeps, ticks.
+    long: f32,
 }
 
 impl Durations {
     /// `long`: ticks from which on a call is worth a thread that sleeps.
     pub(crate) fn new(long: u64) -> Self {
         let means = (0..NUMBERS).map(|_| AtomicU32::new(0)).collect();
-        Durations { means, long: units(long) }
+        Durations { means, long: long as f32 }
+    }
+
+    fn mean(&self, sysnum: u16) -> Option<f32> {
+        Some(f32::from_bits(self.means.get(usize::from(sysnum))?.load(Relaxed)))
+    }
+
+    fn set(&self, sysnum: u16, mean: f32) {
+        self.means[usize::from(sysnum)].store(mean.to_bits(), Relaxed);
     }
 
     pub(crate) fn is_known(&self, sysnum: u16) -> bool {
-        self.means.get(usize::from(sysnum)).is_none_or(|mean| mean.load(Relaxed) != 0)
+        self.mean(sysnum).is_none_or(|mean| mean != 0.0)
     }
 
     /// Notes that a call has taken `ticks`.
     pub(crate) fn record(&self, sysnum: u16, ticks: u64) {
-        let Some(mean) = self.means.get(usize::from(sysnum)) else { return };
-        let (sample, former) = (units(ticks), mean.load(Relaxed));
-        let now = match former {
-            0 => sample,
-            _ if sample > former => former + ((sample - former) >> WEIGHT).max(1),
-            _ => former - ((former - sample) >> WEIGHT),
-        };
-        mean.store(now, Relaxed);
+        let Some(mean) = self.mean(sysnum) else { return };
+        let sample = ticks.max(1) as f32;
+        let weight = if mean == 0.0 { 1.0 } else { WEIGHT };
+        self.set(sysnum, mean + (sample - mean) * weight);
     }
 
     /// Notes that such a call was found to sleep.
     pub(crate) fn record_sleep(&self, sysnum: u16) {
-        if let Some(mean) = self.means.get(usize::from(sysnum)) {
-            mean.fetch_max(self.long.saturating_mul(2), Relaxed);
+        if let Some(mean) = self.mean(sysnum) {
+            self.set(sysnum, mean.max(2.0 * self.long));
         }
     }
 
     /// Whether calls of this number have taken long.
     pub(crate) fn are_long(&self, sysnum: u16) -> bool {
-        self.means.get(usize::from(sysnum)).is_some_and(|mean| mean.load(Relaxed) > self.long)
+        self.mean(sysnum).is_some_and(|mean| mean > self.long)
     }
 
     /// Whether this request is for the pool.
     pub(crate) fn is_long(&self, request: &Request) -> bool {
         crate::kind::may_sleep(request) || self.are_long(request.sysnum)
     }
-}
-
-fn units(ticks: u64) -> u32 {
-    (ticks >> UNIT).clamp(1, u64::from(u32::MAX >> 1)) as u32
 }
 
 #[cfg(test)]

@@ -40,13 +40,17 @@ struct Part {
 }
 
 impl Part {
-    fn add(&mut self, sample: Sample) {
-        self.calls += sample.calls as f32;
-        self.ticks += sample.ticks.max(1) as f32;
+    fn add(&mut self, calls: usize, ticks: f32) {
+        self.calls += calls as f32;
+        self.ticks += ticks;
     }
 
     fn each(self) -> f32 {
-        self.ticks / self.calls
+        self.ticks / self.calls.max(1.0)
+    }
+
+    fn kept(self, part: f32) -> Self {
+        Part { calls: self.calls * part, ticks: self.ticks * part }
     }
 }
 
@@ -75,6 +79,11 @@ pub(super) struct Entry {
     /// What the last one has.
     gain: f32,
     probe: Option<Probe>,
+    /// Shared calls, those before a probe a little less, and how long the requesting thread
+    /// waited for others at the end of their batches: some wait long, and a probe sees few.
+    waits: Part,
+    /// How long it did in the last one.
+    waited: f32,
     /// Ticks that batches of this key took …
     spent: f64,
     /// … at which the next probe is due.
@@ -102,6 +111,8 @@ impl Entry {
             favour: 0.0,
             gain: 0.0,
             probe: None,
+            waits: Part::default(),
+            waited: 0.0,
             spent: 0.0,
             due: 0.0,
             doublings: 0,
@@ -114,7 +125,15 @@ impl Entry {
 
     /// Of batches of another size, or beside other work or not.
     pub(super) fn anew(&self) -> Self {
-        Entry { probe: None, spent: 0.0, due: 0.0, doublings: 0, repeats: 0, ..self.clone() }
+        Entry {
+            probe: None,
+            waits: Part::default(),
+            spent: 0.0,
+            due: 0.0,
+            doublings: 0,
+            repeats: 0,
+            ..self.clone()
+        }
     }
 
     /// Another rival, of which nothing is known.
@@ -122,6 +141,7 @@ impl Entry {
         (self.rival, self.means[1], self.probe) = (rival, Mean::default(), None);
         (self.favour, self.gain) = (-EXPECTED.ln(), -EXPECTED.ln());
         (self.due, self.doublings) = (self.spent, 0);
+        (self.waits, self.waited) = (Part::default(), 0.0);
     }
 
     #[inline]
@@ -268,17 +288,19 @@ impl Entry {
             return;
         }
         probe.turn = !plain;
+        let ticks = sample.ticks.max(1) as f32;
         if !plain {
-            probe.rival.add(sample);
+            probe.rival.add(sample.calls, (ticks - self.waited).max(1.0));
             self.probe = Some(probe);
             return;
         }
-        probe.plain.add(sample);
+        probe.plain.add(sample.calls, ticks);
         if self.rival == Way::Shared && probe.plain.ticks < means.wake() / 2.0 {
             self.probe = Some(probe);
             return;
         }
-        let (plain, rival) = (probe.plain.each(), probe.rival.each());
+        let (plain, rival) = (probe.plain.each(), probe.rival.each() + self.waits.each());
+        self.waits = self.waits.kept(1.0 - 1.0 / PART as f32);
         let taken = self.favour > 0.0;
         // Of the way that is not taken.
         let lost = match taken {
@@ -318,6 +340,9 @@ impl Entry {
         if end.helped == 0 {
             self.repeats = 0;
         }
+        self.waited = end.waited as f32;
+        // A longer one is for the account.
+        self.waits.add(end.calls, self.waited.min(self.means[0].ticks * end.calls as f32));
         self.means[0].ticks
     }
 

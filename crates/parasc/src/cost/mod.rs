@@ -5,7 +5,7 @@
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
 //! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
 //! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
-//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones in turns. It is over when its plain calls have taken half a wake. It shares only while a thread spins and has helped with the last shared batch. |
+//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones in turns. It is over when its plain calls have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
 //! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. |
 //! | 7 | An account holds what others saved, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
@@ -35,12 +35,12 @@ pub(crate) use sleep::sleep_ticks;
 /// A probe may lose one part in so many of a key's time (rules 4, 5 and 7), and a chunk or a
 /// first look has so many calls. Rows `du_usr` and `du_loaded`: with less, keys are probed too
 /// often and `a_busy_machine_is_left_alone` fails, with more `what_changes_is_found`.
-const PART: u32 = 32;
+pub(crate) const PART: u32 = 32;
 /// A mean that moves by this factor is another one. Rows `pread_cold_warmed`
 /// (`cold_reads_are_found_…` with 4) and `du_usr`, whose batches differ
 /// (`batches_that_differ_a_hundredfold_…` with 1.1).
 const MOVED: f32 = 1.5;
-/// Weight of a new sample in a mean. Row `pread_cold_warmed` (`cold_reads_are_found_…` with
+/// Weight of a new sample in a mean, also of single calls. Row `pread_cold_warmed` (`cold_reads_are_found_…` with
 /// 1/64).
 const WEIGHT: f32 = 1.0 / 8.0;
 /// What a rival is expected to take of plain calls before any probe. All rows from 10 on: above

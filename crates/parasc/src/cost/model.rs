@@ -271,6 +271,19 @@ fn a_busy_machine_is_left_alone() {
 }
 
 #[test]
+fn waits_that_most_probes_miss_count() {
+    // Five of six batches gain a tenth; the sixth waits for a whole one.
+    for late in [30_000, 39_637, 45_000, 60_000] {
+        let mut world = World::new();
+        world.busy = Some((6, late));
+        let load = Load { plain: 1501.169, shared: 0.902_455_7, ..CHEAP };
+        world.run(READ, 30, load, 3e9);
+        let spent = world.run(READ, 30, load, 1e10);
+        assert!(spent.ratio() < 1.05, "{late}: {spent:?}");
+    }
+}
+
+#[test]
 fn one_accident_in_long_costs_no_more_than_itself() {
     let mut world = World::new();
     world.run(READ, 100, CHEAP, 1e7);
@@ -348,10 +361,7 @@ proptest! {
             let load = Load { plain, shared, ..CHEAP };
             world.run(READ, count, load, 3e9);
             let spent = world.run(READ, count, load, 1e10);
-            // Where some batches wait long beside busy processes and the others gain, probes can
-            // miss the waits: 1.0500003 has been seen.
-            let most = if busy.is_some() { 1.07 } else { 1.05 };
-            prop_assert!(spent.ratio() < most, "{spent:?}");
+            prop_assert!(spent.ratio() < 1.05, "{spent:?}");
             if busy.is_none() {
                 let best = f64::from(shared).min(1.0);
                 prop_assert!(spent.ratio() < best * 1.05 + 0.15, "{spent:?}");

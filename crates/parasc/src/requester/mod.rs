@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 use kumiki_wait::{Policy, Ticks, Waiter};
 
 use self::meanwhile::{Forked, Meanwhile};
-use self::passes::Passes;
+use self::passes::{KINDS, Passes};
 use self::writeback::Begun;
 
 use crate::area::{MAX_LANES, OPEN_LANES};
@@ -24,8 +24,6 @@ use crate::execute::{Rules, call};
 use crate::op::Operation;
 use crate::request::Request;
 
-/// So many kinds of single calls are kept in mind.
-const KNOWN: usize = 8;
 /// No call's [`Request::head`].
 const NO_CALL: u64 = u64::MAX;
 
@@ -47,7 +45,7 @@ pub struct Requester {
     /// The last single calls made here without a look at their arguments
     /// ([`Request::head`]), by their numbers' last bits: a comparison is shorter than a
     /// look into the rules, and programs make some kinds of calls in turns.
-    known: [u64; KNOWN],
+    known: [u64; KINDS],
     /// The same of the last one that was handed over.
     handed: u64,
     lane: usize,
@@ -87,7 +85,7 @@ impl Requester {
         let mut requester = Requester {
             rules: core.rules.clone(),
             help: core.help,
-            known: [NO_CALL; KNOWN],
+            known: [NO_CALL; KINDS],
             handed: NO_CALL,
             core,
             lane,
@@ -289,7 +287,7 @@ impl Requester {
 
     #[inline(always)]
     fn is_known(&self, request: &Request) -> bool {
-        self.known[usize::from(request.sysnum) % KNOWN] == request.head()
+        self.known[usize::from(request.sysnum) % KINDS] == request.head()
     }
 
     /// Whether this thread may and will make the call itself, whatever its
@@ -297,7 +295,7 @@ impl Requester {
     #[cold]
     fn gets_known(&mut self, request: &Request) -> bool {
         if self.rules.is_free(request) {
-            let known = &mut self.known[usize::from(request.sysnum) % KNOWN];
+            let known = &mut self.known[usize::from(request.sysnum) % KINDS];
             *if self.help { known } else { &mut self.handed } = request.head();
         }
         self.is_known(request)
@@ -319,12 +317,7 @@ impl Requester {
         }
         self.cpu = cpu;
         let usable = |at: &usize| seats[*at].cpu != cpu && !seats[*at].post.is_closed();
-        self.near = (0..seats.len()).filter(usable).collect();
-        if self.near.len() > 1
-            && let Some(topology) = self.core.topology()
-        {
-            self.near.sort_by_key(|at| topology.relation(cpu, seats[*at].cpu));
-        }
+        self.near = self.core.near(cpu).iter().copied().filter(usable).collect();
         self.means.others = !self.near.is_empty();
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::request::Request;
 
-/// Programs mostly alternate between some batches: what opens, what reads, what closes.
-const KINDS: usize = 8;
+/// Kinds of calls and batches that are kept at hand: programs mostly alternate between some,
+/// what opens, what reads, what closes.
+pub(super) const KINDS: usize = 8;
 
 /// By their kind, how many more of the next batches need not ask.
 #[derive(Debug)]

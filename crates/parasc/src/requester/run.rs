@@ -7,7 +7,7 @@ use super::hand_over::LOOKS;
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
 use crate::core::{RARE, STEP};
-use crate::cost::{End, Key, Prior, Sample, Way, survey};
+use crate::cost::{End, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
@@ -15,10 +15,8 @@ use crate::offer::Calls;
 use crate::request::Request;
 use crate::threads::{summon_pool, wake_seat};
 
-/// Calls of a batch that is left to others which one of them claims at once, at most.
-const UNHELPED: usize = 16;
-/// Batches that are not plain without a question, between two looks at where this thread
-/// runs: the way there is short, but not beside ten cheap calls.
+/// Batches for which a way was chosen, between two looks at which cpu this thread runs on: a
+/// look takes as long as one of ten cheap calls.
 pub(super) const SETTLE: u32 = 8;
 
 /// On which a batch is shared.
@@ -359,7 +357,7 @@ impl Requester {
     /// As for [`Requester::run_raw`].
     unsafe fn unhelped(&mut self, requests: &[Request], results: &mut [i64]) {
         let calls = Calls { requests: requests.as_ptr(), results: results.as_mut_ptr() };
-        self.core.sides[self.lane].offer.open(calls, requests.len(), UNHELPED);
+        self.core.sides[self.lane].offer.open(calls, requests.len(), PART as usize);
         let seat = self.near.first().copied().filter(|at| wake_seat(&self.core, *at));
         self.core.callers.call();
         // SAFETY: the caller vouches for all requests.

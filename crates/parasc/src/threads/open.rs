@@ -9,13 +9,12 @@ use super::{alert, serve_next, unkillable};
 use crate::area::QUICK_LANE;
 use crate::claim::{Claim, Spot};
 use crate::core::Core;
+use crate::cost::PART;
 use crate::execute::call;
 use crate::open::Taken;
 use crate::primitive::fence;
 use crate::task::{End, Task};
 
-/// Requests between two whose time is taken.
-const SAMPLE: u32 = 32;
 /// Requests of an open lane before the other lanes are looked at again.
 const TURN: usize = 64;
 
@@ -72,7 +71,7 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     }
     let request = lane.slots[at].taken();
     hand.made = hand.made.wrapping_add(1);
-    let measure = hand.made.is_multiple_of(SAMPLE) || !core.durations.is_known(request.sysnum);
+    let measure = hand.made.is_multiple_of(PART) || !core.durations.is_known(request.sysnum);
     let start = if measure { hand.ticks.now() } else { 0 };
     // SAFETY: a request is published only by who vouches for the call
     // (`Engine::submit_raw`, `Engine::place`, or an operation), after a look at the rules.

@@ -27,11 +27,8 @@ use crate::primitive::after;
 
 /// Between two looks while requests wait.
 const LOOK: Duration = Duration::from_millis(1);
-/// Looks in vain before it sleeps.
-const LINGER: u32 = 32;
-/// Looks at requests that nobody takes before they become rarer: no thread is
-/// left to summon.
-const STALLED: u32 = 16;
+/// Looks in vain before they become rarer: it sleeps, or no thread is left to summon.
+const VAIN: u32 = (STEP.as_millis() / LOOK.as_millis()) as u32;
 
 /// What the last look has found.
 #[derive(Debug, Default)]
@@ -130,7 +127,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     if core.pool.end_rescue(|| core.open[QUICK_LANE].ready.any()) {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
-            0..LINGER => Some(LOOK),
+            0..VAIN => Some(LOOK),
             // A thread may die at a request whose waiter does not look for dead threads.
             _ if core.callers.any() || core.may_be_killed() => Some(STEP),
             _ => None,
@@ -141,7 +138,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     if seen.stalled > 0 {
         rescue(core, 1 << (seen.stalled - 1).min(6));
     }
-    Some(if seen.stalled < STALLED { LOOK } else { STEP })
+    Some(if seen.stalled < VAIN { LOOK } else { STEP })
 }
 
 /// Gets more threads for calls that should soon have been over.

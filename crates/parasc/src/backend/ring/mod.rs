@@ -26,7 +26,6 @@ mod tests;
 use std::fmt;
 use std::io;
 use std::thread::ThreadId;
-use std::time::Duration;
 
 use io_uring::{IoUring, Probe};
 use kumiki_sys::pause::pause;
@@ -37,9 +36,6 @@ use crate::execute::call;
 use crate::request::Request;
 use lack::lack;
 use translate::{Files, available, translate};
-
-/// Between two looks at the completions of a ring that cannot be entered.
-const LOOK: Duration = Duration::from_micros(50);
 
 /// A ring of one thread.
 pub(crate) struct Ring {
@@ -159,7 +155,7 @@ impl Ring {
                 return false;
             }
             // Returning from this system call brings completions too.
-            pause(LOOK);
+            pause(super::LOOK);
         }
     }
 

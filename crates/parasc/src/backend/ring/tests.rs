@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 use kumiki_sys::syscall;
 use proptest::prelude::*;
