@@ -2,9 +2,9 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::Job;
+use crate::{Job, PLACES};
 use crate::sys::*;
-use crate::wire::{CALLERS_LIMITS, EXECUTE, FDS, Header, MAY_FAIL, PARENT_LIVES, Step};
+use crate::wire::{CALLERS_LIMITS, EXECUTE, Header, MAY_FAIL, PARENT_LIVES, Step};
 
 pub(crate) extern "C" fn child(job: *mut Job) -> ! {
     // SAFETY: the server's, which changes it with the next request.
@@ -20,9 +20,9 @@ pub(crate) extern "C" fn child(job: *mut Job) -> ! {
 }
 
 /// Makes the steps and executes the program; returns which of them failed, and why.
-fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
+fn become_it(job: &Job, fds: &mut [i32; PLACES], header: &Header) -> (u32, isize) {
     if header.above > 0 {
-        for fd in fds.iter_mut().take(job.got).filter(|fd| **fd < header.above as i32) {
+        for fd in fds.iter_mut().filter(|fd| (0..header.above as i32).contains(*fd)) {
             let moved = sys!(FCNTL, *fd, F_DUPFD_CLOEXEC, header.above);
             if moved < 0 {
                 return (DUP2 as u32, moved);
@@ -43,7 +43,7 @@ fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
     let (argv, envp) = (header.argv, header.envp);
     if header.image > 0 {
         const EMPTY_PATH: usize = 0x1000;
-        let fd = fds[(header.image - 1) as usize % FDS];
+        let fd = fds[(header.image - 1) as usize % PLACES];
         return (EXECUTE, sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, EMPTY_PATH));
     }
     let mut why = ENOENT;
@@ -60,7 +60,7 @@ fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
     (EXECUTE, why)
 }
 
-fn make(job: &Job, fds: &[i32; FDS], step: &Step) -> isize {
+fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
     match step.call {
         CALLERS_LIMITS => {
             for (number, limit) in job.limits.iter().enumerate() {
@@ -77,7 +77,7 @@ fn make(job: &Job, fds: &[i32; FDS], step: &Step) -> isize {
             let mut args = step.args;
             for (at, arg) in args.iter_mut().enumerate() {
                 if step.flags & 1 << at != 0 {
-                    *arg = fds[*arg as usize % FDS] as u64;
+                    *arg = fds[*arg as usize % PLACES] as u64;
                 }
             }
             let [a, b, c, d, e] = args;

@@ -20,6 +20,7 @@ pub(crate) const FUTEX: usize = 202;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const READLINKAT: usize = 267;
 pub(crate) const PRLIMIT: usize = 302;
+pub(crate) const KCMP: usize = 312;
 pub(crate) const SCHED_GETATTR: usize = 315;
 pub(crate) const EXECVEAT: usize = 322;
 pub(crate) const STATX: usize = 332;
@@ -29,10 +30,12 @@ pub(crate) const CLOSE_RANGE: usize = 436;
 pub(crate) const F_DUPFD_CLOEXEC: usize = 1030;
 pub(crate) const ENOENT: isize = -2;
 pub(crate) const ESRCH: isize = -3;
+pub(crate) const EBADF: isize = -9;
 pub(crate) const EACCES: isize = -13;
 pub(crate) const ENOTDIR: isize = -20;
 pub(crate) const EINVAL: isize = -22;
 pub(crate) const ENOSYS: isize = -38;
+pub(crate) const ETIMEDOUT: isize = -110;
 
 /// # Safety
 /// As the call that is made.

@@ -1,5 +1,6 @@
 //! What to start, and how.
 
+use std::cell::OnceCell;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,14 +12,13 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use kumiki_sys::affinity;
-use rustix::fs::{Mode, OFlags};
 
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
 use crate::making::SpawnAsync;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
-use crate::stdio::{Ends, Kind, Stdio, above};
+use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller};
 
 use environment::Environment;
@@ -299,10 +299,10 @@ impl Command {
         look: bool,
         make: impl for<'w, 'a> FnOnce(&Write<'w, 'a>) -> Result<T, Refused>,
     ) -> Result<(T, [Option<File>; 3]), Refused> {
-        let (ends, folder) = (self.ends(unsaid, look)?, here()?);
+        let (ends, folder) = (self.ends(unsaid, look)?, OnceCell::new());
         let caller = Caller {
-            folder: folder.as_fd(),
-            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref().map(AsFd::as_fd)),
+            folder: &folder,
+            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: if self.attributes.keep_others { open_at_exec()? } else { Vec::new() },
             // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
             // namespace, which rustix takes for impossible.
@@ -354,12 +354,6 @@ impl Command {
             draft.program(&[folder, b"/", program])
         })
     }
-}
-
-/// The calling thread's working folder.
-fn here() -> io::Result<OwnedFd> {
-    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    above(rustix::fs::open(".", folder, Mode::empty())?)
 }
 
 /// The calling process's descriptors that stay open at exec, the standard ones apart.

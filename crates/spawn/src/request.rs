@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::wire::{BASE, BYTES, DATA, FDS, Header, Step};
+use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, Step};
 
 /// Writes a request for a server of this process group.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>, i32) -> io::Result<()> + 'w;
@@ -25,6 +25,10 @@ pub(crate) struct Draft<'a> {
     pub(crate) cgroup: u32,
     pub(crate) above: u32,
     pub(crate) image: u32,
+    /// The server takes what it can itself.
+    takes: bool,
+    own: u32,
+    brings: [u32; 3],
     programs: Vec<u64>,
     argv: Vec<u64>,
     envp: Vec<u64>,
@@ -34,7 +38,7 @@ impl<'a> Draft<'a> {
     /// # Safety
     /// The memory is [`BYTES`] long, and until the request has been answered nobody else
     /// writes there.
-    pub(crate) unsafe fn new(memory: NonNull<Header>) -> Draft<'a> {
+    pub(crate) unsafe fn new(memory: NonNull<Header>, takes: bool) -> Draft<'a> {
         Draft {
             memory: memory.cast(),
             at: DATA,
@@ -44,6 +48,9 @@ impl<'a> Draft<'a> {
             cgroup: 0,
             above: 0,
             image: 0,
+            takes,
+            own: 0,
+            brings: [0; 3],
             programs: Vec::with_capacity(8),
             argv: Vec::with_capacity(8),
             envp: Vec::with_capacity(64),
@@ -54,6 +61,32 @@ impl<'a> Draft<'a> {
     pub(crate) fn descriptor(&mut self, fd: BorrowedFd<'a>) -> u32 {
         self.fds.push(fd);
         self.fds.len() as u32 - 1
+    }
+
+    /// The caller's own descriptor 0, 1 or 2; its place.
+    pub(crate) fn standard(&mut self, number: usize, fd: BorrowedFd<'a>) -> u32 {
+        if self.takes {
+            self.own |= 1 << number;
+            return (OWN + number) as u32;
+        }
+        let place = self.descriptor(fd);
+        self.brings[number] = place + 1;
+        place
+    }
+
+    /// The caller's working folder, opened if it has to be sent; its place.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn folder(
+        &mut self,
+        open: impl FnOnce() -> io::Result<BorrowedFd<'a>>,
+    ) -> io::Result<u32> {
+        if self.takes {
+            self.own |= 1 << FOLDER;
+            return Ok((OWN + FOLDER) as u32);
+        }
+        Ok(self.descriptor(open()?))
     }
 
     /// One system call of the child's.
@@ -146,6 +179,7 @@ impl<'a> Draft<'a> {
         header.cgroup = self.cgroup;
         header.above = self.above;
         header.image = self.image;
+        (header.own, header.brings) = (self.own, self.brings);
         (header.step, header.steps) = (step, steps.len() as u32);
         (header.program, header.programs) = (program, programs.len() as u32);
         (header.argv, header.envp) = (argv, envp);
@@ -153,17 +187,18 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Sends a message with descriptors.
+/// Sends a message with descriptors, for the request with that number.
 ///
 /// # Errors
 /// Nobody is there to get it.
-pub(crate) fn send(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+pub(crate) fn send(socket: &OwnedFd, number: u32, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
-    let one = [IoSlice::new(&[0])];
+    let number = number.to_ne_bytes();
+    let one = [IoSlice::new(&number)];
     loop {
         match sendmsg(socket, &one, &mut control, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}

@@ -97,7 +97,7 @@ impl SpawnServer {
     pub(crate) fn begin(&mut self, write: &Write<'_, '_>) -> Option<()> {
         self.start().ok()?;
         let server = self.0.as_mut()?;
-        let mut draft = server.draft();
+        let mut draft = server.draft(false);
         write(&mut draft, server.group()).ok()?;
         server.tell(&draft.finish().ok()?, true).ok()
     }
@@ -123,26 +123,30 @@ impl SpawnServer {
                 Some(_) => self.0.as_mut().expect("it was just there"),
                 None => self.replace(true)?,
             };
-            let mut draft = server.draft();
-            write(&mut draft, server.group())?;
-            let fds = draft.finish()?;
-            let mut answer = server.ask(&fds);
+            let takes = server.takes();
+            let mut answer = ask(server, takes, write)?;
+            if let (Err(No::Send), Some(server)) = (&answer, self.0.as_mut()) {
+                answer = ask(server, false, write)?;
+            }
             if let Err(No::Another) = answer {
                 // The same request, as the memory is a new one.
-                let server = self.replace(true)?;
-                let mut draft = server.draft();
-                write(&mut draft, server.group())?;
-                answer = server.ask(&draft.finish()?);
+                answer = ask(self.replace(true)?, false, write)?;
             }
             match answer.map(pid_of) {
                 Ok(child) => return child,
                 Err(No::Sent(error)) => return Err(error.into()),
                 // Nothing has begun: the next server may try.
-                Err(No::Died | No::Another) => self.0 = None,
+                Err(No::Died | No::Another | No::Send) => self.0 = None,
             }
         }
         Err(gone().into())
     }
+}
+
+fn ask(server: &mut Server, takes: bool, write: &Write<'_, '_>) -> io::Result<Result<Answer, No>> {
+    let mut draft = server.draft(takes);
+    write(&mut draft, server.group())?;
+    Ok(server.ask(&draft.finish()?))
 }
 
 /// The child, or why there is none.

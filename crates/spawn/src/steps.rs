@@ -11,8 +11,9 @@
 //! 8. The parent-death signal, which a change of user clears.
 //! 9. Signals, of which none arrives before.
 
+use std::cell::OnceCell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use kumiki_sys::cpuset::CpuSet;
@@ -22,20 +23,40 @@ use libc::{
     SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid, SYS_umask,
 };
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::attributes::{Attributes, Signals};
 use crate::request::Draft;
+use crate::stdio::{Theirs, above};
 use crate::wire::{CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES};
 
 /// Of clone3(2).
 const INTO_CGROUP: u64 = 1 << 33;
 /// What of the caller goes to its child if nothing else is said.
 pub(crate) struct Caller<'a> {
-    pub(crate) folder: BorrowedFd<'a>,
-    pub(crate) standard: [Option<BorrowedFd<'a>>; 3],
+    /// Opened when it has to be sent.
+    pub(crate) folder: &'a OnceCell<OwnedFd>,
+    pub(crate) standard: [Option<&'a Theirs>; 3],
     pub(crate) others: Vec<BorrowedFd<'a>>,
     /// Its process group.
     pub(crate) group: i32,
     pub(crate) cpus: CpuSet,
+}
+
+impl<'a> Caller<'a> {
+    fn folder(&self) -> io::Result<BorrowedFd<'a>> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder.as_fd());
+        }
+        let folder = here()?;
+        Ok(self.folder.get_or_init(|| folder).as_fd())
+    }
+}
+
+/// The calling thread's working folder.
+pub(crate) fn here() -> io::Result<OwnedFd> {
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    above(rustix::fs::open(".", folder, Mode::empty())?)
 }
 
 /// Writes them.
@@ -70,8 +91,8 @@ pub(crate) fn write<'a>(
         let at = draft.words([*soft, *hard])?;
         draft.step(SYS_prlimit64, 0, [0, *resource as u64, at, 0]);
     }
-    let here = draft.descriptor(caller.folder);
-    draft.step(SYS_fchdir, 1, [here.into()]);
+    let folder_of_caller = draft.folder(|| caller.folder())?;
+    draft.step(SYS_fchdir, 1, [folder_of_caller.into()]);
     if let Some(root) = &attributes.root {
         let at = draft.string(&[root.as_os_str().as_bytes()])?;
         draft.step(SYS_chroot, 0, [at]);
@@ -110,7 +131,10 @@ fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &C
         match fd {
             _ if said(number) => {}
             Some(fd) => {
-                let place = draft.descriptor(*fd);
+                let place = match fd {
+                    Theirs::Own(fd) => draft.descriptor(fd.as_fd()),
+                    Theirs::Caller(fd) => draft.standard(number as usize, *fd),
+                };
                 draft.step(SYS_dup2, 1, [place.into(), number as u64]);
             }
             None => draft.step(SYS_close, 0, [number as u64]),
