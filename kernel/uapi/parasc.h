@@ -5,7 +5,7 @@
  *   area                                    lane
  *   +----------------------------+          +----------------------------+
  *   | parasc_area, 128 bytes     |          | parasc_lane, 128 bytes     |
- *   | first word: termination    |          | what has been published    |
+ *   | first word: termination    |          | reserved                   |
  *   +----------------------------+          +----------------------------+
  *   | lanes 0, 1: any thread     |          | slot 0, 64 bytes           |
  *   | lane 2 ...: one each       |          | slot 1 ...                 |
@@ -21,18 +21,22 @@
  *   from        to          by                                  order
  *   FREE        REQUESTING  a requesting thread, compare and swap  acquire
  *   REQUESTING  REQUEST     the same thread, the slot is filled    release
- *   REQUESTING  FREE        the same thread, which fills it not    release
+ *   REQUESTING  FREE        the same thread, which leaves it empty  release
  *   FREE, SUCCESS/ERROR  REQUEST  the thread whose lane it is      release
  *   REQUEST     PROCESSING  who executes it, or ends the area
  *                           (-ECANCELED), compare and swap         acquire
  *   PROCESSING  SUCCESS/ERROR  the same                            release
  *   PROCESSING  FREE        the process's own thread, which has given the
  *                           result elsewhere, or taken the request back  release
- *   any, against these rules  SUCCESS/ERROR, FREE  the process's own thread,
- *                           which has answered it with -EINVAL     release
+ *   SUCCESS/ERROR  REQUESTING  a thread that collects the result of a request
+ *                           placed by hand, compare and swap       acquire
  *   SUCCESS/ERROR  FREE     a requesting thread, result taken      release
  *
- * Who wins the swap from REQUEST to PROCESSING executes the call, once.
+ * The thread that wins the swap from REQUEST to PROCESSING executes the call,
+ * once.
+ *
+ * Slots hold single requests. A batch is no part of the area: the requesting
+ * thread offers its calls where they stand in the process's memory.
  */
 #ifndef KUMIKI_UAPI_PARASC_H
 #define KUMIKI_UAPI_PARASC_H
@@ -41,7 +45,7 @@
 #include <linux/types.h>
 
 #define PARASC_MAGIC 0x63617270u /* "prac" */
-#define PARASC_VERSION 1
+#define PARASC_VERSION 2
 
 #define PARASC_MAX_ARGS 6
 #define PARASC_MAX_LANES 64
@@ -60,7 +64,7 @@ enum parasc_status {
 struct parasc_slot {
 	__u32 status; /* enum parasc_status */
 	__u16 sysnum; /* number of the system call, of this machine's table */
-	__u16 args_num; /* 0..PARASC_MAX_ARGS; more is answered with -EINVAL */
+	__u16 args_num; /* 0..PARASC_MAX_ARGS; the module answers more with -EINVAL */
 	__u64 args[PARASC_MAX_ARGS];
 	__s64 ret_val; /* what the call returned: a result or -errno */
 };
@@ -73,32 +77,27 @@ struct parasc_area {
 	__u32 lanes; /* 1..PARASC_MAX_LANES */
 	__u32 lane_slots; /* slots of each lane, 1..PARASC_MAX_LANE_SLOTS */
 	__u32 reserved0[11];
-	__u64 open_lanes; /* bit i, from 2 on: leased lane i may hold requests */
+	__u64 open_lanes; /* bit i, from 2 on: slot 0 of leased lane i may hold a request */
 	__u64 reserved1[7];
 };
 
-/*
- * Where to look in a lane, two lines. Slots below `published` may be in REQUEST;
- * `next` is the first that no processing thread has claimed. Both hold the
- * batch's number in the high half, and one of an earlier batch counts as 0.
- * The requesting thread alone writes `published`, processing threads alone
- * write `next`, by compare and swap. A batch of one slot touches neither.
- */
+/* What precedes the slots of a lane, two lines. */
 struct parasc_lane {
-	__u64 published;
-	__u64 reserved0[7];
-	__u64 next;
-	__u64 reserved1[7];
+	__u64 reserved[16];
 };
 
 /*
  * The kernel module. A thread that opens the device and enters PARASC_IOC_PROC
  * is a processing thread: it executes requests of the lanes in `open_lanes`, and
  * takes none of lanes 0 and 1, whose results the process may owe to a task that
- * the area does not name. It does so with its own memory, files, credentials and limits, until the termination flag is
- * set or there has been no request for `idle_ns`. Both are a return of 0, and
- * the thread does its waiting itself. The module sets a slot's status and wakes
- * nobody; a requesting thread that sleeps looks again by itself.
+ * the area does not name. It executes them with its own memory, files,
+ * credentials and limits, until the termination flag is set or there has been
+ * no request for `idle_ns`. Both are a return of 0, and the thread does its
+ * waiting itself. The module sets a slot's status and wakes no thread; a
+ * requesting thread that sleeps looks again by itself.
+ *
+ * The process checks a request before it places it, but any of its threads may
+ * write to the area: the module believes nothing that it reads there.
  *
  * The module refuses a thread under seccomp (-EPERM): the filter would not see
  * the calls. An area that is not one is -EINVAL, an unknown request -ENOTTY.

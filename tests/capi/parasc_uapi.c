@@ -29,8 +29,6 @@ AT(struct parasc_area, lane_slots, 16);
 AT(struct parasc_area, open_lanes, 64);
 
 SIZE(struct parasc_lane, 128);
-AT(struct parasc_lane, published, 0);
-AT(struct parasc_lane, next, 64);
 
 SIZE(struct parasc_proc, 32);
 AT(struct parasc_proc, area, 0);
@@ -39,7 +37,7 @@ AT(struct parasc_proc, idle_ns, 16);
 AT(struct parasc_proc, flags, 24);
 
 IS(PARASC_MAGIC, 0x63617270);
-IS(PARASC_VERSION, 1);
+IS(PARASC_VERSION, 2);
 IS(PARASC_MAX_ARGS, 6);
 IS(PARASC_MAX_LANES, 64);
 IS(PARASC_MAX_LANE_SLOTS, 4096);

@@ -144,7 +144,7 @@ impl Lent {
         while self.window.word() != abi::WORD_READY {
             let ended = has_ended(self.window.word()) || self.window.wants_reset();
             if ended || begin.elapsed() >= limit {
-                return Err(silent(name, &self.window, "did not become ready", limit));
+                return Err(silent(name, &self.window, &[], "did not become ready", limit));
             }
             thread::sleep(LOOK);
         }

@@ -40,6 +40,7 @@ mod client;
 mod compose;
 mod cpus;
 mod device;
+mod early;
 mod error;
 mod frame;
 mod image;

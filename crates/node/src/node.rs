@@ -15,7 +15,7 @@ use crate::spec::Spec;
 use crate::stages::{self, Loading, STAMPS, Stages};
 use crate::taking::{self, MemorySource};
 use crate::window::{Window, has_ended, meaning};
-use crate::{Error, Result, abi, cpus, load, numa, tree};
+use crate::{Error, Result, abi, cpus, early, load, numa, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -374,21 +374,30 @@ impl Node {
             self.name
         ))
     }
-
-    fn silent(&self, window: &Window, what: &'static str, limit: Duration) -> Error {
-        silent(&self.name, window, what, limit)
-    }
 }
 
-/// That a node has not done what was waited for, with the end of its log.
-pub(crate) fn silent(name: &str, window: &Window, what: &'static str, limit: Duration) -> Error {
+/// That a node has not done what was waited for, with the end of its log, or with what
+/// its memory tells of one that the kernel has not come to hand over.
+pub(crate) fn silent(
+    name: &str,
+    window: &Window,
+    early: &[String],
+    what: &'static str,
+    limit: Duration,
+) -> Error {
     let log = String::from_utf8_lossy(&window.log()).into_owned();
     let lines: Vec<&str> = log.lines().collect();
     let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-    let log = if last.is_empty() {
-        ", and it wrote no log".to_owned()
-    } else {
+    let log = if !last.is_empty() {
         format!("; the end of its log:\n  {}", last.join("\n  "))
+    } else if !early.is_empty() {
+        let telling = early::telling(early, LOG_LINES).join("\n  ");
+        format!(
+            "; it handed no log over, and in its memory is this one (of an earlier start, if its \
+             kernel has not come so far):\n  {telling}"
+        )
+    } else {
+        ", and it wrote no log".to_owned()
     };
     let word = match window.word() {
         abi::WORD_SILENT => "nothing",
@@ -527,6 +536,13 @@ struct Stopped {
 }
 
 impl Stopped {
+    /// Of a kernel that began and has handed no log over.
+    fn early_log(&self) -> Vec<String> {
+        let began = self.window.stamp(abi::STAMP_TRAMPOLINE) != 0;
+        let memory = self.device.map(&self.entry.pieces[..1], false);
+        memory.ok().filter(|_| began).map_or_else(Vec::new, |memory| early::log(&memory))
+    }
+
     fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
         let window = &self.window;
         let plan = load::plan(&self.entry, &self.record, origin, tree::tsc_khz()?)?;
@@ -538,7 +554,8 @@ impl Stopped {
         let execute = begin.elapsed();
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
-                return Err(self.node.silent(window, "did not become ready", limit));
+                let (name, early) = (&self.node.name, self.early_log());
+                return Err(silent(name, window, &early, "did not become ready", limit));
             }
             device::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;

@@ -12,7 +12,7 @@ use crate::slot::Slot;
 
 /// "prac" in memory.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Lanes that an area can have: the bits of [`Header::open_lanes`].
 pub(crate) const MAX_LANES: usize = 64;

@@ -1,12 +1,11 @@
-//! Which slot a processing thread is at, or which of the calls that a requesting thread
-//! offers: what is left of it if it dies there.
+//! A processing thread's note of what it is at: a slot, or a chunk of the calls that a
+//! requesting thread offers. If the thread dies, its request is repaired from the note.
 //!
-//! The thread writes the slot here, on a line of its own, before it tries to
-//! take the request, and takes the note away when it has given the result. The
-//! swap that takes the request releases the note, so whoever sees `PROCESSING`
-//! also sees the note of the thread that has made it so. Whoever finds a note gone,
-//! or another in its place, sees the result that was given before. So without a
-//! note of a living thread, a request in `PROCESSING` is that of a dead one.
+//! The thread writes its note, on a line of its own, before it tries to take a request,
+//! and clears it after it has given the result. The swap that takes the request releases
+//! the note, so a thread that sees `PROCESSING` also sees the note of the thread that set
+//! it. A thread that finds the note cleared or replaced also sees the result given before.
+//! So if no living thread's note names a request in `PROCESSING`, its thread is dead.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,7 +21,7 @@ pub(crate) struct Spot {
 /// A note of no slot: its index is 0, where others have 1 and more.
 const HELD: u64 = 1 << 31;
 
-/// What is left of an offer where a thread has died at it.
+/// The chunk of an offer at which a thread has died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Left {
     pub(crate) lane: usize,
@@ -75,7 +74,7 @@ impl Claim {
         self.chunk.store(word, Relaxed);
     }
 
-    /// What a thread that has died has left of an offer, if it was at one.
+    /// The chunk that a thread had claimed when it died, if it was at an offer.
     pub(crate) fn left(&self) -> Option<Left> {
         let low = self.word.load(Acquire) & u64::from(u32::MAX);
         let chunk = self.chunk.load(Relaxed);

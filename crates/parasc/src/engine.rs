@@ -234,7 +234,7 @@ impl Engine {
         let deadline = after(patience);
         loop {
             // One that has died does not say so.
-            core.tend();
+            core.repair();
             let alive = lock(&core.alive);
             let left = deadline.saturating_duration_since(Instant::now());
             if *alive == 0 || left.is_zero() {

@@ -13,11 +13,10 @@
 //! `first` = `last`. Until then its requesting thread waits, so who has claimed may look
 //! where the calls stand, which is written before the word, and write to the results.
 //!
-//! It takes two lines' ways less than a slot for each call, and a swap for many calls
-//! instead of one for each. What it lacks is what slots are for: a call that was
-//! claimed is with who has claimed it, in whose note (`claim.rs`) it stands. So it is for
-//! the engine's own threads, which do not die but of a call that they make; threads of
-//! the program and the kernel module find requests in slots.
+//! A slot for each call would take two more transfers of a cache line, and a swap for each
+//! call instead of one for each chunk. An offer has no status for a single call: the
+//! claimer's note (`claim.rs`) names the chunk that it has claimed and the call that it is
+//! at. If the claimer dies, the requesting thread repairs the chunk from that note.
 
 use std::ops::Range;
 use std::slice;
@@ -58,11 +57,12 @@ impl Calls {
         }
     }
 
-    /// Answers the call of a dead thread, and makes those that it had claimed besides.
+    /// Repairs a dead thread's chunk: answers the call that it died at, and makes those that
+    /// it had claimed but not begun.
     ///
     /// # Safety
     /// As for [`make`](Self::make), for what is left of its chunk.
-    pub(crate) unsafe fn make_up(self, left: &Left) {
+    pub(crate) unsafe fn repair(self, left: &Left) {
         // SAFETY: the caller vouches for it.
         let (_, died) = unsafe { self.part(left.at..left.at + 1) };
         died.fill(OWNER_DIED);
@@ -193,9 +193,8 @@ impl Offer {
         (state.made == state.last && state.first == state.last).then_some(state.made)
     }
 
-    /// Says that so many calls have been made that a dead thread had claimed. By the
-    /// requesting thread.
-    pub(crate) fn make_up(&self, made: usize) {
+    /// Counts the repaired calls of a dead thread as made. By the requesting thread.
+    pub(crate) fn count_repaired(&self, made: usize) {
         // The lowest field, which does not overflow: all of them fit in.
         self.state.fetch_add(made as u64, AcqRel);
     }
@@ -205,7 +204,7 @@ impl Offer {
         State::of(self.state.load(Relaxed)).first
     }
 
-    /// Where the calls stand. By who has claimed some that are not made yet.
+    /// Where the calls stand. For a thread that has claimed some and not made them yet.
     #[inline(always)]
     pub(crate) fn calls(&self) -> Calls {
         Calls { requests: self.requests.load(Relaxed), results: self.results.load(Relaxed) }

@@ -123,7 +123,7 @@ pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Durati
         let over = is_over();
         Some(complete()).filter(|count| over || *count >= min_complete)
     };
-    let found = core.finished.wait(timeout, STEP, enough, || core.tend());
+    let found = core.finished.wait(timeout, STEP, enough, || core.repair());
     found.unwrap_or_else(complete)
 }
 

@@ -56,12 +56,7 @@ const KNOWN: &[Known] = &[
     },
     Known {
         package: "kumiki-parasc",
-        modules: &["caller", "process"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["processor", "seat"],
+        modules: &["caller", "process", "processor", "seat"],
         reason: "the engine moves onto slot and crew",
     },
     Known {
@@ -76,13 +71,18 @@ const KNOWN: &[Known] = &[
     },
     Known {
         package: "kumiki-node",
-        modules: &["blocks", "device", "tree"],
+        modules: &["blocks", "cpus", "device", "numa", "spec", "taking", "tree"],
         reason: "the kinds of the device and the lock of blocks go below both",
     },
     Known {
         package: "kumiki-node",
         modules: &["image", "lent", "load", "node", "origin", "session"],
         reason: "a node's record goes below what acts on nodes",
+    },
+    Known {
+        package: "kumiki-spawn",
+        modules: &["command", "making"],
+        reason: "a spawn that is awaited goes above the command",
     },
 ];
 

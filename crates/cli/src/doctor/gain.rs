@@ -5,7 +5,7 @@
 pub(super) struct Gain {
     /// [`Finding::thing`](kumiki_doctor::Finding::thing).
     pub(super) thing: &'static str,
-    /// What the lack was seen to cost, from `docs/design`; empty if nobody has
+    /// What the lack was seen to cost, from `docs/design` or `docs/results`; empty if nobody has
     /// measured it.
     pub(super) costs: &'static str,
 }
@@ -18,7 +18,7 @@ const fn gain(thing: &'static str, costs: &'static str) -> Gain {
 /// figures; then what makes figures worth more; then what leaves single cases out; then
 /// what nodes and the lab need, which most programs do without.
 pub(super) const GAINS: &[Gain] = &[
-    // docs/design/parasc.md, statx at 300; docs/design/copy.md, 16 MiB.
+    // docs/results/2026-11-24-parasc-runs.md, statx at 300; docs/design/copy.md, 16 MiB.
     gain(
         "two allowed cpus",
         "with two, 300 statx take 0.50 of the time, and 16 MiB are copied 2.5 times as fast",
@@ -46,7 +46,7 @@ pub(super) const GAINS: &[Gain] = &[
     gain("SMT siblings", ""),
     // docs/design/wait.md, "Alternatives".
     gain("private expedited membarrier", "20 to 130 ns for each call to another thread"),
-    // docs/design/parasc.md, "best io_uring at 300" of three processors.
+    // docs/results/2026-11-24-parasc-runs.md, "best io_uring at 300" of three processors.
     gain(
         "backend io_uring",
         "little: processing threads made 300 calls faster than it in 26 of 27 rows",

@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use crate::pool::Kind;
-use crate::{Host, built};
+use crate::{Host, built, text};
+
+const PATCHED_TEXT: &str = "Oops: int3";
+const ATTEMPTS: u32 = 3;
 
 #[test]
 fn cloud_flavours_start_as_nodes() {
@@ -20,7 +23,7 @@ fn cloud_flavours_start_as_nodes() {
         assert!(host.ok("kumiki image ls --json").contains(&config));
         host.ok("kumiki node create n1 --cpus 2 --memory 256M --image cloud");
         for form in ["", "--bzimage"] {
-            host.ok(&format!("kumiki node start n1 {form} --timeout 120"));
+            start(&host, form);
             assert_eq!(host.ok("kumiki node exec n1 -- uname -r"), format!("{release}\n"));
             assert_eq!(host.ok("kumiki node exec n1 -- nproc"), "2\n");
             host.ok("kumiki node stop n1");
@@ -28,4 +31,19 @@ fn cloud_flavours_start_as_nodes() {
         host.ok("kumiki node delete n1; kumiki image rm cloud; rm -r cloud");
     }
     host.leave();
+}
+
+/// QEMU fails at times while several cpus run code that a kernel patches, also on a plain
+/// kernel (docs/design/lab.md). A start that ends with exactly that is tried again, and said.
+fn start(host: &Host, form: &str) {
+    for attempt in 1.. {
+        let output = host.run(&format!("kumiki node start n1 {form} --timeout 120"));
+        let said = text(&output.stderr);
+        if output.exit.code() == 0 {
+            return;
+        }
+        assert!(attempt < ATTEMPTS && said.contains(PATCHED_TEXT), "attempt {attempt}: {said}");
+        eprintln!("attempt {attempt} ended by QEMU's fault ({PATCHED_TEXT}): once more");
+        host.ok("kumiki node kill n1");
+    }
 }

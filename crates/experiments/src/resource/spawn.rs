@@ -6,7 +6,7 @@ use kumiki_measure::case::{Case, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::ways::{self, Resident, Target};
 use kumiki_measure::{Error, Result};
-use kumiki_spawn::{Command, start_server};
+use kumiki_spawn::{Command, SpawnServer};
 
 const ABOUT: &str = "The smallest program started by a process with so much resident memory in \
                      ordinary pages, and waited for: by a spawn server (kumiki) and in other ways";
@@ -52,24 +52,28 @@ struct Parent {
     way: Way,
     program: PathBuf,
     target: Target,
+    /// Of this case alone: nothing of it stays for the next one.
+    server: SpawnServer,
     _memory: Resident,
 }
 
 impl Parent {
     fn new(way: Way, bytes: u64, place: &Place) -> Result<Self> {
         let program = ways::smallest_program(&place.scratch)?;
+        let mut server = SpawnServer::new();
         if let Way::Kumiki = way {
-            start_server().map_err(|error| Error::os("start a spawn server", error))?;
+            server.start().map_err(|error| Error::os("start a spawn server", error))?;
         }
         let target = Target::new(&program)?;
-        Ok(Parent { way, program, target, _memory: Resident::new(bytes)? })
+        Ok(Parent { way, program, target, server, _memory: Resident::new(bytes)? })
     }
 
-    fn once(&self) -> Result<()> {
+    fn once(&mut self) -> Result<()> {
         match self.way {
             Way::Other(way) => way(&self.target),
             Way::Kumiki => {
-                let status = Command::new(&self.program).env_clear().status();
+                let child = Command::new(&self.program).env_clear().spawn_by(&mut self.server);
+                let status = child.and_then(|mut child| child.wait());
                 let status = status.map_err(|error| Error::os("start a program", error))?;
                 if status.success() {
                     return Ok(());

@@ -215,7 +215,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
             if base.ended().is_some() || deadline.is_some_and(|end| Instant::now() >= end) {
                 return;
             }
-            self.core.tend();
+            self.core.repair();
             if deadline.is_none() && self.take_back() {
                 return self.execute();
             }

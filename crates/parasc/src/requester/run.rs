@@ -404,12 +404,11 @@ impl Requester {
                 Ok(None) if !gone() => continue,
                 _ => (),
             }
-            core.tend();
+            core.repair();
             while let Some(dead) = core.left_of_offer(self.lane) {
-                // SAFETY: the caller vouches for all requests; claimed by a thread that is no
-                // more.
-                unsafe { calls.make_up(&dead) };
-                side.offer.make_up(dead.chunk.len());
+                // SAFETY: the caller vouches for all requests; their claimer is dead.
+                unsafe { calls.repair(&dead) };
+                side.offer.count_repaired(dead.chunk.len());
             }
             if gone() || waits && side.offer.claimed() == claimed {
                 while let Some(chunk) = side.offer.last(1) {
@@ -465,7 +464,7 @@ pub(super) unsafe fn wait(
         if let Some(result) = answer.flatten() {
             return result;
         }
-        core.tend();
+        core.repair();
         if slot.take() {
             // SAFETY: the caller vouches for the request.
             unsafe { execute(slot) };

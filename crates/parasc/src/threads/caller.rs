@@ -1,10 +1,10 @@
 //! Processing threads that belong to the program: it has called
 //! [`Engine::process`](crate::Engine::process), and may end them at any moment.
 //!
-//! What such a thread was at stands in its [`Claim`]. Whoever waits for something
-//! overdue looks for dead ones ([`Life`]). The engine's own threads nobody can reach,
-//! but a seccomp filter may kill one at a call that it makes, or the program's handler
-//! of SIGSYS end it: what is left of it then is a dead one here.
+//! Such a thread's [`Claim`] names the request that it is at. A thread that waits for an
+//! overdue result looks for dead ones ([`Life`]). The program cannot end the engine's own
+//! threads, but a seccomp filter may kill one at a call that it makes, or the program's
+//! handler of SIGSYS may end it: its claim is then adopted here, as a dead caller's.
 //!
 //! | the slot named by a dead thread's note | and then |
 //! |---|---|
@@ -25,7 +25,7 @@ use crate::claim::Claim;
 use crate::core::Core;
 use crate::primitive::AtomicUsize;
 
-/// What outlives a processing thread.
+/// One of the program's processing threads; outlives the thread.
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) claim: Claim,
@@ -61,7 +61,7 @@ impl Callers {
         self.count.load(SeqCst) > 0
     }
 
-    /// Makes the calling thread one, until [`leave`](Self::leave).
+    /// Registers the calling thread as one, until [`leave`](Self::leave).
     pub(crate) fn enter(&self) -> Arc<Caller> {
         let caller = Arc::new(Caller::default());
         caller.life.begin();
@@ -69,8 +69,8 @@ impl Callers {
         caller
     }
 
-    /// Takes up what is left of a thread of the engine's own.
-    pub(crate) fn take_up(&self, claim: &Claim) {
+    /// Adopts the claim of a dead thread of the engine's own.
+    pub(crate) fn adopt(&self, claim: &Claim) {
         let dead = AtomicBool::new(true);
         self.add(Arc::new(Caller { claim: claim.copy(), dead, ..Caller::default() }));
     }
@@ -87,7 +87,7 @@ impl Callers {
         self.forget(caller);
     }
 
-    /// Takes one off the list, which has left or of which nothing is left to do.
+    /// Takes one off the list that has left, or whose claim has been repaired.
     pub(crate) fn forget(&self, caller: &Arc<Caller>) {
         let mut list = lock(&self.list);
         list.retain(|other| !Arc::ptr_eq(other, caller));
@@ -103,8 +103,7 @@ impl Callers {
         self.all().iter().for_each(|caller| caller.bell.ring());
     }
 
-    /// Sees to it that one that is at no request looks for some. `false` if
-    /// there is none.
+    /// Wakes one that is at no request, to look for some. `false` if there is none.
     pub(crate) fn call(&self) -> bool {
         if !self.any() {
             return false;

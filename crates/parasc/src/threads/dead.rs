@@ -1,4 +1,4 @@
-//! Finding what dead processing threads have left behind.
+//! Reaping dead processing threads, and repairing the requests that they were at.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -36,7 +36,7 @@ impl Core {
             && is_taken()
     }
 
-    /// The end of a request in a leased lane, if its thread has died. By the
+    /// The answer to a request in a leased lane whose processing thread has died. For the
     /// lane's requesting thread.
     pub(crate) fn lost_in_lane(&self, lane: usize, at: usize) -> Option<i64> {
         let slot = &self.area.lane(lane).slots[at];
@@ -56,37 +56,37 @@ impl Core {
             || self.filtered.load(Acquire) && self.claims().any(is_at_one)
     }
 
-    /// Looks for threads of the engine's own that have died, and takes up what is left
-    /// of them.
-    fn bury(self: &Arc<Self>) {
+    /// Reaps threads of the engine's own that have died, and adopts their claims.
+    fn reap(self: &Arc<Self>) {
         for seat in self.seats.iter().filter(|seat| seat.life.has_died()) {
-            self.take_up(&seat.claim);
+            self.adopt(&seat.claim);
             seat.clear(self);
         }
         for (at, claim) in self.pool.claims().enumerate() {
             if self.pool.lives()[at].has_died() {
-                self.take_up(claim);
+                self.adopt(claim);
                 Pool::clear(self, at);
             }
         }
         if self.watch.life.has_died() {
-            self.take_up(self.watch.claim());
+            self.adopt(self.watch.claim());
             self.watch.clear();
             self.watch.alert(self);
         }
     }
 
-    fn take_up(self: &Arc<Self>, claim: &Claim) {
+    /// Counts a thread as gone, and adopts its claim until the request there is repaired.
+    fn adopt(self: &Arc<Self>, claim: &Claim) {
         drop(Counted(self));
         if claim.is_set() {
-            self.callers.take_up(claim);
-            // Until it is forgotten: nobody else may look again.
+            self.callers.adopt(claim);
+            // The supervising thread looks until it is forgotten: perhaps no other does.
             self.watch.alert(self);
         }
     }
 
-    /// What a dead thread has left of what `lane`'s requesting thread offers. By that
-    /// thread; once.
+    /// A chunk of what `lane`'s requesting thread offers whose claimer has died; each is
+    /// returned once. For that requesting thread, which repairs it.
     pub(crate) fn left_of_offer(&self, lane: usize) -> Option<Left> {
         let of_lane = |caller: &Arc<Caller>| {
             let is_its = |left: &Left| left.lane == lane && caller.is_dead();
@@ -98,12 +98,12 @@ impl Core {
         Some(left)
     }
 
-    /// Looks after what dead threads have left in the open lanes.
-    pub(crate) fn tend(self: &Arc<Self>) {
+    /// Reaps dead threads, and repairs the requests of open lanes that they were at.
+    pub(crate) fn repair(self: &Arc<Self>) {
         if !self.process.is_current() {
             return;
         }
-        self.bury();
+        self.reap();
         let callers = self.callers.all();
         let dead: Vec<_> = callers.into_iter().filter(|caller| caller.is_dead()).collect();
         if dead.is_empty() {
@@ -111,10 +111,10 @@ impl Core {
         }
         for caller in &dead {
             let over = match caller.claim.spot() {
-                // What is offered is left to the lane's requesting thread, too.
+                // The lane's requesting thread repairs its offer.
                 None => caller.claim.left().is_none(),
-                Some(spot) if spot.lane < OPEN_LANES => self.settle(spot),
-                // Left to the lane's requesting thread.
+                Some(spot) if spot.lane < OPEN_LANES => self.repair_open(spot),
+                // The lane's requesting thread repairs its slot.
                 Some(spot) => !self.area.lane(spot.lane).slots[spot.at].is_processing(),
             };
             if over {
@@ -128,12 +128,12 @@ impl Core {
         }
     }
 
-    /// Answers the request of an open lane that a dead thread was at, if it had
-    /// begun. `false` if that is not certain yet.
-    fn settle(self: &Arc<Self>, spot: Spot) -> bool {
+    /// Answers the request of an open lane that a dead thread was at, if that thread had
+    /// begun it. `false` if that is not certain yet.
+    fn repair_open(self: &Arc<Self>, spot: Spot) -> bool {
         let open = &self.open[spot.lane];
         let slot = &self.area.lane(spot.lane).slots[spot.at];
-        // Nobody takes requests back meanwhile, whom no note would tell of.
+        // Keeps other threads from taking requests back meanwhile: they write no note.
         let decision = open.decide();
         let is_taken = || slot.is_processing();
         if !is_taken() {
@@ -166,7 +166,7 @@ mod tests {
     use crate::request::Request;
     use crate::threads::lock;
 
-    /// Others would take another way as long as there is one.
+    /// As long as a dead thread is listed, requesting threads wait in short steps.
     #[test]
     fn a_dead_thread_is_forgotten_once_its_request_is_answered() {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
@@ -177,9 +177,9 @@ mod tests {
         let claim = Claim::default();
         claim.set(Spot { lane, at });
         *lock(&core.alive) += 1;
-        core.take_up(&claim);
+        core.adopt(&claim);
         assert_eq!(core.lost_in_lane(lane, at), Some(OWNER_DIED));
-        core.tend();
+        core.repair();
         assert!(core.callers.any(), "its requester has not found it");
         slot.finish(OWNER_DIED);
         let begin = Instant::now();

@@ -116,8 +116,8 @@ pub(crate) fn after(duration: Duration) -> Instant {
 /// `lane` are served.
 pub(crate) fn serve_next(core: &Arc<Core>, lane: usize, tasks: usize) {
     if tasks > 0 && core.process.is_current() && !summon(core, lane, tasks) {
-        // Nobody is left: the supervising thread makes the calls.
-        core.watch.inherit(core);
+        // No other thread is left: the supervising thread makes the calls.
+        core.watch.adopt(core);
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
             core.pool.rescue();
             assert!(Pool::summon(core, 1));
         };
-        let by_watch = |core: &Arc<Core>| core.watch.inherit(core);
+        let by_watch = |core: &Arc<Core>| core.watch.adopt(core);
         type Call = dyn Fn(&Arc<Core>);
         let ways: [(usize, usize, &Call); 3] =
             [(1, 0, &by_seat), (0, 1, &by_pool), (0, 0, &by_watch)];

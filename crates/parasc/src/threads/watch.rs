@@ -4,11 +4,11 @@
 //! It is *alerted* by whoever leaves a request behind another one. While
 //! requests wait in the lane for calls that are soon over it looks every
 //! millisecond; if between two looks nobody has taken any, threads of the pool
-//! are summoned for them, twice as many each time. Where no other thread is to be
-//! had for what a dead one has left, it makes the calls itself. When nothing has waited for
-//! a while it sleeps until the next alert, and ends if none comes. It ends with the engine,
-//! but not while a thread that may die is at a request of an open lane; one that begins
-//! such a request later alerts it again.
+//! are summoned for them, twice as many each time. If no other thread can be had, it
+//! adopts the requests and makes the calls itself. When nothing has waited for a while it
+//! sleeps until the next alert, and retires if none comes. It ends with the engine, but not
+//! while a thread that may die is at a request of an open lane; a thread that begins such a
+//! request later alerts it again.
 
 use std::sync::atomic::Ordering::{AcqRel, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -40,8 +40,8 @@ pub(crate) struct Watch {
     /// Not 0: there is something to look after.
     alerted: AtomicU32,
     running: Mutex<bool>,
-    /// Whether it must make calls itself.
-    heir: AtomicBool,
+    /// Whether it has adopted the waiting requests and makes their calls itself.
+    adopted: AtomicBool,
     claim: Claim,
     pub(super) life: Arc<Life>,
 }
@@ -66,13 +66,13 @@ impl Watch {
         &self.claim
     }
 
-    /// Says that requests wait for which no other thread is to be had.
-    pub(crate) fn inherit(&self, core: &Arc<Core>) {
-        self.heir.store(true, Release);
+    /// Has its thread make the calls of waiting requests, as there is no other thread.
+    pub(crate) fn adopt(&self, core: &Arc<Core>) {
+        self.adopted.store(true, Release);
         self.alert(core);
     }
 
-    /// Its thread has died: another one may come.
+    /// Its thread has died: another one may be started.
     pub(super) fn clear(&self) {
         self.claim.clear();
         let mut running = lock(&self.running);
@@ -90,7 +90,7 @@ impl Watch {
             return true;
         }
         *running = start(core, "parasc-watch".to_owned(), &core.cpus, &self.life, serve).is_ok();
-        // Not before: nobody must take an alert for given that no thread sees.
+        // Not before: an alert counts only once there is a thread that sees it.
         self.alerted.store((*running).into(), SeqCst);
         *running
     }
@@ -112,7 +112,7 @@ fn serve(core: &Arc<Core>) {
     let mut waiter = Waiter::new(&policy).ok();
     let mut seen = Seen::default();
     let _left = Unwinding(|| watch.clear());
-    // Who has started this thread is alerting it.
+    // The thread that has started this one is alerting it.
     drop(lock(&watch.running));
     loop {
         let step = look(core, &mut seen);
@@ -146,15 +146,15 @@ fn serve(core: &Arc<Core>) {
         }
         seen.quiet = 0;
     }
-    see_out(core, waiter);
+    drain(core, waiter);
 }
 
-/// Waits for requests under way whose threads may die: an executor that has asked for
-/// the end of one does not ask again.
-fn see_out(core: &Arc<Core>, mut waiter: Option<Waiter>) {
+/// Waits until no request is left at a thread that may die: the task that awaits such a
+/// request is woken by its end only, and does not look for dead threads itself.
+fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
     let watch = &core.watch;
     loop {
-        core.tend();
+        core.repair();
         let mut running = lock(&watch.running);
         watch.alerted.store(0, SeqCst);
         // Partner: the fence in `is_alerted`.
@@ -167,7 +167,7 @@ fn see_out(core: &Arc<Core>, mut waiter: Option<Waiter>) {
         drop(running);
         let over = || (!core.may_lose_one()).then_some(());
         match &mut waiter {
-            // Who comes to the end of a request rings.
+            // A thread that ends a request rings.
             Some(waiter) => {
                 let until = Instant::now() + STEP;
                 let _ = waiter.wait_until(&watch.bell, &watch.alerted, until, over);
@@ -177,10 +177,10 @@ fn see_out(core: &Arc<Core>, mut waiter: Option<Waiter>) {
     }
 }
 
-/// Looks after everything; returns when to look again, `None` when alerted.
+/// One look at everything supervised; returns when to look again, `None` when alerted.
 fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
-    core.tend();
-    if core.watch.heir.swap(false, AcqRel) {
+    core.repair();
+    if core.watch.adopted.swap(false, AcqRel) {
         let mut hand = Hand::new(&core.watch.claim, false);
         for lane in 0..OPEN_LANES {
             while core.open[lane].ready.any() && !core.area.header().is_terminated() {
@@ -197,7 +197,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
             0..LINGER => Some(LOOK),
-            // One that dies may be at a request that nobody waits for in steps.
+            // A thread may die at a request whose waiter does not look for dead threads.
             _ if core.callers.any() || core.may_be_killed() => Some(STEP),
             _ => None,
         };
