@@ -334,3 +334,53 @@ fn inherited() -> [Option<Vec<u8>>; 3] {
     let root = fs::read_link("/proc/thread-self/root").ok();
     [fields, file("cgroup"), root.map(|root| root.as_os_str().as_bytes().to_vec())]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// The server changes from the bell to the socket about here.
+    const SPAN_NS: u64 = 10_000_000;
+    const ROUNDS: usize = 400;
+
+    /// The bell, a message that only wakes, one with descriptors and one that could not be sent
+    /// cross with the server's change between its two places to sleep. A request that did not
+    /// wake it would wait for ever: it lives.
+    #[test]
+    fn no_request_is_lost_where_the_server_changes_its_place_to_sleep() {
+        let mut server = Server::start(false).unwrap();
+        let mut random = fastrand::Rng::with_seed(7);
+        let null = File::open("/dev/null").unwrap();
+        // SAFETY: it is never used but to be refused: no process has so many.
+        let closed = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
+        let mut asked_at = [0; 3];
+        for round in 0..ROUNDS {
+            match random.u8(..8) {
+                0 => {}
+                1 => thread::yield_now(),
+                _ => {
+                    let early = random.u64(..SPAN_NS / 10);
+                    thread::sleep(Duration::from_nanos(SPAN_NS - SPAN_NS / 20 + early));
+                }
+            }
+            // SAFETY: as `Server::is_for_caller`.
+            unsafe { server.memory.as_mut() }.only_look = 1;
+            // SAFETY: as above.
+            let at = unsafe { server.memory.as_ref() }.bell.load(Relaxed);
+            asked_at[at as usize] += 1;
+            let fds: &[BorrowedFd<'_>] = match random.u8(..3) {
+                0 => &[null.as_fd()],
+                1 => &[closed],
+                _ => &[],
+            };
+            match server.ask(fds) {
+                Ok(answer) => assert_eq!((answer.pid, answer.errno), (None, 0), "{round}"),
+                Err(No::Sent(error)) => assert_eq!(error.raw_os_error(), Some(libc::EBADF)),
+                Err(No::Died | No::Another | No::Send) => panic!("{round}: no answer"),
+            }
+        }
+        println!("at the socket, at the bell, rung: {asked_at:?}");
+    }
+}

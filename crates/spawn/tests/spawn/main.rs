@@ -5,6 +5,7 @@ mod attributes;
 mod child;
 mod commands;
 mod confined;
+mod descriptors;
 mod faults;
 #[path = "../../../wait/tests/filter/mod.rs"]
 mod filter;
