@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::asker::Asker;
 use crate::sys::*;
 use crate::wire::{FOLDER, Header, OWN};
-use crate::Job;
+use crate::child::Job;
 
 pub(crate) struct Held {
     fds: [i32; 3],

@@ -14,24 +14,23 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 mod asker;
 mod child;
 mod held;
+mod mem;
 mod sys;
 #[path = "../src/wire.rs"]
 #[allow(dead_code, reason = "each side uses a part")]
 mod wire;
 
 use asker::{Asker, Record};
+use child::{CloneArgs, Job, LIMITS, PLACES};
 use held::Held;
 use sys::*;
 use wire::{
-    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, FOLDER, MAKE, OWN, READY, RUNG,
+    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAKE, READY, RUNG,
     SEND, TAKEN,
 };
 
 /// Above the standard ones.
 const SOCKET: usize = 10;
-const LIMITS: usize = 16;
-/// Descriptors of a message, and what is taken here.
-const PLACES: usize = OWN + FOLDER + 1;
 const NPROC: usize = 6;
 const NOFILE: usize = 7;
 
@@ -46,35 +45,8 @@ global_asm!(".globl rust_eh_personality", "rust_eh_personality:", "ud2");
 // The stack is aligned by the kernel; a call would see it eight off.
 global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
 
-#[repr(C)]
-struct CloneArgs {
-    flags: u64,
-    pidfd: u64,
-    child_tid: u64,
-    parent_tid: u64,
-    exit_signal: u64,
-    stack: u64,
-    stack_size: u64,
-    tls: u64,
-    set_tid: u64,
-    set_tid_size: u64,
-    cgroup: u64,
-}
-
 #[repr(C, align(16))]
 struct Stack([u8; 32 << 10]);
-
-/// All that a child needs. It runs in this program's memory, which waits meanwhile.
-struct Job {
-    header: *const Header,
-    /// Below 0 where nothing is.
-    fds: [i32; PLACES],
-    /// How many of the message.
-    got: usize,
-    /// The caller's limits where they are others than ours.
-    limits: [Option<[u64; 2]>; LIMITS],
-    parent: isize,
-}
 
 /// Who may ask.
 struct Askers {
@@ -356,26 +328,11 @@ fn start(job: &mut Job, header: &Header) -> isize {
         cgroup,
     };
     let first = [&raw const args as usize, size_of::<CloneArgs>()];
-    let refused = clone(CLONE3, first, &args, job);
+    let refused = child::clone(CLONE3, first, &args, job);
     // As the C library: filters that cannot look into clone3's arguments refuse it so.
     if refused == ENOSYS && args.flags >> 32 == 0 && args.flags & 0xff == 0 {
         let first = [args.flags as usize, (args.stack + args.stack_size) as usize];
-        return clone(CLONE, first, &args, job);
+        return child::clone(CLONE, first, &args, job).min(0);
     }
-    refused
-}
-
-/// By clone3(2) or clone(2), which have two arguments each for what the other has not.
-fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
-    let result: isize;
-    // SAFETY: the child begins on a stack of its own, calls `child`, which does not
-    // return, and this thread sleeps until it has another memory or has ended.
-    unsafe {
-        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13",
-            "ud2", "2:",
-            inlateout("rax") number as isize => result, in("rdi") first[0], in("rsi") first[1],
-            in("rdx") args.parent_tid, in("r10") args.child_tid, in("r8") 0,
-            in("r12") job, in("r13") child::child, lateout("rcx") _, lateout("r11") _);
-    }
-    result.min(0)
+    refused.min(0)
 }

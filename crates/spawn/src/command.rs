@@ -15,6 +15,7 @@ use kumiki_sys::affinity;
 
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
+use crate::itself;
 use crate::making::SpawnAsync;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
@@ -285,11 +286,32 @@ impl Command {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
+        if server.is_none()
+            && !self.attributes.wants_server()
+            && let Some(child) = self.make_itself(unsaid)?
+        {
+            return Ok(child);
+        }
         self.prepared(unsaid, look, |write| match server {
             Some(server) => server.spawn(write),
             None => with_shared(|server| server.spawn(write)),
         })
         .map(|(pid, pipes)| Child::new(pid, pipes))
+    }
+
+    /// By the calling thread, without a server; `None` if that is not possible.
+    fn make_itself(&self, unsaid: &[Kind; 3]) -> Result<Option<Child>, Refused> {
+        let (ends, folder) = (self.ends(unsaid, false)?, OnceCell::new());
+        let caller = Caller {
+            folder: &folder,
+            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
+            others: Vec::new(),
+            group: 0,
+            cpus: affinity::bound().map(|_| affinity::unbound()).transpose().map_err(os_error)?,
+        };
+        let made = itself::spawn(|draft| self.write(draft, &caller, 0))?;
+        drop(caller);
+        Ok(made.map(|pid| Child::new(pid, ends.map(|ends| ends.ours))))
     }
 
     /// What `make` makes of the request, and the caller's ends of pipes.
@@ -307,7 +329,7 @@ impl Command {
             // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
             // namespace, which rustix takes for impossible.
             group: unsafe { libc::getpgrp() },
-            cpus: affinity::unbound().map_err(os_error)?,
+            cpus: Some(affinity::unbound().map_err(os_error)?),
         };
         let made = make(&|draft, group| self.write(draft, &caller, group))?;
         drop(caller);

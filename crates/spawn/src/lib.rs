@@ -33,6 +33,7 @@ mod command;
 mod ends;
 mod identity;
 mod image;
+mod itself;
 mod making;
 mod process;
 mod program;

@@ -13,9 +13,21 @@ use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, Step};
 /// Writes a request for a server of this process group.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>, i32) -> io::Result<()> + 'w;
 
-/// Writes one. Addresses are the server's.
+/// Who makes the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// The calling thread itself: the child has all of it that nobody changes.
+    Caller,
+    /// A server. `takes`: it takes what it can of the caller's itself.
+    Server { takes: bool },
+}
+
+/// Writes one. Addresses are those that its maker sees.
 pub(crate) struct Draft<'a> {
     memory: NonNull<u8>,
+    /// Where its maker has the memory.
+    base: usize,
+    pub(crate) maker: Maker,
     /// Where the next string goes.
     at: usize,
     /// What the message brings.
@@ -25,8 +37,6 @@ pub(crate) struct Draft<'a> {
     pub(crate) cgroup: u32,
     pub(crate) above: u32,
     pub(crate) image: u32,
-    /// The server takes what it can itself.
-    takes: bool,
     own: u32,
     brings: [u32; 3],
     programs: Vec<u64>,
@@ -38,9 +48,11 @@ impl<'a> Draft<'a> {
     /// # Safety
     /// The memory is [`BYTES`] long, and until the request has been answered nobody else
     /// writes there.
-    pub(crate) unsafe fn new(memory: NonNull<Header>, takes: bool) -> Draft<'a> {
+    pub(crate) unsafe fn new(memory: NonNull<Header>, maker: Maker) -> Draft<'a> {
         Draft {
             memory: memory.cast(),
+            base: if maker == Maker::Caller { memory.addr().get() } else { BASE },
+            maker,
             at: DATA,
             fds: Vec::with_capacity(4),
             steps: Vec::with_capacity(16),
@@ -48,13 +60,21 @@ impl<'a> Draft<'a> {
             cgroup: 0,
             above: 0,
             image: 0,
-            takes,
             own: 0,
             brings: [0; 3],
             programs: Vec::with_capacity(8),
             argv: Vec::with_capacity(8),
             envp: Vec::with_capacity(64),
         }
+    }
+
+    /// Bytes of the memory that it has so far.
+    pub(crate) fn len(&self) -> usize {
+        self.at
+    }
+
+    fn takes(&self) -> bool {
+        self.maker == Maker::Server { takes: true }
     }
 
     /// A descriptor for the message; its place there.
@@ -65,7 +85,7 @@ impl<'a> Draft<'a> {
 
     /// The caller's own descriptor 0, 1 or 2; its place.
     pub(crate) fn standard(&mut self, number: usize, fd: BorrowedFd<'a>) -> u32 {
-        if self.takes {
+        if self.takes() {
             self.own |= 1 << number;
             return (OWN + number) as u32;
         }
@@ -82,7 +102,7 @@ impl<'a> Draft<'a> {
         &mut self,
         open: impl FnOnce() -> io::Result<BorrowedFd<'a>>,
     ) -> io::Result<u32> {
-        if self.takes {
+        if self.takes() {
             self.own |= 1 << FOLDER;
             return Ok((OWN + FOLDER) as u32);
         }
@@ -127,7 +147,7 @@ impl<'a> Draft<'a> {
         let start = self.at;
         parts.iter().try_for_each(|part| self.put(part))?;
         self.put(&[0])?;
-        Ok((BASE + start) as u64)
+        Ok((self.base + start) as u64)
     }
 
     /// Puts numbers there; their address.
@@ -138,7 +158,7 @@ impl<'a> Draft<'a> {
         self.at = self.at.next_multiple_of(8);
         let start = self.at;
         words.into_iter().try_for_each(|word| self.put(&word.to_ne_bytes()))?;
-        Ok((BASE + start) as u64)
+        Ok((self.base + start) as u64)
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -23,7 +23,7 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use crate::identity;
-use crate::request::{Draft, os_error, send};
+use crate::request::{Draft, Maker, os_error, send};
 use crate::wire::{
     ANOTHER, ASKED, AT_BELL, AT_SOCKET, BYTES, DONE, Header, READY, RUNG, SEND, STARTS, TAKEN,
 };
@@ -155,7 +155,7 @@ impl Server {
             let _ = self.answer();
         }
         // SAFETY: the server does nothing until it is told, and the caller has it for itself.
-        unsafe { Draft::new(self.memory, takes) }
+        unsafe { Draft::new(self.memory, Maker::Server { takes }) }
     }
 
     /// Has it carry out the request that was written.

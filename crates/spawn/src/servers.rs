@@ -150,7 +150,7 @@ fn ask(server: &mut Server, takes: bool, write: &Write<'_, '_>) -> io::Result<Re
 }
 
 /// The child, or why there is none.
-fn pid_of(answer: Answer) -> Result<Pid, Refused> {
+pub(crate) fn pid_of(answer: Answer) -> Result<Pid, Refused> {
     if answer.errno == 0 {
         return Ok(answer.pid.ok_or_else(gone)?);
     }

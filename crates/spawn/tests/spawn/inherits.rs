@@ -3,6 +3,8 @@
 use kumiki_spawn::Command;
 use kumiki_sys::affinity;
 
+use super::new;
+
 fn says(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -11,7 +13,7 @@ fn says(command: &mut Command) -> String {
 
 fn status(field: &str) -> String {
     let name = format!("^{field}:");
-    let line = says(Command::new("grep").args([&name, "/proc/self/status"]));
+    let line = says(new("grep").args([&name, "/proc/self/status"]));
     line.split_whitespace().nth(1).unwrap().to_owned()
 }
 
@@ -33,8 +35,8 @@ fn it_is_in_the_caller_s_group_or_in_one_of_its_own() {
         let text = std::fs::read_to_string("/proc/self/stat").unwrap();
         text.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(2).unwrap().to_owned()
     };
-    assert_eq!(group(&mut Command::new("sh")).1, own);
-    let (id, its) = group(Command::new("sh").process_group(0));
+    assert_eq!(group(&mut new("sh")).1, own);
+    let (id, its) = group(new("sh").process_group(0));
     assert_eq!(id, its);
 }
 
