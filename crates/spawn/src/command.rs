@@ -31,7 +31,8 @@ mod zygote;
 /// Where a program is searched for without PATH, as confstr(3) has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// As `std::process::Command`, made by the spawn server.
+/// As `std::process::Command`. The child is made by the calling thread without a fork, or by a
+/// spawn server ([`by_server`](Command::by_server)).
 ///
 /// | `std::process::Command`, `CommandExt` | here |
 /// |---|---|
@@ -307,7 +308,7 @@ impl Command {
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: Vec::new(),
             group: 0,
-            cpus: affinity::bound().map(|_| affinity::unbound()).transpose().map_err(os_error)?,
+            cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
         let made = itself::spawn(|draft| self.write(draft, &caller, 0))?;
         drop(caller);

@@ -18,8 +18,8 @@ const TRIES: usize = 3;
 static SHARED: PerProcess<Mutex<SpawnServer>> = PerProcess::new();
 
 /// A spawn server for who has it: a thread that spawns much needs no lock then, and waits for
-/// no other thread's children. What [`Command::spawn`](crate::Command::spawn) uses is one that
-/// the process's threads share.
+/// no other thread's children. What [`Command::spawn`](crate::Command::spawn) uses where it needs
+/// one is a server that the process's threads share.
 ///
 /// ```
 /// use kumiki_spawn::{Command, SpawnServer};
@@ -35,7 +35,7 @@ pub struct SpawnServer(Option<Server>);
 
 /// Starts the server that the process's threads share, if it has none yet: for programs that
 /// want it before they are large. Else it is started by the first
-/// [`Command`](crate::Command). Who gives up rights or is confined later has another one then:
+/// [`Command`](crate::Command) that needs one: [`by_server`](crate::Command::by_server). Who gives up rights or is confined later has another one then:
 /// children of the first would have more than their parent.
 ///
 /// # Errors

@@ -45,6 +45,9 @@ fn a_bound_caller_s_children_run_where_the_program_may() {
     let allowed = affinity::current().unwrap();
     let bound = affinity::bind(allowed.first().unwrap()).unwrap();
     assert_eq!(status("Cpus_allowed_list"), allowed.to_string());
+    // A thread that a bound one starts is where that is, and has no binding of its own.
+    let started = std::thread::spawn(|| status("Cpus_allowed_list"));
+    assert_eq!(started.join().unwrap(), allowed.to_string());
     drop(bound);
     // What the program chose itself holds for its children.
     let chosen = allowed.iter().take(1).collect();
