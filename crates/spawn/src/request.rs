@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
@@ -192,6 +192,11 @@ impl<'a> Draft<'a> {
         let program = self.words(programs.iter().copied())?;
         let argv = self.words(argv.into_iter().chain([0]))?;
         let envp = self.words(envp.into_iter().chain([0]))?;
+        // A message's descriptors are all above the standard ones; those of the caller may be
+        // where others are to be.
+        if self.maker == Maker::Caller && self.fds.iter().any(|fd| fd.as_raw_fd() <= 2) {
+            self.above = self.above.max(3);
+        }
         // SAFETY: at the memory's beginning, and ours as the rest of it.
         let header = unsafe { self.memory.cast::<Header>().as_mut() };
         header.only_look = 0;

@@ -80,6 +80,17 @@ fn what_the_caller_has_closed_is_closed() {
         // SAFETY: nothing of this process, which is for this test alone, reads from there.
         unsafe { libc::close(0) };
         assert!(closed());
+        let mut command = new("true");
+        assert!(command.stdin(Stdio::closed()).status().unwrap().success());
+        // Another file has the number now, and is to be two others.
+        let file = File::open("/dev/null").unwrap();
+        assert_eq!(std::os::fd::AsRawFd::as_raw_fd(&file), 0);
+        let mut command = new("sh");
+        command.args(["-c", "readlink /proc/$$/fd/0 /proc/$$/fd/3 /proc/$$/fd/4; :"]);
+        command.stdin(Stdio::piped()).fd(file.try_clone().unwrap(), 3).fd(file, 4);
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        assert!(text.starts_with("pipe:") && text.ends_with("\n/dev/null\n/dev/null\n"), "{text}");
     });
 }
 
