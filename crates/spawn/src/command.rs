@@ -16,7 +16,6 @@ use kumiki_sys::affinity;
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
 use crate::itself;
-use crate::making::SpawnAsync;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
@@ -212,24 +211,6 @@ impl Command {
     /// As [`Command::spawn`] and [`Child::wait_with_output`].
     pub fn output(&mut self) -> io::Result<Output> {
         self.start([Kind::Null, Kind::Piped, Kind::Piped], None)?.wait_with_output()
-    }
-
-    /// Starts it by a server that is the caller's own, without blocking while that works.
-    /// Where that has to be started first, or the command is none, it is as
-    /// [`Command::spawn_by`]. Dropping the future leaves the child, as dropping [`Child`] does.
-    ///
-    /// ```
-    /// # async fn example() -> std::io::Result<()> {
-    /// use kumiki_spawn::{Command, SpawnServer};
-    ///
-    /// let mut server = SpawnServer::new();
-    /// let mut child = Command::new("true").spawn_async(&mut server).await?;
-    /// assert!(child.wait_async().await?.success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn spawn_async<'a>(&'a mut self, server: &'a mut SpawnServer) -> SpawnAsync<'a> {
-        SpawnAsync::new(self, server)
     }
 
     /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.

@@ -79,11 +79,6 @@ const KNOWN: &[Known] = &[
         modules: &["image", "lent", "load", "node", "origin", "session"],
         reason: "a node's record goes below what acts on nodes",
     },
-    Known {
-        package: "kumiki-spawn",
-        modules: &["command", "making"],
-        reason: "a spawn that is awaited goes above the command",
-    },
 ];
 
 /// Checks every crate of the workspace.
