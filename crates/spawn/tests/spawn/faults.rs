@@ -70,6 +70,46 @@ fn refused(by_server: bool) {
     assert_eq!(children("Z"), [] as [i32; 0]);
 }
 
+/// A program that is there when it is looked for and not when it is executed, or the other way
+/// round: it runs, or there is none.
+#[test]
+fn a_program_that_comes_and_goes_runs_or_is_not_there() {
+    const ROUNDS: usize = 200;
+    in_a_child("faults::a_program_that_comes_and_goes_runs_or_is_not_there", || {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("comes-and-goes");
+        let path = format!("/no/such/folder:{}", folder.path().display());
+        let once = |by_server: bool| {
+            let mut command = by(by_server, "comes-and-goes");
+            command.env("PATH", &path).stdin(Stdio::null()).status()
+        };
+        let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+        // What stays for the next children.
+        assert!(once(false).is_err() && once(true).is_err());
+        let before = count("fd");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::os::unix::fs::symlink("/bin/true", &link).unwrap();
+                    std::thread::yield_now();
+                    fs::remove_file(&link).unwrap();
+                }
+            });
+            for round in 0..ROUNDS {
+                match once(round % 2 == 0) {
+                    Ok(status) => assert!(status.success(), "{round}: {status}"),
+                    Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{round}"),
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(count("fd"), before);
+        assert_eq!(children("Z"), [] as [i32; 0]);
+        assert_eq!(children("RSDtT"), servers());
+    });
+}
+
 /// Children of this process in such a state.
 pub(crate) fn children(state: &str) -> Vec<i32> {
     let own = std::process::id().to_string();
