@@ -1,4 +1,4 @@
-"""subprocess whose children are made by a spawn server.
+"""subprocess whose children are made without a fork.
 
 >>> import kumiki
 >>> kumiki.check_output(["echo", "hello"], nice=5, start_new_session=True)

@@ -72,7 +72,8 @@ def _checked(error: int) -> None:
 def start_server() -> None:
     """Starts this process's spawn server, if it has none yet.
 
-    The first child does so, too: this is for programs that want it before they are large.
+    The first child that needs one does so, too: this is for programs that want it before they
+    are large.
     """
     _checked(_lib.kumiki_spawn_start_server())
 

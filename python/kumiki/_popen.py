@@ -1,4 +1,4 @@
-"""subprocess.Popen whose children are made by a spawn server."""
+"""subprocess.Popen whose children are made without a fork."""
 
 import errno
 import fcntl

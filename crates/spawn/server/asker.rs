@@ -204,10 +204,12 @@ impl Asker {
         }
         let mut permitted = u64::MAX;
         for line in text[..len as usize].split(|byte| *byte == b'\n') {
-            if line.starts_with(IGNORED) {
+            if line.get(3) == IGNORED.get(3) && line.starts_with(IGNORED) {
                 record.ignored = number(&line[IGNORED.len()..], 16);
             }
-            let Some(field) = FIELDS.iter().find(|field| line.starts_with(field)) else { continue };
+            // Most lines are none of them.
+            let is_it = |field: &&&[u8]| line.first() == field.first() && line.starts_with(field);
+            let Some(field) = FIELDS.iter().find(is_it) else { continue };
             let value = &line[field.len()..];
             if *field == PERMITTED {
                 permitted = number(value, 16);
@@ -226,6 +228,12 @@ impl Asker {
             });
         }
         permitted
+    }
+
+    /// Opens its working folder.
+    pub(crate) fn folder(&self) -> isize {
+        const FOLDER: usize = 0x1_0000;
+        sys!(OPENAT, self.task, c"cwd".as_ptr(), PATH | FOLDER | CLOEXEC)
     }
 
     /// The root folder: its mount, device and number.

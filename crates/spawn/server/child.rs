@@ -1,17 +1,67 @@
-//! The child, until it executes its program. It runs in the server's memory.
+//! The child, until it executes its program. It runs in the memory of who makes it, which is
+//! the server or the calling thread itself (`src/itself.rs`): it calls nothing of a C library,
+//! whose own state is the maker's.
 
+use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::Job;
-use crate::sys::*;
-use crate::wire::{CALLERS_LIMITS, EXECUTE, FDS, Header, MAY_FAIL, PARENT_LIVES, Step};
+use super::sys::*;
+use super::wire::{CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAY_FAIL, OWN, PARENT_LIVES, Step};
 
-pub(crate) extern "C" fn child(job: *mut Job) -> ! {
-    // SAFETY: the server's, which changes it with the next request.
+pub(crate) const LIMITS: usize = 16;
+/// Descriptors of a message, and what the server takes itself.
+pub(crate) const PLACES: usize = OWN + FOLDER + 1;
+
+/// All that a child needs, which its maker leaves alone meanwhile.
+pub(crate) struct Job {
+    pub(crate) header: *const Header,
+    /// Below 0 where nothing is.
+    pub(crate) fds: [i32; PLACES],
+    /// How many of the message.
+    pub(crate) got: usize,
+    /// The caller's limits where they are others than the maker's.
+    pub(crate) limits: [Option<[u64; 2]>; LIMITS],
+    pub(crate) parent: isize,
+}
+
+/// Of clone3(2).
+#[repr(C)]
+pub(crate) struct CloneArgs {
+    pub(crate) flags: u64,
+    pub(crate) pidfd: u64,
+    pub(crate) child_tid: u64,
+    pub(crate) parent_tid: u64,
+    pub(crate) exit_signal: u64,
+    pub(crate) stack: u64,
+    pub(crate) stack_size: u64,
+    pub(crate) tls: u64,
+    pub(crate) set_tid: u64,
+    pub(crate) set_tid_size: u64,
+    pub(crate) cgroup: u64,
+}
+
+/// By clone3(2) or clone(2), which have two arguments each for what the other has not; the
+/// child's number, or below 0 why there is none.
+pub(crate) fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
+    let result: isize;
+    // SAFETY: the child begins on a stack of its own, calls `child`, which does not
+    // return, and this thread sleeps until it has another memory or has ended.
+    unsafe {
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13",
+            "ud2", "2:",
+            inlateout("rax") number as isize => result, in("rdi") first[0], in("rsi") first[1],
+            in("rdx") args.parent_tid, in("r10") args.child_tid, in("r8") 0,
+            in("r12") job, in("r13") child, lateout("rcx") _, lateout("r11") _);
+    }
+    result
+}
+
+extern "C" fn child(job: *mut Job) -> ! {
+    // SAFETY: the maker's, which changes it with the next request.
     let job = unsafe { &*job };
-    // SAFETY: as in `serve`.
+    // SAFETY: the maker's, too.
     let header = unsafe { &*job.header };
-    // The server has still to close those that were sent.
+    // The maker has still to close those that were sent.
     let mut fds = job.fds;
     let (failed, why) = become_it(job, &mut fds, header);
     header.failed.store(failed, Relaxed);
@@ -20,9 +70,9 @@ pub(crate) extern "C" fn child(job: *mut Job) -> ! {
 }
 
 /// Makes the steps and executes the program; returns which of them failed, and why.
-fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
+fn become_it(job: &Job, fds: &mut [i32; PLACES], header: &Header) -> (u32, isize) {
     if header.above > 0 {
-        for fd in fds.iter_mut().take(job.got).filter(|fd| **fd < header.above as i32) {
+        for fd in fds.iter_mut().filter(|fd| (0..header.above as i32).contains(*fd)) {
             let moved = sys!(FCNTL, *fd, F_DUPFD_CLOEXEC, header.above);
             if moved < 0 {
                 return (DUP2 as u32, moved);
@@ -34,7 +84,7 @@ fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
     for number in 0..header.steps {
         let step = header.step as *const Step;
         // SAFETY: the library has written so many, and waits.
-        let step = unsafe { step.add(number as usize).read_volatile() };
+        let step = unsafe { step.wrapping_add(number as usize).read_volatile() };
         let result = make(job, fds, &step);
         if result < 0 && step.flags & MAY_FAIL == 0 {
             return (step.call, result);
@@ -43,14 +93,15 @@ fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
     let (argv, envp) = (header.argv, header.envp);
     if header.image > 0 {
         const EMPTY_PATH: usize = 0x1000;
-        let fd = fds[(header.image - 1) as usize % FDS];
+        let fd = fds[(header.image - 1) as usize % PLACES];
         return (EXECUTE, sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, EMPTY_PATH));
     }
     let mut why = ENOENT;
     for at in 0..header.programs {
         let program = header.program as *const usize;
         // SAFETY: as the steps.
-        match sys!(EXECVE, unsafe { program.add(at as usize).read_volatile() }, argv, envp) {
+        match sys!(EXECVE, unsafe { program.wrapping_add(at as usize).read_volatile() }, argv, envp)
+        {
             // As execvp(3): goes on searching, and tells of one that may not be executed.
             EACCES => why = EACCES,
             ENOENT | ENOTDIR => {}
@@ -60,7 +111,7 @@ fn become_it(job: &Job, fds: &mut [i32; FDS], header: &Header) -> (u32, isize) {
     (EXECUTE, why)
 }
 
-fn make(job: &Job, fds: &[i32; FDS], step: &Step) -> isize {
+fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
     match step.call {
         CALLERS_LIMITS => {
             for (number, limit) in job.limits.iter().enumerate() {
@@ -77,7 +128,7 @@ fn make(job: &Job, fds: &[i32; FDS], step: &Step) -> isize {
             let mut args = step.args;
             for (at, arg) in args.iter_mut().enumerate() {
                 if step.flags & 1 << at != 0 {
-                    *arg = fds[*arg as usize % FDS] as u64;
+                    *arg = fds[*arg as usize % PLACES] as u64;
                 }
             }
             let [a, b, c, d, e] = args;

@@ -13,18 +13,24 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 mod asker;
 mod child;
+mod held;
+mod mem;
 mod sys;
 #[path = "../src/wire.rs"]
 #[allow(dead_code, reason = "each side uses a part")]
 mod wire;
 
 use asker::{Asker, Record};
+use child::{CloneArgs, Job, LIMITS, PLACES};
+use held::Held;
 use sys::*;
-use wire::{ANOTHER, ASKED, BASE, BYTES, DONE, FDS, Header, MAKE, READY, TAKEN};
+use wire::{
+    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAKE, READY, RUNG,
+    SEND, TAKEN,
+};
 
 /// Above the standard ones.
 const SOCKET: usize = 10;
-const LIMITS: usize = 16;
 const NPROC: usize = 6;
 const NOFILE: usize = 7;
 
@@ -39,34 +45,8 @@ global_asm!(".globl rust_eh_personality", "rust_eh_personality:", "ud2");
 // The stack is aligned by the kernel; a call would see it eight off.
 global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
 
-#[repr(C)]
-struct CloneArgs {
-    flags: u64,
-    pidfd: u64,
-    child_tid: u64,
-    parent_tid: u64,
-    exit_signal: u64,
-    stack: u64,
-    stack_size: u64,
-    tls: u64,
-    set_tid: u64,
-    set_tid_size: u64,
-    cgroup: u64,
-}
-
 #[repr(C, align(16))]
 struct Stack([u8; 32 << 10]);
-
-/// All that a child needs. It runs in this program's memory, which waits meanwhile.
-struct Job {
-    header: *const Header,
-    fds: [i32; FDS],
-    /// How many of them.
-    got: usize,
-    /// The caller's limits where they are others than ours.
-    limits: [Option<[u64; 2]>; LIMITS],
-    parent: isize,
-}
 
 /// Who may ask.
 struct Askers {
@@ -117,17 +97,16 @@ extern "C" fn main() -> ! {
     // Release: partner is the library's load. From here on its thread may change.
     header.state.store(READY, Release);
     sys!(FUTEX, &raw const header.state, 1, 1);
-    let mut job = Job { header: at, fds: [-1; FDS], got: 0, limits: [None; LIMITS], parent };
-    while receive(&mut job) {
+    let mut job = Job { header: at, fds: [-1; PLACES], got: 0, limits: [None; LIMITS], parent };
+    let mut held = Held::new();
+    while is_woken(&mut job, header, &mut held) {
         // The next request may be there before this one's end has been seen.
         let tells = header.tells != 0;
-        serve(&mut job, header, &mut own, &mut askers);
-        if tells {
+        let is_served = serve(&mut job, header, &mut own, &mut askers, &mut held);
+        if is_served && tells {
             sys!(WRITE, SOCKET, c"".as_ptr(), 1);
         }
-        for fd in job.fds.iter().take(job.got) {
-            sys!(CLOSE, *fd);
-        }
+        clear(&mut job, &held);
     }
     exit(0)
 }
@@ -141,8 +120,59 @@ fn map(fd: usize) -> *const Header {
     BASE as *const Header
 }
 
-/// Waits for a message; `false` if nobody is left to send one.
-fn receive(job: &mut Job) -> bool {
+/// Waits for a request: for some time at the bell, which is the cheapest to ring, then at the
+/// socket, which tells too when the caller has ended. `false`: it has.
+fn is_woken(job: &mut Job, header: &Header, held: &mut Held) -> bool {
+    const SPAN: [u64; 2] = [0, 10_000_000];
+    loop {
+        let mut bell = header.bell.load(Acquire);
+        if bell == AT_BELL {
+            if sys!(FUTEX, &raw const header.bell, 0, AT_BELL, SPAN.as_ptr()) != ETIMEDOUT {
+                continue;
+            }
+            bell = header.bell.swap(AT_SOCKET, Acquire);
+        }
+        if bell != RUNG {
+            held.close(header);
+            let is_there = receive(job, header);
+            header.bell.store(AT_BELL, Relaxed);
+            return is_there;
+        }
+        // Before the request is looked at: the next one rings again.
+        header.bell.swap(AT_BELL, Acquire);
+        if header.state.load(Acquire) == ASKED {
+            return header.sent == 0 || receive(job, header);
+        }
+    }
+}
+
+/// Waits for the message of the request that is there.
+fn receive(job: &mut Job, header: &Header) -> bool {
+    loop {
+        let Some(number) = message(job) else { return false };
+        // SAFETY: in the memory; the library may write it just now, and sends another message
+        // then.
+        if number == unsafe { (&raw const header.number).read_volatile() } {
+            return true;
+        }
+        // It was for a request that the bell has told of before.
+        clear(job, &Held::new());
+    }
+}
+
+/// Closes what is open for one request only.
+fn clear(job: &mut Job, held: &Held) {
+    for fd in job.fds.iter_mut().filter(|fd| **fd >= 0) {
+        if !held.has(*fd) {
+            sys!(CLOSE, *fd);
+        }
+        *fd = -1;
+    }
+    job.got = 0;
+}
+
+/// Waits for a message; its number. `None` if nobody is left to send one.
+fn message(job: &mut Job) -> Option<u32> {
     #[repr(C)]
     struct Message {
         name: usize,
@@ -154,8 +184,8 @@ fn receive(job: &mut Job) -> bool {
         flags: usize,
     }
     const CMSG_CLOEXEC: usize = 0x4000_0000;
-    let mut byte = 0u8;
-    let mut part = [&raw mut byte as usize, 1];
+    let mut number = 0u32;
+    let mut part = [&raw mut number as usize, size_of::<u32>()];
     // Its length, level and kind, before the descriptors, two in a word.
     let mut control = [0usize; 2 + FDS.div_ceil(2)];
     let mut message = Message {
@@ -167,24 +197,33 @@ fn receive(job: &mut Job) -> bool {
         control_len: size_of_val(&control),
         flags: 0,
     };
-    if sys!(RECVMSG, SOCKET, &raw mut message, CMSG_CLOEXEC) != 1 {
-        return false;
+    if sys!(RECVMSG, SOCKET, &raw mut message, CMSG_CLOEXEC) != size_of::<u32>() as isize {
+        return None;
     }
     let bytes = if message.control_len == 0 { 0 } else { control[0].saturating_sub(16) };
     job.got = (bytes / 4).min(FDS);
     for (at, fd) in job.fds.iter_mut().enumerate().take(job.got) {
         *fd = (control[2 + at / 2] >> (at % 2 * 32)) as i32;
     }
-    true
+    // SAFETY: the kernel has written it, behind the compiler's back.
+    Some(unsafe { (&raw const number).read_volatile() })
 }
 
-fn serve(job: &mut Job, header: &Header, own: &mut [[u64; 2]; LIMITS], askers: &mut Askers) {
+/// Whether there was a request.
+fn serve(
+    job: &mut Job,
+    header: &Header,
+    own: &mut [[u64; 2]; LIMITS],
+    askers: &mut Askers,
+    held: &mut Held,
+) -> bool {
     if header.state.compare_exchange(ASKED, TAKEN, Acquire, Relaxed).is_err() {
-        return;
+        return false;
     }
     let answer = |state| {
         header.state.store(state, Release);
         sys!(FUTEX, &raw const header.state, 1, 1);
+        true
     };
     if !askers.allow(header) {
         return answer(ANOTHER);
@@ -192,6 +231,10 @@ fn serve(job: &mut Job, header: &Header, own: &mut [[u64; 2]; LIMITS], askers: &
     if header.only_look != 0 {
         return answer(DONE);
     }
+    if !held.take(job, header, askers.asker(header)) {
+        return answer(SEND);
+    }
+    held.keep(job, header);
     for (number, own) in own.iter_mut().enumerate() {
         let mut its = [0; 2];
         let told = sys!(PRLIMIT, job.parent, number, 0, its.as_mut_ptr()) == 0;
@@ -208,6 +251,7 @@ fn serve(job: &mut Job, header: &Header, own: &mut [[u64; 2]; LIMITS], askers: &
         header.errno.store(-failed as i32, Relaxed);
         answer(DONE);
     }
+    true
 }
 
 impl Askers {
@@ -219,6 +263,11 @@ impl Askers {
         let secure_bits = header.secure_bits;
         let (now, at_once) = (Record::new(), header.at_once != 0);
         Askers { tasks, first, other: None, right, now, secure_bits, at_once, ignored: !0 }
+    }
+
+    /// Who asks, once it was allowed to.
+    fn asker(&self, header: &Header) -> &Asker {
+        self.other.as_ref().filter(|other| other.id == header.thread).unwrap_or(&self.first)
     }
 
     fn allow(&mut self, header: &Header) -> bool {
@@ -279,26 +328,11 @@ fn start(job: &mut Job, header: &Header) -> isize {
         cgroup,
     };
     let first = [&raw const args as usize, size_of::<CloneArgs>()];
-    let refused = clone(CLONE3, first, &args, job);
+    let refused = child::clone(CLONE3, first, &args, job);
     // As the C library: filters that cannot look into clone3's arguments refuse it so.
     if refused == ENOSYS && args.flags >> 32 == 0 && args.flags & 0xff == 0 {
         let first = [args.flags as usize, (args.stack + args.stack_size) as usize];
-        return clone(CLONE, first, &args, job);
+        return child::clone(CLONE, first, &args, job).min(0);
     }
-    refused
-}
-
-/// By clone3(2) or clone(2), which have two arguments each for what the other has not.
-fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
-    let result: isize;
-    // SAFETY: the child begins on a stack of its own, calls `child`, which does not
-    // return, and this thread sleeps until it has another memory or has ended.
-    unsafe {
-        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13",
-            "ud2", "2:",
-            inlateout("rax") number as isize => result, in("rdi") first[0], in("rsi") first[1],
-            in("rdx") args.parent_tid, in("r10") args.child_tid, in("r8") 0,
-            in("r12") job, in("r13") child::child, lateout("rcx") _, lateout("r11") _);
-    }
-    result.min(0)
+    refused.min(0)
 }

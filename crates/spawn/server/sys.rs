@@ -20,6 +20,7 @@ pub(crate) const FUTEX: usize = 202;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const READLINKAT: usize = 267;
 pub(crate) const PRLIMIT: usize = 302;
+pub(crate) const KCMP: usize = 312;
 pub(crate) const SCHED_GETATTR: usize = 315;
 pub(crate) const EXECVEAT: usize = 322;
 pub(crate) const STATX: usize = 332;
@@ -29,14 +30,16 @@ pub(crate) const CLOSE_RANGE: usize = 436;
 pub(crate) const F_DUPFD_CLOEXEC: usize = 1030;
 pub(crate) const ENOENT: isize = -2;
 pub(crate) const ESRCH: isize = -3;
+pub(crate) const EBADF: isize = -9;
 pub(crate) const EACCES: isize = -13;
 pub(crate) const ENOTDIR: isize = -20;
 pub(crate) const EINVAL: isize = -22;
 pub(crate) const ENOSYS: isize = -38;
+pub(crate) const ETIMEDOUT: isize = -110;
 
 /// # Safety
 /// As the call that is made.
-pub(crate) unsafe fn call(number: usize, args: [usize; 6]) -> isize {
+pub(crate) unsafe fn system_call(number: usize, args: [usize; 6]) -> isize {
     let result;
     // SAFETY: the caller's promise; the kernel changes these registers.
     unsafe {
@@ -56,7 +59,7 @@ macro_rules! sys {
         args[..given.len()].copy_from_slice(given);
         // SAFETY: numbers, and pointers to memory of this program of the length that the
         // call works with.
-        unsafe { $crate::sys::call($number as usize, args) }
+        unsafe { system_call($number as usize, args) }
     }};
 }
 pub(crate) use sys;
@@ -65,50 +68,4 @@ pub(crate) fn exit(code: i32) -> ! {
     loop {
         sys!(EXIT, code);
     }
-}
-
-/// # Safety
-/// As memcpy(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
-            options(nostack, preserves_flags));
-    }
-    to
-}
-
-/// # Safety
-/// As memset(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!("rep stosb", inout("rcx") len => _, inout("rdi") to => _, in("al") byte as u8,
-            options(nostack, preserves_flags));
-    }
-    to
-}
-
-/// # Safety
-/// As memcmp(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
-    for at in 0..len {
-        // SAFETY: the caller's promise.
-        let (a, b) = (unsafe { a.add(at).read_volatile() }, unsafe { b.add(at).read_volatile() });
-        if a != b {
-            return i32::from(a) - i32::from(b);
-        }
-    }
-    0
-}
-
-/// # Safety
-/// As bcmp(3).
-#[unsafe(no_mangle)]
-unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> i32 {
-    // SAFETY: the caller's promise.
-    unsafe { memcmp(a, b, len) }
 }

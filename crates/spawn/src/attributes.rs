@@ -77,11 +77,20 @@ pub(crate) struct Attributes {
     /// Descriptors beside the standard ones, with their numbers in the child.
     pub(crate) fds: Vec<(OwnedFd, i32)>,
     pub(crate) keep_others: bool,
+    /// The child begins in a server's memory, not in the caller's.
+    pub(crate) by_server: bool,
     /// The first thing that was said and cannot be, in words.
     pub(crate) wrong: Option<String>,
 }
 
 impl Attributes {
+    /// Whether a server makes the child: as was said, or because it becomes somebody else, which
+    /// nobody should do in the caller's memory.
+    pub(crate) fn wants_server(&self) -> bool {
+        let other = self.uid.is_some() || self.gid.is_some() || self.groups.is_some();
+        self.by_server || other || !self.namespaces.is_empty()
+    }
+
     /// The first of them that was said, in words.
     pub(crate) fn first_said(&self) -> Option<&'static str> {
         let said = [

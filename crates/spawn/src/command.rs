@@ -1,5 +1,6 @@
 //! What to start, and how.
 
+use std::cell::OnceCell;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,14 +12,13 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use kumiki_sys::affinity;
-use rustix::fs::{Mode, OFlags};
 
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
-use crate::making::SpawnAsync;
+use crate::itself;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
-use crate::stdio::{Ends, Kind, Stdio, above};
+use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller};
 
 use environment::Environment;
@@ -30,7 +30,8 @@ mod zygote;
 /// Where a program is searched for without PATH, as confstr(3) has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// As `std::process::Command`, made by the spawn server.
+/// As `std::process::Command`. The child is made by the calling thread without a fork, or by a
+/// spawn server ([`by_server`](Command::by_server)).
 ///
 /// | `std::process::Command`, `CommandExt` | here |
 /// |---|---|
@@ -212,24 +213,6 @@ impl Command {
         self.start([Kind::Null, Kind::Piped, Kind::Piped], None)?.wait_with_output()
     }
 
-    /// Starts it by a server that is the caller's own, without blocking while that works.
-    /// Where that has to be started first, or the command is none, it is as
-    /// [`Command::spawn_by`]. Dropping the future leaves the child, as dropping [`Child`] does.
-    ///
-    /// ```
-    /// # async fn example() -> std::io::Result<()> {
-    /// use kumiki_spawn::{Command, SpawnServer};
-    ///
-    /// let mut server = SpawnServer::new();
-    /// let mut child = Command::new("true").spawn_async(&mut server).await?;
-    /// assert!(child.wait_async().await?.success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn spawn_async<'a>(&'a mut self, server: &'a mut SpawnServer) -> SpawnAsync<'a> {
-        SpawnAsync::new(self, server)
-    }
-
     /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.
     pub(crate) fn begin(&mut self, server: &mut SpawnServer) -> Option<[Option<File>; 3]> {
         self.refused = None;
@@ -285,11 +268,32 @@ impl Command {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
+        if server.is_none()
+            && !self.attributes.wants_server()
+            && let Some(child) = self.make_itself(unsaid)?
+        {
+            return Ok(child);
+        }
         self.prepared(unsaid, look, |write| match server {
             Some(server) => server.spawn(write),
             None => with_shared(|server| server.spawn(write)),
         })
         .map(|(pid, pipes)| Child::new(pid, pipes))
+    }
+
+    /// By the calling thread, without a server; `None` if that is not possible.
+    fn make_itself(&self, unsaid: &[Kind; 3]) -> Result<Option<Child>, Refused> {
+        let (ends, folder) = (self.ends(unsaid, false)?, OnceCell::new());
+        let caller = Caller {
+            folder: &folder,
+            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
+            others: Vec::new(),
+            group: 0,
+            cpus: affinity::unbound_if_other().map_err(os_error)?,
+        };
+        let made = itself::spawn(|draft| self.write(draft, &caller, 0))?;
+        drop(caller);
+        Ok(made.map(|pid| Child::new(pid, ends.map(|ends| ends.ours))))
     }
 
     /// What `make` makes of the request, and the caller's ends of pipes.
@@ -299,15 +303,15 @@ impl Command {
         look: bool,
         make: impl for<'w, 'a> FnOnce(&Write<'w, 'a>) -> Result<T, Refused>,
     ) -> Result<(T, [Option<File>; 3]), Refused> {
-        let (ends, folder) = (self.ends(unsaid, look)?, here()?);
+        let (ends, folder) = (self.ends(unsaid, look)?, OnceCell::new());
         let caller = Caller {
-            folder: folder.as_fd(),
-            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref().map(AsFd::as_fd)),
+            folder: &folder,
+            standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: if self.attributes.keep_others { open_at_exec()? } else { Vec::new() },
             // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
             // namespace, which rustix takes for impossible.
             group: unsafe { libc::getpgrp() },
-            cpus: affinity::unbound().map_err(os_error)?,
+            cpus: Some(affinity::unbound().map_err(os_error)?),
         };
         let made = make(&|draft, group| self.write(draft, &caller, group))?;
         drop(caller);
@@ -354,12 +358,6 @@ impl Command {
             draft.program(&[folder, b"/", program])
         })
     }
-}
-
-/// The calling thread's working folder.
-fn here() -> io::Result<OwnedFd> {
-    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    above(rustix::fs::open(".", folder, Mode::empty())?)
 }
 
 /// The calling process's descriptors that stay open at exec, the standard ones apart.

@@ -1,10 +1,14 @@
-//! Processes started by a spawn server, at a cost that does not grow with their parent.
+//! Processes started at a cost that does not grow with their parent.
 //!
 //! fork(2) copies the page tables of its caller: from a process with 8 GiB that takes
-//! 176 ms. vfork(2) copies none, but stops the caller until the child executes its
-//! program. Here another process makes the child: a *spawn server* of some kilobytes,
-//! started on first use. The child's parent is the caller all the same (CLONE_PARENT),
-//! which waits for it as for any other.
+//! 176 ms. Here the child begins in memory that it has together with who makes it, makes the
+//! system calls that were listed for it, and executes its program: no page tables are copied,
+//! and nobody needs a hook that runs in it.
+//!
+//! The calling thread makes it itself, or a *spawn server* does, a process of some kilobytes:
+//! for children that become another user or have namespaces of their own, for who has a
+//! [`SpawnServer`], and for futures. The child's parent is the caller all the same
+//! (CLONE_PARENT), which waits for it as for any other.
 //!
 //! ```text
 //!  caller (any size)           shared memory        server (some KiB)
@@ -33,6 +37,7 @@ mod command;
 mod ends;
 mod identity;
 mod image;
+mod itself;
 mod making;
 mod process;
 mod program;

@@ -21,9 +21,23 @@ pub struct SpawnAsync<'a> {
     begun: Option<[Option<File>; 3]>,
 }
 
-impl<'a> SpawnAsync<'a> {
-    pub(crate) fn new(command: &'a mut Command, server: &'a mut SpawnServer) -> SpawnAsync<'a> {
-        SpawnAsync { command, server, begun: None }
+impl Command {
+    /// Starts it by a server that is the caller's own, without blocking while that works.
+    /// Where that has to be started first, or the command is none, it is as
+    /// [`Command::spawn_by`]. Dropping the future leaves the child, as dropping [`Child`] does.
+    ///
+    /// ```
+    /// # async fn example() -> std::io::Result<()> {
+    /// use kumiki_spawn::{Command, SpawnServer};
+    ///
+    /// let mut server = SpawnServer::new();
+    /// let mut child = Command::new("true").spawn_async(&mut server).await?;
+    /// assert!(child.wait_async().await?.success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn spawn_async<'a>(&'a mut self, server: &'a mut SpawnServer) -> SpawnAsync<'a> {
+        SpawnAsync { command: self, server, begun: None }
     }
 }
 

@@ -2,20 +2,32 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::wire::{BASE, BYTES, DATA, FDS, Header, Step};
+use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, Step};
 
 /// Writes a request for a server of this process group.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>, i32) -> io::Result<()> + 'w;
 
-/// Writes one. Addresses are the server's.
+/// Who makes the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// The calling thread itself: the child has all of it that nobody changes.
+    Caller,
+    /// A server. `takes`: it takes what it can of the caller's itself.
+    Server { takes: bool },
+}
+
+/// Writes one. Addresses are those that its maker sees.
 pub(crate) struct Draft<'a> {
     memory: NonNull<u8>,
+    /// Where its maker has the memory.
+    base: usize,
+    pub(crate) maker: Maker,
     /// Where the next string goes.
     at: usize,
     /// What the message brings.
@@ -25,6 +37,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) cgroup: u32,
     pub(crate) above: u32,
     pub(crate) image: u32,
+    own: u32,
+    brings: [u32; 3],
     programs: Vec<u64>,
     argv: Vec<u64>,
     envp: Vec<u64>,
@@ -34,9 +48,11 @@ impl<'a> Draft<'a> {
     /// # Safety
     /// The memory is [`BYTES`] long, and until the request has been answered nobody else
     /// writes there.
-    pub(crate) unsafe fn new(memory: NonNull<Header>) -> Draft<'a> {
+    pub(crate) unsafe fn new(memory: NonNull<Header>, maker: Maker) -> Draft<'a> {
         Draft {
             memory: memory.cast(),
+            base: if maker == Maker::Caller { memory.addr().get() } else { BASE },
+            maker,
             at: DATA,
             fds: Vec::with_capacity(4),
             steps: Vec::with_capacity(16),
@@ -44,16 +60,53 @@ impl<'a> Draft<'a> {
             cgroup: 0,
             above: 0,
             image: 0,
+            own: 0,
+            brings: [0; 3],
             programs: Vec::with_capacity(8),
             argv: Vec::with_capacity(8),
             envp: Vec::with_capacity(64),
         }
     }
 
+    /// Bytes of the memory that it has so far.
+    pub(crate) fn len(&self) -> usize {
+        self.at
+    }
+
+    fn takes(&self) -> bool {
+        self.maker == Maker::Server { takes: true }
+    }
+
     /// A descriptor for the message; its place there.
     pub(crate) fn descriptor(&mut self, fd: BorrowedFd<'a>) -> u32 {
         self.fds.push(fd);
         self.fds.len() as u32 - 1
+    }
+
+    /// The caller's own descriptor 0, 1 or 2; its place.
+    pub(crate) fn standard(&mut self, number: usize, fd: BorrowedFd<'a>) -> u32 {
+        if self.takes() {
+            self.own |= 1 << number;
+            return (OWN + number) as u32;
+        }
+        let place = self.descriptor(fd);
+        self.brings[number] = place + 1;
+        place
+    }
+
+    /// The caller's working folder, opened if it has to be sent; its place.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn folder(
+        &mut self,
+        open: impl FnOnce() -> io::Result<BorrowedFd<'a>>,
+    ) -> io::Result<u32> {
+        if self.takes() {
+            self.own |= 1 << FOLDER;
+            return Ok((OWN + FOLDER) as u32);
+        }
+        Ok(self.descriptor(open()?))
     }
 
     /// One system call of the child's.
@@ -94,7 +147,7 @@ impl<'a> Draft<'a> {
         let start = self.at;
         parts.iter().try_for_each(|part| self.put(part))?;
         self.put(&[0])?;
-        Ok((BASE + start) as u64)
+        Ok((self.base + start) as u64)
     }
 
     /// Puts numbers there; their address.
@@ -105,7 +158,7 @@ impl<'a> Draft<'a> {
         self.at = self.at.next_multiple_of(8);
         let start = self.at;
         words.into_iter().try_for_each(|word| self.put(&word.to_ne_bytes()))?;
-        Ok((BASE + start) as u64)
+        Ok((self.base + start) as u64)
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -139,6 +192,11 @@ impl<'a> Draft<'a> {
         let program = self.words(programs.iter().copied())?;
         let argv = self.words(argv.into_iter().chain([0]))?;
         let envp = self.words(envp.into_iter().chain([0]))?;
+        // A message's descriptors are all above the standard ones; those of the caller may be
+        // where others are to be.
+        if self.maker == Maker::Caller && self.fds.iter().any(|fd| fd.as_raw_fd() <= 2) {
+            self.above = self.above.max(3);
+        }
         // SAFETY: at the memory's beginning, and ours as the rest of it.
         let header = unsafe { self.memory.cast::<Header>().as_mut() };
         header.only_look = 0;
@@ -146,6 +204,7 @@ impl<'a> Draft<'a> {
         header.cgroup = self.cgroup;
         header.above = self.above;
         header.image = self.image;
+        (header.own, header.brings) = (self.own, self.brings);
         (header.step, header.steps) = (step, steps.len() as u32);
         (header.program, header.programs) = (program, programs.len() as u32);
         (header.argv, header.envp) = (argv, envp);
@@ -153,17 +212,18 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Sends a message with descriptors.
+/// Sends a message with descriptors, for the request with that number.
 ///
 /// # Errors
 /// Nobody is there to get it.
-pub(crate) fn send(socket: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+pub(crate) fn send(socket: &OwnedFd, number: u32, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
-    let one = [IoSlice::new(&[0])];
+    let number = number.to_ne_bytes();
+    let one = [IoSlice::new(&number)];
     loop {
         match sendmsg(socket, &one, &mut control, SendFlags::NOSIGNAL) {
             Err(Errno::INTR) => {}

@@ -23,8 +23,10 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use crate::identity;
-use crate::request::{Draft, os_error, send};
-use crate::wire::{ANOTHER, ASKED, BYTES, DONE, Header, READY, STARTS, TAKEN};
+use crate::request::{Draft, Maker, os_error, send};
+use crate::wire::{
+    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BYTES, DONE, Header, READY, RUNG, SEND, STARTS, TAKEN,
+};
 
 /// The program, built by `build.rs`.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
@@ -58,6 +60,8 @@ pub(crate) enum No {
     Died,
     /// It is not for who asks.
     Another,
+    /// It cannot take what it was to take itself.
+    Send,
     /// It could not be told: a descriptor is closed, too many are on their way.
     Sent(io::Error),
 }
@@ -99,6 +103,7 @@ impl Server {
         header.thread = identity::thread();
         header.secure_bits = identity::secure_bits();
         header.at_once = at_once.into();
+        header.bell.store(AT_SOCKET, Relaxed);
         header.state.store(STARTS, Relaxed);
         // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
         // namespace, which rustix takes for impossible.
@@ -114,7 +119,7 @@ impl Server {
             Ok(process) => {
                 let mut server =
                     Server { process, socket: ours, memory, cpu: None, group, of, asked: false };
-                match server.wait(STARTS) {
+                match server.wait() {
                     READY => Ok(server),
                     _ => Err(io::Error::other("the spawn server has ended before it began")),
                 }
@@ -137,14 +142,20 @@ impl Server {
         self.group
     }
 
-    /// Begins a request.
-    pub(crate) fn draft<'a>(&mut self) -> Draft<'a> {
+    /// Whether it may be asked to take the caller's standard descriptors and folder itself.
+    pub(crate) fn takes(&self) -> bool {
+        // SAFETY: the server writes to atomics only.
+        unsafe { self.memory.as_ref() }.holds.load(Relaxed) != 0
+    }
+
+    /// Begins a request. `takes`: the server takes itself what it can.
+    pub(crate) fn draft<'a>(&mut self, takes: bool) -> Draft<'a> {
         if self.asked {
             // Nobody wants to know: a future was forgotten.
             let _ = self.answer();
         }
         // SAFETY: the server does nothing until it is told, and the caller has it for itself.
-        unsafe { Draft::new(self.memory) }
+        unsafe { Draft::new(self.memory, Maker::Server { takes }) }
     }
 
     /// Has it carry out the request that was written.
@@ -162,18 +173,42 @@ impl Server {
         header.thread = identity::thread();
         header.secure_bits = identity::secure_bits();
         header.tells = tells.into();
+        header.number = header.number.wrapping_add(1);
+        header.sent = fds.len() as u32;
+        let number = header.number;
         // SAFETY: from here on the server writes too, to atomics only.
         let header = unsafe { self.memory.as_ref() };
         header.pid.store(0, Relaxed);
         header.errno.store(0, Relaxed);
         // Release: partner is the server's exchange.
         header.state.store(ASKED, Release);
-        send(&self.socket, fds).map_err(|error| match error {
-            Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => No::Died,
-            error => No::Sent(error.into()),
-        })?;
+        if let Err(error) = self.wake(number, fds) {
+            header.state.store(DONE, Relaxed);
+            // It may have seen the request and wait for the message.
+            let _ = send(&self.socket, number, &[]);
+            return Err(match error {
+                Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => No::Died,
+                error => No::Sent(error.into()),
+            });
+        }
         self.asked = true;
         Ok(())
+    }
+
+    /// Wakes it where it sleeps, once the descriptors are on their way.
+    fn wake(&self, number: u32, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        // SAFETY: the server writes to atomics only.
+        let bell = &unsafe { self.memory.as_ref() }.bell;
+        if !fds.is_empty() {
+            send(&self.socket, number, fds)?;
+        }
+        // Release: partner is the server's load of the bell, before it reads the state.
+        match bell.compare_exchange(AT_BELL, RUNG, Release, Relaxed) {
+            Ok(_) => futex::wake(bell, 1, Scope::Shared).map(|_| ()).map_err(|_| Errno::NOSYS),
+            Err(_) if fds.is_empty() => send(&self.socket, number, &[]),
+            // The message wakes it.
+            Err(_) => Ok(()),
+        }
     }
 
     /// Whether the answer is there, or will never be.
@@ -191,13 +226,14 @@ impl Server {
 
     /// Waits for the answer.
     pub(crate) fn answer(&mut self) -> Result<Answer, No> {
-        let state = self.wait(ASKED);
+        let state = self.wait();
         self.asked = false;
         // SAFETY: as above.
         let header = unsafe { self.memory.as_ref() };
         let pid = Pid::from_raw(header.pid.load(Relaxed));
         match state {
             ANOTHER => return Err(No::Another),
+            SEND => return Err(No::Send),
             DONE => {}
             // It died, and what it has left does not change any more. A child goes on.
             _ if pid.is_some() => {}
@@ -217,21 +253,21 @@ impl Server {
     }
 
     /// Waits until the state is a last one, or the server has died; the state.
-    fn wait(&mut self, mut state: u32) -> u32 {
+    fn wait(&mut self) -> u32 {
         // SAFETY: the server writes to atomics only.
-        let header = unsafe { self.memory.as_ref() };
+        let state = &unsafe { self.memory.as_ref() }.state;
         loop {
+            // Acquire: what the server wrote before.
+            let now = state.load(Acquire);
+            if !matches!(now, ASKED | TAKEN | STARTS) {
+                return now;
+            }
             // Woken, changed, or time to look.
             let look = Some(Deadline::after(LOOK));
-            let slept = futex::wait(&header.state, state, Scope::Shared, look);
-            // Acquire: what the server wrote before.
-            state = header.state.load(Acquire);
-            if !matches!(state, ASKED | TAKEN | STARTS) {
-                return state;
-            }
+            let slept = futex::wait(state, now, Scope::Shared, look);
             let is_late = matches!(slept, Ok(futex::Outcome::TimedOut) | Err(_));
             if is_late && !matches!(self.process.try_wait(), Ok(None)) {
-                return header.state.load(Acquire);
+                return state.load(Acquire);
             }
         }
     }
@@ -297,4 +333,54 @@ fn inherited() -> [Option<Vec<u8>>; 3] {
     });
     let root = fs::read_link("/proc/thread-self/root").ok();
     [fields, file("cgroup"), root.map(|root| root.as_os_str().as_bytes().to_vec())]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// The server changes from the bell to the socket about here.
+    const SPAN_NS: u64 = 10_000_000;
+    const ROUNDS: usize = 400;
+
+    /// The bell, a message that only wakes, one with descriptors and one that could not be sent
+    /// cross with the server's change between its two places to sleep. A request that did not
+    /// wake it would wait for ever: it lives.
+    #[test]
+    fn no_request_is_lost_where_the_server_changes_its_place_to_sleep() {
+        let mut server = Server::start(false).unwrap();
+        let mut random = fastrand::Rng::with_seed(7);
+        let null = File::open("/dev/null").unwrap();
+        // SAFETY: it is never used but to be refused: no process has so many.
+        let closed = unsafe { BorrowedFd::borrow_raw(i32::MAX) };
+        let mut asked_at = [0; 3];
+        for round in 0..ROUNDS {
+            match random.u8(..8) {
+                0 => {}
+                1 => thread::yield_now(),
+                _ => {
+                    let early = random.u64(..SPAN_NS / 10);
+                    thread::sleep(Duration::from_nanos(SPAN_NS - SPAN_NS / 20 + early));
+                }
+            }
+            // SAFETY: as `Server::is_for_caller`.
+            unsafe { server.memory.as_mut() }.only_look = 1;
+            // SAFETY: as above.
+            let at = unsafe { server.memory.as_ref() }.bell.load(Relaxed);
+            asked_at[at as usize] += 1;
+            let fds: &[BorrowedFd<'_>] = match random.u8(..3) {
+                0 => &[null.as_fd()],
+                1 => &[closed],
+                _ => &[],
+            };
+            match server.ask(fds) {
+                Ok(answer) => assert_eq!((answer.pid, answer.errno), (None, 0), "{round}"),
+                Err(No::Sent(error)) => assert_eq!(error.raw_os_error(), Some(libc::EBADF)),
+                Err(No::Died | No::Another | No::Send) => panic!("{round}: no answer"),
+            }
+        }
+        println!("at the socket, at the bell, rung: {asked_at:?}");
+    }
 }

@@ -18,8 +18,8 @@ const TRIES: usize = 3;
 static SHARED: PerProcess<Mutex<SpawnServer>> = PerProcess::new();
 
 /// A spawn server for who has it: a thread that spawns much needs no lock then, and waits for
-/// no other thread's children. What [`Command::spawn`](crate::Command::spawn) uses is one that
-/// the process's threads share.
+/// no other thread's children. What [`Command::spawn`](crate::Command::spawn) uses where it needs
+/// one is a server that the process's threads share.
 ///
 /// ```
 /// use kumiki_spawn::{Command, SpawnServer};
@@ -35,7 +35,7 @@ pub struct SpawnServer(Option<Server>);
 
 /// Starts the server that the process's threads share, if it has none yet: for programs that
 /// want it before they are large. Else it is started by the first
-/// [`Command`](crate::Command). Who gives up rights or is confined later has another one then:
+/// [`Command`](crate::Command) that needs one: [`by_server`](crate::Command::by_server). Who gives up rights or is confined later has another one then:
 /// children of the first would have more than their parent.
 ///
 /// # Errors
@@ -97,7 +97,7 @@ impl SpawnServer {
     pub(crate) fn begin(&mut self, write: &Write<'_, '_>) -> Option<()> {
         self.start().ok()?;
         let server = self.0.as_mut()?;
-        let mut draft = server.draft();
+        let mut draft = server.draft(false);
         write(&mut draft, server.group()).ok()?;
         server.tell(&draft.finish().ok()?, true).ok()
     }
@@ -123,30 +123,34 @@ impl SpawnServer {
                 Some(_) => self.0.as_mut().expect("it was just there"),
                 None => self.replace(true)?,
             };
-            let mut draft = server.draft();
-            write(&mut draft, server.group())?;
-            let fds = draft.finish()?;
-            let mut answer = server.ask(&fds);
+            let takes = server.takes();
+            let mut answer = ask(server, takes, write)?;
+            if let (Err(No::Send), Some(server)) = (&answer, self.0.as_mut()) {
+                answer = ask(server, false, write)?;
+            }
             if let Err(No::Another) = answer {
                 // The same request, as the memory is a new one.
-                let server = self.replace(true)?;
-                let mut draft = server.draft();
-                write(&mut draft, server.group())?;
-                answer = server.ask(&draft.finish()?);
+                answer = ask(self.replace(true)?, false, write)?;
             }
             match answer.map(pid_of) {
                 Ok(child) => return child,
                 Err(No::Sent(error)) => return Err(error.into()),
                 // Nothing has begun: the next server may try.
-                Err(No::Died | No::Another) => self.0 = None,
+                Err(No::Died | No::Another | No::Send) => self.0 = None,
             }
         }
         Err(gone().into())
     }
 }
 
+fn ask(server: &mut Server, takes: bool, write: &Write<'_, '_>) -> io::Result<Result<Answer, No>> {
+    let mut draft = server.draft(takes);
+    write(&mut draft, server.group())?;
+    Ok(server.ask(&draft.finish()?))
+}
+
 /// The child, or why there is none.
-fn pid_of(answer: Answer) -> Result<Pid, Refused> {
+pub(crate) fn pid_of(answer: Answer) -> Result<Pid, Refused> {
     if answer.errno == 0 {
         return Ok(answer.pid.ok_or_else(gone)?);
     }

@@ -11,31 +11,55 @@
 //! 8. The parent-death signal, which a change of user clears.
 //! 9. Signals, of which none arrives before.
 
+use std::cell::OnceCell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use kumiki_sys::cpuset::CpuSet;
 use libc::{
-    SYS_chdir, SYS_chroot, SYS_close, SYS_dup2, SYS_fchdir, SYS_ioctl, SYS_prctl, SYS_prlimit64,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_sched_setaffinity, SYS_setgroups, SYS_setpgid,
-    SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid, SYS_umask,
+    SYS_chdir, SYS_chroot, SYS_close, SYS_close_range, SYS_dup2, SYS_fchdir, SYS_fcntl, SYS_ioctl,
+    SYS_prctl, SYS_prlimit64, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_sched_setaffinity,
+    SYS_setgroups, SYS_setpgid, SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid,
+    SYS_umask,
 };
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::attributes::{Attributes, Signals};
-use crate::request::Draft;
+use crate::request::{Draft, Maker};
+use crate::stdio::{Theirs, above};
 use crate::wire::{CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES};
 
 /// Of clone3(2).
 const INTO_CGROUP: u64 = 1 << 33;
-/// What of the caller goes to its child if nothing else is said.
+/// What of the caller goes to its child if nothing else is said. A child that the caller makes
+/// itself has most of it without a step.
 pub(crate) struct Caller<'a> {
-    pub(crate) folder: BorrowedFd<'a>,
-    pub(crate) standard: [Option<BorrowedFd<'a>>; 3],
+    /// Opened when it has to be sent.
+    pub(crate) folder: &'a OnceCell<OwnedFd>,
+    pub(crate) standard: [Option<&'a Theirs>; 3],
     pub(crate) others: Vec<BorrowedFd<'a>>,
     /// Its process group.
     pub(crate) group: i32,
-    pub(crate) cpus: CpuSet,
+    /// `None`: those of the calling thread, which makes the child itself.
+    pub(crate) cpus: Option<CpuSet>,
+}
+
+impl<'a> Caller<'a> {
+    fn folder(&self) -> io::Result<BorrowedFd<'a>> {
+        if let Some(folder) = self.folder.get() {
+            return Ok(folder.as_fd());
+        }
+        let folder = here()?;
+        Ok(self.folder.get_or_init(|| folder).as_fd())
+    }
+}
+
+/// The calling thread's working folder.
+pub(crate) fn here() -> io::Result<OwnedFd> {
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    above(rustix::fs::open(".", folder, Mode::empty())?)
 }
 
 /// Writes them.
@@ -62,16 +86,22 @@ pub(crate) fn write<'a>(
     if let Some(nice) = attributes.nice {
         draft.step(SYS_setpriority, 0, [libc::PRIO_PROCESS.into(), 0, nice as u64]);
     }
-    let cpus = attributes.cpus.as_ref().unwrap_or(&caller.cpus).words();
-    let at = draft.words(cpus.iter().copied())?;
-    draft.step(SYS_sched_setaffinity, 0, [0, cpus.len() as u64 * 8, at]);
-    draft.step(CALLERS_LIMITS.into(), 0, []);
+    if let Some(cpus) = attributes.cpus.as_ref().or(caller.cpus.as_ref()) {
+        let words = cpus.words();
+        let at = draft.words(words.iter().copied())?;
+        draft.step(SYS_sched_setaffinity, 0, [0, words.len() as u64 * 8, at]);
+    }
+    if draft.maker != Maker::Caller {
+        draft.step(CALLERS_LIMITS.into(), 0, []);
+    }
     for (resource, soft, hard) in &attributes.limits {
         let at = draft.words([*soft, *hard])?;
         draft.step(SYS_prlimit64, 0, [0, *resource as u64, at, 0]);
     }
-    let here = draft.descriptor(caller.folder);
-    draft.step(SYS_fchdir, 1, [here.into()]);
+    if draft.maker != Maker::Caller {
+        let folder = draft.folder(|| caller.folder())?;
+        draft.step(SYS_fchdir, 1, [folder.into()]);
+    }
     if let Some(root) = &attributes.root {
         let at = draft.string(&[root.as_os_str().as_bytes()])?;
         draft.step(SYS_chroot, 0, [at]);
@@ -89,6 +119,10 @@ pub(crate) fn write<'a>(
 }
 
 fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &Caller<'a>) {
+    if draft.maker == Maker::Caller && !attributes.keep_others {
+        const CLOEXEC: u64 = libc::CLOSE_RANGE_CLOEXEC as u64;
+        draft.step(SYS_close_range, 0, [3, u32::MAX.into(), CLOEXEC]);
+    }
     let said = |number| attributes.fds.iter().any(|(_, taken)| *taken == number);
     let mut give = |fd: BorrowedFd<'a>, number: i32| {
         let place = draft.descriptor(fd);
@@ -109,11 +143,19 @@ fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &C
     for (fd, number) in caller.standard.iter().zip(0..) {
         match fd {
             _ if said(number) => {}
+            // It is the child's already, unless it is closed at exec; or it is closed.
+            Some(Theirs::Caller(_)) if draft.maker == Maker::Caller => {
+                draft.step(SYS_fcntl, MAY_FAIL, [number as u64, libc::F_SETFD as u64, 0]);
+            }
             Some(fd) => {
-                let place = draft.descriptor(*fd);
+                let place = match fd {
+                    Theirs::Own(fd) => draft.descriptor(fd.as_fd()),
+                    Theirs::Caller(fd) => draft.standard(number as usize, *fd),
+                };
                 draft.step(SYS_dup2, 1, [place.into(), number as u64]);
             }
-            None => draft.step(SYS_close, 0, [number as u64]),
+            // Of a caller that makes the child itself it may be closed already.
+            None => draft.step(SYS_close, MAY_FAIL, [number as u64]),
         }
     }
 }
@@ -128,7 +170,7 @@ fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, callers: i32, 
     }
     match attributes.group {
         Some(group) => draft.step(SYS_setpgid, 0, [0, group as u64]),
-        None if attributes.session || callers == servers => {}
+        None if attributes.session || callers == servers || draft.maker == Maker::Caller => {}
         // 0 if its leader is outside of the pid namespace, where it cannot be joined.
         None if callers == 0 => {}
         None => draft.step(SYS_setpgid, MAY_FAIL, [0, callers as u64]),
@@ -183,7 +225,7 @@ pub(crate) fn name(call: u32) -> &'static str {
         EXECUTE => "executing the program",
         PARENT_LIVES => "finding the parent alive",
         call => match i64::from(call) {
-            SYS_dup2 | SYS_close => "its descriptors",
+            SYS_dup2 | SYS_close | SYS_close_range | SYS_fcntl => "its descriptors",
             SYS_setsid => "its session",
             SYS_ioctl => "its controlling terminal",
             SYS_setpgid => "its process group",

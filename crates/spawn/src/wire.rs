@@ -5,7 +5,7 @@
 //!  starts it                            looks who has started it
 //!  wakes ◀──────────────────────────── state = READY
 //!  writes the request, state = ASKED
-//!  message with the descriptors ─────▶ state = TAKEN
+//!  descriptors in a message, bell ───▶ state = TAKEN
 //!                                      looks who asks; if that is another one:
 //!  wakes ◀──────────────────────────── state = ANOTHER
 //!                                      clone3: the kernel writes `pid`
@@ -39,6 +39,15 @@ pub(crate) const ANOTHER: u32 = 3;
 pub(crate) const STARTS: u32 = 4;
 /// The server knows who has started it.
 pub(crate) const READY: u32 = 5;
+/// Nothing was made: what [`Header::own`] names has to be sent.
+pub(crate) const SEND: u32 = 6;
+
+/// In [`Header::bell`]: the server sleeps at the socket, where a message wakes it.
+pub(crate) const AT_SOCKET: u32 = 0;
+/// The server looks at the bell before it sleeps, and sleeps there.
+pub(crate) const AT_BELL: u32 = 1;
+/// There may be a request.
+pub(crate) const RUNG: u32 = 2;
 
 /// Bytes that both see: of the header and what strings a request has. The kernel takes a
 /// quarter of the stack's limit for them at most, 2 MiB in most programs, 6 MiB in any.
@@ -50,6 +59,11 @@ pub(crate) const DATA: usize = 4096;
 pub(crate) const BASE: usize = 0x1000_0000_0000;
 /// Descriptors of a message, as many as the kernel takes (SCM_MAX_FD, include/net/scm.h).
 pub(crate) const FDS: usize = 253;
+/// Places of what the server takes itself, in a step's arguments: the caller's descriptors 0,
+/// 1 and 2, and then its working folder. They follow those of the message.
+pub(crate) const OWN: usize = FDS;
+/// The caller's working folder is the last of them.
+pub(crate) const FOLDER: usize = 3;
 
 /// The beginning of the shared memory.
 #[repr(C)]
@@ -62,6 +76,20 @@ pub(crate) struct Header {
     pub(crate) errno: AtomicI32,
     /// [`Step::call`] of what was refused. Tells nothing without `errno`.
     pub(crate) failed: AtomicU32,
+    /// Where the server sleeps.
+    pub(crate) bell: AtomicU32,
+    /// 1: the server has copies of the caller's standard descriptors, and can tell whether
+    /// they still are what the caller has.
+    pub(crate) holds: AtomicU32,
+    /// Number of the request, which its message has too: one that was late is for no other.
+    pub(crate) number: u32,
+    /// Descriptors in the request's message; 0: if there is one it only wakes.
+    pub(crate) sent: u32,
+    /// Bit n: the server takes the one with place [`OWN`] + n itself.
+    pub(crate) own: u32,
+    /// Places in the message, and 1, of the caller's own standard descriptors, for the server
+    /// to keep for a while; 0: it is not there.
+    pub(crate) brings: [u32; 3],
     /// Who has started the server; then who asks.
     pub(crate) thread: i32,
     /// Its securebits, which nobody else can see (prctl(2)).

@@ -113,7 +113,7 @@ impl Zygotes {
                 file.write_all(content)?;
                 file.rewind()?;
                 let all: Vec<_> = [file.as_fd()].iter().chain(fds).copied().collect();
-                Ok(send(&socket, &all)?)
+                Ok(send(&socket, 0, &all)?)
             })?;
             [child.stdin, child.stdout, child.stderr] = pipes;
             // It is off already. If there cannot be another one now the next start tells.

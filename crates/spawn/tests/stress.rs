@@ -44,9 +44,11 @@ fn servers_are_killed_while_children_are_made() {
     let log = folder.path().join("log");
     let append = || File::options().append(true).create(true).open(&log).unwrap();
     // The allocator's and the threads' own are there then.
-    thread::scope(|threads| _ = threads.spawn(|| Command::new("true").status().unwrap()).join());
+    thread::scope(|threads| {
+        _ = threads.spawn(|| Command::new("true").by_server(true).status().unwrap()).join()
+    });
     kill_servers();
-    let _ = Command::new("/no/such/program").spawn();
+    let _ = Command::new("/no/such/program").by_server(true).spawn();
     let before = counts();
     let (next, stop, kills) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     let outcomes = thread::scope(|threads| {
@@ -61,6 +63,7 @@ fn servers_are_killed_while_children_are_made() {
                 let refused = number % 10 == 0;
                 let program = if refused { "/no/such/program" } else { "/bin/echo" };
                 let mut command = Command::new(program);
+                command.by_server(true);
                 command.arg(number.to_string()).stdin(Stdio::null()).stdout(append());
                 let child = if thread == 0 { command.spawn_by(&mut own) } else { command.spawn() };
                 let started = match child {
@@ -113,7 +116,7 @@ fn servers_are_killed_while_children_are_made() {
     println!("{spawns} spawns, {started} ran, each once; {kills} servers killed");
     assert!(started as u64 > spawns / 2 && kills > 0, "{started} {kills}");
     // One that was killed is noticed and waited for by the next start.
-    let _ = Command::new("/no/such/program").spawn();
+    let _ = Command::new("/no/such/program").by_server(true).spawn();
     assert_eq!(children().iter().filter(|(_, is_server)| !is_server).count(), 0);
     assert!(children().len() <= 1);
     assert_eq!(counts(), before, "descriptors and mappings");

@@ -45,6 +45,16 @@ pub fn unbound() -> Result<CpuSet> {
     Ok(bindings::without(current()?))
 }
 
+/// The same, if the calling thread may use others now.
+///
+/// # Errors
+/// As for [`current`].
+pub fn unbound_if_other() -> Result<Option<CpuSet>> {
+    let now = current()?;
+    let unbound = bindings::without(now.clone());
+    Ok((unbound != now).then_some(unbound))
+}
+
 /// The cpu of the calling thread's latest [binding](bind) that is still in force.
 pub fn bound() -> Option<usize> {
     bindings::last()

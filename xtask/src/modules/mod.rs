@@ -49,11 +49,6 @@ const KNOWN: &[Known] = &[
         modules: &["answer", "here", "interface"],
         reason: "what a place's callers share goes below both",
     },
-    Known {
-        package: "kumiki-spawn",
-        modules: &["command", "making"],
-        reason: "a spawn that is awaited goes above the command",
-    },
 ];
 
 /// Checks every crate of the workspace.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::ways::{Resident, Target, clone3, command, fork_exec, posix_spawn, vfork};
-use kumiki_spawn::Command;
+use kumiki_spawn::{Command, SpawnServer};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::child::turns;
@@ -34,22 +34,23 @@ pub(crate) fn serve(argument: &Path, pair: Pair) -> Result<()> {
     let mib: u64 = mib.parse()?;
     pair.bind_main()?;
     let target = Target::new(Path::new(path))?;
+    let mut server = SpawnServer::new();
     if mib > 0 {
         // Before the program is large, as its documentation says.
-        kumiki_spawn::start_server()?;
+        server.start()?;
     }
     let _memory = Resident::new(mib << 20)?;
     let watch = Stopwatch::new();
     turns(|request| {
         Ok(match request {
             Request::Spawn { mib: asked, way } if asked == mib || way == Way::Bare => {
-                Some(watch.each(AMOUNT, || start(way, &target, path)))
+                Some(watch.each(AMOUNT, || start(way, &target, path, &mut server)))
             }
             Request::SpawnCpu { mib: asked, way } if asked == mib || way == Way::Bare => {
                 let times = if way == Way::ForkExec { 1 } else { TOGETHER };
                 Some(watch.samples(AMOUNT, |_| {
                     let before = own_ns();
-                    (0..times).for_each(|_| start(way, &target, path));
+                    (0..times).for_each(|_| start(way, &target, path, &mut server));
                     (own_ns() - before) / f64::from(times)
                 }))
             }
@@ -64,9 +65,10 @@ fn own_ns() -> f64 {
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
 }
 
-fn start(way: Way, target: &Target, path: &str) {
+fn start(way: Way, target: &Target, path: &str, server: &mut SpawnServer) {
     let started = match way {
-        Way::Kumiki => return kumiki(path).expect("it ends with 0"),
+        Way::Kumiki => return kumiki(path, None).expect("it ends with 0"),
+        Way::Server => return kumiki(path, Some(server)).expect("it ends with 0"),
         Way::PosixSpawn => posix_spawn(target),
         Way::Command => command(target),
         Way::ForkExec => fork_exec(target),
@@ -76,9 +78,15 @@ fn start(way: Way, target: &Target, path: &str) {
     started.expect("it ends with 0");
 }
 
-/// By a spawn server.
-pub(super) fn kumiki(path: &str) -> Result<()> {
-    let status = Command::new(path).env_clear().status()?;
+/// By a spawn server, or without one.
+pub(super) fn kumiki(path: &str, server: Option<&mut SpawnServer>) -> Result<()> {
+    let mut command = Command::new(path);
+    command.env_clear();
+    let mut child = match server {
+        Some(server) => command.spawn_by(server)?,
+        None => command.spawn()?,
+    };
+    let status = child.wait()?;
     ensure!(status.success(), "{path}: {status}");
     Ok(())
 }

@@ -31,7 +31,10 @@ pub(crate) enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
+    /// By the calling thread itself.
     Kumiki,
+    /// By a spawn server of its own.
+    Server,
     PosixSpawn,
     Command,
     ForkExec,
@@ -42,12 +45,20 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) const ALL: [Way; 6] =
-        [Way::Kumiki, Way::PosixSpawn, Way::Command, Way::ForkExec, Way::VforkExec, Way::Bare];
+    pub(crate) const ALL: [Way; 7] = [
+        Way::Kumiki,
+        Way::Server,
+        Way::PosixSpawn,
+        Way::Command,
+        Way::ForkExec,
+        Way::VforkExec,
+        Way::Bare,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Way::Kumiki => "kumiki",
+            Way::Server => "kumiki/server",
             Way::PosixSpawn => "posix_spawn",
             Way::Command => "command",
             Way::ForkExec => "fork_exec",

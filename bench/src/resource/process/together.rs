@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use kumiki_measure::ways::{Target, clone3, posix_spawn};
 use kumiki_resource::{Interface, Place};
-use kumiki_spawn::{Command, Process};
+use kumiki_spawn::{Command, Process, SpawnServer};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
@@ -30,7 +30,10 @@ pub(crate) fn serve(subject: &str, path: &Path, pair: Pair) -> Result<()> {
     let text = path.to_string_lossy().into_owned();
     let target = || Target::new(path).expect("its path has no zero byte");
     match subject {
-        "servers:kumiki" => servers(pair, || || parent::kumiki(&text).expect("it ends with 0")),
+        "servers:kumiki" => servers(pair, || {
+            let (mut server, text) = (SpawnServer::new(), &text);
+            move || parent::kumiki(text, Some(&mut server)).expect("it ends with 0")
+        }),
         "servers:posix_spawn" => servers(pair, || {
             let target = target();
             move || posix_spawn(&target).expect("it ends with 0")

@@ -2,8 +2,9 @@
  * posix_spawn(3) whose cost does not grow with the process that calls it, with the
  * attributes that it lacks.
  *
- * Programs are started by a spawn server, a process of some kilobytes that makes children
- * of the calling process: the caller waits for them by waitpid(2) and gets their SIGCHLD
+ * The calling thread makes the child without a fork; where that becomes another user or has
+ * namespaces of its own a spawn server does, a process of some kilobytes that makes children
+ * of the calling process. The caller waits for them by waitpid(2) and gets their SIGCHLD
  * as usual. Nothing of the caller runs in the child, so there is no hook; what hooks are
  * written for is an attribute here.
  *
@@ -44,7 +45,8 @@
  *     - Of one variable that stands in envp twice the first is handed on.
  *     - Scheduling policies cannot be said (setschedparam, setschedpolicy are absent).
  *     - At most 253 descriptors are handed on.
- *     - A process that waits for any child has its spawn server as one that never ends.
+ *     - A process that waits for any child has its spawn server, if it has one, as one that
+ *       never ends.
  *
  * What a child has from whom otherwise, and who dies when: docs/design/spawn.md.
  *
@@ -96,8 +98,8 @@ int kumiki_spawnp(pid_t *pid, const char *file, const kumiki_spawn_file_actions_
                   const kumiki_spawnattr_t *attr, char *const argv[], char *const envp[]);
 
 /*
- * Starts the process's spawn server, if there is none yet. The first program that is
- * started does so, too: this is for who wants it before the process is large.
+ * Starts the process's spawn server, if there is none yet. The first program that needs
+ * one does so, too: this is for who wants it before the process is large.
  */
 int kumiki_spawn_start_server(void);
 

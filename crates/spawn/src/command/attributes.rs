@@ -118,8 +118,8 @@ impl Command {
     }
 
     /// The signal that it gets when its parent ends; 0 for none. As everywhere the kernel
-    /// sends it when the *thread* ends whose child it is: the one that has started the spawn
-    /// server, not the one that calls this.
+    /// sends it when the *thread* ends whose child it is: the one that calls
+    /// [`spawn`](Self::spawn), or the one that has started the spawn server, if that makes it.
     pub fn parent_death_signal(&mut self, signal: i32) -> &mut Command {
         if !(0..=64).contains(&signal) {
             self.wrong(format!("{signal} is no signal: they have the numbers 1 to 64"));
@@ -144,6 +144,15 @@ impl Command {
     /// posix_spawn(3).
     pub fn close_others(&mut self, close: bool) -> &mut Command {
         self.attributes.keep_others = !close;
+        self
+    }
+
+    /// Whether a spawn server makes it, also if [`spawn`](Self::spawn) could without one. That
+    /// takes longer, but the child begins in no memory of the caller's and copies no table of
+    /// its descriptors, and less of the work is the caller's own processor time. What becomes
+    /// another user, or has namespaces of its own, is always made so.
+    pub fn by_server(&mut self, by_server: bool) -> &mut Command {
+        self.attributes.by_server = by_server;
         self
     }
 

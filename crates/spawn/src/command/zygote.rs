@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{Command, Ends, here};
+use super::{Command, Ends};
 use crate::stdio::Kind;
+use crate::steps::here;
 
 impl Command {
     /// Whether it gives descriptor `number`.

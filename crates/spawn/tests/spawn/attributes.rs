@@ -7,9 +7,11 @@ use std::os::fd::{AsFd, AsRawFd};
 use kumiki_spawn::{Child, Command, Namespaces, Resource, Stdio};
 use kumiki_sys::affinity;
 
+use super::new;
+
 /// Runs `look` while the child waits for its input.
 fn while_it_waits<T>(set: impl FnOnce(&mut Command), look: impl FnOnce(u32) -> T) -> T {
-    let mut command = Command::new("cat");
+    let mut command = new("cat");
     set(command.stdin(Stdio::piped()).stdout(Stdio::null()));
     let mut child: Child = command.spawn().unwrap();
     // The kernel lets the caller go on before it has closed what it closes at exec.
@@ -38,7 +40,7 @@ fn stat(id: u32, number: usize) -> i64 {
 }
 
 fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<&'static str>) {
-    let mut command = Command::new("true");
+    let mut command = new("true");
     set(&mut command);
     let error = command.spawn().unwrap_err();
     (error.raw_os_error(), command.refused_at())
@@ -150,14 +152,14 @@ fn signals() {
     let seen = while_it_waits(set, |id| ["SigBlk", "SigIgn"].map(|field| status(id, field)));
     let own = u64::from_str_radix(&status(std::process::id(), "SigIgn"), 16).unwrap();
     assert_eq!(seen, ["0000008000000200".to_owned(), format!("{:016x}", own | 0x1001)]);
-    let error = Command::new("true").signal_mask([65]).spawn().unwrap_err();
+    let error = new("true").signal_mask([65]).spawn().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }
 
 /// What the program ignores its children ignore, also if it began after the server.
 #[test]
 fn what_is_ignored_now_is_ignored_by_children() {
-    crate::child::in_a_child("attributes::what_is_ignored_now_is_ignored_by_children", || {
+    alone!("what_is_ignored_now_is_ignored_by_children", || {
         kumiki_spawn::start_server().unwrap();
         let ignored = |set: fn(&mut Command)| while_it_waits(set, |id| status(id, "SigIgn"));
         let before = ignored(|_| ());
@@ -208,9 +210,12 @@ fn descriptors_under_their_numbers() {
 
 #[test]
 fn the_server_keeps_none_of_them() {
-    crate::child::in_a_child("attributes::the_server_keeps_none_of_them", || {
+    if !super::BY_SERVER {
+        return;
+    }
+    alone!("the_server_keeps_none_of_them", || {
         let spawn = || {
-            let mut command = Command::new("true");
+            let mut command = new("true");
             for number in 3..9 {
                 command.fd(File::open("/").unwrap(), number);
             }
@@ -283,7 +288,7 @@ fn a_cgroup() {
 
 #[test]
 fn the_parent_s_death_ends_it() {
-    crate::child::in_a_child("attributes::the_parent_s_death_ends_it", || {
+    alone!("the_parent_s_death_ends_it", || {
         // Who has lost its parent is this process's then.
         // SAFETY: changes this process, which is for this test alone.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }, 0);
@@ -291,7 +296,7 @@ fn the_parent_s_death_ends_it() {
         // SAFETY: the child does what a program may, as no other thread held a lock.
         let parent = unsafe { libc::fork() };
         if parent == 0 {
-            let mut command = Command::new("sleep");
+            let mut command = new("sleep");
             let child = command.arg("1000").parent_death_signal(libc::SIGUSR1).spawn().unwrap();
             (&writer).write_all(&child.id().to_ne_bytes()).unwrap();
             // SAFETY: ends the process.
@@ -307,6 +312,6 @@ fn the_parent_s_death_ends_it() {
         assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
         assert_eq!(libc::WTERMSIG(status), libc::SIGUSR1);
     });
-    let error = Command::new("true").parent_death_signal(99).spawn().unwrap_err();
+    let error = new("true").parent_death_signal(99).spawn().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }

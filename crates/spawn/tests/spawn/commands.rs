@@ -7,9 +7,11 @@ use std::process;
 
 use kumiki_spawn::{Command, Stdio};
 
+use super::new;
+
 /// The same of both: what a shell's script prints.
 fn both(script: &str, with: impl Fn(&mut Command), std: impl Fn(&mut process::Command)) -> String {
-    let (mut ours, mut theirs) = (Command::new("sh"), process::Command::new("sh"));
+    let (mut ours, mut theirs) = (new("sh"), process::Command::new("sh"));
     ours.args(["-c", script]);
     theirs.args(["-c", script]);
     with(&mut ours);
@@ -44,11 +46,11 @@ fn arguments_environment_and_folder_arrive() {
 #[test]
 fn descriptors_are_what_was_asked_for_and_no_others() {
     both("cat; echo error >&2", |_| (), |_| ());
-    let open = Command::new("ls").arg("/proc/self/fd").output().unwrap();
+    let open = new("ls").arg("/proc/self/fd").output().unwrap();
     // The last one is its own, of the folder.
     assert_eq!(String::from_utf8(open.stdout).unwrap(), "0\n1\n2\n3\n");
     let mut file = tempfile::tempfile().unwrap();
-    let mut child = Command::new("cat")
+    let mut child = new("cat")
         .stdin(Stdio::piped())
         .stdout(file.try_clone().unwrap())
         .stderr(Stdio::null())
@@ -62,15 +64,15 @@ fn descriptors_are_what_was_asked_for_and_no_others() {
     file.rewind().unwrap();
     file.read_to_string(&mut text).unwrap();
     assert_eq!(text, "through a pipe");
-    let status = Command::new("sh").args(["-c", "exit 3"]).stdin(File::open("/").unwrap()).status();
+    let status = new("sh").args(["-c", "exit 3"]).stdin(File::open("/").unwrap()).status();
     assert_eq!(status.unwrap().code(), Some(3));
 }
 
 #[test]
 fn what_the_caller_has_closed_is_closed() {
-    crate::child::in_a_child("commands::what_the_caller_has_closed_is_closed", || {
+    alone!("what_the_caller_has_closed_is_closed", || {
         let closed = || {
-            let mut command = Command::new("readlink");
+            let mut command = new("readlink");
             let child = command.args(["/proc/self/fd/0"]).stdout(Stdio::piped()).spawn().unwrap();
             !child.wait_with_output().unwrap().status.success()
         };
@@ -78,6 +80,17 @@ fn what_the_caller_has_closed_is_closed() {
         // SAFETY: nothing of this process, which is for this test alone, reads from there.
         unsafe { libc::close(0) };
         assert!(closed());
+        let mut command = new("true");
+        assert!(command.stdin(Stdio::closed()).status().unwrap().success());
+        // Another file has the number now, and is to be two others.
+        let file = File::open("/dev/null").unwrap();
+        assert_eq!(std::os::fd::AsRawFd::as_raw_fd(&file), 0);
+        let mut command = new("sh");
+        command.args(["-c", "readlink /proc/$$/fd/0 /proc/$$/fd/3 /proc/$$/fd/4; :"]);
+        command.stdin(Stdio::piped()).fd(file.try_clone().unwrap(), 3).fd(file, 4);
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        assert!(text.starts_with("pipe:") && text.ends_with("\n/dev/null\n/dev/null\n"), "{text}");
     });
 }
 
@@ -85,13 +98,13 @@ fn what_the_caller_has_closed_is_closed() {
 fn both_outputs_may_be_long() {
     let script =
         "i=0; while [ $i -lt 20000 ]; do echo 0123456789; echo 9876543210 >&2; i=$((i+1)); done";
-    let output = Command::new("sh").args(["-c", script]).output().unwrap();
+    let output = new("sh").args(["-c", script]).output().unwrap();
     assert_eq!((output.stdout.len(), output.stderr.len()), (220_000, 220_000));
 }
 
 #[test]
 fn a_child_is_killed_and_waited_for_once() {
-    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut child = new("sleep").arg("1000").spawn().unwrap();
     assert_eq!(child.try_wait().unwrap(), None);
     let id = child.id();
     // The kernel lets the server go on before it has set the new program's arguments.
@@ -113,7 +126,7 @@ fn many_threads_spawn_at_once() {
             threads.spawn(move || {
                 for round in 0..25 {
                     let code = (thread * 25 + round) % 256;
-                    let mut command = Command::new("sh");
+                    let mut command = new("sh");
                     let status = command.args(["-c", &format!("exit {code}")]).status();
                     assert_eq!(status.unwrap().code(), Some(code));
                 }

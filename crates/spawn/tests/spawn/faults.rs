@@ -1,14 +1,22 @@
 //! What cannot be started is an error with posix_spawn's number, and nothing is left of
 //! it. Servers die.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use kumiki_spawn::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::in_a_child;
+
+fn by(server: bool, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.by_server(server);
+    command
+}
 
 fn number(command: &mut Command) -> Option<i32> {
     command.stdin(Stdio::null()).spawn().unwrap_err().raw_os_error()
@@ -19,16 +27,19 @@ fn number(command: &mut Command) -> Option<i32> {
 fn what_is_no_program_is_an_error_with_its_number() {
     in_a_child("faults::what_is_no_program_is_an_error_with_its_number", || {
         kumiki_spawn::start_server().unwrap();
+        // Memory that children begin in stays.
+        refused(false);
         let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
         let before = [count("fd"), count("map_files")];
-        for _ in 0..5 {
-            refused();
+        for round in 0..10 {
+            refused(round % 2 == 0);
         }
         assert_eq!([count("fd"), count("map_files")], before);
     });
 }
 
-fn refused() {
+fn refused(by_server: bool) {
+    let new = |program: &Path| by(by_server, program);
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &[u8], mode: u32| {
         let path = folder.path().join(name);
@@ -36,27 +47,67 @@ fn refused() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         path
     };
-    assert_eq!(number(&mut Command::new("/no/such/program")), Some(libc::ENOENT));
-    assert_eq!(number(&mut Command::new("no-such-program-anywhere")), Some(libc::ENOENT));
-    assert_eq!(number(&mut Command::new("")), Some(libc::ENOENT));
-    assert_eq!(number(&mut Command::new(folder.path())), Some(libc::EACCES));
-    assert_eq!(number(&mut Command::new(file("plain", b"text", 0o644))), Some(libc::EACCES));
-    assert_eq!(number(&mut Command::new(file("no-elf", b"text", 0o755))), Some(libc::ENOEXEC));
+    assert_eq!(number(&mut new(Path::new("/no/such/program"))), Some(libc::ENOENT));
+    assert_eq!(number(&mut new(Path::new("no-such-program-anywhere"))), Some(libc::ENOENT));
+    assert_eq!(number(&mut new(Path::new(""))), Some(libc::ENOENT));
+    assert_eq!(number(&mut new(folder.path())), Some(libc::EACCES));
+    assert_eq!(number(&mut new(&file("plain", b"text", 0o644))), Some(libc::EACCES));
+    assert_eq!(number(&mut new(&file("no-elf", b"text", 0o755))), Some(libc::ENOEXEC));
     let script = file("script", b"#!/no/such/interpreter\n", 0o755);
-    assert_eq!(number(&mut Command::new(script)), Some(libc::ENOENT));
+    assert_eq!(number(&mut new(&script)), Some(libc::ENOENT));
     // A name that PATH finds first where it may not be executed.
     let path = format!("{}:/bin:/usr/bin", folder.path().display());
     file("true", b"text", 0o644);
-    assert!(Command::new("true").env("PATH", &path).status().unwrap().success());
-    assert_eq!(number(Command::new("plain").env("PATH", &path)), Some(libc::EACCES));
-    assert_eq!(number(Command::new("true").current_dir("/no/such/folder")), Some(libc::ENOENT));
-    assert_eq!(number(Command::new("true").process_group(i32::MAX)), Some(libc::EPERM));
+    assert!(new(Path::new("true")).env("PATH", &path).status().unwrap().success());
+    assert_eq!(number(new(Path::new("plain")).env("PATH", &path)), Some(libc::EACCES));
+    assert_eq!(number(new(Path::new("true")).current_dir("/no/such/folder")), Some(libc::ENOENT));
+    assert_eq!(number(new(Path::new("true")).process_group(i32::MAX)), Some(libc::EPERM));
     let long = "x".repeat(200 << 10);
-    assert_eq!(number(Command::new("true").arg(&long)), Some(libc::E2BIG));
-    assert_eq!(number(Command::new("true").args(vec![&long; 100])), Some(libc::E2BIG));
-    let zero = Command::new("true").arg("a\0b").spawn().unwrap_err();
+    assert_eq!(number(new(Path::new("true")).arg(&long)), Some(libc::E2BIG));
+    assert_eq!(number(new(Path::new("true")).args(vec![&long; 100])), Some(libc::E2BIG));
+    let zero = new(Path::new("true")).arg("a\0b").spawn().unwrap_err();
     assert_eq!(zero.kind(), ErrorKind::InvalidInput);
     assert_eq!(children("Z"), [] as [i32; 0]);
+}
+
+/// A program that is there when it is looked for and not when it is executed, or the other way
+/// round: it runs, or there is none.
+#[test]
+fn a_program_that_comes_and_goes_runs_or_is_not_there() {
+    const ROUNDS: usize = 200;
+    in_a_child("faults::a_program_that_comes_and_goes_runs_or_is_not_there", || {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("comes-and-goes");
+        let path = format!("/no/such/folder:{}", folder.path().display());
+        let once = |by_server: bool| {
+            let mut command = by(by_server, "comes-and-goes");
+            command.env("PATH", &path).stdin(Stdio::null()).status()
+        };
+        let count = |what: &str| fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
+        // What stays for the next children.
+        assert!(once(false).is_err() && once(true).is_err());
+        let before = count("fd");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::os::unix::fs::symlink("/bin/true", &link).unwrap();
+                    std::thread::yield_now();
+                    fs::remove_file(&link).unwrap();
+                }
+            });
+            for round in 0..ROUNDS {
+                match once(round % 2 == 0) {
+                    Ok(status) => assert!(status.success(), "{round}: {status}"),
+                    Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{round}"),
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(count("fd"), before);
+        assert_eq!(children("Z"), [] as [i32; 0]);
+        assert_eq!(children("RSDtT"), servers());
+    });
 }
 
 /// Children of this process in such a state.
@@ -85,7 +136,7 @@ pub(crate) fn servers() -> Vec<i32> {
 fn a_server_that_was_killed_is_replaced() {
     in_a_child("faults::a_server_that_was_killed_is_replaced", || {
         killed();
-        assert!(Command::new("true").status().unwrap().success());
+        assert!(by(true, "true").status().unwrap().success());
         assert_eq!((children("Z").len(), servers().len()), (0, 1));
     });
 }
@@ -107,7 +158,7 @@ fn killed() {
         for round in 0..100 {
             let script = format!("echo {round} >> {}", log.display());
             // In a row as often as that it may be killed before it has begun.
-            match Command::new("sh").args(["-c", &script]).status() {
+            match by(true, "sh").args(["-c", &script]).status() {
                 Ok(status) => started += usize::from(status.success()),
                 Err(error) => assert!(error.to_string().contains("spawn server"), "{error}"),
             }
@@ -134,7 +185,7 @@ fn a_caller_that_is_somebody_else_now_has_another_server() {
         if unsafe { libc::setuid(NOBODY) } != 0 {
             return println!("skipped: only root becomes somebody else");
         }
-        let output = Command::new("id").arg("-u").current_dir("/").output().unwrap();
+        let output = by(true, "id").arg("-u").current_dir("/").output().unwrap();
         assert_eq!(output.stdout, b"65534\n");
         assert_eq!(children("RSDt").iter().filter(|id| before.contains(id)).count(), 0);
     });
@@ -144,11 +195,11 @@ fn a_caller_that_is_somebody_else_now_has_another_server() {
 #[test]
 fn a_child_of_fork_has_a_server_of_its_own() {
     in_a_child("faults::a_child_of_fork_has_a_server_of_its_own", || {
-        assert!(Command::new("true").status().unwrap().success());
+        assert!(by(true, "true").status().unwrap().success());
         // SAFETY: the child does what a program may, as no other thread held a lock.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let fine = Command::new("sh").args(["-c", "exit 9"]).status();
+            let fine = by(true, "sh").args(["-c", "exit 9"]).status();
             let fine = fine.is_ok_and(|status| status.code() == Some(9));
             // SAFETY: ends the process.
             unsafe { libc::_exit(i32::from(!fine)) };
@@ -157,6 +208,6 @@ fn a_child_of_fork_has_a_server_of_its_own() {
         // SAFETY: waits for that child; `status` is writable.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert_eq!(status, 0);
-        assert!(Command::new("true").status().unwrap().success());
+        assert!(by(true, "true").status().unwrap().success());
     });
 }

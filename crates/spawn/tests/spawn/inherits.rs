@@ -3,6 +3,8 @@
 use kumiki_spawn::Command;
 use kumiki_sys::affinity;
 
+use super::new;
+
 fn says(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -11,7 +13,7 @@ fn says(command: &mut Command) -> String {
 
 fn status(field: &str) -> String {
     let name = format!("^{field}:");
-    let line = says(Command::new("grep").args([&name, "/proc/self/status"]));
+    let line = says(new("grep").args([&name, "/proc/self/status"]));
     line.split_whitespace().nth(1).unwrap().to_owned()
 }
 
@@ -33,8 +35,8 @@ fn it_is_in_the_caller_s_group_or_in_one_of_its_own() {
         let text = std::fs::read_to_string("/proc/self/stat").unwrap();
         text.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(2).unwrap().to_owned()
     };
-    assert_eq!(group(&mut Command::new("sh")).1, own);
-    let (id, its) = group(Command::new("sh").process_group(0));
+    assert_eq!(group(&mut new("sh")).1, own);
+    let (id, its) = group(new("sh").process_group(0));
     assert_eq!(id, its);
 }
 
@@ -43,6 +45,9 @@ fn a_bound_caller_s_children_run_where_the_program_may() {
     let allowed = affinity::current().unwrap();
     let bound = affinity::bind(allowed.first().unwrap()).unwrap();
     assert_eq!(status("Cpus_allowed_list"), allowed.to_string());
+    // A thread that a bound one starts is where that is, and has no binding of its own.
+    let started = std::thread::spawn(|| status("Cpus_allowed_list"));
+    assert_eq!(started.join().unwrap(), allowed.to_string());
     drop(bound);
     // What the program chose itself holds for its children.
     let chosen = allowed.iter().take(1).collect();

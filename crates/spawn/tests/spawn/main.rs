@@ -1,15 +1,23 @@
 //! Spawning as a program does it: what std's `Command` does, and what goes wrong.
 
-mod attributes;
+#![allow(clippy::duplicate_mod, reason = "what holds for both makers is tested of both")]
+
+/// Runs what test `name` of the module is in a process of its own.
+macro_rules! alone {
+    ($name:literal, $work:expr) => {{
+        let module = module_path!().split_once("::").unwrap().1;
+        crate::child::in_a_child(&format!("{module}::{}", $name), $work)
+    }};
+}
+
+mod by_server;
 #[path = "../../../sys/tests/child/mod.rs"]
 mod child;
-mod commands;
-mod confined;
+mod descriptors;
 mod faults;
 #[path = "../../../wait/tests/filter/mod.rs"]
 mod filter;
-mod inherits;
-mod limits;
+mod itself;
 mod named;
 mod programs;
 mod zygotes;

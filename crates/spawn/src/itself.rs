@@ -1,0 +1,187 @@
+//! A child made by the calling thread itself, in its own memory, which waits until the child has
+//! another one: as posix_spawn(3), with the steps of a server's child.
+//!
+//! What a child inherits it has from the caller then, as the kernel does it. What the child
+//! must not do in this memory is become somebody else: whoever is that already could look into
+//! it meanwhile, and the kernel makes the whole memory one that is not to be dumped.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
+use rustix::mm::{madvise, mmap_anonymous, mprotect, munmap};
+use rustix::process::Pid;
+
+use crate::request::{Draft, Maker};
+use crate::server::Answer;
+use crate::servers::{Refused, pid_of};
+use crate::wire::{BYTES, Header, MAKE};
+
+use crate::wire;
+
+#[path = "../server/child.rs"]
+#[allow(dead_code, reason = "the server uses the rest")]
+mod child;
+#[path = "../server/sys.rs"]
+#[allow(dead_code, reason = "as above")]
+mod sys;
+
+use child::{CloneArgs, Job, LIMITS, PLACES};
+use sys::{CLONE3, SIGPROCMASK, sys, system_call};
+
+/// Below the stack, so that an overflow is a fault.
+const GUARD: usize = 4096;
+const STACK: usize = 64 << 10;
+const ALL: usize = GUARD + STACK + BYTES;
+/// A request with longer strings gives its pages back.
+const KEPT: usize = 64 << 10;
+/// Kept for the next children: as many as threads make some at once.
+const SPARE: usize = 8;
+
+const VM: u64 = 0x100;
+const VFORK: u64 = 0x4000;
+const INTO_CGROUP: u64 = 1 << 33;
+/// The caller's handlers are not run in the child.
+const CLEAR_SIGHAND: u64 = 1 << 32;
+
+/// Memory for a request and the child's stack.
+struct Room(NonNull<u8>);
+
+// SAFETY: a mapping, not bound to a thread.
+unsafe impl Send for Room {}
+
+static SPARES: Mutex<Vec<Room>> = Mutex::new(Vec::new());
+
+impl Room {
+    /// Another one where a spare one cannot be had at once: after fork(2) nobody may unlock.
+    fn take() -> io::Result<Room> {
+        let spare = SPARES.try_lock().ok().and_then(|mut spares| spares.pop());
+        spare.map_or_else(Room::map, Ok)
+    }
+
+    fn map() -> io::Result<Room> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), ALL, access, flags) }?;
+        let room = Room(NonNull::new(at.cast()).expect("a mapping is not at 0"));
+        // SAFETY: its first page, which nobody uses.
+        unsafe { mprotect(at, GUARD, MprotectFlags::empty()) }?;
+        Ok(room)
+    }
+
+    fn header(&self) -> NonNull<Header> {
+        // SAFETY: within the mapping.
+        unsafe { self.0.add(GUARD + STACK) }.cast()
+    }
+
+    /// Keeps it for the next child.
+    fn give_back(self, used: usize) {
+        if used > KEPT {
+            // SAFETY: its own pages, of which nobody needs what they have.
+            let freed =
+                unsafe { madvise(self.header().as_ptr().cast(), BYTES, Advice::LinuxDontNeed) };
+            if freed.is_err() {
+                return;
+            }
+        }
+        if let Ok(mut spares) = SPARES.try_lock()
+            && spares.len() < SPARE
+        {
+            spares.push(self);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and nobody uses it now.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), ALL) };
+    }
+}
+
+/// Makes a child as `write` says; `None` where the kernel or a filter does not let the calling
+/// thread do it like this, which a server may.
+///
+/// # Errors
+/// As posix_spawn(3): what a call in the child was refused with.
+pub(crate) fn spawn<'a>(
+    write: impl FnOnce(&mut Draft<'a>) -> io::Result<()>,
+) -> Result<Option<Pid>, Refused> {
+    let room = Room::take()?;
+    // SAFETY: of the mapping, as long, and ours.
+    let mut draft = unsafe { Draft::new(room.header(), Maker::Caller) };
+    let made = write(&mut draft).and_then(|()| {
+        let used = draft.len();
+        Ok((draft.finish()?, used))
+    });
+    let (fds, used) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            room.give_back(BYTES);
+            return Err(error.into());
+        }
+    };
+    let mut job = Job {
+        header: room.header().as_ptr(),
+        fds: [-1; PLACES],
+        got: fds.len(),
+        limits: [None; LIMITS],
+        parent: std::process::id() as isize,
+    };
+    for (place, fd) in job.fds.iter_mut().zip(&fds) {
+        *place = std::os::fd::AsRawFd::as_raw_fd(fd);
+    }
+    let answer = make(&room, &mut job);
+    room.give_back(used);
+    match (answer.failed, answer.errno) {
+        (MAKE, libc::ENOSYS | libc::EPERM | libc::EINVAL) => Ok(None),
+        (step, libc::ENOSYS | libc::EPERM | libc::EINVAL) if step == CLOSE_OTHERS => {
+            let _ = pid_of(answer);
+            Ok(None)
+        }
+        _ => pid_of(answer).map(Some),
+    }
+}
+
+const CLOSE_OTHERS: u32 = libc::SYS_close_range as u32;
+
+fn make(room: &Room, job: &mut Job) -> Answer {
+    // SAFETY: written by `Draft::finish`; the child writes to atomics only.
+    let header = unsafe { room.header().as_ref() };
+    header.errno.store(0, Relaxed);
+    header.failed.store(0, Relaxed);
+    let cgroup = match header.clone_flags & INTO_CGROUP {
+        0 => 0,
+        _ => job.fds[header.cgroup as usize % PLACES] as u64,
+    };
+    let args = CloneArgs {
+        flags: VM | VFORK | CLEAR_SIGHAND | header.clone_flags,
+        pidfd: 0,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: room.0.as_ptr() as u64 + GUARD as u64,
+        stack_size: STACK as u64,
+        tls: 0,
+        set_tid: 0,
+        set_tid_size: 0,
+        cgroup,
+    };
+    let first = [&raw const args as usize, size_of::<CloneArgs>()];
+    // Signals for the caller are not taken by the child, and none runs a handler in this memory.
+    let (all, mut before) = (u64::MAX, 0u64);
+    sys!(SIGPROCMASK, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
+    let made = child::clone(CLONE3, first, &args, job);
+    sys!(SIGPROCMASK, libc::SIG_SETMASK, &raw const before, 0, 8);
+    if made < 0 {
+        return Answer { pid: None, errno: -made as i32, failed: MAKE };
+    }
+    Answer {
+        pid: Pid::from_raw(made as i32),
+        errno: header.errno.load(Relaxed),
+        failed: header.failed.load(Relaxed),
+    }
+}
