@@ -137,11 +137,11 @@ impl<O: FnMut()> Together<O> {
         let count = *count;
         let mut each = |watch: &Stopwatch| time(operation, count, watch) / count as f64;
         if threads == 1 {
-            return Some(watch.samples(AMOUNT, each));
+            return Some(watch.means(AMOUNT, each));
         }
         let other = other.as_ref()?;
         Some(other.beside(count, || {
-            watch.samples(AMOUNT, |watch| {
+            watch.means(AMOUNT, |watch| {
                 let own = each(watch);
                 2.0 / (1.0 / own + 1.0 / other.last())
             })
