@@ -22,7 +22,7 @@ MODULE_PARM_DESC(no_broadcast, "the host was started with no_ipi_broadcast=1");
 
 /* Written while cpus can't go on- or offline, read by the guard which is part of that. */
 static struct cpumask claimed;
-static enum cpuhp_state guard;
+static int guard; /* of enum cpuhp_state */
 static struct cpumask *booted_once;
 static struct static_key *shorthand;
 
@@ -34,8 +34,6 @@ static int refuse_claimed(unsigned int cpu)
 
 int cpus_init(void)
 {
-	int state;
-
 	booted_once = (void *)symbol("cpus_booted_once_mask");
 	shorthand = (void *)symbol("apic_use_ipi_shorthand");
 	if ((!booted_once || !shorthand) && !no_broadcast) {
@@ -43,12 +41,9 @@ int cpus_init(void)
 		       booted_once ? "apic_use_ipi_shorthand" : "cpus_booted_once_mask");
 		return -ENOENT;
 	}
-	state = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:guard",
+	guard = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "kumiki/osnode:guard",
 					  refuse_claimed, NULL);
-	if (state < 0)
-		return state;
-	guard = state;
-	return 0;
+	return min(guard, 0);
 }
 
 void cpus_exit(void)

@@ -35,9 +35,8 @@ static int ipi_init(u32 apic_id)
 }
 
 /*
- * It begins at an address below 1 MiB, and then writes to `begun`. An emulator whose own
- * host kept that cpu from running looks at the SIPI before the INIT that came first, and
- * forgets it: so it is sent again. A cpu that has begun ignores one.
+ * It begins at an address below 1 MiB, and then writes to `begun`. A SIPI that finds a cpu
+ * not waiting for one is lost, so it is sent again: to one that has begun it does nothing.
  */
 static int ipi_start(u32 apic_id, phys_addr_t address, const u64 *begun)
 {

@@ -3,6 +3,8 @@
 //! Source: the kernel's `Documentation/arch/x86/boot.rst`. Offsets are from the
 //! file's start, and the same in `boot_params`.
 
+use std::ops::RangeInclusive;
+
 use crate::bytes::{array, part, u16_le, u32_le, u64_le};
 use crate::{Compression, Error, Result};
 
@@ -22,6 +24,8 @@ const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 const PREF_ADDRESS: usize = 0x258;
 const INIT_SIZE: usize = 0x260;
+/// Where the setup header may end.
+const HEADER_END: RangeInclusive<usize> = INIT_SIZE + 4..=0x290;
 
 /// Protocol 2.12, Linux 3.8: the first with xloadflags.
 const OLDEST_VERSION: u16 = 0x020c;
@@ -58,7 +62,7 @@ impl<'a> BzImage<'a> {
             return header("version", version.into(), "0x20c or later is needed, Linux 3.8");
         }
         let header_end = Self::header_end(file);
-        if !(INIT_SIZE + 4..=0x290).contains(&header_end) {
+        if !HEADER_END.contains(&header_end) {
             return header("length", header_end as u64, "it is to end between 0x264 and 0x290");
         }
         if file.len() < header_end {
@@ -100,6 +104,11 @@ impl<'a> BzImage<'a> {
 
     fn u32(&self, at: usize) -> u32 {
         u32_le(self.file, at).unwrap_or(0)
+    }
+
+    /// Whether a header that was kept has a length that one can have.
+    pub(crate) fn is_header(kept: &[u8]) -> bool {
+        HEADER_END.contains(&(HEADER_AT + kept.len()))
     }
 
     /// The setup header, which goes into `boot_params` as it is.

@@ -76,9 +76,7 @@ impl Vmlinux {
                 have: file.len() as u64,
             })?;
             if file_bytes > memory_bytes {
-                return Err(wrong(format!(
-                    "the segment at {address:#x} has {file_bytes} bytes for {memory_bytes} of memory"
-                )));
+                return Err(beyond_memory(address, file_bytes, memory_bytes));
             }
             let used = content.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
             kernel.segments.push(Segment {
@@ -93,7 +91,8 @@ impl Vmlinux {
         Ok((kernel, bytes))
     }
 
-    fn check(&self) -> Result<()> {
+    /// Whether it can be started at all.
+    pub(crate) fn check(&self) -> Result<()> {
         let Some(first) = self.segments.first() else {
             return Err(Error::Elf("it has no LOAD segment, so there is nothing to start".into()));
         };
@@ -110,6 +109,10 @@ impl Vmlinux {
                     "the segment at {:#x} overlaps the one before, which ends at {end:#x}",
                     segment.address
                 )));
+            }
+            if segment.bytes > segment.memory_bytes {
+                let Segment { address, bytes, memory_bytes, .. } = *segment;
+                return Err(beyond_memory(address, bytes, memory_bytes));
             }
             end = segment
                 .address
@@ -140,6 +143,12 @@ impl Vmlinux {
     pub fn span_bytes(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.address + last.memory_bytes - self.base())
     }
+}
+
+fn beyond_memory(address: u64, bytes: u64, memory_bytes: u64) -> Error {
+    Error::Elf(format!(
+        "the segment at {address:#x} has {bytes} bytes for {memory_bytes} of memory"
+    ))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BzImage, Result, Vmlinux};
+use crate::{BzImage, Error, Result, Vmlinux};
 
 /// A kernel, apart from its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +83,29 @@ impl Kernel {
         }
     }
 
+    /// Whether it can be one that [`parse`](Self::parse) or [`compressed`](Self::compressed)
+    /// gave: what was kept of a kernel where others write may be something else by now.
+    pub fn check(&self) -> Result<()> {
+        if !self.header.is_empty() && !BzImage::is_header(&self.header) {
+            return Err(Error::Header {
+                field: "length",
+                value: self.header.len() as u64,
+                needs: "no setup header has that",
+            });
+        }
+        match &self.form {
+            Form::Vmlinux(vmlinux) => vmlinux.check(),
+            Form::BzImage { protected_at, file_bytes, .. } if protected_at > file_bytes => {
+                Err(Error::Truncated {
+                    what: "the protected-mode part",
+                    need: *protected_at,
+                    have: *file_bytes,
+                })
+            }
+            Form::BzImage { .. } => Ok(()),
+        }
+    }
+
     /// The release that `uname -r` will print, where the image says it.
     pub fn release(&self) -> Option<&str> {
         self.version.as_deref()?.split(' ').next()
@@ -131,6 +154,31 @@ mod tests {
         let elf = vmlinux(0x100_0000, &[(0x100_0000, b"text", 0x1000)]);
         let (kernel, bytes) = Kernel::parse(&elf).unwrap();
         assert_eq!((kernel.header.len(), kernel.release(), &bytes[..]), (0, None, &b"text"[..]));
+    }
+
+    #[test]
+    fn what_no_file_gives_is_no_kernel() {
+        let elf = vmlinux(0x100_0000, &[(0x100_0000, b"text", 0x1000)]);
+        let file = bzimage(Compression::Zstd, &elf);
+        let (good, packed) = (Kernel::parse(&file).unwrap().0, Kernel::compressed(&file).unwrap());
+        assert!(good.check().is_ok() && packed.check().is_ok());
+        let with = |change: &dyn Fn(&mut Vmlinux)| {
+            let mut kernel = good.clone();
+            let Form::Vmlinux(vmlinux) = &mut kernel.form else { panic!("it is uncompressed") };
+            change(vmlinux);
+            kernel.check().unwrap_err().to_string()
+        };
+        assert!(with(&|vmlinux| vmlinux.segments.clear()).contains("no LOAD"));
+        assert!(with(&|vmlinux| vmlinux.entry = 0).contains("entry 0x0"));
+        assert!(
+            with(&|vmlinux| vmlinux.segments[0].bytes = 0x1001).contains("4097 bytes for 4096")
+        );
+        let short = Kernel { header: vec![0; 9], ..good };
+        assert!(short.check().unwrap_err().to_string().contains("9"));
+        let mut cut = packed;
+        let Form::BzImage { file_bytes, .. } = &mut cut.form else { panic!("it is compressed") };
+        *file_bytes = 1;
+        assert!(matches!(cut.check(), Err(Error::Truncated { have: 1, .. })));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl From<kumiki_parasc::Error> for Failure {
             }
             Error::Refused { .. } | Error::NotAllowed { .. } => libc::EPERM,
             Error::NoLane { .. } => libc::EBUSY,
-            Error::Full { .. } | Error::Thread { .. } => libc::EAGAIN,
+            Error::Full { .. } => libc::EAGAIN,
             Error::ShutDown => libc::ESHUTDOWN,
             Error::Forked => libc::ESRCH,
             Error::UnknownTicket { .. } => libc::ENOENT,

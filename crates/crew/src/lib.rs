@@ -6,9 +6,12 @@
 //! gone when it is told to retire, after it has served what had come.
 //!
 //! ```text
-//!  start   a thread on its cpu, or an error that says why not
-//!  Member  such a thread at a desk (kumiki_slot): anybody's calls run on it
-//!  roll    who serves in this process, for who looks on
+//!  start    a thread on its cpu, or an error that says why not
+//!  Member   such a thread at a desk (kumiki_slot): anybody's calls run on it
+//!  Crew     threads that nobody waits for nor joins, counted as long as they live
+//!  Post     a place for one of them, which comes when wanted and retires by itself
+//!  Reserve  places for many that sleep until so many are called
+//!  roll     who serves in this process, for who looks on
 //! ```
 //!
 //! ```
@@ -25,12 +28,21 @@
 //! # Ok::<(), kumiki_crew::Error>(())
 //! ```
 
+mod crew;
 mod error;
+#[cfg(all(test, loom))]
+mod loom;
 mod member;
+mod post;
+mod primitive;
+mod reserve;
 pub mod roll;
 mod start;
 
+pub use crew::{Crew, Unwinding};
 pub use error::{Error, Result};
 pub use kumiki_sys::signals::with_signals_blocked;
 pub use member::Member;
+pub use post::{Entry, Post};
+pub use reserve::Reserve;
 pub use start::start;

@@ -86,11 +86,14 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
 ///
 /// QEMU keeps what it has translated by address. Where programs lie at random it
 /// translates each anew at every start, which takes four fifths of a short one's time.
+/// An emulated cpu is a thread that a busy host may leave aside for longer than the 21 s
+/// after which the kernel reports a stall: it waits for a minute.
 fn append(config: &Config, kvm: bool) -> String {
     const OWN: &str =
         "console=ttyS0 loglevel=7 printk.devkmsg=on panic=-1 tsc=reliable no_timer_check";
-    let places = if kvm { "" } else { " norandmaps" };
-    let mut line = format!("{OWN}{places} rdinit={}", crate::initramfs::AGENT);
+    const EMULATED: &str = " norandmaps rcupdate.rcu_cpu_stall_timeout=60";
+    let emulated = if kvm { "" } else { EMULATED };
+    let mut line = format!("{OWN}{emulated} rdinit={}", crate::initramfs::AGENT);
     for words in &config.append {
         line = format!("{line} {words}");
     }
@@ -196,7 +199,8 @@ mod tests {
         let words = arguments(&config, false, &files);
         assert_eq!(words.last().unwrap(), "-s");
         let line = append(&config, false);
-        let end = " norandmaps rdinit=/bin/kumiki nokaslr quiet -- lab-agent";
+        let end = " norandmaps rcupdate.rcu_cpu_stall_timeout=60 rdinit=/bin/kumiki \
+                   nokaslr quiet -- lab-agent";
         assert!(line.ends_with(end), "{line}");
         assert!(!append(&config, true).contains("norandmaps"));
     }

@@ -135,6 +135,63 @@ const _: () = {
 mod tests {
     use super::*;
 
+    const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
+
+    fn source(path: &str) -> String {
+        let path = format!("{KERNEL}/{path}");
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Lines that hold more than a comment.
+    fn lines_of_code(text: &str) -> usize {
+        let mut in_comment = false;
+        let is_code = |line: &&str| {
+            let mut rest = line.trim();
+            let mut code = false;
+            while !rest.is_empty() {
+                let (end, inside) = if in_comment { ("*/", false) } else { ("/*", true) };
+                let (before, after) = rest.split_once(end).unwrap_or((rest, ""));
+                code |= !in_comment && !before.trim().is_empty() && !before.starts_with("//");
+                if !rest.contains(end) {
+                    break;
+                }
+                (rest, in_comment) = (after.trim(), inside);
+            }
+            code
+        };
+        text.lines().filter(is_code).count()
+    }
+
+    #[test]
+    fn the_module_is_as_small_as_is_promised() {
+        let text = "/* a\n * b */\nint c; /* d\n*/ int e;\n// f\n\n/* g */\n";
+        assert_eq!(lines_of_code(text), 2);
+        let kbuild = source("osnode/Kbuild");
+        let objects = kbuild.lines().find_map(|line| line.strip_prefix("osnode-y := ")).unwrap();
+        let own = objects.split(' ').map(|object| object.replace(".o", ".c"));
+        let headers = ["osnode.h", "bell.h", "ipi.h", "symbols.h"].map(str::to_owned);
+        let files = own.chain(headers).map(|file| source(&format!("osnode/{file}")));
+        let lines: usize = files.map(|text| lines_of_code(&text)).sum();
+        assert!((500..=1000).contains(&lines), "osnode.ko has {lines} lines of code");
+    }
+
+    #[test]
+    fn dkms_builds_what_kbuild_makes_and_of_this_version() {
+        let (dkms, kbuild) = (source("dkms.conf"), source("osnode/Kbuild"));
+        let modules = kbuild.lines().find_map(|line| line.strip_prefix("obj-m := ")).unwrap();
+        for (n, object) in modules.split(' ').enumerate() {
+            let name = object.strip_suffix(".o").unwrap();
+            assert!(dkms.contains(&format!("BUILT_MODULE_NAME[{n}]=\"{name}\"")), "{name}");
+            assert!(dkms.contains(&format!("BUILT_MODULE_LOCATION[{n}]=\"osnode\"")), "{name}");
+        }
+        assert_eq!(dkms.matches("BUILT_MODULE_NAME").count(), modules.split(' ').count());
+        let version = env!("CARGO_PKG_VERSION");
+        assert!(dkms.contains(&format!("PACKAGE_VERSION=\"{version}\"")));
+        for file in ["osnode/device.c", "osnode/guest.c"] {
+            assert!(source(file).contains(&format!("MODULE_VERSION(\"{version}\")")), "{file}");
+        }
+    }
+
     /// The header is C; what stands there as a number has to stand here.
     #[test]
     fn numbers_are_those_of_the_header() {

@@ -17,7 +17,7 @@ use kumiki_boot::Piece;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use crate::device::Kind;
+use crate::kind::Kind;
 use crate::{Error, Result, abi, numa, tree};
 
 const ROOT: &str = "/sys/devices/system/memory";

@@ -130,7 +130,7 @@ mod tests {
     use crate::window::Window;
 
     fn sent(typed: &[u8], may_leave: bool) -> (Vec<(Kind, Vec<u8>)>, bool) {
-        let window = Window::new(Memory::of_file(kumiki_boot::WINDOW_BYTES));
+        let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         rustix::io::write(&writer, typed).unwrap();
         drop(writer);

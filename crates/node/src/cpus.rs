@@ -5,26 +5,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use crate::cpu_list::{parse, text};
 use crate::spec::Cpus;
 use crate::{Error, Result, numa};
 
 const ROOT: &str = "/sys/devices/system/cpu";
-
-/// A list as the kernel writes it, e.g. `0-3,6`.
-pub(crate) fn parse(list: &str) -> Result<Vec<u32>> {
-    let wrong = || Error::Refused(format!("{list:?} is no list of cpus, such as 2,3 or 4-7"));
-    let mut cpus = Vec::new();
-    for range in list.trim().split(',').filter(|range| !range.is_empty()) {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let first: u32 = first.parse().map_err(|_| wrong())?;
-        let last: u32 = last.parse().map_err(|_| wrong())?;
-        if last < first || last - first > 8192 {
-            return Err(wrong());
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(cpus)
-}
 
 fn path(file: &str) -> PathBuf {
     PathBuf::from(ROOT).join(file)
@@ -62,14 +47,6 @@ fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
     entries.filter(|&(_, id)| id > LAST_APIC_ID).map(|(cpu, _)| cpu).collect()
 }
 
-/// As text: `3,2`.
-pub(crate) fn list(cpus: &[u32]) -> String {
-    if cpus.is_empty() {
-        return "none".to_owned();
-    }
-    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
-}
-
 /// Cpus for a node.
 pub(crate) fn choose(wanted: &Cpus) -> Result<Vec<u32>> {
     choose_from(&free()?, wanted, &numa::of_cpus())
@@ -90,7 +67,7 @@ fn choose_from(free: &[u32], wanted: &Cpus, nodes: &BTreeMap<u32, u32>) -> Resul
             Some(cpu) => Err(Error::Refused(format!(
                 "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
                  must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are {}",
-                list(free)
+                text(free)
             ))),
         },
     }
@@ -116,15 +93,6 @@ pub(crate) fn set_online(cpu: u32, online: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_are_the_kernels() {
-        assert_eq!(parse("0-2,5\n").unwrap(), [0, 1, 2, 5]);
-        assert!(parse("\n").unwrap().is_empty());
-        for bad in ["x", "3-1", "1-", "0-99999"] {
-            assert!(parse(bad).unwrap_err().to_string().contains("such as"), "{bad}");
-        }
-    }
 
     #[test]
     fn a_cpu_whose_apic_id_a_node_is_not_told_is_not_given() {

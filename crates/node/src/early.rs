@@ -41,7 +41,7 @@ pub(crate) fn log(memory: &Memory) -> Vec<String> {
     lines(&kernel[begin..kernel.len().min(begin + LOG_BYTES)])
 }
 
-fn lines(text: &[u8]) -> Vec<String> {
+pub(crate) fn lines(text: &[u8]) -> Vec<String> {
     let end = memmem::find(text, &[0; REST]).unwrap_or(text.len());
     let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     let runs = text[..end].split(|byte| !printable(byte)).filter(|run| run.len() >= SHORTEST);
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn an_early_log_is_found_in_memory() {
-        let memory = Memory::of_file(24 << 20);
+        let memory = Memory::zeroed(24 << 20);
         assert!(log(&memory).is_empty());
-        assert!(log(&Memory::of_file(8 << 20)).is_empty());
+        assert!(log(&Memory::zeroed(8 << 20)).is_empty());
         memory.write((16 << 20) + 1, b"\x016Command line: %s\n\0");
         assert!(log(&memory).is_empty());
         let at = (20 << 20) - 14;

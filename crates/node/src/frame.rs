@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Shutdown = 5,
     /// Its terminal's new [`Size`], two u16.
     Resize = 6,
-    /// Another node that this one may start, a [`Grant`](crate::lent::Grant) as JSON;
+    /// Another node that this one may start, a [`Grant`](crate::grant::Grant) as JSON;
     /// answered by Exited or Failed.
     Lend = 7,
     /// The program runs.
@@ -159,7 +159,7 @@ mod tests {
     use crate::memory::Memory;
 
     fn window() -> Memory {
-        Memory::of_file((0x1000 + abi::RING_BYTES) as u64)
+        Memory::zeroed((0x1000 + abi::RING_BYTES) as u64)
     }
 
     #[test]

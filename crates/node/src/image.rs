@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::compose::{self, Base};
-use crate::device::{self, Device, Kind};
+use crate::device::{self, Device};
+use crate::kind::Kind;
 use crate::memory::Memory;
-use crate::taking::{self, MemorySource};
-use crate::{Error, Result, abi, node, numa, tree};
+use crate::spec::MemorySource;
+use crate::{Error, Result, abi, listing, numa, requests, taking, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 const PAGE_BYTES: u64 = 4096;
@@ -222,7 +223,7 @@ impl Header {
 impl Image {
     /// Puts a kernel and what belongs into its initramfs into memory.
     pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
-        device::probe()?;
+        requests::probe()?;
         if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
             return Err(device::exists(Kind::Image, name));
         }
@@ -260,7 +261,7 @@ impl Image {
 
     /// All images.
     pub fn list() -> Result<Vec<ImageInfo>> {
-        let users = node::users()?;
+        let users = listing::users()?;
         let all = tree::all(Kind::Image)?;
         let first = |entry: &tree::Entry| entry.pieces.first().map(|piece| piece.address);
         let describe = |entry: &tree::Entry| {
@@ -378,7 +379,7 @@ impl Image {
 
 /// Whether an image may go.
 fn unused(name: &str, force: bool) -> Result<()> {
-    let users = node::users()?;
+    let users = listing::users()?;
     let (nodes, lent) = (users.of(name).join(", "), users.lent_of(name).join(", "));
     if !lent.is_empty() {
         return Err(Error::Refused(format!(
@@ -480,6 +481,18 @@ impl Image {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl Image {
+    /// Of memory in which this stands for the header.
+    pub(crate) fn with_header(memory: Memory, json: &[u8]) -> Result<Self> {
+        let json = &json[..json.len().min(HEADER_BYTES as usize - 16)];
+        memory.u64(0).store(MAGIC, Ordering::Relaxed);
+        memory.u64(8).store(json.len() as u64, Ordering::Relaxed);
+        memory.write(16, json);
+        Image::of("x", memory)
+    }
+}
+
 fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
     within_limit(total)?;
     let pieces =
@@ -512,12 +525,13 @@ fn header(name: &str, memory: &Memory) -> Result<Header> {
             return Err(damaged(format!("a part at {:#x} of {} bytes", part.at, part.bytes)));
         }
     }
+    // A start computes with what stands there.
+    [Some(&header.kernel), header.bzimage.as_ref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(Kernel::check)
+        .map_err(|error| damaged(error.to_string()))?;
     Ok(header)
-}
-
-/// One piece's range of addresses as text, for people.
-pub(crate) fn range(piece: &Piece) -> String {
-    format!("{:#x}-{:#x}", piece.address, piece.end())
 }
 
 #[cfg(test)]
@@ -527,7 +541,7 @@ mod tests {
     use super::*;
 
     fn memory(length: u64, json: &[u8]) -> Memory {
-        let memory = Memory::of_file(abi::PIECE_UNIT);
+        let memory = Memory::zeroed(abi::PIECE_UNIT);
         memory.u64(0).store(MAGIC, Ordering::Relaxed);
         memory.u64(8).store(length, Ordering::Relaxed);
         memory.write(16, &json[..json.len().min(HEADER_BYTES as usize - 16)]);

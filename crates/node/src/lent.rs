@@ -18,14 +18,15 @@ use std::time::{Duration, Instant};
 
 use kumiki_boot::Piece;
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
 
+use crate::grant::Grant;
 use crate::image::Image;
 use crate::memory::Memory;
-use crate::node::{Record, silent, window_of};
+use crate::record::{Record, window_of};
+use crate::silence::silent;
 use crate::stages::{Loading, Stages};
 use crate::window::{Window, has_ended, meaning};
-use crate::{Error, Result, abi, device, load, tree};
+use crate::{Error, Result, abi, bell, load, requests};
 
 /// Where the agent keeps grants.
 const FOLDER: &str = "/run/kumiki/lent";
@@ -37,16 +38,6 @@ const MEMORY: &str = "/dev/mem";
 /// How often a node that was started from here is looked at: its doorbell rings
 /// at the host.
 const LOOK: Duration = Duration::from_millis(2);
-
-/// What it takes to start another node.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Grant {
-    pub(crate) entry: tree::Entry,
-    pub(crate) record: Record,
-    /// Where its image is.
-    pub(crate) image: Vec<Piece>,
-    pub(crate) tsc_khz: u64,
-}
 
 /// Keeps a grant that the host has sent.
 pub(crate) fn keep(body: &[u8]) -> Result<()> {
@@ -172,11 +163,11 @@ impl Lent {
         let failed =
             |error| Error::os(format!("interrupting the cpus of node {}", entry.name), error);
         // Before its memory is written: it may have halted with some of its cpus at work.
-        device::guest_init(&guest, window).map_err(failed)?;
+        requests::guest_init(&guest, window).map_err(failed)?;
         if runs {
             // Who talks to it would wait for ever, and who looks would take it for ready.
             self.window.say(abi::WORD_STOPPED);
-            device::ring(&guest).map_err(failed)?;
+            bell::ring(&guest).map_err(failed)?;
         }
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let loading = Loading::since(Instant::now());
@@ -187,7 +178,7 @@ impl Lent {
         let loaded = loading.done();
         self.window.renew();
         let begin = Instant::now();
-        device::guest_start(&guest, window).map_err(failed)?;
+        requests::guest_start(&guest, window).map_err(failed)?;
         Ok((loaded, begin, begin.elapsed()))
     }
 }
@@ -202,6 +193,7 @@ fn not_lent(name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree;
 
     /// A node of a file, as the host has lent it, and the grant.
     fn lent_to(starter: &str) -> Lent {
@@ -215,7 +207,7 @@ mod tests {
             slice: 0,
             word: 0,
         };
-        let window = Window::new(Memory::of_file(kumiki_boot::WINDOW_BYTES));
+        let window = Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES));
         window.make_one();
         window.set_record(record_of(starter).as_bytes());
         window.settle();

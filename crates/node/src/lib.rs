@@ -35,24 +35,35 @@ compile_error!("kumiki-node needs x86-64: how a node is started is written for t
 
 mod abi;
 pub mod agent;
+mod bell;
 mod blocks;
 mod client;
 mod compose;
+mod cpu_list;
 mod cpus;
 mod device;
 mod early;
 mod error;
 mod frame;
+mod grant;
 mod image;
+mod kind;
 mod lent;
+mod listing;
 mod load;
 mod machine;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod made_up;
 mod memory;
 mod node;
 mod numa;
 mod origin;
+mod record;
+mod requests;
 mod ring;
 mod session;
+mod silence;
 mod spec;
 mod stages;
 mod taking;
@@ -61,15 +72,17 @@ mod window;
 
 pub use client::{Client, Ending, Order, Orders};
 pub use compose::Base;
-pub use device::probe;
 pub use error::{Error, Result};
 pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
 pub use lent::{Lent, is_node};
+pub use listing::{NodeInfo, State};
 pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
-pub use node::{Node, NodeInfo, Record, State};
+pub use node::Node;
 pub use origin::Files;
+pub use record::Record;
+pub use requests::probe;
 pub use session::Session;
-pub use spec::{Cpus, Spec};
+pub use spec::{Cpus, MemorySource, Spec};
 pub use stages::Stages;
-pub use taking::{MemorySource, Reservation};
+pub use taking::Reservation;

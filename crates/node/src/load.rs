@@ -3,8 +3,8 @@
 use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source};
 
 use crate::memory::Memory;
-use crate::node::Record;
 use crate::origin::Origin;
+use crate::record::Record;
 use crate::{Error, Result, abi, compose, tree};
 
 /// Works a start out: what goes where.

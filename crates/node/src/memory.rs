@@ -122,20 +122,22 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: this range was mapped by `map`, and what borrowed from it is gone.
+        // SAFETY: this range was mapped for this value, and what borrowed from it is gone.
         let outcome = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
         debug_assert_eq!(outcome, Ok(()));
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl Memory {
-    /// Memory of a file, for tests.
-    pub(crate) fn of_file(bytes: u64) -> Self {
-        use std::os::fd::AsFd;
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(bytes).unwrap();
-        Memory::map(file.as_fd(), &[Piece { address: 0, bytes }], true).unwrap()
+    /// Memory that is nobody else's.
+    pub(crate) fn zeroed(bytes: u64) -> Self {
+        let (bytes, protection) = (bytes as usize, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: a new mapping where the kernel chooses touches nobody's.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), bytes, protection, MapFlags::PRIVATE) };
+        let start = NonNull::new(start.expect("there is memory").cast());
+        Memory { start: start.expect("no mapping is at 0"), bytes, writable: true }
     }
 }
 
@@ -169,6 +171,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "leave a mapping of 0x1000")]
     fn nobody_reaches_beyond_it() {
-        Memory::of_file(0x1000).write(0xfff, &[1, 2]);
+        Memory::zeroed(0x1000).write(0xfff, &[1, 2]);
     }
 }

@@ -4,91 +4,26 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
-use serde::{Deserialize, Serialize};
 
-use crate::device::{self, Device, Kind};
-use crate::image::{Image, range};
-use crate::lent::Grant;
+use crate::device::Device;
+use crate::grant::Grant;
+use crate::image::Image;
+use crate::kind::Kind;
+use crate::listing::NodeInfo;
 use crate::origin::{Files, Origin};
+use crate::record::{self, Record, incomplete, window_of};
 use crate::session::{LOG_LOOK, Session};
-use crate::spec::Spec;
-use crate::stages::{self, Loading, STAMPS, Stages};
-use crate::taking::{self, MemorySource};
-use crate::window::{Window, has_ended, meaning};
-use crate::{Error, Result, abi, cpus, early, load, numa, tree};
+use crate::silence::silent;
+use crate::spec::{MemorySource, Spec};
+use crate::stages::{Loading, Stages};
+use crate::window::{Window, has_ended};
+use crate::{Error, Result, abi, bell, cpus, early, listing, load, numa, taking, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long a stop waits for another node that starts this one.
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
-
-/// Lines of a silent node's log that its error shows.
-const LOG_LINES: usize = 12;
-
-/// What a node was made of; kept in its own memory, so that whoever finds the
-/// node finds this.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    /// Of the record.
-    version: u32,
-    /// Its name, which becomes the node's host name.
-    pub name: String,
-    /// The image that it starts from.
-    pub image: String,
-    /// The host's cpus that it has, or was about to get; the first starts first.
-    pub cpus: Vec<u32>,
-    /// What was added to its kernel's command line.
-    pub command_line: String,
-    /// The node that starts it, if the host has left that to another one.
-    #[serde(default)]
-    pub lent_to: Option<String>,
-}
-
-/// Where a node stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Has resources and was never started.
-    Created,
-    /// Waits for another node to start it.
-    Lent,
-    /// Was started and does not answer yet.
-    Starting,
-    /// Its agent answers.
-    Ready,
-    /// Has halted, switched itself off, asked for a restart or panicked.
-    Ended,
-    /// Was stopped.
-    Stopped,
-}
-
-/// A node as it is listed.
-#[derive(Debug, Serialize)]
-pub struct NodeInfo {
-    /// Its name.
-    pub name: String,
-    /// Where it stands.
-    pub state: State,
-    /// What it last said of itself.
-    pub word: &'static str,
-    /// A panic's text.
-    pub message: Option<String>,
-    /// The host's cpus that it has.
-    pub cpus: Vec<u32>,
-    /// Memory in all its pieces.
-    pub bytes: u64,
-    /// Addresses of the pieces.
-    pub memory: Vec<String>,
-    /// The image that it starts from; none if making it was interrupted.
-    pub image: Option<String>,
-    /// What was added to its kernel's command line; as above.
-    pub command_line: Option<String>,
-    /// The node that may start it, if it is lent.
-    pub lent_to: Option<String>,
-    /// Process that works on it; 0 if none does.
-    pub owner: u32,
-}
 
 /// A node that exists.
 pub struct Node {
@@ -112,14 +47,9 @@ impl Node {
                 image.name()
             )));
         }
-        let record = Record {
-            version: 1,
-            name: name.clone(),
-            image: image.name().to_owned(),
-            cpus: cpus::choose(&spec.cpus)?,
-            command_line: spec.command_line.clone(),
-            lent_to: None,
-        };
+        let record = Record::new(spec, cpus::choose(&spec.cpus)?);
+        // One too long is refused here.
+        record.to_json()?;
         let (device, _) = Device::create(Kind::Node, name)?;
         if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
         {
@@ -195,10 +125,10 @@ impl Node {
                 self.name
             )));
         }
-        let (window, record) = self.window(&device, &entry, true)?;
-        let record = record.ok_or_else(|| self.incomplete())?;
+        let (window, record) = record::window(&device, &entry, true)?;
+        let record = record.ok_or_else(|| incomplete(&self.name))?;
         if entry.cpus.len() != record.cpus.len() {
-            return Err(self.incomplete());
+            return Err(incomplete(&self.name));
         }
         Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
     }
@@ -226,7 +156,7 @@ impl Node {
         let begin = Instant::now();
         while !device.stop()? {
             let entry = tree::one(Kind::Node, &self.name)?;
-            let (window, record) = self.window(device, &entry, true)?;
+            let (window, record) = record::window(device, &entry, true)?;
             let starter = record.and_then(|record| record.lent_to).unwrap_or_default();
             // One that says that it has ended may still have a cpu that writes.
             let goes_on = |node: &tree::Entry| node.name == starter && node.state == "running";
@@ -261,7 +191,8 @@ impl Node {
                 self.name
             )));
         }
-        let mut record = self.window(&device, &entry, false)?.1.ok_or_else(|| self.incomplete())?;
+        let mut record =
+            record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
         record.lent_to = Some(starter.to_owned());
         let image = Image::open(&record.image)?;
         let tsc_khz = tree::tsc_khz()?;
@@ -279,7 +210,7 @@ impl Node {
 
     /// Writes its record anew.
     fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
-        self.window(device, entry, true)?.0.set_record(&json(record)?);
+        record::window(device, entry, true)?.0.set_record(&record.to_json()?);
         Ok(())
     }
 
@@ -295,7 +226,7 @@ impl Node {
         }
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
         if !entry.pieces.is_empty() {
-            let (window, record) = self.window(&device, &entry, true)?;
+            let (window, record) = record::window(&device, &entry, true)?;
             // Making it may have been interrupted with a cpu off line and not claimed;
             // on line again before nothing tells of it any more.
             record.map_or(Ok(()), |record| bring_on_line(&record.cpus))?;
@@ -322,7 +253,7 @@ impl Node {
         if entry.state == "created" {
             return Ok(Vec::new());
         }
-        Ok(self.window(&device, &entry, false)?.0.log())
+        Ok(record::window(&device, &entry, false)?.0.log())
     }
 
     /// Passes the kernel's log on as it grows, until the node ends or is stopped.
@@ -337,7 +268,7 @@ impl Node {
             }
             // Before its last lines are looked at: they are there then.
             let goes_on = entry.state == "running" && !has_ended(entry.word);
-            let lines = self.window(&device, &entry, false)?.0.log_since(&mut seen);
+            let lines = record::window(&device, &entry, false)?.0.log_since(&mut seen);
             pass(&lines).map_err(|error| Error::os("passing the node's log on", error))?;
             if !goes_on {
                 return Ok(());
@@ -349,130 +280,7 @@ impl Node {
 
     /// All nodes.
     pub fn list() -> Result<Vec<NodeInfo>> {
-        tree::each(Kind::Node, info)
-    }
-
-    /// Its window, mapped, and the record in it if there is a whole one.
-    fn window(
-        &self,
-        device: &Device,
-        entry: &tree::Entry,
-        writable: bool,
-    ) -> Result<(Window, Option<Record>)> {
-        let first = entry.pieces.first().ok_or_else(|| self.incomplete())?;
-        let window = Window::new(device.map(&[window_of(first)], writable)?);
-        let record = serde_json::from_slice(&window.record()).ok();
-        // Before it is written there is what was in that memory.
-        let record = record.filter(|record: &Record| record.name == self.name);
-        Ok((window, record))
-    }
-
-    fn incomplete(&self) -> Error {
-        Error::Refused(format!(
-            "node {} is not complete: its making was interrupted; kumiki node delete {0}, and \
-             make it again",
-            self.name
-        ))
-    }
-}
-
-/// That a node has not done what was waited for, with the end of its log, or with what
-/// its memory tells of one that the kernel has not come to hand over.
-pub(crate) fn silent(
-    name: &str,
-    window: &Window,
-    early: &[String],
-    what: &'static str,
-    limit: Duration,
-) -> Error {
-    let log = String::from_utf8_lossy(&window.log()).into_owned();
-    let lines: Vec<&str> = log.lines().collect();
-    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
-    let log = if !last.is_empty() {
-        format!("; the end of its log:\n  {}", last.join("\n  "))
-    } else if !early.is_empty() {
-        let telling = early::telling(early, LOG_LINES).join("\n  ");
-        format!(
-            "; it handed no log over, and in its memory is this one (of an earlier start, if its \
-             kernel has not come so far):\n  {telling}"
-        )
-    } else {
-        ", and it wrote no log".to_owned()
-    };
-    let word = match window.word() {
-        abi::WORD_SILENT => "nothing",
-        word => meaning(word),
-    };
-    let word = format!("{word}, {}", stages::reached(STAMPS.map(|stamp| window.stamp(stamp))));
-    Error::Silent { name: name.to_owned(), what, limit, word, log }
-}
-
-pub(crate) fn window_of(first: &Piece) -> Piece {
-    Piece { address: first.end() - WINDOW_BYTES, bytes: WINDOW_BYTES }
-}
-
-fn info(entry: &tree::Entry) -> Result<NodeInfo> {
-    let device = Device::read(Kind::Node, &entry.name)?;
-    let node = Node { name: entry.name.clone() };
-    let (mut message, mut record, mut is_lent) = (None, None, false);
-    if !entry.pieces.is_empty() {
-        let window;
-        (window, record) = node.window(&device, entry, false)?;
-        is_lent = entry.state == "running" && window.is_lent();
-        message = (meaning(entry.word) == "panic").then(|| window.message());
-    }
-    let state = match entry.state.as_str() {
-        "running" if has_ended(entry.word) => State::Ended,
-        "running" if entry.word == abi::WORD_READY => State::Ready,
-        "running" if is_lent && entry.word == abi::WORD_SILENT => State::Lent,
-        "running" => State::Starting,
-        "stopped" => State::Stopped,
-        _ => State::Created,
-    };
-    Ok(NodeInfo {
-        state,
-        word: meaning(entry.word),
-        message,
-        cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
-        bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
-        memory: entry.pieces.iter().map(range).collect(),
-        lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
-        command_line: record.as_ref().map(|record| record.command_line.clone()),
-        image: record.map(|record| record.image),
-        owner: entry.owner,
-        name: entry.name.clone(),
-    })
-}
-
-fn json(record: &Record) -> Result<Vec<u8>> {
-    let json = serde_json::to_vec(record).map_err(|error| Error::Refused(error.to_string()))?;
-    if json.len() >= abi::RECORD_BYTES {
-        return Err(Error::Refused(format!(
-            "node {}: a command line of {} bytes is too long",
-            record.name,
-            record.command_line.len()
-        )));
-    }
-    Ok(json)
-}
-
-/// Which nodes start from which images, and whether another node starts them.
-pub(crate) struct Users(Vec<NodeInfo>);
-
-pub(crate) fn users() -> Result<Users> {
-    Ok(Users(Node::list()?))
-}
-
-impl Users {
-    pub(crate) fn of(&self, image: &str) -> Vec<String> {
-        let uses = |node: &&NodeInfo| node.image.as_deref() == Some(image);
-        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
-    }
-
-    pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {
-        let uses =
-            |node: &&NodeInfo| node.image.as_deref() == Some(image) && node.lent_to.is_some();
-        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+        listing::nodes()
     }
 }
 
@@ -492,8 +300,8 @@ fn furnish(
         let least = least.next_multiple_of(abi::PIECE_UNIT).max(abi::PIECE_UNIT);
         pieces.extend(taking::pieces(device, bytes, least, source, &near)?);
     }
-    let json = json(record)?;
-    Window::new(device.map(&[window_of(&pieces[0])], true)?).set_record(&json);
+    let window = Window::new(device.map(&[window_of(&pieces[0])], true)?);
+    window.set_record(&record.to_json()?);
     for &cpu in &record.cpus {
         cpus::set_online(cpu, false)?;
         device.cpu(cpu)?;
@@ -557,7 +365,7 @@ impl Stopped {
                 let (name, early) = (&self.node.name, self.early_log());
                 return Err(silent(name, window, &early, "did not become ready", limit));
             }
-            device::wait(self.device.bell(), &[], LOOK_AGAIN)
+            bell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
         Ok(Stages::of(loaded, execute, begin.elapsed(), window))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::cpus;
+use crate::cpu_list;
 
 const ROOT: &str = "/sys/devices/system/node";
 const BLOCKS: &str = "/sys/devices/system/memory";
@@ -13,7 +13,7 @@ pub(crate) fn of_cpus() -> BTreeMap<u32, u32> {
     let mut nodes = BTreeMap::new();
     for node in nodes_with("has_cpu") {
         let list = fs::read_to_string(format!("{ROOT}/node{node}/cpulist")).unwrap_or_default();
-        nodes.extend(cpus::parse(&list).unwrap_or_default().into_iter().map(|cpu| (cpu, node)));
+        nodes.extend(cpu_list::parse(&list).unwrap_or_default().into_iter().map(|cpu| (cpu, node)));
     }
     nodes
 }
@@ -63,7 +63,7 @@ pub(crate) fn together(free: &[u32], count: usize, nodes: &BTreeMap<u32, u32>) -
 
 fn nodes_with(file: &str) -> Vec<u32> {
     let list = fs::read_to_string(format!("{ROOT}/{file}")).unwrap_or_default();
-    cpus::parse(&list).unwrap_or_default()
+    cpu_list::parse(&list).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ mod tests {
     const BYTES_AT: usize = 0x1000;
 
     fn window() -> Memory {
-        Memory::of_file((BYTES_AT + RING_BYTES) as u64)
+        Memory::zeroed((BYTES_AT + RING_BYTES) as u64)
     }
 
     proptest! {

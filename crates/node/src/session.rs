@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 
 use crate::client::{Client, Ending, Input, Order, Orders};
-use crate::device::{self, Device, Kind as Holding};
+use crate::device::Device;
 use crate::frame::{CHUNK_BYTES, Kind, Program, number, receive, send};
-use crate::lent::Grant;
-use crate::node::window_of;
+use crate::grant::Grant;
+use crate::kind::Kind as Holding;
+use crate::record::window_of;
 use crate::window::{Channel, Window, has_ended, meaning};
-use crate::{Error, Result, abi, tree};
+use crate::{Error, Result, abi, bell, tree};
 
 /// Spin so long for an answer before sleeping: a short program's takes less
 /// than being woken does.
@@ -161,7 +162,7 @@ impl Session {
         }
         let others: Vec<_> =
             input.into_iter().chain(orders).map(|fd| (fd, PollFlags::IN)).collect();
-        device::wait(self.device.bell(), &others, limit)
+        bell::wait(self.device.bell(), &others, limit)
             .map_err(|error| Error::os("waiting for the node", error))
     }
 
@@ -176,7 +177,7 @@ impl Session {
                     self.name
                 )));
             }
-            device::wait(self.device.bell(), &[], LOOK_AGAIN.min(limit))
+            bell::wait(self.device.bell(), &[], LOOK_AGAIN.min(limit))
                 .map_err(|error| Error::os("waiting for the node", error))?;
         }
         Ok(())

@@ -4,7 +4,6 @@ use kumiki_boot::WINDOW_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::abi;
-use crate::taking::MemorySource;
 
 /// A node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +31,31 @@ pub enum Cpus {
     Count(usize),
     /// These; the first one starts first.
     These(Vec<u32>),
+}
+
+/// Where memory for a node comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemorySource {
+    /// The first of the others that has enough, or several.
+    #[default]
+    Any,
+    /// The running kernel's allocator.
+    Contiguous,
+    /// Whole blocks that are taken off line, within a minute.
+    Offline,
+    /// What `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
+    Boot,
+}
+
+impl MemorySource {
+    /// Each by the word that a person writes.
+    pub const WORDS: [(&str, MemorySource); 4] = [
+        ("any", MemorySource::Any),
+        ("contig", MemorySource::Contiguous),
+        ("offline", MemorySource::Offline),
+        ("boot", MemorySource::Boot),
+    ];
 }
 
 /// What is wrong with one key of a specification.

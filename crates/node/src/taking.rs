@@ -2,38 +2,14 @@
 //! line, or what it was started without.
 
 use kumiki_boot::Piece;
-use serde::{Deserialize, Serialize};
 
-use crate::device::{Device, HOST_KEEPS_BYTES, Kind, available_bytes};
+use crate::device::{Device, HOST_KEEPS_BYTES, available_bytes};
+use crate::kind::Kind;
+use crate::spec::MemorySource;
 use crate::{Error, Result, abi, blocks, numa, tree};
 
 /// Adds pieces, or says why there are not enough.
 type Way = fn(&Device, u64, u64, &[u32], &mut Vec<Piece>) -> Result<()>;
-
-/// Where memory for a node comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MemorySource {
-    /// The first of the others that has enough, or several.
-    #[default]
-    Any,
-    /// The running kernel's allocator.
-    Contiguous,
-    /// Whole blocks that are taken off line, within a minute.
-    Offline,
-    /// What `memmap=SIZE$ADDRESS` or `mem=SIZE` kept from this machine's kernel.
-    Boot,
-}
-
-impl MemorySource {
-    /// Each by the word that a person writes.
-    pub const WORDS: [(&str, MemorySource); 4] = [
-        ("any", MemorySource::Any),
-        ("contig", MemorySource::Contiguous),
-        ("offline", MemorySource::Offline),
-        ("boot", MemorySource::Boot),
-    ];
-}
 
 /// `bytes` in as few pieces as there are, of the first of these NUMA nodes that have
 /// them; the first piece has at least `first_bytes`. Where what was kept from the host's

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
 
-use crate::device::Kind;
-use crate::{Error, Result};
+use crate::kind::Kind;
+use crate::{Error, Result, requests};
 
 const ROOT: &str = "/sys/class/misc/kumiki-osnode";
 
@@ -61,7 +61,7 @@ fn names(kind: Kind) -> Result<Vec<String>> {
             .map_err(|error| Error::file(&folder, error))?,
         // Says which of the two, the module or the permission, is missing.
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            crate::probe()?;
+            requests::probe()?;
             return Err(Error::file(&folder, error));
         }
         Err(error) => return Err(Error::file(&folder, error)),
@@ -74,7 +74,7 @@ fn names(kind: Kind) -> Result<Vec<String>> {
 pub(crate) fn one(kind: Kind, name: &str) -> Result<Entry> {
     let folder = folder(kind).join(name);
     if !exists(kind, name) {
-        crate::probe()?;
+        requests::probe()?;
         let noun = kind.noun();
         return Err(Error::Refused(format!("there is no {noun} {name}: see kumiki {noun} ls")));
     }
@@ -122,6 +122,11 @@ fn entry(name: &str, folder: &Path) -> Result<Entry> {
     Ok(entry)
 }
 
+/// A piece's range of addresses, for people.
+pub(crate) fn range(piece: &Piece) -> String {
+    format!("{:#x}-{:#x}", piece.address, piece.end())
+}
+
 fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| Error::file(path, error))
 }
@@ -159,6 +164,28 @@ mod tests {
         // The folder itself, which is there as long as any.
         assert!(unless_gone(Kind::Node, "/", failed()).is_some_and(|seen| seen.is_err()));
         assert!(unless_gone(Kind::Node, "no-such-node", Ok(())).is_some_and(|seen| seen.is_ok()));
+    }
+
+    #[test]
+    fn every_file_of_the_tree_is_in_the_document() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
+        let (module, document) = (read("kernel/osnode/tree.c"), read("docs/design/node.md"));
+        let row = |file: &str| {
+            let named = format!("`{file}`");
+            document.lines().any(|line| line.starts_with("| `") && line.contains(&named))
+        };
+        let shown =
+            module.lines().filter_map(|line| line.split_once("__ATTR_RO(")?.1.split_once(')'));
+        let files: Vec<&str> = shown.map(|(file, _)| file).collect();
+        assert_eq!(files.len(), 6);
+        assert!(files.iter().all(|file| row(&format!("nodes/NAME/{file}"))), "{files:?}");
+        assert_eq!(module.matches("__ATTR(").count(), 1);
+        assert!(row("tsc_khz"));
+        // An image has a part of them.
+        for file in ["state", "owner", "memory"] {
+            assert!(row(&format!("images/NAME/{file}")), "{file}");
+        }
     }
 
     #[test]

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     fn window() -> Window {
-        Window::new(Memory::of_file(kumiki_boot::WINDOW_BYTES))
+        Window::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES))
     }
 
     #[test]

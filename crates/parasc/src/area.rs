@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use kumiki_sys::shm::{Anon, Huge, Populate};
 
-use crate::error::Result;
 use crate::lane::{Control, Lane};
 use crate::slot::Slot;
 
@@ -16,6 +15,13 @@ pub(crate) const VERSION: u32 = 2;
 
 /// Lanes that an area can have: the bits of [`Header::open_lanes`].
 pub(crate) const MAX_LANES: usize = 64;
+/// Lanes in which any thread may place requests: the first for calls that are
+/// soon over, the second for those that sleep.
+pub(crate) const OPEN_LANES: usize = 2;
+/// The lane for calls that are soon over.
+pub(crate) const QUICK_LANE: usize = 0;
+/// The lane for calls that sleep, which only the pool's threads serve.
+pub(crate) const SLEEPING_LANE: usize = 1;
 /// Slots that a lane can have.
 pub(crate) const MAX_LANE_SLOTS: usize = 4096;
 
@@ -64,7 +70,7 @@ pub(crate) struct Area {
 
 impl Area {
     /// Memory for `lanes` lanes of `lane_slots` slots, all free.
-    pub(crate) fn new(lanes: usize, lane_slots: usize) -> Result<Self> {
+    pub(crate) fn new(lanes: usize, lane_slots: usize) -> kumiki_sys::Result<Self> {
         debug_assert!((1..=MAX_LANES).contains(&lanes));
         debug_assert!((1..=MAX_LANE_SLOTS).contains(&lane_slots));
         let bytes = size_of::<Header>() + lanes * lane_bytes(lane_slots);

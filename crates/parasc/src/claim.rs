@@ -11,6 +11,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+/// The answer to a request whose thread has died: perhaps executed.
+pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
+
 /// A slot of the area: lane and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {

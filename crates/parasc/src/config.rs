@@ -7,8 +7,8 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
 use crate::allow::AllowList;
-use crate::area::{MAX_LANE_SLOTS, MAX_LANES};
-use crate::backend::Backend;
+use crate::area::{MAX_LANE_SLOTS, MAX_LANES, OPEN_LANES};
+use crate::choice::Backend;
 use crate::error::{Error, Result};
 
 /// The most processing threads for calls that sleep.
@@ -74,7 +74,7 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] for the first value out of range.
     pub(crate) fn check(&self) -> Result<()> {
-        let most = MAX_LANES - crate::core::OPEN_LANES;
+        let most = MAX_LANES - OPEN_LANES;
         range("a number of requesters", self.requesters, 1, most)?;
         range("a number of slots", self.slots, 2, MAX_LANE_SLOTS)?;
         range("a number of threads", self.threads, 0, MAX_THREADS)

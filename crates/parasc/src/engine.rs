@@ -11,12 +11,11 @@ use crate::config::Config;
 use crate::core::{Core, STEP};
 use crate::error::Result;
 use crate::op::{Operation, Raw};
-use crate::open::serve::cancel_all;
 use crate::pending::Pending;
-use crate::primitive::fence;
+use crate::primitive::{after, fence};
 use crate::request::Request;
 use crate::requester::Requester;
-use crate::threads::{self, after, lock};
+use crate::threads::{self, cancel_all};
 use crate::ticket::{self, Ticket};
 
 /// How long a dropped engine waits for its threads to end.
@@ -235,12 +234,11 @@ impl Engine {
         loop {
             // One that has died does not say so.
             core.repair();
-            let alive = lock(&core.alive);
             let left = deadline.saturating_duration_since(Instant::now());
-            if *alive == 0 || left.is_zero() {
-                return *alive == 0;
+            let alive = core.crew.wait(left.min(STEP));
+            if alive == 0 || left.is_zero() {
+                return alive == 0;
             }
-            drop(core.ended.wait_timeout(alive, left.min(STEP)));
         }
     }
 
@@ -251,15 +249,14 @@ impl Engine {
             // Nor is the lock the child's: it may have been held at the fork.
             return 0;
         }
-        *lock(&self.core.alive)
+        self.core.crew.alive()
     }
 }
 
 /// What is seen of an engine.
 fn look(core: Option<&Core>) -> Look {
     let Some(core) = core else { return Look::default() };
-    let threads = lock(&core.alive);
-    let state = match *threads {
+    let state = match core.crew.alive() {
         0 => "idle".to_owned(),
         1 => "1 thread".to_owned(),
         threads => format!("{threads} threads"),

@@ -1,9 +1,9 @@
 //! Everything that can go wrong with parallel system calls, apart from what the
 //! calls themselves answer.
 
-use kumiki_calls::Refusal;
+use kumiki_calls::{Denied, Refusal, Request};
 
-use crate::backend::Backend;
+use crate::choice::Backend;
 
 /// An error of this crate. The text says what failed, on which thing, with
 /// which value and limit, and what to do. C programs get it too, so it names no
@@ -39,13 +39,6 @@ pub enum Error {
         lanes: usize,
         /// Lanes that an area can have.
         most: usize,
-    },
-    /// The kernel refused to start a thread.
-    #[error("no processing thread: {source}; see RLIMIT_NPROC and the cgroup's pids.max")]
-    Thread {
-        /// The kernel's answer.
-        #[source]
-        source: std::io::Error,
     },
     /// A call that must not be made by another thread; neither it nor another of
     /// its batch was executed.
@@ -130,6 +123,22 @@ pub enum Error {
         /// Room for how many results.
         results: usize,
     },
+}
+
+impl Error {
+    /// Why a request was denied that is the batch's number `index`.
+    #[cold]
+    pub(crate) fn denied(denied: Denied, index: usize, request: &Request) -> Self {
+        let sysnum = request.sysnum;
+        match denied {
+            Denied::Refused(refusal) => Error::Refused { index, refusal },
+            Denied::TooManyArguments => Error::TooManyArguments { index, count: request.args_num },
+            Denied::NotAllowed => {
+                let name = kumiki_sys::syscall::name(usize::from(sysnum)).unwrap_or("unknown");
+                Error::NotAllowed { index, sysnum, name }
+            }
+        }
+    }
 }
 
 /// This crate's result.

@@ -1,6 +1,6 @@
 //! Making the call that a slot asks for.
 
-pub(crate) use kumiki_calls::{Denied, Rules, call};
+pub(crate) use kumiki_calls::{Rules, call};
 
 use crate::request::Request;
 use crate::slot::Slot;

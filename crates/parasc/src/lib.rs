@@ -86,6 +86,7 @@ compile_error!(
 
 mod area;
 pub mod backend;
+mod choice;
 mod claim;
 mod config;
 mod core;
@@ -105,6 +106,7 @@ mod primitive;
 mod requester;
 mod side;
 mod slot;
+mod task;
 mod threads;
 mod ticket;
 #[cfg(all(test, not(loom)))]

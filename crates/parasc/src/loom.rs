@@ -5,23 +5,21 @@
 use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as Count;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Instant;
+use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_wait::{Policy, Sleep, Threshold, Waiter};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
+use crate::core::Pool;
 use crate::lane::Lane;
 use crate::offer::Calls;
 use crate::open::{Look, Open, Ready, Taken};
-use crate::pending::{Bare, End, Task};
 use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;
-use crate::threads::{Entry, Pool, State};
+use crate::task::{Bare, End, Task};
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
     bounded(3, scene);
@@ -205,73 +203,6 @@ fn the_awaited_answer_wakes_the_one_who_sleeps() {
             assert_eq!(waiter.wait(&side.bell, slot.status(), || slot.result()), at as i64);
         }
         server.join().unwrap();
-    });
-}
-
-#[test]
-fn a_seat_that_is_left_loses_no_request() {
-    model(|| {
-        let scene = Arc::new((State::new(), AtomicU32::new(0)));
-        // The thread is there.
-        assert_eq!(scene.0.enter(), Entry::Vacant);
-        let retiring = thread::spawn({
-            let scene = Arc::clone(&scene);
-            move || {
-                let (state, request) = &*scene;
-                // Its last look, and on the way out.
-                let seen = request.load(Relaxed) != 0;
-                seen || state.retire(|| false, || request.load(Relaxed) != 0)
-            }
-        });
-        scene.1.store(1, Relaxed);
-        let started = scene.0.enter() == Entry::Vacant;
-        let stayed = retiring.join().unwrap();
-        assert!(started || stayed, "nobody serves the request");
-        // Two threads in one seat would be as bad.
-        assert!(!(started && stayed && scene.0.enter() == Entry::Vacant));
-    });
-}
-
-#[test]
-fn an_idle_thread_of_the_pool_is_called_or_sees_the_request() {
-    model(|| {
-        let scene = Arc::new((Pool::new(1), AtomicU32::new(0)));
-        // The thread has been started.
-        assert_eq!(scene.0.take_place(), Some(0));
-        let member = thread::spawn({
-            let scene = Arc::clone(&scene);
-            move || {
-                let (pool, request) = &*scene;
-                let has_work = || request.load(Acquire) != 0;
-                // For loom the time to retire has always come.
-                pool.idle(0, Some(Instant::now()), || false, has_work) && has_work()
-            }
-        });
-        scene.1.store(1, Release);
-        // Not called: it is at work, and looks before it is idle, or has retired.
-        let started = scene.0.call(1) == 0 && scene.0.take_place().is_some();
-        let served = member.join().unwrap();
-        assert!(served || started, "nobody serves the request");
-    });
-}
-
-#[test]
-fn each_call_of_idle_threads_brings_one() {
-    model(|| {
-        let pool = Arc::new(Pool::new(2));
-        while pool.take_place().is_some() {}
-        let member = || {
-            let pool = Arc::clone(&pool);
-            thread::spawn(move || assert!(pool.idle(0, None, || false, || false)))
-        };
-        let members = [member(), member()];
-        let mut called = 0;
-        while called < 2 {
-            called += pool.call(2 - called);
-            thread::yield_now();
-        }
-        members.into_iter().for_each(|member| member.join().unwrap());
-        assert_eq!(pool.call(1), 0, "nobody is idle");
     });
 }
 

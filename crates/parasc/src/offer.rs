@@ -22,11 +22,10 @@ use std::ops::Range;
 use std::slice;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use crate::claim::Left;
+use crate::claim::{Left, OWNER_DIED};
 use crate::execute::call;
 use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::request::Request;
-use crate::threads::OWNER_DIED;
 
 /// Calls that an offer can have: a field of its word.
 const MOST: usize = u16::MAX as usize;

@@ -1,6 +1,8 @@
 //! What the protocol is built from. Under `cfg(loom)` loom's doubles take the
 //! place of the real things, and the model checker runs the very same protocol.
 
+use std::time::{Duration, Instant};
+
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
@@ -30,4 +32,11 @@ pub(crate) fn fence_after_swap() {
 /// half changed where a panic could come.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A moment that far from now; one beyond what the clock can tell is never.
+pub(crate) fn after(duration: Duration) -> Instant {
+    /// Ten years.
+    const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    Instant::now() + duration.min(NEVER)
 }

@@ -1,17 +1,15 @@
 //! Requests placed by hand: the paper's way, and the C interface's.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::area::MAX_LANE_SLOTS;
-use crate::core::{Core, OPEN_LANES, STEP};
+use crate::area::{MAX_LANE_SLOTS, OPEN_LANES};
+use crate::core::{Core, STEP};
 use crate::error::{Error, Result};
 use crate::execute::call;
 use crate::open::Look;
-use crate::open::serve::{give, serve_stranded, stop_if_terminated};
 use crate::request::Request;
-use crate::requester::why;
-use crate::threads::{serve_next, summon};
+use crate::threads::{give, serve_next, serve_stranded, stop_if_terminated, summon};
 
 /// A slot that holds a request of the caller's, or its result.
 ///
@@ -46,7 +44,7 @@ impl Ticket {
 /// # Safety
 /// As for [`Engine::place`](crate::Engine::place).
 pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket> {
-    core.rules.check(&request).map_err(|denied| why(denied, 0, &request))?;
+    core.rules.check(&request).map_err(|denied| Error::denied(denied, 0, &request))?;
     if core.area.header().is_terminated() {
         return Err(Error::ShutDown);
     }
@@ -123,7 +121,9 @@ pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Durati
         let over = is_over();
         Some(complete()).filter(|count| over || *count >= min_complete)
     };
-    let found = core.finished.wait(timeout, STEP, enough, || core.repair());
+    // A time that the clock cannot tell is never.
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let found = core.finished.wait(deadline, STEP, enough, || core.repair());
     found.unwrap_or_else(complete)
 }
 
@@ -146,9 +146,8 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::core::QUICK_LANE;
-    use crate::pending::Bare;
-    use crate::threads::lock;
+    use crate::area::QUICK_LANE;
+    use crate::task::Bare;
 
     /// Runs `work` in a child of fork(2), where `work` ends with a true answer.
     fn in_a_child(work: impl FnOnce() -> bool) {
@@ -210,7 +209,7 @@ mod tests {
         // It waits for a slot.
         open.put(lane, Bare::new(getpid()));
         // As another thread has them that the child has not.
-        let locks = (open.hold_queue(), open.decide(), lock(&core.alive));
+        let locks = (open.hold_queue(), open.decide());
         in_a_child(|| {
             assert_eq!(wait(&core, 2, None), 1);
             assert_eq!(collect(&core, first), Ok(7));
@@ -231,7 +230,7 @@ mod tests {
         }
         in_a_child(|| {
             wake_up(&core);
-            *lock(&core.alive) == 0
+            core.crew.alive() == 0
         });
         wake_up(&core);
         assert_eq!(wait(&core, 2, Some(Duration::from_secs(60))), 2);

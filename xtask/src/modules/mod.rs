@@ -40,39 +40,9 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
-        package: "kumiki-parasc",
-        modules: &["config", "core", "offer", "open", "pending", "requester", "side", "threads"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["area", "backend", "error"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["hand_over", "run"],
-        reason: "the requester is rewritten",
-    },
-    Known {
-        package: "kumiki-parasc",
-        modules: &["caller", "process", "processor", "seat"],
-        reason: "the engine moves onto slot and crew",
-    },
-    Known {
         package: "kumiki-resource",
         modules: &["answer", "here", "interface"],
         reason: "what a place's callers share goes below both",
-    },
-    Known {
-        package: "kumiki-node",
-        modules: &["blocks", "cpus", "device", "numa", "spec", "taking", "tree"],
-        reason: "the kinds of the device and the lock of blocks go below both",
-    },
-    Known {
-        package: "kumiki-node",
-        modules: &["image", "lent", "load", "node", "origin", "session"],
-        reason: "a node's record goes below what acts on nodes",
     },
     Known {
         package: "kumiki-spawn",

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::scene::{OURS, Scene};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -51,8 +52,10 @@ fn slow(scene: &Scene, stderr: Stdio) -> Command {
     command
 }
 
+/// Reads long after the first was printed: on a busy machine that itself may take long.
 fn read_late(child: &mut Child) -> String {
     let stdout = child.stdout.take().unwrap();
+    poll(&mut [PollFd::new(&stdout, PollFlags::IN)], None).unwrap();
     thread::sleep(LONG);
     everything(stdout)
 }

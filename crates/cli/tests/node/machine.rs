@@ -36,6 +36,8 @@ fn a_file_makes_a_machine_and_a_failed_step_gives_all_back() {
              > bad.toml");
     let said = host.refused("kumiki node apply bad.toml --timeout 15");
     assert!(said.contains("start node batch: ") && said.contains("undone: 4 steps"), "{said}");
+    // Before its module was loaded: from its own memory.
+    assert!(said.contains("Kernel panic - not syncing"), "{said}");
     assert_eq!(host.ok("kumiki node ls --json; kumiki image ls --json"), "[]\n[]\n");
     let after = host.resources();
     assert_eq!(after.0, before.0);

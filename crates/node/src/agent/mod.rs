@@ -24,9 +24,9 @@ use rustix::process::{WaitOptions, getpid, wait};
 use rustix::system::{finit_module, sethostname};
 
 use crate::memory::Memory;
-use crate::node::Record;
+use crate::record::Record;
 use crate::window::Window;
-use crate::{Error, Result, abi, compose, device};
+use crate::{Error, Result, abi, bell, compose};
 
 /// How long a sleep may last, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -133,7 +133,7 @@ fn serve() -> Result<()> {
                 _ => {}
             }
         }
-        device::wait(&bell, &[], LOOK_AGAIN)
+        bell::wait(&bell, &[], LOOK_AGAIN)
             .map_err(|error| Error::os("waiting for the host", error))?;
     }
 }
@@ -149,7 +149,7 @@ fn shared(bell: &File) -> Result<Window> {
 }
 
 fn ring(bell: &File) -> Result<()> {
-    device::ring(bell).map_err(|error| Error::os("ringing the host", error))
+    bell::ring(bell).map_err(|error| Error::os("ringing the host", error))
 }
 
 /// The time stamp counter, which all cpus of the machine share.

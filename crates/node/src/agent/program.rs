@@ -15,7 +15,7 @@ use rustix::termios::tcgetpgrp;
 use super::streams::{Streams, would_block};
 use crate::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
 use crate::window::{Channel, Window};
-use crate::{Error, Result, abi, device, lent};
+use crate::{Error, Result, abi, bell, lent};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -47,7 +47,7 @@ impl Talk<'_> {
     }
 
     fn wait(&self, others: &[(BorrowedFd<'_>, PollFlags)]) -> Result<()> {
-        device::wait(self.bell, others, LOOK_AGAIN)
+        bell::wait(self.bell, others, LOOK_AGAIN)
             .map_err(|error| Error::os("waiting for the host", error))
     }
 

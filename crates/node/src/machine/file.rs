@@ -9,9 +9,8 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::compose::Base;
-use crate::device::{self, Kind};
-use crate::spec::{Cpus, Fault, Spec};
-use crate::taking::MemorySource;
+use crate::kind::{Kind, padded};
+use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
 
 /// Images and nodes that are to be there, as a file has them, in its order.
@@ -215,7 +214,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
 }
 
 fn named(source: &Source, kind: Kind, name: &str, at: usize) -> Result<()> {
-    device::padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
+    padded(kind, name).map(drop).map_err(|error| source.wrong(at, error.to_string()))
 }
 
 /// A count, or a list of cpus.

@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::{Existing, Situation};
-use crate::node::State;
-use crate::spec::{Cpus, Fault, Spec};
-use crate::taking::MemorySource;
-use crate::{Result, cpus, numa};
+use crate::listing::State;
+use crate::spec::{Cpus, Fault, MemorySource, Spec};
+use crate::{Result, cpu_list, numa};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +55,7 @@ impl fmt::Display for Cpus {
         match self {
             Cpus::Count(1) => f.write_str("1 cpu"),
             Cpus::Count(count) => write!(f, "{count} cpus"),
-            Cpus::These(cpus) => write!(f, "cpus {}", cpus::list(cpus)),
+            Cpus::These(cpus) => write!(f, "cpus {}", cpu_list::text(cpus)),
         }
     }
 }
@@ -120,7 +119,7 @@ pub(super) fn chosen<'a>(
                     "{count} cpus, and {} of {} that are free ({}) are left for it",
                     free.len(),
                     all.len(),
-                    cpus::list(all)
+                    cpu_list::text(all)
                 );
                 return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
             }
@@ -142,7 +141,7 @@ fn not_free(cpu: u32, situation: &Situation) -> Fault {
         Some((name, _)) => format!("is node {name}'s"),
         None => "is not on line in the host".to_owned(),
     };
-    let free = cpus::list(&situation.free.cpus);
+    let free = cpu_list::text(&situation.free.cpus);
     Fault::new("cpus", format!("cpu {cpu} {why}; free are {free}"))
 }
 

@@ -6,8 +6,9 @@ use std::fs;
 use serde::Serialize;
 
 use crate::image::Image;
-use crate::node::{Node, State};
-use crate::{Result, cpus, device, numa};
+use crate::listing::State;
+use crate::node::Node;
+use crate::{Result, cpus, device, numa, requests};
 
 /// What a machine has for nodes and images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,7 +36,7 @@ pub struct Blocks {
 impl Free {
     /// Looks at this machine.
     pub fn now() -> Result<Self> {
-        device::probe()?;
+        requests::probe()?;
         let path = "/proc/buddyinfo";
         Ok(Free {
             cpus: cpus::free()?,

@@ -32,7 +32,6 @@
 //! processing thread by itself, if it is one, and others called by everybody else.
 
 mod ready;
-pub(crate) mod serve;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,9 +40,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 pub(crate) use ready::Ready;
 
 use crate::lane::Lane;
-use crate::pending::Task;
 use crate::primitive::{AtomicU32, AtomicUsize, Mutex, MutexGuard, fence, lock};
 use crate::request::Request;
+use crate::task::Task;
 
 /// What somebody has taken to execute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

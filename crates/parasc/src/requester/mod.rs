@@ -15,12 +15,12 @@ use self::meanwhile::{Forked, Meanwhile};
 use self::passes::Passes;
 use self::writeback::Begun;
 
-use crate::area::MAX_LANES;
+use crate::area::{MAX_LANES, OPEN_LANES};
 use crate::backend::OwnRing;
-use crate::core::{Core, OPEN_LANES};
+use crate::core::Core;
 use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
-use crate::execute::{Denied, Rules, call};
+use crate::execute::{Rules, call};
 use crate::op::Operation;
 use crate::request::Request;
 
@@ -305,7 +305,7 @@ impl Requester {
 
     #[inline(always)]
     fn check(&self, index: usize, request: &Request) -> Result<()> {
-        self.rules.check(request).map_err(|denied| why(denied, index, request))
+        self.rules.check(request).map_err(|denied| Error::denied(denied, index, request))
     }
 
     /// Looks where this thread runs, and which seats are near.
@@ -313,12 +313,12 @@ impl Requester {
         let cpu = rustix::thread::sched_getcpu();
         let seats = &self.core.seats;
         // The nearest seat decides for all; the others are asked when woken.
-        let is_lost = self.near.first().is_some_and(|at| seats[*at].is_closed());
+        let is_lost = self.near.first().is_some_and(|at| seats[*at].post.is_closed());
         if cpu == self.cpu && !is_lost {
             return;
         }
         self.cpu = cpu;
-        let usable = |at: &usize| seats[*at].cpu != cpu && !seats[*at].is_closed();
+        let usable = |at: &usize| seats[*at].cpu != cpu && !seats[*at].post.is_closed();
         self.near = (0..seats.len()).filter(usable).collect();
         if self.near.len() > 1
             && let Some(topology) = self.core.topology()
@@ -364,19 +364,6 @@ fn is_alone() -> bool {
     const LINKS: u64 = 2;
     // A link for each thread (proc_task_getattr, fs/proc/base.c).
     rustix::fs::stat("/proc/self/task").map_or(true, |tasks| tasks.st_nlink <= LINKS + 1)
-}
-
-#[cold]
-pub(crate) fn why(denied: Denied, index: usize, request: &Request) -> Error {
-    let sysnum = request.sysnum;
-    match denied {
-        Denied::Refused(refusal) => Error::Refused { index, refusal },
-        Denied::TooManyArguments => Error::TooManyArguments { index, count: request.args_num },
-        Denied::NotAllowed => {
-            let name = kumiki_sys::syscall::name(usize::from(sysnum)).unwrap_or("unknown");
-            Error::NotAllowed { index, sysnum, name }
-        }
-    }
 }
 
 impl Drop for Requester {

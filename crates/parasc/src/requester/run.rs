@@ -1,23 +1,19 @@
 //! Running a batch, the ways there are.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 use std::time::Instant;
-
-use kumiki_wait::Waiter;
 
 use super::hand_over::LOOKS;
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
-use crate::backend::LOOK;
-use crate::core::{Core, RARE, STEP};
+use crate::core::{RARE, STEP};
 use crate::cost::{End, Key, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
-use crate::execute::{call, execute, plain};
+use crate::execute::{call, plain};
 use crate::offer::Calls;
 use crate::request::Request;
-use crate::threads::{Pool, Seat};
+use crate::threads::{summon_pool, wake_seat};
 
 /// Calls of a batch that is left to others which one of them claims at once, at most.
 const UNHELPED: usize = 16;
@@ -322,7 +318,7 @@ impl Requester {
         let wanted = self.near.len().min(offered);
         for seat in &self.near[..wanted] {
             // None to be had: then this thread makes all calls.
-            let _ = Seat::wake(&self.core, *seat);
+            let _ = wake_seat(&self.core, *seat);
         }
     }
 
@@ -344,7 +340,7 @@ impl Requester {
         let side = &self.core.sides[self.lane];
         self.core.pool.take_lane(self.lane);
         side.offer.open(calls, requests.len(), 1);
-        Pool::summon(&self.core, threads.min(requests.len()) - 1);
+        summon_pool(&self.core, threads.min(requests.len()) - 1);
         let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
         meanwhile.run(requests.len(), self.ticks, self.core.process).map_err(forked)?;
         while let Some(chunk) = side.offer.last(1) {
@@ -364,7 +360,7 @@ impl Requester {
     unsafe fn unhelped(&mut self, requests: &[Request], results: &mut [i64]) {
         let calls = Calls { requests: requests.as_ptr(), results: results.as_mut_ptr() };
         self.core.sides[self.lane].offer.open(calls, requests.len(), UNHELPED);
-        let seat = self.near.first().copied().filter(|at| Seat::wake(&self.core, *at));
+        let seat = self.near.first().copied().filter(|at| wake_seat(&self.core, *at));
         self.core.callers.call();
         // SAFETY: the caller vouches for all requests.
         unsafe { self.finish(calls, Some(Left { seat })) };
@@ -384,7 +380,7 @@ impl Requester {
             let watched = core.callers.any();
             let gone = || {
                 left.is_some_and(|Left { seat }| {
-                    let runs = seat.is_some_and(|at| core.seats[at].is_running());
+                    let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
                     let served = runs || core.callers.any();
                     side.offer.has_work() && (!served || core.area.header().is_terminated())
                 })
@@ -425,53 +421,6 @@ impl Requester {
 struct Left {
     /// The thread of this seat, besides those of the program.
     seat: Option<usize>,
-}
-
-/// Waits for the result of the lane's slot, which is left to the thread of `seat` and
-/// to those of the program. Makes the call if they have gone.
-///
-/// # Safety
-/// The caller has published the request there, as [`Requester::run_raw`] does.
-pub(super) unsafe fn wait(
-    waiter: &mut Waiter,
-    core: &Arc<Core>,
-    lane: usize,
-    seat: Option<usize>,
-) -> i64 {
-    let (side, slot) = (&core.sides[lane], &core.area.lane(lane).slots[0]);
-    side.expect(0);
-    let gone = || {
-        let served = seat.is_some_and(|at| core.seats[at].is_running()) || core.callers.any();
-        slot.is_requested() && (!served || core.area.header().is_terminated())
-    };
-    let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
-    loop {
-        let watched = core.callers.any();
-        let begun = !slot.is_requested();
-        // Who has not even begun by then is held up.
-        let patience = if begun && !watched { RARE } else { STEP };
-        // A thread of the program may come, and die: it rings first.
-        let come = || (!watched && core.callers.any()).then_some(None);
-        let ready = || answered().or_else(come);
-        let end = Instant::now() + patience;
-        let mut answer = None;
-        while answer.is_none() && Instant::now() < end {
-            // A module does not ring.
-            let step = if core.kernel.is_some() { LOOK } else { patience };
-            let until = end.min(Instant::now() + step);
-            answer = waiter.wait_until(&side.bell, slot.status(), until, ready).ok();
-        }
-        if let Some(result) = answer.flatten() {
-            return result;
-        }
-        core.repair();
-        if slot.take() {
-            // SAFETY: the caller vouches for the request.
-            unsafe { execute(slot) };
-        } else if let Some(result) = core.lost_in_lane(lane, 0) {
-            slot.finish(result);
-        }
-    }
 }
 
 /// What this thread did when its calls began.

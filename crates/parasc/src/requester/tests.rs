@@ -7,11 +7,12 @@ use std::time::Duration;
 use kumiki_sys::affinity;
 
 use super::*;
+use crate::area::OPEN_LANES;
 use crate::config::Config;
-use crate::core::OPEN_LANES;
+use crate::core::Seat;
 use crate::cost::survey;
 use crate::differences::Differences;
-use crate::threads::Seat;
+use crate::threads::wake_seat;
 
 /// Nothing for so long is a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +50,7 @@ fn a_seat_that_no_thread_can_take_leaves_the_calls_to_the_caller() {
         for count in [1, 2, 100, 600] {
             assert_eq!(parents(&mut requester, count), vec![parent; count]);
         }
-        assert!(!requester.core.seats[0].is_running());
+        assert!(!requester.core.seats[0].post.is_taken());
     });
 }
 
@@ -102,7 +103,7 @@ fn a_thread_that_has_moved_wakes_nobody_on_its_own_cpu() {
         for _ in 1..run::SETTLE {
             parents(&mut requester, 4000);
         }
-        let runs = |cpu| core.seats.iter().any(|seat| seat.cpu == cpu && seat.is_running());
+        let runs = |cpu| core.seats.iter().any(|seat| seat.cpu == cpu && seat.post.is_taken());
         assert!(runs(before) && !runs(after));
     });
 }
@@ -125,7 +126,7 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
         let read = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);
         core.area.lane(lane).slots[0].publish(&read);
-        assert!(Seat::wake(&core, 0));
+        assert!(wake_seat(&core, 0));
         while core.area.lane(lane).slots[0].is_requested() || !core.seats[0].is_hot() {
             thread::yield_now();
         }

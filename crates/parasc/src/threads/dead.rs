@@ -3,24 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-use super::caller::Caller;
-use super::{Counted, Pool, serve_next};
-use crate::claim::{Claim, Left, Spot};
-use crate::core::{Core, OPEN_LANES};
+use super::open::{stop_if_terminated, take_out};
+use super::{alert, pool, seat, serve_next};
+use crate::area::OPEN_LANES;
+use crate::claim::{Claim, Left, OWNER_DIED, Spot};
+use crate::core::{Caller, Core};
 use crate::open::Taken;
-use crate::open::serve::{stop_if_terminated, take_out};
-use crate::pending::End;
-
-/// The answer to a request whose thread has died: perhaps executed.
-pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
+use crate::task::End;
 
 impl Core {
-    /// The notes of the threads that are the engine's own.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
-        let seats = self.seats.iter().map(|seat| &seat.claim);
-        seats.chain(self.pool.claims()).chain([self.watch.claim()])
-    }
-
     /// Whether the request at `spot`, which `is_taken` and not the caller's, was
     /// taken by a thread that has died. The caller keeps others from putting a new
     /// request there.
@@ -58,30 +49,30 @@ impl Core {
 
     /// Reaps threads of the engine's own that have died, and adopts their claims.
     fn reap(self: &Arc<Self>) {
-        for seat in self.seats.iter().filter(|seat| seat.life.has_died()) {
-            self.adopt(&seat.claim);
-            seat.clear(self);
+        for seat in self.seats.iter().filter(|seat| seat.berth.life.has_died()) {
+            self.adopt(&seat.berth.claim);
+            seat::clear(self, seat);
         }
-        for (at, claim) in self.pool.claims().enumerate() {
-            if self.pool.lives()[at].has_died() {
-                self.adopt(claim);
-                Pool::clear(self, at);
+        for (at, berth) in self.pool.berths.iter().enumerate() {
+            if berth.life.has_died() {
+                self.adopt(&berth.claim);
+                pool::clear(self, at);
             }
         }
-        if self.watch.life.has_died() {
-            self.adopt(self.watch.claim());
+        if self.watch.berth.life.has_died() {
+            self.adopt(&self.watch.berth.claim);
             self.watch.clear();
-            self.watch.alert(self);
+            alert(self);
         }
     }
 
     /// Counts a thread as gone, and adopts its claim until the request there is repaired.
     fn adopt(self: &Arc<Self>, claim: &Claim) {
-        drop(Counted(self));
+        self.crew.lost();
         if claim.is_set() {
             self.callers.adopt(claim);
             // The supervising thread looks until it is forgotten: perhaps no other does.
-            self.watch.alert(self);
+            alert(self);
         }
     }
 
@@ -164,7 +155,6 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::request::Request;
-    use crate::threads::lock;
 
     /// As long as a dead thread is listed, requesting threads wait in short steps.
     #[test]
@@ -176,7 +166,11 @@ mod tests {
         assert!(slot.take());
         let claim = Claim::default();
         claim.set(Spot { lane, at });
-        *lock(&core.alive) += 1;
+        let die = || {
+            // SAFETY: ends the thread alone.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        };
+        core.crew.start("parasc-test".to_owned(), &core.cpus, &Arc::default(), die).unwrap();
         core.adopt(&claim);
         assert_eq!(core.lost_in_lane(lane, at), Some(OWNER_DIED));
         core.repair();

@@ -2,114 +2,66 @@
 //! soon over, and a pool of sleeping ones for calls that sleep. They start when
 //! they are wanted and end by themselves.
 
-mod caller;
 mod dead;
+mod open;
 mod pool;
 mod process;
 mod processor;
 mod seat;
 mod watch;
 
-use std::io;
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
 
-pub(crate) use caller::Callers;
-pub(crate) use dead::OWNER_DIED;
-pub(crate) use pool::Pool;
-pub(crate) use process::{process, unkillable};
-pub(crate) use seat::Seat;
-#[cfg(all(test, loom))]
-pub(crate) use seat::{Entry, State};
-pub(crate) use watch::Watch;
+pub(crate) use open::{cancel_all, give, serve_stranded, stop_if_terminated};
+pub(crate) use pool::summon as summon_pool;
+pub(crate) use process::process;
+pub(crate) use seat::wake as wake_seat;
 
 use kumiki_crew::with_signals_blocked;
 use kumiki_slot::Life;
-use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
-use crate::core::{Core, SLEEPING_LANE};
-use crate::error::{Error, Result};
+use crate::area::SLEEPING_LANE;
+use crate::core::Core;
 
-/// For so long no thread is asked for after the kernel has refused one. Asking in
-/// vain takes tens of microseconds (a stack is mapped and unmapped), and whoever
-/// does so wanted to save some.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// Starts a thread of the engine, which runs on `cpus`: its starter may be bound
-/// to one, and is busy there. Signals are blocked in it: they are for the
-/// program's own threads, and a handler's `EINTR` for the caller's own call.
-/// As long as it lives it holds `life`.
-///
-/// # Errors
-/// [`Error::Thread`] if the kernel gives none, or has just given none.
+/// Starts a thread of the engine, which runs on `cpus`: its starter may be bound to one,
+/// and is busy there. Its signals are for the program's own threads, and a handler's
+/// `EINTR` for the caller's own call. `false` if the kernel gives none, or has just given
+/// none.
 fn start(
     core: &Arc<Core>,
     name: String,
     cpus: &CpuSet,
     life: &Arc<Life>,
     run: impl FnOnce(&Arc<Core>) + Send + 'static,
-) -> Result<()> {
-    let until = *lock(&core.no_thread_until);
-    if until.is_some_and(|until| Instant::now() < until) {
-        return Err(Error::Thread { source: io::ErrorKind::WouldBlock.into() });
-    }
+) -> bool {
     // It gets this thread's filters.
     core.note_filter();
-    let (shared, its, life) = (Arc::clone(core), cpus.clone(), Arc::clone(life));
-    *lock(&core.alive) += 1;
-    let body = move || {
-        // Also when something in it panics.
-        let _counted = Counted(&shared);
-        let _held = life.hold();
-        // Refused: then where it may run.
-        let _ = affinity::request(None, &its);
-        run(&shared);
+    let theirs = Arc::clone(core);
+    core.crew.start(name, cpus, life, move || run(&theirs)).is_ok()
+}
+
+/// Says that there is something to look after. `false` if the kernel gives no thread for
+/// it.
+#[inline]
+pub(crate) fn alert(core: &Arc<Core>) -> bool {
+    let begin = || {
+        let name = "parasc-watch".to_owned();
+        start(core, name, &core.cpus, &core.watch.berth.life, watch::serve)
     };
-    let spawn = || Builder::new().name(name).spawn(body);
-    let spawned = with_signals_blocked(|| affinity::reaching(cpus, spawn));
-    // The handle is let go: a thread may be inside a call that never returns,
-    // and whoever ends the engine must not wait for that.
-    // It may stand behind its starter, who is busy: until its time slice ends.
-    let move_on = |thread: JoinHandle<()>| {
-        let _ = affinity::request_for(&thread, cpus);
-    };
-    spawned.map(move_on).map_err(|source| {
-        drop(Counted(core));
-        *lock(&core.no_thread_until) = Some(after(PAUSE));
-        Error::Thread { source }
-    })
+    core.watch.is_alerted() || core.watch.begin(begin)
 }
 
-/// One of [`Core::alive`].
-struct Counted<'a>(&'a Core);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.alive) -= 1;
-        self.0.ended.notify_all();
-    }
+/// Has the supervising thread make the calls of waiting requests, as there is no other.
+fn adopt_waiting(core: &Arc<Core>) {
+    core.watch.adopt();
+    alert(core);
 }
 
-/// What a thread does where it unwinds while it serves. Nothing of ours panics, and
-/// the program's code is contained (`pending/task.rs`); should it come to that
-/// after all, nobody must count on a thread for ever that is not there.
-struct Unwinding<F: Fn()>(F);
-
-impl<F: Fn()> Drop for Unwinding<F> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            (self.0)();
-        }
-    }
-}
-
-/// A moment that far from now; one beyond what the clock can tell is never.
-pub(crate) fn after(duration: Duration) -> Instant {
-    /// Ten years.
-    const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-    Instant::now() + duration.min(NEVER)
+/// Runs `work` such that the thread does not die in it, if it is one that can: no
+/// lock is left locked. A thread of the engine's own cannot be reached.
+fn unkillable<T>(mortal: bool, work: impl FnOnce() -> T) -> T {
+    if mortal { with_signals_blocked(work) } else { work() }
 }
 
 /// Sees to it that `tasks` that have come from the queue into slots of open lane
@@ -117,7 +69,7 @@ pub(crate) fn after(duration: Duration) -> Instant {
 pub(crate) fn serve_next(core: &Arc<Core>, lane: usize, tasks: usize) {
     if tasks > 0 && core.process.is_current() && !summon(core, lane, tasks) {
         // No other thread is left: the supervising thread makes the calls.
-        core.watch.adopt(core);
+        adopt_waiting(core);
     }
 }
 
@@ -133,16 +85,16 @@ fn serve_what_waits(core: &Arc<Core>) {
 /// been placed before, `requests` of late. `false` if there is none to be had.
 pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
     if lane == SLEEPING_LANE {
-        return Pool::summon(core, requests) || core.callers.call();
+        return pool::summon(core, requests) || core.callers.call();
     }
     core.callers.call()
         || summon_seat(core)
         || {
             // With one cpu in all, a thread that spins would only be in the way.
             core.pool.rescue();
-            Pool::summon(core, 1)
+            pool::summon(core, 1)
         }
-        || (0..core.seats.len()).any(|at| Seat::wake(core, at))
+        || (0..core.seats.len()).any(|at| seat::wake(core, at))
 }
 
 /// Sees to it that a thread on another cpu serves the lane for calls that are
@@ -150,29 +102,25 @@ pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
 fn summon_seat(core: &Arc<Core>) -> bool {
     let near = core.near(rustix::thread::sched_getcpu());
     let hot = |at: &&usize| core.seats[**at].is_hot();
-    let idle = near.iter().filter(hot).find(|at| !core.seats[**at].claim.is_set());
+    let idle = near.iter().filter(hot).find(|at| !core.seats[**at].berth.claim.is_set());
     if let Some(at) = idle.or_else(|| near.iter().find(hot)) {
         // Should its call block, somebody must see to this one.
-        let watched = !core.seats[*at].claim.is_set() || core.watch.alert(core);
+        let watched = !core.seats[*at].berth.claim.is_set() || alert(core);
         // It may be about to sleep, or to retire.
-        return watched && Seat::wake(core, *at);
+        return watched && seat::wake(core, *at);
     }
-    near.iter().any(|at| Seat::wake(core, *at))
-}
-
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    near.iter().any(|at| seat::wake(core, *at))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::Config;
-    use crate::core::QUICK_LANE;
-    use crate::pending::{Base, End, Task};
+    use crate::area::QUICK_LANE;
+    use crate::task::{Base, End, Task};
 
     /// A task that breaks the thread that is to end it, or none.
     #[derive(Debug)]
@@ -202,12 +150,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_unwinds_leaves_its_place_to_another() {
-        let by_seat = |core: &Arc<Core>| assert!(Seat::wake(core, 0));
+        let by_seat = |core: &Arc<Core>| assert!(seat::wake(core, 0));
         let by_pool = |core: &Arc<Core>| {
             core.pool.rescue();
-            assert!(Pool::summon(core, 1));
+            assert!(pool::summon(core, 1));
         };
-        let by_watch = |core: &Arc<Core>| core.watch.adopt(core);
+        let by_watch = |core: &Arc<Core>| adopt_waiting(core);
         type Call = dyn Fn(&Arc<Core>);
         let ways: [(usize, usize, &Call); 3] =
             [(1, 0, &by_seat), (0, 1, &by_pool), (0, 0, &by_watch)];
@@ -217,7 +165,7 @@ mod tests {
             let config = Config { cpus, threads, retire, ..Config::default() };
             let core = Arc::new(Core::new(&config).unwrap());
             put(&core, true, call);
-            until(|| *lock(&core.alive) == 0);
+            until(|| core.crew.alive() == 0);
             let task = put(&core, false, call);
             until(|| task.base().ended().is_some());
             assert_eq!(task.base().ended(), Some(End::Returned(-i64::from(libc::ENOSYS))));
@@ -230,25 +178,5 @@ mod tests {
             assert!(begin.elapsed() < Duration::from_secs(60), "never");
             thread::sleep(Duration::from_millis(1));
         }
-    }
-
-    #[test]
-    fn after_a_refusal_no_thread_is_asked_for_for_a_while() {
-        let core = Arc::new(Core::new(&crate::Config::default()).unwrap());
-        let begins = || {
-            let (tell, told) = mpsc::channel();
-            let cpus = &core.cpus;
-            start(&core, "parasc-test".to_owned(), cpus, &Arc::default(), move |_| {
-                tell.send(()).unwrap()
-            })?;
-            told.recv().expect("the thread has begun");
-            Ok::<_, Error>(())
-        };
-        begins().unwrap();
-        *lock(&core.no_thread_until) = Some(after(Duration::from_secs(1000)));
-        let error = begins().unwrap_err();
-        assert!(matches!(error, Error::Thread { .. }), "{error}");
-        *lock(&core.no_thread_until) = Some(Instant::now());
-        begins().unwrap();
     }
 }

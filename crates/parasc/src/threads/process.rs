@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use kumiki_crew::with_signals_blocked;
 use kumiki_wait::{Policy, Waiter};
 
-use super::caller::Serving;
+use super::open::{Hand, serve};
 use super::processor::{bits, serve_lane};
-use crate::core::{Core, OPEN_LANES, STEP};
-use crate::open::serve::{Hand, serve};
+use super::{alert, serve_what_waits, unkillable};
+use crate::area::OPEN_LANES;
+use crate::core::{Caller, Core, STEP};
 
 unsafe extern "C-unwind" {
     /// The C library's, declared as what it is: it may unwind the thread.
@@ -30,7 +30,7 @@ pub(crate) fn process(core: &Arc<Core>) {
     // They wait otherwise where a thread may die.
     core.alert_requesters();
     // What it leaves behind if it dies is to be found, whoever waits for it.
-    unkillable(true, || core.watch.alert(core));
+    unkillable(true, || alert(core));
     let mut hand = Hand::new(&caller.claim, true);
     let policy = core.policy;
     let waiter = unkillable(true, || Waiter::new(&policy).or(Waiter::new(&Policy::default())));
@@ -55,10 +55,29 @@ fn has_work(core: &Core) -> bool {
         })
 }
 
-/// Runs `work` such that the thread does not die in it, if it is one that can: no
-/// lock is left locked. A thread of the engine's own cannot be reached.
-pub(crate) fn unkillable<T>(mortal: bool, work: impl FnOnce() -> T) -> T {
-    if mortal { with_signals_blocked(work) } else { work() }
+/// Held by a thread while it serves, so that it leaves on every way out.
+#[derive(Debug)]
+struct Serving<'a> {
+    caller: Arc<Caller>,
+    core: &'a Arc<Core>,
+}
+
+impl<'a> Serving<'a> {
+    fn enter(core: &'a Arc<Core>) -> Self {
+        core.note_filter();
+        let caller = unkillable(true, || core.callers.enter());
+        Serving { caller, core }
+    }
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        unkillable(true, || {
+            self.core.callers.leave(&self.caller);
+            // It may have been called for some after its last look.
+            serve_what_waits(self.core);
+        });
+    }
 }
 
 /// Keeps pthread_cancel(3) from taking effect but where nothing is left undone.

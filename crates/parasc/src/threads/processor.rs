@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use kumiki_wait::Waiter;
 
-use super::{Seat, after, unkillable};
+use super::open::{self, Hand};
+use super::{alert, unkillable};
+use crate::area::QUICK_LANE;
 use crate::claim::{Claim, Spot};
-use crate::core::{Core, QUICK_LANE};
+use crate::core::{Core, Seat};
 use crate::execute::execute;
-use crate::open::serve::{self as open, Hand};
-use crate::primitive::fence_after_swap;
+use crate::primitive::{after, fence_after_swap};
 
 /// Looks for a lane's next request before it waits for any: some 2 µs.
 const LOOKS: u32 = 400;
@@ -239,7 +240,7 @@ fn make_offered(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
 fn see_to_others(core: &Arc<Core>, mortal: bool) {
     fence_after_swap();
     if !mortal && core.open[QUICK_LANE].ready.any() && !core.watch.is_alerted() {
-        core.watch.alert(core);
+        alert(core);
     }
 }
 
@@ -270,8 +271,8 @@ mod tests {
 
     use super::*;
     use crate::Config;
+    use crate::area::OPEN_LANES;
     use crate::backend::Device;
-    use crate::core::OPEN_LANES;
     use crate::offer::Calls;
     use crate::request::Request;
 
@@ -303,10 +304,10 @@ mod tests {
             threads.spawn(|| {
                 let (seat, policy) = (&core.seats[0], Policy::default());
                 let mut waiter = Waiter::new(&policy).unwrap();
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false));
             });
             let offer = &core.sides[lane].offer;
-            let claim = &core.seats[0].claim;
+            let claim = &core.seats[0].berth.claim;
             let asleep = comes(&|| offer.claimed() == 1 && core.watch.is_alerted());
             let noted = claim.is_set() && offer.over().is_none();
             std::io::Write::write_all(&mut &writer, b"!").unwrap();
@@ -336,7 +337,7 @@ mod tests {
             thread::scope(|threads| {
                 threads.spawn(|| {
                     let (seat, mut waiter) = (&core.seats[0], Waiter::new(&spins).unwrap());
-                    serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
+                    serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false));
                 });
                 // It begins with a look, or has looked for long.
                 thread::sleep(before);
@@ -388,7 +389,9 @@ mod tests {
         let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
         let mut waiter = Waiter::new(&at_once).unwrap();
         let looked_asleep = thread::scope(|threads| {
-            threads.spawn(|| serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false)));
+            threads.spawn(|| {
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false))
+            });
             let mut looked_asleep = 0;
             for round in 0..400 {
                 while !seat.bell.is_asleep() {
@@ -437,7 +440,7 @@ mod tests {
         let slept = thread::scope(|threads| {
             let thread = threads.spawn(|| {
                 let seat = &core.seats[0];
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.claim, false));
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false));
                 waiter.counts().slept
             });
             let seat = &core.seats[0];

@@ -10,20 +10,20 @@
 //! while a thread that may die is at a request of an open lane; a thread that begins such a
 //! request later alerts it again.
 
-use std::sync::atomic::Ordering::{AcqRel, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use kumiki_slot::Life;
+use kumiki_crew::Unwinding;
 use kumiki_sys::pause::pause;
-use kumiki_wait::{Bell, Policy, Threshold, Waiter};
+use kumiki_wait::{Policy, Threshold, Waiter};
 
-use super::{Pool, Seat, Unwinding, after, lock, start};
+use super::open::{self, Hand};
+use super::{pool, seat};
+use crate::area::{OPEN_LANES, QUICK_LANE};
 use crate::claim::Claim;
-use crate::core::{Core, OPEN_LANES, QUICK_LANE, STEP};
-use crate::open::serve::{self as open, Hand};
-use crate::primitive::fence;
+use crate::core::{Core, STEP};
+use crate::primitive::after;
 
 /// Between two looks while requests wait.
 const LOOK: Duration = Duration::from_millis(1);
@@ -32,69 +32,6 @@ const LINGER: u32 = 32;
 /// Looks at requests that nobody takes before they become rarer: no thread is
 /// left to summon.
 const STALLED: u32 = 16;
-
-/// Where the supervising thread sleeps.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    pub(crate) bell: Bell,
-    /// Not 0: there is something to look after.
-    alerted: AtomicU32,
-    running: Mutex<bool>,
-    /// Whether it has adopted the waiting requests and makes their calls itself.
-    adopted: AtomicBool,
-    claim: Claim,
-    pub(super) life: Arc<Life>,
-}
-
-impl Watch {
-    /// Says that there is something to look after. `false` if the kernel gives
-    /// no thread for it.
-    #[inline]
-    pub(crate) fn alert(&self, core: &Arc<Core>) -> bool {
-        self.is_alerted() || self.begin(core)
-    }
-
-    /// Whether the thread looks after what has been stored before.
-    #[inline]
-    pub(crate) fn is_alerted(&self) -> bool {
-        // Partner: the fence in `serve`.
-        fence(SeqCst);
-        self.alerted.load(SeqCst) != 0
-    }
-
-    pub(crate) fn claim(&self) -> &Claim {
-        &self.claim
-    }
-
-    /// Has its thread make the calls of waiting requests, as there is no other thread.
-    pub(crate) fn adopt(&self, core: &Arc<Core>) {
-        self.adopted.store(true, Release);
-        self.alert(core);
-    }
-
-    /// Its thread has died: another one may be started.
-    pub(super) fn clear(&self) {
-        self.claim.clear();
-        let mut running = lock(&self.running);
-        self.alerted.store(0, SeqCst);
-        *running = false;
-    }
-
-    #[cold]
-    fn begin(&self, core: &Arc<Core>) -> bool {
-        let mut running = lock(&self.running);
-        if *running {
-            if self.alerted.swap(1, AcqRel) == 0 {
-                self.bell.ring();
-            }
-            return true;
-        }
-        *running = start(core, "parasc-watch".to_owned(), &core.cpus, &self.life, serve).is_ok();
-        // Not before: an alert counts only once there is a thread that sees it.
-        self.alerted.store((*running).into(), SeqCst);
-        *running
-    }
-}
 
 /// What the last look has found.
 #[derive(Debug, Default)]
@@ -105,15 +42,15 @@ struct Seen {
     claims: Vec<u64>,
 }
 
-fn serve(core: &Arc<Core>) {
+/// The supervising thread.
+pub(super) fn serve(core: &Arc<Core>) {
     let watch = &core.watch;
     let header = core.area.header();
     let policy = Policy { threshold: Threshold::Ticks(0), ..core.policy };
     let mut waiter = Waiter::new(&policy).ok();
     let mut seen = Seen::default();
     let _left = Unwinding(|| watch.clear());
-    // The thread that has started this one is alerting it.
-    drop(lock(&watch.running));
+    watch.await_start();
     loop {
         let step = look(core, &mut seen);
         if header.is_terminated() {
@@ -125,24 +62,20 @@ fn serve(core: &Arc<Core>) {
         };
         let ended = || header.is_terminated().then_some(());
         if let Some(step) = step {
-            let _ = waiter.wait_until(&watch.bell, &watch.alerted, Instant::now() + step, ended);
+            let _ = waiter.wait_until(&watch.bell, watch.word(), Instant::now() + step, ended);
             continue;
         }
-        watch.alerted.store(0, SeqCst);
-        // Partner: the fence in `is_alerted`.
-        fence(SeqCst);
+        watch.calm();
         if look(core, &mut seen).is_some() {
-            watch.alerted.store(1, SeqCst);
+            watch.note_alert();
             continue;
         }
-        let called = || (header.is_terminated() || watch.alerted.load(SeqCst) != 0).then_some(());
+        let alerted = || watch.word().load(SeqCst) != 0;
+        let called = || (header.is_terminated() || alerted()).then_some(());
         let retire = after(core.retire);
-        if waiter.wait_until(&watch.bell, &watch.alerted, retire, called).is_err() {
-            let mut running = lock(&watch.running);
-            if watch.alerted.load(SeqCst) == 0 {
-                *running = false;
-                return;
-            }
+        let late = waiter.wait_until(&watch.bell, watch.word(), retire, called).is_err();
+        if late && watch.leave(alerted) {
+            return;
         }
         seen.quiet = 0;
     }
@@ -155,22 +88,23 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
     let watch = &core.watch;
     loop {
         core.repair();
-        let mut running = lock(&watch.running);
-        watch.alerted.store(0, SeqCst);
-        // Partner: the fence in `is_alerted`.
-        fence(SeqCst);
-        if !core.may_lose_one() {
-            *running = false;
+        let stays = || {
+            watch.calm();
+            let stays = core.may_lose_one();
+            if stays {
+                watch.note_alert();
+            }
+            stays
+        };
+        if watch.leave(stays) {
             return;
         }
-        watch.alerted.store(1, SeqCst);
-        drop(running);
         let over = || (!core.may_lose_one()).then_some(());
         match &mut waiter {
             // A thread that ends a request rings.
             Some(waiter) => {
                 let until = Instant::now() + STEP;
-                let _ = waiter.wait_until(&watch.bell, &watch.alerted, until, over);
+                let _ = waiter.wait_until(&watch.bell, watch.word(), until, over);
             }
             None => pause(STEP),
         }
@@ -180,8 +114,8 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
 /// One look at everything supervised; returns when to look again, `None` when alerted.
 fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     core.repair();
-    if core.watch.adopted.swap(false, AcqRel) {
-        let mut hand = Hand::new(&core.watch.claim, false);
+    if core.watch.take_adopted() {
+        let mut hand = Hand::new(&core.watch.berth.claim, false);
         for lane in 0..OPEN_LANES {
             while core.open[lane].ready.any() && !core.area.header().is_terminated() {
                 open::serve(core, lane, &mut hand);
@@ -213,10 +147,10 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
 /// Gets more threads for calls that should soon have been over.
 fn rescue(core: &Arc<Core>, threads: usize) {
     core.pool.rescue();
-    if !Pool::summon(core, threads) {
+    if !pool::summon(core, threads) {
         for at in 0..core.seats.len() {
-            if !core.seats[at].claim.is_set() {
-                Seat::wake(core, at);
+            if !core.seats[at].berth.claim.is_set() {
+                seat::wake(core, at);
             }
         }
     }
@@ -224,7 +158,7 @@ fn rescue(core: &Arc<Core>, threads: usize) {
 
 /// Notes which calls have lasted from the last look to this one.
 fn learn(core: &Core, seen: &mut Seen) {
-    let now = core.seats.iter().map(|seat| &seat.claim);
+    let now = core.seats.iter().map(|seat| &seat.berth.claim);
     let words: Vec<u64> = now.clone().map(Claim::word).collect();
     for (at, claim) in now.enumerate() {
         if let Some(spot) = claim.spot()

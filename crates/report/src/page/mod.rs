@@ -32,23 +32,24 @@ pub fn html(results: &[Results]) -> String {
         several => format!("What the operating system costs: {}", several.join(", ")),
     };
     let sections = Writer::new(results, &names).sections();
-    whole(&title, &first_screen::masthead(results, &names, &title), &sections)
+    whole(&title, &first_screen::masthead(results, &names, &title), &sections, Some(NOTES))
 }
 
-/// A page of its own with sections: anchor, heading and body.
+/// A page of its own with sections: anchor, heading and body; and how to read its figures.
 pub(crate) fn frame(
     title: &str,
     head: &Markup,
     sections: impl Iterator<Item = (&'static str, &'static str, Markup)>,
+    notes: Option<&str>,
 ) -> String {
     let section = |(id, title, body): (&str, &str, Markup)| {
         let [id, short, title] = [id, title, title].map(str::to_owned);
         Section { id, short, title, body }
     };
-    whole(title, head, &sections.map(section).collect::<Vec<_>>())
+    whole(title, head, &sections.map(section).collect::<Vec<_>>(), notes)
 }
 
-fn whole(title: &str, head: &Markup, sections: &[Section]) -> String {
+fn whole(title: &str, head: &Markup, sections: &[Section], notes: Option<&str>) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -70,7 +71,7 @@ fn whole(title: &str, head: &Markup, sections: &[Section]) -> String {
                     @for s in sections {
                         section id=(s.id) { h2 { (s.title) } (s.body) }
                     }
-                    (footer())
+                    (footer(notes))
                 }
                 script { (PreEscaped(include_str!("page.js"))) }
             }
@@ -304,14 +305,17 @@ fn facts(facts: Vec<(&'static str, String)>) -> Markup {
     html! { dl.facts { @for (name, value) in facts { dt { (name) } dd { (value) } } } }
 }
 
-fn footer() -> Markup {
+/// How the figures were come by.
+const NOTES: &str = "Medians over all samples; none was dropped. Confidence intervals are bootstrapped \
+                     over visits and samples, and widened by how far the core’s clock moved. Time of \
+                     a page is for 4 KiB. A row between two cpus is also given as a multiple of the \
+                     raw cache-line round trip measured beside it, because on a virtual machine that \
+                     round trip itself moves. A slope whose interval holds zero is flat.";
+
+fn footer(notes: Option<&str>) -> Markup {
     html! {
         footer {
-            p { "Medians over all samples; none was dropped. Confidence intervals are bootstrapped \
-                 over visits and samples, and widened by how far the core’s clock moved. \
-                 Time of a page is for 4 KiB. A row between two cpus is also given as a multiple of \
-                 the raw cache-line round trip measured beside it, because on a virtual machine \
-                 that round trip itself moves. A slope whose interval holds zero is flat." }
+            @if let Some(notes) = notes { p { (notes) } }
             p { "Made by Kumiki " (crate::version()) "." }
         }
     }

@@ -1,17 +1,31 @@
-//! What the threads of one engine share.
+//! What the threads of one engine share: data, and who is there. What they do with it
+//! stands in `threads`, above.
+
+mod callers;
+mod pool;
+mod seat;
+mod watch;
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+pub(crate) use callers::{Caller, Callers};
+pub(crate) use pool::Pool;
+pub(crate) use seat::Seat;
+pub(crate) use watch::Watch;
+
+use kumiki_crew::Crew;
+use kumiki_slot::Life;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
-use crate::area::Area;
+use crate::area::{Area, OPEN_LANES, QUICK_LANE, SLEEPING_LANE};
 use crate::backend::{Backend, Device, OwnRing};
+use crate::claim::Claim;
 use crate::config::Config;
 use crate::cost::{Durations, sleep_ticks};
 use crate::error::Result;
@@ -20,15 +34,7 @@ use crate::finished::Finished;
 use crate::open::Open;
 use crate::request::Request;
 use crate::side::Side;
-use crate::threads::{Callers, Pool, Seat, Watch};
 
-/// Lanes in which any thread may place requests: the first for calls that are
-/// soon over, the second for those that sleep.
-pub(crate) const OPEN_LANES: usize = 2;
-/// The lane for calls that are soon over.
-pub(crate) const QUICK_LANE: usize = 0;
-/// The lane for calls that sleep, which only the pool's threads serve.
-pub(crate) const SLEEPING_LANE: usize = 1;
 /// After how long a wait for a result looks whether its thread still lives.
 pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// After how long it looks where only threads of the engine's own are, and are at it:
@@ -42,6 +48,13 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// From one engine to the next: in the golden ratio, of any thousand engines in a row two
 /// are at least a million apart (Knuth, The Art of Computer Programming, 6.4).
 const FAR: u32 = 0x9e37_79b9;
+
+/// What of a thread of the engine's own outlives it.
+#[derive(Debug, Default)]
+pub(crate) struct Berth {
+    pub(crate) life: Arc<Life>,
+    pub(crate) claim: Claim,
+}
 
 /// One engine.
 #[derive(Debug)]
@@ -72,12 +85,9 @@ pub(crate) struct Core {
     pub(crate) backend: Backend,
     /// The kernel module, if it was chosen.
     pub(crate) kernel: Option<Device>,
-    /// Threads that have started and not ended.
-    pub(crate) alive: Mutex<usize>,
-    pub(crate) ended: std::sync::Condvar,
+    /// Threads of its own that have started and not ended.
+    pub(crate) crew: Arc<Crew>,
     topology: OnceLock<Option<Topology>>,
-    /// No thread is asked for before: the kernel has just refused one.
-    pub(crate) no_thread_until: Mutex<Option<Instant>>,
 }
 
 impl Core {
@@ -115,11 +125,20 @@ impl Core {
             help: config.help,
             backend: config.backend,
             kernel,
-            alive: Mutex::new(0),
-            ended: std::sync::Condvar::new(),
+            crew: Arc::default(),
             topology: OnceLock::new(),
-            no_thread_until: Mutex::new(None),
         })
+    }
+
+    /// The berths of threads that are the engine's own.
+    fn berths(&self) -> impl Iterator<Item = &Berth> {
+        let seats = self.seats.iter().map(|seat| &seat.berth);
+        seats.chain(&self.pool.berths).chain([&self.watch.berth])
+    }
+
+    /// Their notes.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
+        self.berths().map(|berth| &berth.claim)
     }
 
     /// By a thread that will make requests of others, or starts one that will.
@@ -177,7 +196,7 @@ impl Core {
         self.seats.iter().for_each(|seat| seat.bell.ring());
         self.callers.ring_all();
         self.watch.bell.ring();
-        self.pool.wake_all();
+        self.pool.reserve.wake_all();
         self.alert_requesters();
     }
 }

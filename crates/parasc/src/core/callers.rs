@@ -13,17 +13,15 @@
 //! | `PROCESSING`, also named by a living thread | looked at again later |
 //! | anything else | nothing: that request is over |
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::{Arc, Mutex};
 
 use kumiki_slot::Life;
 use kumiki_wait::Bell;
 
-use super::lock;
 use crate::claim::Claim;
-use crate::core::Core;
-use crate::primitive::AtomicUsize;
+use crate::primitive::{AtomicUsize, Mutex, lock};
 
 /// One of the program's processing threads; outlives the thread.
 #[derive(Debug, Default)]
@@ -116,30 +114,5 @@ impl Callers {
     /// Sums up the requests that have been taken.
     pub(crate) fn quick(&self) -> u32 {
         self.all().iter().map(|caller| caller.claim.quick()).fold(0, u32::wrapping_add)
-    }
-}
-
-/// Held by a thread while it serves, so that it leaves on every way out.
-#[derive(Debug)]
-pub(crate) struct Serving<'a> {
-    pub(crate) caller: Arc<Caller>,
-    core: &'a Arc<Core>,
-}
-
-impl<'a> Serving<'a> {
-    pub(crate) fn enter(core: &'a Arc<Core>) -> Self {
-        core.note_filter();
-        let caller = super::unkillable(true, || core.callers.enter());
-        Serving { caller, core }
-    }
-}
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        super::unkillable(true, || {
-            self.core.callers.leave(&self.caller);
-            // It may have been called for some after its last look.
-            super::serve_what_waits(self.core);
-        });
     }
 }

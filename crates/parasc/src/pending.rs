@@ -1,7 +1,5 @@
 //! A submitted request: a future, or waited for by a thread.
 
-mod task;
-
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,20 +10,12 @@ use std::time::{Duration, Instant};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use task::Bare;
-#[cfg(test)]
-pub(crate) use task::Base;
-pub(crate) use task::{End, Task};
-
 use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::execute::call;
 use crate::op::Operation;
-use crate::open::serve::{serve_stranded, stop_if_terminated};
-use crate::requester::why;
-use crate::threads::{serve_next, summon};
-use task::{Body, contain};
+use crate::task::{Body, End, Task, contain};
+use crate::threads::{serve_next, serve_stranded, stop_if_terminated, summon};
 
 /// An operation whose call has been made.
 #[derive(Debug)]
@@ -82,7 +72,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
         let request = body.base().request;
         let mut pending = Pending { core: Arc::clone(core), body: Some(body), refused: None };
         if let Err(denied) = core.rules.check(&request) {
-            pending.refused = Some(why(denied, 0, &request));
+            pending.refused = Some(Error::denied(denied, 0, &request));
             return pending;
         }
         let left = if !core.process.is_current() {

@@ -1,6 +1,6 @@
 //! A request that belongs to itself: the operation, where it waits, how it ended.
 //!
-//! Whoever has to do with it holds it by an `Arc`: the [`Pending`](super::Pending)
+//! Whoever has to do with it holds it by an `Arc`: the [`Pending`](crate::Pending)
 //! for which it was made, and from submission until its end the open lane (slot
 //! or queue). So operation and buffer stay until the call is over, whoever has
 //! lost interest before.
@@ -104,7 +104,7 @@ impl Base {
 
     /// Ends this process's copy of a request that threads of its parent are at, as if
     /// they had died. By a child of fork(2), where nobody else waits for it.
-    pub(super) fn leave_to_parent(&self) {
+    pub(crate) fn leave_to_parent(&self) {
         self.ret_val.store(-i64::from(libc::EOWNERDEAD), Relaxed);
         self.state.store(RETURNED, Release);
     }
@@ -120,15 +120,15 @@ impl Base {
         }
     }
 
-    pub(super) fn waker(&self) -> &AtomicWaker {
+    pub(crate) fn waker(&self) -> &AtomicWaker {
         &self.waker
     }
 
-    pub(super) fn bell(&self) -> &Bell {
+    pub(crate) fn bell(&self) -> &Bell {
         &self.bell
     }
 
-    pub(super) fn word(&self) -> &AtomicU32 {
+    pub(crate) fn word(&self) -> &AtomicU32 {
         &self.state
     }
 }
@@ -136,7 +136,7 @@ impl Base {
 /// Runs the program's code (a waker, an operation and its buffers), whose panic is
 /// not for the thread to die of that happens to come by: a processing thread
 /// mostly.
-pub(super) fn contain(work: impl FnOnce()) {
+pub(crate) fn contain(work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
         // Leaked: what it has panicked with may panic in turn when dropped.
         std::mem::forget(panic);
@@ -197,7 +197,7 @@ impl<O: Operation + Send> Task for Body<O> {
 
 impl<O: Operation> Body<O> {
     /// The task of `operation`, at the address where it stays.
-    pub(super) fn new(operation: O) -> Arc<Self> {
+    pub(crate) fn new(operation: O) -> Arc<Self> {
         let operation = UnsafeCell::new(Some(operation));
         let mut body = Arc::new(Body { base: Base::new(), operation });
         let own = Arc::get_mut(&mut body).expect("nobody else has it yet");
@@ -206,7 +206,7 @@ impl<O: Operation> Body<O> {
         body
     }
 
-    pub(super) fn base(&self) -> &Base {
+    pub(crate) fn base(&self) -> &Base {
         &self.base
     }
 
@@ -216,7 +216,7 @@ impl<O: Operation> Body<O> {
     /// # Safety
     /// Nobody executes its request, now or later: it has ended, with this
     /// result, or the caller has taken it back, or it has never been placed.
-    pub(super) unsafe fn take(&self, ret_val: Option<i64>) -> Option<(O, Option<O::Output>)> {
+    pub(crate) unsafe fn take(&self, ret_val: Option<i64>) -> Option<(O, Option<O::Output>)> {
         if self.base.state.swap(TAKEN, AcqRel) == TAKEN {
             return None;
         }

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use kumiki_wait::{Ticks, barrier};
 
+use super::{alert, serve_next, unkillable};
+use crate::area::QUICK_LANE;
 use crate::claim::{Claim, Spot};
-use crate::core::{Core, QUICK_LANE};
+use crate::core::Core;
 use crate::execute::call;
 use crate::open::Taken;
-use crate::pending::{End, Task};
 use crate::primitive::fence;
-use crate::threads::{serve_next, unkillable};
+use crate::task::{End, Task};
 
 /// Requests between two whose time is taken.
 const SAMPLE: u32 = 32;
@@ -67,7 +68,7 @@ fn execute(core: &Arc<Core>, index: usize, at: usize, hand: &mut Hand<'_>) {
     let dies = core.filtered.load(Relaxed) || hand.mortal && core.area.header().is_terminated();
     let left = index == QUICK_LANE && open.ready.any() || dies;
     if left && !core.watch.is_alerted() {
-        unkillable(hand.mortal, || core.watch.alert(core));
+        unkillable(hand.mortal, || alert(core));
     }
     let request = lane.slots[at].taken();
     hand.made = hand.made.wrapping_add(1);
@@ -116,7 +117,7 @@ fn end(core: &Arc<Core>, index: usize, at: usize, ret_val: i64) {
 /// took its place for that of one at work.
 #[cold]
 pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
-    // Partner: the light fence in `State::enter`, by which the other has taken the
+    // Partner: the light fence in `Post::enter`, by which the other has taken the
     // seat for one with a thread. For the pool it is the lock of that.
     barrier::heavy();
     let (open, lane) = (&core.open[index], core.area.lane(index));
@@ -186,5 +187,5 @@ pub(crate) fn take_out(
 
 fn leave_in_slot(core: &Core, index: usize, at: usize, ret_val: i64) {
     core.area.lane(index).slots[at].finish(ret_val);
-    core.finished.count();
+    core.finished.tell();
 }

@@ -1,0 +1,17 @@
+//! What the host hands to a node that is to start another one.
+
+use kumiki_boot::Piece;
+use serde::{Deserialize, Serialize};
+
+use crate::record::Record;
+use crate::tree;
+
+/// What it takes to start another node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    pub(crate) entry: tree::Entry,
+    pub(crate) record: Record,
+    /// Where its image is.
+    pub(crate) image: Vec<Piece>,
+    pub(crate) tsc_khz: u64,
+}

@@ -1,0 +1,110 @@
+//! Nodes as they are listed.
+
+use serde::Serialize;
+
+use crate::device::Device;
+use crate::kind::Kind;
+use crate::window::{has_ended, meaning};
+use crate::{Result, abi, record, tree};
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Has resources and was never started.
+    Created,
+    /// Waits for another node to start it.
+    Lent,
+    /// Was started and does not answer yet.
+    Starting,
+    /// Its agent answers.
+    Ready,
+    /// Has halted, switched itself off, asked for a restart or panicked.
+    Ended,
+    /// Was stopped.
+    Stopped,
+}
+
+/// A node as it is listed.
+#[derive(Debug, Serialize)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub state: State,
+    /// What it last said of itself.
+    pub word: &'static str,
+    /// A panic's text.
+    pub message: Option<String>,
+    /// The host's cpus that it has.
+    pub cpus: Vec<u32>,
+    /// Memory in all its pieces.
+    pub bytes: u64,
+    /// Addresses of the pieces.
+    pub memory: Vec<String>,
+    /// The image that it starts from; none if making it was interrupted.
+    pub image: Option<String>,
+    /// What was added to its kernel's command line; as above.
+    pub command_line: Option<String>,
+    /// The node that may start it, if it is lent.
+    pub lent_to: Option<String>,
+    /// Process that works on it; 0 if none does.
+    pub owner: u32,
+}
+
+/// All nodes.
+pub(crate) fn nodes() -> Result<Vec<NodeInfo>> {
+    tree::each(Kind::Node, info)
+}
+
+fn info(entry: &tree::Entry) -> Result<NodeInfo> {
+    let device = Device::read(Kind::Node, &entry.name)?;
+    let (mut message, mut record, mut is_lent) = (None, None, false);
+    if !entry.pieces.is_empty() {
+        let window;
+        (window, record) = record::window(&device, entry, false)?;
+        is_lent = entry.state == "running" && window.is_lent();
+        message = (meaning(entry.word) == "panic").then(|| window.message());
+    }
+    let state = match entry.state.as_str() {
+        "running" if has_ended(entry.word) => State::Ended,
+        "running" if entry.word == abi::WORD_READY => State::Ready,
+        "running" if is_lent && entry.word == abi::WORD_SILENT => State::Lent,
+        "running" => State::Starting,
+        "stopped" => State::Stopped,
+        _ => State::Created,
+    };
+    Ok(NodeInfo {
+        state,
+        word: meaning(entry.word),
+        message,
+        cpus: entry.cpus.iter().map(|&(cpu, _)| cpu).collect(),
+        bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
+        memory: entry.pieces.iter().map(tree::range).collect(),
+        lent_to: record.as_ref().and_then(|record| record.lent_to.clone()).filter(|_| is_lent),
+        command_line: record.as_ref().map(|record| record.command_line.clone()),
+        image: record.map(|record| record.image),
+        owner: entry.owner,
+        name: entry.name.clone(),
+    })
+}
+
+/// Which nodes start from which images, and whether another node starts them.
+pub(crate) struct Users(Vec<NodeInfo>);
+
+pub(crate) fn users() -> Result<Users> {
+    Ok(Users(nodes()?))
+}
+
+impl Users {
+    pub(crate) fn of(&self, image: &str) -> Vec<String> {
+        let uses = |node: &&NodeInfo| node.image.as_deref() == Some(image);
+        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+
+    pub(crate) fn lent_of(&self, image: &str) -> Vec<String> {
+        let uses =
+            |node: &&NodeInfo| node.image.as_deref() == Some(image) && node.lent_to.is_some();
+        self.0.iter().filter(uses).map(|node| node.name.clone()).collect()
+    }
+}

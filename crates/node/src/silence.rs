@@ -1,0 +1,41 @@
+//! The error of a node that does not do what was waited for.
+
+use std::time::Duration;
+
+use crate::stages::{self, STAMPS};
+use crate::window::{Window, meaning};
+use crate::{Error, abi, early};
+
+/// Lines of its log that the error shows.
+const LOG_LINES: usize = 12;
+
+/// That a node has not done what was waited for, with the end of its log, or with what
+/// its memory tells of one that the kernel has not come to hand over.
+pub(crate) fn silent(
+    name: &str,
+    window: &Window,
+    early: &[String],
+    what: &'static str,
+    limit: Duration,
+) -> Error {
+    let log = String::from_utf8_lossy(&window.log()).into_owned();
+    let lines: Vec<&str> = log.lines().collect();
+    let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+    let log = if !last.is_empty() {
+        format!("; the end of its log:\n  {}", last.join("\n  "))
+    } else if !early.is_empty() {
+        let telling = early::telling(early, LOG_LINES).join("\n  ");
+        format!(
+            "; it handed no log over, and in its memory is this one (of an earlier start, if its \
+             kernel has not come so far):\n  {telling}"
+        )
+    } else {
+        ", and it wrote no log".to_owned()
+    };
+    let word = match window.word() {
+        abi::WORD_SILENT => "nothing",
+        word => meaning(word),
+    };
+    let word = format!("{word}, {}", stages::reached(STAMPS.map(|stamp| window.stamp(stamp))));
+    Error::Silent { name: name.to_owned(), what, limit, word, log }
+}

@@ -1,0 +1,42 @@
+//! Which backend an engine uses.
+
+use std::fmt;
+
+/// Which backend an [`Engine`](crate::Engine) uses ([`Config::backend`](crate::Config)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// What suits almost everybody: [`User`](Self::User).
+    #[default]
+    Auto,
+    /// Processing threads only. Each call goes through the seccomp filter that the
+    /// caller had when these were started, and is seen by strace. A filter that one
+    /// thread sets for itself later does not see its requests: see the
+    /// [crate](crate#another-thread-makes-the-call).
+    User,
+    /// io_uring for every batch (of two calls or more) that it can make, the
+    /// rest as with [`User`](Self::User). Seccomp filters see io_uring_enter(2)
+    /// only.
+    IoUring,
+    /// Processing threads that serve from inside the kernel module
+    /// `kumiki-parasc`.
+    Kernel,
+}
+
+impl Backend {
+    /// Its name: `auto`, `user`, `io_uring`, `kernel`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Auto => "auto",
+            Backend::User => "user",
+            Backend::IoUring => "io_uring",
+            Backend::Kernel => "kernel",
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

@@ -1,0 +1,233 @@
+//! A page about OS nodes: the paper's table beside a bench's figures, the stages of
+//! their starts, and who has which cpus and memory.
+
+mod owners;
+mod ruler;
+mod stages;
+
+use kumiki_measure::schema::Machine;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use crate::format;
+use crate::page::frame;
+use owners::who_has_what;
+use stages::stages;
+
+pub use owners::{Owner, Owners};
+
+/// What `cargo xtask bench node` has written.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeBench {
+    /// The machine in which nodes were started.
+    pub machine: Machine,
+    rows: Vec<BenchRow>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct BenchRow {
+    case: String,
+    subject: String,
+    n: u64,
+    median: f64,
+    p99: f64,
+    ci: [f64; 2],
+    base: Option<f64>,
+    #[serde(default)]
+    failed: u64,
+}
+
+/// The paper's Table 3, ms: on Linux 3.15, a Core i7-4770 and a disk.
+const PAPER: [PaperRow; 4] = [
+    PaperRow { name: "read bzImage and initrd", case: "load.read", ms: [112.52, 111.9, 0.0] },
+    PaperRow { name: "put them into the shared region", case: "load.place", ms: [0.0, 0.76, 0.0] },
+    PaperRow {
+        name: "copy them, segments and the rest",
+        case: "load.copy",
+        ms: [33.62, 33.57, 35.55],
+    },
+    PaperRow { name: "load phase, all of it", case: "load", ms: [146.14, 146.23, 35.55] },
+];
+
+struct PaperRow {
+    name: &'static str,
+    case: &'static str,
+    /// From disk, first, resident.
+    ms: [f64; 3],
+}
+
+/// Ways to start, and what they are called.
+const WAYS: [(&str, &str); 4] = [
+    ("disk", "from disk"),
+    ("first", "first start"),
+    ("resident", "resident"),
+    ("resident_elf", "resident, uncompressed"),
+];
+
+const DECODED: &str = "Nothing slows the disk down: it is a file of the machine that runs the \
+                       emulator, read through that machine’s page cache. A real disk is slower.";
+
+/// One HTML page of a bench, of a machine as it stands, or of both.
+pub fn nodes_html(bench: Option<&NodeBench>, owners: Option<&Owners>) -> String {
+    let parts = [
+        owners.map(|owners| ("owners", "Who has what", who_has_what(owners))),
+        bench.map(|bench| ("load", "Load phase", load(bench))),
+        bench.map(|bench| ("stages", "Start to user space", stages(bench))),
+        bench.map(|bench| ("rows", "All figures", all(bench))),
+    ];
+    let head = html! {
+        header {
+            h1 { "OS nodes" }
+            p.quiet {
+                "Stock Linux kernels side by side on one machine, each on its own cpus and memory. "
+                @if let Some(bench) = bench {
+                    "Measured on " (bench.machine.hostname) ", Linux " (bench.machine.kernel) ", "
+                    (bench.machine.cpus) " cpus."
+                }
+            }
+        }
+    };
+    let notes =
+        "Medians over all samples; none was dropped. Confidence intervals are bootstrapped.";
+    frame("OS nodes", &head, parts.into_iter().flatten(), bench.map(|_| notes))
+}
+
+impl NodeBench {
+    fn row(&self, case: &str, subject: &str) -> Option<&BenchRow> {
+        self.rows.iter().find(|row| row.case == case && row.subject == subject)
+    }
+
+    fn ms(&self, case: &str, subject: &str) -> Option<f64> {
+        self.row(case, subject).map(|row| row.median)
+    }
+}
+
+fn ms(value: f64) -> String {
+    format::time(value * 1e6)
+}
+
+fn load(bench: &NodeBench) -> Markup {
+    let ratio = |name: &str, to: &str, paper: Option<f64>| {
+        let both = bench.ms("load", "resident").zip(bench.ms("load", to));
+        html! {
+            @if let Some((of, to)) = both {
+                tr {
+                    th scope="row" { (name) }
+                    @for _ in 0..4 { td {} }
+                    td.n { b { (format!("{:.2}", of / to)) } }
+                    td.n.quiet { @if let Some(paper) = paper { (format!("{paper:.2}")) } }
+                    td {}
+                }
+            }
+        }
+    };
+    // What a way has not to do takes no time, and is nothing to compare.
+    let ours = |case: &str, way: &str| {
+        bench.ms(case, way).filter(|value| *value > 0.0).map(ms).unwrap_or_default()
+    };
+    let paper = |value: f64| if value > 0.0 { ms(value) } else { String::new() };
+    html! {
+        p {
+            "The paper’s Table 3 again, with its own image format: a bzImage and an initrd, read "
+            "from a disk whose cache was dropped, or copied from memory. " (DECODED)
+        }
+        div.scroll tabindex="0" role="region" aria-label="Load phase" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" {}
+                        @for (_, name) in &WAYS[..3] {
+                            th.n scope="col" { (name) }
+                            th.n scope="col" { "paper" }
+                        }
+                        th.n scope="col" { (WAYS[3].1) }
+                    }
+                }
+                tbody {
+                    @for PaperRow { name, case, ms: published } in &PAPER {
+                        tr {
+                            th scope="row" { (name) }
+                            @for ((way, _), value) in WAYS.iter().zip(published) {
+                                td.n { b { (ours(case, way)) } }
+                                td.n.quiet { (paper(*value)) }
+                            }
+                            td.n { (ours(case, WAYS[3].0)) }
+                        }
+                    }
+                    tr {
+                        th scope="row" { "a bare copy of the same bytes" }
+                        @for _ in 0..4 { td {} }
+                        td.n { (ours("load", "bare")) }
+                        td {} td {}
+                    }
+                    (ratio("resident ÷ from disk", "disk", Some(35.55 / 146.14)))
+                    (ratio("resident ÷ a bare copy", "bare", None))
+                }
+            }
+        }
+    }
+}
+
+fn all(bench: &NodeBench) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="All figures" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "case" } th scope="col" { "subject" }
+                        th.n scope="col" { "median" } th.n scope="col" { "95 % CI" }
+                        th.n scope="col" { "p99" } th.n scope="col" { "÷ base" }
+                        th.n scope="col" { "n" } th.n scope="col" { "failed" }
+                    }
+                }
+                tbody {
+                    @for row in &bench.rows {
+                        tr {
+                            th scope="row" { code { (row.case) } }
+                            td { (row.subject) }
+                            td.n { b { (ms(row.median)) } }
+                            td.n.quiet { (ms(row.ci[0])) "–" (ms(row.ci[1])) }
+                            td.n { (ms(row.p99)) }
+                            td.n { @if let Some(base) = row.base { (format!("{:.2}", row.median / base)) } }
+                            td.n { (row.n) }
+                            td.n { @if row.failed > 0 { (row.failed) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stages::STAGES;
+    use super::*;
+
+    fn bench() -> NodeBench {
+        let row = |case: &str, subject: &str, median: f64| {
+            serde_json::json!({ "case": case, "subject": subject, "n": 7, "unit": "ms",
+                "median": median, "p99": median, "ci": [median, median], "limit": null,
+                "base": null })
+        };
+        let mut rows = vec![
+            row("load", "disk", 200.0),
+            row("load", "resident", 30.0),
+            row("load", "bare", 28.0),
+        ];
+        for (way, _) in WAYS {
+            rows.extend(STAGES.iter().map(|(case, _)| row(case, way, 100.0)));
+        }
+        let json = serde_json::json!({ "machine": Machine::default(), "rows": rows });
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn the_papers_figures_stand_beside_ours() {
+        let page = nodes_html(Some(&bench()), None);
+        for text in ["0.15", "0.24", "a bare copy of the same bytes", "node-stages"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(!page.contains("node-owners"));
+    }
+}
