@@ -1,7 +1,6 @@
 //! What one place owns: a management table a kind, and the name tree.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry as Named;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -51,18 +50,14 @@ impl<G: Guard> Core<G> {
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
         name::check_unique(unique)?;
         self.names(kind, |names| -> Result<Id> {
-            let named: Arc<str> = unique.into();
-            let vacant = match names.entry(Arc::clone(&named)) {
-                Named::Vacant(vacant) => vacant,
-                Named::Occupied(taken) => {
-                    let name = self.full(kind, unique);
-                    return Err(Error::Taken { name, id: *taken.get() });
-                }
-            };
-            let id = self.insert::<K>(kind, Some(named), spec)?;
+            if let Some(&id) = names.get(unique) {
+                return Err(Error::Taken { name: self.full(kind, unique), id });
+            }
+            let unique: Arc<str> = unique.into();
+            let id = self.insert::<K>(kind, Some(Arc::clone(&unique)), spec)?;
             // While the name is this thread's: others' changes of it are told later.
-            self.tell(kind, unique, id, true);
-            vacant.insert(id);
+            self.tell(kind, &unique, id, true);
+            names.insert(unique, id);
             Ok(id)
         })?
     }
@@ -91,12 +86,13 @@ impl<G: Guard> Core<G> {
                 value.destroy(&mut table.pool);
                 return Ok(None);
             };
-            Ok(Some((value, name)))
+            Ok(Some(Box::new((value, name))))
         })??;
-        named.map_or(Ok(()), |named| self.destroy_named::<K>(id, named))
+        named.map_or(Ok(()), |named| self.destroy_named::<K>(id, *named))
     }
 
     /// The name first: it is to go also if the program part panics.
+    #[cold]
     fn destroy_named<K: Kind>(&self, id: Id, (value, unique): (K, Arc<str>)) -> Result<()> {
         let kind = id.kind();
         self.names(kind, |names| {
@@ -107,7 +103,7 @@ impl<G: Guard> Core<G> {
     }
 
     /// Runs `f` on resource `id` and its place's pool.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn with<K: Kind, R>(
         &self,
         id: Id,
@@ -194,7 +190,7 @@ impl<G: Guard> Core<G> {
         f: impl FnOnce(&mut KindTable<K>) -> R,
     ) -> Result<R> {
         let Some(table) = self.tables.get(usize::from(kind.0)) else {
-            return Err(self.no_kind(kind));
+            return Err(self.kinds.name(kind).map_or_else(|error| error, |_| unreachable!()));
         };
         match G::with(table, |made| made.of_kind().map(f)) {
             Some(Some(result)) => Ok(result),
@@ -203,13 +199,6 @@ impl<G: Guard> Core<G> {
     }
 
     #[cold]
-    #[inline(never)]
-    fn no_kind(&self, kind: KindId) -> Error {
-        self.kinds.none(format!("number {}", kind.0))
-    }
-
-    #[cold]
-    #[inline(never)]
     fn refused<K: Kind>(&self, kind: KindId, what: &'static str, nested: bool) -> Error {
         if nested {
             return Error::Nested { place: self.place, what };
@@ -222,7 +211,7 @@ impl<G: Guard> Core<G> {
     #[inline(always)]
     fn names<R>(&self, kind: KindId, f: impl FnOnce(&mut Names) -> R) -> Result<R> {
         let Some(names) = self.names.get(usize::from(kind.0)) else {
-            return Err(self.no_kind(kind));
+            return Err(self.kinds.none(format!("number {}", kind.0)));
         };
         G::with(names, f).ok_or_else(|| Error::Nested { place: self.place, what: "a name" })
     }
@@ -251,7 +240,6 @@ impl<G: Guard> Drop for Core<G> {
 }
 
 #[cold]
-#[inline(never)]
 fn absent(id: Id, missing: Missing) -> Error {
     match missing {
         Missing::Stale => Error::Stale { id },

@@ -135,7 +135,7 @@ pub(crate) fn is_manager() -> bool {
 }
 
 /// An operation of the calling thread on what it manages.
-pub(crate) struct Within {
+struct Within {
     here: *const Here,
     /// Within another one.
     nested: bool,
@@ -148,11 +148,6 @@ impl Within {
     fn new() -> Option<Within> {
         let here = HERE.get();
         (!here.is_null()).then(|| Within { here, nested: IS_WITHIN.replace(true) })
-    }
-
-    #[inline(always)]
-    pub(crate) fn core(&self) -> &Core<Owned> {
-        &self.here().core
     }
 
     #[inline(always)]
@@ -181,7 +176,7 @@ fn has_gone() {
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 #[inline(always)]
 pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
-    f(Within::new().expect("a request is served by a manager").core())
+    f(&Within::new().expect("a request is served by a manager").here().core)
 }
 
 /// A result that travels in the line: an error would be too large for it, and make every
@@ -228,13 +223,6 @@ fn serving(here: Option<&Here>) -> Result<Option<RefMut<'_, Serving>>> {
     here.idle().map(Some).ok_or_else(|| Error::Nested { place: here.core.place, what })
 }
 
-/// The calling thread's own tables, if it manages `place`: whoever has them runs an operation
-/// without a call.
-#[inline(always)]
-pub(crate) fn own_at(interface: &PerCore, place: Place) -> Option<Within> {
-    Within::new().filter(|within| within.here().is(interface, place))
-}
-
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
 /// manager.
 #[inline]
@@ -243,15 +231,17 @@ pub(crate) fn run_at<R: Send>(
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
 ) -> Result<R> {
-    match own_at(interface, place) {
-        Some(own) => f(own.core()),
-        None => run_there(interface, place, f),
+    if let Some(within) = Within::new()
+        && within.here().is(interface, place)
+    {
+        return f(&within.here().core);
     }
+    run_there(interface, place, f)
 }
 
 /// Apart, so that what runs at once has none of it in its way.
 #[inline(never)]
-pub(crate) fn run_there<R: Send>(
+fn run_there<R: Send>(
     interface: &PerCore,
     place: Place,
     f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,

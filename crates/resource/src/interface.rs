@@ -288,10 +288,7 @@ impl Interface {
         spec: K::Spec,
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
-            How::PerCore(p) => match here::own_at(p, place) {
-                Some(own) => own.core().create::<K>(unique, spec),
-                None => here::run_there(p, place, move |core| core.create::<K>(unique, spec)),
-            },
+            How::PerCore(p) => here::run_at(p, place, move |core| core.create::<K>(unique, spec)),
             How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(self.inner.number, id, Rights::all()))
@@ -312,11 +309,8 @@ impl Interface {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => match here::own_at(p, id.place()) {
-                Some(own) => own.core().with::<K, R>(id, f),
-                // `move`: an id that is borrowed is a line of the caller's stack to fetch.
-                None => here::run_there(p, id.place(), move |core| core.with::<K, R>(id, f)),
-            },
+            // `move`: an id that is borrowed is a line of the caller's stack to fetch.
+            How::PerCore(p) => here::run_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
@@ -414,10 +408,7 @@ impl Interface {
         handle.require(self.inner.number, Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => match here::own_at(p, id.place()) {
-                Some(own) => own.core().destroy::<K>(id),
-                None => here::run_there(p, id.place(), move |core| core.destroy::<K>(id)),
-            },
+            How::PerCore(p) => here::run_at(p, id.place(), move |core| core.destroy::<K>(id)),
             How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
@@ -454,10 +445,7 @@ impl Interface {
         let kind = kinds.find(name.kind()).ok_or_else(|| kinds.none(name.kind().to_owned()))?;
         let place = self.place(name.place())?;
         match &self.inner.how {
-            How::PerCore(p) => match here::own_at(p, place) {
-                Some(own) => own.core().lookup(kind, name.unique()),
-                None => here::run_there(p, place, move |core| core.lookup(kind, name.unique())),
-            },
+            How::PerCore(p) => here::run_at(p, place, move |core| core.lookup(kind, name.unique())),
             How::Shared(core) => core.lookup(kind, name.unique()),
         }
     }
