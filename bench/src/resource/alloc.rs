@@ -107,7 +107,7 @@ impl<P: Pages> Remote<P> {
     fn turn(&mut self) -> Vec<f64> {
         let watch = self.watch.clone();
         self.other.unpark();
-        watch.samples(REMOTE, |watch| {
+        watch.means(REMOTE, |watch| {
             let start = watch.clock().start();
             (0..SAMPLE).for_each(|_| self.send());
             let ns = watch.ns(start, watch.clock().end());

@@ -53,7 +53,7 @@ pub(crate) fn serve(mut calls: impl Calls) -> Result<()> {
             })));
         }
         let count = CALLS * in_flight;
-        Ok(Some(watch.samples(FLOW, |watch| {
+        Ok(Some(watch.means(FLOW, |watch| {
             let start = watch.clock().start();
             calls.flow(in_flight as usize, (0..count).map(|key| key % ENTRIES));
             watch.ns(start, watch.clock().end()) / count as f64

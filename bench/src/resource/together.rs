@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, Thread};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
@@ -12,8 +12,13 @@ use crate::stopwatch::{Amount, Stopwatch};
 
 /// A sample lasts so long: many operations, few interruptions.
 const SAMPLE_NS: f64 = 50_000.0;
-/// The other thread tells so often in a sample how far it is.
-const TOLD: u64 = 32;
+/// Operations before anything is timed, and runs of which the shortest tells how long one
+/// takes: memory that is touched for the first time, or an interruption, takes longer than a
+/// sample is to.
+const WARM: u64 = 1000;
+/// No longer than this.
+const WARM_SPAN: Duration = Duration::from_millis(5);
+const RUNS: usize = 3;
 
 /// Samples of a turn.
 const AMOUNT: Amount = Amount {
@@ -27,10 +32,12 @@ const AMOUNT: Amount = Amount {
 /// What both threads see, each word on lines of its own.
 #[derive(Default)]
 struct Shared {
-    /// So many operations between two tellings; 0: at rest.
-    every: Own,
-    /// Operations done.
-    done: Own,
+    /// Operations of a sample; 0: at rest.
+    count: Own,
+    /// Samples so far.
+    samples: Own,
+    /// The last one: nanoseconds an operation, as bits.
+    last: Own,
 }
 
 #[derive(Default)]
@@ -49,42 +56,49 @@ impl Other {
         let shared = Arc::new(Shared::default());
         let its = Arc::clone(&shared);
         let run = move || {
-            let mut operation = make();
-            // Ready.
-            its.done.0.store(1, Ordering::Release);
+            let (mut operation, watch) = (make(), Stopwatch::new());
+            warm(&mut operation);
+            let mut samples = 1;
             loop {
-                match its.every.0.load(Ordering::Acquire) {
+                // Release: partner is the load in `samples`.
+                its.samples.0.store(samples, Ordering::Release);
+                match its.count.0.load(Ordering::Acquire) {
                     0 => thread::park(),
-                    every => {
-                        repeat(&mut operation, every);
-                        let done = its.done.0.load(Ordering::Relaxed) + every;
-                        its.done.0.store(done, Ordering::Relaxed);
+                    count => {
+                        let each = time(&mut operation, count, &watch) / count as f64;
+                        its.last.0.store(each.to_bits(), Ordering::Relaxed);
+                        samples += 1;
                     }
                 }
             }
         };
         let thread = pair.on_helper(|| thread::Builder::new().spawn(run))??.thread().clone();
-        while shared.done.0.load(Ordering::Acquire) == 0 {
+        while shared.samples.0.load(Ordering::Acquire) == 0 {
             thread::yield_now();
         }
         Ok(Other { shared, thread })
     }
 
-    fn done(&self) -> u64 {
-        self.shared.done.0.load(Ordering::Relaxed)
+    fn samples(&self) -> u64 {
+        self.shared.samples.0.load(Ordering::Acquire)
     }
 
-    /// Runs `f` while it works.
-    fn beside<T>(&self, every: u64, f: impl FnOnce() -> T) -> T {
-        let before = self.done();
-        self.shared.every.0.store(every, Ordering::Release);
+    /// Runs `f` while it works, its own samples being of `count` operations.
+    fn beside<T>(&self, count: u64, f: impl FnOnce() -> T) -> T {
+        let before = self.samples();
+        self.shared.count.0.store(count, Ordering::Release);
         self.thread.unpark();
-        while self.done() == before {
+        while self.samples() == before {
             std::hint::spin_loop();
         }
         let result = f();
-        self.shared.every.0.store(0, Ordering::Release);
+        self.shared.count.0.store(0, Ordering::Release);
         result
+    }
+
+    /// Nanoseconds an operation took it in its last sample.
+    fn last(&self) -> f64 {
+        f64::from_bits(self.shared.last.0.load(Ordering::Relaxed))
     }
 }
 
@@ -112,45 +126,52 @@ impl<O: FnMut()> Together<O> {
         Ok(Together { other: Some(Other::start(pair, make)?), ..Self::alone(operation) })
     }
 
-    /// Samples of a turn by so many threads: nanoseconds of a thread an operation.
+    /// Samples of a turn by so many threads: nanoseconds of a thread an operation. Of two
+    /// threads each times its own; what they do together is the sum of their rates, so that a
+    /// sample is the harmonic mean of both times.
     pub(crate) fn turn(&mut self, threads: u64) -> Option<Vec<f64>> {
         let Together { operation, other, watch, count } = self;
         if *count == 0 {
             *count = calibrate(operation, watch);
         }
-        let mut time = |watch: &Stopwatch| {
-            let start = watch.clock().start();
-            repeat(operation, *count);
-            watch.ns(start, watch.clock().end())
-        };
+        let count = *count;
+        let mut each = |watch: &Stopwatch| time(operation, count, watch) / count as f64;
         if threads == 1 {
-            return Some(watch.samples(AMOUNT, |watch| time(watch) / *count as f64));
+            return Some(watch.means(AMOUNT, each));
         }
         let other = other.as_ref()?;
-        let every = (*count / TOLD).max(1);
-        Some(other.beside(every, || {
-            watch.samples(AMOUNT, |watch| {
-                let before = other.done();
-                let ns = time(watch);
-                let all = *count + (other.done() - before);
-                ns * 2.0 / all as f64
+        Some(other.beside(count, || {
+            watch.means(AMOUNT, |watch| {
+                let own = each(watch);
+                2.0 / (1.0 / own + 1.0 / other.last())
             })
         }))
     }
 }
 
+fn warm(operation: &mut impl FnMut()) {
+    let start = Instant::now();
+    (0..WARM).take_while(|_| start.elapsed() < WARM_SPAN).for_each(|_| operation());
+}
+
 /// So many operations take about a sample's time.
 fn calibrate(operation: &mut impl FnMut(), watch: &Stopwatch) -> u64 {
+    warm(operation);
     let mut count = 1;
     loop {
-        let start = watch.clock().start();
-        repeat(operation, count);
-        let ns = watch.ns(start, watch.clock().end());
-        if ns >= SAMPLE_NS {
+        let runs = (0..RUNS).map(|_| time(operation, count, watch));
+        if runs.fold(f64::INFINITY, f64::min) >= SAMPLE_NS {
             return count;
         }
         count *= 2;
     }
+}
+
+/// How long so many operations take, nanoseconds.
+fn time(operation: &mut impl FnMut(), count: u64, watch: &Stopwatch) -> f64 {
+    let start = watch.clock().start();
+    repeat(operation, count);
+    watch.ns(start, watch.clock().end())
 }
 
 /// The loop of both threads, apart from what is around it: where their operations are of one
@@ -158,4 +179,24 @@ fn calibrate(operation: &mut impl FnMut(), watch: &Stopwatch) -> u64 {
 #[inline(never)]
 fn repeat(operation: &mut impl FnMut(), count: u64) {
     (0..count).for_each(|_| operation());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_operation_that_takes_long_is_not_taken_for_all() {
+        let mut first = true;
+        let operation = || {
+            if std::mem::take(&mut first) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let mut alone = Together::alone(operation);
+        let samples = alone.turn(1).unwrap();
+        assert!(alone.count > WARM, "{} operations a sample", alone.count);
+        assert!(samples.len() >= AMOUNT.least);
+        assert!(alone.turn(2).is_none(), "it is alone");
+    }
 }

@@ -101,9 +101,18 @@ impl Stopwatch {
         })
     }
 
-    /// Takes samples, nanoseconds, that `sample` times itself.
+    /// Takes samples, nanoseconds, of one operation each, that `sample` times itself.
     #[inline]
-    pub fn samples(&self, amount: Amount, mut sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
+    pub fn samples(&self, amount: Amount, sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
+        let mut samples = self.means(amount, sample);
+        samples.iter_mut().for_each(|sample| *sample += self.step_ns * (fastrand::f64() - 0.5));
+        samples
+    }
+
+    /// Takes samples that are each a mean of many operations which were timed together: the
+    /// clock's step is a small part of what was timed, and may be many times the mean.
+    #[inline]
+    pub fn means(&self, amount: Amount, mut sample: impl FnMut(&Self) -> f64) -> Vec<f64> {
         let start = Instant::now();
         let mut warm = 0;
         while warm < amount.warm || start.elapsed() < amount.warm_span {
@@ -117,7 +126,6 @@ impl Stopwatch {
         {
             samples.push(sample(self));
         }
-        samples.iter_mut().for_each(|sample| *sample += self.step_ns * (fastrand::f64() - 0.5));
         samples
     }
 
@@ -147,6 +155,15 @@ mod tests {
         let mut calls = 0;
         let samples = Stopwatch::new().each(NO_TIME, || calls += 1);
         assert_eq!((samples.len(), calls), (5, 8));
+    }
+
+    #[test]
+    fn a_mean_is_not_spread_over_the_clock_s_step() {
+        let watch = Stopwatch { step_ns: 10.0, ..Stopwatch::new() };
+        assert!(watch.means(NO_TIME, |_| 1.0).iter().all(|sample| *sample == 1.0));
+        let spread = watch.samples(NO_TIME, |_| 100.0);
+        assert!(spread.iter().all(|sample| (95.0..105.0).contains(sample)), "{spread:?}");
+        assert!(spread.iter().any(|sample| *sample != 100.0), "{spread:?}");
     }
 
     #[test]

@@ -89,6 +89,7 @@ pub(crate) fn check_unique(unique: &str) -> Result<(), Error> {
     let why = match unique {
         "" => "its unique part is empty",
         part if part.len() > LONGEST => "its unique part is longer than 200 bytes",
+        part if part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') => return Ok(()),
         part if part.chars().any(|c| c == '/' || c.is_control()) => {
             "its unique part has a / or a control character"
         }

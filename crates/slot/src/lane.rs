@@ -89,6 +89,9 @@ use kumiki_wait::barrier;
 use crate::line::{Line, Request, State, is, number, status};
 use crate::primitive::{AtomicU64, Ordering};
 
+/// Lines of a lane at a desk: requests that one caller may have under way.
+pub const LINES: usize = 32;
+
 /// A word on a line that one side owns.
 #[derive(Debug)]
 #[repr(align(128))]

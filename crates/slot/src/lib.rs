@@ -39,8 +39,10 @@
 //! # Ok::<(), kumiki_wait::Error>(())
 //! ```
 
+mod answer;
 mod caller;
 mod desk;
+mod door;
 mod error;
 mod fate;
 pub mod job;
@@ -48,10 +50,13 @@ mod lane;
 mod life;
 mod line;
 mod primitive;
+mod server;
 
-pub use caller::{Answer, Caller};
-pub use desk::{Door, LINES, Server, Serving, open};
+pub use answer::Answer;
+pub use caller::Caller;
+pub use door::{Door, open};
 pub use error::{Error, Panic};
-pub use lane::{Event, Lane};
+pub use lane::{Event, LINES, Lane};
 pub use life::{Held, Life};
 pub use line::{Request, Run, WORDS, Words};
+pub use server::{Server, Serving};

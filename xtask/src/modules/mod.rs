@@ -40,11 +40,6 @@ struct Known {
 
 const KNOWN: &[Known] = &[
     Known {
-        package: "kumiki-slot",
-        modules: &["caller", "desk", "error"],
-        reason: "a seat and its desk go under one roof, and answers out of caller.rs",
-    },
-    Known {
         package: "kumiki-resource",
         modules: &["answer", "here", "interface"],
         reason: "what a place's callers share goes below both",
