@@ -244,7 +244,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(300));
         let used = cpu_time(thread) - before;
         assert!(used < Duration::from_millis(50), "an idle helper used {used:?}");
-        assert!((0..50).any(|_| pair.measure(&clock).is_some()), "and it wakes again");
+        // Others may have its cpu first, one after the other.
+        let (begin, long) = (Instant::now(), Duration::from_secs(30));
+        let mut wakes = std::iter::repeat_with(|| pair.measure(&clock).is_some());
+        assert!(wakes.any(|woken| woken || begin.elapsed() > long) && begin.elapsed() < long);
     }
 
     #[test]

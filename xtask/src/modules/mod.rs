@@ -38,13 +38,11 @@ struct Known {
     reason: &'static str,
 }
 
-const KNOWN: &[Known] = &[
-    Known {
-        package: "kumiki-resource",
-        modules: &["answer", "here", "interface"],
-        reason: "what a place's callers share goes below both",
-    },
-];
+const KNOWN: &[Known] = &[Known {
+    package: "kumiki-resource",
+    modules: &["answer", "here", "interface"],
+    reason: "what a place's callers share goes below both",
+}];
 
 /// Checks every crate of the workspace.
 pub(crate) fn check() -> Result<()> {
