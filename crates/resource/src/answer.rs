@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::error::Result;
-use crate::here::{self, Sent, arrived};
+use crate::error::{Error, Result};
+use crate::here::{CALLERS, Mine, here, serve_until, serving};
 use crate::id::Place;
 
 /// The answer of an operation that may still be under way: waited for by
@@ -82,7 +83,7 @@ impl<R: Send> Answer<R> {
     pub fn join(self) -> Result<R> {
         match self.0 {
             State::Here(result) => result.expect(ONCE),
-            State::There { answer, interface, place } => here::join(answer, interface, place),
+            State::There { answer, interface, place } => join(answer, interface, place),
         }
     }
 }
@@ -105,4 +106,49 @@ impl<R> Future for Answer<R> {
             }
         }
     }
+}
+
+/// A result that travels in the line: an error would be too large for it, and make every
+/// result travel in a box.
+pub(crate) type Sent<R> = Result<R, Box<Error>>;
+
+/// What has come of it.
+#[inline(always)]
+pub(crate) fn arrived<R>(outcome: Result<Sent<R>, kumiki_slot::Error>, place: Place) -> Result<R> {
+    match outcome {
+        Ok(sent) => sent.map_err(|error| *error),
+        Err(source) => Err(Error::manager(place, source)),
+    }
+}
+
+/// Waits for what the calling thread, or another one, has started.
+#[inline]
+fn join<R: Send>(answer: kumiki_slot::Answer<Sent<R>>, interface: u64, place: Place) -> Result<R> {
+    let its = CALLERS.with_borrow(|callers| {
+        let asked = |(of, at, caller): &&(u64, Place, Mine)| {
+            (*of, *at) == (interface, place)
+                && caller.try_borrow().is_ok_and(|caller| caller.has_submitted(&answer))
+        };
+        callers.iter().find(asked).map(|(_, _, caller)| Rc::clone(caller))
+    });
+    let here = here();
+    let mut server = match serving(here.as_deref()) {
+        Ok(server) => server,
+        // To take it takes no time.
+        Err(_) if answer.is_done() => None,
+        // Dropped, the answer cancels what has not begun.
+        Err(nested) => return Err(nested),
+    };
+    let outcome = match (its, server.as_deref_mut()) {
+        (Some(its), None) => its.borrow_mut().join(answer),
+        (Some(its), Some(server)) if its.borrow().rings(server) => {
+            its.borrow_mut().join_serving(answer, server)
+        }
+        (_, Some(server)) => {
+            serve_until(server, || answer.is_settled());
+            answer.wait()
+        }
+        (None, None) => answer.wait(),
+    };
+    arrived(outcome, place)
 }

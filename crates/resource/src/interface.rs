@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use kumiki_crew::{Member, roll};
-use kumiki_slot::{Door, LINES, Server};
+use kumiki_crew::roll;
+use kumiki_slot::LINES;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Waiter};
@@ -16,24 +16,21 @@ use kumiki_wait::{Policy, Waiter};
 use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::guard::{Locked, Owned};
+use crate::guard::Locked;
 use crate::handle::Handle;
-use crate::here::{self, Estate, Seated};
-use crate::id::{Id, Place};
+use crate::here::{self, Seated};
+use crate::id::{Id, Place, SHARED};
 use crate::kind::{Kind, Kinds};
 use crate::list::{Change, Listed, Pattern};
 use crate::name::Name;
+use crate::per_core::{At, PerCore, manager};
 use crate::rights::Rights;
+use crate::send;
 
-/// The place of the shared type.
-pub(crate) const SHARED: Place = Place(0);
 const SHARED_NAME: &str = "shared";
 
 /// Of the next interface of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
-
-/// Between two looks whether a manager that sets itself up still lives.
-const SETUP_LOOK: Duration = Duration::from_millis(20);
 
 /// What somebody gets who opens a resource by its name or its id.
 const OPENED: Rights = Rights::USE.union(Rights::SHARE);
@@ -66,34 +63,6 @@ pub struct Next<L, G> {
     pub to: Handle<L>,
     /// What is to be done with it.
     pub run: G,
-}
-
-/// Managers of some places.
-pub(crate) struct PerCore {
-    /// As its interface's.
-    pub(crate) number: u64,
-    pub(crate) policy: Policy,
-    places: BTreeMap<Place, At>,
-}
-
-struct At {
-    name: Box<str>,
-    door: Door,
-    /// The manager, if it is a thread of ours.
-    member: Option<Member>,
-    estate: Arc<Estate>,
-    /// Until a thread of the program takes it.
-    server: Mutex<Option<Server>>,
-}
-
-impl Drop for At {
-    fn drop(&mut self) {
-        drop(self.member.take());
-        if self.door.has_died() {
-            // SAFETY: it has.
-            unsafe { self.estate.settle() };
-        }
-    }
 }
 
 /// What an interface is to have.
@@ -197,56 +166,6 @@ fn place_of(cpu: usize) -> Result<Place> {
     })
 }
 
-/// Starts a manager, which has its tables when this returns.
-fn manager(
-    number: u64,
-    place: Place,
-    name: &str,
-    cpu: usize,
-    kinds: &Kinds,
-    policy: &Policy,
-    estate: &Arc<Estate>,
-) -> Result<Member> {
-    let (tell, told) = channel();
-    let (place_name, kinds, estate) = (name.to_owned(), kinds.clone(), Arc::clone(estate));
-    let setup = move || {
-        let core = Core::<Owned>::new(place, &place_name, &kinds);
-        let (core, outcome) =
-            core.map_or_else(|error| (None, Err(error)), |core| (Some(core), Ok(())));
-        let _ = tell.send(outcome);
-        core.map(|core| Seated::new(number, core, None, estate))
-    };
-    let member = Member::start(name, cpu, policy, None, setup)?;
-    loop {
-        match told.recv_timeout(SETUP_LOOK) {
-            Ok(outcome) => return outcome.map(|()| member),
-            Err(RecvTimeoutError::Timeout) if !member.door().has_died() => (),
-            // A kind's pool has panicked, or killed it.
-            Err(_) => return Err(Error::Setup { place: name.to_owned() }),
-        }
-    }
-}
-
-impl PerCore {
-    pub(crate) fn door(&self, place: Place) -> Result<&Door> {
-        match self.places.get(&place) {
-            Some(at) => Ok(&at.door),
-            None => Err(self.none(format!("number {}", place.0))),
-        }
-    }
-
-    fn find(&self, name: &str) -> Result<Place> {
-        let mut places = self.places.iter();
-        let found = places.find(|(_, at)| *at.name == *name).map(|(place, _)| *place);
-        found.ok_or_else(|| self.none(name.to_owned()))
-    }
-
-    fn none(&self, place: String) -> Error {
-        let names: Vec<&str> = self.places.values().map(|at| &*at.name).collect();
-        Error::NoPlace { place, places: names.join(", ") }
-    }
-}
-
 impl Interface {
     /// What it is to have.
     pub fn builder() -> Builder {
@@ -288,7 +207,7 @@ impl Interface {
         spec: K::Spec,
     ) -> Result<Handle<K>> {
         let id = match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, place, move |core| core.create::<K>(unique, spec)),
+            How::PerCore(p) => send::run_at(p, place, move |core| core.create::<K>(unique, spec)),
             How::Shared(core) => shared(core, place)?.create::<K>(unique, spec),
         }?;
         Ok(Handle::new(self.inner.number, id, Rights::all()))
@@ -310,7 +229,7 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             // `move`: an id that is borrowed is a line of the caller's stack to fetch.
-            How::PerCore(p) => here::run_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
+            How::PerCore(p) => send::run_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
     }
@@ -333,7 +252,7 @@ impl Interface {
         let id = handle.id();
         match &self.inner.how {
             How::PerCore(p) => {
-                here::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
+                send::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
             }
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
         }
@@ -357,7 +276,7 @@ impl Interface {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, id.place(), |core| {
+            How::PerCore(p) => send::run_at(p, id.place(), |core| {
                 let Next { to, run } = core.with::<K, _>(id, f)?;
                 self.start(&to, run)
             }),
@@ -385,7 +304,7 @@ impl Interface {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => here::start_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
+            How::PerCore(p) => send::start_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
             How::Shared(core) => Ok(Answer::here(shared(core, id.place())?.with::<K, R>(id, f))),
         }
     }
@@ -408,7 +327,7 @@ impl Interface {
         handle.require(self.inner.number, Rights::DESTROY)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, id.place(), move |core| core.destroy::<K>(id)),
+            How::PerCore(p) => send::run_at(p, id.place(), move |core| core.destroy::<K>(id)),
             How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
         }
     }
@@ -445,7 +364,7 @@ impl Interface {
         let kind = kinds.find(name.kind()).ok_or_else(|| kinds.none(name.kind().to_owned()))?;
         let place = self.place(name.place())?;
         match &self.inner.how {
-            How::PerCore(p) => here::run_at(p, place, move |core| core.lookup(kind, name.unique())),
+            How::PerCore(p) => send::run_at(p, place, move |core| core.lookup(kind, name.unique())),
             How::Shared(core) => core.lookup(kind, name.unique()),
         }
     }
@@ -457,7 +376,7 @@ impl Interface {
     pub fn ls(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
         match &self.inner.how {
             How::PerCore(per_core) => {
-                let each = |place| here::run_at(per_core, place, |core| core.list(pattern));
+                let each = |place| send::run_at(per_core, place, |core| core.list(pattern));
                 let lists: Result<Vec<_>> = self.places().into_iter().map(each).collect();
                 lists.map(|lists| lists.concat())
             }
@@ -470,7 +389,7 @@ impl Interface {
         let How::PerCore(per_core) = &self.inner.how else { return self.ls(pattern) };
         let each = |place| {
             let pattern = pattern.clone();
-            here::run_at_until(per_core, place, deadline, move |core| core.list(&pattern))
+            send::run_at_until(per_core, place, deadline, move |core| core.list(&pattern))
         };
         let lists: Result<Vec<_>> = self.places().into_iter().map(each).collect();
         lists.map(|lists| lists.concat())
@@ -486,7 +405,7 @@ impl Interface {
             How::PerCore(per_core) => {
                 for place in self.places() {
                     let (pattern, to) = (pattern.clone(), to.clone());
-                    here::run_at(per_core, place, move |core| core.watch(pattern, to))?;
+                    send::run_at(per_core, place, move |core| core.watch(pattern, to))?;
                 }
             }
             How::Shared(core) => core.watch(pattern.clone(), to)?,

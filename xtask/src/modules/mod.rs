@@ -30,23 +30,9 @@ use cargo_metadata::{Metadata, Package, Target, TargetKind};
 use crate::run::metadata;
 use tree::{Tree, Witness};
 
-/// Modules of one crate whose circles still stand, and what they wait for. An entry
-/// that lets nothing pass any more has to leave this list.
-struct Known {
-    package: &'static str,
-    modules: &'static [&'static str],
-    reason: &'static str,
-}
-
-const KNOWN: &[Known] = &[Known {
-    package: "kumiki-resource",
-    modules: &["answer", "here", "interface"],
-    reason: "what a place's callers share goes below both",
-}];
-
 /// Checks every crate of the workspace.
 pub(crate) fn check() -> Result<()> {
-    let faults = faults(&metadata()?, KNOWN, &|path| {
+    let faults = faults(&metadata()?, &|path| {
         fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))
     })?;
     if !faults.is_empty() {
@@ -56,33 +42,14 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// What is wrong, a paragraph each; `source` reads a file.
-fn faults(
-    metadata: &Metadata,
-    known: &[Known],
-    source: &dyn Fn(&Path) -> Result<String>,
-) -> Result<Vec<String>> {
+fn faults(metadata: &Metadata, source: &dyn Fn(&Path) -> Result<String>) -> Result<Vec<String>> {
     let mut faults = Vec::new();
-    let mut met = BTreeSet::new();
     for package in metadata.workspace_packages() {
         for target in package.targets.iter().filter(|target| is_checked(target)) {
             let tree = Tree::read(target.src_path.as_std_path(), source)?;
-            for circle in circles(&tree) {
-                let is_known = |known: &Known| {
-                    let is_listed = |module: &String| known.modules.contains(&module.as_str());
-                    package.name == known.package && circle.modules.iter().all(is_listed)
-                };
-                match known.iter().position(is_known) {
-                    Some(at) => drop(met.insert(at)),
-                    None => faults.push(circle.fault(package, target)),
-                }
-            }
+            faults.extend(circles(&tree).iter().map(|circle| circle.fault(package, target)));
         }
     }
-    let gone = known.iter().enumerate().filter(|(at, _)| !met.contains(at));
-    faults.extend(gone.map(|(_, Known { package, modules, reason })| {
-        let modules = modules.join(", ");
-        format!("{package}: no circle of {modules} is left ({reason}): take them off the list")
-    }));
     Ok(faults)
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 /// A crate of these files, and what is found in it.
-fn found(known: &[Known], files: &[(&str, &str)]) -> Vec<String> {
+fn found(files: &[(&str, &str)]) -> Vec<String> {
     let metadata = serde_json::from_value(json!({
         "packages": [{
             "name": "sample", "version": "0.1.0", "id": "sample", "source": null, "features": {},
@@ -25,36 +25,30 @@ fn found(known: &[Known], files: &[(&str, &str)]) -> Vec<String> {
         let text = files.get(path).with_context(|| format!("no {}", path.display()))?;
         Ok((*text).to_owned())
     };
-    faults(&metadata, known, &source).unwrap()
+    faults(&metadata, &source).unwrap()
 }
 
 const ROOT: &str = "mod a; mod b; mod c; pub use c::C;";
 
 #[test]
 fn modules_in_an_order_are_fine() {
-    let faults = found(
-        &[],
-        &[
-            ("lib.rs", ROOT),
-            ("a.rs", "use crate::b::B; use crate::C; pub struct A(B, C);"),
-            ("b/mod.rs", "use crate::c::C; pub struct B(C);"),
-            ("c.rs", "pub struct C; #[cfg(test)] mod tests { use crate::a::A; }"),
-        ],
-    );
+    let faults = found(&[
+        ("lib.rs", ROOT),
+        ("a.rs", "use crate::b::B; use crate::C; pub struct A(B, C);"),
+        ("b/mod.rs", "use crate::c::C; pub struct B(C);"),
+        ("c.rs", "pub struct C; #[cfg(test)] mod tests { use crate::a::A; }"),
+    ]);
     assert_eq!(faults, [] as [&str; 0]);
 }
 
 #[test]
 fn a_circle_is_found_with_what_ties_it() {
-    let faults = found(
-        &[],
-        &[
-            ("lib.rs", ROOT),
-            ("a.rs", "fn f() { crate::b::g() }"),
-            ("b.rs", "use crate::{C, c}; pub fn g() {}"),
-            ("c.rs", "pub struct C; macro_rules! m { () => { m!($crate::a::f()) } }"),
-        ],
-    );
+    let faults = found(&[
+        ("lib.rs", ROOT),
+        ("a.rs", "fn f() { crate::b::g() }"),
+        ("b.rs", "use crate::{C, c}; pub fn g() {}"),
+        ("c.rs", "pub struct C; macro_rules! m { () => { m!($crate::a::f()) } }"),
+    ]);
     assert_eq!(faults.len(), 1, "{faults:?}");
     let fault = &faults[0];
     assert!(fault.starts_with("sample (sample): a circle of a, b, c"), "{fault}");
@@ -64,15 +58,12 @@ fn a_circle_is_found_with_what_ties_it() {
 
 #[test]
 fn what_the_root_hands_on_is_named_where_it_is_defined() {
-    let faults = found(
-        &[],
-        &[
-            ("lib.rs", ROOT),
-            ("a.rs", "use crate::C; pub struct A(C);"),
-            ("b.rs", ""),
-            ("c.rs", "pub struct C; fn f() -> Option<super::a::A> { None }"),
-        ],
-    );
+    let faults = found(&[
+        ("lib.rs", ROOT),
+        ("a.rs", "use crate::C; pub struct A(C);"),
+        ("b.rs", ""),
+        ("c.rs", "pub struct C; fn f() -> Option<super::a::A> { None }"),
+    ]);
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].contains("a circle of a, c"), "{faults:?}");
 }
@@ -82,28 +73,10 @@ fn a_module_and_those_within_it_are_one() {
     let within = ("c.rs", "mod d; pub struct C(d::D); pub struct E;");
     let root = [("lib.rs", ROOT), ("a.rs", ""), ("b.rs", "")];
     let child = ("c/d.rs", "use super::E; use crate::b; pub struct D(E);");
-    assert_eq!(found(&[], &[&root[..], &[within, child]].concat()), [] as [&str; 0]);
+    assert_eq!(found(&[&root[..], &[within, child]].concat()), [] as [&str; 0]);
     // Yet a child's name is its parent's for everybody else.
     let root = [("lib.rs", ROOT), ("a.rs", ""), ("b.rs", "use crate::c::E; struct F(E);")];
     let child = ("c/d.rs", "use crate::b::F; pub struct D(F);");
-    let faults = found(&[], &[&root[..], &[within, child]].concat());
+    let faults = found(&[&root[..], &[within, child]].concat());
     assert!(faults[0].contains("a circle of b, c"), "{faults:?}");
-}
-
-#[test]
-fn a_known_circle_is_let_pass_until_it_is_gone() {
-    let knot = [
-        ("lib.rs", ROOT),
-        ("a.rs", "use crate::b::B; pub struct A(B);"),
-        ("b.rs", "use crate::a::A; pub struct B(A);"),
-        ("c.rs", "pub struct C;"),
-    ];
-    let known = &[Known { package: "sample", modules: &["a", "b"], reason: "somebody unties it" }];
-    assert_eq!(found(known, &knot), [] as [&str; 0]);
-    let untied = [knot[0], knot[1], ("b.rs", "pub struct B;"), knot[3]];
-    let faults = found(known, &untied);
-    assert_eq!(
-        faults,
-        ["sample: no circle of a, b is left (somebody unties it): take them off the list"]
-    );
 }

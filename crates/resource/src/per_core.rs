@@ -1,0 +1,98 @@
+//! The places of an interface whose resources are owned per core, and their managers.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kumiki_crew::Member;
+use kumiki_slot::{Door, Server};
+use kumiki_wait::Policy;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::guard::Owned;
+use crate::here::{Estate, Seated};
+use crate::id::Place;
+use crate::kind::Kinds;
+
+/// Between two looks whether a manager that sets itself up still lives.
+const SETUP_LOOK: Duration = Duration::from_millis(20);
+
+/// Managers of some places.
+pub(crate) struct PerCore {
+    /// As its interface's.
+    pub(crate) number: u64,
+    pub(crate) policy: Policy,
+    pub(crate) places: BTreeMap<Place, At>,
+}
+
+pub(crate) struct At {
+    pub(crate) name: Box<str>,
+    pub(crate) door: Door,
+    /// The manager, if it is a thread of ours.
+    pub(crate) member: Option<Member>,
+    pub(crate) estate: Arc<Estate>,
+    /// Until a thread of the program takes it.
+    pub(crate) server: Mutex<Option<Server>>,
+}
+
+impl Drop for At {
+    fn drop(&mut self) {
+        drop(self.member.take());
+        if self.door.has_died() {
+            // SAFETY: it has.
+            unsafe { self.estate.settle() };
+        }
+    }
+}
+
+impl PerCore {
+    pub(crate) fn door(&self, place: Place) -> Result<&Door> {
+        match self.places.get(&place) {
+            Some(at) => Ok(&at.door),
+            None => Err(self.none(format!("number {}", place.0))),
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Result<Place> {
+        let mut places = self.places.iter();
+        let found = places.find(|(_, at)| *at.name == *name).map(|(place, _)| *place);
+        found.ok_or_else(|| self.none(name.to_owned()))
+    }
+
+    pub(crate) fn none(&self, place: String) -> Error {
+        let names: Vec<&str> = self.places.values().map(|at| &*at.name).collect();
+        Error::NoPlace { place, places: names.join(", ") }
+    }
+}
+
+/// Starts a manager, which has its tables when this returns.
+pub(crate) fn manager(
+    number: u64,
+    place: Place,
+    name: &str,
+    cpu: usize,
+    kinds: &Kinds,
+    policy: &Policy,
+    estate: &Arc<Estate>,
+) -> Result<Member> {
+    let (tell, told) = channel();
+    let (place_name, kinds, estate) = (name.to_owned(), kinds.clone(), Arc::clone(estate));
+    let setup = move || {
+        let core = Core::<Owned>::new(place, &place_name, &kinds);
+        let (core, outcome) =
+            core.map_or_else(|error| (None, Err(error)), |core| (Some(core), Ok(())));
+        let _ = tell.send(outcome);
+        core.map(|core| Seated::new(number, core, None, estate))
+    };
+    let member = Member::start(name, cpu, policy, None, setup)?;
+    loop {
+        match told.recv_timeout(SETUP_LOOK) {
+            Ok(outcome) => return outcome.map(|()| member),
+            Err(RecvTimeoutError::Timeout) if !member.door().has_died() => (),
+            // A kind's pool has panicked, or killed it.
+            Err(_) => return Err(Error::Setup { place: name.to_owned() }),
+        }
+    }
+}
