@@ -489,7 +489,8 @@ impl<'a> Worker<'a> {
     /// A region when no descriptor is to be had.
     fn without_descriptors(&mut self) {
         static LIMIT: Mutex<()> = Mutex::new(());
-        let _alone = LIMIT.lock().unwrap();
+        // Who waited here would not serve, and the other one may be asking it.
+        let Ok(_alone) = LIMIT.try_lock() else { return };
         let place = self.place();
         let before = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
