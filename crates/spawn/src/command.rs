@@ -318,7 +318,7 @@ impl Command {
         Ok((made, ends.map(|ends| ends.ours)))
     }
 
-    fn ends(&self, unsaid: &[Kind; 3], look: bool) -> io::Result<[Ends; 3]> {
+    fn ends<'a>(&'a self, unsaid: &'a [Kind; 3], look: bool) -> io::Result<[Ends<'a>; 3]> {
         let mut ends = [const { Ends { theirs: None, ours: None } }; 3];
         for (number, end) in ends.iter_mut().enumerate() {
             let said = self.standard[number].as_ref().map(|Stdio(kind)| kind);

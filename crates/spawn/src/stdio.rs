@@ -50,21 +50,23 @@ impl<T: Into<OwnedFd>> From<T> for Stdio {
 }
 
 /// The child's end, and the caller's if it is a pipe.
-pub(crate) struct Ends {
-    pub(crate) theirs: Option<Theirs>,
+pub(crate) struct Ends<'a> {
+    pub(crate) theirs: Option<Theirs<'a>>,
     pub(crate) ours: Option<File>,
 }
 
 /// The child's end.
-pub(crate) enum Theirs {
+pub(crate) enum Theirs<'a> {
     Own(OwnedFd),
+    Given(BorrowedFd<'a>),
     Caller(BorrowedFd<'static>),
 }
 
-impl AsFd for Theirs {
+impl AsFd for Theirs<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Theirs::Own(fd) => fd.as_fd(),
+            Theirs::Given(fd) => *fd,
             Theirs::Caller(fd) => *fd,
         }
     }
@@ -73,7 +75,7 @@ impl AsFd for Theirs {
 impl Kind {
     /// Opens it as descriptor `number` of a child. `look`: whether the caller has one, which is
     /// noticed else when it is sent.
-    pub(crate) fn open(&self, number: i32, look: bool) -> io::Result<Ends> {
+    pub(crate) fn open(&self, number: i32, look: bool) -> io::Result<Ends<'_>> {
         let reads = number == 0;
         let own = |fd| Some(Theirs::Own(fd));
         Ok(match self {
@@ -98,7 +100,7 @@ impl Kind {
             }
             Kind::Given(fd) => {
                 debug_assert!(fd.as_raw_fd() >= 0);
-                Ends { theirs: own(fd.try_clone()?), ours: None }
+                Ends { theirs: Some(Theirs::Given(fd.as_fd())), ours: None }
             }
         })
     }

@@ -38,7 +38,7 @@ const INTO_CGROUP: u64 = 1 << 33;
 pub(crate) struct Caller<'a> {
     /// Opened when it has to be sent.
     pub(crate) folder: &'a OnceCell<OwnedFd>,
-    pub(crate) standard: [Option<&'a Theirs>; 3],
+    pub(crate) standard: [Option<&'a Theirs<'a>>; 3],
     pub(crate) others: Vec<BorrowedFd<'a>>,
     /// Its process group.
     pub(crate) group: i32,
@@ -149,7 +149,7 @@ fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &C
             }
             Some(fd) => {
                 let place = match fd {
-                    Theirs::Own(fd) => draft.descriptor(fd.as_fd()),
+                    Theirs::Own(_) | Theirs::Given(_) => draft.descriptor((**fd).as_fd()),
                     Theirs::Caller(fd) => draft.standard(number as usize, *fd),
                 };
                 draft.step(SYS_dup2, 1, [place.into(), number as u64]);

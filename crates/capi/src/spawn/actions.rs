@@ -4,12 +4,13 @@
 //! what has come of it: so a file that cannot be opened is an error without a child.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr, OsString, c_char, c_int};
+use std::ffi::{CString, OsStr, c_char, c_int};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use kumiki_spawn::{Command, Stdio};
 
@@ -67,8 +68,25 @@ pub(super) struct Actions<'a>(&'a [Action]);
 
 /// What the child has.
 struct Table {
-    fds: BTreeMap<c_int, OwnedFd>,
+    fds: BTreeMap<c_int, Source>,
     folder: Option<PathBuf>,
+}
+
+/// Where a descriptor of the child comes from. The caller's are copied last: one that another
+/// takes the place of costs none, of which there may be few left.
+#[derive(Clone)]
+enum Source {
+    Caller(c_int),
+    Opened(Rc<OwnedFd>),
+}
+
+impl Source {
+    fn into_fd(self) -> io::Result<OwnedFd> {
+        match self {
+            Source::Caller(number) => duplicate(number),
+            Source::Opened(fd) => Rc::try_unwrap(fd).or_else(|shared| shared.try_clone()),
+        }
+    }
 }
 
 impl Actions<'_> {
@@ -83,10 +101,14 @@ impl Actions<'_> {
         self.0.iter().try_for_each(|action| table.act(action))?;
         let Table { mut fds, folder } = table;
         command.close_others(true);
-        let mut standard = |number| fds.remove(&number).map_or_else(Stdio::closed, Stdio::from);
-        command.stdin(standard(0)).stdout(standard(1)).stderr(standard(2));
+        let mut standard = |number| match fds.remove(&number) {
+            None => Ok(Stdio::closed()),
+            Some(Source::Caller(same)) if same == number => Ok(Stdio::inherit()),
+            Some(other) => Ok::<_, Failure>(Stdio::from(copied(other, number)?)),
+        };
+        command.stdin(standard(0)?).stdout(standard(1)?).stderr(standard(2)?);
         for (number, fd) in fds {
-            command.fd(fd, number);
+            command.fd(copied(fd, number)?, number);
         }
         if let Some(folder) = folder {
             command.current_dir(folder);
@@ -103,11 +125,11 @@ impl Table {
                     let shown = OsStr::from_bytes(path.as_bytes()).display().to_string();
                     Failure::from(error).about(&format!("opening {shown} as descriptor {fd}"))
                 })?;
-                self.fds.insert(*fd, opened);
+                self.fds.insert(*fd, Source::Opened(Rc::new(opened)));
             }
             Action::Dup2(from, to) => {
-                let copy = self.copy(*from)?;
-                self.fds.insert(*to, copy);
+                let from = self.at(*from)?;
+                self.fds.insert(*to, from);
             }
             Action::Close(fd) => _ = self.fds.remove(fd),
             Action::CloseFrom(first) => self.fds.retain(|number, _| number < first),
@@ -116,22 +138,28 @@ impl Table {
                 self.folder = Some(former.join(folder));
             }
             Action::Fchdir(fd) => {
-                let folder = self.copy(*fd)?;
-                self.folder = Some(fs::read_link(own_path(&folder))?);
+                let folder = match self.at(*fd)? {
+                    Source::Caller(number) => number,
+                    Source::Opened(fd) => fd.as_raw_fd(),
+                };
+                self.folder = Some(fs::read_link(format!("/proc/self/fd/{folder}"))?);
             }
         }
         Ok(())
     }
 
     /// Of a number as the child would have it at this point.
-    fn copy(&self, number: c_int) -> Result<OwnedFd, Failure> {
-        let copied = match self.fds.get(&number) {
-            Some(fd) => fd.try_clone(),
-            // One that would be closed by exec only is still open here.
-            None => duplicate(number),
-        };
-        let copied = copied.map_err(Failure::from);
-        copied.map_err(|failure| failure.about(&format!("copying descriptor {number}")))
+    fn at(&self, number: c_int) -> Result<Source, Failure> {
+        if let Some(from) = self.fds.get(&number) {
+            return Ok(from.clone());
+        }
+        // One that would be closed by exec only is still open here.
+        // SAFETY: only asks.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+            let error = Failure::from(io::Error::last_os_error());
+            return Err(error.about(&format!("copying descriptor {number}")));
+        }
+        Ok(Source::Caller(number))
     }
 
     fn open(&self, path: &CString, flags: c_int, mode: libc::mode_t) -> io::Result<OwnedFd> {
@@ -153,8 +181,9 @@ impl Table {
     }
 }
 
-fn own_path(fd: &OwnedFd) -> OsString {
-    format!("/proc/self/fd/{}", fd.as_raw_fd()).into()
+fn copied(from: Source, number: c_int) -> Result<OwnedFd, Failure> {
+    let copied = from.into_fd().map_err(Failure::from);
+    copied.map_err(|failure| failure.about(&format!("copying a descriptor for {number}")))
 }
 
 fn duplicate(number: c_int) -> io::Result<OwnedFd> {
@@ -168,8 +197,7 @@ fn duplicate(number: c_int) -> io::Result<OwnedFd> {
 }
 
 /// The caller's that stay open at exec, or the standard ones of these.
-fn inherited(all: bool) -> Result<BTreeMap<c_int, OwnedFd>, Failure> {
-    let mut fds = BTreeMap::new();
+fn inherited(all: bool) -> Result<BTreeMap<c_int, Source>, Failure> {
     let numbers: Vec<c_int> = if all {
         let entries = fs::read_dir("/proc/self/fd")?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -177,17 +205,12 @@ fn inherited(all: bool) -> Result<BTreeMap<c_int, OwnedFd>, Failure> {
     } else {
         vec![0, 1, 2]
     };
-    for number in numbers {
+    let stays = |number: &c_int| {
         // SAFETY: only asks.
-        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
-        if flags >= 0 && flags & libc::FD_CLOEXEC == 0 {
-            // SAFETY: it was just open; another thread that closes it has that race with
-            // every exec.
-            let fd = unsafe { BorrowedFd::borrow_raw(number) };
-            fds.insert(number, fd.try_clone_to_owned()?);
-        }
-    }
-    Ok(fds)
+        let flags = unsafe { libc::fcntl(*number, libc::F_GETFD) };
+        flags >= 0 && flags & libc::FD_CLOEXEC == 0
+    };
+    Ok(numbers.into_iter().filter(stays).map(|number| (number, Source::Caller(number))).collect())
 }
 
 /// See the header.

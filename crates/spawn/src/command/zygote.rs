@@ -37,7 +37,8 @@ impl Command {
         &self,
         send: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
     ) -> io::Result<[Option<File>; 3]> {
-        let ends = self.ends(&[Kind::Inherit, Kind::Inherit, Kind::Inherit], true)?;
+        let unsaid = [const { Kind::Inherit }; 3];
+        let ends = self.ends(&unsaid, true)?;
         let folder = here()?;
         let standard = ends.iter().map(|Ends { theirs, .. }| theirs.as_ref().map(AsFd::as_fd));
         let bits = standard.clone().zip(0..).map(|(fd, place)| u8::from(fd.is_some()) << place);
