@@ -7,6 +7,7 @@ is any other that does not.
 
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import unittest
@@ -65,6 +66,10 @@ class Result(unittest.TextTestResult):
 
 def main(words) -> int:
     subprocess.Popen = kumiki.Popen
+    # Some look what a child of a program with few descriptors left needs, where that is soon.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = most if 0 <= most < 1024 else 1024
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
     import test.test_subprocess as theirs
 
     suite = unittest.defaultTestLoader.loadTestsFromModule(theirs)
