@@ -36,6 +36,8 @@ pub(crate) struct Talk {
     entries: Cell<u64>,
     bytes: Cell<u64>,
     faulty: Cell<bool>,
+    /// Whether progress stands on the terminal or has stood there.
+    shown: Cell<bool>,
 }
 
 impl Talk {
@@ -52,13 +54,14 @@ impl Talk {
             entries: Cell::new(0),
             bytes: Cell::new(0),
             faulty: Cell::new(false),
+            shown: Cell::new(false),
         }
     }
 
     /// Says what is wrong; the walk goes on.
     pub(crate) fn fault(&self, text: &[u8]) {
         self.faulty.set(true);
-        self.bar.suspend(|| say(text));
+        self.aside(|| say(text));
     }
 
     /// Whether anything could not be done.
@@ -79,12 +82,14 @@ impl Talk {
             let (entries, bytes) = (HumanCount(self.entries.get()), HumanBytes(self.bytes.get()));
             self.bar.set_message(format!("{entries} entries, {bytes}"));
             self.bar.tick();
+            self.shown.set(true);
         }
     }
 
     /// Lets something else be written to the terminal.
     pub(crate) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
-        self.bar.suspend(write)
+        // A bar that has shown nothing would draw itself afterwards.
+        if self.shown.get() { self.bar.suspend(write) } else { write() }
     }
 }
 
@@ -107,6 +112,8 @@ pub(crate) fn tell(text: &[u8]) {
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        if self.shown.get() {
+            self.bar.finish_and_clear();
+        }
     }
 }
