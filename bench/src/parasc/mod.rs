@@ -183,19 +183,21 @@ fn turn_at<S: Execute, const COPY: usize>(
     watch: &Stopwatch,
     fresh: bool,
 ) -> Result<Vec<f64>> {
-    let mut outcome = Ok(());
-    let samples = watch.samples(amount(work.kind(), fresh), |watch| {
+    let (mut outcome, runs) = (Ok(()), work.runs());
+    let amount = amount(work.kind(), fresh);
+    let sample = |watch: &Stopwatch| {
         if outcome.is_err() {
             return f64::NAN;
         }
         outcome = work.before();
-        let runs = work.runs();
         let start = watch.clock().start();
         (0..runs).for_each(|_| work.run::<COPY>(subject));
         let ns = watch.ns(start, watch.clock().end()) / runs as f64;
         outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| work.check(S::PARENT));
         ns
-    });
+    };
+    let samples =
+        if runs > 1 { watch.means(amount, sample) } else { watch.samples(amount, sample) };
     outcome.map(|()| samples)
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::here::{CALLERS, Mine, here, serve_until, serving};
 use crate::id::Place;
 
@@ -15,9 +15,9 @@ pub struct Answer<R>(State<R>);
 
 enum State<R> {
     /// It ran at once: the place is the calling thread's own, or shared by all.
-    Here(Option<Result<R>>),
+    Here(Option<Outcome<R>>),
     There {
-        answer: kumiki_slot::Answer<Sent<R>>,
+        answer: kumiki_slot::Answer<Outcome<R>>,
         interface: u64,
         place: Place,
     },
@@ -30,12 +30,12 @@ impl<R> fmt::Debug for Answer<R> {
 }
 
 impl<R> Answer<R> {
-    pub(crate) fn here(result: Result<R>) -> Self {
+    pub(crate) fn here(result: Outcome<R>) -> Self {
         Answer(State::Here(Some(result)))
     }
 
     pub(crate) fn there(
-        answer: kumiki_slot::Answer<Sent<R>>,
+        answer: kumiki_slot::Answer<Outcome<R>>,
         interface: u64,
         place: Place,
     ) -> Self {
@@ -82,8 +82,8 @@ impl<R: Send> Answer<R> {
     #[inline]
     pub fn join(self) -> Result<R> {
         match self.0 {
-            State::Here(result) => result.expect(ONCE),
-            State::There { answer, interface, place } => join(answer, interface, place),
+            State::Here(result) => Ok(result.expect(ONCE)?),
+            State::There { answer, interface, place } => Ok(join(answer, interface, place)?),
         }
     }
 }
@@ -99,31 +99,31 @@ impl<R> Future for Answer<R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<R>> {
         match &mut self.0 {
-            State::Here(result) => Poll::Ready(result.take().expect(ONCE)),
+            State::Here(result) => Poll::Ready(Ok(result.take().expect(ONCE)?)),
             State::There { answer, place, .. } => {
                 let (answer, place) = (Pin::new(answer), *place);
-                answer.poll(cx).map(|outcome| arrived(outcome, place))
+                answer.poll(cx).map(|outcome| Ok(arrived(outcome, place)?))
             }
         }
     }
 }
 
-/// A result that travels in the line: an error would be too large for it, and make every
-/// result travel in a box.
-pub(crate) type Sent<R> = Result<R, Box<Error>>;
-
 /// What has come of it.
 #[inline(always)]
-pub(crate) fn arrived<R>(outcome: Result<Sent<R>, kumiki_slot::Error>, place: Place) -> Result<R> {
-    match outcome {
-        Ok(sent) => sent.map_err(|error| *error),
-        Err(source) => Err(Error::manager(place, source)),
-    }
+pub(crate) fn arrived<R>(
+    outcome: Result<Outcome<R>, kumiki_slot::Error>,
+    place: Place,
+) -> Outcome<R> {
+    outcome.unwrap_or_else(|source| Err(Error::manager(place, source).into()))
 }
 
 /// Waits for what the calling thread, or another one, has started.
 #[inline]
-fn join<R: Send>(answer: kumiki_slot::Answer<Sent<R>>, interface: u64, place: Place) -> Result<R> {
+fn join<R: Send>(
+    answer: kumiki_slot::Answer<Outcome<R>>,
+    interface: u64,
+    place: Place,
+) -> Outcome<R> {
     let its = CALLERS.with_borrow(|callers| {
         let asked = |(of, at, caller): &&(u64, Place, Mine)| {
             (*of, *at) == (interface, place)
@@ -140,15 +140,14 @@ fn join<R: Send>(answer: kumiki_slot::Answer<Sent<R>>, interface: u64, place: Pl
         Err(nested) => return Err(nested),
     };
     let outcome = match (its, server.as_deref_mut()) {
-        (Some(its), None) => its.borrow_mut().join(answer),
-        (Some(its), Some(server)) if its.borrow().rings(server) => {
+        (Some(its), server) if server.as_ref().is_none_or(|server| its.borrow().rings(server)) => {
             its.borrow_mut().join_serving(answer, server)
         }
         (_, Some(server)) => {
             serve_until(server, || answer.is_settled());
             answer.wait()
         }
-        (None, None) => answer.wait(),
+        _ => answer.wait(),
     };
     arrived(outcome, place)
 }

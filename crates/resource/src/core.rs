@@ -1,12 +1,13 @@
 //! What one place owns: a management table a kind, and the name tree.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::BuildHasher;
 use std::sync::mpsc::Sender;
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::guard::{Guard, Owned};
 use crate::id::{Id, KindId, Place, Serial};
 use crate::kind::{Entry, Kind, KindTable, Kinds, Made};
@@ -14,8 +15,39 @@ use crate::list::{Change, Listed, Pattern};
 use crate::name;
 use crate::table::Missing;
 
-/// Of one kind at one place: names to ids.
-type Names = HashMap<Arc<str>, Id, RandomState>;
+/// Of one kind at one place: names to ids. A resource keeps its name's hash, so that the
+/// name is found by the id, too.
+#[derive(Default)]
+struct Names {
+    hasher: RandomState,
+    tree: HashTable<Named>,
+}
+
+struct Named {
+    unique: Box<str>,
+    id: Id,
+}
+
+impl Names {
+    fn hash(&self, unique: &str) -> u64 {
+        self.hasher.hash_one(unique)
+    }
+
+    fn find(&self, hash: u64, unique: &str) -> Option<Id> {
+        self.tree.find(hash, |named| *named.unique == *unique).map(|named| named.id)
+    }
+
+    fn insert(&mut self, hash: u64, named: Named) {
+        let Names { hasher, tree } = self;
+        tree.insert_unique(hash, named, |named| hasher.hash_one(&*named.unique));
+    }
+
+    fn remove(&mut self, hash: u64, id: Id) -> Option<Named> {
+        let entry = self.tree.find_entry(hash, |named| named.id == id).ok()?;
+        Some(entry.remove().0)
+    }
+}
+
 /// Who hears of which names.
 type Watchers = Vec<(Pattern, Sender<Change>)>;
 
@@ -37,69 +69,71 @@ impl<G: Guard> Core<G> {
             place,
             place_name: place_name.into(),
             kinds: kinds.clone(),
-            names: tables.iter().map(|_| G::new(HashMap::default())).collect(),
+            names: tables.iter().map(|_| G::new(Names::default())).collect(),
             tables,
             watchers: G::new(Vec::new()),
         })
     }
 
-    pub(crate) fn create<K: Kind>(&self, unique: Option<&str>, spec: K::Spec) -> Result<Id> {
+    pub(crate) fn create<K: Kind>(&self, unique: Option<&str>, spec: K::Spec) -> Outcome<Id> {
         let _inside = self.enter("create")?;
         let kind = self.kinds.of::<K>()?;
         // The name first: what it refuses costs nothing to take back.
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
         name::check_unique(unique)?;
-        self.names(kind, |names| -> Result<Id> {
-            if let Some(&id) = names.get(unique) {
-                return Err(Error::Taken { name: self.full(kind, unique), id });
+        self.names(kind, |names| -> Outcome<Id> {
+            let hash = names.hash(unique);
+            if let Some(id) = names.find(hash, unique) {
+                return Err(Error::Taken { name: self.full(kind, unique), id }.into());
             }
-            let unique: Arc<str> = unique.into();
-            let id = self.insert::<K>(kind, Some(Arc::clone(&unique)), spec)?;
+            let id = self.insert::<K>(kind, Some(hash), spec)?;
             // While the name is this thread's: others' changes of it are told later.
-            self.tell(kind, &unique, id, true);
-            names.insert(unique, id);
+            self.tell(kind, unique, id, true);
+            names.insert(hash, Named { unique: unique.into(), id });
             Ok(id)
         })?
     }
 
-    fn insert<K: Kind>(&self, kind: KindId, name: Option<Arc<str>>, spec: K::Spec) -> Result<Id> {
-        self.table::<K, _>(kind, "create", |table| {
+    #[inline]
+    fn insert<K: Kind>(&self, kind: KindId, named: Option<u64>, spec: K::Spec) -> Outcome<Id> {
+        self.table::<K, _>(kind, "create", |table| -> Outcome<Id> {
             let value = K::create(spec, &mut table.pool)?;
-            match table.entries.insert(Entry { value, name, calls: 0 }) {
+            match table.entries.insert(Entry { value, named, calls: 0 }) {
                 Ok(serial) => Ok(Id::new(self.place, kind, serial)),
                 Err(entry) => {
                     entry.value.destroy(&mut table.pool);
                     let (place, kind) = (self.place_name.to_string(), K::NAME);
-                    Err(Error::TableFull { place, kind, limit: Serial::MOST })
+                    Err(Error::TableFull { place, kind, limit: Serial::MOST }.into())
                 }
             }
         })?
     }
 
-    pub(crate) fn destroy<K: Kind>(&self, id: Id) -> Result<()> {
+    #[inline]
+    pub(crate) fn destroy<K: Kind>(&self, id: Id) -> Outcome<()> {
         let _inside = self.enter("destroy")?;
-        let kind = id.kind();
-        let named = self.table::<K, _>(kind, "destroy", |table| -> Result<_> {
-            let removed = table.entries.remove(id.serial());
-            let Entry { value, name, .. } = removed.map_err(|missing| absent(id, missing))?;
-            let Some(name) = name else {
-                value.destroy(&mut table.pool);
-                return Ok(None);
-            };
-            Ok(Some(Box::new((value, name))))
+        let (kind, serial) = (id.kind(), id.serial());
+        let absent = |missing| absent(id, missing);
+        let destroy = |table: &mut KindTable<K>| -> Outcome<()> {
+            let entry = table.entries.remove(serial).map_err(absent)?;
+            entry.value.destroy(&mut table.pool);
+            Ok(())
+        };
+        let named = self.table::<K, _>(kind, "destroy", |table| -> Outcome<_> {
+            match table.entries.get_mut(serial).map_err(absent)?.named {
+                None => destroy(table).map(|()| None),
+                named => Ok(named),
+            }
         })??;
-        named.map_or(Ok(()), |named| self.destroy_named::<K>(id, *named))
-    }
-
-    /// The name first: it is to go also if the program part panics.
-    #[cold]
-    fn destroy_named<K: Kind>(&self, id: Id, (value, unique): (K, Arc<str>)) -> Result<()> {
-        let kind = id.kind();
+        let Some(hash) = named else { return Ok(()) };
+        // The name first: it is to go also if the program part panics.
         self.names(kind, |names| {
-            names.remove(&*unique);
-            self.tell(kind, &unique, id, false);
+            // Somebody else may be at the same one.
+            if let Some(named) = names.remove(hash, id) {
+                self.tell(kind, &named.unique, id, false);
+            }
         })?;
-        self.table::<K, _>(kind, "destroy", |table| value.destroy(&mut table.pool))
+        self.table::<K, _>(kind, "destroy", destroy)?
     }
 
     /// Runs `f` on resource `id` and its place's pool.
@@ -108,7 +142,7 @@ impl<G: Guard> Core<G> {
         &self,
         id: Id,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R,
-    ) -> Result<R> {
+    ) -> Outcome<R> {
         let _inside = self.enter("an operation")?;
         self.table::<K, _>(id.kind(), "an operation", |table| {
             match table.entries.get_mut(id.serial()) {
@@ -123,22 +157,25 @@ impl<G: Guard> Core<G> {
 
     /// The id of a name.
     #[inline]
-    pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Result<Id> {
+    pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Outcome<Id> {
         let _inside = self.enter("a name")?;
-        let found = self.names(kind, |names| names.get(unique).copied())?;
-        found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) })
+        let found = self.names(kind, |names| names.find(names.hash(unique), unique))?;
+        found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) }.into())
     }
 
     /// What there is, by kind and then by name.
-    pub(crate) fn list(&self, pattern: &Pattern) -> Result<Vec<Listed>> {
+    pub(crate) fn list(&self, pattern: &Pattern) -> Outcome<Vec<Listed>> {
         let _inside = self.enter("ls")?;
         let mut all = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {
             let (kind, mut here) = (KindId(at as u8), Vec::new());
             let kind_name = self.kinds.name(kind)?;
-            G::with(table, |made| {
-                made.table().list(&mut |serial, unique, calls, about| {
+            let listed = self.names(kind, |names| {
+                let names: HashMap<Id, &str> =
+                    names.tree.iter().map(|named| (named.id, &*named.unique)).collect();
+                let each = &mut |serial, calls, about| {
                     let id = Id::new(self.place, kind, serial);
+                    let unique = names.get(&id);
                     let name = match unique {
                         Some(unique) => self.full(kind, unique),
                         None => format!("{}/{kind_name}/{id}", self.place_name),
@@ -147,19 +184,20 @@ impl<G: Guard> Core<G> {
                         let (named, owner) = (unique.is_some(), self.place_name.to_string());
                         here.push(Listed { name, id, named, owner, calls, about });
                     }
-                });
-            })
-            .ok_or_else(|| Error::Nested { place: self.place, what: "ls" })?;
+                };
+                G::with(table, |made| made.table().list(each))
+            })?;
+            listed.ok_or_else(|| self.nested("ls"))?;
             here.sort_by(|a, b| (!a.named, &a.name).cmp(&(!b.named, &b.name)));
             all.append(&mut here);
         }
         Ok(all)
     }
 
-    pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Result<()> {
+    pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Outcome<()> {
         let _inside = self.enter("watch")?;
         let added = G::with(&self.watchers, |watchers| watchers.push((pattern, to)));
-        added.ok_or_else(|| Error::Nested { place: self.place, what: "watch" })
+        added.ok_or_else(|| self.nested("watch"))
     }
 
     fn tell(&self, kind: KindId, unique: &str, id: Id, created: bool) {
@@ -178,8 +216,8 @@ impl<G: Guard> Core<G> {
     }
 
     #[inline(always)]
-    fn enter(&self, what: &'static str) -> Result<G::Inside> {
-        G::enter().ok_or_else(|| Error::Nested { place: self.place, what })
+    fn enter(&self, what: &'static str) -> Outcome<G::Inside> {
+        G::enter().ok_or_else(|| self.nested(what))
     }
 
     #[inline(always)]
@@ -188,9 +226,9 @@ impl<G: Guard> Core<G> {
         kind: KindId,
         what: &'static str,
         f: impl FnOnce(&mut KindTable<K>) -> R,
-    ) -> Result<R> {
+    ) -> Outcome<R> {
         let Some(table) = self.tables.get(usize::from(kind.0)) else {
-            return Err(self.kinds.name(kind).map_or_else(|error| error, |_| unreachable!()));
+            return Err(self.kinds.none(format!("number {}", kind.0)).into());
         };
         match G::with(table, |made| made.of_kind().map(f)) {
             Some(Some(result)) => Ok(result),
@@ -199,21 +237,26 @@ impl<G: Guard> Core<G> {
     }
 
     #[cold]
-    fn refused<K: Kind>(&self, kind: KindId, what: &'static str, nested: bool) -> Error {
+    fn refused<K: Kind>(&self, kind: KindId, what: &'static str, nested: bool) -> Box<Error> {
         if nested {
-            return Error::Nested { place: self.place, what };
+            return self.nested(what);
         }
         let id = Id::new(self.place, kind, Serial { index: 0, usage: 0 });
         let is = self.kinds.name(kind).unwrap_or("unknown");
-        Error::WrongKind { id, is, wanted: K::NAME }
+        Error::WrongKind { id, is, wanted: K::NAME }.into()
+    }
+
+    #[cold]
+    fn nested(&self, what: &'static str) -> Box<Error> {
+        Error::Nested { place: self.place, what }.into()
     }
 
     #[inline(always)]
-    fn names<R>(&self, kind: KindId, f: impl FnOnce(&mut Names) -> R) -> Result<R> {
+    fn names<R>(&self, kind: KindId, f: impl FnOnce(&mut Names) -> R) -> Outcome<R> {
         let Some(names) = self.names.get(usize::from(kind.0)) else {
-            return Err(self.kinds.none(format!("number {}", kind.0)));
+            return Err(self.kinds.none(format!("number {}", kind.0)).into());
         };
-        G::with(names, f).ok_or_else(|| Error::Nested { place: self.place, what: "a name" })
+        G::with(names, f).ok_or_else(|| self.nested("a name"))
     }
 
     fn full(&self, kind: KindId, unique: &str) -> String {
@@ -240,9 +283,9 @@ impl<G: Guard> Drop for Core<G> {
 }
 
 #[cold]
-fn absent(id: Id, missing: Missing) -> Error {
+fn absent(id: Id, missing: Missing) -> Box<Error> {
     match missing {
-        Missing::Stale => Error::Stale { id },
-        Missing::Unknown => Error::Unknown { id },
+        Missing::Stale => Error::Stale { id }.into(),
+        Missing::Unknown => Error::Unknown { id }.into(),
     }
 }

@@ -196,3 +196,13 @@ impl Error {
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The same within this crate, in a word or two: an [`Error`] is larger than a line that
+/// carries results, and each that is handed on by value is copied whole.
+pub(crate) type Outcome<T> = std::result::Result<T, Box<Error>>;
+
+impl From<Box<Error>> for Error {
+    fn from(boxed: Box<Error>) -> Error {
+        *boxed
+    }
+}

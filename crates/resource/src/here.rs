@@ -10,7 +10,7 @@ use kumiki_slot::{Caller, Serving};
 use kumiki_sys::pause::pause;
 
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome};
 use crate::guard::{self, Owned};
 use crate::id::{Place, SHARED};
 
@@ -144,7 +144,14 @@ impl Within {
     #[inline(always)]
     pub(crate) fn new() -> Option<Within> {
         let here = HERE.get();
-        (!here.is_null()).then(|| Within { here, nested: IS_WITHIN.replace(true) })
+        if here.is_null() {
+            return None;
+        }
+        let nested = IS_WITHIN.get();
+        if !nested {
+            IS_WITHIN.set(true);
+        }
+        Some(Within { here, nested })
     }
 
     #[inline(always)]
@@ -158,9 +165,13 @@ impl Within {
 impl Drop for Within {
     #[inline(always)]
     fn drop(&mut self) {
-        IS_WITHIN.set(self.nested);
-        if HERE.get() != self.here && !self.nested {
-            has_gone();
+        // By a branch: what is stored does not wait for what was loaded, so that operations
+        // overlap.
+        if !self.nested {
+            IS_WITHIN.set(false);
+            if HERE.get() != self.here {
+                has_gone();
+            }
         }
     }
 }
@@ -192,13 +203,13 @@ pub(crate) fn here() -> Option<Rc<Here>> {
 
 /// The server with which a manager serves while it waits for another place; none of a
 /// guest. Within an operation neither waits: somebody may be waiting for what it holds.
-pub(crate) fn serving(here: Option<&Here>) -> Result<Option<RefMut<'_, Serving>>> {
+pub(crate) fn serving(here: Option<&Here>) -> Outcome<Option<RefMut<'_, Serving>>> {
     let what = "another place";
     if guard::is_inside() {
-        return Err(Error::Nested { place: SHARED, what });
+        return Err(Error::Nested { place: SHARED, what }.into());
     }
     let Some(here) = here else { return Ok(None) };
-    here.idle().map(Some).ok_or_else(|| Error::Nested { place: here.core.place, what })
+    here.idle().map(Some).ok_or_else(|| Error::Nested { place: here.core.place, what }.into())
 }
 
 /// Between two looks of a manager that waits for an answer which another thread has asked

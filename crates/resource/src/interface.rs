@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use kumiki_crew::roll;
@@ -15,7 +17,7 @@ use kumiki_wait::{Policy, Waiter};
 
 use crate::answer::Answer;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::guard::Locked;
 use crate::handle::Handle;
 use crate::here::{self, Seated};
@@ -76,7 +78,8 @@ pub struct Builder {
 
 impl Builder {
     /// No kinds yet; a manager on every cpu that the calling thread may use, apart from
-    /// [bindings](affinity::bind).
+    /// [bindings](affinity::bind), but no more of them than may run at once by the quota of
+    /// the process's control group.
     pub fn new() -> Self {
         Self::default()
     }
@@ -114,7 +117,10 @@ impl Builder {
     pub fn per_core(self) -> Result<Interface> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let allowed = affinity::unbound()?;
-        let own = self.own.unwrap_or_else(|| allowed.difference(&self.adopted));
+        let own = self.own.unwrap_or_else(|| {
+            let left = at_once(&allowed).saturating_sub(self.adopted.len());
+            allowed.difference(&self.adopted).iter().take(left).collect()
+        });
         let mut places = BTreeMap::new();
         for cpu in own.iter().chain(self.adopted.iter()) {
             affinity::require(cpu, &allowed)?;
@@ -157,6 +163,15 @@ fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
         return Ok(core);
     }
     Err(Error::NoPlace { place: format!("number {}", place.0), places: SHARED_NAME.to_owned() })
+}
+
+/// How many threads on these cpus may run at once: a control group may ration their time.
+fn at_once(allowed: &CpuSet) -> usize {
+    let its = allowed.clone();
+    // In a thread that is not bound: the answer is never more than where it may run.
+    let ask = move || affinity::set(&its).ok().and_then(|()| available_parallelism().ok());
+    let asked = thread::Builder::new().spawn(ask).ok().and_then(|thread| thread.join().ok());
+    asked.flatten().map_or(allowed.len(), NonZero::get)
 }
 
 fn place_of(cpu: usize) -> Result<Place> {
@@ -227,11 +242,12 @@ impl Interface {
     ) -> Result<R> {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
-        match &self.inner.how {
+        let outcome = match &self.inner.how {
             // `move`: an id that is borrowed is a line of the caller's stack to fetch.
             How::PerCore(p) => send::run_at(p, id.place(), move |core| core.with::<K, R>(id, f)),
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
-        }
+        };
+        Ok(outcome?)
     }
 
     /// The same until `deadline` at most. `f` owns what it uses, because it may go on longer
@@ -250,12 +266,13 @@ impl Interface {
     ) -> Result<R> {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
-        match &self.inner.how {
+        let outcome = match &self.inner.how {
             How::PerCore(p) => {
                 send::run_at_until(p, id.place(), deadline, move |core| core.with::<K, R>(id, f))
             }
             How::Shared(core) => shared(core, id.place())?.with::<K, R>(id, f),
-        }
+        };
+        Ok(outcome?)
     }
 
     /// Runs `f` on a resource, and its owner sends on what `f` returns to the owner of the
@@ -276,10 +293,10 @@ impl Interface {
         handle.require(self.inner.number, Rights::USE)?;
         let id = handle.id();
         match &self.inner.how {
-            How::PerCore(p) => send::run_at(p, id.place(), |core| {
+            How::PerCore(p) => Ok(send::run_at(p, id.place(), |core| {
                 let Next { to, run } = core.with::<K, _>(id, f)?;
-                self.start(&to, run)
-            }),
+                Ok(self.start(&to, run)?)
+            })?),
             How::Shared(core) => {
                 let Next { to, run } = shared(core, id.place())?.with::<K, _>(id, f)?;
                 self.start(&to, run)
@@ -326,10 +343,11 @@ impl Interface {
     pub fn destroy_by<K: Kind>(&self, handle: &Handle<K>) -> Result<()> {
         handle.require(self.inner.number, Rights::DESTROY)?;
         let id = handle.id();
-        match &self.inner.how {
+        let outcome = match &self.inner.how {
             How::PerCore(p) => send::run_at(p, id.place(), move |core| core.destroy::<K>(id)),
             How::Shared(core) => shared(core, id.place())?.destroy::<K>(id),
-        }
+        };
+        Ok(outcome?)
     }
 
     /// A handle of the resource called `name`, to use and to share.
@@ -363,10 +381,11 @@ impl Interface {
         let kinds = &self.inner.kinds;
         let kind = kinds.find(name.kind()).ok_or_else(|| kinds.none(name.kind().to_owned()))?;
         let place = self.place(name.place())?;
-        match &self.inner.how {
+        let outcome = match &self.inner.how {
             How::PerCore(p) => send::run_at(p, place, move |core| core.lookup(kind, name.unique())),
             How::Shared(core) => core.lookup(kind, name.unique()),
-        }
+        };
+        Ok(outcome?)
     }
 
     /// All resources whose names match, place by place.
@@ -377,10 +396,10 @@ impl Interface {
         match &self.inner.how {
             How::PerCore(per_core) => {
                 let each = |place| send::run_at(per_core, place, |core| core.list(pattern));
-                let lists: Result<Vec<_>> = self.places().into_iter().map(each).collect();
-                lists.map(|lists| lists.concat())
+                let lists: Outcome<Vec<_>> = self.places().into_iter().map(each).collect();
+                Ok(lists?.concat())
             }
-            How::Shared(core) => core.list(pattern),
+            How::Shared(core) => Ok(core.list(pattern)?),
         }
     }
 
@@ -391,8 +410,8 @@ impl Interface {
             let pattern = pattern.clone();
             send::run_at_until(per_core, place, deadline, move |core| core.list(&pattern))
         };
-        let lists: Result<Vec<_>> = self.places().into_iter().map(each).collect();
-        lists.map(|lists| lists.concat())
+        let lists: Outcome<Vec<_>> = self.places().into_iter().map(each).collect();
+        Ok(lists?.concat())
     }
 
     /// Names that come and go from now on; until the receiver is dropped.

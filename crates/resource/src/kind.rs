@@ -1,7 +1,6 @@
 //! A kind of resource and its program part.
 
 use std::any::{Any, TypeId};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +56,8 @@ pub struct About {
 /// A resource in its table.
 pub(crate) struct Entry<K> {
     pub(crate) value: K,
-    pub(crate) name: Option<Arc<str>>,
+    /// The hash of its name, if it has one.
+    pub(crate) named: Option<u64>,
     /// Operations on it so far.
     pub(crate) calls: u64,
 }
@@ -68,8 +68,8 @@ pub(crate) struct KindTable<K: Kind> {
     pub(crate) pool: K::Pool,
 }
 
-/// Takes a resource's serial, its name if it has one, its calls, and what its kind says.
-pub(crate) type Each<'a> = dyn FnMut(Serial, Option<&str>, u64, About) + 'a;
+/// Takes a resource's serial, its calls, and what its kind says.
+pub(crate) type Each<'a> = dyn FnMut(Serial, u64, About) + 'a;
 
 /// What is asked of a table whose kind the caller does not know.
 pub(crate) trait AnyTable: Any + Send {
@@ -82,7 +82,7 @@ pub(crate) trait AnyTable: Any + Send {
 impl<K: Kind> AnyTable for KindTable<K> {
     fn list(&self, each: &mut Each<'_>) {
         for (serial, entry) in self.entries.iter() {
-            each(serial, entry.name.as_deref(), entry.calls, entry.value.about());
+            each(serial, entry.calls, entry.value.about());
         }
     }
 
@@ -128,7 +128,11 @@ impl Kinds {
 
     /// The number of `K`.
     pub(crate) fn of<K: Kind>(&self) -> Result<KindId> {
-        self.find(K::NAME).ok_or_else(|| self.none(K::NAME.to_owned()))
+        let table = TypeId::of::<KindTable<K>>();
+        let at = self.0.iter().position(|kind| kind.table == table);
+        // Of another type with this name its table tells.
+        let kind = at.map(|at| KindId(at as u8)).or_else(|| self.find(K::NAME));
+        kind.ok_or_else(|| self.none(K::NAME.to_owned()))
     }
 
     pub(crate) fn name(&self, id: KindId) -> Result<&'static str> {

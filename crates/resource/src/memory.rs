@@ -48,6 +48,7 @@ impl Kind for Memory {
         Ok(MemoryPool(ManuallyDrop::new(page::enter())))
     }
 
+    #[inline]
     fn create(count: usize, pool: &mut MemoryPool) -> Result<Memory> {
         if !(1..=MOST).contains(&count) {
             let text = format!("{count} frames of {FRAME} bytes: ask for 1 to {MOST}");
@@ -69,6 +70,7 @@ impl Kind for Memory {
         Ok(Memory(Held::Many(frames.into())))
     }
 
+    #[inline]
     fn destroy(self, pool: &mut MemoryPool) {
         for &frame in self.frames() {
             // SAFETY: taken from this pool in `create`; with `self` its last user goes.

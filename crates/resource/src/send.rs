@@ -7,19 +7,13 @@ use std::time::Instant;
 use kumiki_slot::{LINES, Serving};
 use kumiki_wait::{Policy, Waiter};
 
-use crate::answer::{Answer, Sent, arrived};
+use crate::answer::{Answer, arrived};
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::guard::Owned;
 use crate::here::{CALLERS, Mine, Within, here, own, serving};
 use crate::id::Place;
 use crate::per_core::PerCore;
-
-/// Runs a request.
-#[inline(always)]
-fn sent<R>(f: impl FnOnce(&Core<Owned>) -> Result<R>) -> Sent<R> {
-    own(f).map_err(Box::new)
-}
 
 /// Runs `f` at `place`: at once if that is the calling thread's, else there, by its
 /// manager.
@@ -27,8 +21,8 @@ fn sent<R>(f: impl FnOnce(&Core<Owned>) -> Result<R>) -> Sent<R> {
 pub(crate) fn run_at<R: Send>(
     interface: &PerCore,
     place: Place,
-    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
-) -> Result<R> {
+    f: impl FnOnce(&Core<Owned>) -> Outcome<R> + Send,
+) -> Outcome<R> {
     if let Some(within) = Within::new()
         && within.here().is(interface.number, place)
     {
@@ -42,26 +36,13 @@ pub(crate) fn run_at<R: Send>(
 fn run_there<R: Send>(
     interface: &PerCore,
     place: Place,
-    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
-) -> Result<R> {
+    f: impl FnOnce(&Core<Owned>) -> Outcome<R> + Send,
+) -> Outcome<R> {
     let here = here();
     let mut server = serving(here.as_deref())?;
-    call(interface, place, server.as_deref_mut(), f)
-}
-
-fn call<R: Send>(
-    interface: &PerCore,
-    place: Place,
-    server: Option<&mut Serving>,
-    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send,
-) -> Result<R> {
     let caller = caller(interface, place, server.as_deref())?;
     let mut caller = caller.borrow_mut();
-    let outcome = match server {
-        Some(server) => caller.call_serving(|| sent(f), server),
-        None => caller.call(|| sent(f)),
-    };
-    arrived(outcome, place)
+    arrived(caller.call_serving(|| own(f), server.as_deref_mut()), place)
 }
 
 /// As [`run_at`], until `deadline`.
@@ -69,8 +50,8 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     interface: &PerCore,
     place: Place,
     deadline: Instant,
-    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
-) -> Result<R> {
+    f: impl FnOnce(&Core<Owned>) -> Outcome<R> + Send + 'static,
+) -> Outcome<R> {
     let here = here();
     if let Some(here) = &here
         && here.is(interface.number, place)
@@ -80,11 +61,7 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     let mut server = serving(here.as_deref())?;
     let caller = caller(interface, place, server.as_deref())?;
     let mut caller = caller.borrow_mut();
-    let outcome = match server.as_deref_mut() {
-        Some(server) => caller.call_until_serving(deadline, || sent(f), server),
-        None => caller.call_until(deadline, || sent(f)),
-    };
-    arrived(outcome, place)
+    arrived(caller.call_until_serving(deadline, || own(f), server.as_deref_mut()), place)
 }
 
 /// Has `f` run at `place` and does not wait: at once if that is the calling thread's.
@@ -92,7 +69,7 @@ pub(crate) fn run_at_until<R: Send + 'static>(
 pub(crate) fn start_at<R: Send + 'static>(
     interface: &PerCore,
     place: Place,
-    f: impl FnOnce(&Core<Owned>) -> Result<R> + Send + 'static,
+    f: impl FnOnce(&Core<Owned>) -> Outcome<R> + Send + 'static,
 ) -> Result<Answer<R>> {
     let here = here();
     if let Some(here) = &here
@@ -103,7 +80,7 @@ pub(crate) fn start_at<R: Send + 'static>(
     // In use within a request: what is started there others wait for.
     let server = here.as_ref().and_then(|here| here.server.try_borrow().ok());
     let server = server.as_deref().and_then(Option::as_ref);
-    let answer = caller(interface, place, server)?.borrow_mut().submit(move || sent(f));
+    let answer = caller(interface, place, server)?.borrow_mut().submit(move || own(f));
     let answer = answer.map_err(|source| Error::manager(place, source))?;
     Ok(Answer::there(answer, interface.number, place))
 }
@@ -112,7 +89,7 @@ pub(crate) fn start_at<R: Send + 'static>(
 /// further one, while fewer than [`LINES`] requests are under way: one answer that is not
 /// taken is to hold up no others.
 #[inline]
-fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
+fn caller(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<Mine> {
     let quick = CALLERS.with_borrow(|callers| {
         let free = |one: &&(u64, Place, Mine)| {
             rests(one, interface, place, server) && one.2.borrow().has_free_line()
@@ -138,7 +115,7 @@ fn rests(
 }
 
 #[cold]
-fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
+fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<Mine> {
     let rests = |one: &_| rests(one, interface, place, server);
     let (mut from, mut under_way, mut full) = (0, 0, None);
     loop {
@@ -162,9 +139,10 @@ fn with_room(interface: &PerCore, place: Place, server: Option<&Serving>) -> Res
 }
 
 #[cold]
-fn further(interface: &PerCore, place: Place, server: Option<&Serving>) -> Result<Mine> {
+fn further(interface: &PerCore, place: Place, server: Option<&Serving>) -> Outcome<Mine> {
     let door = interface.door(place)?;
-    let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()))?;
+    let waiter = Waiter::new(&interface.policy).or(Waiter::new(&Policy::default()));
+    let waiter = waiter.map_err(Error::from)?;
     let caller = Rc::new(RefCell::new(match server {
         Some(server) => door.caller_of(server, waiter),
         None => door.caller(waiter),

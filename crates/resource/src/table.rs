@@ -34,6 +34,7 @@ impl<T> Default for Table<T> {
 
 impl<T> Table<T> {
     /// Puts `value` in; gives it back if there is no place left.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, value: T) -> Result<Serial, T> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -52,24 +53,26 @@ impl<T> Table<T> {
     /// What a serial stands for.
     #[inline]
     pub(crate) fn get_mut(&mut self, serial: Serial) -> Result<&mut T, Missing> {
-        let Some(slot) = self.slots.get_mut(serial.index as usize) else {
-            return Err(Missing::Unknown);
-        };
-        if slot.usage != serial.usage {
-            return Err(missing(slot.usage, serial));
-        }
-        slot.value.as_mut().ok_or(Missing::Stale)
+        self.slot(serial)?.value.as_mut().ok_or(Missing::Stale)
     }
 
     /// Takes it out.
+    #[inline]
     pub(crate) fn remove(&mut self, serial: Serial) -> Result<T, Missing> {
-        self.get_mut(serial)?;
-        let slot = &mut self.slots[serial.index as usize];
-        let value = slot.value.take().expect("it was there just now");
-        if slot.usage < Serial::USES {
+        let value = self.slot(serial)?.value.take().ok_or(Missing::Stale)?;
+        if serial.usage < Serial::USES {
             self.free.push(serial.index);
         }
         Ok(value)
+    }
+
+    #[inline(always)]
+    fn slot(&mut self, serial: Serial) -> Result<&mut Slot<T>, Missing> {
+        match self.slots.get_mut(serial.index as usize) {
+            Some(slot) if slot.usage == serial.usage => Ok(slot),
+            Some(slot) => Err(missing(slot.usage, serial)),
+            None => Err(Missing::Unknown),
+        }
     }
 
     /// All that there is.

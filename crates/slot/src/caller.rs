@@ -14,6 +14,7 @@ use kumiki_wait::{TimedOut, Waiter};
 use crate::answer::{Answer, LOOKS};
 use crate::desk::seat::{End, Of, Seat};
 use crate::error::Error;
+use crate::first_look::FirstLook;
 use crate::job;
 use crate::server::Serving;
 
@@ -22,6 +23,9 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Between two looks of a thread that may not sleep at its caller's bell.
 const PAUSE: Duration = Duration::from_micros(50);
+
+/// Of a wait without a deadline.
+const ENDS: &str = "without a deadline there is an answer";
 
 /// While a request that borrows is under way, nothing may unwind past what it borrows.
 struct NoUnwinding;
@@ -38,6 +42,7 @@ pub struct Caller {
     /// The only thread that may sleep at the seat's bell, of one that is a server's.
     home: Option<ThreadId>,
     waiter: Waiter,
+    first_look: FirstLook,
     /// Number of the last request; 0 before the first.
     last: u64,
     /// Shares in the seat that its answers have left when they were joined: to count a
@@ -54,7 +59,8 @@ impl fmt::Debug for Caller {
 
 impl Caller {
     pub(crate) fn new(seat: Arc<Seat>, home: Option<ThreadId>, waiter: Waiter) -> Self {
-        Caller { seat, home, waiter, last: 0, shares: Vec::new() }
+        let first_look = FirstLook::default();
+        Caller { seat, home, waiter, first_look, last: 0, shares: Vec::new() }
     }
 
     /// Runs `f` on the server and returns its result. `f` may borrow: it has ended, or
@@ -69,25 +75,16 @@ impl Caller {
         F: FnOnce() -> R + Send,
         R: Send,
     {
-        self.call_and_serve(f, None)
+        self.call_serving(f, None)
     }
 
-    /// The same from a thread that is a server itself, which serves while it waits: two
+    /// The same from a thread that is a `server` itself, which serves while it waits: two
     /// servers may call each other. The caller is one of [`Door::caller_of`](crate::Door::caller_of).
     ///
     /// # Errors
     /// As [`call`](Self::call).
-    #[inline]
-    pub fn call_serving<F, R>(&mut self, f: F, server: &mut Serving) -> Result<R, Error>
-    where
-        F: FnOnce() -> R + Send,
-        R: Send,
-    {
-        self.call_and_serve(f, Some(server))
-    }
-
     #[inline(always)]
-    fn call_and_serve<F, R>(&mut self, f: F, server: Option<&mut Serving>) -> Result<R, Error>
+    pub fn call_serving<F, R>(&mut self, f: F, server: Option<&mut Serving>) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send,
         R: Send,
@@ -96,7 +93,14 @@ impl Caller {
         // `wait` runs other callers' requests and drops what nobody wants: both are kept
         // from unwinding where they run; this makes sure.
         let unwinding = NoUnwinding;
-        let end = self.finish(n, server);
+        self.first_look.wait();
+        let end = match self.look(n) {
+            Some((look, success)) => {
+                self.first_look.found(look);
+                End::Done(success)
+            }
+            None => self.wait(n, server, None).expect(ENDS),
+        };
         mem::forget(unwinding);
         // SAFETY: `f` returns an `R`, and this is the only taker.
         unsafe { self.seat.take(n, end, job::cancel::<F>) }
@@ -114,7 +118,7 @@ impl Caller {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.call_and_serve_until(deadline, f, None)
+        self.call_until_serving(deadline, f, None)
     }
 
     /// The same from a thread that is a server itself, as
@@ -126,19 +130,6 @@ impl Caller {
         &mut self,
         deadline: Instant,
         f: F,
-        server: &mut Serving,
-    ) -> Result<R, Error>
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: Send + 'static,
-    {
-        self.call_and_serve_until(deadline, f, Some(server))
-    }
-
-    fn call_and_serve_until<F, R>(
-        &mut self,
-        deadline: Instant,
-        f: F,
         server: Option<&mut Serving>,
     ) -> Result<R, Error>
     where
@@ -146,7 +137,7 @@ impl Caller {
         R: Send + 'static,
     {
         let answer = self.submit(f)?;
-        match self.finish_until(answer.number(), server, Some(deadline)) {
+        match self.finish(answer.number(), server, Some(deadline)) {
             Some(end) => { answer }.take(end),
             None => answer.expire(),
         }
@@ -201,7 +192,7 @@ impl Caller {
     /// If another caller has submitted it.
     #[inline]
     pub fn join<R: Send>(&mut self, answer: Answer<R>) -> Result<R, Error> {
-        self.join_and_serve(answer, None)
+        self.join_serving(answer, None)
     }
 
     /// The same from a thread that is a server itself, which serves while it waits.
@@ -211,23 +202,14 @@ impl Caller {
     ///
     /// # Panics
     /// As [`join`](Self::join).
-    #[inline]
-    pub fn join_serving<R: Send>(
-        &mut self,
-        answer: Answer<R>,
-        server: &mut Serving,
-    ) -> Result<R, Error> {
-        self.join_and_serve(answer, Some(server))
-    }
-
     #[inline(always)]
-    fn join_and_serve<R: Send>(
+    pub fn join_serving<R: Send>(
         &mut self,
         answer: Answer<R>,
         server: Option<&mut Serving>,
     ) -> Result<R, Error> {
         assert!(self.has_submitted(&answer), "an answer is joined by its own caller");
-        let end = self.finish(answer.number(), server);
+        let end = self.finish(answer.number(), server, None).expect(ENDS);
         let (result, share) = answer.take_all(end);
         self.shares.push(share);
         result
@@ -238,30 +220,24 @@ impl Caller {
         Arc::ptr_eq(&self.seat, answer.seat())
     }
 
-    /// Waits for the answer of `n`.
+    /// Looks for the answer of `n` for a while: at which look it was there, and whether
+    /// without a panic.
     #[inline(always)]
-    fn finish(&mut self, n: u64, server: Option<&mut Serving>) -> End {
-        self.finish_until(n, server, None).expect("without a deadline there is an answer")
+    fn look(&self, n: u64) -> Option<(u32, bool)> {
+        (1..=LOOKS).find_map(|look| Some((look, self.seat.lane.done(n)?)))
     }
 
     /// Looks for the answer of `n` for a while, then waits.
     #[inline(always)]
-    fn finish_until(
+    fn finish(
         &mut self,
         n: u64,
         server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
-        let seat = &*self.seat;
-        let mut looks = 0;
-        loop {
-            if let Some(success) = seat.lane.done(n) {
-                return Some(End::Done(success));
-            }
-            looks += 1;
-            if looks == LOOKS {
-                return self.wait(n, server, deadline);
-            }
+        match self.look(n) {
+            Some((_, success)) => Some(End::Done(success)),
+            None => self.wait(n, server, deadline),
         }
     }
 

@@ -45,6 +45,7 @@ mod desk;
 mod door;
 mod error;
 mod fate;
+mod first_look;
 pub mod job;
 mod lane;
 mod life;

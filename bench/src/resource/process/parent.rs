@@ -48,7 +48,7 @@ pub(crate) fn serve(argument: &Path, pair: Pair) -> Result<()> {
             }
             Request::SpawnCpu { mib: asked, way } if asked == mib || way == Way::Bare => {
                 let times = if way == Way::ForkExec { 1 } else { TOGETHER };
-                Some(watch.samples(AMOUNT, |_| {
+                Some(watch.means(AMOUNT, |_| {
                     let before = own_ns();
                     (0..times).for_each(|_| start(way, &target, path, &mut server));
                     (own_ns() - before) / f64::from(times)

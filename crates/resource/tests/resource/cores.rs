@@ -1,5 +1,10 @@
 //! Where things run.
 
+use std::collections::VecDeque;
+use std::fs;
+use std::path::Path;
+use std::process;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +13,7 @@ use kumiki_resource::{Error, Interface, Memory, Pattern};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
+use crate::child::in_a_child;
 use crate::{Counter, Flag, builder};
 
 #[test]
@@ -61,6 +67,41 @@ fn a_bound_thread_has_managers_on_all_cpus() {
     assert_eq!(thread::spawn(inherited).join().unwrap(), allowed.len());
     drop(bound);
     assert_eq!(affinity::current().unwrap(), allowed);
+}
+
+#[test]
+fn a_control_group_s_quota_bounds_how_many_managers_there_are() {
+    in_a_child("cores::a_control_group_s_quota_bounds_how_many_managers_there_are", rationed);
+}
+
+/// In a control group of one cpu's time.
+fn rationed() {
+    if affinity::current().unwrap().len() < 2 {
+        return eprintln!("skipped: two cpus are needed");
+    }
+    let (one, two) = ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup");
+    let (above, limit) = match Path::new(one).join("cpu.shares").exists() {
+        true => (one, ("cpu.cfs_quota_us", "100000")),
+        false => (two, ("cpu.max", "100000 100000")),
+    };
+    let own = Path::new(above).join(format!("kumiki-test-{}", process::id()));
+    let enter = |group: &Path| fs::write(group.join("cgroup.procs"), process::id().to_string());
+    let rationed = fs::create_dir(&own)
+        .and_then(|()| fs::write(own.join(limit.0), limit.1))
+        .and_then(|()| enter(&own));
+    let counts = rationed.map(|()| {
+        let all = || builder().per_core().unwrap().places().len();
+        let free = all();
+        let _bound = affinity::bind(affinity::current().unwrap().first().unwrap()).unwrap();
+        let asked = builder().cores(affinity::unbound().unwrap().iter()).per_core().unwrap();
+        (free, all(), asked.places().len() > 1)
+    });
+    let _ = enter(Path::new(above));
+    let _ = fs::remove_dir(&own);
+    match counts {
+        Ok(counts) => assert_eq!(counts, (1, 1, true)),
+        Err(error) => eprintln!("skipped: no control group can be made here: {error}"),
+    }
 }
 
 #[test]
@@ -118,6 +159,48 @@ fn threads_of_the_program_manage_and_call_each_other() {
     assert_eq!(counters, [4000, 4000]);
     let gone = interface.create::<Flag>(places[0], None, ()).unwrap_err();
     assert!(matches!(gone, Error::Manager { .. }), "{gone}");
+}
+
+#[test]
+fn a_manager_that_serves_comes_back_to_its_own_work() {
+    const MOST: usize = 100;
+    let cpu = affinity::current().unwrap().first().unwrap();
+    let interface = builder().cores([]).adopted([cpu]).per_core().unwrap();
+    let place = interface.places()[0];
+    let manager = interface.manage(place).unwrap();
+    let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+    let submitted = Arc::new(AtomicUsize::new(0));
+    thread::scope(|threads| {
+        let guest = threads.spawn(|| {
+            let mut answers = VecDeque::new();
+            for n in 1..=MOST {
+                let its = Arc::clone(&submitted);
+                // Each goes on until the next one is there: a round always finds one.
+                let count = move |counter: &mut Counter, _: &mut usize| {
+                    while its.load(Ordering::Acquire) < (n + 1).min(MOST) {
+                        thread::yield_now();
+                    }
+                    counter.value += 1;
+                };
+                answers.push_back(interface.start(&counter, count).unwrap());
+                submitted.store(n, Ordering::Release);
+                if answers.len() == 8 {
+                    answers.pop_front().unwrap().join().unwrap();
+                }
+            }
+            answers.into_iter().for_each(|answer| answer.join().unwrap());
+        });
+        while submitted.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+        assert!(manager.serve());
+        let served = interface.with(&counter, |counter, _| counter.value).unwrap();
+        while !guest.is_finished() {
+            manager.serve();
+        }
+        // As many rounds as a caller may have requests under way.
+        assert_eq!(served, 32);
+    });
 }
 
 #[test]

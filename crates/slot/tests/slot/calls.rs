@@ -173,7 +173,9 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
         let mut server = server.begin();
         let mut caller = to.caller_of(&server, waiter());
         for _ in 0..2000 {
-            caller.call_serving(|| served.fetch_add(1, Ordering::Relaxed), &mut server).unwrap();
+            caller
+                .call_serving(|| served.fetch_add(1, Ordering::Relaxed), Some(&mut server))
+                .unwrap();
         }
         // The other may still need this one.
         while served.load(Ordering::Relaxed) < 4000 {

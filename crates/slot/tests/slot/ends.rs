@@ -67,7 +67,7 @@ fn a_server_that_serves_without_a_rest_learns_that_the_one_it_called_has_died() 
         threads.spawn(|| {
             let mut server = server.begin();
             let mut asks = mortal().caller_of(&server, waiter());
-            let died = asks.call_serving(die, &mut server);
+            let died = asks.call_serving(die, Some(&mut server));
             assert!(matches!(died, Err(Error::Died)), "{died:?}");
             assert!(!told.swap(true, Ordering::Relaxed));
         });
