@@ -36,6 +36,12 @@ impl Drop for NoUnwinding {
     }
 }
 
+/// Whether the caller is a server itself, and there is something for it to serve.
+#[inline(always)]
+fn has_work(server: &Option<&mut Serving>) -> bool {
+    server.as_ref().is_some_and(|server| server.has_work())
+}
+
 /// One requester of a desk: a thread's own. Its requests are served in their order.
 pub struct Caller {
     seat: Arc<Seat>,
@@ -93,8 +99,8 @@ impl Caller {
         // `wait` runs other callers' requests and drops what nobody wants: both are kept
         // from unwinding where they run; this makes sure.
         let unwinding = NoUnwinding;
-        self.first_look.wait();
-        let end = match self.look(n) {
+        self.first_look.wait(|| has_work(&server));
+        let end = match self.look(n, &server) {
             Some((look, success)) => {
                 self.first_look.found(look);
                 End::Done(success)
@@ -220,11 +226,15 @@ impl Caller {
         Arc::ptr_eq(&self.seat, answer.seat())
     }
 
-    /// Looks for the answer of `n` for a while: at which look it was there, and whether
-    /// without a panic.
+    /// Looks for the answer of `n` for a while, or until there is something to serve: at which
+    /// look it was there, and whether without a panic.
     #[inline(always)]
-    fn look(&self, n: u64) -> Option<(u32, bool)> {
-        (1..=LOOKS).find_map(|look| Some((look, self.seat.lane.done(n)?)))
+    fn look(&self, n: u64, server: &Option<&mut Serving>) -> Option<(u32, bool)> {
+        let look = |look| match self.seat.lane.done(n) {
+            Some(success) => Some(Some((look, success))),
+            None => has_work(server).then_some(None),
+        };
+        (1..=LOOKS).find_map(look)?
     }
 
     /// Looks for the answer of `n` for a while, then waits.
@@ -235,7 +245,7 @@ impl Caller {
         server: Option<&mut Serving>,
         deadline: Option<Instant>,
     ) -> Option<End> {
-        match self.look(n) {
+        match self.look(n, &server) {
             Some((_, success)) => Some(End::Done(success)),
             None => self.wait(n, server, deadline),
         }
@@ -279,10 +289,9 @@ impl Caller {
                 }
             }
             let until = deadline.map_or(look, |deadline| deadline.min(look));
-            let has_work = || server.as_ref().is_some_and(|server| server.has_work());
             let ready = || match seat.lane.done(n) {
                 Some(success) => Some(Some(success)),
-                None => (fate.is_over() || has_work()).then_some(None),
+                None => (fate.is_over() || has_work(&server)).then_some(None),
             };
             let outcome = if may_sleep {
                 waiter.wait_until(&seat.bell, seat.lane.word(n), until, ready)

@@ -28,11 +28,11 @@ pub(crate) struct FirstLook {
 }
 
 impl FirstLook {
-    /// Waits until it is time for the first look.
+    /// Waits until it is time for the first look, or the caller `has_work` of its own.
     #[inline(always)]
-    pub(crate) fn wait(self) {
+    pub(crate) fn wait(self, has_work: impl Fn() -> bool) {
         let start = self.ticks.now();
-        while self.ticks.now().wrapping_sub(start) < self.after {}
+        while self.ticks.now().wrapping_sub(start) < self.after && !has_work() {}
     }
 
     /// The answer was there at this look, of which the first is 1.
