@@ -6,11 +6,17 @@ use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::sys::*;
-use super::wire::{CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAY_FAIL, OWN, PARENT_LIVES, Step};
+use super::wire::{
+    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAY_FAIL, OWN,
+    PARENT_LIVES, Step,
+};
 
 pub(crate) const LIMITS: usize = 16;
 /// Descriptors of a message, and what the server takes itself.
 pub(crate) const PLACES: usize = OWN + FOLDER + 1;
+
+/// Of cpus, as many as a kernel may have (NR_CPUS on x86-64).
+pub(crate) const CPU_WORDS: usize = 8192 / 64;
 
 /// All that a child needs, which its maker leaves alone meanwhile.
 pub(crate) struct Job {
@@ -22,6 +28,11 @@ pub(crate) struct Job {
     /// The caller's limits where they are others than the maker's.
     pub(crate) limits: [Option<[u64; 2]>; LIMITS],
     pub(crate) parent: isize,
+    /// Of the caller, where it is another one than the maker's; else 0.
+    pub(crate) group: isize,
+    /// Of the thread that asks, and how many bytes of them there are, or below 0 why they
+    /// cannot be told.
+    pub(crate) cpus: ([u64; CPU_WORDS], isize),
 }
 
 /// Of clone3(2).
@@ -124,6 +135,10 @@ fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
         }
         PARENT_LIVES if sys!(GETPPID) != job.parent => ESRCH,
         PARENT_LIVES => 0,
+        CALLERS_GROUP if job.group == 0 => 0,
+        CALLERS_GROUP => sys!(SETPGID, 0, job.group),
+        CALLERS_CPUS if job.cpus.1 < 0 => job.cpus.1,
+        CALLERS_CPUS => sys!(SCHED_SETAFFINITY, 0, job.cpus.1, job.cpus.0.as_ptr()),
         call => {
             let mut args = step.args;
             for (at, arg) in args.iter_mut().enumerate() {

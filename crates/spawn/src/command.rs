@@ -288,10 +288,9 @@ impl Command {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: Vec::new(),
-            group: 0,
             cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
-        let made = itself::spawn(|draft| self.write(draft, &caller, 0))?;
+        let made = itself::spawn(|draft| self.write(draft, &caller))?;
         drop(caller);
         Ok(made.map(|pid| Child::new(pid, ends.map(|ends| ends.ours))))
     }
@@ -308,12 +307,9 @@ impl Command {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: if self.attributes.keep_others { open_at_exec()? } else { Vec::new() },
-            // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
-            // namespace, which rustix takes for impossible.
-            group: unsafe { libc::getpgrp() },
-            cpus: Some(affinity::unbound().map_err(os_error)?),
+            cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
-        let made = make(&|draft, group| self.write(draft, &caller, group))?;
+        let made = make(&|draft| self.write(draft, &caller))?;
         drop(caller);
         Ok((made, ends.map(|ends| ends.ours)))
     }
@@ -327,12 +323,7 @@ impl Command {
         Ok(ends)
     }
 
-    fn write<'a>(
-        &'a self,
-        draft: &mut Draft<'a>,
-        caller: &Caller<'a>,
-        server_group: i32,
-    ) -> io::Result<()> {
+    fn write<'a>(&'a self, draft: &mut Draft<'a>, caller: &Caller<'a>) -> io::Result<()> {
         self.environment.each(|variable| draft.variable(variable))?;
         self.args.iter().try_for_each(|arg| draft.arg(arg.as_bytes()))?;
         match &self.image {
@@ -340,7 +331,7 @@ impl Command {
             None => self.programs(draft)?,
         }
         let folder = self.folder.as_ref().map(|folder| folder.as_os_str().as_bytes());
-        steps::write(draft, &self.attributes, folder, caller, server_group)
+        steps::write(draft, &self.attributes, folder, caller)
     }
 
     /// Where the program may be. As the standard library, by the child's PATH if that was

@@ -10,8 +10,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, Step};
 
-/// Writes a request for a server of this process group.
-pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>, i32) -> io::Result<()> + 'w;
+/// Writes a request.
+pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>) -> io::Result<()> + 'w;
 
 /// Who makes the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

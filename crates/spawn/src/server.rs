@@ -43,8 +43,6 @@ pub(crate) struct Server {
     memory: NonNull<Header>,
     /// The cpu that it runs on.
     cpu: Option<usize>,
-    /// Its process group.
-    group: i32,
     of: Process,
     /// The answer has not been looked at.
     asked: bool,
@@ -105,9 +103,6 @@ impl Server {
         header.at_once = at_once.into();
         header.bell.store(AT_SOCKET, Relaxed);
         header.state.store(STARTS, Relaxed);
-        // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
-        // namespace, which rustix takes for impossible.
-        let group = unsafe { libc::getpgrp() };
         let path = format!("/proc/self/fd/{}", program.as_raw_fd());
         let process = process::Command::new(path)
             .env_clear()
@@ -118,7 +113,7 @@ impl Server {
         match process {
             Ok(process) => {
                 let mut server =
-                    Server { process, socket: ours, memory, cpu: None, group, of, asked: false };
+                    Server { process, socket: ours, memory, cpu: None, of, asked: false };
                 match server.wait() {
                     READY => Ok(server),
                     _ => Err(io::Error::other("the spawn server has ended before it began")),
@@ -135,11 +130,6 @@ impl Server {
     /// no rules that it is not under.
     pub(crate) fn may_be_asked(&self) -> bool {
         self.of.is_current() && identity::may_look_into(self.process.id() as i32)
-    }
-
-    /// Its process group, which its children begin in.
-    pub(crate) fn group(&self) -> i32 {
-        self.group
     }
 
     /// Whether it may be asked to take the caller's standard descriptors and folder itself.

@@ -29,7 +29,9 @@ use rustix::fs::{Mode, OFlags};
 use crate::attributes::{Attributes, Signals};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
-use crate::wire::{CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES};
+use crate::wire::{
+    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES,
+};
 
 /// Of clone3(2).
 const INTO_CGROUP: u64 = 1 << 33;
@@ -40,9 +42,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) folder: &'a OnceCell<OwnedFd>,
     pub(crate) standard: [Option<&'a Theirs<'a>>; 3],
     pub(crate) others: Vec<BorrowedFd<'a>>,
-    /// Its process group.
-    pub(crate) group: i32,
-    /// `None`: those of the calling thread, which makes the child itself.
+    /// `None`: those of the calling thread.
     pub(crate) cpus: Option<CpuSet>,
 }
 
@@ -71,7 +71,6 @@ pub(crate) fn write<'a>(
     attributes: &'a Attributes,
     folder: Option<&[u8]>,
     caller: &Caller<'a>,
-    server_group: i32,
 ) -> io::Result<()> {
     draft.clone_flags = attributes.namespaces.bits();
     if let Some(cgroup) = &attributes.cgroup {
@@ -79,7 +78,7 @@ pub(crate) fn write<'a>(
         draft.cgroup = draft.descriptor(cgroup.as_fd());
     }
     descriptors(draft, attributes, caller);
-    session(draft, attributes, caller.group, server_group);
+    session(draft, attributes);
     if let Some(mask) = attributes.umask {
         draft.step(SYS_umask, 0, [mask.into()]);
     }
@@ -90,6 +89,8 @@ pub(crate) fn write<'a>(
         let words = cpus.words();
         let at = draft.words(words.iter().copied())?;
         draft.step(SYS_sched_setaffinity, 0, [0, words.len() as u64 * 8, at]);
+    } else if draft.maker != Maker::Caller {
+        draft.step(CALLERS_CPUS.into(), 0, []);
     }
     if draft.maker != Maker::Caller {
         draft.step(CALLERS_LIMITS.into(), 0, []);
@@ -160,7 +161,7 @@ fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &C
     }
 }
 
-fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, callers: i32, servers: i32) {
+fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes) {
     if attributes.session {
         draft.step(SYS_setsid, 0, []);
         if let Some(terminal) = &attributes.terminal {
@@ -170,10 +171,8 @@ fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, callers: i32, 
     }
     match attributes.group {
         Some(group) => draft.step(SYS_setpgid, 0, [0, group as u64]),
-        None if attributes.session || callers == servers || draft.maker == Maker::Caller => {}
-        // 0 if its leader is outside of the pid namespace, where it cannot be joined.
-        None if callers == 0 => {}
-        None => draft.step(SYS_setpgid, MAY_FAIL, [0, callers as u64]),
+        None if attributes.session || draft.maker == Maker::Caller => {}
+        None => draft.step(CALLERS_GROUP.into(), MAY_FAIL, []),
     }
 }
 
@@ -224,6 +223,7 @@ pub(crate) fn name(call: u32) -> &'static str {
         MAKE => "making the process",
         EXECUTE => "executing the program",
         PARENT_LIVES => "finding the parent alive",
+        CALLERS_CPUS => "its cpus",
         call => match i64::from(call) {
             SYS_dup2 | SYS_close | SYS_close_range | SYS_fcntl => "its descriptors",
             SYS_setsid => "its session",

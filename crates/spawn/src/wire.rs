@@ -142,10 +142,14 @@ pub(crate) const MAY_FAIL: u32 = 1 << 31;
 pub(crate) const CALLERS_LIMITS: u32 = 1 << 16;
 /// Step: refused (ESRCH) if the parent is another one than the server's.
 pub(crate) const PARENT_LIVES: u32 = CALLERS_LIMITS + 1;
+/// Step: joins the caller's process group where that is not the server's.
+pub(crate) const CALLERS_GROUP: u32 = CALLERS_LIMITS + 2;
+/// Step: takes the cpus of the thread that asks.
+pub(crate) const CALLERS_CPUS: u32 = CALLERS_LIMITS + 3;
 
 /// In [`Header::failed`]: the program.
-pub(crate) const EXECUTE: u32 = CALLERS_LIMITS + 2;
+pub(crate) const EXECUTE: u32 = CALLERS_LIMITS + 4;
 /// In [`Header::failed`]: the child itself.
-pub(crate) const MAKE: u32 = CALLERS_LIMITS + 3;
+pub(crate) const MAKE: u32 = CALLERS_LIMITS + 5;
 
 const _: () = assert!(size_of::<Header>() <= DATA && size_of::<Step>() == 48);
