@@ -266,7 +266,16 @@ def _first(
                 why = why or error
     number = why.errno if why else errno.ENOENT
     where = cwd if number in _OF_FOLDER and not _is_folder(cwd) else executable
-    raise OSError(number, os.strerror(number), where) from None
+    text, step = os.strerror(number), _refused_at(why)
+    raise OSError(number, f"{text}: {step}" if step else text, where) from None
+
+
+def _refused_at(error: "OSError | None") -> str:
+    """What of the child was refused and by which value: "" for what the file name tells."""
+    _, _, at = (error.strerror if error else "").partition(": refused at ")
+    # The kernel's own text follows.
+    step = at.rpartition(": ")[0]
+    return "" if step.startswith("its working folder") else step
 
 
 def _is_folder(cwd: Any) -> bool:

@@ -92,6 +92,21 @@ class Attributes(unittest.TestCase):
         said = says("id -u; id -g; id -G", user=65534, group=65533, extra_groups=[100], cwd="/")
         self.assertEqual(said.split("\n"), ["65534", "65533", "65533 100"])
 
+    def test_an_error_names_what_was_refused(self):
+        for named, step in [
+            ({"process_group": 1 << 22}, f"its process group {1 << 22}"),
+            ({"limits": {resource.RLIMIT_NOFILE: (6, 5)}}, "its limits Nofile 6 5"),
+        ]:
+            with self.assertRaises(OSError) as raised:
+                kumiki.Popen(["true"], **named)
+            error = raised.exception
+            self.assertEqual(error.strerror, f"{os.strerror(error.errno)}: {step}")
+            self.assertEqual(error.filename, "true")
+        # What subprocess names itself is as there.
+        with self.assertRaises(FileNotFoundError) as raised:
+            kumiki.Popen(["true"], cwd="/nonexistent")
+        self.assertEqual(raised.exception.strerror, os.strerror(raised.exception.errno))
+
     def test_a_cgroup_is_a_folder(self):
         with open("/proc/self/mountinfo") as mounts:
             fields = [line.split() for line in mounts]

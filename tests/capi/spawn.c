@@ -127,6 +127,19 @@ static void actions(void)
 	FAILS(kumiki_spawn_file_actions_addclose(&actions, 1), EINVAL);
 	CHECK(script(&actions, NULL, "exit 0") == -EINVAL);
 
+	/* A folder that no path leads to any more. */
+	char folder[] = "/tmp/kumiki-spawn-XXXXXX";
+	CHECK(mkdtemp(folder) != NULL);
+	int gone = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(gone >= 0 && rmdir(folder) == 0);
+	CHECK(kumiki_spawn_file_actions_init(&actions) == 0);
+	CHECK(kumiki_spawn_file_actions_addfchdir(&actions, gone) == 0);
+	CHECK(script(&actions, NULL, "case $(readlink /proc/$$/cwd) in *deleted*) exit 7; esac") == 7);
+	CHECK(kumiki_spawn_file_actions_addfchdir(&actions, file) == 0);
+	CHECK(script(&actions, NULL, "exit 0") == -ENOTDIR);
+	CHECK(kumiki_spawn_file_actions_destroy(&actions) == 0);
+	CHECK(close(gone) == 0);
+
 	CHECK(kumiki_spawn_file_actions_init(&actions) == 0);
 	CHECK(kumiki_spawn_file_actions_addopen(&actions, 1, "/no/such/file", O_RDONLY, 0) == 0);
 	CHECK(script(&actions, NULL, "exit 0") == -ENOENT);

@@ -63,6 +63,8 @@ pub(crate) struct Attributes {
     pub(crate) group: Option<i32>,
     /// Its root folder.
     pub(crate) root: Option<PathBuf>,
+    /// Its working folder, where that was said by a descriptor.
+    pub(crate) folder: Option<OwnedFd>,
     pub(crate) session: bool,
     pub(crate) terminal: Option<OwnedFd>,
     /// Resource, soft and hard limit.
@@ -101,6 +103,7 @@ impl Attributes {
             (self.nice.is_some(), "the nice value"),
             (self.group.is_some(), "the process group"),
             (self.root.is_some(), "the root folder"),
+            (self.folder.is_some(), "a working folder by its descriptor"),
             (self.session, "the session"),
             (!self.limits.is_empty(), "limits"),
             (self.cgroup.is_some(), "the cgroup"),

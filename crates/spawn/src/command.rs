@@ -60,7 +60,7 @@ pub struct Command {
     pub(crate) attributes: Attributes,
     standard: [Option<Stdio>; 3],
     /// What the last start was refused at.
-    refused: Option<&'static str>,
+    refused: Option<String>,
 }
 
 impl Command {
@@ -134,6 +134,7 @@ impl Command {
     /// Where it runs.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Command {
         self.folder = Some(folder.as_ref().to_owned());
+        self.attributes.folder = None;
         self
     }
 
@@ -225,15 +226,16 @@ impl Command {
     /// What came of it.
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
-            self.refused = refused.step.map(steps::name);
+            let folder = self.folder.as_deref();
+            self.refused = refused.step.map(|step| steps::said(step, &self.attributes, folder));
             refused.error
         })
     }
 
-    /// What of the child the last start was refused at, in words: an error has the kernel's
-    /// number alone. `None` if it was not the kernel.
-    pub fn refused_at(&self) -> Option<&'static str> {
-        self.refused
+    /// What of the child the last start was refused at, in words and with what was said:
+    /// `its user 0`. An error has the kernel's number alone. `None` if it was not the kernel.
+    pub fn refused_at(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// The program's name for messages.

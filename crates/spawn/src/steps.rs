@@ -15,6 +15,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use kumiki_sys::cpuset::CpuSet;
 use libc::{
@@ -26,7 +27,7 @@ use libc::{
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::attributes::{Attributes, Signals};
+use crate::attributes::{Attributes, Resource, Signals};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
 use crate::wire::{
@@ -108,7 +109,10 @@ pub(crate) fn write<'a>(
         draft.step(SYS_chroot, 0, [at]);
     }
     identity(draft, attributes)?;
-    if let Some(folder) = folder.or(attributes.root.as_ref().map(|_| b"/".as_slice())) {
+    if let Some(folder) = &attributes.folder {
+        let place = draft.descriptor(folder.as_fd());
+        draft.step(SYS_fchdir, 1, [place.into()]);
+    } else if let Some(folder) = folder.or(attributes.root.as_ref().map(|_| b"/".as_slice())) {
         let at = draft.string(&[folder])?;
         draft.step(SYS_chdir, 0, [at]);
     }
@@ -216,9 +220,38 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
     Ok(())
 }
 
-/// What a step does, for messages.
+/// What a step does and by which value, for messages.
 #[expect(non_upper_case_globals, reason = "the C library's names")]
-pub(crate) fn name(call: u32) -> &'static str {
+pub(crate) fn said(call: u32, attributes: &Attributes, folder: Option<&Path>) -> String {
+    let path = |path: Option<&Path>| path.map(|path| path.display().to_string());
+    let value = match i64::from(call) {
+        SYS_setpgid => attributes.group.map(|group| group.to_string()),
+        SYS_setpriority => attributes.nice.map(|nice| nice.to_string()),
+        SYS_sched_setaffinity => attributes.cpus.as_ref().map(CpuSet::to_string),
+        SYS_setgroups => attributes.groups.as_ref().map(|groups| format!("{groups:?}")),
+        SYS_setresgid => attributes.gid.map(|gid| gid.to_string()),
+        SYS_setresuid => attributes.uid.map(|uid| uid.to_string()),
+        SYS_chroot => path(attributes.root.as_deref()),
+        SYS_chdir => path(folder),
+        SYS_prctl => attributes.parent_death.map(|signal| signal.to_string()),
+        SYS_prlimit64 => {
+            let amount = |amount| match amount {
+                libc::RLIM_INFINITY => "none".to_owned(),
+                amount => amount.to_string(),
+            };
+            let one = |(resource, soft, hard): &(Resource, u64, u64)| {
+                format!("{resource:?} {} {}", amount(*soft), amount(*hard))
+            };
+            Some(attributes.limits.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+        _ => None,
+    };
+    let name = name(call);
+    value.map_or_else(|| name.to_owned(), |value| format!("{name} {value}"))
+}
+
+#[expect(non_upper_case_globals, reason = "the C library's names")]
+fn name(call: u32) -> &'static str {
     match call {
         MAKE => "making the process",
         EXECUTE => "executing the program",

@@ -41,7 +41,6 @@
  *
  *     - File actions are carried out by the caller, before there is a child: a file is
  *       opened with the caller's rights, whatever user the child is to be.
- *     - A working folder by addfchdir is the one that the descriptor's path leads to.
  *     - Of one variable that stands in envp twice the first is handed on.
  *     - Scheduling policies cannot be said (setschedparam, setschedpolicy are absent).
  *     - At most 253 descriptors are handed on.

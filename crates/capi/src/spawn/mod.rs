@@ -149,7 +149,10 @@ unsafe fn start(
             Err(error) => {
                 let errno = error.raw_os_error();
                 let shown = program.display();
-                let failure = Failure::from(error).about(&format!("starting {shown}"));
+                // The program itself is what is mostly refused, and is named.
+                let at = command.refused_at().filter(|at| !at.ends_with("the program"));
+                let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
+                let failure = Failure::from(error).about(&format!("starting {shown}{at}"));
                 match errno {
                     // As execvp(3): goes on searching, and tells of one that may not be
                     // executed.

@@ -54,6 +54,14 @@ impl Command {
         self
     }
 
+    /// Where it runs, by a descriptor of the folder, wherever that is by then; in place of
+    /// [`current_dir`](Self::current_dir).
+    pub fn current_dir_fd(&mut self, folder: impl Into<OwnedFd>) -> &mut Command {
+        self.attributes.folder = Some(folder.into());
+        self.folder = None;
+        self
+    }
+
     /// Whether it begins a session, and with it a process group, of its own.
     pub fn setsid(&mut self, begins: bool) -> &mut Command {
         self.attributes.session = begins;

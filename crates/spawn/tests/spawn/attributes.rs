@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use kumiki_spawn::{Child, Command, Namespaces, Resource, Stdio};
@@ -40,11 +41,11 @@ fn stat(id: u32, number: usize) -> i64 {
     rest.split_whitespace().nth(number - 3).unwrap().parse().unwrap()
 }
 
-fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<&'static str>) {
+fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<String>) {
     let mut command = new("true");
     set(&mut command);
     let error = command.spawn().unwrap_err();
-    (error.raw_os_error(), command.refused_at())
+    (error.raw_os_error(), command.refused_at().map(str::to_owned))
 }
 
 fn is_root() -> bool {
@@ -63,7 +64,10 @@ fn user_group_and_groups() {
     assert_eq!(seen, "");
     // Who has ceased to be root may not take it back.
     let set = |command: &mut Command| _ = command.uid(65_534).current_dir("/proc/1/fd");
-    assert_eq!(refused(set), (Some(libc::EACCES), Some("its working folder")));
+    assert_eq!(
+        refused(set),
+        (Some(libc::EACCES), Some("its working folder /proc/1/fd".to_owned()))
+    );
 }
 
 #[test]
@@ -77,14 +81,30 @@ fn umask_and_nice_value() {
 }
 
 #[test]
+fn a_working_folder_by_its_descriptor() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = File::open(folder.path()).unwrap();
+    // No path leads there any more.
+    drop(folder);
+    let set = |command: &mut Command| {
+        _ = command.current_dir("/nonexistent").current_dir_fd(open.try_clone().unwrap());
+    };
+    let there = while_it_waits(set, |id| fs::metadata(format!("/proc/{id}/cwd")).unwrap());
+    assert_eq!(there.ino(), open.metadata().unwrap().ino());
+    let set = |command: &mut Command| _ = command.current_dir_fd(tempfile::tempfile().unwrap());
+    assert_eq!(refused(set), (Some(libc::ENOTDIR), Some("its working folder".to_owned())));
+}
+
+#[test]
 fn a_root_folder() {
     let folder = tempfile::tempdir().unwrap();
     let set = |command: &mut Command| _ = command.chroot(folder.path());
     if !is_root() {
-        return assert_eq!(refused(set), (Some(libc::EPERM), Some("its root folder")));
+        let text = format!("its root folder {}", folder.path().display());
+        return assert_eq!(refused(set), (Some(libc::EPERM), Some(text)));
     }
     // Nothing is there that could be executed.
-    assert_eq!(refused(set), (Some(libc::ENOENT), Some("executing the program")));
+    assert_eq!(refused(set), (Some(libc::ENOENT), Some("executing the program".to_owned())));
     let set = |command: &mut Command| _ = command.chroot("/").uid(65_534);
     assert_eq!(while_it_waits(set, |id| status(id, "Uid")), "65534 65534 65534 65534");
 }
@@ -116,7 +136,7 @@ fn a_terminal_that_controls_it() {
     assert_eq!(its, number);
     let none = File::open("/dev/null").unwrap();
     let set = |command: &mut Command| _ = command.controlling_terminal(none);
-    assert_eq!(refused(set), (Some(libc::ENOTTY), Some("its controlling terminal")));
+    assert_eq!(refused(set), (Some(libc::ENOTTY), Some("its controlling terminal".to_owned())));
 }
 
 #[test]
@@ -132,7 +152,7 @@ fn limits() {
     };
     assert_eq!((of("Max open files"), of("Max core file size")), ("77 99".into(), "0 0".into()));
     let set = |command: &mut Command| _ = command.limit(Resource::Nofile, Some(99), Some(77));
-    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its limits")));
+    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its limits Nofile 99 77".to_owned())));
 }
 
 #[test]
@@ -142,7 +162,7 @@ fn cpus() {
     assert_eq!(while_it_waits(set, |id| status(id, "Cpus_allowed_list")), one.to_string());
     let none = [100_000].into_iter().collect();
     let set = |command: &mut Command| _ = command.affinity(&none);
-    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its cpus")));
+    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its cpus 100000".to_owned())));
 }
 
 #[test]
@@ -260,7 +280,7 @@ fn namespaces() {
     let space = |id: u32, name: &str| fs::read_link(format!("/proc/{id}/ns/{name}")).unwrap();
     let set = |command: &mut Command| _ = command.namespaces(Namespaces::UTS | Namespaces::IPC);
     if !is_root() {
-        assert_eq!(refused(set), (Some(libc::EPERM), Some("making the process")));
+        assert_eq!(refused(set), (Some(libc::EPERM), Some("making the process".to_owned())));
         return;
     }
     let own = std::process::id();
@@ -289,7 +309,7 @@ fn a_cgroup() {
     fs::remove_dir(&folder).unwrap();
     let none = File::open("/").unwrap();
     let set = |command: &mut Command| _ = command.cgroup(none);
-    assert_eq!(refused(set), (Some(libc::EBADF), Some("making the process")));
+    assert_eq!(refused(set), (Some(libc::EBADF), Some("making the process".to_owned())));
 }
 
 #[test]
