@@ -132,6 +132,11 @@ class Attributes:
     def namespaces(self, flags: int) -> None:
         self._set("namespaces", c_uint64(flags))
 
+    def maps(self, name: str, ranges: "Sequence[tuple[int, int, int]]") -> None:
+        """Of "uid" or "gid"."""
+        flat = [number for each in ranges for number in each]
+        self._set(f"{name}map", c_size_t(len(ranges)), (c_uint * len(flat))(*flat))
+
     def affinity(self, cpus: Sequence[int]) -> None:
         self._set("affinity", c_size_t(len(cpus)), (c_uint * len(cpus))(*cpus))
 

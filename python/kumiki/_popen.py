@@ -50,6 +50,8 @@ class Popen(subprocess.Popen):
     limits: a mapping of resource.RLIMIT_… to a number, or to a soft and a hard one.
     namespaces: some of "mount", "cgroup", "uts", "ipc", "user", "pid", "net", "time", or the
         CLONE_NEW… flags as a number: those that the child begins anew.
+    uid_map, gid_map: of a user namespace of its own, ranges of users and groups: the first there,
+        the first here, how many.
     nice: its nice value itself, from -20 to 19, not an increment.
     affinity: numbers of the cpus on which it runs.
     parent_death_signal: a signal that it gets when this program ends.
@@ -78,6 +80,8 @@ class Popen(subprocess.Popen):
         cgroup: "str | bytes | os.PathLike[Any] | int | None" = None,
         limits: "Mapping[int, int | tuple[int, int]] | None" = None,
         namespaces: "Iterable[str] | int | None" = None,
+        uid_map: "Iterable[tuple[int, int, int]]" = (),
+        gid_map: "Iterable[tuple[int, int, int]]" = (),
         nice: "int | None" = None,
         affinity: "Iterable[int] | None" = None,
         parent_death_signal: "int | None" = None,
@@ -88,6 +92,7 @@ class Popen(subprocess.Popen):
         self._cgroup = cgroup
         self._limits = dict(limits or {})
         self._namespaces = _flags(namespaces)
+        self._maps = {"uid": _ranges(uid_map), "gid": _ranges(gid_map)}
         self._nice = nice
         self._affinity = None if affinity is None else sorted(affinity)
         self._parent_death_signal = parent_death_signal
@@ -146,6 +151,8 @@ class Popen(subprocess.Popen):
             attributes.limit(which, soft, hard)
         if self._namespaces:
             attributes.namespaces(self._namespaces)
+        for name, ranges in self._maps.items():
+            attributes.maps(name, ranges)
         if self._nice is not None:
             attributes.nice(self._nice)
         if self._affinity is not None:
@@ -164,6 +171,15 @@ def _flags(namespaces: "Iterable[str] | int | None") -> int:
             raise ValueError(f"there is no namespace {name!r}; there are {known}")
         flags |= _NAMESPACES[name]
     return flags
+
+
+def _ranges(ranges: "Iterable[tuple[int, int, int]]") -> "list[tuple[int, int, int]]":
+    found = []
+    for inside, outside, count in ranges:
+        if not all(0 <= number < 1 << 32 for number in (inside, outside, count)):
+            raise ValueError(f"{(inside, outside, count)}: ids are numbers of 32 bits")
+        found.append((inside, outside, count))
+    return found
 
 
 def _program(args: Any, executable: Any, shell: bool) -> "tuple[list[Any], Any]":

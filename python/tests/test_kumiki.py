@@ -87,6 +87,19 @@ class Attributes(unittest.TestCase):
             self.skipTest("no new namespaces here")
         self.assertNotEqual(its, own)
 
+    def test_ids_of_a_user_namespace(self):
+        maps = {"uid_map": [(7, os.getuid(), 1)], "gid_map": [(9, os.getgid(), 1)]}
+        try:
+            kumiki.check_call(["true"], namespaces=["user"])
+        except OSError:
+            self.skipTest("no new user namespaces here")
+        self.assertEqual(says("id -u; id -g", **maps).split(), ["7", "9"])
+        with self.assertRaises(OSError) as raised:
+            kumiki.Popen(["true"], uid_map=[(0, 0, 0)])
+        self.assertIn("the maps of its user namespace", raised.exception.strerror)
+        with self.assertRaisesRegex(ValueError, "32 bits"):
+            kumiki.Popen(["true"], uid_map=[(-1, 0, 1)])
+
     @unittest.skipUnless(ROOT, "only root has children of other users")
     def test_a_user_needs_no_fork(self):
         said = says("id -u; id -g; id -G", user=65534, group=65533, extra_groups=[100], cwd="/")

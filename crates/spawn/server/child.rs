@@ -3,12 +3,12 @@
 //! whose own state is the maker's.
 
 use core::arch::asm;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::sys::*;
 use super::wire::{
-    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAY_FAIL, OWN,
-    PARENT_LIVES, Step,
+    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAPPED, MAPS, MAY_FAIL,
+    OWN, PARENT_LIVES, Step,
 };
 
 pub(crate) const LIMITS: usize = 16;
@@ -135,6 +135,8 @@ fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
         }
         PARENT_LIVES if sys!(GETPPID) != job.parent => ESRCH,
         PARENT_LIVES => 0,
+        // SAFETY: the maker's.
+        MAPPED => mapped(unsafe { &*job.header }, job.parent),
         CALLERS_GROUP if job.group == 0 => 0,
         CALLERS_GROUP => sys!(SETPGID, 0, job.group),
         CALLERS_CPUS if job.cpus.1 < 0 => job.cpus.1,
@@ -150,4 +152,20 @@ fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
             sys!(call, a, b, c, d, e)
         }
     }
+}
+
+/// Waits until the library has written the maps, as long as its process lives: of a pid
+/// namespace of its own the child cannot tell, and waits for a time.
+fn mapped(header: &Header, parent: isize) -> isize {
+    const SPAN: [u64; 2] = [10, 0];
+    // Release and acquire: partners are the library's.
+    header.state.store(MAPS, Release);
+    sys!(FUTEX, &raw const header.state, 1, 1);
+    while header.state.load(Acquire) == MAPS {
+        let slept = sys!(FUTEX, &raw const header.state, 0, MAPS, SPAN.as_ptr());
+        if slept == ETIMEDOUT && sys!(GETPPID) != parent {
+            return ETIMEDOUT;
+        }
+    }
+    header.mapped.load(Relaxed) as isize
 }

@@ -217,6 +217,10 @@ impl Command {
     /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.
     pub(crate) fn begin(&mut self, server: &mut SpawnServer) -> Option<[Option<File>; 3]> {
         self.refused = None;
+        // Who only looks now and then writes no maps.
+        if self.attributes.has_maps() {
+            return None;
+        }
         let nothing = || Refused::from(io::Error::from_raw_os_error(libc::EAGAIN));
         let unsaid = [Kind::Inherit, Kind::Inherit, Kind::Inherit];
         let begun = self.prepared(&unsaid, true, |write| server.begin(write).ok_or_else(nothing));

@@ -1,6 +1,7 @@
 //! The system calls by which a child becomes what was asked for, in their order.
 //!
-//! 1. By clone3 itself: cgroup and namespaces.
+//! 1. By clone3 itself: cgroup and namespaces. The maps of its user namespace, without which
+//!    it is nobody.
 //! 2. Descriptors, while no limit forbids their numbers.
 //! 3. Session, terminal, process group.
 //! 4. Nice value, cpus, the caller's limits, those asked for: what only root may do comes
@@ -31,7 +32,7 @@ use crate::attributes::{Attributes, Resource, Signals};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
 use crate::wire::{
-    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES,
+    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, MAKE, MAPPED, MAY_FAIL, PARENT_LIVES,
 };
 
 /// Of clone3(2).
@@ -73,10 +74,18 @@ pub(crate) fn write<'a>(
     folder: Option<&[u8]>,
     caller: &Caller<'a>,
 ) -> io::Result<()> {
-    draft.clone_flags = attributes.namespaces.bits();
+    draft.clone_flags = attributes.spaces().bits();
     if let Some(cgroup) = &attributes.cgroup {
         draft.clone_flags |= INTO_CGROUP;
         draft.cgroup = draft.descriptor(cgroup.as_fd());
+    }
+    if attributes.has_maps() {
+        for (number, map) in attributes.maps.iter().enumerate().filter(|(_, map)| !map.is_empty()) {
+            let lines =
+                map.iter().map(|(inside, outside, count)| format!("{inside} {outside} {count}\n"));
+            draft.maps[number] = draft.string(&[lines.collect::<String>().as_bytes()])?;
+        }
+        draft.step(MAPPED.into(), 0, []);
     }
     descriptors(draft, attributes, caller);
     session(draft, attributes);
@@ -223,6 +232,10 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
 /// What a step does and by which value, for messages.
 #[expect(non_upper_case_globals, reason = "the C library's names")]
 pub(crate) fn said(call: u32, attributes: &Attributes, folder: Option<&Path>) -> String {
+    if call == MAPPED {
+        let [users, groups] = &attributes.maps;
+        return format!("{}: users {users:?}, groups {groups:?}", name(call));
+    }
     let path = |path: Option<&Path>| path.map(|path| path.display().to_string());
     let value = match i64::from(call) {
         SYS_setpgid => attributes.group.map(|group| group.to_string()),
@@ -257,6 +270,7 @@ fn name(call: u32) -> &'static str {
         EXECUTE => "executing the program",
         PARENT_LIVES => "finding the parent alive",
         CALLERS_CPUS => "its cpus",
+        MAPPED => "the maps of its user namespace",
         call => match i64::from(call) {
             SYS_dup2 | SYS_close | SYS_close_range | SYS_fcntl => "its descriptors",
             SYS_setsid => "its session",

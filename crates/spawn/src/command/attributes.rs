@@ -100,6 +100,32 @@ impl Command {
         self
     }
 
+    /// One range of users of its user namespace, which it gets by this: `count` of them, of
+    /// which the first is `inside` there and `outside` to the caller. Who lacks CAP_SETUID may map
+    /// itself only (user_namespaces(7)).
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// use kumiki_spawn::Command;
+    ///
+    /// // Root to itself, and nobody else.
+    /// let (uid, gid) = (1000, 1000);
+    /// Command::new("id").uid_map(0, uid, 1).gid_map(0, gid, 1).status()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn uid_map(&mut self, inside: u32, outside: u32, count: u32) -> &mut Command {
+        self.attributes.maps[0].push((inside, outside, count));
+        self
+    }
+
+    /// The same of groups. Where the caller lacks CAP_SETGID the child may not change its
+    /// supplementary groups, as the kernel then demands.
+    pub fn gid_map(&mut self, inside: u32, outside: u32, count: u32) -> &mut Command {
+        self.attributes.maps[1].push((inside, outside, count));
+        self
+    }
+
     /// The cpus that it may run on; the caller's apart from bindings of Kumiki, if nothing
     /// is said.
     pub fn affinity(&mut self, cpus: &CpuSet) -> &mut Command {

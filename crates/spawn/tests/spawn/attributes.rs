@@ -293,6 +293,78 @@ fn namespaces() {
 }
 
 #[test]
+fn maps_of_a_user_namespace() {
+    // SAFETY: only tell.
+    let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+    let set = |command: &mut Command| _ = command.uid_map(7, uid, 1).gid_map(9, gid, 1);
+    let map = |id: u32, name: &str| {
+        let text = fs::read_to_string(format!("/proc/{id}/{name}")).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let mut probe = new("true");
+    set(&mut probe);
+    if probe.spawn().is_err_and(|_| probe.refused_at() == Some("making the process")) {
+        return println!("skipped: no new user namespaces here");
+    }
+    let its = while_it_waits(set, |id| ["uid_map", "gid_map"].map(|name| map(id, name)));
+    assert_eq!(its, [format!("7 {uid} 1"), format!("9 {gid} 1")]);
+    // Within it is who the map says.
+    let ids = new("sh").args(["-c", "id -u; id -g"]).uid_map(7, uid, 1).gid_map(9, gid, 1).output();
+    assert_eq!(ids.unwrap().stdout, b"7\n9\n");
+    // In pid namespaces of their own, too, and with one of the two only.
+    let set = |command: &mut Command| {
+        _ = command.namespaces(Namespaces::PID | Namespaces::MOUNT).uid_map(0, uid, 1);
+    };
+    assert_eq!(while_it_waits(set, |id| map(id, "uid_map")), format!("0 {uid} 1"));
+    for range in [(0, uid, 0), (u32::MAX, uid, 2)] {
+        let set = |command: &mut Command| _ = command.uid_map(range.0, range.1, range.2);
+        let text = format!("the maps of its user namespace: users [{range:?}], groups []");
+        assert_eq!(refused(set), (Some(libc::EINVAL), Some(text)));
+    }
+    if is_root() {
+        let set = |command: &mut Command| {
+            _ = command
+                .uid_map(0, 100_000, 5)
+                .uid_map(5, 7, 1)
+                .gid_map(0, 200_000, 9)
+                .uid(5)
+                .gid(3);
+        };
+        let its = while_it_waits(set, |id| {
+            [status(id, "Uid"), status(id, "Gid"), map(id, "uid_map"), map(id, "setgroups")]
+        });
+        let four = |id: u32| [id; 4].map(|id| id.to_string()).join(" ");
+        assert_eq!(its, [four(7), four(200_003), "0 100000 5 5 7 1".into(), "allow".into()]);
+    }
+}
+
+/// They may never drop groups, as those may forbid something.
+#[test]
+fn who_has_no_rights_maps_itself() {
+    alone!("who_has_no_rights_maps_itself", || {
+        const NOBODY: u32 = 65_534;
+        // SAFETY: change this process, which is for this test alone.
+        if unsafe { (libc::setgroups(0, std::ptr::null()), libc::setgid(NOBODY)) } == (0, 0) {
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
+        }
+        // SAFETY: only tell.
+        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+        let mut command = new("sh");
+        command.args(["-c", "id -u; id -g; cat /proc/self/setgroups"]);
+        let output = match command.uid_map(0, uid, 1).gid_map(0, gid, 1).output() {
+            Err(_) if command.refused_at() == Some("making the process") => {
+                return println!("skipped: no new user namespaces here");
+            }
+            output => output.unwrap(),
+        };
+        assert_eq!(output.stdout, b"0\n0\ndeny\n");
+        let other = |command: &mut Command| _ = command.uid_map(0, uid + 1, 1);
+        assert_eq!(refused(other).0, Some(libc::EPERM));
+    });
+}
+
+#[test]
 fn a_cgroup() {
     let root = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
