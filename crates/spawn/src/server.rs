@@ -287,7 +287,7 @@ impl Server {
             let at = (address as usize).checked_sub(BASE).filter(|at| *at < BYTES)?;
             // SAFETY: a string of the request, which ends with a zero, in the memory; nobody
             // changes it until there is an answer.
-            Some(unsafe { CStr::from_ptr(self.memory.cast::<c_char>().add(at).as_ptr()) })
+            Some(unsafe { CStr::from_ptr(self.memory.cast::<c_char>().as_ptr().wrapping_add(at)) })
         };
         let written = maps::write(header.pid.load(Relaxed), header.maps.map(text));
         let why = written.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));

@@ -49,8 +49,7 @@ fn servers_are_killed_while_children_are_made() {
     });
     kill_servers();
     let _ = Command::new("/no/such/program").by_server(true).spawn();
-    // SAFETY: only tells.
-    let uid = unsafe { libc::getuid() };
+    let uid = rustix::process::getuid().as_raw();
     // Their child waits for the library on its way.
     let maps = Command::new("true").uid_map(uid, uid, 1).status().is_ok();
     if !maps {

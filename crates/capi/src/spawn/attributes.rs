@@ -25,10 +25,11 @@ pub struct Attributes {
 /// `kumiki_spawn_id_range_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the header has them")]
 pub struct IdRange {
-    inside: u32,
-    outside: u32,
-    count: u32,
+    pub inside: u32,
+    pub outside: u32,
+    pub count: u32,
 }
 
 /// What was said.

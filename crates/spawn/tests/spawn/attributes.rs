@@ -292,10 +292,13 @@ fn namespaces() {
     assert!(while_it_waits(set, |id| status(id, "NSpid").ends_with(" 1")));
 }
 
+fn own_ids() -> (u32, u32) {
+    (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+}
+
 #[test]
 fn maps_of_a_user_namespace() {
-    // SAFETY: only tell.
-    let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+    let (uid, gid) = own_ids();
     let set = |command: &mut Command| _ = command.uid_map(7, uid, 1).gid_map(9, gid, 1);
     let map = |id: u32, name: &str| {
         let text = fs::read_to_string(format!("/proc/{id}/{name}")).unwrap();
@@ -343,13 +346,14 @@ fn maps_of_a_user_namespace() {
 fn who_has_no_rights_maps_itself() {
     alone!("who_has_no_rights_maps_itself", || {
         const NOBODY: u32 = 65_534;
-        // SAFETY: change this process, which is for this test alone.
-        if unsafe { (libc::setgroups(0, std::ptr::null()), libc::setgid(NOBODY)) } == (0, 0) {
+        // SAFETY: changes this process, which is for this test alone.
+        if unsafe { libc::setgroups(0, std::ptr::null()) } == 0 {
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::setgid(NOBODY) }, 0);
             // SAFETY: as above.
             assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
         }
-        // SAFETY: only tell.
-        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+        let (uid, gid) = own_ids();
         let mut command = new("sh");
         command.args(["-c", "id -u; id -g; cat /proc/self/setgroups"]);
         let output = match command.uid_map(0, uid, 1).gid_map(0, gid, 1).output() {
