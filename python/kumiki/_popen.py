@@ -55,6 +55,10 @@ class Popen(subprocess.Popen):
     nice: its nice value itself, from -20 to 19, not an increment.
     affinity: numbers of the cpus on which it runs.
     parent_death_signal: a signal that it gets when this program ends.
+    signal_mask: signals that are blocked in it; those of the calling thread, if nothing is said.
+    signal_default, signal_ignore: signals that do there what they do by default, or nothing.
+    controlling_terminal: a descriptor of a terminal, or what has one, that becomes the one of
+        its session, which is a new one.
     """
 
     def __init__(
@@ -85,6 +89,10 @@ class Popen(subprocess.Popen):
         nice: "int | None" = None,
         affinity: "Iterable[int] | None" = None,
         parent_death_signal: "int | None" = None,
+        signal_mask: "Iterable[int] | None" = None,
+        signal_default: "Iterable[int]" = (),
+        signal_ignore: "Iterable[int]" = (),
+        controlling_terminal: "int | Any | None" = None,
         **named: Any,
     ) -> None:
         if preexec_fn is not None:
@@ -92,6 +100,9 @@ class Popen(subprocess.Popen):
         self._cgroup = cgroup
         self._limits = dict(limits or {})
         self._namespaces = _flags(namespaces)
+        self._mask = None if signal_mask is None else list(signal_mask)
+        self._default, self._ignored = list(signal_default), list(signal_ignore)
+        self._terminal = controlling_terminal
         self._maps = {"uid": _ranges(uid_map), "gid": _ranges(gid_map)}
         self._nice = nice
         self._affinity = None if affinity is None else sorted(affinity)
@@ -118,8 +129,7 @@ class Popen(subprocess.Popen):
         with ExitStack() as stack:
             attributes = stack.enter_context(Attributes())
             actions = stack.enter_context(Actions())
-            if restore_signals:
-                attributes.default_signals(_RESTORED)
+            attributes.default_signals(self._default + (_RESTORED if restore_signals else []))
             if start_new_session:
                 attributes.flags |= SETSID
             if process_group >= 0:
@@ -157,6 +167,13 @@ class Popen(subprocess.Popen):
             attributes.nice(self._nice)
         if self._affinity is not None:
             attributes.affinity(self._affinity)
+        if self._mask is not None:
+            attributes.signal_mask(self._mask)
+        if self._ignored:
+            attributes.ignored_signals(self._ignored)
+        if self._terminal is not None:
+            fd = self._terminal
+            attributes.terminal(fd if isinstance(fd, int) else fd.fileno())
         if self._parent_death_signal is not None:
             attributes.death_signal(self._parent_death_signal)
 

@@ -77,6 +77,34 @@ class Attributes(unittest.TestCase):
         said = kumiki.check_output([sys.executable, "-c", tells], parent_death_signal=signal.SIGTERM)
         self.assertEqual(int(said), signal.SIGTERM)
 
+    def test_signals_are_blocked_ignored_or_as_by_default(self):
+        def state(field, **named):
+            # Not a shell's, which may have a mask of its own.
+            line = kumiki.check_output(["grep", f"^{field}:", "/proc/self/status"], text=True, **named)
+            return int(line.split()[1], 16)
+
+        usr1, usr2, hup = signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP
+        self.assertEqual(state("SigBlk", signal_mask=[usr1, usr2]), 1 << usr1 - 1 | 1 << usr2 - 1)
+        self.assertEqual(state("SigBlk", signal_mask=[]), 0)
+        self.assertTrue(state("SigIgn", signal_ignore=[usr1]) & 1 << usr1 - 1)
+        former = signal.signal(hup, signal.SIG_IGN)
+        try:
+            self.assertTrue(state("SigIgn") & 1 << hup - 1)
+            self.assertFalse(state("SigIgn", signal_default=[hup]) & 1 << hup - 1)
+        finally:
+            signal.signal(hup, former)
+        with self.assertRaisesRegex(ValueError, "65 is no signal"):
+            kumiki.Popen(["true"], signal_mask=[65])
+
+    def test_a_terminal_of_its_own_session(self):
+        ours, theirs = os.openpty()
+        with open(ours, "rb", buffering=0) as read, open(theirs, "wb", buffering=0) as terminal:
+            self.assertEqual(says("echo hello > /dev/tty", controlling_terminal=terminal), "")
+            self.assertEqual(read.read(64), b"hello\r\n")
+        with open("/dev/null") as null, self.assertRaises(OSError) as raised:
+            kumiki.Popen(["true"], controlling_terminal=null)
+        self.assertIn("its controlling terminal", raised.exception.strerror)
+
     def test_namespaces_have_names(self):
         with self.assertRaisesRegex(ValueError, "'moon'; there are cgroup"):
             kumiki.Popen(["true"], namespaces=["moon"])
