@@ -9,6 +9,7 @@ from typing import Any, Iterable, Sequence
 # Flags of attributes.
 SETPGROUP = 0x02
 SETSIGDEF = 0x04
+SETSIGMASK = 0x08
 SETSID = 0x80
 CLOEXEC_DEFAULT = 0x4000
 
@@ -54,6 +55,15 @@ class _Signals(ctypes.Structure):
     _fields_ = [("words", c_uint64 * (_SIGNALS // 64))]
 
 
+def _signals(numbers: Iterable[int]) -> _Signals:
+    found = _Signals()
+    for number in numbers:
+        if not 1 <= number <= 64:
+            raise ValueError(f"{number} is no signal: they have the numbers 1 to 64")
+        found.words[0] |= 1 << (number - 1)
+    return found
+
+
 _lib = _load()
 _lib.kumiki_spawn_last_error.restype = c_char_p
 _lib.kumiki_spawn.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
@@ -97,10 +107,17 @@ class Attributes:
 
     def default_signals(self, signals: Iterable[int]) -> None:
         self.flags |= SETSIGDEF
-        found = _Signals()
-        for number in signals:
-            found.words[(number - 1) // 64] |= 1 << (number - 1) % 64
-        self._set("sigdefault", byref(found))
+        self._set("sigdefault", byref(_signals(signals)))
+
+    def signal_mask(self, signals: Iterable[int]) -> None:
+        self.flags |= SETSIGMASK
+        self._set("sigmask", byref(_signals(signals)))
+
+    def ignored_signals(self, signals: Iterable[int]) -> None:
+        self._set("sigignore", byref(_signals(signals)))
+
+    def terminal(self, fd: int) -> None:
+        self._set("terminal", c_int(fd))
 
     def process_group(self, group: int) -> None:
         self.flags |= SETPGROUP
@@ -131,6 +148,11 @@ class Attributes:
 
     def namespaces(self, flags: int) -> None:
         self._set("namespaces", c_uint64(flags))
+
+    def maps(self, name: str, ranges: "Sequence[tuple[int, int, int]]") -> None:
+        """Of "uid" or "gid"."""
+        flat = [number for each in ranges for number in each]
+        self._set(f"{name}map", c_size_t(len(ranges)), (c_uint * len(flat))(*flat))
 
     def affinity(self, cpus: Sequence[int]) -> None:
         self._set("affinity", c_size_t(len(cpus)), (c_uint * len(cpus))(*cpus))

@@ -50,9 +50,15 @@ class Popen(subprocess.Popen):
     limits: a mapping of resource.RLIMIT_… to a number, or to a soft and a hard one.
     namespaces: some of "mount", "cgroup", "uts", "ipc", "user", "pid", "net", "time", or the
         CLONE_NEW… flags as a number: those that the child begins anew.
+    uid_map, gid_map: of a user namespace of its own, ranges of users and groups: the first there,
+        the first here, how many.
     nice: its nice value itself, from -20 to 19, not an increment.
     affinity: numbers of the cpus on which it runs.
     parent_death_signal: a signal that it gets when this program ends.
+    signal_mask: signals that are blocked in it; those of the calling thread, if nothing is said.
+    signal_default, signal_ignore: signals that do there what they do by default, or nothing.
+    controlling_terminal: a descriptor of a terminal, or what has one, that becomes the one of
+        its session, which is a new one.
     """
 
     def __init__(
@@ -78,9 +84,15 @@ class Popen(subprocess.Popen):
         cgroup: "str | bytes | os.PathLike[Any] | int | None" = None,
         limits: "Mapping[int, int | tuple[int, int]] | None" = None,
         namespaces: "Iterable[str] | int | None" = None,
+        uid_map: "Iterable[tuple[int, int, int]]" = (),
+        gid_map: "Iterable[tuple[int, int, int]]" = (),
         nice: "int | None" = None,
         affinity: "Iterable[int] | None" = None,
         parent_death_signal: "int | None" = None,
+        signal_mask: "Iterable[int] | None" = None,
+        signal_default: "Iterable[int]" = (),
+        signal_ignore: "Iterable[int]" = (),
+        controlling_terminal: "int | Any | None" = None,
         **named: Any,
     ) -> None:
         if preexec_fn is not None:
@@ -88,6 +100,10 @@ class Popen(subprocess.Popen):
         self._cgroup = cgroup
         self._limits = dict(limits or {})
         self._namespaces = _flags(namespaces)
+        self._mask = None if signal_mask is None else list(signal_mask)
+        self._default, self._ignored = list(signal_default), list(signal_ignore)
+        self._terminal = controlling_terminal
+        self._maps = {"uid": _ranges(uid_map), "gid": _ranges(gid_map)}
         self._nice = nice
         self._affinity = None if affinity is None else sorted(affinity)
         self._parent_death_signal = parent_death_signal
@@ -113,8 +129,7 @@ class Popen(subprocess.Popen):
         with ExitStack() as stack:
             attributes = stack.enter_context(Attributes())
             actions = stack.enter_context(Actions())
-            if restore_signals:
-                attributes.default_signals(_RESTORED)
+            attributes.default_signals(self._default + (_RESTORED if restore_signals else []))
             if start_new_session:
                 attributes.flags |= SETSID
             if process_group >= 0:
@@ -146,10 +161,19 @@ class Popen(subprocess.Popen):
             attributes.limit(which, soft, hard)
         if self._namespaces:
             attributes.namespaces(self._namespaces)
+        for name, ranges in self._maps.items():
+            attributes.maps(name, ranges)
         if self._nice is not None:
             attributes.nice(self._nice)
         if self._affinity is not None:
             attributes.affinity(self._affinity)
+        if self._mask is not None:
+            attributes.signal_mask(self._mask)
+        if self._ignored:
+            attributes.ignored_signals(self._ignored)
+        if self._terminal is not None:
+            fd = self._terminal
+            attributes.terminal(fd if isinstance(fd, int) else fd.fileno())
         if self._parent_death_signal is not None:
             attributes.death_signal(self._parent_death_signal)
 
@@ -164,6 +188,15 @@ def _flags(namespaces: "Iterable[str] | int | None") -> int:
             raise ValueError(f"there is no namespace {name!r}; there are {known}")
         flags |= _NAMESPACES[name]
     return flags
+
+
+def _ranges(ranges: "Iterable[tuple[int, int, int]]") -> "list[tuple[int, int, int]]":
+    found = []
+    for inside, outside, count in ranges:
+        if not all(0 <= number < 1 << 32 for number in (inside, outside, count)):
+            raise ValueError(f"{(inside, outside, count)}: ids are numbers of 32 bits")
+        found.append((inside, outside, count))
+    return found
 
 
 def _program(args: Any, executable: Any, shell: bool) -> "tuple[list[Any], Any]":
@@ -266,7 +299,16 @@ def _first(
                 why = why or error
     number = why.errno if why else errno.ENOENT
     where = cwd if number in _OF_FOLDER and not _is_folder(cwd) else executable
-    raise OSError(number, os.strerror(number), where) from None
+    text, step = os.strerror(number), _refused_at(why)
+    raise OSError(number, f"{text}: {step}" if step else text, where) from None
+
+
+def _refused_at(error: "OSError | None") -> str:
+    """What of the child was refused and by which value: "" for what the file name tells."""
+    _, _, at = (error.strerror if error else "").partition(": refused at ")
+    # The kernel's own text follows.
+    step = at.rpartition(": ")[0]
+    return "" if step.startswith("its working folder") else step
 
 
 def _is_folder(cwd: Any) -> bool:

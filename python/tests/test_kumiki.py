@@ -77,6 +77,34 @@ class Attributes(unittest.TestCase):
         said = kumiki.check_output([sys.executable, "-c", tells], parent_death_signal=signal.SIGTERM)
         self.assertEqual(int(said), signal.SIGTERM)
 
+    def test_signals_are_blocked_ignored_or_as_by_default(self):
+        def state(field, **named):
+            # Not a shell's, which may have a mask of its own.
+            line = kumiki.check_output(["grep", f"^{field}:", "/proc/self/status"], text=True, **named)
+            return int(line.split()[1], 16)
+
+        usr1, usr2, hup = signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP
+        self.assertEqual(state("SigBlk", signal_mask=[usr1, usr2]), 1 << usr1 - 1 | 1 << usr2 - 1)
+        self.assertEqual(state("SigBlk", signal_mask=[]), 0)
+        self.assertTrue(state("SigIgn", signal_ignore=[usr1]) & 1 << usr1 - 1)
+        former = signal.signal(hup, signal.SIG_IGN)
+        try:
+            self.assertTrue(state("SigIgn") & 1 << hup - 1)
+            self.assertFalse(state("SigIgn", signal_default=[hup]) & 1 << hup - 1)
+        finally:
+            signal.signal(hup, former)
+        with self.assertRaisesRegex(ValueError, "65 is no signal"):
+            kumiki.Popen(["true"], signal_mask=[65])
+
+    def test_a_terminal_of_its_own_session(self):
+        ours, theirs = os.openpty()
+        with open(ours, "rb", buffering=0) as read, open(theirs, "wb", buffering=0) as terminal:
+            self.assertEqual(says("echo hello > /dev/tty", controlling_terminal=terminal), "")
+            self.assertEqual(read.read(64), b"hello\r\n")
+        with open("/dev/null") as null, self.assertRaises(OSError) as raised:
+            kumiki.Popen(["true"], controlling_terminal=null)
+        self.assertIn("its controlling terminal", raised.exception.strerror)
+
     def test_namespaces_have_names(self):
         with self.assertRaisesRegex(ValueError, "'moon'; there are cgroup"):
             kumiki.Popen(["true"], namespaces=["moon"])
@@ -87,10 +115,38 @@ class Attributes(unittest.TestCase):
             self.skipTest("no new namespaces here")
         self.assertNotEqual(its, own)
 
+    def test_ids_of_a_user_namespace(self):
+        maps = {"uid_map": [(7, os.getuid(), 1)], "gid_map": [(9, os.getgid(), 1)]}
+        try:
+            kumiki.check_call(["true"], namespaces=["user"])
+        except OSError:
+            self.skipTest("no new user namespaces here")
+        self.assertEqual(says("id -u; id -g", **maps).split(), ["7", "9"])
+        with self.assertRaises(OSError) as raised:
+            kumiki.Popen(["true"], uid_map=[(0, 0, 0)])
+        self.assertIn("the maps of its user namespace", raised.exception.strerror)
+        with self.assertRaisesRegex(ValueError, "32 bits"):
+            kumiki.Popen(["true"], uid_map=[(-1, 0, 1)])
+
     @unittest.skipUnless(ROOT, "only root has children of other users")
     def test_a_user_needs_no_fork(self):
         said = says("id -u; id -g; id -G", user=65534, group=65533, extra_groups=[100], cwd="/")
         self.assertEqual(said.split("\n"), ["65534", "65533", "65533 100"])
+
+    def test_an_error_names_what_was_refused(self):
+        for named, step in [
+            ({"process_group": 1 << 22}, f"its process group {1 << 22}"),
+            ({"limits": {resource.RLIMIT_NOFILE: (6, 5)}}, "its limits Nofile 6 5"),
+        ]:
+            with self.assertRaises(OSError) as raised:
+                kumiki.Popen(["true"], **named)
+            error = raised.exception
+            self.assertEqual(error.strerror, f"{os.strerror(error.errno)}: {step}")
+            self.assertEqual(error.filename, "true")
+        # What subprocess names itself is as there.
+        with self.assertRaises(FileNotFoundError) as raised:
+            kumiki.Popen(["true"], cwd="/nonexistent")
+        self.assertEqual(raised.exception.strerror, os.strerror(raised.exception.errno))
 
     def test_a_cgroup_is_a_folder(self):
         with open("/proc/self/mountinfo") as mounts:

@@ -127,6 +127,19 @@ static void actions(void)
 	FAILS(kumiki_spawn_file_actions_addclose(&actions, 1), EINVAL);
 	CHECK(script(&actions, NULL, "exit 0") == -EINVAL);
 
+	/* A folder that no path leads to any more. */
+	char folder[] = "/tmp/kumiki-spawn-XXXXXX";
+	CHECK(mkdtemp(folder) != NULL);
+	int gone = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(gone >= 0 && rmdir(folder) == 0);
+	CHECK(kumiki_spawn_file_actions_init(&actions) == 0);
+	CHECK(kumiki_spawn_file_actions_addfchdir(&actions, gone) == 0);
+	CHECK(script(&actions, NULL, "case $(readlink /proc/$$/cwd) in *deleted*) exit 7; esac") == 7);
+	CHECK(kumiki_spawn_file_actions_addfchdir(&actions, file) == 0);
+	CHECK(script(&actions, NULL, "exit 0") == -ENOTDIR);
+	CHECK(kumiki_spawn_file_actions_destroy(&actions) == 0);
+	CHECK(close(gone) == 0);
+
 	CHECK(kumiki_spawn_file_actions_init(&actions) == 0);
 	CHECK(kumiki_spawn_file_actions_addopen(&actions, 1, "/no/such/file", O_RDONLY, 0) == 0);
 	CHECK(script(&actions, NULL, "exit 0") == -ENOENT);
@@ -211,12 +224,33 @@ static void further_attributes(void)
 	FAILS(kumiki_spawnattr_setaffinity(&attr, 1, &too_large), EINVAL);
 	FAILS(kumiki_spawnattr_setaffinity(&attr, 1, NULL), EINVAL);
 	FAILS(kumiki_spawnattr_setnamespaces(&attr, 1), EINVAL);
+	FAILS(kumiki_spawnattr_setuidmap(&attr, 1, NULL), EINVAL);
 	CHECK(kumiki_spawnattr_setdeathsignal(&attr, 999) == 0);
 	CHECK(with_attributes(&attr, "exit 0") == -EINVAL);
 	CHECK(kumiki_spawnattr_setdeathsignal(&attr, SIGTERM) == 0);
 	CHECK(with_attributes(&attr, "exit 0") == 0);
 	CHECK(kumiki_spawnattr_setcgroup(&attr, -1) == 0);
 	CHECK(with_attributes(&attr, "exit 0") == -EBADF);
+	CHECK(kumiki_spawnattr_destroy(&attr) == 0);
+}
+
+/* Ids of a user namespace of its own. */
+static void maps(void)
+{
+	kumiki_spawnattr_t attr;
+	kumiki_spawn_id_range_t user = { 7, getuid(), 1 }, group = { 9, getgid(), 1 };
+	CHECK(kumiki_spawnattr_init(&attr) == 0);
+	CHECK(kumiki_spawnattr_setnamespaces(&attr, CLONE_NEWUSER) == 0);
+	if (with_attributes(&attr, "exit 0") == -EPERM) {
+		fprintf(stderr, "skipped: no new user namespaces here\n");
+	} else {
+		CHECK(kumiki_spawnattr_setuidmap(&attr, 1, &user) == 0);
+		CHECK(kumiki_spawnattr_setgidmap(&attr, 1, &group) == 0);
+		CHECK(with_attributes(&attr, "test $(id -u) = 7 && test $(id -g) = 9") == 0);
+		user.count = 0;
+		CHECK(kumiki_spawnattr_setuidmap(&attr, 1, &user) == 0);
+		CHECK(with_attributes(&attr, "exit 0") == -EINVAL);
+	}
 	CHECK(kumiki_spawnattr_destroy(&attr) == 0);
 }
 
@@ -277,6 +311,7 @@ int main(void)
 	actions();
 	posix_attributes();
 	further_attributes();
+	maps();
 	other_users();
 	terminal();
 	FAILS(kumiki_spawnattr_init(NULL), EINVAL);

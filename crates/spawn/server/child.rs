@@ -3,14 +3,20 @@
 //! whose own state is the maker's.
 
 use core::arch::asm;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::sys::*;
-use super::wire::{CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAY_FAIL, OWN, PARENT_LIVES, Step};
+use super::wire::{
+    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAPPED, MAPS, MAY_FAIL,
+    OWN, PARENT_LIVES, Step,
+};
 
 pub(crate) const LIMITS: usize = 16;
 /// Descriptors of a message, and what the server takes itself.
 pub(crate) const PLACES: usize = OWN + FOLDER + 1;
+
+/// Of cpus, as many as a kernel may have (NR_CPUS on x86-64).
+pub(crate) const CPU_WORDS: usize = 8192 / 64;
 
 /// All that a child needs, which its maker leaves alone meanwhile.
 pub(crate) struct Job {
@@ -22,6 +28,11 @@ pub(crate) struct Job {
     /// The caller's limits where they are others than the maker's.
     pub(crate) limits: [Option<[u64; 2]>; LIMITS],
     pub(crate) parent: isize,
+    /// Of the caller, where it is another one than the maker's; else 0.
+    pub(crate) group: isize,
+    /// Of the thread that asks, and how many bytes of them there are, or below 0 why they
+    /// cannot be told.
+    pub(crate) cpus: ([u64; CPU_WORDS], isize),
 }
 
 /// Of clone3(2).
@@ -124,6 +135,12 @@ fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
         }
         PARENT_LIVES if sys!(GETPPID) != job.parent => ESRCH,
         PARENT_LIVES => 0,
+        // SAFETY: the maker's.
+        MAPPED => mapped(unsafe { &*job.header }, job.parent),
+        CALLERS_GROUP if job.group == 0 => 0,
+        CALLERS_GROUP => sys!(SETPGID, 0, job.group),
+        CALLERS_CPUS if job.cpus.1 < 0 => job.cpus.1,
+        CALLERS_CPUS => sys!(SCHED_SETAFFINITY, 0, job.cpus.1, job.cpus.0.as_ptr()),
         call => {
             let mut args = step.args;
             for (at, arg) in args.iter_mut().enumerate() {
@@ -135,4 +152,20 @@ fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
             sys!(call, a, b, c, d, e)
         }
     }
+}
+
+/// Waits until the library has written the maps, as long as its process lives: of a pid
+/// namespace of its own the child cannot tell, and waits for a time.
+fn mapped(header: &Header, parent: isize) -> isize {
+    const SPAN: [u64; 2] = [10, 0];
+    // Release and acquire: partners are the library's.
+    header.state.store(MAPS, Release);
+    sys!(FUTEX, &raw const header.state, 1, 1);
+    while header.state.load(Acquire) == MAPS {
+        let slept = sys!(FUTEX, &raw const header.state, 0, MAPS, SPAN.as_ptr());
+        if slept == ETIMEDOUT && sys!(GETPPID) != parent {
+            return ETIMEDOUT;
+        }
+    }
+    header.mapped.load(Relaxed) as isize
 }

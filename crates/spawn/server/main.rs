@@ -21,7 +21,7 @@ mod sys;
 mod wire;
 
 use asker::{Asker, Record};
-use child::{CloneArgs, Job, LIMITS, PLACES};
+use child::{CPU_WORDS, CloneArgs, Job, LIMITS, PLACES};
 use held::Held;
 use sys::*;
 use wire::{
@@ -71,6 +71,13 @@ extern "C" fn main() -> ! {
     // 0 is the socket, 1 the memory, 2 a null device. What else the caller had open at
     // that time is nothing for its children.
     sys!(CLOSE_RANGE, 3, u32::MAX, 0);
+    let mut own = [[0u64; 2]; LIMITS];
+    for (number, limit) in own.iter_mut().enumerate() {
+        sys!(PRLIMIT, 0, number, 0, limit.as_mut_ptr());
+    }
+    // A child may want a descriptor beyond the caller's limit of now, as the two below are.
+    own[NOFILE][0] = own[NOFILE][1];
+    sys!(PRLIMIT, 0, NOFILE, own[NOFILE].as_ptr(), 0);
     for fd in 0..2 {
         let kept = sys!(FCNTL, fd, F_DUPFD_CLOEXEC, SOCKET);
         if kept != (SOCKET + fd) as isize {
@@ -85,24 +92,20 @@ extern "C" fn main() -> ! {
     // Those of the terminal and of the group are meant for the program.
     let all = u64::MAX;
     sys!(SIGPROCMASK, 2, &raw const all, 0, 8);
-    let mut own = [[0u64; 2]; LIMITS];
-    for (number, limit) in own.iter_mut().enumerate() {
-        sys!(PRLIMIT, 0, number, 0, limit.as_mut_ptr());
-    }
-    // A child may want a descriptor beyond the caller's limit of now.
-    own[NOFILE][0] = own[NOFILE][1];
-    sys!(PRLIMIT, 0, NOFILE, own[NOFILE].as_ptr(), 0);
     let parent = sys!(GETPPID);
     let mut askers = Askers::new(parent, header);
     // Release: partner is the library's load. From here on its thread may change.
     header.state.store(READY, Release);
     sys!(FUTEX, &raw const header.state, 1, 1);
-    let mut job = Job { header: at, fds: [-1; PLACES], got: 0, limits: [None; LIMITS], parent };
+    let cpus = ([0; CPU_WORDS], 0);
+    let (fds, limits) = ([-1; PLACES], [None; LIMITS]);
+    let mut job = Job { header: at, fds, got: 0, limits, parent, group: 0, cpus };
+    let group = sys!(GETPGID, 0);
     let mut held = Held::new();
     while is_woken(&mut job, header, &mut held) {
         // The next request may be there before this one's end has been seen.
         let tells = header.tells != 0;
-        let is_served = serve(&mut job, header, &mut own, &mut askers, &mut held);
+        let is_served = serve(&mut job, header, (&mut own, group), &mut askers, &mut held);
         if is_served && tells {
             sys!(WRITE, SOCKET, c"".as_ptr(), 1);
         }
@@ -213,7 +216,7 @@ fn message(job: &mut Job) -> Option<u32> {
 fn serve(
     job: &mut Job,
     header: &Header,
-    own: &mut [[u64; 2]; LIMITS],
+    (own, group): (&mut [[u64; 2]; LIMITS], isize),
     askers: &mut Askers,
     held: &mut Held,
 ) -> bool {
@@ -244,6 +247,11 @@ fn serve(
         }
         job.limits[number] = (told && its != *own).then_some(its);
     }
+    // 0 if its leader is outside of the pid namespace, where it cannot be joined.
+    let callers = sys!(GETPGID, job.parent);
+    job.group = if callers == group { 0 } else { callers.max(0) };
+    let (cpus, told) = (&mut job.cpus.0, &mut job.cpus.1);
+    *told = sys!(SCHED_GETAFFINITY, header.thread, size_of_val(cpus), cpus.as_mut_ptr());
     let failed = start(job, header);
     // Else the kernel answers, and the next request may be there already.
     if failed < 0 {

@@ -63,12 +63,16 @@ pub(crate) struct Attributes {
     pub(crate) group: Option<i32>,
     /// Its root folder.
     pub(crate) root: Option<PathBuf>,
+    /// Its working folder, where that was said by a descriptor.
+    pub(crate) folder: Option<OwnedFd>,
     pub(crate) session: bool,
     pub(crate) terminal: Option<OwnedFd>,
     /// Resource, soft and hard limit.
     pub(crate) limits: Vec<(Resource, u64, u64)>,
     pub(crate) cgroup: Option<OwnedFd>,
     pub(crate) namespaces: Namespaces,
+    /// Users and groups of its user namespace: the first there, the first here, how many.
+    pub(crate) maps: [Vec<(u32, u32, u32)>; 2],
     pub(crate) cpus: Option<CpuSet>,
     pub(crate) blocked: Signals,
     pub(crate) default: Signals,
@@ -88,7 +92,17 @@ impl Attributes {
     /// nobody should do in the caller's memory.
     pub(crate) fn wants_server(&self) -> bool {
         let other = self.uid.is_some() || self.gid.is_some() || self.groups.is_some();
-        self.by_server || other || !self.namespaces.is_empty()
+        self.by_server || other || !self.spaces().is_empty()
+    }
+
+    /// Its namespaces, with the one that its maps are of.
+    pub(crate) fn spaces(&self) -> Namespaces {
+        if self.has_maps() { self.namespaces | Namespaces::USER } else { self.namespaces }
+    }
+
+    /// Whether somebody has to write the maps of its user namespace.
+    pub(crate) fn has_maps(&self) -> bool {
+        self.maps.iter().any(|map| !map.is_empty())
     }
 
     /// The first of them that was said, in words.
@@ -101,10 +115,11 @@ impl Attributes {
             (self.nice.is_some(), "the nice value"),
             (self.group.is_some(), "the process group"),
             (self.root.is_some(), "the root folder"),
+            (self.folder.is_some(), "a working folder by its descriptor"),
             (self.session, "the session"),
             (!self.limits.is_empty(), "limits"),
             (self.cgroup.is_some(), "the cgroup"),
-            (!self.namespaces.is_empty(), "namespaces"),
+            (!self.spaces().is_empty(), "namespaces"),
             (self.cpus.is_some(), "cpus"),
             (self.blocked.0 | self.default.0 | self.ignored.0 != 0, "signals"),
             (self.parent_death.is_some(), "the parent-death signal"),

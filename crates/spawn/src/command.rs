@@ -60,7 +60,7 @@ pub struct Command {
     pub(crate) attributes: Attributes,
     standard: [Option<Stdio>; 3],
     /// What the last start was refused at.
-    refused: Option<&'static str>,
+    refused: Option<String>,
 }
 
 impl Command {
@@ -134,6 +134,7 @@ impl Command {
     /// Where it runs.
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Command {
         self.folder = Some(folder.as_ref().to_owned());
+        self.attributes.folder = None;
         self
     }
 
@@ -216,6 +217,10 @@ impl Command {
     /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.
     pub(crate) fn begin(&mut self, server: &mut SpawnServer) -> Option<[Option<File>; 3]> {
         self.refused = None;
+        // Who only looks now and then writes no maps.
+        if self.attributes.has_maps() {
+            return None;
+        }
         let nothing = || Refused::from(io::Error::from_raw_os_error(libc::EAGAIN));
         let unsaid = [Kind::Inherit, Kind::Inherit, Kind::Inherit];
         let begun = self.prepared(&unsaid, true, |write| server.begin(write).ok_or_else(nothing));
@@ -225,15 +230,16 @@ impl Command {
     /// What came of it.
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
-            self.refused = refused.step.map(steps::name);
+            let folder = self.folder.as_deref();
+            self.refused = refused.step.map(|step| steps::said(step, &self.attributes, folder));
             refused.error
         })
     }
 
-    /// What of the child the last start was refused at, in words: an error has the kernel's
-    /// number alone. `None` if it was not the kernel.
-    pub fn refused_at(&self) -> Option<&'static str> {
-        self.refused
+    /// What of the child the last start was refused at, in words and with what was said:
+    /// `its user 0`. An error has the kernel's number alone. `None` if it was not the kernel.
+    pub fn refused_at(&self) -> Option<&str> {
+        self.refused.as_deref()
     }
 
     /// The program's name for messages.
@@ -288,10 +294,9 @@ impl Command {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: Vec::new(),
-            group: 0,
             cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
-        let made = itself::spawn(|draft| self.write(draft, &caller, 0))?;
+        let made = itself::spawn(|draft| self.write(draft, &caller))?;
         drop(caller);
         Ok(made.map(|pid| Child::new(pid, ends.map(|ends| ends.ours))))
     }
@@ -308,12 +313,9 @@ impl Command {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
             others: if self.attributes.keep_others { open_at_exec()? } else { Vec::new() },
-            // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
-            // namespace, which rustix takes for impossible.
-            group: unsafe { libc::getpgrp() },
-            cpus: Some(affinity::unbound().map_err(os_error)?),
+            cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
-        let made = make(&|draft, group| self.write(draft, &caller, group))?;
+        let made = make(&|draft| self.write(draft, &caller))?;
         drop(caller);
         Ok((made, ends.map(|ends| ends.ours)))
     }
@@ -327,12 +329,7 @@ impl Command {
         Ok(ends)
     }
 
-    fn write<'a>(
-        &'a self,
-        draft: &mut Draft<'a>,
-        caller: &Caller<'a>,
-        server_group: i32,
-    ) -> io::Result<()> {
+    fn write<'a>(&'a self, draft: &mut Draft<'a>, caller: &Caller<'a>) -> io::Result<()> {
         self.environment.each(|variable| draft.variable(variable))?;
         self.args.iter().try_for_each(|arg| draft.arg(arg.as_bytes()))?;
         match &self.image {
@@ -340,7 +337,7 @@ impl Command {
             None => self.programs(draft)?,
         }
         let folder = self.folder.as_ref().map(|folder| folder.as_os_str().as_bytes());
-        steps::write(draft, &self.attributes, folder, caller, server_group)
+        steps::write(draft, &self.attributes, folder, caller)
     }
 
     /// Where the program may be. As the standard library, by the child's PATH if that was

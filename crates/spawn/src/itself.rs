@@ -28,7 +28,7 @@ mod child;
 #[allow(dead_code, reason = "as above")]
 mod sys;
 
-use child::{CloneArgs, Job, LIMITS, PLACES};
+use child::{CPU_WORDS, CloneArgs, Job, LIMITS, PLACES};
 use sys::{CLONE3, SIGPROCMASK, sys, system_call};
 
 /// Below the stack, so that an overflow is a fault.
@@ -130,6 +130,8 @@ pub(crate) fn spawn<'a>(
         got: fds.len(),
         limits: [None; LIMITS],
         parent: std::process::id() as isize,
+        group: 0,
+        cpus: ([0; CPU_WORDS], 0),
     };
     for (place, fd) in job.fds.iter_mut().zip(&fds) {
         *place = std::os::fd::AsRawFd::as_raw_fd(fd);

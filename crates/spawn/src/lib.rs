@@ -39,6 +39,7 @@ mod identity;
 mod image;
 mod itself;
 mod making;
+mod maps;
 mod process;
 mod program;
 mod request;

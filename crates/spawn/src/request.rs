@@ -10,8 +10,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 
 use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, Step};
 
-/// Writes a request for a server of this process group.
-pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>, i32) -> io::Result<()> + 'w;
+/// Writes a request.
+pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>) -> io::Result<()> + 'w;
 
 /// Who makes the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) cgroup: u32,
     pub(crate) above: u32,
     pub(crate) image: u32,
+    pub(crate) maps: [u64; 2],
     own: u32,
     brings: [u32; 3],
     programs: Vec<u64>,
@@ -60,6 +61,7 @@ impl<'a> Draft<'a> {
             cgroup: 0,
             above: 0,
             image: 0,
+            maps: [0; 2],
             own: 0,
             brings: [0; 3],
             programs: Vec::with_capacity(8),
@@ -203,7 +205,7 @@ impl<'a> Draft<'a> {
         header.clone_flags = self.clone_flags;
         header.cgroup = self.cgroup;
         header.above = self.above;
-        header.image = self.image;
+        (header.image, header.maps) = (self.image, self.maps);
         (header.own, header.brings) = (self.own, self.brings);
         (header.step, header.steps) = (step, steps.len() as u32);
         (header.program, header.programs) = (program, programs.len() as u32);

@@ -1,6 +1,7 @@
 //! A spawn server of the calling process: started, asked, and started again when it has died
 //! or is not for who asks.
 
+use std::ffi::{CStr, c_char};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,12 +21,14 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::net::{
     AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, recv, shutdown, socketpair,
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::identity;
+use crate::maps;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::wire::{
-    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BYTES, DONE, Header, READY, RUNG, SEND, STARTS, TAKEN,
+    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BASE, BYTES, DONE, Header, MAPS, READY, RUNG, SEND, STARTS,
+    TAKEN,
 };
 
 /// The program, built by `build.rs`.
@@ -43,8 +46,6 @@ pub(crate) struct Server {
     memory: NonNull<Header>,
     /// The cpu that it runs on.
     cpu: Option<usize>,
-    /// Its process group.
-    group: i32,
     of: Process,
     /// The answer has not been looked at.
     asked: bool,
@@ -105,9 +106,6 @@ impl Server {
         header.at_once = at_once.into();
         header.bell.store(AT_SOCKET, Relaxed);
         header.state.store(STARTS, Relaxed);
-        // SAFETY: this one only tells; 0 if the group's leader is outside of the pid
-        // namespace, which rustix takes for impossible.
-        let group = unsafe { libc::getpgrp() };
         let path = format!("/proc/self/fd/{}", program.as_raw_fd());
         let process = process::Command::new(path)
             .env_clear()
@@ -118,7 +116,7 @@ impl Server {
         match process {
             Ok(process) => {
                 let mut server =
-                    Server { process, socket: ours, memory, cpu: None, group, of, asked: false };
+                    Server { process, socket: ours, memory, cpu: None, of, asked: false };
                 match server.wait() {
                     READY => Ok(server),
                     _ => Err(io::Error::other("the spawn server has ended before it began")),
@@ -135,11 +133,6 @@ impl Server {
     /// no rules that it is not under.
     pub(crate) fn may_be_asked(&self) -> bool {
         self.of.is_current() && identity::may_look_into(self.process.id() as i32)
-    }
-
-    /// Its process group, which its children begin in.
-    pub(crate) fn group(&self) -> i32 {
-        self.group
     }
 
     /// Whether it may be asked to take the caller's standard descriptors and folder itself.
@@ -255,10 +248,16 @@ impl Server {
     /// Waits until the state is a last one, or the server has died; the state.
     fn wait(&mut self) -> u32 {
         // SAFETY: the server writes to atomics only.
-        let state = &unsafe { self.memory.as_ref() }.state;
+        let header = unsafe { self.memory.as_ref() };
+        let (state, mut waits_for_maps) = (&header.state, header.maps != [0; 2]);
         loop {
             // Acquire: what the server wrote before.
             let now = state.load(Acquire);
+            if now == MAPS {
+                waits_for_maps = false;
+                self.map(header);
+                continue;
+            }
             if !matches!(now, ASKED | TAKEN | STARTS) {
                 return now;
             }
@@ -267,9 +266,35 @@ impl Server {
             let slept = futex::wait(state, now, Scope::Shared, look);
             let is_late = matches!(slept, Ok(futex::Outcome::TimedOut) | Err(_));
             if is_late && !matches!(self.process.try_wait(), Ok(None)) {
-                return state.load(Acquire);
+                let now = state.load(Acquire);
+                if now == MAPS {
+                    continue;
+                }
+                if waits_for_maps && let Some(child) = Pid::from_raw(header.pid.load(Relaxed)) {
+                    // On its way to where it would wait for them: nothing of it has run.
+                    let _ = kill_process(child, Signal::KILL);
+                    while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+                    header.pid.store(0, Relaxed);
+                }
+                return now;
             }
         }
+    }
+
+    /// Writes the maps for which the child waits.
+    fn map(&self, header: &Header) {
+        let text = |address: u64| {
+            let at = (address as usize).checked_sub(BASE).filter(|at| *at < BYTES)?;
+            // SAFETY: a string of the request, which ends with a zero, in the memory; nobody
+            // changes it until there is an answer.
+            Some(unsafe { CStr::from_ptr(self.memory.cast::<c_char>().as_ptr().wrapping_add(at)) })
+        };
+        let written = maps::write(header.pid.load(Relaxed), header.maps.map(text));
+        let why = written.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+        header.mapped.store(-why, Relaxed);
+        // Release: partner is the child's load.
+        header.state.store(TAKEN, Release);
+        let _ = futex::wake(&header.state, 1, Scope::Shared);
     }
 
     /// Waking a thread of another cpu costs more than all that the server does.

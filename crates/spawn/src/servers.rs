@@ -98,7 +98,7 @@ impl SpawnServer {
         self.start().ok()?;
         let server = self.0.as_mut()?;
         let mut draft = server.draft(false);
-        write(&mut draft, server.group()).ok()?;
+        write(&mut draft).ok()?;
         server.tell(&draft.finish().ok()?, true).ok()
     }
 
@@ -145,7 +145,7 @@ impl SpawnServer {
 
 fn ask(server: &mut Server, takes: bool, write: &Write<'_, '_>) -> io::Result<Result<Answer, No>> {
     let mut draft = server.draft(takes);
-    write(&mut draft, server.group())?;
+    write(&mut draft)?;
     Ok(server.ask(&draft.finish()?))
 }
 

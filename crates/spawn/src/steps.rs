@@ -1,6 +1,7 @@
 //! The system calls by which a child becomes what was asked for, in their order.
 //!
-//! 1. By clone3 itself: cgroup and namespaces.
+//! 1. By clone3 itself: cgroup and namespaces. The maps of its user namespace, without which
+//!    it is nobody.
 //! 2. Descriptors, while no limit forbids their numbers.
 //! 3. Session, terminal, process group.
 //! 4. Nice value, cpus, the caller's limits, those asked for: what only root may do comes
@@ -15,6 +16,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use kumiki_sys::cpuset::CpuSet;
 use libc::{
@@ -26,10 +28,12 @@ use libc::{
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::attributes::{Attributes, Signals};
+use crate::attributes::{Attributes, Resource, Signals};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
-use crate::wire::{CALLERS_LIMITS, EXECUTE, MAKE, MAY_FAIL, PARENT_LIVES};
+use crate::wire::{
+    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, MAKE, MAPPED, MAY_FAIL, PARENT_LIVES,
+};
 
 /// Of clone3(2).
 const INTO_CGROUP: u64 = 1 << 33;
@@ -40,9 +44,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) folder: &'a OnceCell<OwnedFd>,
     pub(crate) standard: [Option<&'a Theirs<'a>>; 3],
     pub(crate) others: Vec<BorrowedFd<'a>>,
-    /// Its process group.
-    pub(crate) group: i32,
-    /// `None`: those of the calling thread, which makes the child itself.
+    /// `None`: those of the calling thread.
     pub(crate) cpus: Option<CpuSet>,
 }
 
@@ -71,15 +73,22 @@ pub(crate) fn write<'a>(
     attributes: &'a Attributes,
     folder: Option<&[u8]>,
     caller: &Caller<'a>,
-    server_group: i32,
 ) -> io::Result<()> {
-    draft.clone_flags = attributes.namespaces.bits();
+    draft.clone_flags = attributes.spaces().bits();
     if let Some(cgroup) = &attributes.cgroup {
         draft.clone_flags |= INTO_CGROUP;
         draft.cgroup = draft.descriptor(cgroup.as_fd());
     }
+    if attributes.has_maps() {
+        for (number, map) in attributes.maps.iter().enumerate().filter(|(_, map)| !map.is_empty()) {
+            let lines =
+                map.iter().map(|(inside, outside, count)| format!("{inside} {outside} {count}\n"));
+            draft.maps[number] = draft.string(&[lines.collect::<String>().as_bytes()])?;
+        }
+        draft.step(MAPPED.into(), 0, []);
+    }
     descriptors(draft, attributes, caller);
-    session(draft, attributes, caller.group, server_group);
+    session(draft, attributes);
     if let Some(mask) = attributes.umask {
         draft.step(SYS_umask, 0, [mask.into()]);
     }
@@ -90,6 +99,8 @@ pub(crate) fn write<'a>(
         let words = cpus.words();
         let at = draft.words(words.iter().copied())?;
         draft.step(SYS_sched_setaffinity, 0, [0, words.len() as u64 * 8, at]);
+    } else if draft.maker != Maker::Caller {
+        draft.step(CALLERS_CPUS.into(), 0, []);
     }
     if draft.maker != Maker::Caller {
         draft.step(CALLERS_LIMITS.into(), 0, []);
@@ -107,7 +118,10 @@ pub(crate) fn write<'a>(
         draft.step(SYS_chroot, 0, [at]);
     }
     identity(draft, attributes)?;
-    if let Some(folder) = folder.or(attributes.root.as_ref().map(|_| b"/".as_slice())) {
+    if let Some(folder) = &attributes.folder {
+        let place = draft.descriptor(folder.as_fd());
+        draft.step(SYS_fchdir, 1, [place.into()]);
+    } else if let Some(folder) = folder.or(attributes.root.as_ref().map(|_| b"/".as_slice())) {
         let at = draft.string(&[folder])?;
         draft.step(SYS_chdir, 0, [at]);
     }
@@ -160,7 +174,7 @@ fn descriptors<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, caller: &C
     }
 }
 
-fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, callers: i32, servers: i32) {
+fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes) {
     if attributes.session {
         draft.step(SYS_setsid, 0, []);
         if let Some(terminal) = &attributes.terminal {
@@ -170,10 +184,8 @@ fn session<'a>(draft: &mut Draft<'a>, attributes: &'a Attributes, callers: i32, 
     }
     match attributes.group {
         Some(group) => draft.step(SYS_setpgid, 0, [0, group as u64]),
-        None if attributes.session || callers == servers || draft.maker == Maker::Caller => {}
-        // 0 if its leader is outside of the pid namespace, where it cannot be joined.
-        None if callers == 0 => {}
-        None => draft.step(SYS_setpgid, MAY_FAIL, [0, callers as u64]),
+        None if attributes.session || draft.maker == Maker::Caller => {}
+        None => draft.step(CALLERS_GROUP.into(), MAY_FAIL, []),
     }
 }
 
@@ -217,13 +229,48 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
     Ok(())
 }
 
-/// What a step does, for messages.
+/// What a step does and by which value, for messages.
 #[expect(non_upper_case_globals, reason = "the C library's names")]
-pub(crate) fn name(call: u32) -> &'static str {
+pub(crate) fn said(call: u32, attributes: &Attributes, folder: Option<&Path>) -> String {
+    if call == MAPPED {
+        let [users, groups] = &attributes.maps;
+        return format!("{}: users {users:?}, groups {groups:?}", name(call));
+    }
+    let path = |path: Option<&Path>| path.map(|path| path.display().to_string());
+    let value = match i64::from(call) {
+        SYS_setpgid => attributes.group.map(|group| group.to_string()),
+        SYS_setpriority => attributes.nice.map(|nice| nice.to_string()),
+        SYS_sched_setaffinity => attributes.cpus.as_ref().map(CpuSet::to_string),
+        SYS_setgroups => attributes.groups.as_ref().map(|groups| format!("{groups:?}")),
+        SYS_setresgid => attributes.gid.map(|gid| gid.to_string()),
+        SYS_setresuid => attributes.uid.map(|uid| uid.to_string()),
+        SYS_chroot => path(attributes.root.as_deref()),
+        SYS_chdir => path(folder),
+        SYS_prctl => attributes.parent_death.map(|signal| signal.to_string()),
+        SYS_prlimit64 => {
+            let amount = |amount| match amount {
+                libc::RLIM_INFINITY => "none".to_owned(),
+                amount => amount.to_string(),
+            };
+            let one = |(resource, soft, hard): &(Resource, u64, u64)| {
+                format!("{resource:?} {} {}", amount(*soft), amount(*hard))
+            };
+            Some(attributes.limits.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+        _ => None,
+    };
+    let name = name(call);
+    value.map_or_else(|| name.to_owned(), |value| format!("{name} {value}"))
+}
+
+#[expect(non_upper_case_globals, reason = "the C library's names")]
+fn name(call: u32) -> &'static str {
     match call {
         MAKE => "making the process",
         EXECUTE => "executing the program",
         PARENT_LIVES => "finding the parent alive",
+        CALLERS_CPUS => "its cpus",
+        MAPPED => "the maps of its user namespace",
         call => match i64::from(call) {
             SYS_dup2 | SYS_close | SYS_close_range | SYS_fcntl => "its descriptors",
             SYS_setsid => "its session",

@@ -9,7 +9,8 @@
 //!                                      looks who asks; if that is another one:
 //!  wakes ◀──────────────────────────── state = ANOTHER
 //!                                      clone3: the kernel writes `pid`
-//!                                      child: the steps, then execve, or `errno`
+//!  wakes, writes the maps ◀────────────── child: state = MAPS, if it is to have some
+//!  state = TAKEN ──────────────────────▶ child: the other steps, then execve, or `errno`
 //!  wakes ◀──────────────────────────── the kernel: state = DONE (0)
 //! ```
 //!
@@ -41,6 +42,8 @@ pub(crate) const STARTS: u32 = 4;
 pub(crate) const READY: u32 = 5;
 /// Nothing was made: what [`Header::own`] names has to be sent.
 pub(crate) const SEND: u32 = 6;
+/// The child waits for the maps of its user namespace.
+pub(crate) const MAPS: u32 = 7;
 
 /// In [`Header::bell`]: the server sleeps at the socket, where a message wakes it.
 pub(crate) const AT_SOCKET: u32 = 0;
@@ -120,6 +123,10 @@ pub(crate) struct Header {
     pub(crate) argv: u64,
     /// Address of pointers to variables, a null at the end.
     pub(crate) envp: u64,
+    /// Addresses of the texts of uid_map and gid_map; 0: there is none.
+    pub(crate) maps: [u64; 2],
+    /// What writing them has come to: 0, or an error number below it.
+    pub(crate) mapped: AtomicI32,
     /// The program among the message's descriptors, and 1; 0 if `programs` name it.
     pub(crate) image: u32,
 }
@@ -142,10 +149,17 @@ pub(crate) const MAY_FAIL: u32 = 1 << 31;
 pub(crate) const CALLERS_LIMITS: u32 = 1 << 16;
 /// Step: refused (ESRCH) if the parent is another one than the server's.
 pub(crate) const PARENT_LIVES: u32 = CALLERS_LIMITS + 1;
+/// Step: joins the caller's process group where that is not the server's.
+pub(crate) const CALLERS_GROUP: u32 = CALLERS_LIMITS + 2;
+/// Step: takes the cpus of the thread that asks.
+pub(crate) const CALLERS_CPUS: u32 = CALLERS_LIMITS + 3;
+/// Step: has the library write the maps of the child's user namespace, which only who is
+/// outside of it may.
+pub(crate) const MAPPED: u32 = CALLERS_LIMITS + 4;
 
 /// In [`Header::failed`]: the program.
-pub(crate) const EXECUTE: u32 = CALLERS_LIMITS + 2;
+pub(crate) const EXECUTE: u32 = CALLERS_LIMITS + 5;
 /// In [`Header::failed`]: the child itself.
-pub(crate) const MAKE: u32 = CALLERS_LIMITS + 3;
+pub(crate) const MAKE: u32 = CALLERS_LIMITS + 6;
 
 const _: () = assert!(size_of::<Header>() <= DATA && size_of::<Step>() == 48);

@@ -49,6 +49,14 @@ fn servers_are_killed_while_children_are_made() {
     });
     kill_servers();
     let _ = Command::new("/no/such/program").by_server(true).spawn();
+    let uid = rustix::process::getuid().as_raw();
+    // Their child waits for the library on its way.
+    let maps = Command::new("true").uid_map(uid, uid, 1).status().is_ok();
+    if !maps {
+        println!("no new user namespaces here: none among them");
+    }
+    kill_servers();
+    let _ = Command::new("/no/such/program").by_server(true).spawn();
     let before = counts();
     let (next, stop, kills) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     let outcomes = thread::scope(|threads| {
@@ -65,6 +73,9 @@ fn servers_are_killed_while_children_are_made() {
                 let mut command = Command::new(program);
                 command.by_server(true);
                 command.arg(number.to_string()).stdin(Stdio::null()).stdout(append());
+                if maps && number % 4 == 1 {
+                    command.uid_map(uid, uid, 1);
+                }
                 let child = if thread == 0 { command.spawn_by(&mut own) } else { command.spawn() };
                 let started = match child {
                     Ok(mut child) => {

@@ -45,11 +45,14 @@ pub fn unbound() -> Result<CpuSet> {
     Ok(bindings::without(current()?))
 }
 
-/// The same, if the calling thread may use others now.
+/// The same, if the calling thread may use others now: no system call while nobody is bound.
 ///
 /// # Errors
 /// As for [`current`].
 pub fn unbound_if_other() -> Result<Option<CpuSet>> {
+    if !bindings::any() {
+        return Ok(None);
+    }
     let now = current()?;
     let unbound = bindings::without(now.clone());
     Ok((unbound != now).then_some(unbound))

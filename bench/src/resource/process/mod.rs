@@ -11,6 +11,7 @@ use crate::pair::Pair;
 use crate::run::{Row, Turns};
 use crate::subject::Subject;
 
+mod futex;
 mod parent;
 mod python;
 mod request;
@@ -19,8 +20,8 @@ mod together;
 use self::request::{Request, Way};
 
 /// Cases.
-pub(crate) const NAMES: [&str; 5] =
-    ["spawn", "spawn_cpu", "spawn_servers", "process_pair", "python_spawn"];
+pub(crate) const NAMES: [&str; 6] =
+    ["spawn", "spawn_cpu", "spawn_call", "spawn_servers", "process_pair", "python_spawn"];
 
 /// What parents have in MiB.
 const PARENTS: [u64; 4] = [1, 64, 1024, 8192];
@@ -44,8 +45,9 @@ pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
     let program = kumiki_measure::ways::smallest_program(folder.path())?;
     let bench = Bench { program, pair };
     let mut rows = Vec::new();
-    if asked("spawn") || asked("spawn_cpu") {
-        rows.extend(bench.parents(asked("spawn"), asked("spawn_cpu"))?);
+    let parents = ["spawn", "spawn_cpu", "spawn_call"].map(asked);
+    if parents.contains(&true) {
+        rows.extend(bench.parents(parents)?);
     }
     if asked("spawn_servers") {
         rows.extend(bench.servers()?);
@@ -75,7 +77,7 @@ impl Bench {
         Ok(subject)
     }
 
-    fn parents(&self, wall: bool, own: bool) -> Result<Vec<Row>> {
+    fn parents(&self, [wall, own, call]: [bool; 3]) -> Result<Vec<Row>> {
         let mut bare = self.start("parent", Some(0), self.pair)?;
         let mut rows = Vec::new();
         for mib in PARENTS {
@@ -85,15 +87,18 @@ impl Bench {
             }
             eprintln!("spawn {mib}");
             let mut parent = self.start("parent", Some(mib), self.pair)?;
-            for (asked, make) in [
-                (wall, (|mib, way| Request::Spawn { mib, way }) as fn(u64, Way) -> Request),
-                (own, |mib, way| Request::SpawnCpu { mib, way }),
+            let all = Way::ALL.as_slice();
+            for (asked, ways, make) in [
+                (wall, all, (|mib, way| Request::Spawn { mib, way }) as fn(u64, Way) -> Request),
+                (own, all, |mib, way| Request::SpawnCpu { mib, way }),
+                (call, Way::CALLS.as_slice(), |mib, way| Request::SpawnCall { mib, way }),
             ] {
                 if asked {
-                    let cases = Way::ALL.map(|way| (way.name(), make(mib, way)));
+                    let cases = ways.iter().map(|&way| (way.name(), make(mib, way)));
+                    let cases: Vec<_> = cases.collect();
                     rows.extend(turns(&cases, Some(Way::PosixSpawn.name()), |name, case| {
-                        let bare = (name == Way::Bare.name()).then_some(&mut bare);
-                        bare.unwrap_or(&mut parent).turn(&case)
+                        let is_bare = [Way::Bare, Way::Futex].map(Way::name).contains(&name);
+                        if is_bare { bare.turn(&case) } else { parent.turn(&case) }
                     })?);
                 }
             }
@@ -190,6 +195,7 @@ mod tests {
         let cases = [
             Request::Spawn { mib: 1, way },
             Request::SpawnCpu { mib: 1, way },
+            Request::SpawnCall { mib: 1, way },
             Request::SpawnServers { servers: 1 },
             Request::ProcessPair { cores: 1 },
             Request::PythonSpawn { mib: 1 },

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kumiki_measure::ways::{Resident, Target, clone3, command, fork_exec, posix_spawn, vfork};
-use kumiki_spawn::{Command, SpawnServer};
+use kumiki_spawn::{Child, Command, SpawnServer};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::child::turns;
 use crate::pair::Pair;
 use crate::stopwatch::{Amount, Stopwatch};
 
+use super::futex::Other;
 use super::request::{Request, Way};
 
 /// A fork from 8 GiB takes a fifth of a second.
@@ -35,12 +36,14 @@ pub(crate) fn serve(argument: &Path, pair: Pair) -> Result<()> {
     pair.bind_main()?;
     let target = Target::new(Path::new(path))?;
     let mut server = SpawnServer::new();
+    // Of an empty process only.
+    let other = if mib == 0 { Some(Other::start()?) } else { None };
     if mib > 0 {
         // Before the program is large, as its documentation says.
         server.start()?;
     }
     let _memory = Resident::new(mib << 20)?;
-    let watch = Stopwatch::new();
+    let (watch, clock_ns) = (Stopwatch::new(), clock_ns());
     turns(|request| {
         Ok(match request {
             Request::Spawn { mib: asked, way } if asked == mib || way == Way::Bare => {
@@ -54,9 +57,39 @@ pub(crate) fn serve(argument: &Path, pair: Pair) -> Result<()> {
                     (own_ns() - before) / f64::from(times)
                 }))
             }
+            Request::SpawnCall { mib: asked, way } if asked == mib || way == Way::Futex => {
+                Some(watch.samples(AMOUNT, |_| {
+                    let each = (0..TOGETHER).map(|_| match way {
+                        Way::Futex => {
+                            let other = other.as_ref().expect("an empty process is asked");
+                            call(|| other.ask()).1
+                        }
+                        _ => {
+                            let (mut child, ns) = call(|| handed_back(way, path, &mut server));
+                            assert!(child.wait().expect("it ends").success(), "it ends with 0");
+                            ns
+                        }
+                    });
+                    each.sum::<f64>() / f64::from(TOGETHER) - clock_ns
+                }))
+            }
             _ => None,
         })
     })
+}
+
+/// What it does, and the processor time that it takes, with a look at the clock in it.
+fn call<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let before = own_ns();
+    let done = work();
+    (done, own_ns() - before)
+}
+
+/// Of reading the clock, between two looks at it.
+fn clock_ns() -> f64 {
+    let mut all: Vec<f64> = (0..1000).map(|_| call(|| ()).1).collect();
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
 }
 
 /// Processor time of this thread.
@@ -74,19 +107,28 @@ fn start(way: Way, target: &Target, path: &str, server: &mut SpawnServer) {
         Way::ForkExec => fork_exec(target),
         Way::VforkExec => vfork(target),
         Way::Bare => clone3(target),
+        Way::Futex => unreachable!("it starts nothing"),
     };
     started.expect("it ends with 0");
 }
 
 /// By a spawn server, or without one.
 pub(super) fn kumiki(path: &str, server: Option<&mut SpawnServer>) -> Result<()> {
-    let mut command = Command::new(path);
-    command.env_clear();
-    let mut child = match server {
-        Some(server) => command.spawn_by(server)?,
-        None => command.spawn()?,
-    };
+    let mut child = started(path, server)?;
     let status = child.wait()?;
     ensure!(status.success(), "{path}: {status}");
     Ok(())
+}
+
+fn handed_back(way: Way, path: &str, server: &mut SpawnServer) -> Child {
+    started(path, (way == Way::Server).then_some(server)).expect("it starts")
+}
+
+fn started(path: &str, server: Option<&mut SpawnServer>) -> Result<Child> {
+    let mut command = Command::new(path);
+    command.env_clear();
+    Ok(match server {
+        Some(server) => command.spawn_by(server)?,
+        None => command.spawn()?,
+    })
 }

@@ -16,6 +16,8 @@ pub(crate) enum Request {
     },
     /// The same: the processor time of the thread that starts it and waits.
     SpawnCpu { mib: u64, way: Way },
+    /// Of it what the call takes that starts the program, without the wait for its end.
+    SpawnCall { mib: u64, way: Way },
     /// By so many threads at once, a cpu each, with a spawn server each; nanoseconds a
     /// program, of all together.
     SpawnServers { servers: u64 },
@@ -42,6 +44,9 @@ pub(crate) enum Way {
     /// By clone3 in a process that does nothing else, whatever the size of others: the
     /// limit.
     Bare,
+    /// No program: another process is woken and answers, on the same cpu. The limit of what
+    /// asking somebody else can cost.
+    Futex,
 }
 
 impl Way {
@@ -54,6 +59,8 @@ impl Way {
         Way::VforkExec,
         Way::Bare,
     ];
+    /// Those whose call is told from the wait.
+    pub(crate) const CALLS: [Way; 3] = [Way::Kumiki, Way::Server, Way::Futex];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -64,6 +71,7 @@ impl Way {
             Way::ForkExec => "fork_exec",
             Way::VforkExec => "vfork_exec",
             Way::Bare => "bare",
+            Way::Futex => "futex",
         }
     }
 }
@@ -73,6 +81,7 @@ impl Case for Request {
         match self {
             Request::Spawn { .. } => "spawn",
             Request::SpawnCpu { .. } => "spawn_cpu",
+            Request::SpawnCall { .. } => "spawn_call",
             Request::SpawnServers { .. } => "spawn_servers",
             Request::ProcessPair { .. } => "process_pair",
             Request::PythonSpawn { .. } => "python_spawn",
@@ -83,6 +92,7 @@ impl Case for Request {
         Some(match self {
             Request::Spawn { mib: n, .. }
             | Request::SpawnCpu { mib: n, .. }
+            | Request::SpawnCall { mib: n, .. }
             | Request::SpawnServers { servers: n }
             | Request::ProcessPair { cores: n }
             | Request::PythonSpawn { mib: n } => n,

@@ -41,7 +41,6 @@
  *
  *     - File actions are carried out by the caller, before there is a child: a file is
  *       opened with the caller's rights, whatever user the child is to be.
- *     - A working folder by addfchdir is the one that the descriptor's path leads to.
  *     - Of one variable that stands in envp twice the first is handed on.
  *     - Scheduling policies cannot be said (setschedparam, setschedpolicy are absent).
  *     - At most 253 descriptors are handed on.
@@ -164,6 +163,21 @@ int kumiki_spawnattr_setlimit(kumiki_spawnattr_t *attr, int resource,
 int kumiki_spawnattr_setcgroup(kumiki_spawnattr_t *attr, int folder);
 /* Begins in namespaces of its own: CLONE_NEWNS, CLONE_NEWPID, ... of <sched.h>. */
 int kumiki_spawnattr_setnamespaces(kumiki_spawnattr_t *attr, uint64_t flags);
+/*
+ * A range of the users, or groups, of its user namespace, which it gets by this: count of
+ * them, of which the first is inside there and outside to the caller. Who lacks CAP_SETUID, or
+ * CAP_SETGID, may map itself only, and then drops no groups (user_namespaces(7)).
+ */
+typedef struct kumiki_spawn_id_range {
+	uint32_t inside;
+	uint32_t outside;
+	uint32_t count;
+} kumiki_spawn_id_range_t;
+/* So many ranges, in place of former ones. */
+int kumiki_spawnattr_setuidmap(kumiki_spawnattr_t *attr, size_t count,
+                               const kumiki_spawn_id_range_t *ranges);
+int kumiki_spawnattr_setgidmap(kumiki_spawnattr_t *attr, size_t count,
+                               const kumiki_spawn_id_range_t *ranges);
 /* Runs on these cpus: so many numbers. */
 int kumiki_spawnattr_setaffinity(kumiki_spawnattr_t *attr, size_t count,
                                  const unsigned int *cpus);

@@ -69,7 +69,43 @@ pub(super) struct Actions<'a>(&'a [Action]);
 /// What the child has.
 struct Table {
     fds: BTreeMap<c_int, Source>,
-    folder: Option<PathBuf>,
+    folder: Folder,
+}
+
+/// The working folder: a path from a folder that is open, or from the caller's.
+#[derive(Default)]
+struct Folder {
+    from: Option<Source>,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// As openat(2) has it, of what is not from the caller's.
+    fn number(&self) -> c_int {
+        match &self.from {
+            None => libc::AT_FDCWD,
+            Some(Source::Caller(number)) => *number,
+            Some(Source::Opened(fd)) => fd.as_raw_fd(),
+        }
+    }
+
+    /// Says it to the command.
+    fn apply(self, command: &mut Command) -> Result<(), Failure> {
+        if self.from.is_none() || self.path.is_absolute() {
+            if !self.path.as_os_str().is_empty() {
+                command.current_dir(self.path);
+            }
+            return Ok(());
+        }
+        // Also of one that is open for something else, without a copy of that.
+        let there = if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path };
+        let opened = open(self.number(), there, libc::O_PATH | libc::O_DIRECTORY, 0);
+        let opened = opened.map_err(|error| {
+            Failure::from(error).about(&format!("entering {} by descriptor", there.display()))
+        })?;
+        command.current_dir_fd(opened);
+        Ok(())
+    }
 }
 
 /// Where a descriptor of the child comes from. The caller's are copied last: one that another
@@ -97,7 +133,7 @@ impl Actions<'_> {
             command.close_others(!inherits);
             return Ok(());
         }
-        let mut table = Table { fds: inherited(inherits)?, folder: None };
+        let mut table = Table { fds: inherited(inherits)?, folder: Folder::default() };
         self.0.iter().try_for_each(|action| table.act(action))?;
         let Table { mut fds, folder } = table;
         command.close_others(true);
@@ -110,10 +146,7 @@ impl Actions<'_> {
         for (number, fd) in fds {
             command.fd(copied(fd, number)?, number);
         }
-        if let Some(folder) = folder {
-            command.current_dir(folder);
-        }
-        Ok(())
+        folder.apply(command)
     }
 }
 
@@ -133,16 +166,9 @@ impl Table {
             }
             Action::Close(fd) => _ = self.fds.remove(fd),
             Action::CloseFrom(first) => self.fds.retain(|number, _| number < first),
-            Action::Chdir(folder) => {
-                let former = self.folder.take().unwrap_or_default();
-                self.folder = Some(former.join(folder));
-            }
+            Action::Chdir(folder) => self.folder.path.push(folder),
             Action::Fchdir(fd) => {
-                let folder = match self.at(*fd)? {
-                    Source::Caller(number) => number,
-                    Source::Opened(fd) => fd.as_raw_fd(),
-                };
-                self.folder = Some(fs::read_link(format!("/proc/self/fd/{folder}"))?);
+                self.folder = Folder { from: Some(self.at(*fd)?), path: PathBuf::new() };
             }
         }
         Ok(())
@@ -163,22 +189,21 @@ impl Table {
     }
 
     fn open(&self, path: &CString, flags: c_int, mode: libc::mode_t) -> io::Result<OwnedFd> {
-        let path = Path::new(OsStr::from_bytes(path.as_bytes()));
-        let there = match &self.folder {
-            Some(folder) => folder.join(path),
-            None => path.to_owned(),
-        };
-        let there = CString::new(there.into_os_string().as_bytes().to_vec())?;
-        // The child's copy does not have it.
-        let flags = flags | libc::O_CLOEXEC;
-        // SAFETY: a string that ends with a zero.
-        let opened = unsafe { libc::open(there.as_ptr(), flags, mode) };
-        if opened < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just opened, and nobody else has it.
-        Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+        let there = self.folder.path.join(OsStr::from_bytes(path.as_bytes()));
+        open(self.folder.number(), &there, flags, mode)
     }
+}
+
+/// From a folder, as openat(2); the child's copy has no FD_CLOEXEC.
+fn open(from: c_int, path: &Path, flags: c_int, mode: libc::mode_t) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a string that ends with a zero.
+    let opened = unsafe { libc::openat(from, path.as_ptr(), flags | libc::O_CLOEXEC, mode) };
+    if opened < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
 fn copied(from: Source, number: c_int) -> Result<OwnedFd, Failure> {

@@ -22,6 +22,16 @@ pub struct Attributes {
     attributes: *mut Said,
 }
 
+/// `kumiki_spawn_id_range_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the header has them")]
+pub struct IdRange {
+    pub inside: u32,
+    pub outside: u32,
+    pub count: u32,
+}
+
 /// What was said.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
@@ -38,6 +48,8 @@ pub struct Said {
     limits: Vec<(c_int, libc::rlimit)>,
     cgroup: Option<c_int>,
     namespaces: u64,
+    users: Vec<IdRange>,
+    id_groups: Vec<IdRange>,
     cpus: Option<CpuSet>,
     terminal: Option<c_int>,
     parent_death: Option<c_int>,
@@ -105,6 +117,12 @@ impl Said {
             command.cgroup(copy(fd, "the cgroup's folder")?);
         }
         command.namespaces(Namespaces::from_bits_retain(self.namespaces));
+        for IdRange { inside, outside, count } in &self.users {
+            command.uid_map(*inside, *outside, *count);
+        }
+        for IdRange { inside, outside, count } in &self.id_groups {
+            command.gid_map(*inside, *outside, *count);
+        }
         if let Some(cpus) = &self.cpus {
             command.affinity(cpus);
         }
@@ -423,23 +441,52 @@ getters! {
     kumiki_spawnattr_getsigdefault: libc::sigset_t = |said| set_of(&said.default);
 }
 
-/// See the header.
-///
-/// # Safety
-/// Initialised attributes; so many groups can be read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn kumiki_spawnattr_setgroups(
-    attributes: *mut Attributes,
-    count: usize,
-    groups: *const libc::gid_t,
-) -> c_int {
-    let set = |said: &mut Said| {
-        // SAFETY: the caller's promise.
-        said.groups = Some(unsafe { list(groups, count, "groups") }?);
+/// Functions of initialised attributes that set one of [`Said`] to what stands in a list.
+macro_rules! list_setters {
+    ($($set:ident($list:ident: $type:ty) = |$said:ident| $do:expr;)*) => {
+        $(
+            /// See the header.
+            ///
+            /// # Safety
+            /// Initialised attributes; so many of the list can be read.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $set(
+                attributes: *mut Attributes,
+                count: usize,
+                $list: *const $type,
+            ) -> c_int {
+                let set = |$said: &mut Said| {
+                    // SAFETY: the caller's promise.
+                    let $list = unsafe { list($list, count, stringify!($list)) }?;
+                    $do
+                };
+                // SAFETY: as above.
+                unsafe { change(attributes, set) }
+            }
+        )*
+    };
+}
+
+list_setters! {
+    kumiki_spawnattr_setgroups(groups: libc::gid_t) = |said| {
+        said.groups = Some(groups);
         Ok(())
     };
-    // SAFETY: as above.
-    unsafe { change(attributes, set) }
+    kumiki_spawnattr_setuidmap(ranges: IdRange) = |said| {
+        said.users = ranges;
+        Ok(())
+    };
+    kumiki_spawnattr_setgidmap(ranges: IdRange) = |said| {
+        said.id_groups = ranges;
+        Ok(())
+    };
+    kumiki_spawnattr_setaffinity(cpus: c_uint) = |said| {
+        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= MOST_CPUS) {
+            return Err(Failure::invalid(format!("cpu {cpu}: no kernel has {MOST_CPUS} of them")));
+        }
+        said.cpus = Some(cpus.into_iter().map(|cpu| cpu as usize).collect());
+        Ok(())
+    };
 }
 
 /// See the header.
@@ -458,29 +505,6 @@ pub unsafe extern "C" fn kumiki_spawnattr_setlimit(
         let limit = unsafe { read(limit, "limit") }?;
         said.limits.retain(|(other, _)| *other != number);
         said.limits.push((number, limit));
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { change(attributes, set) }
-}
-
-/// See the header.
-///
-/// # Safety
-/// Initialised attributes; so many numbers can be read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn kumiki_spawnattr_setaffinity(
-    attributes: *mut Attributes,
-    count: usize,
-    cpus: *const c_uint,
-) -> c_int {
-    let set = |said: &mut Said| {
-        // SAFETY: the caller's promise.
-        let cpus = unsafe { list(cpus, count, "cpus") }?;
-        if let Some(cpu) = cpus.iter().find(|cpu| **cpu >= MOST_CPUS) {
-            return Err(Failure::invalid(format!("cpu {cpu}: no kernel has {MOST_CPUS} of them")));
-        }
-        said.cpus = Some(cpus.into_iter().map(|cpu| cpu as usize).collect());
         Ok(())
     };
     // SAFETY: as above.

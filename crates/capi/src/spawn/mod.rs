@@ -5,7 +5,7 @@ mod attributes;
 mod search;
 mod strings;
 
-use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
@@ -59,15 +59,10 @@ pub unsafe extern "C" fn kumiki_spawn(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
-    told(|| {
-        // SAFETY: the caller's promise.
-        let path = search::itself(unsafe { text(path, "path") }?);
-        // SAFETY: as above.
-        let child = unsafe { start(&[&path], actions, attributes, argv, envp) }?;
-        // SAFETY: as above.
-        unsafe { store(pid, child) };
-        Ok(())
-    })
+    // SAFETY: the caller's promise.
+    let itself = || Ok(vec![search::itself(unsafe { text(path, "path") }?)]);
+    // SAFETY: as above.
+    unsafe { start(pid, itself, actions, attributes, argv, envp) }
 }
 
 /// See the header.
@@ -83,26 +78,10 @@ pub unsafe extern "C" fn kumiki_spawnp(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
-    told(|| {
-        // SAFETY: the caller's promise.
-        let file = unsafe { text(file, "file") }?;
-        let places = search::places(file);
-        let places: Vec<&OsStr> = places.iter().map(|place| place.as_os_str()).collect();
-        // SAFETY: as above.
-        let child = unsafe { start(&places, actions, attributes, argv, envp) }?;
-        // SAFETY: as above.
-        unsafe { store(pid, child) };
-        Ok(())
-    })
-}
-
-/// # Safety
-/// `pid` is null or can be written.
-unsafe fn store(pid: *mut libc::pid_t, child: u32) {
-    if !pid.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { pid.write(child.cast_signed()) };
-    }
+    // SAFETY: the caller's promise.
+    let places = || Ok(search::places(unsafe { text(file, "file") }?));
+    // SAFETY: as above.
+    unsafe { start(pid, places, actions, attributes, argv, envp) }
 }
 
 /// # Safety
@@ -115,49 +94,69 @@ unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a OsStr, Failure
     Ok(OsStr::from_bytes(unsafe { CStr::from_ptr(text) }.to_bytes()))
 }
 
-/// Starts the first of these programs that can be; its process id.
+/// Starts the first of these programs that can be, and stores its process id.
 ///
 /// # Safety
 /// As posix_spawn(3).
 unsafe fn start(
-    programs: &[&OsStr],
+    pid: *mut libc::pid_t,
+    programs: impl FnOnce() -> Result<Vec<OsString>, Failure>,
     actions: *const FileActions,
     attributes: *const Attributes,
     argv: *const *mut c_char,
     envp: *const *mut c_char,
+) -> c_int {
+    told(|| {
+        let programs = programs()?;
+        // SAFETY: the caller's promise.
+        let args = unsafe { strings(argv, "argv") }?;
+        // SAFETY: as above.
+        let env = unsafe { strings(envp, "envp") }?;
+        let env = pairs(&env)?;
+        // SAFETY: as above.
+        let attributes = unsafe { attributes::of(attributes) }?;
+        // SAFETY: as above.
+        let actions = unsafe { actions::of(actions) }?;
+        let child = first(&programs, |program| {
+            let mut command = Command::new(program);
+            command.env_clear().envs(env.iter().copied());
+            if let Some((own, others)) = args.split_first() {
+                command.arg0(own).args(others);
+            }
+            attributes.apply(&mut command)?;
+            actions.apply(&mut command, attributes.inherits())?;
+            Ok(command)
+        })?;
+        if !pid.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { pid.write(child.cast_signed()) };
+        }
+        Ok(())
+    })
+}
+
+/// As execvp(3): goes on searching, and tells of a program that may not be executed.
+fn first(
+    programs: &[OsString],
+    command: impl Fn(&OsStr) -> Result<Command, Failure>,
 ) -> Result<u32, Failure> {
-    // SAFETY: the caller's promise.
-    let args = unsafe { strings(argv, "argv") }?;
-    // SAFETY: as above.
-    let env = unsafe { strings(envp, "envp") }?;
-    let env = pairs(&env)?;
-    // SAFETY: as above.
-    let attributes = unsafe { attributes::of(attributes) }?;
-    // SAFETY: as above.
-    let actions = unsafe { actions::of(actions) }?;
     let mut why = Failure::new(libc::ENOENT, "no folder of PATH has such a program");
     for program in programs {
-        let mut command = Command::new(program);
-        command.env_clear().envs(env.iter().copied());
-        if let Some((own, others)) = args.split_first() {
-            command.arg0(own).args(others);
-        }
-        attributes.apply(&mut command)?;
-        actions.apply(&mut command, attributes.inherits())?;
-        match command.spawn() {
+        let mut command = command(program)?;
+        let error = match command.spawn() {
             Ok(child) => return Ok(child.id()),
-            Err(error) => {
-                let errno = error.raw_os_error();
-                let shown = program.display();
-                let failure = Failure::from(error).about(&format!("starting {shown}"));
-                match errno {
-                    // As execvp(3): goes on searching, and tells of one that may not be
-                    // executed.
-                    Some(libc::EACCES) => why = failure,
-                    Some(libc::ENOENT | libc::ENOTDIR) if programs.len() > 1 => {}
-                    _ => return Err(failure),
-                }
-            }
+            Err(error) => error,
+        };
+        let errno = error.raw_os_error();
+        // The program itself is what is mostly refused, and is named.
+        let at = command.refused_at().filter(|at| !at.ends_with("the program"));
+        let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
+        let shown = program.display();
+        let failure = Failure::from(error).about(&format!("starting {shown}{at}"));
+        match errno {
+            Some(libc::EACCES) => why = failure,
+            Some(libc::ENOENT | libc::ENOTDIR) if programs.len() > 1 => {}
+            _ => return Err(failure),
         }
     }
     Err(why)

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
+use kumiki_c::IdRange;
 use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
 use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
 use kumiki_c::resource_abi::{self, ResourceListed};
@@ -64,6 +65,7 @@ fn asserts() -> String {
     layout!(ParascConfig = "struct parasc_config": requesters: u32, slots: u32, threads: u32,
         flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
     layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args, place: Place);
+    layout!(IdRange = "struct kumiki_spawn_id_range": inside: u32, outside: u32, count: u32);
     layout!(ResourceListed = "struct resource_listed": name: Text, owner: Text, state: Text, id: u64,
         bytes: u64, calls: u64);
     values! {

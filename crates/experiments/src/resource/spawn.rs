@@ -1,4 +1,5 @@
-//! A program started by a process of some size, by a spawn server and in the other ways.
+//! A program started by a process of some size: by the calling thread itself, by a spawn server
+//! and in the other ways.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,8 @@ use kumiki_measure::{Error, Result};
 use kumiki_spawn::{Command, SpawnServer};
 
 const ABOUT: &str = "The smallest program started by a process with so much resident memory in \
-                     ordinary pages, and waited for: by a spawn server (kumiki) and in other ways";
+                     ordinary pages, and waited for: by the calling thread itself (kumiki), by a \
+                     spawn server (kumiki/server) and in other ways";
 
 const M: u64 = 1 << 20;
 /// Of the process.
@@ -24,11 +26,13 @@ const SIZES: [(u64, Level); 4] = [
 #[derive(Clone, Copy)]
 enum Way {
     Kumiki,
+    Server,
     Other(fn(&Target) -> Result<()>),
 }
 
-const WAYS: [(&str, Way); 5] = [
+const WAYS: [(&str, Way); 6] = [
     ("kumiki", Way::Kumiki),
+    ("kumiki/server", Way::Server),
     ("posix_spawn", Way::Other(ways::posix_spawn)),
     ("command", Way::Other(ways::command)),
     ("fork_exec", Way::Other(ways::fork_exec)),
@@ -61,7 +65,7 @@ impl Parent {
     fn new(way: Way, bytes: u64, place: &Place) -> Result<Self> {
         let program = ways::smallest_program(&place.scratch)?;
         let mut server = SpawnServer::new();
-        if let Way::Kumiki = way {
+        if let Way::Server = way {
             server.start().map_err(|error| Error::os("start a spawn server", error))?;
         }
         let target = Target::new(&program)?;
@@ -71,8 +75,13 @@ impl Parent {
     fn once(&mut self) -> Result<()> {
         match self.way {
             Way::Other(way) => way(&self.target),
-            Way::Kumiki => {
-                let child = Command::new(&self.program).env_clear().spawn_by(&mut self.server);
+            Way::Kumiki | Way::Server => {
+                let mut command = Command::new(&self.program);
+                command.env_clear();
+                let child = match self.way {
+                    Way::Server => command.spawn_by(&mut self.server),
+                    _ => command.spawn(),
+                };
                 let status = child.and_then(|mut child| child.wait());
                 let status = status.map_err(|error| Error::os("start a program", error))?;
                 if status.success() {

@@ -10,7 +10,8 @@ use crate::paper::mark;
 use crate::rows::{self, find};
 
 /// Ours first.
-const WAYS: [&str; 5] = ["kumiki", "posix_spawn", "command", "vfork_exec", "fork_exec"];
+const WAYS: [&str; 6] =
+    ["kumiki", "kumiki/server", "posix_spawn", "command", "vfork_exec", "fork_exec"];
 const TITLE: &str = "a program started, by the parent's memory";
 
 pub(super) fn table(results: &Results) -> Option<Markup> {
@@ -48,8 +49,9 @@ pub(super) fn table(results: &Results) -> Option<Markup> {
             figcaption {
                 p {
                     "The smallest program started and waited for by a process with so much \
-                     resident memory in ordinary pages: by a spawn server (kumiki), and beside \
-                     each other way how often that much time it takes."
+                     resident memory in ordinary pages: by the calling thread itself (kumiki), \
+                     by a spawn server, and beside each other way how often that much time it \
+                     takes."
                 }
             }
         }

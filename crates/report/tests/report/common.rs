@@ -367,7 +367,9 @@ fn resources(r: &mut Results) {
             r.rows.push(if cores == 1 { row } else { crossing(row) });
         }
     }
-    for (way, small, large) in [("kumiki", 44e3, 45e3), ("fork_exec", 90e3, 2e6)] {
+    for (way, small, large) in
+        [("kumiki", 44e3, 45e3), ("kumiki/server", 60e3, 60e3), ("fork_exec", 90e3, 2e6)]
+    {
         for (bytes, ns) in [(1_u64 << 20, small), (64 << 20, large)] {
             let params = params([("way", way.into()), ("anon_bytes", bytes.into())]);
             r.rows.push(row("resource.spawn", params, ns));

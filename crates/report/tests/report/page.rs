@@ -198,7 +198,7 @@ fn the_resource_papers_figures_are_there_with_a_model_of_more_cores() {
         assert!(process.contains(text), "no {text:?} in {process}");
     }
     let spawn = figure(&html, "resource-spawn");
-    for text in ["64 MiB", "fork_exec", "44.4 ×"] {
+    for text in ["64 MiB", "fork_exec", "44.4 ×", "kumiki/server", "1.33 ×"] {
         assert!(spawn.contains(text), "no {text:?} in {spawn}");
     }
     let calls = figure(&html, "resource-call");

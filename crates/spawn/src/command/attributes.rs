@@ -54,6 +54,14 @@ impl Command {
         self
     }
 
+    /// Where it runs, by a descriptor of the folder, wherever that is by then; in place of
+    /// [`current_dir`](Self::current_dir).
+    pub fn current_dir_fd(&mut self, folder: impl Into<OwnedFd>) -> &mut Command {
+        self.attributes.folder = Some(folder.into());
+        self.folder = None;
+        self
+    }
+
     /// Whether it begins a session, and with it a process group, of its own.
     pub fn setsid(&mut self, begins: bool) -> &mut Command {
         self.attributes.session = begins;
@@ -89,6 +97,32 @@ impl Command {
     /// Namespaces that it begins anew.
     pub fn namespaces(&mut self, namespaces: Namespaces) -> &mut Command {
         self.attributes.namespaces = namespaces;
+        self
+    }
+
+    /// One range of users of its user namespace, which it gets by this: `count` of them, of
+    /// which the first is `inside` there and `outside` to the caller. Who lacks CAP_SETUID may map
+    /// itself only (user_namespaces(7)).
+    ///
+    /// ```no_run
+    /// # fn main() -> std::io::Result<()> {
+    /// use kumiki_spawn::Command;
+    ///
+    /// // Root to itself, and nobody else.
+    /// let (uid, gid) = (1000, 1000);
+    /// Command::new("id").uid_map(0, uid, 1).gid_map(0, gid, 1).status()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn uid_map(&mut self, inside: u32, outside: u32, count: u32) -> &mut Command {
+        self.attributes.maps[0].push((inside, outside, count));
+        self
+    }
+
+    /// The same of groups. Where the caller lacks CAP_SETGID the child may not change its
+    /// supplementary groups, as the kernel then demands.
+    pub fn gid_map(&mut self, inside: u32, outside: u32, count: u32) -> &mut Command {
+        self.attributes.maps[1].push((inside, outside, count));
         self
     }
 

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 use kumiki_spawn::{Child, Command, Namespaces, Resource, Stdio};
 use kumiki_sys::affinity;
@@ -39,11 +41,11 @@ fn stat(id: u32, number: usize) -> i64 {
     rest.split_whitespace().nth(number - 3).unwrap().parse().unwrap()
 }
 
-fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<&'static str>) {
+fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<String>) {
     let mut command = new("true");
     set(&mut command);
     let error = command.spawn().unwrap_err();
-    (error.raw_os_error(), command.refused_at())
+    (error.raw_os_error(), command.refused_at().map(str::to_owned))
 }
 
 fn is_root() -> bool {
@@ -62,7 +64,10 @@ fn user_group_and_groups() {
     assert_eq!(seen, "");
     // Who has ceased to be root may not take it back.
     let set = |command: &mut Command| _ = command.uid(65_534).current_dir("/proc/1/fd");
-    assert_eq!(refused(set), (Some(libc::EACCES), Some("its working folder")));
+    assert_eq!(
+        refused(set),
+        (Some(libc::EACCES), Some("its working folder /proc/1/fd".to_owned()))
+    );
 }
 
 #[test]
@@ -76,14 +81,30 @@ fn umask_and_nice_value() {
 }
 
 #[test]
+fn a_working_folder_by_its_descriptor() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = File::open(folder.path()).unwrap();
+    // No path leads there any more.
+    drop(folder);
+    let set = |command: &mut Command| {
+        _ = command.current_dir("/nonexistent").current_dir_fd(open.try_clone().unwrap());
+    };
+    let there = while_it_waits(set, |id| fs::metadata(format!("/proc/{id}/cwd")).unwrap());
+    assert_eq!(there.ino(), open.metadata().unwrap().ino());
+    let set = |command: &mut Command| _ = command.current_dir_fd(tempfile::tempfile().unwrap());
+    assert_eq!(refused(set), (Some(libc::ENOTDIR), Some("its working folder".to_owned())));
+}
+
+#[test]
 fn a_root_folder() {
     let folder = tempfile::tempdir().unwrap();
     let set = |command: &mut Command| _ = command.chroot(folder.path());
     if !is_root() {
-        return assert_eq!(refused(set), (Some(libc::EPERM), Some("its root folder")));
+        let text = format!("its root folder {}", folder.path().display());
+        return assert_eq!(refused(set), (Some(libc::EPERM), Some(text)));
     }
     // Nothing is there that could be executed.
-    assert_eq!(refused(set), (Some(libc::ENOENT), Some("executing the program")));
+    assert_eq!(refused(set), (Some(libc::ENOENT), Some("executing the program".to_owned())));
     let set = |command: &mut Command| _ = command.chroot("/").uid(65_534);
     assert_eq!(while_it_waits(set, |id| status(id, "Uid")), "65534 65534 65534 65534");
 }
@@ -115,7 +136,7 @@ fn a_terminal_that_controls_it() {
     assert_eq!(its, number);
     let none = File::open("/dev/null").unwrap();
     let set = |command: &mut Command| _ = command.controlling_terminal(none);
-    assert_eq!(refused(set), (Some(libc::ENOTTY), Some("its controlling terminal")));
+    assert_eq!(refused(set), (Some(libc::ENOTTY), Some("its controlling terminal".to_owned())));
 }
 
 #[test]
@@ -131,7 +152,7 @@ fn limits() {
     };
     assert_eq!((of("Max open files"), of("Max core file size")), ("77 99".into(), "0 0".into()));
     let set = |command: &mut Command| _ = command.limit(Resource::Nofile, Some(99), Some(77));
-    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its limits")));
+    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its limits Nofile 99 77".to_owned())));
 }
 
 #[test]
@@ -141,7 +162,7 @@ fn cpus() {
     assert_eq!(while_it_waits(set, |id| status(id, "Cpus_allowed_list")), one.to_string());
     let none = [100_000].into_iter().collect();
     let set = |command: &mut Command| _ = command.affinity(&none);
-    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its cpus")));
+    assert_eq!(refused(set), (Some(libc::EINVAL), Some("its cpus 100000".to_owned())));
 }
 
 #[test]
@@ -224,17 +245,22 @@ fn the_server_keeps_none_of_them() {
         spawn();
         let server = crate::faults::servers()[0];
         let open = || fs::read_dir(format!("/proc/{server}/fd")).unwrap().count();
-        // It closes them when the child is off.
-        let settled = |mut last: usize| {
-            for _ in 0..1000 {
-                last = last.min(open());
-                std::thread::yield_now();
+        // It closes them when the child is off, and the standard ones some time later.
+        let least = |span: Duration| {
+            let (start, mut least) = (Instant::now(), usize::MAX);
+            while start.elapsed() < span {
+                least = least.min(open());
+                std::thread::sleep(Duration::from_millis(1));
             }
-            last
+            least
         };
-        let before = settled(usize::MAX);
+        let before = least(Duration::from_millis(100));
         (0..20).for_each(|_| spawn());
-        assert_eq!(settled(usize::MAX), before);
+        let (start, most) = (Instant::now(), Duration::from_secs(20));
+        while open() != before && start.elapsed() < most {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(open(), before);
         assert_eq!(crate::faults::servers(), [server]);
     });
 }
@@ -254,7 +280,7 @@ fn namespaces() {
     let space = |id: u32, name: &str| fs::read_link(format!("/proc/{id}/ns/{name}")).unwrap();
     let set = |command: &mut Command| _ = command.namespaces(Namespaces::UTS | Namespaces::IPC);
     if !is_root() {
-        assert_eq!(refused(set), (Some(libc::EPERM), Some("making the process")));
+        assert_eq!(refused(set), (Some(libc::EPERM), Some("making the process".to_owned())));
         return;
     }
     let own = std::process::id();
@@ -264,6 +290,82 @@ fn namespaces() {
     assert_eq!(others, [true, true, false]);
     let set = |command: &mut Command| _ = command.namespaces(Namespaces::PID);
     assert!(while_it_waits(set, |id| status(id, "NSpid").ends_with(" 1")));
+}
+
+fn own_ids() -> (u32, u32) {
+    (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+}
+
+#[test]
+fn maps_of_a_user_namespace() {
+    let (uid, gid) = own_ids();
+    let set = |command: &mut Command| _ = command.uid_map(7, uid, 1).gid_map(9, gid, 1);
+    let map = |id: u32, name: &str| {
+        let text = fs::read_to_string(format!("/proc/{id}/{name}")).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let mut probe = new("true");
+    set(&mut probe);
+    if probe.spawn().is_err_and(|_| probe.refused_at() == Some("making the process")) {
+        return println!("skipped: no new user namespaces here");
+    }
+    let its = while_it_waits(set, |id| ["uid_map", "gid_map"].map(|name| map(id, name)));
+    assert_eq!(its, [format!("7 {uid} 1"), format!("9 {gid} 1")]);
+    // Within it is who the map says.
+    let ids = new("sh").args(["-c", "id -u; id -g"]).uid_map(7, uid, 1).gid_map(9, gid, 1).output();
+    assert_eq!(ids.unwrap().stdout, b"7\n9\n");
+    // In pid namespaces of their own, too, and with one of the two only.
+    let set = |command: &mut Command| {
+        _ = command.namespaces(Namespaces::PID | Namespaces::MOUNT).uid_map(0, uid, 1);
+    };
+    assert_eq!(while_it_waits(set, |id| map(id, "uid_map")), format!("0 {uid} 1"));
+    for range in [(0, uid, 0), (u32::MAX, uid, 2)] {
+        let set = |command: &mut Command| _ = command.uid_map(range.0, range.1, range.2);
+        let text = format!("the maps of its user namespace: users [{range:?}], groups []");
+        assert_eq!(refused(set), (Some(libc::EINVAL), Some(text)));
+    }
+    if is_root() {
+        let set = |command: &mut Command| {
+            _ = command
+                .uid_map(0, 100_000, 5)
+                .uid_map(5, 7, 1)
+                .gid_map(0, 200_000, 9)
+                .uid(5)
+                .gid(3);
+        };
+        let its = while_it_waits(set, |id| {
+            [status(id, "Uid"), status(id, "Gid"), map(id, "uid_map"), map(id, "setgroups")]
+        });
+        let four = |id: u32| [id; 4].map(|id| id.to_string()).join(" ");
+        assert_eq!(its, [four(7), four(200_003), "0 100000 5 5 7 1".into(), "allow".into()]);
+    }
+}
+
+/// They may never drop groups, as those may forbid something.
+#[test]
+fn who_has_no_rights_maps_itself() {
+    alone!("who_has_no_rights_maps_itself", || {
+        const NOBODY: u32 = 65_534;
+        // SAFETY: changes this process, which is for this test alone.
+        if unsafe { libc::setgroups(0, std::ptr::null()) } == 0 {
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::setgid(NOBODY) }, 0);
+            // SAFETY: as above.
+            assert_eq!(unsafe { libc::setuid(NOBODY) }, 0);
+        }
+        let (uid, gid) = own_ids();
+        let mut command = new("sh");
+        command.args(["-c", "id -u; id -g; cat /proc/self/setgroups"]);
+        let output = match command.uid_map(0, uid, 1).gid_map(0, gid, 1).output() {
+            Err(_) if command.refused_at() == Some("making the process") => {
+                return println!("skipped: no new user namespaces here");
+            }
+            output => output.unwrap(),
+        };
+        assert_eq!(output.stdout, b"0\n0\ndeny\n");
+        let other = |command: &mut Command| _ = command.uid_map(0, uid + 1, 1);
+        assert_eq!(refused(other).0, Some(libc::EPERM));
+    });
 }
 
 #[test]
@@ -283,7 +385,7 @@ fn a_cgroup() {
     fs::remove_dir(&folder).unwrap();
     let none = File::open("/").unwrap();
     let set = |command: &mut Command| _ = command.cgroup(none);
-    assert_eq!(refused(set), (Some(libc::EBADF), Some("making the process")));
+    assert_eq!(refused(set), (Some(libc::EBADF), Some("making the process".to_owned())));
 }
 
 #[test]

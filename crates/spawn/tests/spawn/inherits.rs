@@ -58,3 +58,26 @@ fn a_bound_caller_s_children_run_where_the_program_may() {
     let (its, chosen) = there.join().unwrap();
     assert_eq!(its, chosen);
 }
+
+/// Of a server's child neither is the server's, which was started before.
+#[test]
+fn group_and_cpus_are_those_of_the_caller_at_the_call() {
+    alone!("group_and_cpus_are_those_of_the_caller_at_the_call", || {
+        let group = || says(new("sh").args(["-c", "exec cut -d' ' -f5 /proc/self/stat"]));
+        let own = rustix::process::getpgrp();
+        assert_eq!(group(), own.as_raw_pid().to_string());
+        rustix::process::setpgid(None, None).unwrap();
+        assert_ne!(own, rustix::process::getpgrp());
+        assert_eq!(group(), std::process::id().to_string());
+        for cpu in affinity::current().unwrap().iter() {
+            let one = [cpu].into_iter().collect();
+            std::thread::scope(|threads| {
+                let there = threads.spawn(|| {
+                    affinity::set(&one).unwrap();
+                    status("Cpus_allowed_list")
+                });
+                assert_eq!(there.join().unwrap(), one.to_string());
+            });
+        }
+    });
+}

@@ -68,6 +68,10 @@ impl All {
     }
 }
 
+/// Bindings that live, of all threads, and in a child of fork(2) also those of its parent's
+/// other threads: with none nobody need look.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
 static ALL: PerProcess<Mutex<All>> = PerProcess::new();
 
 fn all<T>(f: impl FnOnce(&mut All) -> T) -> Option<T> {
@@ -90,6 +94,8 @@ pub(super) fn choose(cpus: &CpuSet) {
 /// ours, is bound to `cpu` now. The binding's number.
 pub(super) fn add(cpu: usize, former: &CpuSet, restore: &CpuSet) -> u64 {
     let place = Arc::new(AtomicUsize::new(cpu));
+    // Relaxed, as below: asked by threads that have made bindings, or were started since.
+    LIVE.fetch_add(1, Relaxed);
     all(|all| {
         all.enter(cpu, former);
         let its = all.threads.entry(gettid().as_raw_pid()).or_default();
@@ -113,6 +119,7 @@ pub(super) fn add(cpu: usize, former: &CpuSet, restore: &CpuSet) -> u64 {
 
 /// A binding, made to `cpu`, has ended; what the thread may use now, if that changes.
 pub(super) fn remove(number: u64, cpu: usize) -> Option<CpuSet> {
+    LIVE.fetch_sub(1, Relaxed);
     let taken = OWN.try_with(|own| {
         let mut own = own.borrow_mut();
         let at = own.cpus.iter().position(|&(other, _)| other == number)?;
@@ -171,6 +178,11 @@ pub(super) fn last() -> Option<usize> {
     OWN.try_with(|own| own.borrow().cpus.last().map(|(_, place)| place.load(Relaxed)))
         .ok()
         .flatten()
+}
+
+/// Whether any thread is bound.
+pub(super) fn any() -> bool {
+    LIVE.load(Relaxed) > 0
 }
 
 /// What the calling thread, which may use `now`, might use if nothing of ours were bound.
