@@ -124,7 +124,7 @@ void cpu_keep_broadcasts_off(struct holding *holding)
 int cpu_start(struct holding *holding)
 {
 	return ipi_start(cpu_apic_id(holding->cpu[0]), holding->slice,
-			 &holding->window->stamps[OSNODE_STAMP_TRAMPOLINE]);
+			 &holding->window->stamp_trampoline);
 }
 
 /* Each is tried; the first error counts. */

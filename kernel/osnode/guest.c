@@ -127,9 +127,9 @@ static int guest_other(unsigned long address, bool start)
 		goto unmap;
 	error = 0;
 	if (start) {
-		other->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
+		other->stamp_sipi = rdtsc_ordered();
 		error = ipi_start(other->apic_ids[0], other->slice,
-				  &other->stamps[OSNODE_STAMP_TRAMPOLINE]);
+				  &other->stamp_trampoline);
 	} else {
 		for (n = 0; n < other->cpus; n++) {
 			now = ipi_init(other->apic_ids[n]);
@@ -193,7 +193,7 @@ static int __init guest_init(void)
 		       OSNODE_VERSION, window_address);
 		goto unmap;
 	}
-	window->stamps[OSNODE_STAMP_MODULE] = rdtsc_ordered();
+	window->stamp_module = rdtsc_ordered();
 	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
 	error = -ENOENT;
 	if (!platform_ipi_callback)

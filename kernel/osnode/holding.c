@@ -37,7 +37,7 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	struct holding *holding;
 	int error;
 
-	BUILD_BUG_ON(offsetof(struct osnode_window, stamps) != 0x40);
+	BUILD_BUG_ON(offsetof(struct osnode_window, stamp_sipi) != 0x40);
 	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
 	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
 	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
@@ -189,7 +189,7 @@ int holding_start(struct holding *holding, bool lend)
 	window->cpus = holding->cpus;
 	for (n = 0; n < holding->cpus; n++)
 		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
-	window->stamps[OSNODE_STAMP_SIPI] = rdtsc_ordered();
+	window->stamp_sipi = rdtsc_ordered();
 	cpu_keep_broadcasts_off(holding);
 	/* Also if an interrupt is not seen to arrive: the cpu may run all the same. */
 	holding->state = RUNNING;

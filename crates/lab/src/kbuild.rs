@@ -57,13 +57,59 @@ pub fn build_from(
     part: &str,
     talk: Talk<'_>,
 ) -> Result<Vec<PathBuf>> {
+    let headers = format!("/usr/src/linux-headers-{}", kernel.version);
+    kept(cache, kernel, sources, part, talk, |place| {
+        let folder = format!("M={place}/{part}");
+        ["make", "-C", &headers, &folder, "-j2", "modules"].map(str::to_owned).to_vec()
+    })
+}
+
+/// What `dkms add` and `dkms build` make of a folder with a `dkms.conf`, by the DKMS of the
+/// kernel's Debian.
+pub fn build_by_dkms(
+    cache: &Cache,
+    kernel: &Kernel,
+    tree: &Path,
+    talk: Talk<'_>,
+) -> Result<Vec<PathBuf>> {
+    let dkms = Archive::new(cache, talk, kernel.name.release()).unpacked("dkms")?;
+    let below = |(path, bytes)| (Path::new(DKMS).join(path), bytes);
+    let mut all = sources(tree)?;
+    all.extend(sources(&dkms)?.into_iter().map(below));
+    kept(cache, kernel, &all, DKMS, talk, |place| {
+        ["bash", "-ec", BY_DKMS, place, &kernel.version].map(str::to_owned).to_vec()
+    })
+}
+
+/// Where DKMS itself is below the sources, and the modules that it has built.
+const DKMS: &str = "dkms";
+/// In the sources' folder, for the kernel of this version: the trees are not the machine's.
+const BY_DKMS: &str = r#"
+cd "$0"
+dkms() { bash dkms/usr/sbin/dkms "$@" --dkmstree "$0/tree" --sourcetree "$0/source"; }
+mkdir tree source
+dkms add "$0"
+. ./dkms.conf
+dkms build "$PACKAGE_NAME/$PACKAGE_VERSION" -k "$1"
+find tree -name '*.ko' -exec cp -t dkms {} +"#;
+
+/// What was built of these sources before, or what this command builds in the folder of
+/// this name below them; it is given their place in the root.
+fn kept(
+    cache: &Cache,
+    kernel: &Kernel,
+    sources: &[Source],
+    part: &str,
+    talk: Talk<'_>,
+    command: impl Fn(&str) -> Vec<String>,
+) -> Result<Vec<PathBuf>> {
     let mut hash = DefaultHasher::new();
     (&kernel.version, part, sources).hash(&mut hash);
     let name = format!("{part}-{:016x}", hash.finish());
     let target = cache.folder().join("modules").join(&kernel.version).join(name);
     let _alone = cache.lock(&format!("build-{part}-{}", kernel.version))?;
     if !target.exists() {
-        let made = make(cache, kernel, sources, part, talk)?;
+        let made = make(cache, kernel, sources, part, talk, command)?;
         publish(made, &target)?;
     }
     modules(&target)
@@ -108,6 +154,7 @@ fn make(
     sources: &[Source],
     part: &str,
     talk: Talk<'_>,
+    command: impl Fn(&str) -> Vec<String>,
 ) -> Result<TempDir> {
     let root = root(cache, kernel, talk)?;
     let place = root.join(PLACE);
@@ -120,11 +167,10 @@ fn make(
         fs::write(&path, bytes).map_err(Error::file("writing", &path))?;
     }
     talk.say(format_args!("building {part} for the kernel {}", kernel.version));
-    let inside =
-        Path::new("/").join(work.path().strip_prefix(&root).expect("it is below")).join(part);
-    let headers = format!("/usr/src/linux-headers-{}", kernel.version);
+    let words =
+        command(&format!("/{}", work.path().strip_prefix(&root).expect("it is below").display()));
     let mut command = entering(&root);
-    command.args(["make", "-C", &headers, &format!("M={}", inside.display()), "-j2", "modules"]);
+    command.args(words);
     let failed = |reason: String| Error::Program { program: format!("building {part}"), reason };
     let output = command.output().map_err(|error| failed(error.to_string()))?;
     let said = [output.stdout, output.stderr].concat();

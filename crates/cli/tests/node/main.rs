@@ -20,6 +20,7 @@ mod terminal;
 mod typed;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use kumiki_lab::{Cache, Config, Error, Kernel, KernelName, Machine, Output, Talk, kbuild};
 
@@ -128,9 +129,11 @@ impl Host {
 
     /// Runs a line of shell; fails the test if the kernel's log shows a fault.
     fn run(&self, line: &str) -> Output {
+        let begin = Instant::now();
         let output = self.machine.command("sh").args(["-c", line]).output();
         let output = output.unwrap_or_else(|error| panic!("{line}: {error}"));
-        eprintln!("$ {line}\n{}{}", text(&output.stdout), text(&output.stderr));
+        let said = [&*output.stdout, &*output.stderr].concat();
+        eprintln!("$ {line} [{:.1} s]\n{}", begin.elapsed().as_secs_f64(), text(&said));
         output
     }
 
