@@ -1,5 +1,6 @@
 //! A kernel as it is kept: its form, and what a start needs to know of it.
 
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
 use crate::{BzImage, Error, Result, Vmlinux};
@@ -41,6 +42,23 @@ pub enum Form {
 /// `COMMAND_LINE_SIZE` on x86, with its end.
 const COMMAND_LINE_LIMIT: usize = 2047;
 
+/// What a kernel says of itself begins so (`linux_banner`, `init/version-timestamp.c`).
+const BANNER: &[u8] = b"Linux version ";
+/// No version is longer, bytes.
+const LONGEST_VERSION: usize = 512;
+
+/// A vmlinux's version, found in its text as a bzImage has it in its header.
+fn banner(bytes: &[u8]) -> Option<String> {
+    memmem::find_iter(bytes, BANNER).find_map(|at| {
+        let text = &bytes[at + BANNER.len()..];
+        let line = &text[..text.len().min(LONGEST_VERSION)];
+        let end = line.iter().position(|byte| matches!(byte, b'\n' | 0))?;
+        // Elsewhere a format may begin like it.
+        let version = str::from_utf8(&line[..end]).ok()?;
+        version.starts_with(|first: char| first.is_ascii_digit()).then(|| version.to_owned())
+    })
+}
+
 impl Kernel {
     /// A bzImage or a vmlinux, taken uncompressed; and the bytes to keep.
     pub fn parse(file: &[u8]) -> Result<(Self, Vec<u8>)> {
@@ -49,7 +67,7 @@ impl Kernel {
             let kernel = Kernel {
                 form: Form::Vmlinux(vmlinux),
                 header: Vec::new(),
-                version: None,
+                version: banner(&bytes),
                 command_line_limit: COMMAND_LINE_LIMIT,
                 above_4g: true,
             };
@@ -154,6 +172,18 @@ mod tests {
         let elf = vmlinux(0x100_0000, &[(0x100_0000, b"text", 0x1000)]);
         let (kernel, bytes) = Kernel::parse(&elf).unwrap();
         assert_eq!((kernel.header.len(), kernel.release(), &bytes[..]), (0, None, &b"text"[..]));
+    }
+
+    #[test]
+    fn a_vmlinux_says_its_release_in_its_text() {
+        let release = |text: &[u8]| {
+            let elf = vmlinux(0x100_0000, &[(0x100_0000, text, 0x1000)]);
+            Kernel::parse(&elf).unwrap().0.release().map(str::to_owned)
+        };
+        let banner = b"%s\0Linux version %s\0Linux version 6.1.0-9-amd64 (gcc 12) #1 SMP\n\0more";
+        assert_eq!(release(banner).as_deref(), Some("6.1.0-9-amd64"));
+        assert_eq!(release(b"Linux version 6.1.0-9"), None, "it has no end");
+        assert_eq!(release(b"Linux version \xff\n"), None);
     }
 
     #[test]

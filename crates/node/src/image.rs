@@ -96,13 +96,14 @@ impl Ingredients {
         let file = compose::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
-        let release = bzimage.as_ref().and_then(Kernel::release);
+        let trimmed = if is_bare { Some(Kernel::parse(&file)?) } else { None };
+        let kernel = bzimage.as_ref().or(trimmed.as_ref().map(|(kernel, _)| kernel));
+        let release = kernel.and_then(Kernel::release);
         let config = base.check_config(kernel_file, release)?;
         let initramfs = base.compose(release)?;
         // Of what is in memory: a bare vmlinux's trimmed bytes.
-        let trimmed = if is_bare { Some(Kernel::parse(&file)?.1) } else { None };
         let mut hash = Sha256::new();
-        hash.update(trimmed.as_ref().unwrap_or(&file));
+        hash.update(trimmed.as_ref().map_or(&file, |(_, bytes)| bytes));
         hash.update(&initramfs);
         let sha256 = hex(hash);
         let (kernel_file, base) = (kernel_file.to_owned(), base.clone());

@@ -5,7 +5,8 @@ use crate::pool::Kind;
 
 #[test]
 fn images_are_counted_shared_limited_checked_and_evicted() {
-    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
+    host.add_shipped_image();
     let add = |name: &str| {
         format!("kumiki image add {name} --kernel /boot/vmlinuz --guest-module osnode-guest.ko")
     };
@@ -66,7 +67,7 @@ fn limit(host: &Host) {
     let limit = "/sys/module/osnode/parameters/image_limit_mb";
     host.ok(&format!("echo 100 > {limit}"));
     let add = "echo text > text; echo text | cpio -o -H newc > overlay; kumiki image add other \
-               --overlay overlay --kernel /boot/vmlinuz --guest-module osnode-guest.ko";
+               --overlay overlay --kernel /boot/vmlinux --guest-module osnode-guest.ko";
     let refusal = host.refused(add);
     assert!(refusal.contains("the limit of 104857600") && refusal.contains("evict"), "{refusal}");
     assert!(!host.ok("kumiki image ls").contains("other"));

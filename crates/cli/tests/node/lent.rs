@@ -5,7 +5,8 @@ use crate::pool::Kind;
 
 #[test]
 fn a_node_starts_another_one_from_the_resident_image() {
-    let Some(host) = Host::shared(Kind::Debian13) else { return };
+    let Some(host) = Host::shared_without_image(Kind::Debian13) else { return };
+    host.add_shipped_image();
     for node in ["n1", "n2"] {
         host.ok(&format!("kumiki node create {node} --memory 256M --image deb"));
     }

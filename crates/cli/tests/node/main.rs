@@ -33,7 +33,8 @@ const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
 const ALL_CPUS: &str = "0-3\n";
 
 /// A host with the module loaded, the module itself, the one for nodes and a kernel at
-/// /boot/vmlinuz. Dropped by a test that fails, it is gone with what that left there.
+/// /boot/vmlinuz, uncompressed at /boot/vmlinux as well. Dropped by a test that fails, it is
+/// gone with what that left there.
 struct Host {
     machine: Machine,
     _turn: Turn,
@@ -81,9 +82,16 @@ impl Host {
         let talk = Talk::to(&|text| eprintln!("{text}"));
         let cache = Cache::of_user()?;
         let built = built(kernel)?;
+        let file = |from: &Path, to: &str| (from.to_owned(), PathBuf::from(to));
         let mut config = Config {
             cpus: 4,
             memory_bytes: 2 << 30,
+            files: vec![
+                file(&built.kernel.vmlinux, "/boot/vmlinux"),
+                file(&built.kernel.bzimage, "/boot/vmlinuz"),
+                file(built.module("osnode-guest.ko"), "/root/osnode-guest.ko"),
+                file(built.module("osnode.ko"), "/root/osnode.ko"),
+            ],
             kernel: kernel.parse()?,
             modules: vec![built.module("osnode.ko").display().to_string().parse()?],
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))
@@ -91,8 +99,6 @@ impl Host {
         wanted(&mut config);
         let machine = Machine::start(&cache, &config, talk)?;
         let mut host = Host { machine, _turn: turn, kind: None, free_kib: 0 };
-        host.put(&built, "/boot/vmlinuz", "/root/osnode-guest.ko");
-        host.machine.guest().put(built.module("osnode.ko"), Path::new("/root/osnode.ko"))?;
         host.free_kib = host.free_kib();
         Ok(host)
     }
@@ -151,7 +157,13 @@ impl Host {
         text(&output.stderr)
     }
 
+    /// Of the uncompressed kernel: nothing is unpacked where no test asks for that.
     fn add_image(&self) {
+        self.ok("kumiki image add deb --kernel /boot/vmlinux --guest-module osnode-guest.ko");
+    }
+
+    /// Of the kernel as it is shipped.
+    fn add_shipped_image(&self) {
         self.ok("kumiki image add deb --kernel /boot/vmlinuz --guest-module osnode-guest.ko");
     }
 

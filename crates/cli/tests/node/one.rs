@@ -7,7 +7,7 @@ use crate::pool::Kind;
 fn a_node_starts_answers_stops_and_gives_everything_back() {
     let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
     let before = host.resources();
-    host.add_image();
+    host.add_shipped_image();
     let images = host.ok("kumiki image ls --json");
     assert!(images.contains(r#""name":"deb""#) && images.contains(r#""state":"sealed""#));
 

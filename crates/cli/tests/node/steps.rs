@@ -34,14 +34,14 @@ const BLOCKS: &str = "cat /sys/devices/system/memory/memory*/state | sort | uniq
 
 #[test]
 fn killed_at_each_step_a_command_leaves_what_is_shown_and_can_be_given_back() {
-    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
     let cache = Cache::of_user().unwrap();
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let kernel = "6.1".parse::<KernelName>().unwrap().get(&cache, talk).unwrap();
     let made = kbuild::build_from(&cache, &kernel, &changed(&DEADLY), "osnode", talk).unwrap();
     let module = made.iter().find(|path| path.ends_with("osnode.ko")).unwrap();
     host.machine.guest().put(module, "deadly.ko".as_ref()).unwrap();
-    host.ok("kumiki image evict; rmmod osnode; insmod deadly.ko");
+    host.ok("rmmod osnode; insmod deadly.ko");
     host.add_image();
 
     let create = "kumiki node create n1 --cpus 2 --memory 256M --memory-from offline --image deb";
@@ -60,7 +60,7 @@ fn killed_at_each_step_a_command_leaves_what_is_shown_and_can_be_given_back() {
     let small = "kumiki node create n1 --memory 256M --image deb";
     at_each_step(&host, (6, 2), small, "kumiki node start n1 --timeout 120", given_back);
     at_each_step(&host, (4, 2), small, "kumiki node delete n1", given_back);
-    let twin = "kumiki image add twin --kernel /boot/vmlinuz --guest-module osnode-guest.ko";
+    let twin = "kumiki image add twin --kernel /boot/vmlinux --guest-module osnode-guest.ko";
     at_each_step(&host, (8, 2), "", twin, || {
         if host.ok("kumiki image ls --json").contains("twin") {
             host.ok("kumiki image rm twin");
