@@ -7,6 +7,7 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=server");
+    println!("cargo::rerun-if-changed=src/bell.rs");
     println!("cargo::rerun-if-changed=src/wire.rs");
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
     let out = PathBuf::from(variable("OUT_DIR")).join("server");

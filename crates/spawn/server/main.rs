@@ -12,6 +12,9 @@ use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 mod asker;
+#[path = "../src/bell.rs"]
+#[allow(dead_code, reason = "the library rings")]
+mod bell;
 mod child;
 mod held;
 mod mem;
@@ -21,12 +24,12 @@ mod sys;
 mod wire;
 
 use asker::{Asker, Record};
+use bell::Hand;
 use child::{CPU_WORDS, CloneArgs, Job, LIMITS, PLACES};
 use held::Held;
 use sys::*;
 use wire::{
-    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAKE, READY, RUNG,
-    SEND, TAKEN,
+    ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, FDS, Header, MAKE, READY, SEND, TAKEN,
 };
 
 /// Above the standard ones.
@@ -102,11 +105,11 @@ extern "C" fn main() -> ! {
     let mut job = Job { header: at, fds, got: 0, limits, parent, group: 0, cpus };
     let group = sys!(GETPGID, 0);
     let mut held = Held::new();
-    while is_woken(&mut job, header, &mut held) {
+    while is_asked(&mut job, header, &mut held) {
         // The next request may be there before this one's end has been seen.
         let tells = header.tells != 0;
-        let is_served = serve(&mut job, header, (&mut own, group), &mut askers, &mut held);
-        if is_served && tells {
+        serve(&mut job, header, (&mut own, group), &mut askers, &mut held);
+        if tells {
             sys!(WRITE, SOCKET, c"".as_ptr(), 1);
         }
         clear(&mut job, &held);
@@ -123,44 +126,68 @@ fn map(fd: usize) -> *const Header {
     BASE as *const Header
 }
 
-/// Waits for a request: for some time at the bell, which is the cheapest to ring, then at the
-/// socket, which tells too when the caller has ended. `false`: it has.
-fn is_woken(job: &mut Job, header: &Header, held: &mut Held) -> bool {
-    const SPAN: [u64; 2] = [0, 10_000_000];
-    loop {
-        let mut bell = header.bell.load(Acquire);
-        if bell == AT_BELL {
-            if sys!(FUTEX, &raw const header.bell, 0, AT_BELL, SPAN.as_ptr()) != ETIMEDOUT {
-                continue;
-            }
-            bell = header.bell.swap(AT_SOCKET, Acquire);
+/// Where this program sleeps: for some time at the bell, which is the cheapest to ring, then at
+/// the socket, which tells too when the caller has ended.
+struct Places<'a> {
+    job: &'a mut Job,
+    header: &'a Header,
+    held: &'a mut Held,
+    /// The number of the message that was received last, and is in `job`.
+    message: &'a mut Option<u32>,
+}
+
+impl bell::Server for Places<'_> {
+    fn takes(&mut self) -> bool {
+        // Acquire: partner is the library's release, after it has written the request.
+        self.header.state.compare_exchange(ASKED, TAKEN, Acquire, Relaxed).is_ok()
+    }
+
+    fn sleep(&mut self) -> bool {
+        const SPAN: [u64; 2] = [0, 10_000_000];
+        sys!(FUTEX, &raw const self.header.bell, 0, AT_BELL, SPAN.as_ptr()) == ETIMEDOUT
+    }
+
+    fn leave(&mut self) {
+        self.held.close(self.header);
+    }
+
+    fn receive(&mut self) -> bool {
+        *self.message = message(self.job);
+        self.message.is_some()
+    }
+
+    fn in_hand(&self) -> Hand {
+        let sent = self.header.sent as usize;
+        match *self.message {
+            _ if sent == 0 && self.job.got == 0 => Hand::Its,
+            Some(number) if number == self.header.number && self.job.got == sent => Hand::Its,
+            Some(number) if number == self.header.number => Hand::Withdrawn,
+            _ => Hand::Others,
         }
-        if bell != RUNG {
-            held.close(header);
-            let is_there = receive(job, header);
-            header.bell.store(AT_BELL, Relaxed);
-            return is_there;
-        }
-        // Before the request is looked at: the next one rings again.
-        header.bell.swap(AT_BELL, Acquire);
-        if header.state.load(Acquire) == ASKED {
-            return header.sent == 0 || receive(job, header);
-        }
+    }
+
+    fn drop_message(&mut self) {
+        clear(self.job, &Held::new());
+        *self.message = None;
+    }
+
+    fn withdraw(&mut self) {
+        answer(self.header, DONE);
     }
 }
 
-/// Waits for the message of the request that is there.
-fn receive(job: &mut Job, header: &Header) -> bool {
-    loop {
-        let Some(number) = message(job) else { return false };
-        // SAFETY: in the memory; the library may write it just now, and sends another message
-        // then.
-        if number == unsafe { (&raw const header.number).read_volatile() } {
-            return true;
-        }
-        // It was for a request that the bell has told of before.
-        clear(job, &Held::new());
-    }
+bell::word!(core::sync::atomic::AtomicU32);
+
+/// Waits for a request, and takes it; `false`: the caller has ended.
+fn is_asked(job: &mut Job, header: &Header, held: &mut Held) -> bool {
+    let message = &mut None;
+    bell::is_asked(&header.bell, &mut Places { job, header, held, message })
+}
+
+fn answer(header: &Header, state: u32) {
+    // Release: partner is the library's acquire.
+    header.state.store(state, Release);
+    sys!(FUTEX, &raw const header.state, 1, 1);
 }
 
 /// Closes what is open for one request only.
@@ -212,30 +239,22 @@ fn message(job: &mut Job) -> Option<u32> {
     Some(unsafe { (&raw const number).read_volatile() })
 }
 
-/// Whether there was a request.
+/// Carries out the request that was taken.
 fn serve(
     job: &mut Job,
     header: &Header,
     (own, group): (&mut [[u64; 2]; LIMITS], isize),
     askers: &mut Askers,
     held: &mut Held,
-) -> bool {
-    if header.state.compare_exchange(ASKED, TAKEN, Acquire, Relaxed).is_err() {
-        return false;
-    }
-    let answer = |state| {
-        header.state.store(state, Release);
-        sys!(FUTEX, &raw const header.state, 1, 1);
-        true
-    };
+) {
     if !askers.allow(header) {
-        return answer(ANOTHER);
+        return answer(header, ANOTHER);
     }
     if header.only_look != 0 {
-        return answer(DONE);
+        return answer(header, DONE);
     }
     if !held.take(job, header, askers.asker(header)) {
-        return answer(SEND);
+        return answer(header, SEND);
     }
     held.keep(job, header);
     for (number, own) in own.iter_mut().enumerate() {
@@ -257,9 +276,8 @@ fn serve(
     if failed < 0 {
         header.failed.store(MAKE, Relaxed);
         header.errno.store(-failed as i32, Relaxed);
-        answer(DONE);
+        answer(header, DONE);
     }
-    true
 }
 
 impl Askers {

@@ -23,13 +23,15 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
+use crate::bell;
 use crate::identity;
 use crate::maps;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::wire::{
-    ANOTHER, ASKED, AT_BELL, AT_SOCKET, BASE, BYTES, DONE, Header, MAPS, READY, RUNG, SEND, STARTS,
-    TAKEN,
+    ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, Header, MAPS, READY, SEND, STARTS, TAKEN,
 };
+
+bell::word!(std::sync::atomic::AtomicU32);
 
 /// The program, built by `build.rs`.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
@@ -176,9 +178,11 @@ impl Server {
         // Release: partner is the server's exchange.
         header.state.store(ASKED, Release);
         if let Err(error) = self.wake(number, fds) {
-            header.state.store(DONE, Relaxed);
-            // It may have seen the request and wait for the message.
-            let _ = send(&self.socket, number, &[]);
+            // Relaxed: either nobody has seen the request, or the server waits for a message.
+            if header.state.compare_exchange(ASKED, DONE, Relaxed, Relaxed).is_err() {
+                let _ = send(&self.socket, number, &[]);
+                self.wait();
+            }
             return Err(match error {
                 Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => No::Died,
                 error => No::Sent(error.into()),
@@ -192,16 +196,9 @@ impl Server {
     fn wake(&self, number: u32, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         // SAFETY: the server writes to atomics only.
         let bell = &unsafe { self.memory.as_ref() }.bell;
-        if !fds.is_empty() {
-            send(&self.socket, number, fds)?;
-        }
-        // Release: partner is the server's load of the bell, before it reads the state.
-        match bell.compare_exchange(AT_BELL, RUNG, Release, Relaxed) {
-            Ok(_) => futex::wake(bell, 1, Scope::Shared).map(|_| ()).map_err(|_| Errno::NOSYS),
-            Err(_) if fds.is_empty() => send(&self.socket, number, &[]),
-            // The message wakes it.
-            Err(_) => Ok(()),
-        }
+        let send = |with: bool| send(&self.socket, number, if with { fds } else { &[] });
+        let wake = || futex::wake(bell, 1, Scope::Shared).map(|_| ()).map_err(|_| Errno::NOSYS);
+        bell::ring(bell, !fds.is_empty(), send, wake)
     }
 
     /// Whether the answer is there, or will never be.
