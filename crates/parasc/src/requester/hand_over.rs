@@ -15,7 +15,7 @@ use kumiki_wait::Waiter;
 use super::Requester;
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
-use crate::execute::{call, execute};
+use crate::execute::call;
 use crate::request::Request;
 use crate::threads::wake_seat;
 
@@ -105,9 +105,7 @@ unsafe fn wait(waiter: &mut Waiter, core: &Arc<Core>, lane: usize, seat: Option<
         core.repair();
         if slot.take() {
             // SAFETY: the caller vouches for the request.
-            unsafe { execute(slot) };
-        } else if let Some(result) = core.lost_in_lane(lane, 0) {
-            slot.finish(result);
+            slot.finish(unsafe { call(&slot.taken()) });
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
 use crate::offer::Calls;
+use crate::primitive::lock;
 use crate::request::Request;
 use crate::threads::{summon_pool, wake_seat};
 
@@ -399,7 +400,7 @@ impl Requester {
                 _ => (),
             }
             core.repair();
-            while let Some(dead) = core.left_of_offer(self.lane) {
+            for dead in lock(&side.left).drain(..) {
                 // SAFETY: the caller vouches for all requests; their claimer is dead.
                 unsafe { calls.repair(&dead) };
                 side.offer.count_repaired(dead.chunk.len());
