@@ -21,16 +21,13 @@
  *   from        to          by                                  order
  *   FREE        REQUESTING  a requesting thread, compare and swap  acquire
  *   REQUESTING  REQUEST     the same thread, the slot is filled    release
- *   REQUESTING  FREE        the same thread, which leaves it empty  release
  *   FREE, SUCCESS/ERROR  REQUEST  the thread whose lane it is      release
  *   REQUEST     PROCESSING  who executes it, or ends the area
  *                           (-ECANCELED), compare and swap         acquire
  *   PROCESSING  SUCCESS/ERROR  the same                            release
- *   PROCESSING  FREE        the process's own thread, which has given the
- *                           result elsewhere, or taken the request back  release
  *   SUCCESS/ERROR  REQUESTING  a thread that collects the result of a request
  *                           placed by hand, compare and swap       acquire
- *   SUCCESS/ERROR  FREE     a requesting thread, result taken      release
+ *   REQUESTING  FREE        the same thread, result taken          release
  *
  * The thread that wins the swap from REQUEST to PROCESSING executes the call,
  * once.
@@ -89,8 +86,8 @@ struct parasc_lane {
 /*
  * The kernel module. A thread that opens the device and enters PARASC_IOC_PROC
  * is a processing thread: it executes requests of the lanes in `open_lanes`, and
- * takes none of lanes 0 and 1, whose results the process may owe to a task that
- * the area does not name. It executes them with its own memory, files,
+ * takes none of lanes 0 and 1, whose requests wait in a queue that the area does
+ * not hold. It executes them with its own memory, files,
  * credentials and limits, until the termination flag is set or there has been
  * no request for `idle_ns`. Both are a return of 0, and the thread does its
  * waiting itself. The module sets a slot's status and wakes no thread; a

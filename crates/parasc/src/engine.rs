@@ -190,8 +190,8 @@ impl Engine {
     /// Makes the calling thread a processing thread, which serves all requests
     /// of the engine until that is shut down. The paper's `parasc_proc`.
     ///
-    /// Its signals stay as they are: a handler that interrupts a call makes it
-    /// answer `EINTR`, as everywhere. The thread may die in here, by exit(2) in a
+    /// Its signals are handled at calls and while it waits, and blocked in between: a
+    /// handler that interrupts a call makes it answer `EINTR`, as everywhere. The thread may die in here, by exit(2) in a
     /// handler, or by pthread_cancel(3), which takes effect between two calls. The
     /// request that it was at is then answered `EOWNERDEAD`: the call was
     /// executed, perhaps, and will not be executed again. A request that it had
@@ -200,8 +200,8 @@ impl Engine {
         threads::process(&self.core);
     }
 
-    /// Tells processing threads to look through all slots that any thread may
-    /// fill, and wakes one for each lane. The paper's `parasc_wake_up`, with which
+    /// Wakes a processing thread for each lane of [`open_slots`](Self::open_slots) where a
+    /// request waits. The paper's `parasc_wake_up`, with which
     /// its programs announce what they have written to the area. Here
     /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
     /// program needs it, and it does no harm.

@@ -1,20 +1,8 @@
-//! Making the call that a slot asks for.
+//! Making calls.
 
 pub(crate) use kumiki_calls::{Rules, call};
 
 use crate::request::Request;
-use crate::slot::Slot;
-
-/// Makes the call of `slot`, which the caller has taken, and gives its result.
-///
-/// # Safety
-/// Who published the request vouches for the call: see
-/// [`kumiki_sys::syscall::raw`].
-#[inline(always)]
-pub(crate) unsafe fn execute(slot: &Slot) {
-    // SAFETY: the caller passes on the promise of who published it.
-    slot.finish(unsafe { call(&slot.taken()) });
-}
 
 /// Makes the calls, one after the other.
 ///

@@ -2,7 +2,6 @@
 //! is executed once or taken back, every result is seen, nobody sleeps on a
 //! request that waits.
 
-use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize as Count;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +14,7 @@ use loom::thread;
 use crate::core::Pool;
 use crate::lane::Lane;
 use crate::offer::Calls;
-use crate::open::{Look, Open, Ready, Taken};
+use crate::open::{Item, Look, Open};
 use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;
@@ -209,13 +208,13 @@ fn the_awaited_answer_wakes_the_one_who_sleeps() {
 #[test]
 fn a_request_for_the_pool_is_not_left_when_the_others_are_over() {
     model(|| {
-        let scene = Arc::new((Pool::new(1), Ready::new(1)));
+        let scene = Arc::new((Pool::new(1), Open::new(1, 0)));
         scene.0.rescue();
         let watch = thread::spawn({
             let scene = Arc::clone(&scene);
             move || scene.0.end_rescue(|| scene.1.any())
         });
-        scene.1.mark(0);
+        scene.1.push(Item::Slot(0));
         scene.0.rescue();
         let over = watch.join().unwrap();
         assert!(scene.0.rescues() || !over, "nobody looks for it");
@@ -230,72 +229,44 @@ fn task() -> StdArc<Bare> {
 struct Scene {
     memory: Memory,
     open: Open,
+    executed: Count,
 }
 
 impl Scene {
     fn new(slots: usize) -> Arc<Self> {
-        Arc::new(Scene { memory: Memory::new(slots), open: Open::new(slots, 0) })
+        let (memory, open) = (Memory::new(slots), Open::new(slots, 0));
+        Arc::new(Scene { memory, open, executed: Count::new(0) })
     }
 
-    /// Executes one request, if there is one.
-    fn serve(&self, cursor: &mut usize) -> bool {
-        let Some(at) = self.open.ready.claim(cursor) else { return false };
-        let lane = self.memory.lane();
-        if self.open.take(lane, at).is_none() {
-            return false;
+    fn put(&self, task: &StdArc<Bare>) {
+        self.open.push(Item::Task(task.clone()));
+    }
+
+    /// Executes a task's request, if there is one.
+    fn serve(&self) -> bool {
+        let Some(item) = self.open.pop() else { return false };
+        let claimed = item.claim(self.memory.lane());
+        if let (true, Item::Task(task)) = (claimed, item) {
+            self.executed.fetch_add(1, Relaxed);
+            task.base().end(End::Returned(1));
         }
-        self.memory.executed[at].fetch_add(1, Relaxed);
-        let task = self.open.take_task(at).expect("only tasks are put there");
-        task.base().end(End::Returned(1));
-        let _next = self.open.free(lane, at);
-        true
-    }
-
-    fn executed(&self) -> usize {
-        self.memory.executed.iter().map(|count| count.load(Relaxed)).sum()
+        claimed
     }
 }
 
 #[test]
-fn a_task_in_the_queue_comes_into_the_slot_that_is_freed() {
+fn of_two_that_push_and_two_that_pop_none_is_lost() {
     model(|| {
         let scene = Scene::new(1);
-        let first = task();
-        scene.open.put(scene.memory.lane(), first.clone());
-        let server = thread::spawn({
-            let scene = Arc::clone(&scene);
-            move || scene.serve(&mut 0)
-        });
-        let second = task();
-        scene.open.put(scene.memory.lane(), second.clone());
-        assert!(server.join().unwrap());
-        // Whoever it was: the second is in the slot now, and to be found.
-        assert!(scene.serve(&mut 0), "lost in the queue");
-        assert!(!scene.serve(&mut 0));
-        assert_eq!(scene.executed(), 2);
-        for task in [first, second] {
-            assert_eq!(task.base().ended(), Some(End::Returned(1)));
-        }
-    });
-}
-
-#[test]
-fn of_two_that_mark_and_two_that_claim_none_is_lost() {
-    model(|| {
-        let scene = Scene::new(2);
         let servers = [(); 2].map(|()| {
             let scene = Arc::clone(&scene);
-            thread::spawn(move || scene.serve(&mut 0))
+            thread::spawn(move || scene.serve())
         });
         let tasks = [task(), task()];
-        for task in &tasks {
-            scene.open.put(scene.memory.lane(), task.clone());
-        }
-        let served = servers.map(|server| usize::from(server.join().unwrap()));
-        let mut cursor = 0;
-        let rest = std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).count();
-        assert_eq!(served.iter().sum::<usize>() + rest, 2);
-        assert_eq!(scene.executed(), 2);
+        tasks.iter().for_each(|task| scene.put(task));
+        servers.into_iter().for_each(|server| drop(server.join().unwrap()));
+        while scene.serve() {}
+        assert_eq!(scene.executed.load(Relaxed), 2);
         assert!(tasks.iter().all(|task| task.base().ended() == Some(End::Returned(1))));
     });
 }
@@ -304,44 +275,25 @@ fn of_two_that_mark_and_two_that_claim_none_is_lost() {
 fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
     model(|| {
         let scene = Scene::new(1);
-        let first = task();
-        scene.open.put(scene.memory.lane(), first.clone());
-        let second = task();
-        scene.open.put(scene.memory.lane(), second.clone());
+        let (first, second) = (task(), task());
+        scene.put(&first);
         let server = thread::spawn({
             let scene = Arc::clone(&scene);
-            move || usize::from(scene.serve(&mut 0))
+            move || drop((scene.serve(), scene.serve()))
         });
         let dynamic: StdArc<dyn Task> = first.clone();
-        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic).is_some();
-        let served = server.join().unwrap();
-        let mut cursor = 0;
-        let rest: VecDeque<_> =
-            std::iter::from_fn(|| scene.serve(&mut cursor).then_some(())).collect();
-        assert_eq!(served + rest.len() + usize::from(taken_back), 2);
+        let taken_back = first.base().claim();
+        if taken_back {
+            scene.open.forget(&dynamic);
+        }
+        scene.put(&second);
+        server.join().unwrap();
+        while scene.open.any() {
+            scene.serve();
+        }
         assert_eq!(first.base().ended().is_some(), !taken_back);
         assert!(second.base().ended().is_some());
-        assert_eq!(scene.executed(), 2 - usize::from(taken_back));
-    });
-}
-
-#[test]
-fn a_task_is_taken_back_on_its_way_from_the_queue_into_a_slot() {
-    model(|| {
-        let scene = Scene::new(1);
-        scene.open.put(scene.memory.lane(), task());
-        let second = task();
-        scene.open.put(scene.memory.lane(), second.clone());
-        let server = thread::spawn({
-            let scene = Arc::clone(&scene);
-            move || scene.serve(&mut 0)
-        });
-        // Nobody is ever at it: there is one request only that anybody makes.
-        let dynamic: StdArc<dyn Task> = second;
-        let taken_back = scene.open.take_back(scene.memory.lane(), &dynamic);
-        assert!(taken_back.is_some(), "left to nobody");
-        assert!(server.join().unwrap());
-        assert_eq!(scene.executed(), 1);
+        assert_eq!(scene.executed.load(Relaxed), 2 - usize::from(taken_back));
     });
 }
 
@@ -355,24 +307,20 @@ fn a_result_is_collected_once_and_not_for_the_next() {
         let (_, first) = place(&scene).unwrap();
         let lane = scene.memory.lane();
         let answer = |scene: &Scene, ret_val| {
-            assert_eq!(scene.open.take(scene.memory.lane(), 0), Some(Taken::ByHand));
+            assert!(Item::Slot(0).claim(scene.memory.lane()));
             scene.memory.slots[0].finish(ret_val);
         };
         answer(&scene, 1);
         let other = thread::spawn({
             let scene = Arc::clone(&scene);
             move || match scene.open.collect(scene.memory.lane(), 0, first) {
-                Look::Result(ret_val) => {
-                    let _next = scene.open.free(scene.memory.lane(), 0);
-                    Some(ret_val)
-                }
+                Look::Result(ret_val) => Some(ret_val),
                 _ => None,
             }
         });
         let own = scene.open.collect(lane, 0, first);
         let mut second = None;
         if let Look::Result(_) = own {
-            let _next = scene.open.free(lane, 0);
             second = place(&scene).map(|(_, second)| second);
             answer(&scene, 2);
         }

@@ -56,19 +56,6 @@ impl Calls {
         }
     }
 
-    /// Repairs a dead thread's chunk: answers the call that it died at, and makes those that
-    /// it had claimed but not begun.
-    ///
-    /// # Safety
-    /// As for [`make`](Self::make), for what is left of its chunk.
-    pub(crate) unsafe fn repair(self, left: &Left) {
-        // SAFETY: the caller vouches for it.
-        let (_, died) = unsafe { self.part(left.at..left.at + 1) };
-        died.fill(OWNER_DIED);
-        // SAFETY: as above.
-        unsafe { self.make(left.at + 1..left.chunk.end, |_| ()) };
-    }
-
     /// # Safety
     /// As for [`make`](Self::make), as long as the part is used.
     #[inline(always)]
@@ -192,10 +179,32 @@ impl Offer {
         (state.made == state.last && state.first == state.last).then_some(state.made)
     }
 
-    /// Counts the repaired calls of a dead thread as made. By the requesting thread.
-    pub(crate) fn count_repaired(&self, made: usize) {
+    /// Makes calls from the end, claimed in chunks as by [`last`](Self::last), as long as there
+    /// are some. By the requesting thread.
+    ///
+    /// # Safety
+    /// As for [`Requester::run_raw`](crate::Requester::run_raw), for the calls offered.
+    #[inline(always)]
+    pub(crate) unsafe fn make_last(&self, share: usize) {
+        while let Some(chunk) = self.last(share) {
+            // SAFETY: the caller vouches for the calls; claimed just now.
+            unsafe { self.calls().make(chunk, |_| ()) };
+        }
+    }
+
+    /// Repairs a dead thread's chunk: answers the call that it died at, and makes those that
+    /// it had claimed but not begun. By the requesting thread.
+    ///
+    /// # Safety
+    /// As for [`make_last`](Self::make_last), and the claimer of the chunk is dead.
+    pub(crate) unsafe fn repair(&self, left: &Left) {
+        // SAFETY: nobody else is at what the dead thread has claimed.
+        let (_, died) = unsafe { self.calls().part(left.at..left.at + 1) };
+        died.fill(OWNER_DIED);
+        // SAFETY: as above.
+        unsafe { self.calls().make(left.at + 1..left.chunk.end, |_| ()) };
         // The lowest field, which does not overflow: all of them fit in.
-        self.state.fetch_add(made as u64, AcqRel);
+        self.state.fetch_add(left.chunk.len() as u64, AcqRel);
     }
 
     /// How many calls others have claimed so far.

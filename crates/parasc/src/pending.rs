@@ -14,8 +14,9 @@ use crate::core::{Core, STEP};
 use crate::error::Error;
 use crate::execute::call;
 use crate::op::Operation;
+use crate::open::Item;
 use crate::task::{Body, End, Task, contain};
-use crate::threads::{serve_next, serve_stranded, stop_if_terminated, summon};
+use crate::threads::{serve_stranded, stop_if_terminated, summon};
 
 /// An operation whose call has been made.
 #[derive(Debug)]
@@ -59,12 +60,6 @@ pub struct Pending<O: Operation + Send + 'static> {
     refused: Option<Error>,
 }
 
-/// Who executes the request of a task from here on, if not the caller.
-enum Left {
-    ToOthers,
-    ToCaller,
-}
-
 impl<O: Operation + Send + 'static> Pending<O> {
     /// Places the operation's request, and sees to it that a thread serves it.
     pub(crate) fn submit(core: &Arc<Core>, operation: O) -> Self {
@@ -75,35 +70,20 @@ impl<O: Operation + Send + 'static> Pending<O> {
             pending.refused = Some(Error::denied(denied, 0, &request));
             return pending;
         }
-        let left = if !core.process.is_current() {
+        if !core.process.is_current() {
             // A child of fork(2) has none of the threads.
-            Left::ToCaller
+            pending.execute();
         } else if core.area.header().is_terminated() {
             pending.refused = Some(Error::ShutDown);
-            return pending;
-        } else {
-            pending.place()
-        };
-        if let (Left::ToCaller, Some(body)) = (left, &pending.body) {
-            execute(body);
+        } else if let Some(task) = pending.task() {
+            let lane = core.lane_for(&request);
+            core.open[lane].push(Item::Task(task));
+            stop_if_terminated(core);
+            if !summon(core, lane) {
+                serve_stranded(core, lane);
+            }
         }
         pending
-    }
-
-    fn place(&self) -> Left {
-        let Some(task) = self.task() else { return Left::ToOthers };
-        let core = &self.core;
-        let lane = core.lane_for(&task.base().request);
-        task.base().set_lane(lane);
-        let placed = core.open[lane].put(core.area.lane(lane), Arc::clone(&task));
-        stop_if_terminated(core);
-        // If it waits for a slot, too: who finds no thread must not leave it there.
-        if summon(core, lane, placed.max(1)) {
-            return Left::ToOthers;
-        }
-        let taken = self.take_back();
-        serve_stranded(core, lane);
-        if taken { Left::ToCaller } else { Left::ToOthers }
     }
 
     fn task(&self) -> Option<Arc<dyn Task>> {
@@ -112,15 +92,13 @@ impl<O: Operation + Send + 'static> Pending<O> {
 
     /// Takes the request back, if nobody has begun it.
     fn take_back(&self) -> bool {
-        let core = &self.core;
         let Some(task) = self.task() else { return false };
-        if self.refused.is_some() || !core.process.is_current() || task.base().ended().is_some() {
-            return false;
+        let may = self.refused.is_none() && self.core.process.is_current();
+        let taken = may && task.base().claim();
+        if taken {
+            self.core.open[self.core.lane_for(&task.base().request)].forget(&task);
         }
-        let lane = task.base().lane();
-        let taken = core.open[lane].take_back(core.area.lane(lane), &task);
-        serve_next(core, lane, taken.unwrap_or(0));
-        taken.is_some()
+        taken
     }
 
     /// Whether the request has ended, so that nothing is left to wait for.
@@ -212,10 +190,13 @@ impl<O: Operation + Send + 'static> Pending<O> {
         }
     }
 
+    /// Makes the call of a request that is the caller's: taken back, or never placed.
     fn execute(&self) {
-        if let Some(body) = &self.body {
-            execute(body);
-        }
+        let Some(body) = &self.body else { return };
+        // SAFETY: the operation vouches for its call, and stays where it is until
+        // its task has ended.
+        let ret_val = unsafe { call(&body.base().request) };
+        body.base().end(End::Returned(ret_val));
     }
 
     /// Leaves the request to the parent of this process, whose threads have it.
@@ -227,12 +208,8 @@ impl<O: Operation + Send + 'static> Pending<O> {
     fn forked(&mut self) {
         let Some(body) = self.body.as_ref().filter(|_| !self.is_done()) else { return };
         self.refused = Some(Error::Forked);
-        let base = body.base();
-        let open = &self.core.open[base.lane()];
-        let lane = self.core.area.lane(base.lane());
-        let waits = |at| open.is_waiting(lane, at, base.generation());
-        if !base.slot().is_none_or(waits) {
-            base.leave_to_parent();
+        if !body.base().is_waiting() {
+            body.base().leave_to_parent();
         }
     }
 
@@ -252,14 +229,6 @@ impl<O: Operation + Send + 'static> Pending<O> {
             (refused, _) => Err(Failed { error: refused.unwrap_or(Error::ShutDown), operation }),
         }
     }
-}
-
-/// Makes the call of a request that is the caller's: taken back, or never placed.
-fn execute<O: Operation>(body: &Body<O>) {
-    // SAFETY: the operation vouches for its call, and stays where it is until
-    // its task has ended.
-    let ret_val = unsafe { call(&body.base().request) };
-    body.base().end(End::Returned(ret_val));
 }
 
 impl<O: Operation + Send + 'static> Future for Pending<O> {
@@ -286,13 +255,13 @@ impl<O: Operation + Send + 'static> Drop for Pending<O> {
         if self.is_done() {
             return;
         }
-        if self.core.process.is_current() {
-            self.take_back();
-        } else {
-            // The lane has it, too, and may stay as long as the process.
+        if !self.core.process.is_current() {
             self.forked();
-            contain(|| drop(self.end()));
+        } else if !self.take_back() {
+            return;
         }
+        // The queue may have the task, too.
+        contain(|| drop(self.end()));
     }
 }
 

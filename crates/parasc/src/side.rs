@@ -24,8 +24,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use kumiki_wait::{Bell, barrier};
 
+use crate::claim::Left;
 use crate::offer::Offer;
-use crate::primitive::AtomicU32;
+use crate::primitive::{AtomicU32, Mutex};
 
 /// Awaited in place of a slot's answer: the end of what is offered.
 const OFFERED: usize = u32::MAX as usize;
@@ -41,6 +42,8 @@ pub(crate) struct Side {
     awaited: AtomicU32,
     /// Whether there is such a thread.
     pub(crate) leased: AtomicBool,
+    /// Chunks of what it offers whose claimers have died: for it to repair.
+    pub(crate) left: Mutex<Vec<Left>>,
 }
 
 impl Side {

@@ -6,12 +6,10 @@
 //! | `FREE` | `REQUESTING` | any requesting thread (open lane), by swap | Acquire |
 //! | any but `REQUEST`, `PROCESSING` | `REQUEST` | the thread that leases the lane | Release |
 //! | `REQUESTING` | `REQUEST` | the thread that has taken the slot | Release |
-//! | `REQUESTING` | `FREE` | the same, which has nothing for it, or has read its result | Release |
+//! | `REQUESTING` | `FREE` | who has collected the result and read it | Release |
 //! | `SUCCESS`, `ERROR` | `REQUESTING` | who collects the result of a request by hand, by swap | Acquire |
 //! | `REQUEST` | `PROCESSING` | whoever is to execute it, by swap | Acquire |
 //! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
-//! | `SUCCESS`, `ERROR` | `FREE` | the requesting thread, result taken | Release |
-//! | `PROCESSING` | `FREE` | who has executed it, its result given to a task; who has taken it back | Release |
 //!
 //! # Why a request is executed once
 //! Only the winner of the swap from `REQUEST` to `PROCESSING` executes the call,
@@ -29,7 +27,7 @@
 //! request has checked it. A kernel module that is to serve the same memory must check what
 //! it reads.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use kumiki_sys::syscall::MAX_ARGS;
 
@@ -97,8 +95,8 @@ impl Slot {
     /// Takes the request to execute it. `true` for one caller only.
     #[inline(always)]
     pub(crate) fn take(&self) -> bool {
-        // Acquire: partner is `publish`. Release: partner is `is_processing`.
-        self.status.compare_exchange(REQUEST, PROCESSING, AcqRel, Relaxed).is_ok()
+        // Acquire: partner is `publish`.
+        self.status.compare_exchange(REQUEST, PROCESSING, Acquire, Relaxed).is_ok()
     }
 
     /// Whether a request waits here: a hint for those who want to take it.
@@ -157,13 +155,6 @@ impl Slot {
     pub(crate) fn release(&self) {
         // Release: partner is `reserve`.
         self.status.store(FREE, Release);
-    }
-
-    /// Whether somebody executes the request; then the note of that thread
-    /// (`claim.rs`) is to be seen.
-    pub(crate) fn is_processing(&self) -> bool {
-        // Acquire: partner is `take`.
-        self.status.load(Acquire) == PROCESSING
     }
 
     /// Whether nobody has the slot.

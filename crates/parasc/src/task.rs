@@ -1,9 +1,9 @@
 //! A request that belongs to itself: the operation, where it waits, how it ended.
 //!
 //! Whoever has to do with it holds it by an `Arc`: the [`Pending`](crate::Pending)
-//! for which it was made, and from submission until its end the open lane (slot
-//! or queue). So operation and buffer stay until the call is over, whoever has
-//! lost interest before.
+//! for which it was made, from submission on the open lane's queue, and then the thread that
+//! makes its call. So operation and buffer stay until the call is over, whoever has lost
+//! interest before.
 //!
 //! `kumiki_slot`'s answers are not for this: theirs is a line between one caller and one
 //! server, with which captures move. Here any of many threads may make the call, and the
@@ -31,22 +31,18 @@ pub(crate) enum End {
     Cancelled,
 }
 
-const OUTSTANDING: u32 = 0;
-const RETURNED: u32 = 1;
-const CANCELLED: u32 = 2;
+const WAITING: u32 = 0;
+/// Somebody makes the call, takes the request back or cancels it.
+const CLAIMED: u32 = 1;
+const RETURNED: u32 = 2;
+const CANCELLED: u32 = 3;
 /// The end has been read, and the operation is gone or taken back.
-const TAKEN: u32 = 3;
+const TAKEN: u32 = 4;
 
 /// What all tasks have, whatever their operation.
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) request: Request,
-    /// The open lane it belongs to.
-    lane: AtomicU32,
-    /// 1 + the slot it is in; 0: it waits for one.
-    slot: AtomicU32,
-    /// Which of the slot's requests it is.
-    generation: AtomicU32,
     state: AtomicU32,
     ret_val: AtomicI64,
     waker: AtomicWaker,
@@ -57,41 +53,25 @@ impl Base {
     pub(crate) fn new() -> Self {
         Base {
             request: Request::default(),
-            lane: AtomicU32::new(0),
-            slot: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-            state: AtomicU32::new(OUTSTANDING),
+            state: AtomicU32::new(WAITING),
             ret_val: AtomicI64::new(0),
             waker: AtomicWaker::new(),
             bell: Bell::new(),
         }
     }
 
-    pub(crate) fn lane(&self) -> usize {
-        self.lane.load(Relaxed) as usize
+    /// Claims the request. `true` for one caller only.
+    pub(crate) fn claim(&self) -> bool {
+        // Acquire: partner is who has pushed it, by the queue's lock too.
+        self.state.compare_exchange(WAITING, CLAIMED, AcqRel, Relaxed).is_ok()
     }
 
-    /// By the submitting thread, before anybody else has the task.
-    pub(crate) fn set_lane(&self, lane: usize) {
-        self.lane.store(lane as u32, Relaxed);
+    /// Whether nobody has claimed it yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.state.load(Relaxed) == WAITING
     }
 
-    /// The slot it is or was in.
-    pub(crate) fn slot(&self) -> Option<usize> {
-        (self.slot.load(Acquire) as usize).checked_sub(1)
-    }
-
-    pub(crate) fn set_slot(&self, at: usize, generation: u32) {
-        self.generation.store(generation, Relaxed);
-        self.slot.store(at as u32 + 1, Release);
-    }
-
-    /// Which of its slot's requests it is.
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Relaxed)
-    }
-
-    /// Ends the request. Once: by whoever has taken it out of its slot or queue.
+    /// Ends the request. Once: by whoever has claimed it.
     pub(crate) fn end(&self, end: End) {
         let state = match end {
             End::Returned(ret_val) => {
@@ -153,13 +133,13 @@ pub(crate) trait Task: Send + Sync + fmt::Debug {
 }
 
 /// A task without an operation.
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Bare {
     base: Base,
 }
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 impl Bare {
     pub(crate) fn new(request: Request) -> Arc<Self> {
         let mut base = Base::new();
@@ -168,7 +148,7 @@ impl Bare {
     }
 }
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 impl Task for Bare {
     fn base(&self) -> &Base {
         &self.base

@@ -7,9 +7,10 @@ use crate::area::{MAX_LANE_SLOTS, OPEN_LANES};
 use crate::core::{Core, STEP};
 use crate::error::{Error, Result};
 use crate::execute::call;
-use crate::open::Look;
+use crate::open::{Item, Look};
 use crate::request::Request;
-use crate::threads::{give, serve_next, serve_stranded, stop_if_terminated, summon};
+use crate::task::End;
+use crate::threads::{end, serve_stranded, stop_if_terminated, summon};
 
 /// A slot that holds a request of the caller's, or its result.
 ///
@@ -53,19 +54,21 @@ pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket>
     let full = Error::Full { slots: core.area.lane_slots(), most: MAX_LANE_SLOTS };
     let (at, generation) = place.ok_or(full)?;
     let ticket = Ticket { lane, at, generation };
+    let item = Item::Slot(at);
     if !core.process.is_current() {
         // In a child of fork(2) locks may be those of threads it does not have.
-        if let Some(taken) = core.open[lane].take(core.area.lane(lane), at) {
+        if item.claim(core.area.lane(lane)) {
             // SAFETY: the caller vouches for the call.
             let ret_val = unsafe { call(&request) };
-            give(core, lane, at, taken, ret_val, false);
+            end(core, lane, &item, End::Returned(ret_val));
         }
         return Ok(ticket);
     }
+    core.open[lane].push(item);
     stop_if_terminated(core);
     // Who has no threads but the program's waits for these.
     let own = core.seats.len() + core.pool.threads() > 0;
-    if !summon(core, lane, 1) && own {
+    if !summon(core, lane) && own {
         serve_stranded(core, lane);
     }
     Ok(ticket)
@@ -94,16 +97,10 @@ fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
     let Ticket { lane: index, at, generation } = *ticket;
     let Some(open) = core.open.get(index) else { return Look::Unknown };
     let lane = core.area.lane(index);
-    let Some(slot) = lane.slots.get(at) else { return Look::Unknown };
-    let own = core.process.is_current();
-    let look = open.collect(lane, at, generation);
-    match look {
-        Look::Result(_) if own => serve_next(core, index, open.free(lane, at)),
-        // As in `place`; and what waits for a slot is the parent's.
-        Look::Result(_) => slot.release(),
-        _ => (),
+    if at >= lane.slots.len() {
+        return Look::Unknown;
     }
-    look
+    open.collect(lane, at, generation)
 }
 
 pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
@@ -133,9 +130,8 @@ pub(crate) fn wake_up(core: &Arc<Core>) {
         return;
     }
     for (index, open) in core.open.iter().enumerate() {
-        open.scan(core.area.lane(index));
-        if open.ready.any() {
-            summon(core, index, 1);
+        if open.any() {
+            summon(core, index);
         }
     }
 }
@@ -203,13 +199,11 @@ mod tests {
         let place = || unsafe { place(&core, getpid()) }.unwrap();
         let (first, second) = (place(), place());
         let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
-        let taken = open.take(lane, first.at).unwrap();
-        assert_eq!(taken, crate::open::Taken::ByHand);
+        assert!(Item::Slot(first.at).claim(lane));
         lane.slots[first.at].finish(7);
-        // It waits for a slot.
-        open.put(lane, Bare::new(getpid()));
-        // As another thread has them that the child has not.
-        let locks = (open.hold_queue(), open.decide());
+        open.push(Item::Task(Bare::new(getpid())));
+        // As another thread has it that the child has not.
+        let lock = open.hold_queue();
         in_a_child(|| {
             assert_eq!(wait(&core, 2, None), 1);
             assert_eq!(collect(&core, first), Ok(7));
@@ -219,14 +213,15 @@ mod tests {
             assert_eq!(collect(&core, own), Ok(i64::from(std::process::id())));
             collect(&core, second).is_err()
         });
-        drop(locks);
+        drop(lock);
     }
 
     #[test]
     fn a_child_starts_no_thread_for_what_it_inherits() {
         let core = core(1);
         for (index, open) in core.open.iter().enumerate() {
-            open.place(core.area.lane(index), &getpid()).unwrap();
+            let (at, _) = open.place(core.area.lane(index), &getpid()).unwrap();
+            open.push(Item::Slot(at));
         }
         in_a_child(|| {
             wake_up(&core);

@@ -1,7 +1,7 @@
 //! Signals of a thread that serves: the program's own threads handle them.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ptr;
 
 /// Signals that a thread raises itself, by what it executes. While they are blocked the
 /// kernel ends the process without calling the handler (force_sig_info_to_task,
@@ -11,37 +11,76 @@ use std::ptr;
 const OWN: [libc::c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
 
-/// Runs `spawn` with all signals blocked in this thread except those that it raises
-/// itself; a new thread inherits its starter's mask.
-pub fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
-    let mut all = MaybeUninit::uninit();
-    // SAFETY: fills the set it is given.
-    unsafe { libc::sigfillset(all.as_mut_ptr()) };
-    for signal in OWN {
+/// The signals of the thread that makes it, blocked until it is dropped there: all but
+/// those that the thread raises itself.
+#[derive(Debug)]
+pub struct Blocked {
+    all: libc::sigset_t,
+    former: libc::sigset_t,
+    /// Of this thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Blocked {
+    /// Blocks them.
+    #[allow(clippy::new_without_default, reason = "it changes the thread")]
+    pub fn new() -> Self {
+        let mut all = MaybeUninit::uninit();
+        // SAFETY: fills the set it is given.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
         // SAFETY: filled above.
-        unsafe { libc::sigdelset(all.as_mut_ptr(), signal) };
+        let mut all = unsafe { all.assume_init() };
+        for signal in OWN {
+            // SAFETY: a set, and a signal's number.
+            unsafe { libc::sigdelset(&raw mut all, signal) };
+        }
+        Blocked { all, former: set(&all), _thread: PhantomData }
     }
+
+    /// Runs `work` with the mask that there was before.
+    #[inline]
+    pub fn lifted<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Also if `work` unwinds.
+        struct Again<'a>(&'a Blocked);
+        impl Drop for Again<'_> {
+            fn drop(&mut self) {
+                set(&self.0.all);
+            }
+        }
+        set(&self.former);
+        let _again = Again(self);
+        work()
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        set(&self.former);
+    }
+}
+
+/// Sets the calling thread's mask, and returns the former one.
+fn set(mask: &libc::sigset_t) -> libc::sigset_t {
     let mut former = MaybeUninit::uninit();
     // SAFETY: both are valid; the former mask is written to the second. It fails only for
     // a wrong first argument.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), former.as_mut_ptr()) };
-    /// Also if `spawn` panics.
-    struct Restore(MaybeUninit<libc::sigset_t>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // SAFETY: the mask that was in force before.
-            unsafe {
-                libc::pthread_sigmask(libc::SIG_SETMASK, self.0.as_ptr(), ptr::null_mut());
-            }
-        }
-    }
-    let _restore = Restore(former);
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, former.as_mut_ptr()) };
+    // SAFETY: written above.
+    unsafe { former.assume_init() }
+}
+
+/// Runs `spawn` with all signals blocked in this thread except those that it raises
+/// itself; a new thread inherits its starter's mask.
+pub fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
+    let _blocked = Blocked::new();
     spawn()
 }
 
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use std::ptr;
 
     use super::*;
 

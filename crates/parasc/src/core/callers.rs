@@ -1,21 +1,13 @@
 //! Processing threads that belong to the program: it has called
 //! [`Engine::process`](crate::Engine::process), and may end them at any moment.
 //!
-//! Such a thread's [`Claim`] names the request that it is at. A thread that waits for an
-//! overdue result looks for dead ones ([`Life`]). The program cannot end the engine's own
-//! threads, but a seccomp filter may kill one at a call that it makes, or the program's
-//! handler of SIGSYS may end it: its claim is then adopted here, as a dead caller's.
-//!
-//! | the slot named by a dead thread's note | and then |
-//! |---|---|
-//! | `REQUEST`: it had not begun | left to the next thread that looks |
-//! | `PROCESSING`, named by no living thread | answered `-EOWNERDEAD`: perhaps executed, not executed again |
-//! | `PROCESSING`, also named by a living thread | looked at again later |
-//! | anything else | nothing: that request is over |
+//! Such a thread's [`Claim`] names what it is at. A thread that waits for an overdue result
+//! looks for dead ones ([`Life`]) and repairs what they were at (`threads/dead.rs`). The
+//! program cannot end the engine's own threads, but a seccomp filter may kill one at a call
+//! that it makes, or the program's handler of SIGSYS may end it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 use kumiki_slot::Life;
 use kumiki_wait::Bell;
@@ -28,18 +20,7 @@ use crate::primitive::{AtomicUsize, Mutex, lock};
 pub(crate) struct Caller {
     pub(crate) claim: Claim,
     pub(crate) bell: Bell,
-    life: Life,
-    dead: AtomicBool,
-}
-
-impl Caller {
-    /// Whether the thread has died.
-    pub(crate) fn is_dead(&self) -> bool {
-        if self.life.has_died() {
-            self.dead.store(true, Release);
-        }
-        self.dead.load(Acquire)
-    }
+    pub(crate) life: Life,
 }
 
 /// The program's processing threads in one engine.
@@ -63,20 +44,10 @@ impl Callers {
     pub(crate) fn enter(&self) -> Arc<Caller> {
         let caller = Arc::new(Caller::default());
         caller.life.begin();
-        self.add(Arc::clone(&caller));
-        caller
-    }
-
-    /// Adopts the claim of a dead thread of the engine's own.
-    pub(crate) fn adopt(&self, claim: &Claim) {
-        let dead = AtomicBool::new(true);
-        self.add(Arc::new(Caller { claim: claim.copy(), dead, ..Caller::default() }));
-    }
-
-    fn add(&self, caller: Arc<Caller>) {
         let mut list = lock(&self.list);
-        list.push(caller);
+        list.push(Arc::clone(&caller));
         self.count.store(list.len(), SeqCst);
+        caller
     }
 
     /// By the thread that has entered.
@@ -85,7 +56,7 @@ impl Callers {
         self.forget(caller);
     }
 
-    /// Takes one off the list that has left, or whose claim has been repaired.
+    /// Takes one off the list that has left or died.
     pub(crate) fn forget(&self, caller: &Arc<Caller>) {
         let mut list = lock(&self.list);
         list.retain(|other| !Arc::ptr_eq(other, caller));
@@ -107,7 +78,7 @@ impl Callers {
             return false;
         }
         let list = lock(&self.list);
-        let idle = list.iter().find(|caller| !caller.claim.is_set() && !caller.is_dead());
+        let idle = list.iter().find(|caller| !caller.claim.is_set());
         idle.map(|caller| caller.bell.ring()).is_some()
     }
 

@@ -78,7 +78,7 @@ impl Watch {
 
     /// Its thread has died: another one may be started.
     pub(crate) fn clear(&self) {
-        self.berth.claim.clear();
+        drop(self.berth.claim.take());
         let mut running = lock(&self.running);
         self.alerted.store(0, SeqCst);
         *running = false;

@@ -6,23 +6,16 @@
 //! it back to give the result: a third way. So the caller first stays away from
 //! it for as long as such calls have taken of late.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use kumiki_sys::cache::prefetch_to_write;
-use kumiki_wait::Waiter;
 
 use super::Requester;
-use crate::backend::LOOK;
-use crate::core::{Core, RARE, STEP};
-use crate::execute::{call, execute};
+use super::run::{LOOKS, Left, finish};
+use crate::execute::call;
 use crate::request::Request;
 use crate::threads::wake_seat;
 
 /// Ticks beyond which a look too many costs nothing that matters.
 const LONGEST_QUIET: u64 = 4_000;
-/// Looks before a wait in earnest, which begins with a look at the clock.
-pub(super) const LOOKS: usize = 64;
 
 impl Requester {
     /// Whether others can make calls for this thread.
@@ -36,7 +29,8 @@ impl Requester {
     /// # Safety
     /// As for [`Requester::run_raw`].
     pub(super) unsafe fn hand_over(&mut self, request: &Request) -> i64 {
-        let slot = &self.core.area.lane(self.lane).slots[0];
+        let (core, lane) = (&self.core, self.lane);
+        let slot = &core.area.lane(lane).slots[0];
         // A processing thread looks at it: its line is on the way while this thread does.
         prefetch_to_write((&raw const *slot).addr());
         if !self.has_help() {
@@ -45,9 +39,9 @@ impl Requester {
         }
         slot.publish(request);
         let start = self.ticks.now();
-        let seat = self.near.first().copied().filter(|at| wake_seat(&self.core, *at));
+        let seat = self.near.first().copied().filter(|at| wake_seat(core, *at));
         if seat.is_none() {
-            self.core.callers.call();
+            core.callers.call();
         }
         while self.ticks.now().wrapping_sub(start) < self.quiet {}
         if let Some(result) = slot.result() {
@@ -57,8 +51,18 @@ impl Requester {
         }
         let result = match (0..LOOKS).find_map(|_| slot.result()) {
             Some(result) => result,
-            // SAFETY: published above, the caller vouches for it.
-            None => unsafe { wait(&mut self.waiter, &self.core, self.lane, seat) },
+            None => {
+                core.sides[lane].expect(0);
+                let waits = || slot.is_requested().then_some(0);
+                let make = || {
+                    if slot.take() {
+                        // SAFETY: published above, the caller vouches for it.
+                        slot.finish(unsafe { call(&slot.taken()) });
+                    }
+                };
+                let (left, over) = (Some(Left { seat }), || slot.result());
+                finish(&mut self.waiter, (core, lane), slot.status(), left, over, waits, make)
+            }
         };
         if self.ticks.now().wrapping_sub(start) > LONGEST_QUIET {
             // Perhaps the two are on one cpu by now.
@@ -67,47 +71,5 @@ impl Requester {
         let longer = self.quiet + 32;
         self.quiet = if longer < LONGEST_QUIET { longer } else { 0 };
         result
-    }
-}
-
-/// Waits for the result of the lane's slot, which is left to the thread of `seat` and
-/// to those of the program. Makes the call if they have gone.
-///
-/// # Safety
-/// The caller has published the request there, as [`Requester::run_raw`] does.
-unsafe fn wait(waiter: &mut Waiter, core: &Arc<Core>, lane: usize, seat: Option<usize>) -> i64 {
-    let (side, slot) = (&core.sides[lane], &core.area.lane(lane).slots[0]);
-    side.expect(0);
-    let gone = || {
-        let served = seat.is_some_and(|at| core.seats[at].post.is_taken()) || core.callers.any();
-        slot.is_requested() && (!served || core.area.header().is_terminated())
-    };
-    let answered = || slot.result().map(Some).or_else(|| gone().then_some(None));
-    loop {
-        let watched = core.callers.any();
-        let begun = !slot.is_requested();
-        // Who has not even begun by then is held up.
-        let patience = if begun && !watched { RARE } else { STEP };
-        // A thread of the program may come, and die: it rings first.
-        let come = || (!watched && core.callers.any()).then_some(None);
-        let ready = || answered().or_else(come);
-        let end = Instant::now() + patience;
-        let mut answer = None;
-        while answer.is_none() && Instant::now() < end {
-            // A module does not ring.
-            let step = if core.kernel.is_some() { LOOK } else { patience };
-            let until = end.min(Instant::now() + step);
-            answer = waiter.wait_until(&side.bell, slot.status(), until, ready).ok();
-        }
-        if let Some(result) = answer.flatten() {
-            return result;
-        }
-        core.repair();
-        if slot.take() {
-            // SAFETY: the caller vouches for the request.
-            unsafe { execute(slot) };
-        } else if let Some(result) = core.lost_in_lane(lane, 0) {
-            slot.finish(result);
-        }
     }
 }

@@ -1,33 +1,49 @@
 //! Running a batch, the ways there are.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::hand_over::LOOKS;
+use kumiki_wait::Waiter;
+
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
-use crate::core::{RARE, STEP};
+use crate::backend::LOOK;
+use crate::core::{Core, RARE, STEP};
 use crate::cost::{End, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
 use crate::offer::Calls;
+use crate::primitive::lock;
 use crate::request::Request;
 use crate::threads::{summon_pool, wake_seat};
 
 /// Batches for which a way was chosen, between two looks at which cpu this thread runs on: a
 /// look takes as long as one of ten cheap calls.
 pub(super) const SETTLE: u32 = 8;
+/// Looks before a wait in earnest, which begins with a look at the clock.
+pub(super) const LOOKS: usize = 64;
 
-/// On which a batch is shared.
+/// Who takes part in a batch, beside its requesting thread.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    /// Processing threads that spin; those that sleep are woken, too.
+    Seats { wake: bool },
+    /// So many threads, this one among them, the others of the pool.
+    Pool(usize),
+    /// A processing thread alone, whoever is there.
+    Others,
+}
+
+/// On which a batch is offered.
 #[derive(Clone, Copy, Debug)]
 struct Terms {
+    by: By,
     /// So many calls, the last ones, are the requesting thread's own.
     kept: usize,
     /// So many are claimed at once, at most.
     most: usize,
-    /// Processing threads that sleep are woken.
-    wake: bool,
 }
 
 /// How others took part in a batch.
@@ -69,7 +85,7 @@ impl Requester {
         if let ([request], [result]) = (requests, &mut *results) {
             self.check(0, request)?;
             // SAFETY: the caller vouches for the call.
-            *result = unsafe { self.one(request) };
+            *result = unsafe { if self.help { call(request) } else { self.hand_over(request) } };
             return Ok(());
         }
         let Some(first) = requests.first() else { return Ok(()) };
@@ -129,20 +145,6 @@ impl Requester {
         Ok(())
     }
 
-    /// Makes one call.
-    ///
-    /// # Safety
-    /// As for [`Requester::run_raw`].
-    unsafe fn one(&mut self, request: &Request) -> i64 {
-        if self.help {
-            // SAFETY: the caller vouches for the call.
-            unsafe { call(request) }
-        } else {
-            // SAFETY: as above.
-            unsafe { self.hand_over(request) }
-        }
-    }
-
     /// Chooses how to run requests that fit the lane, and learns from how it
     /// went.
     ///
@@ -167,10 +169,10 @@ impl Requester {
         if self.batches.is_multiple_of(SETTLE) {
             self.settle();
         }
-        if !self.core.help {
+        if !self.help {
+            let terms = Terms { by: By::Others, kept: 0, most: PART as usize };
             // SAFETY: as above.
-            unsafe { self.unhelped(requests, results) };
-            return Ok(());
+            return unsafe { self.offer(requests, results, terms, meanwhile) }.map(drop);
         }
         let beside = meanwhile.is_left();
         // Of a batch longer than the lane each part may be plain without a question.
@@ -243,9 +245,9 @@ impl Requester {
                 let (part, most) = self.costs.terms(key, requests.len(), self.near.len(), means);
                 // While this thread is away the others may come to the end.
                 kept = if key.is_beside() { 0 } else { part };
-                let terms = Terms { kept, most, wake: choice.wake };
+                let terms = Terms { by: By::Seats { wake: choice.wake }, kept, most };
                 // SAFETY: as above.
-                let help = unsafe { self.shared(requests, results, terms, meanwhile) }?;
+                let help = unsafe { self.offer(requests, results, terms, meanwhile) }?;
                 helped = help.calls;
                 let (calls, waited, woke) = (requests.len(), help.waited, choice.wake);
                 self.costs.shared(key, End { calls, helped, waited, woke }, means, now);
@@ -254,7 +256,7 @@ impl Requester {
                 let threads = self.core.pool.threads();
                 self.begin_writeback(key.sysnum(), requests);
                 // SAFETY: as above.
-                unsafe { self.many(requests, results, threads, meanwhile) }?;
+                unsafe { self.pooled(requests, results, threads, meanwhile) }?;
                 self.end_writeback(results);
             }
         }
@@ -268,58 +270,6 @@ impl Requester {
         Ok(ran)
     }
 
-    /// Together with the processing threads that spin: they from the first call
-    /// upward, this thread the `kept` last ones and then from the last downward.
-    /// Returns how many calls others have made, and how long that took at the end.
-    ///
-    /// # Errors
-    /// As for [`run_part`](Self::run_part).
-    ///
-    /// # Safety
-    /// As for [`Requester::run_raw`].
-    unsafe fn shared(
-        &mut self,
-        requests: &[Request],
-        results: &mut [i64],
-        Terms { kept, most, wake }: Terms,
-        meanwhile: &mut Meanwhile<'_>,
-    ) -> Result<Help, Forked> {
-        let (offered, kept) = requests.split_at(requests.len() - kept);
-        let (answers, own) = results.split_at_mut(offered.len());
-        let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
-        let side = &self.core.sides[self.lane];
-        side.offer.open(calls, offered.len(), most);
-        if wake {
-            self.wake(offered.len());
-        }
-        // In a child of fork(2) the offer stays as it was.
-        let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
-        meanwhile.run(offered.len(), self.ticks, self.core.process).map_err(forked)?;
-        // SAFETY: the caller vouches for all requests.
-        unsafe { plain(kept, own) };
-        while let Some(chunk) = side.offer.last(self.near.len() + 1) {
-            // SAFETY: as above; claimed just now.
-            unsafe { calls.make(chunk, |_| ()) };
-        }
-        let over = || side.offer.over();
-        if let Some(calls) = (0..LOOKS).find_map(|_| over()) {
-            return Ok(Help { calls, waited: 0 });
-        }
-        let start = self.ticks.now();
-        // SAFETY: as above.
-        let calls = unsafe { self.finish(calls, None) };
-        Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
-    }
-
-    /// Sees that the processing threads nearby look for `offered` calls.
-    fn wake(&self, offered: usize) {
-        let wanted = self.near.len().min(offered);
-        for seat in &self.near[..wanted] {
-            // None to be had: then this thread makes all calls.
-            let _ = wake_seat(&self.core, *seat);
-        }
-    }
-
     /// Together with threads of the pool.
     ///
     /// # Errors
@@ -327,98 +277,143 @@ impl Requester {
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    pub(super) unsafe fn many(
+    pub(super) unsafe fn pooled(
         &mut self,
         requests: &[Request],
         results: &mut [i64],
         threads: usize,
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<(), Forked> {
-        let calls = Calls { requests: requests.as_ptr(), results: results.as_mut_ptr() };
-        let side = &self.core.sides[self.lane];
+        let terms = Terms { by: By::Pool(threads), kept: 0, most: 1 };
         self.core.pool.take_lane(self.lane);
-        side.offer.open(calls, requests.len(), 1);
-        summon_pool(&self.core, threads.min(requests.len()) - 1);
-        let forked = |forked| Forked { handed: side.offer.claimed(), ..forked };
-        meanwhile.run(requests.len(), self.ticks, self.core.process).map_err(forked)?;
-        while let Some(chunk) = side.offer.last(1) {
-            // SAFETY: the caller vouches for all requests; claimed just now.
-            unsafe { calls.make(chunk, |_| ()) };
-        }
-        // SAFETY: as above.
-        unsafe { self.finish(calls, None) };
+        // SAFETY: the caller vouches for all requests.
+        unsafe { self.offer(requests, results, terms, meanwhile) }?;
         self.core.pool.leave_lane(self.lane);
         Ok(())
     }
 
-    /// Left to processing threads altogether, as long as there are any.
+    /// Offers a batch: others make it from the first call upward, this thread, if it helps,
+    /// the `kept` last ones and then from the last downward. Returns how many calls others
+    /// have made, and how long that took at the end.
+    ///
+    /// # Errors
+    /// As for [`run_part`](Self::run_part).
     ///
     /// # Safety
     /// As for [`Requester::run_raw`].
-    unsafe fn unhelped(&mut self, requests: &[Request], results: &mut [i64]) {
-        let calls = Calls { requests: requests.as_ptr(), results: results.as_mut_ptr() };
-        self.core.sides[self.lane].offer.open(calls, requests.len(), PART as usize);
-        let seat = self.near.first().copied().filter(|at| wake_seat(&self.core, *at));
-        self.core.callers.call();
-        // SAFETY: the caller vouches for all requests.
-        unsafe { self.finish(calls, Some(Left { seat })) };
-    }
-
-    /// Waits for what others are at of the offer, whose `calls` these are, and returns how
-    /// many they have made. What is `left` to others altogether this thread makes after all if
-    /// they are gone, or have not begun with more of it for a while.
-    ///
-    /// # Safety
-    /// As for [`Requester::run_raw`].
-    unsafe fn finish(&mut self, calls: Calls, left: Option<Left>) -> usize {
-        let (waiter, core) = (&mut self.waiter, &self.core);
-        let side = &core.sides[self.lane];
-        side.expect_end();
-        loop {
-            let watched = core.callers.any();
-            let gone = || {
-                left.is_some_and(|Left { seat }| {
-                    let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
-                    let served = runs || core.callers.any();
-                    side.offer.has_work() && (!served || core.area.header().is_terminated())
-                })
-            };
-            // A thread of the program may come, and die: it rings first.
-            let come = || !watched && core.callers.any();
-            let over = || side.offer.over().map(Some);
-            let ready = || over().or_else(|| (gone() || come()).then_some(None));
-            let claimed = side.offer.claimed();
-            let waits = left.is_some() && side.offer.has_work();
-            // By the clock in earnest only: a thread of the engine's own hardly dies.
-            let patience = if watched || waits { STEP } else { RARE };
-            let until = Instant::now() + patience;
-            let ended = waiter.wait_until(&side.bell, side.offer.word(), until, ready);
-            match ended {
-                Ok(Some(made)) => return made,
-                Ok(None) if !gone() => continue,
-                _ => (),
-            }
-            core.repair();
-            while let Some(dead) = core.left_of_offer(self.lane) {
-                // SAFETY: the caller vouches for all requests; their claimer is dead.
-                unsafe { calls.repair(&dead) };
-                side.offer.count_repaired(dead.chunk.len());
-            }
-            if gone() || waits && side.offer.claimed() == claimed {
-                while let Some(chunk) = side.offer.last(1) {
-                    // SAFETY: as above; claimed just now.
-                    unsafe { calls.make(chunk, |_| ()) };
+    unsafe fn offer(
+        &mut self,
+        requests: &[Request],
+        results: &mut [i64],
+        Terms { by, kept, most }: Terms,
+        meanwhile: &mut Meanwhile<'_>,
+    ) -> Result<Help, Forked> {
+        let (offered, kept) = requests.split_at(requests.len() - kept);
+        let (answers, own) = results.split_at_mut(offered.len());
+        let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
+        let (core, lane) = (&self.core, self.lane);
+        let offer = &core.sides[lane].offer;
+        offer.open(calls, offered.len(), most);
+        let mut left = None;
+        match by {
+            By::Seats { wake: false } => (),
+            // None to be had: then this thread makes all calls.
+            By::Seats { wake: true } => {
+                for seat in self.near.iter().take(offered.len()) {
+                    let _ = wake_seat(core, *seat);
                 }
             }
+            By::Pool(threads) => {
+                summon_pool(core, threads.min(offered.len()) - 1);
+            }
+            By::Others => {
+                let seat = self.near.first().copied().filter(|at| wake_seat(core, *at));
+                core.callers.call();
+                left = Some(Left { seat });
+            }
         }
+        // In a child of fork(2) the offer stays as it was.
+        let forked = |forked| Forked { handed: offer.claimed(), ..forked };
+        meanwhile.run(offered.len(), self.ticks, core.process).map_err(forked)?;
+        if left.is_none() {
+            // SAFETY: the caller vouches for all requests.
+            unsafe { plain(kept, own) };
+            // SAFETY: as above.
+            unsafe { offer.make_last(self.near.len() + 1) };
+        }
+        let over = || offer.over();
+        if let Some(calls) = (0..LOOKS).find_map(|_| over()) {
+            return Ok(Help { calls, waited: 0 });
+        }
+        let start = self.ticks.now();
+        // SAFETY: as above.
+        let make = || unsafe { offer.make_last(1) };
+        let waits = || offer.has_work().then(|| offer.claimed());
+        core.sides[lane].expect_end();
+        let calls = finish(&mut self.waiter, (core, lane), offer.word(), left, over, waits, make);
+        Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
     }
 }
 
-/// To whom a batch is left that its requesting thread makes nothing of.
+/// To whom something is left that its requesting thread makes nothing of.
 #[derive(Clone, Copy, Debug)]
-struct Left {
+pub(super) struct Left {
     /// The thread of this seat, besides those of the program.
-    seat: Option<usize>,
+    pub(super) seat: Option<usize>,
+}
+
+/// Waits until what others are at is `over`. If it is `left` to others altogether, this
+/// thread makes it after all if they are gone, or if nobody has begun with more of it for
+/// a while: `waits` tells how far it was begun, if some of it was not.
+pub(super) fn finish<T>(
+    waiter: &mut Waiter,
+    (core, lane): (&Arc<Core>, usize),
+    word: &impl Sync,
+    left: Option<Left>,
+    over: impl Fn() -> Option<T>,
+    waits: impl Fn() -> Option<usize>,
+    make: impl Fn(),
+) -> T {
+    let side = &core.sides[lane];
+    loop {
+        let watched = core.callers.any();
+        let gone = || {
+            left.is_some_and(|Left { seat }| {
+                let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
+                let served = runs || core.callers.any();
+                waits().is_some() && (!served || core.area.header().is_terminated())
+            })
+        };
+        // A thread of the program may come, and die: it rings first.
+        let come = || !watched && core.callers.any();
+        let ready = || over().map(Some).or_else(|| (gone() || come()).then_some(None));
+        let begun = left.and_then(|_| waits());
+        // A thread of the engine's own hardly dies; who has not even begun is held up.
+        let patience = if watched || begun.is_some() { STEP } else { RARE };
+        let end = Instant::now() + patience;
+        let mut ended = None;
+        while ended.is_none() && Instant::now() < end {
+            // A module does not ring.
+            let step = if core.kernel.is_some() { LOOK } else { patience };
+            let until = end.min(Instant::now() + step);
+            ended = waiter.wait_until(&side.bell, word, until, ready).ok();
+        }
+        match ended {
+            Some(Some(result)) => return result,
+            Some(None) if !gone() => continue,
+            _ => (),
+        }
+        core.repair();
+        let dead = std::mem::take(&mut *lock(&side.left));
+        for dead in dead {
+            // SAFETY: this batch is not over, its claimer is dead, and who has offered it
+            // vouches for its calls.
+            unsafe { side.offer.repair(&dead) };
+        }
+        if gone() || begun.is_some() && waits() == begun {
+            make();
+        }
+    }
 }
 
 /// What this thread did when its calls began.

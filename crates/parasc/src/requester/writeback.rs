@@ -63,7 +63,7 @@ impl Requester {
             let meanwhile = &mut Meanwhile::default();
             // SAFETY: as above.
             let made =
-                unsafe { self.many(&begun.requests, &mut begun.results, threads, meanwhile) };
+                unsafe { self.pooled(&begun.requests, &mut begun.results, threads, meanwhile) };
             debug_assert!(made.is_ok(), "nothing is done meanwhile");
         }
         self.begun = begun;

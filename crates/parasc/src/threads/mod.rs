@@ -12,12 +12,11 @@ mod watch;
 
 use std::sync::Arc;
 
-pub(crate) use open::{cancel_all, give, serve_stranded, stop_if_terminated};
+pub(crate) use open::{cancel_all, end, serve_stranded, stop_if_terminated};
 pub(crate) use pool::summon as summon_pool;
 pub(crate) use process::process;
 pub(crate) use seat::wake as wake_seat;
 
-use kumiki_crew::with_signals_blocked;
 use kumiki_slot::Life;
 use kumiki_sys::cpuset::CpuSet;
 
@@ -58,34 +57,22 @@ fn adopt_waiting(core: &Arc<Core>) {
     alert(core);
 }
 
-/// Runs `work` such that the thread does not die in it, if it is one that can: no
-/// lock is left locked. A thread of the engine's own cannot be reached.
-fn unkillable<T>(mortal: bool, work: impl FnOnce() -> T) -> T {
-    if mortal { with_signals_blocked(work) } else { work() }
-}
-
-/// Sees to it that `tasks` that have come from the queue into slots of open lane
-/// `lane` are served.
-pub(crate) fn serve_next(core: &Arc<Core>, lane: usize, tasks: usize) {
-    if tasks > 0 && core.process.is_current() && !summon(core, lane, tasks) {
-        // No other thread is left: the supervising thread makes the calls.
-        adopt_waiting(core);
-    }
-}
-
-/// Sees to it that what waits in slots of the open lanes is served: by a thread
-/// that goes, which others may have counted on.
+/// Sees to it that what waits in the open lanes is served: by a thread that goes, which
+/// others may have counted on.
 fn serve_what_waits(core: &Arc<Core>) {
-    for (lane, open) in core.open.iter().enumerate() {
-        serve_next(core, lane, usize::from(open.ready.any()));
+    for lane in 0..core.open.len() {
+        if core.open[lane].any() && core.process.is_current() && !summon(core, lane) {
+            // No other thread is left: the supervising thread makes the calls.
+            adopt_waiting(core);
+        }
     }
 }
 
-/// Sees to it that some thread serves the requests of open lane `lane` that have
-/// been placed before, `requests` of late. `false` if there is none to be had.
-pub(crate) fn summon(core: &Arc<Core>, lane: usize, requests: usize) -> bool {
+/// Sees to it that some thread serves a request of open lane `lane` that has been placed
+/// before. `false` if there is none to be had.
+pub(crate) fn summon(core: &Arc<Core>, lane: usize) -> bool {
     if lane == SLEEPING_LANE {
-        return pool::summon(core, requests) || core.callers.call();
+        return pool::summon(core, 1) || core.callers.call();
     }
     core.callers.call()
         || summon_seat(core)
@@ -120,6 +107,7 @@ mod tests {
     use super::*;
     use crate::Config;
     use crate::area::QUICK_LANE;
+    use crate::open::Item;
     use crate::task::{Base, End, Task};
 
     /// A task that breaks the thread that is to end it, or none.
@@ -142,8 +130,7 @@ mod tests {
         let mut base = Base::new();
         base.request = crate::Request::new(9999, []);
         let task = Arc::new(Counted { base, breaks });
-        let open = &core.open[QUICK_LANE];
-        open.put(core.area.lane(QUICK_LANE), Arc::clone(&task) as _);
+        core.open[QUICK_LANE].push(Item::Task(Arc::clone(&task) as _));
         call(core);
         task
     }

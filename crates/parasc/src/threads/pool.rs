@@ -21,7 +21,7 @@ pub(crate) fn summon(core: &Arc<Core>, threads: usize) -> bool {
 
 /// The thread of berth `at` has died: another one may come.
 pub(super) fn clear(core: &Arc<Core>, at: usize) {
-    core.pool.berths[at].claim.clear();
+    drop(core.pool.berths[at].claim.take());
     core.pool.reserve.give_place(at);
     serve_what_waits(core);
 }
@@ -51,11 +51,11 @@ fn start_one(core: &Arc<Core>, more: usize) -> bool {
 fn serve(core: &Arc<Core>, at: usize, more: usize) {
     let _left = Unwinding(|| clear(core, at));
     start_some(core, more);
-    let mut hand = Hand::new(&core.pool.berths[at].claim, false);
+    let mut hand = Hand::new(&core.pool.berths[at].claim, None);
     let ends = || core.area.header().is_terminated();
     loop {
         while has_work(core) && !ends() {
-            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, hand.claim, false));
+            bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, &hand));
             open::serve(core, SLEEPING_LANE, &mut hand);
             if core.pool.rescues() {
                 open::serve(core, QUICK_LANE, &mut hand);
@@ -69,6 +69,6 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
 
 fn has_work(core: &Core) -> bool {
     bits(core.pool.lanes()).any(|lane| core.sides[lane].offer.has_work())
-        || core.open[SLEEPING_LANE].ready.any()
-        || core.pool.rescues() && core.open[QUICK_LANE].ready.any()
+        || core.open[SLEEPING_LANE].any()
+        || core.pool.rescues() && core.open[QUICK_LANE].any()
 }

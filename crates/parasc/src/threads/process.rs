@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use kumiki_sys::signals::Blocked;
 use kumiki_wait::{Policy, Waiter};
 
 use super::open::{Hand, serve};
 use super::processor::{bits, serve_lane};
-use super::{alert, serve_what_waits, unkillable};
+use super::{alert, serve_what_waits};
 use crate::area::OPEN_LANES;
 use crate::core::{Caller, Core, STEP};
 
@@ -30,53 +31,55 @@ pub(crate) fn process(core: &Arc<Core>) {
     // They wait otherwise where a thread may die.
     core.alert_requesters();
     // What it leaves behind if it dies is to be found, whoever waits for it.
-    unkillable(true, || alert(core));
-    let mut hand = Hand::new(&caller.claim, true);
-    let policy = core.policy;
-    let waiter = unkillable(true, || Waiter::new(&policy).or(Waiter::new(&Policy::default())));
-    let Ok(mut waiter) = waiter else { return };
+    alert(core);
+    let mut hand = Hand::new(&caller.claim, Some(&serving.signals));
+    let Ok(mut waiter) = Waiter::new(&core.policy).or(Waiter::new(&Policy::default())) else {
+        return;
+    };
     let header = core.area.header();
     let word = core.area.lane(0).slots[0].status();
     while !header.is_terminated() {
-        bits(core.area.header().open_lanes())
-            .for_each(|lane| serve_lane(core, lane, &caller.claim, true));
+        bits(core.area.header().open_lanes()).for_each(|lane| serve_lane(core, lane, &hand));
         (0..OPEN_LANES).for_each(|lane| serve(core, lane, &mut hand));
-        cancel.point();
         let ready = || (header.is_terminated() || has_work(core)).then_some(());
-        // In steps, to see a cancellation.
-        let _ = waiter.wait_until(&caller.bell, word, Instant::now() + STEP, ready);
+        serving.signals.lifted(|| {
+            cancel.point();
+            // In steps, to see a cancellation.
+            let _ = waiter.wait_until(&caller.bell, word, Instant::now() + STEP, ready);
+        });
     }
 }
 
 fn has_work(core: &Core) -> bool {
-    core.open.iter().any(|open| open.ready.any())
+    core.open.iter().any(|open| open.any())
         || bits(core.area.header().open_lanes()).any(|lane| {
             core.area.lane(lane).slots[0].is_requested() || core.sides[lane].offer.has_work()
         })
 }
 
-/// Held by a thread while it serves, so that it leaves on every way out.
+/// Held by a thread while it serves, so that it leaves on every way out. Its signals are
+/// blocked but at a call and while it waits: it leaves nothing half done.
 #[derive(Debug)]
 struct Serving<'a> {
     caller: Arc<Caller>,
     core: &'a Arc<Core>,
+    /// Lifted last of all.
+    signals: Blocked,
 }
 
 impl<'a> Serving<'a> {
     fn enter(core: &'a Arc<Core>) -> Self {
         core.note_filter();
-        let caller = unkillable(true, || core.callers.enter());
-        Serving { caller, core }
+        let signals = Blocked::new();
+        Serving { caller: core.callers.enter(), core, signals }
     }
 }
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        unkillable(true, || {
-            self.core.callers.leave(&self.caller);
-            // It may have been called for some after its last look.
-            serve_what_waits(self.core);
-        });
+        self.core.callers.leave(&self.caller);
+        // It may have been called for some after its last look.
+        serve_what_waits(self.core);
     }
 }
 

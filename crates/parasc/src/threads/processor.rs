@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use kumiki_wait::Waiter;
 
-use super::open::{self, Hand};
-use super::{alert, unkillable};
+use super::alert;
+use super::open::{self, Hand, mortally};
 use crate::area::QUICK_LANE;
-use crate::claim::{Claim, Spot};
 use crate::core::{Core, Seat};
-use crate::execute::execute;
+use crate::execute::call;
 use crate::primitive::{after, fence_after_swap};
 
 /// Looks for a lane's next request before it waits for any: some 2 µs.
@@ -41,7 +40,6 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     // clock takes longer than finding the next one.
     let mut retire = after(core.retire);
     let mut worked = false;
-    let claim = hand.claim;
     // A module is to find what there is, as it was requested.
     let alone = core.kernel.is_none();
     loop {
@@ -55,10 +53,10 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             // take this thread for one that sleeps, and comes when it is called.
             match event {
                 Some(Event::Request(lane)) if alone && !seat.bell.is_asleep() => {
-                    serve_soon(core, lane, claim);
+                    serve_soon(core, lane, hand);
                 }
                 Some(Event::Offer(lane)) if !seat.bell.is_asleep() => {
-                    serve_soon(core, lane, claim);
+                    serve_soon(core, lane, hand);
                     return Some(Event::Served(lane));
                 }
                 _ => (),
@@ -68,11 +66,11 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
         let served = match waiter.wait_until(&seat.bell, word, retire, ready) {
             Ok(Event::Request(lane)) => {
                 enter_module(core);
-                serve_lane(core, lane, claim, false);
+                serve_lane(core, lane, hand);
                 lane
             }
             Ok(Event::Offer(lane)) => {
-                serve_lane(core, lane, claim, false);
+                serve_lane(core, lane, hand);
                 lane
             }
             Ok(Event::Served(lane)) => lane,
@@ -91,7 +89,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             }
         };
         // After each lane the others: its requesting thread may always have more.
-        serve_lanes_after(core, served, claim);
+        serve_lanes_after(core, served, hand);
         open::serve(core, QUICK_LANE, hand);
         worked = true;
     }
@@ -130,7 +128,7 @@ fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
             return Some(Event::Offer(lane));
         }
     }
-    core.open[QUICK_LANE].ready.any().then_some(Event::Open)
+    core.open[QUICK_LANE].any().then_some(Event::Open)
 }
 
 /// Leased lanes with calls that are soon over.
@@ -158,13 +156,13 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 /// the processor's return stack, and after a return of the program's a system call took 25
 /// to 50 ns longer there, a fifth.
 #[inline(never)]
-fn serve_soon(core: &Arc<Core>, lane: usize, claim: &Claim) {
+fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     let (slot, side) = (&core.area.lane(lane).slots[0], &core.sides[lane]);
     loop {
         if slot.is_requested() {
-            try_execute(core, lane, claim, false);
+            try_execute(core, lane, hand);
         } else {
-            make_offered(core, lane, claim, false);
+            make_offered(core, lane, hand);
         }
         let mut looks = 0u32;
         // Own ones last: they are on their way meanwhile.
@@ -190,76 +188,76 @@ fn serve_soon(core: &Arc<Core>, lane: usize, claim: &Claim) {
 /// Serves the lanes after `lane` that have anything, each once: those before it come
 /// first when the next look is taken.
 #[inline(always)]
-fn serve_lanes_after(core: &Arc<Core>, lane: usize, claim: &Claim) {
+fn serve_lanes_after(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     for lane in bits(quick_lanes(core) & (!0 << lane) << 1) {
-        serve_lane(core, lane, claim, false);
+        serve_lane(core, lane, hand);
     }
 }
 
-/// Makes what a requesting thread hands over in its slot, or offers, by a thread that may be
-/// `mortal`.
+/// Makes what a requesting thread hands over in its slot, or offers.
 #[inline(never)]
-pub(super) fn serve_lane(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
-    try_execute(core, lane, claim, mortal);
+pub(super) fn serve_lane(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
+    try_execute(core, lane, hand);
     if core.sides[lane].offer.has_work() {
-        make_offered(core, lane, claim, mortal);
+        make_offered(core, lane, hand);
     }
 }
 
 /// Makes calls that a requesting thread offers, as long as there are some.
 #[inline(always)]
-fn make_offered(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
-    let side = &core.sides[lane];
+fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
+    let (side, claim) = (&core.sides[lane], hand.claim);
     let share = core.seats.len().max(2);
     let mut made = 0;
     claim.hold(lane);
-    // What is claimed is noted before anything of which this thread may die.
-    let next = |made| {
-        let chunk = side.offer.next(made, share);
-        claim.advance(chunk.as_ref().unwrap_or(&(0..0)), chunk.as_ref().map_or(0, |it| it.start));
-        chunk
-    };
-    while let Some(chunk) = unkillable(mortal, || next(made)) {
-        see_to_others(core, mortal);
+    while let Some(chunk) = side.offer.next(made, share) {
+        claim.advance(&chunk, chunk.start);
+        see_to_others(core, hand);
         made = chunk.len();
         let calls = side.offer.calls();
+        let begins = |at| claim.advance(&chunk, at);
         // SAFETY: claimed just now, and the batch's requesting thread, which has
         // vouched for its calls, waits until they are made.
-        unsafe { calls.make(chunk.clone(), |at| claim.advance(&chunk, at)) };
+        mortally(hand.signals, || unsafe { calls.make(chunk.clone(), begins) });
     }
+    claim.clear();
     if made > 0 {
         side.made();
     }
-    claim.clear();
 }
 
 /// By a thread that has just taken a call of a leased lane, by a swap: should it sleep
 /// there, somebody must see to what waits in the open lane. Who places a request later
-/// sees the note (`summon_seat`). Not by a `mortal` thread, which nobody counts on alone.
+/// sees the note (`summon_seat`). Not by a thread of the program, which nobody counts on
+/// alone.
 #[inline(always)]
-fn see_to_others(core: &Arc<Core>, mortal: bool) {
+fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
     fence_after_swap();
-    if !mortal && core.open[QUICK_LANE].ready.any() && !core.watch.is_alerted() {
+    if hand.signals.is_none() && core.open[QUICK_LANE].any() && !core.watch.is_alerted() {
         alert(core);
     }
 }
 
 /// Executes the request in a lane's slot, if there is one.
 #[inline(always)]
-fn try_execute(core: &Arc<Core>, lane: usize, claim: &Claim, mortal: bool) {
+fn try_execute(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     let slot = &core.area.lane(lane).slots[0];
     if !slot.is_requested() {
         return;
     }
-    claim.set(Spot { lane, at: 0 });
-    if slot.take() {
-        see_to_others(core, mortal);
+    hand.claim.set(lane);
+    let taken = slot.take();
+    if taken {
+        see_to_others(core, hand);
         // SAFETY: a request is published only by who vouches for the call
         // (`Requester::run_raw`).
-        unsafe { execute(slot) };
+        let ret_val = mortally(hand.signals, || unsafe { call(&slot.taken()) });
+        slot.finish(ret_val);
+    }
+    hand.claim.clear();
+    if taken {
         core.sides[lane].answered(0);
     }
-    claim.clear();
 }
 
 #[cfg(test)]
@@ -273,6 +271,7 @@ mod tests {
     use crate::Config;
     use crate::area::OPEN_LANES;
     use crate::backend::Device;
+    use crate::claim::Claim;
     use crate::offer::Calls;
     use crate::request::Request;
 
@@ -291,7 +290,7 @@ mod tests {
         let mut result = 0;
         let calls = Calls { requests: &raw const request, results: &raw mut result };
         // Somebody has just placed a request, as far as anybody can see.
-        core.open[QUICK_LANE].ready.mark(0);
+        core.open[QUICK_LANE].push(crate::open::Item::Slot(0));
         core.sides[lane].offer.open(calls, 1, 1);
         let start = Instant::now();
         let comes = |what: &dyn Fn() -> bool| {
@@ -304,7 +303,7 @@ mod tests {
             threads.spawn(|| {
                 let (seat, policy) = (&core.seats[0], Policy::default());
                 let mut waiter = Waiter::new(&policy).unwrap();
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false));
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
             });
             let offer = &core.sides[lane].offer;
             let claim = &core.seats[0].berth.claim;
@@ -337,7 +336,7 @@ mod tests {
             thread::scope(|threads| {
                 threads.spawn(|| {
                     let (seat, mut waiter) = (&core.seats[0], Waiter::new(&spins).unwrap());
-                    serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false));
+                    serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
                 });
                 // It begins with a look, or has looked for long.
                 thread::sleep(before);
@@ -370,11 +369,12 @@ mod tests {
         let calls = Calls { requests: &raw const request, results: &raw mut result };
         core.sides[offered].offer.open(calls, 1, 1);
         let claim = Claim::default();
-        serve_lanes_after(&core, OPEN_LANES, &claim);
+        let hand = Hand::new(&claim, None);
+        serve_lanes_after(&core, OPEN_LANES, &hand);
         assert_eq!(lanes.map(|lane| slot(lane).is_requested()), [true, false, false]);
         assert_eq!(core.sides[offered].offer.over(), Some(1));
         // There is none after the last one there can be.
-        serve_lanes_after(&core, 63, &claim);
+        serve_lanes_after(&core, 63, &hand);
         assert!(slot(OPEN_LANES).is_requested() && !claim.is_set());
     }
 
@@ -389,9 +389,8 @@ mod tests {
         let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
         let mut waiter = Waiter::new(&at_once).unwrap();
         let looked_asleep = thread::scope(|threads| {
-            threads.spawn(|| {
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false))
-            });
+            threads
+                .spawn(|| serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None)));
             let mut looked_asleep = 0;
             for round in 0..400 {
                 while !seat.bell.is_asleep() {
@@ -440,7 +439,7 @@ mod tests {
         let slept = thread::scope(|threads| {
             let thread = threads.spawn(|| {
                 let seat = &core.seats[0];
-                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, false));
+                serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
                 waiter.counts().slept
             });
             let seat = &core.seats[0];

@@ -37,7 +37,7 @@ pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
 
 /// Its thread has died: another one may come.
 pub(super) fn clear(core: &Arc<Core>, seat: &Seat) {
-    seat.berth.claim.clear();
+    drop(seat.berth.claim.take());
     abandon(core, seat, false);
 }
 
@@ -79,7 +79,7 @@ fn serve(core: &Arc<Core>, seat: &Seat) {
     let Ok(mut waiter) = Waiter::new(&policy(core.policy)) else {
         return abandon(core, seat, true);
     };
-    let mut hand = Hand::new(&seat.berth.claim, false);
+    let mut hand = Hand::new(&seat.berth.claim, None);
     loop {
         processor::serve(core, seat, &mut waiter, &mut hand);
         let ends = || core.area.header().is_terminated();

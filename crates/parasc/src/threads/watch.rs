@@ -23,6 +23,7 @@ use super::{pool, seat};
 use crate::area::{OPEN_LANES, QUICK_LANE};
 use crate::claim::Claim;
 use crate::core::{Core, STEP};
+use crate::open::Item;
 use crate::primitive::after;
 
 /// Between two looks while requests wait.
@@ -112,9 +113,9 @@ fn drain(core: &Arc<Core>, mut waiter: Option<Waiter>) {
 fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     core.repair();
     if core.watch.take_adopted() {
-        let mut hand = Hand::new(&core.watch.berth.claim, false);
+        let mut hand = Hand::new(&core.watch.berth.claim, None);
         for lane in 0..OPEN_LANES {
-            while core.open[lane].ready.any() && !core.area.header().is_terminated() {
+            while core.open[lane].any() && !core.area.header().is_terminated() {
                 open::serve(core, lane, &mut hand);
             }
         }
@@ -124,7 +125,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     let progress = own.wrapping_add(core.callers.quick());
     let moved = progress != seen.progress;
     seen.progress = progress;
-    if core.pool.end_rescue(|| core.open[QUICK_LANE].ready.any()) {
+    if core.pool.end_rescue(|| core.open[QUICK_LANE].any()) {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
             0..VAIN => Some(LOOK),
@@ -158,11 +159,11 @@ fn learn(core: &Core, seen: &mut Seen) {
     let now = core.seats.iter().map(|seat| &seat.berth.claim);
     let words: Vec<u64> = now.clone().map(Claim::word).collect();
     for (at, claim) in now.enumerate() {
-        if let Some(spot) = claim.spot()
+        if let Some(lane) = claim.lane()
             && seen.claims.get(at) == Some(&claim.word())
         {
-            let slot = &core.area.lane(spot.lane).slots[spot.at];
-            core.durations.record_sleep(slot.taken().sysnum);
+            let item = claim.item().unwrap_or(Item::Slot(0));
+            core.durations.record_sleep(item.request(core.area.lane(lane)).sysnum);
         }
     }
     seen.claims = words;
