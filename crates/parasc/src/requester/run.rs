@@ -84,8 +84,13 @@ impl Requester {
         }
         if let ([request], [result]) = (requests, &mut *results) {
             self.check(0, request)?;
-            // SAFETY: the caller vouches for the call.
-            *result = unsafe { if self.help { call(request) } else { self.hand_over(request) } };
+            *result = if self.help {
+                // SAFETY: the caller vouches for the call.
+                unsafe { call(request) }
+            } else {
+                // SAFETY: as above.
+                unsafe { self.hand_over(request) }
+            };
             return Ok(());
         }
         let Some(first) = requests.first() else { return Ok(()) };
