@@ -20,8 +20,7 @@ mod terminal;
 mod typed;
 
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kumiki_lab::{Cache, Config, Error, Kernel, KernelName, Machine, Output, Talk, kbuild};
 
@@ -115,18 +114,12 @@ impl Host {
                  mv .kept/* .");
         // Slabs move; a partition or another image would be 48 MiB and more.
         let image_kib = if images == "[]\n" { 0 } else { 80 << 10 };
-        let is_back = |free_kib| free_kib + image_kib + (40 << 10) > self.free_kib;
-        let mut free_kib = self.free_kib();
-        // Since 6.7 a cpu may keep much of what was freed on a list of its own, which
-        // /proc/meminfo does not count and which shrinks each second.
-        for _ in 0..30 {
-            if is_back(free_kib) {
-                break;
-            }
-            thread::sleep(Duration::from_secs(1));
-            free_kib = self.free_kib();
-        }
-        assert!(is_back(free_kib), "{free_kib} KiB free, {} before", self.free_kib);
+        let free_kib = self.free_kib();
+        assert!(
+            free_kib + image_kib + (40 << 10) > self.free_kib,
+            "{free_kib} KiB free, {} before",
+            self.free_kib
+        );
         match self.kind {
             Some(kind) => pool::put(kind, self.machine, self.free_kib),
             None => self.machine.shut_down(0).unwrap(),
@@ -180,9 +173,13 @@ impl Host {
     }
 
     fn free_kib(&self) -> u64 {
-        // What the page cache holds is free as well.
-        let free = self.ok("sync; echo 3 > /proc/sys/vm/drop_caches; grep MemFree: /proc/meminfo");
-        free.split_whitespace().nth(1).unwrap().parse().unwrap()
+        // What the page cache holds is free as well, and what a cpu keeps of freed pages on a
+        // list of its own, which since 6.7 may be much and which MemFree does not count.
+        let free = self
+            .ok("sync; echo 3 > /proc/sys/vm/drop_caches; grep MemFree: /proc/meminfo; \
+                            awk '$1 == \"count:\" {n += $2} END {print n * 4}' /proc/zoneinfo");
+        let mut kib = free.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+        kib.next().unwrap() + kib.next().unwrap()
     }
 }
 
