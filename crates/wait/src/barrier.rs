@@ -52,12 +52,6 @@ pub fn light() {
         // Partner: the membarrier(2) in `heavy`.
         return std::sync::atomic::compiler_fence(SeqCst);
     }
-    full();
-}
-
-/// Out of line: an asymmetric process falls through.
-#[cold]
-fn full() {
     // Partner: the fence in `heavy`.
     fence(SeqCst);
 }

@@ -202,20 +202,15 @@ impl Bell {
     pub fn ring(&self) {
         // W2, partner: S2; and W3.
         if self.is_shared() {
-            return self.ring_shared();
-        }
-        barrier::light();
-        if self.is_asleep() {
-            self.wake();
-        }
-    }
-
-    /// Out of line: beside its fence the way there is short.
-    #[cold]
-    fn ring_shared(&self) {
-        fence(SeqCst);
-        if self.state.load(Relaxed) != AWAKE {
-            self.wake();
+            fence(SeqCst);
+            if self.state.load(Relaxed) != AWAKE {
+                self.wake();
+            }
+        } else {
+            barrier::light();
+            if self.is_asleep() {
+                self.wake();
+            }
         }
     }
 
