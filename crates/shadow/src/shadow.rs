@@ -54,7 +54,8 @@ pub struct Info {
 struct Helper {
     thread: JoinHandle<()>,
     process: Process,
-    pair: Pair,
+    /// Apart, so that what a fork needs lies together.
+    pair: Box<Pair>,
     entry: roll::Entry,
 }
 
@@ -126,21 +127,14 @@ pub struct Shadow {
     main_cpu: usize,
     /// Number of the next request.
     next: u64,
-    /// The outstanding request.
-    outstanding: Option<Outstanding>,
+    /// Where the last one is, if it is outstanding: handed over and not joined.
+    outstanding: Option<At>,
     /// It was forked without a scope, by [`Shadow::fork`].
     pub(crate) unscoped: bool,
     /// The calling thread's binding, if that was asked for.
     _bound: Option<Bound>,
     /// Bound to the thread that made it.
     _thread: PhantomData<*mut ()>,
-}
-
-/// An outstanding request: handed over and not joined.
-#[derive(Clone, Copy, Debug)]
-struct Outstanding {
-    n: u64,
-    at: At,
 }
 
 /// Where a request is.
@@ -203,7 +197,7 @@ impl Shadow {
         let channel = Arc::new(Channel::new());
         let thread = helper::start(pair.helper, policy, &channel, deadline)?;
         let entry = helper::enter(pair.helper, &channel);
-        let helper = Helper { thread, process, pair, entry };
+        let helper = Helper { thread, process, pair: Box::new(pair), entry };
         let mut shadow = Shadow::new(channel, Some(helper), waiter);
         shadow._bound = bound;
         Ok(shadow)
@@ -250,20 +244,25 @@ impl Shadow {
         if self.outstanding.is_some() {
             self.make_way();
         }
-        let n = self.next;
-        self.next += 1;
+        let has_helper = self.has_helper();
+        if has_helper && !self.here.is(self.main_cpu) {
+            self.follow();
+        }
+        let Self { channel, next, outstanding, .. } = self;
+        let (channel, n) = (&**channel, *next);
+        *next += 1;
         // SAFETY: no request is outstanding, so the line is this thread's.
-        unsafe { job::pack(self.channel.request(), job) };
-        let at = if self.has_helper() {
-            if !self.here.is(self.main_cpu) {
-                self.follow();
-            }
-            self.channel.submit(n);
-            At::Helper
-        } else {
-            At::Here
-        };
-        self.outstanding = Some(Outstanding { n, at });
+        unsafe { job::pack(channel.request(), job) };
+        *outstanding = Some(if has_helper { At::Helper } else { At::Here });
+        if has_helper {
+            channel.submit(n);
+        }
+    }
+
+    /// Number of the last request.
+    #[inline(always)]
+    fn last(&self) -> u64 {
+        self.next - 1
     }
 
     /// The main thread has been moved: puts the helper beside it.
@@ -328,15 +327,13 @@ impl Shadow {
     /// along through fork(2), and had not ended by then: what has ended is in the
     /// line, and came along with it.
     pub(crate) fn is_orphaned(&self) -> bool {
-        matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. }))
-            && !self.has_helper()
-            && !self.is_done()
+        self.outstanding == Some(At::Helper) && !self.has_helper() && !self.is_done()
     }
 
     /// Whether the outstanding request has run.
     pub(crate) fn is_done(&self) -> bool {
-        self.outstanding.is_some_and(|Outstanding { n, at }| match at {
-            At::Helper => self.channel.done(n).is_some(),
+        self.outstanding.is_some_and(|at| match at {
+            At::Helper => self.channel.done(self.last()).is_some(),
             At::Here => false,
             At::Ended(_) => true,
         })
@@ -372,7 +369,8 @@ impl Shadow {
     /// Waits for the outstanding request; `true` if it did not panic.
     #[inline(always)]
     fn wait(&mut self) -> bool {
-        if let Some(Outstanding { n, at: At::Helper }) = self.outstanding {
+        if self.outstanding == Some(At::Helper) {
+            let n = self.last();
             let polls = if self.relax { PAUSED_GRACE_POLLS } else { GRACE_POLLS };
             for _ in 0..polls {
                 if let Some(success) = self.channel.done(n) {
@@ -395,7 +393,7 @@ impl Shadow {
         &mut self,
         deadline: Option<Instant>,
     ) -> std::result::Result<bool, TimedOut> {
-        let Outstanding { n, at } = self.outstanding.expect("a request is outstanding");
+        let (n, at) = (self.last(), self.outstanding.expect("a request is outstanding"));
         assert!(!self.is_orphaned(), "{}", Error::Orphaned);
         let Self { channel, waiter, late, .. } = self;
         let done = || channel.done(n);
@@ -418,7 +416,7 @@ impl Shadow {
             // SAFETY: the request in the line was never handed to a helper.
             (At::Here, _) => unsafe { job::execute(channel.request()) },
         };
-        self.outstanding = Some(Outstanding { n, at: At::Ended(success) });
+        self.outstanding = Some(At::Ended(success));
         Ok(success)
     }
 
@@ -442,8 +440,7 @@ impl Shadow {
             // nothing.
             return unsafe { self.finish() };
         }
-        if matches!(self.outstanding, Some(Outstanding { at: At::Helper, .. })) && self.has_helper()
-        {
+        if self.outstanding == Some(At::Helper) && self.has_helper() {
             self.wait();
         }
         self.outstanding = None;

@@ -1,13 +1,17 @@
-//! When a caller looks for its answer first.
+//! When a caller looks for its answer first, and a server for a further request.
 //!
 //! A look that comes too early is not free: it takes the line away from the server, which
 //! has to fetch it again to write the answer. Where a line's way from cpu to cpu takes 100 ns,
 //! a call whose caller looks all the time takes 300, and one whose caller looks when the
 //! answer is there 210.
 //!
-//! So the caller waits a little before it looks, and learns for how long: less after each
-//! answer that was there at the first look, more after each that came soon after it. What
-//! comes much later says nothing.
+//! A server whose callers have several requests under way finds most of them before it has
+//! to look twice; where it is quicker than they are, it takes the line from a caller that
+//! is about to write the next request.
+//!
+//! So either waits a little before it looks, and learns for how long: less after each
+//! answer or request that was there at the first look, more after each that came soon after
+//! it. What comes much later says nothing.
 
 use kumiki_wait::Ticks;
 
@@ -28,14 +32,17 @@ pub(crate) struct FirstLook {
 }
 
 impl FirstLook {
-    /// Waits until it is time for the first look, or the caller `has_work` of its own.
+    /// Waits until it is time for the first look, or who looks `has_work` of its own.
     #[inline(always)]
     pub(crate) fn wait(self, has_work: impl Fn() -> bool) {
+        if self.after == 0 {
+            return;
+        }
         let start = self.ticks.now();
         while self.ticks.now().wrapping_sub(start) < self.after && !has_work() {}
     }
 
-    /// The answer was there at this look, of which the first is 1.
+    /// The answer, or a request, was there at this look, of which the first is 1.
     #[inline(always)]
     pub(crate) fn found(&mut self, look: u32) {
         self.after = match look {

@@ -76,21 +76,19 @@ impl Life {
     pub fn has_died(&self) -> bool {
         // SAFETY: an initialised mutex.
         let locked = unsafe { libc::pthread_mutex_trylock(self.0.get()) };
-        let died = self.locked(locked);
-        if died.is_some() {
-            self.end();
-        }
-        died == Some(true)
+        self.locked(locked).is_some_and(|died| self.told(died))
     }
 
     /// Waits in the kernel until the thread that has begun it ends it or dies; whether it
     /// died. `true` for one caller only, of this and of [`has_died`](Self::has_died).
     pub fn outlast(&self) -> bool {
-        let died = self.lock();
-        if died.is_some() {
-            self.end();
-        }
-        died == Some(true)
+        self.lock().is_some_and(|died| self.told(died))
+    }
+
+    /// Locked for a look only.
+    fn told(&self, died: bool) -> bool {
+        self.end();
+        died
     }
 
     /// Whether its owner before has died; `None` if this thread has it.
@@ -102,15 +100,12 @@ impl Life {
     /// What the C library says of a mutex: whether its owner before has died; `None` if it
     /// is not locked by this call.
     fn locked(&self, answer: libc::c_int) -> Option<bool> {
-        if answer == libc::EOWNERDEAD {
-            self.mend();
+        let died = answer == libc::EOWNERDEAD;
+        if died {
+            // SAFETY: locked by this thread just now, its owner dead.
+            unsafe { libc::pthread_mutex_consistent(self.0.get()) };
         }
-        [0, libc::EOWNERDEAD].contains(&answer).then_some(answer == libc::EOWNERDEAD)
-    }
-
-    fn mend(&self) {
-        // SAFETY: locked by this thread just now, its owner dead.
-        unsafe { libc::pthread_mutex_consistent(self.0.get()) };
+        (answer == 0 || died).then_some(died)
     }
 }
 

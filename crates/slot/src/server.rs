@@ -9,6 +9,7 @@ use kumiki_wait::{Bell, Waiter};
 
 use crate::desk::Desk;
 use crate::desk::seat::Seat;
+use crate::first_look::FirstLook;
 use crate::job;
 use crate::lane::{Event, LINES, Lane};
 
@@ -50,6 +51,8 @@ pub struct Serving {
     post: Post,
     changes: u64,
     served: Vec<Served>,
+    /// For the next request of callers that have several under way.
+    first_look: FirstLook,
     /// Of this thread.
     here: PhantomData<*const ()>,
 }
@@ -70,7 +73,13 @@ impl Server {
     pub fn begin(mut self) -> Serving {
         self.post.desk.begin();
         self.post.begun = true;
-        Serving { post: self.post, changes: 0, served: Vec::new(), here: PhantomData }
+        Serving {
+            post: self.post,
+            changes: 0,
+            served: Vec::new(),
+            first_look: FirstLook::default(),
+            here: PhantomData,
+        }
     }
 
     /// Serves in the calling thread until the desk is closed.
@@ -85,7 +94,16 @@ impl Serving {
         let desk = Arc::clone(&self.post.desk);
         let mut idle = 0;
         while !desk.fate.is_closing() {
-            idle = if self.round() { 0 } else { idle + 1 };
+            idle += 1;
+            if self.round() {
+                // With one request under way the next one comes a round trip later, and in
+                // the line that this one was in: looks take nothing from its caller.
+                if self.found_steps() {
+                    self.first_look.found(idle);
+                    self.first_look.wait(|| false);
+                }
+                idle = 0;
+            }
             if idle == LOOKS {
                 let ready = || (self.has_work() || desk.fate.is_closing()).then_some(());
                 waiter.wait(&desk.bell, &desk.changes, ready);
@@ -130,6 +148,12 @@ impl Serving {
             any |= served.serve();
         }
         any
+    }
+
+    /// Whether the last requests are of callers that have several under way.
+    #[inline(always)]
+    fn found_steps(&self) -> bool {
+        self.served.iter().all(|served| Lane::<LINES>::is_step(served.next - 1))
     }
 
     /// Whether a round would find something.

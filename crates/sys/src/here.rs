@@ -22,42 +22,53 @@ use std::sync::atomic::Ordering::Relaxed;
 /// ```
 #[derive(Debug)]
 pub struct Here {
-    /// `cpu_id` of this thread's `struct rseq`.
-    word: Option<NonNull<AtomicU32>>,
+    /// `cpu_id` of this thread's `struct rseq`; [`UNKNOWN`] without one.
+    word: NonNull<AtomicU32>,
     _of_this_thread: PhantomData<*mut ()>,
 }
+
+/// No cpu's number: the kernel has to be asked (RSEQ_CPU_ID_UNINITIALIZED).
+static UNKNOWN: AtomicU32 = AtomicU32::new(u32::MAX);
 
 impl Here {
     /// Finds out how to ask.
     pub fn of_this_thread() -> Here {
-        Here { word: rseq::cpu_id(), _of_this_thread: PhantomData }
+        Here::asking(rseq::cpu_id())
+    }
+
+    fn asking(word: Option<NonNull<AtomicU32>>) -> Here {
+        let word = word.unwrap_or(NonNull::from(&UNKNOWN));
+        Here { word, _of_this_thread: PhantomData }
     }
 
     /// Whether asking is a load.
     pub fn is_cheap(&self) -> bool {
-        self.word.is_some()
+        self.word() != UNKNOWN.load(Relaxed)
     }
 
     /// The cpu. The thread may have moved by the time this returns.
-    #[inline(always)]
     pub fn cpu(&self) -> usize {
-        match self.word() {
-            Some(cpu) => cpu as usize,
-            None => rustix::thread::sched_getcpu(),
-        }
+        if self.is_cheap() { self.word() as usize } else { rustix::thread::sched_getcpu() }
     }
 
     /// Whether the thread runs on `cpu`.
     #[inline(always)]
     pub fn is(&self, cpu: usize) -> bool {
-        self.cpu() == cpu
+        self.word() as usize == cpu || self.is_by_the_kernel(cpu)
+    }
+
+    /// Out of line: where the word has the cpu, the way to here is for those that moved.
+    #[cold]
+    fn is_by_the_kernel(&self, cpu: usize) -> bool {
+        !self.is_cheap() && self.cpu() == cpu
     }
 
     #[inline(always)]
-    fn word(&self) -> Option<u32> {
-        // SAFETY: it belongs to this thread, which this value cannot leave, and stays as
-        // long as the thread. Only the kernel writes it, never while this thread runs.
-        self.word.map(|word| unsafe { word.as_ref() }.load(Relaxed))
+    fn word(&self) -> u32 {
+        // SAFETY: a static, or it belongs to this thread, which this value cannot leave, and
+        // stays as long as the thread. Only the kernel writes it, never while this thread
+        // runs.
+        unsafe { self.word.as_ref() }.load(Relaxed)
     }
 }
 
@@ -135,7 +146,7 @@ mod tests {
         let here = Here::of_this_thread();
         println!("rseq: {}", here.is_cheap());
         follows(&here);
-        follows(&Here { word: None, _of_this_thread: PhantomData });
+        follows(&Here::asking(None));
         std::thread::spawn(|| follows(&Here::of_this_thread())).join().unwrap();
     }
 
