@@ -24,7 +24,7 @@ use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
 use crate::area::{Area, OPEN_LANES, QUICK_LANE, SLEEPING_LANE};
-use crate::backend::{Backend, Device, OwnRing};
+use crate::backend::{Backend, Device};
 use crate::claim::Claim;
 use crate::config::Config;
 use crate::cost::{Durations, sleep_ticks};
@@ -94,9 +94,9 @@ impl Core {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         config.check()?;
         let backend = config.backend;
-        OwnRing::check(backend, config.slots, config.help)?;
+        backend.check(config.slots, config.help)?;
         let kernel = match backend {
-            Backend::Kernel => Some(Device::open().map_err(|lack| lack.error(backend))?),
+            Backend::Kernel => Some(Device::open().map_err(|lack| backend.lacks(lack))?),
             _ => None,
         };
         let lanes = OPEN_LANES + config.requesters;
