@@ -112,7 +112,7 @@ impl Core {
             seats: cpus.iter().map(Seat::new).collect(),
             cpus,
             pool: Pool::new(config.threads),
-            callers: Callers::new(),
+            callers: Callers::default(),
             watch: Watch::default(),
             open: std::array::from_fn(|_| Open::new(config.slots, generation)),
             finished: Finished::default(),
@@ -167,12 +167,6 @@ impl Core {
     pub(crate) fn lane_for(&self, request: &Request) -> usize {
         let pool = self.pool.threads() > 0;
         if pool && self.durations.is_long(request) { SLEEPING_LANE } else { QUICK_LANE }
-    }
-
-    /// Slots that requests placed by hand can have: of the lanes that are in use.
-    pub(crate) fn open_slots(&self) -> usize {
-        let lanes = if self.pool.threads() > 0 { OPEN_LANES } else { 1 };
-        lanes * self.area.lane_slots()
     }
 
     /// Seats on other cpus than `cpu`, the nearest first.
