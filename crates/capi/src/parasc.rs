@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kumiki_parasc::{Refusal, Request, refusal, refusals};
+use kumiki_sys::cancellation::Held;
 use kumiki_sys::syscall::MAX_ARGS;
 
 use crate::failure::{Failure, answer, last_error};
@@ -55,21 +56,11 @@ unsafe fn hold(engine: *const Engine) -> Result<Arc<Engine>, Failure> {
     Ok(unsafe { Arc::from_raw(engine) })
 }
 
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, former: *mut c_int) -> c_int;
-}
-
 /// As [`answer`], with pthread_cancel(3) held off: its unwinding must not go
 /// through Rust that is half way.
 fn answer_all(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
-    const DISABLE: c_int = 1;
-    let mut former = 0;
-    // SAFETY: a state that there is, and room for the former.
-    unsafe { pthread_setcancelstate(DISABLE, &raw mut former) };
-    let answer = answer(call);
-    // SAFETY: the state that there was.
-    unsafe { pthread_setcancelstate(former, &raw mut former) };
-    answer
+    let _held = Held::new();
+    answer(call)
 }
 
 /// See the header.

@@ -48,7 +48,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Header, open_lanes) == 64);
 };
 
-/// For comparison with the header (`uapi.rs`).
+/// For comparison with the header (`tests.rs`).
 #[cfg(all(test, not(loom)))]
 pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("sizeof(struct parasc_area)", size_of::<Header>()),

@@ -16,7 +16,6 @@ use crate::primitive::{after, fence};
 use crate::request::Request;
 use crate::requester::Requester;
 use crate::threads::{self, cancel_all};
-use crate::ticket::{self, Ticket};
 
 /// How long a dropped engine waits for its threads to end.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -29,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// engine, and makes all calls itself then.
 #[derive(Debug)]
 pub struct Engine {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     _entry: roll::Entry,
 }
 
@@ -119,74 +118,6 @@ impl Engine {
         Pending::submit(&self.core, unsafe { Raw::of(request) })
     }
 
-    /// Places a request by hand, for any processing thread; the result stays in
-    /// the slot until it is [collected](Self::collect). What the caller has written
-    /// before, the call finds, and what it has written is there for who collects.
-    ///
-    /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused),
-    /// [`Error::NotAllowed`](crate::Error::NotAllowed) or
-    /// [`Error::TooManyArguments`](crate::Error::TooManyArguments) if the call may
-    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free in the
-    /// lane for such calls (see [`open_slots`](Self::open_slots)),
-    /// [`Error::ShutDown`](crate::Error::ShutDown) after that.
-    ///
-    /// In a child of fork(2), slots that the parent had filled stay so: where those
-    /// were all of a lane, it is full for good. An engine of the child's own has
-    /// its slots.
-    ///
-    /// # Safety
-    /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
-    pub unsafe fn place(&self, request: Request) -> Result<Ticket> {
-        // SAFETY: the caller vouches for the call.
-        unsafe { ticket::place(&self.core, request) }
-    }
-
-    /// The result of a request placed by hand, or `-errno`; frees its slot.
-    /// `-ECANCELED` if the engine was shut down before it began; `-EOWNERDEAD`
-    /// if the thread that had it has died ([`process`](Self::process)).
-    ///
-    /// # Errors
-    /// The ticket, if there is no result yet.
-    ///
-    /// # Panics
-    /// If the ticket is of another engine, as far as can be told: among four billion
-    /// requests in one slot there is one of the same number.
-    pub fn collect(&self, ticket: Ticket) -> Result<i64, Ticket> {
-        ticket::collect(&self.core, ticket)
-    }
-
-    /// As [`collect`](Self::collect), by the number of a ticket
-    /// ([`Ticket::into_number`]); `None` if there is no result yet.
-    ///
-    /// # Errors
-    /// [`Error::UnknownTicket`](crate::Error::UnknownTicket) for a number that was
-    /// collected before, or never given.
-    pub fn collect_by_number(&self, number: u64) -> Result<Option<i64>> {
-        ticket::collect_by_number(&self.core, number)
-    }
-
-    /// How many requests placed by hand, and results not collected, there can be
-    /// at the same time: in two lanes of as many slots each
-    /// ([`Config::slots`]), one for calls that are soon over and one for those
-    /// that sleep, so that [`place`](Self::place) may find no slot at half of them, and
-    /// always does with calls of one kind. Without threads for those that sleep
-    /// ([`Config::threads`] 0) there is one lane for all.
-    pub fn open_slots(&self) -> usize {
-        self.core.open_slots()
-    }
-
-    /// Waits until `min_complete` results of requests placed by hand are there to
-    /// be collected, or `timeout` is over; `None` is for ever. Returns how many
-    /// there are. More than [`open_slots`](Self::open_slots) are taken for as many. The
-    /// paper's `parasc_wait`.
-    ///
-    /// After the engine has been shut down it waits for those requests only that
-    /// are being executed; in a child of fork(2) it does not wait.
-    pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
-        ticket::wait(&self.core, min_complete, timeout)
-    }
-
     /// Makes the calling thread a processing thread, which serves all requests
     /// of the engine until that is shut down. The paper's `parasc_proc`.
     ///
@@ -198,15 +129,6 @@ impl Engine {
     /// not begun is left to other threads.
     pub fn process(&self) {
         threads::process(&self.core);
-    }
-
-    /// Wakes a processing thread for each lane of [`open_slots`](Self::open_slots) where a
-    /// request waits. The paper's `parasc_wake_up`, with which
-    /// its programs announce what they have written to the area. Here
-    /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
-    /// program needs it, and it does no harm.
-    pub fn wake_up(&self) {
-        ticket::wake_up(&self.core);
     }
 
     /// Ends the engine's threads and waits for them for at most `patience`.

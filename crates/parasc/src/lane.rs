@@ -14,7 +14,7 @@ pub(crate) struct Control {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Control>() == 128);
 
-/// For comparison with the header (`uapi.rs`).
+/// For comparison with the header (`tests.rs`).
 #[cfg(all(test, not(loom)))]
 pub(crate) const LAYOUT: &[(&str, usize)] = &[("sizeof(struct parasc_lane)", size_of::<Control>())];
 

@@ -107,10 +107,10 @@ mod requester;
 mod side;
 mod slot;
 mod task;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod threads;
 mod ticket;
-#[cfg(all(test, not(loom)))]
-mod uapi;
 
 /// The names by which the engine has them.
 mod request {
@@ -120,7 +120,7 @@ mod kind {
     pub(crate) use kumiki_calls::{Contends, kind, may_sleep};
 }
 mod callset {
-    pub(crate) use kumiki_calls::{CallSet, NUMBERS};
+    pub(crate) use kumiki_calls::NUMBERS;
 }
 mod allow {
     pub(crate) use kumiki_calls::AllowList;

@@ -176,7 +176,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
             match &mut waiter {
                 Some(waiter) => {
                     let ended = || base.ended().map(drop);
-                    let _ = waiter.wait_until(base.bell(), base.word(), until, ended);
+                    let _ = waiter.wait_until(&base.bell, &base.state, until, ended);
                 }
                 None => pause(Duration::from_millis(1)),
             }
@@ -241,7 +241,7 @@ impl<O: Operation + Send + 'static> Future for Pending<O> {
         if !this.is_done()
             && let Some(body) = &this.body
         {
-            body.base().waker().register(context.waker());
+            body.base().waker.register(context.waker());
             if !this.core.process.is_current() {
                 this.forked();
             }

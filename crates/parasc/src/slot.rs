@@ -60,7 +60,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Slot, ret_val) == 56);
 };
 
-/// For comparison with the header (`uapi.rs`).
+/// For comparison with the header (`tests.rs`).
 #[cfg(all(test, not(loom)))]
 pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("sizeof(struct parasc_slot)", size_of::<Slot>()),

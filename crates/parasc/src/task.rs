@@ -31,6 +31,7 @@ pub(crate) enum End {
     Cancelled,
 }
 
+/// As a new one is.
 const WAITING: u32 = 0;
 /// Somebody makes the call, takes the request back or cancels it.
 const CLAIMED: u32 = 1;
@@ -40,24 +41,18 @@ const CANCELLED: u32 = 3;
 const TAKEN: u32 = 4;
 
 /// What all tasks have, whatever their operation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Base {
     pub(crate) request: Request,
-    state: AtomicU32,
+    pub(crate) state: AtomicU32,
     ret_val: AtomicI64,
-    waker: AtomicWaker,
-    bell: Bell,
+    pub(crate) waker: AtomicWaker,
+    pub(crate) bell: Bell,
 }
 
 impl Base {
-    pub(crate) fn new() -> Self {
-        Base {
-            request: Request::default(),
-            state: AtomicU32::new(WAITING),
-            ret_val: AtomicI64::new(0),
-            waker: AtomicWaker::new(),
-            bell: Bell::new(),
-        }
+    pub(crate) fn of(request: Request) -> Self {
+        Base { request, ..Base::default() }
     }
 
     /// Claims the request. `true` for one caller only.
@@ -103,18 +98,6 @@ impl Base {
             _ => None,
         }
     }
-
-    pub(crate) fn waker(&self) -> &AtomicWaker {
-        &self.waker
-    }
-
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.bell
-    }
-
-    pub(crate) fn word(&self) -> &AtomicU32 {
-        &self.state
-    }
 }
 
 /// Runs the program's code (a waker, an operation and its buffers), whose panic is
@@ -142,9 +125,7 @@ pub(crate) struct Bare {
 #[cfg(test)]
 impl Bare {
     pub(crate) fn new(request: Request) -> Arc<Self> {
-        let mut base = Base::new();
-        base.request = request;
-        Arc::new(Bare { base })
+        Arc::new(Bare { base: Base::of(request) })
     }
 }
 
@@ -183,7 +164,7 @@ impl<O: Operation> Body<O> {
     /// The task of `operation`, at the address where it stays.
     pub(crate) fn new(operation: O) -> Arc<Self> {
         let operation = UnsafeCell::new(Some(operation));
-        let mut body = Arc::new(Body { base: Base::new(), operation });
+        let mut body = Arc::new(Body { base: Base::of(Request::default()), operation });
         let own = Arc::get_mut(&mut body).expect("nobody else has it yet");
         let operation = own.operation.get_mut().as_mut().expect("put there just now");
         own.base.request = operation.request();

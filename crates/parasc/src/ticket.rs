@@ -1,13 +1,13 @@
 //! Requests placed by hand: the paper's way, and the C interface's.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::area::{MAX_LANE_SLOTS, OPEN_LANES};
 use crate::core::{Core, STEP};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::execute::call;
-use crate::open::{Item, Look};
+use crate::open::{Item, Look, Open};
 use crate::request::Request;
 use crate::task::End;
 use crate::threads::{end, serve_stranded, stop_if_terminated, summon};
@@ -26,7 +26,7 @@ pub struct Ticket {
 impl Ticket {
     /// The ticket as a number, never 0, for those who cannot keep a Rust value;
     /// to be handed to
-    /// [`Engine::collect_by_number`](crate::Engine::collect_by_number).
+    /// [`Engine::collect_by_number`].
     pub fn into_number(self) -> u64 {
         let Ticket { lane, at, generation } = self;
         const { assert!(MAX_LANE_SLOTS <= 1 << 16 && OPEN_LANES < 1 << 15) };
@@ -42,96 +42,154 @@ impl Ticket {
     }
 }
 
-/// # Safety
-/// As for [`Engine::place`](crate::Engine::place).
-pub(crate) unsafe fn place(core: &Arc<Core>, request: Request) -> Result<Ticket> {
-    core.rules.check(&request).map_err(|denied| Error::denied(denied, 0, &request))?;
-    if core.area.header().is_terminated() {
-        return Err(Error::ShutDown);
-    }
-    let lane = core.lane_for(&request);
-    let place = core.open[lane].place(core.area.lane(lane), &request);
-    let full = Error::Full { slots: core.area.lane_slots(), most: MAX_LANE_SLOTS };
-    let (at, generation) = place.ok_or(full)?;
-    let ticket = Ticket { lane, at, generation };
-    let item = Item::Slot(at);
-    if !core.process.is_current() {
-        // In a child of fork(2) locks may be those of threads it does not have.
-        if item.claim(core.area.lane(lane)) {
-            // SAFETY: the caller vouches for the call.
-            let ret_val = unsafe { call(&request) };
-            end(core, lane, &item, End::Returned(ret_val));
+/// Requests placed by hand.
+impl Engine {
+    /// Places a request by hand, for any processing thread; the result stays in
+    /// the slot until it is [collected](Self::collect). What the caller has written
+    /// before, the call finds, and what it has written is there for who collects.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused),
+    /// [`Error::NotAllowed`](crate::Error::NotAllowed) or
+    /// [`Error::TooManyArguments`](crate::Error::TooManyArguments) if the call may
+    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free in the
+    /// lane for such calls (see [`open_slots`](Self::open_slots)),
+    /// [`Error::ShutDown`](crate::Error::ShutDown) after that.
+    ///
+    /// In a child of fork(2), slots that the parent had filled stay so: where those
+    /// were all of a lane, it is full for good. An engine of the child's own has
+    /// its slots.
+    ///
+    /// # Safety
+    /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
+    pub unsafe fn place(&self, request: Request) -> Result<Ticket> {
+        let core = &self.core;
+        core.rules.check(&request).map_err(|denied| Error::denied(denied, 0, &request))?;
+        if core.area.header().is_terminated() {
+            return Err(Error::ShutDown);
         }
-        return Ok(ticket);
+        let lane = core.lane_for(&request);
+        let place = core.open[lane].place(core.area.lane(lane), &request);
+        let full = Error::Full { slots: core.area.lane_slots(), most: MAX_LANE_SLOTS };
+        let (at, generation) = place.ok_or(full)?;
+        let ticket = Ticket { lane, at, generation };
+        let item = Item::Slot(at);
+        if !core.process.is_current() {
+            // In a child of fork(2) locks may be those of threads it does not have.
+            if item.claim(core.area.lane(lane)) {
+                // SAFETY: the caller vouches for the call.
+                let ret_val = unsafe { call(&request) };
+                end(core, lane, &item, End::Returned(ret_val));
+            }
+            return Ok(ticket);
+        }
+        core.open[lane].push(item);
+        stop_if_terminated(core);
+        // Who has no threads but the program's waits for these.
+        let own = core.seats.len() + core.pool.threads() > 0;
+        if !summon(core, lane) && own {
+            serve_stranded(core, lane);
+        }
+        Ok(ticket)
     }
-    core.open[lane].push(item);
-    stop_if_terminated(core);
-    // Who has no threads but the program's waits for these.
-    let own = core.seats.len() + core.pool.threads() > 0;
-    if !summon(core, lane) && own {
-        serve_stranded(core, lane);
+
+    /// The result of a request placed by hand, or `-errno`; frees its slot.
+    /// `-ECANCELED` if the engine was shut down before it began; `-EOWNERDEAD`
+    /// if the thread that had it has died ([`process`](Self::process)).
+    ///
+    /// # Errors
+    /// The ticket, if there is no result yet.
+    ///
+    /// # Panics
+    /// If the ticket is of another engine, as far as can be told: among four billion
+    /// requests in one slot there is one of the same number.
+    pub fn collect(&self, ticket: Ticket) -> Result<i64, Ticket> {
+        match self.look(&ticket) {
+            Look::Result(ret_val) => Ok(ret_val),
+            Look::Outstanding => Err(ticket),
+            Look::Unknown => panic!("{ticket:?} is of another engine"),
+        }
     }
-    Ok(ticket)
-}
 
-pub(crate) fn collect(core: &Arc<Core>, ticket: Ticket) -> Result<i64, Ticket> {
-    match look(core, &ticket) {
-        Look::Result(ret_val) => Ok(ret_val),
-        Look::Outstanding => Err(ticket),
-        Look::Unknown => panic!("{ticket:?} is of another engine"),
+    /// As [`collect`](Self::collect), by the number of a ticket
+    /// ([`Ticket::into_number`]); `None` if there is no result yet.
+    ///
+    /// # Errors
+    /// [`Error::UnknownTicket`](crate::Error::UnknownTicket) for a number that was
+    /// collected before, or never given.
+    pub fn collect_by_number(&self, number: u64) -> Result<Option<i64>> {
+        let ticket = Ticket::from_number(&self.core, number);
+        match ticket.map_or(Look::Unknown, |ticket| self.look(&ticket)) {
+            Look::Result(ret_val) => Ok(Some(ret_val)),
+            Look::Outstanding => Ok(None),
+            Look::Unknown => Err(Error::UnknownTicket { number }),
+        }
     }
-}
 
-pub(crate) fn collect_by_number(core: &Arc<Core>, number: u64) -> Result<Option<i64>> {
-    let ticket = Ticket::from_number(core, number);
-    match ticket.map_or(Look::Unknown, |ticket| look(core, &ticket)) {
-        Look::Result(ret_val) => Ok(Some(ret_val)),
-        Look::Outstanding => Ok(None),
-        Look::Unknown => Err(Error::UnknownTicket { number }),
+    /// A number may come twice, even at the same time: one gets the result, and the slot
+    /// is free then.
+    fn look(&self, ticket: &Ticket) -> Look {
+        let Ticket { lane: index, at, generation } = *ticket;
+        let Some(open) = self.core.open.get(index) else { return Look::Unknown };
+        let lane = self.core.area.lane(index);
+        if at >= lane.slots.len() {
+            return Look::Unknown;
+        }
+        open.collect(lane, at, generation)
     }
-}
 
-/// A number may come twice, even at the same time: one gets the result, and the slot is
-/// free then.
-fn look(core: &Arc<Core>, ticket: &Ticket) -> Look {
-    let Ticket { lane: index, at, generation } = *ticket;
-    let Some(open) = core.open.get(index) else { return Look::Unknown };
-    let lane = core.area.lane(index);
-    if at >= lane.slots.len() {
-        return Look::Unknown;
+    /// How many requests placed by hand, and results not collected, there can be
+    /// at the same time: in two lanes of as many slots each
+    /// ([`Config::slots`]), one for calls that are soon over and one for those
+    /// that sleep, so that [`place`](Self::place) may find no slot at half of them, and
+    /// always does with calls of one kind. Without threads for those that sleep
+    /// ([`Config::threads`] 0) there is one lane for all.
+    pub fn open_slots(&self) -> usize {
+        let lanes = if self.core.pool.threads() > 0 { OPEN_LANES } else { 1 };
+        lanes * self.core.area.lane_slots()
     }
-    open.collect(lane, at, generation)
-}
 
-pub(crate) fn wait(core: &Arc<Core>, min_complete: usize, timeout: Option<Duration>) -> usize {
-    let lanes = || core.open.iter().enumerate().map(|(index, open)| (open, core.area.lane(index)));
-    // There cannot be more at a time.
-    let min_complete = min_complete.min(core.open_slots());
-    let complete = || lanes().map(|(open, lane)| open.answered(lane)).sum();
-    // Nothing is placed after the end: then there will be no more. Nor in a child
-    // of fork(2), which makes each call as it is placed.
-    let is_over = || {
-        !core.process.is_current()
-            || core.area.header().is_terminated() && lanes().all(|(open, lane)| open.is_over(lane))
-    };
-    let enough = || {
-        let over = is_over();
-        Some(complete()).filter(|count| over || *count >= min_complete)
-    };
-    // A time that the clock cannot tell is never.
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let found = core.finished.wait(deadline, STEP, enough, || core.repair());
-    found.unwrap_or_else(complete)
-}
+    /// Waits until `min_complete` results of requests placed by hand are there to
+    /// be collected, or `timeout` is over; `None` is for ever. Returns how many
+    /// there are. More than [`open_slots`](Self::open_slots) are taken for as many. The
+    /// paper's `parasc_wait`.
+    ///
+    /// After the engine has been shut down it waits for those requests only that
+    /// are being executed; in a child of fork(2) it does not wait.
+    pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
+        let core = &self.core;
+        let areas = (0..).map(|index| core.area.lane(index));
+        let lanes = || core.open.iter().zip(areas.clone());
+        // There cannot be more at a time.
+        let min_complete = min_complete.min(self.open_slots());
+        let complete = || lanes().map(|(open, lane)| open.answered(lane)).sum();
+        // Nothing is placed after the end: then there will be no more. Nor in a child
+        // of fork(2), which makes each call as it is placed.
+        let is_over = || {
+            let over = |(open, lane): (&Open, _)| open.is_over(lane);
+            !core.process.is_current() || core.area.header().is_terminated() && lanes().all(over)
+        };
+        let enough = || {
+            let over = is_over();
+            Some(complete()).filter(|count| over || *count >= min_complete)
+        };
+        // A time that the clock cannot tell is never.
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let found = core.finished.wait(deadline, STEP, enough, || core.repair());
+        found.unwrap_or_else(complete)
+    }
 
-pub(crate) fn wake_up(core: &Arc<Core>) {
-    if !core.process.is_current() {
+    /// Wakes a processing thread for each lane of [`open_slots`](Self::open_slots) where a
+    /// request waits. The paper's `parasc_wake_up`, with which
+    /// its programs announce what they have written to the area. Here
+    /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
+    /// program needs it, and it does no harm.
+    pub fn wake_up(&self) {
         // What waits in a child of fork(2) is the parent's, who makes the calls.
-        return;
-    }
-    for (index, open) in core.open.iter().enumerate() {
-        if open.any() {
-            summon(core, index);
+        if self.core.process.is_current() {
+            for lane in (0..OPEN_LANES).filter(|lane| self.core.open[*lane].any()) {
+                summon(&self.core, lane);
+            }
         }
     }
 }
@@ -165,10 +223,10 @@ mod tests {
         }
     }
 
-    fn core(threads: usize) -> Arc<Core> {
+    fn engine(threads: usize) -> Engine {
         let cpus = Some(CpuSet::default());
         let config = Config { cpus, threads, slots: 2, ..Config::default() };
-        Arc::new(Core::new(&config).unwrap())
+        Engine::new(&config).unwrap()
     }
 
     fn getpid() -> Request {
@@ -177,26 +235,27 @@ mod tests {
 
     #[test]
     fn a_ticket_of_another_engine_is_found_out() {
-        let (one, other) = (core(0), core(0));
+        let (one, other) = (engine(0), engine(0));
         // SAFETY: takes no argument.
-        let place = |core| unsafe { place(core, getpid()) }.unwrap();
+        let place = |engine: &Engine| unsafe { engine.place(getpid()) }.unwrap();
         let (number, foreign) = (place(&one).into_number(), place(&other).into_number());
         // The first of both, in the same slot.
         assert_eq!(number as u32, foreign as u32);
-        let error = collect_by_number(&other, number).unwrap_err();
+        let error = other.collect_by_number(number).unwrap_err();
         assert!(matches!(error, Error::UnknownTicket { number: named } if named == number));
-        let ticket = Ticket::from_number(&other, number).unwrap();
-        let collect = std::panic::AssertUnwindSafe(|| collect(&other, ticket));
+        let ticket = Ticket::from_number(&other.core, number).unwrap();
+        let collect = std::panic::AssertUnwindSafe(|| other.collect(ticket));
         assert!(std::panic::catch_unwind(collect).is_err());
-        let own = Ticket::from_number(&other, foreign).unwrap();
-        assert!(!matches!(look(&other, &own), Look::Unknown));
+        let own = Ticket::from_number(&other.core, foreign).unwrap();
+        assert!(!matches!(other.look(&own), Look::Unknown));
     }
 
     #[test]
     fn a_child_takes_none_of_the_locks_that_it_may_inherit() {
-        let core = core(0);
+        let engine = engine(0);
+        let core = &engine.core;
         // SAFETY: takes no argument.
-        let place = || unsafe { place(&core, getpid()) }.unwrap();
+        let place = || unsafe { engine.place(getpid()) }.unwrap();
         let (first, second) = (place(), place());
         let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
         assert!(Item::Slot(first.at).claim(lane));
@@ -205,29 +264,29 @@ mod tests {
         // As another thread has it that the child has not.
         let lock = open.hold_queue();
         in_a_child(|| {
-            assert_eq!(wait(&core, 2, None), 1);
-            assert_eq!(collect(&core, first), Ok(7));
-            // SAFETY: takes no argument.
-            let own = unsafe { super::place(&core, getpid()) }.unwrap();
-            wake_up(&core);
-            assert_eq!(collect(&core, own), Ok(i64::from(std::process::id())));
-            collect(&core, second).is_err()
+            assert_eq!(engine.wait(2, None), 1);
+            assert_eq!(engine.collect(first), Ok(7));
+            let own = place();
+            engine.wake_up();
+            assert_eq!(engine.collect(own), Ok(i64::from(std::process::id())));
+            engine.collect(second).is_err()
         });
         drop(lock);
     }
 
     #[test]
     fn a_child_starts_no_thread_for_what_it_inherits() {
-        let core = core(1);
+        let engine = engine(1);
+        let core = &engine.core;
         for (index, open) in core.open.iter().enumerate() {
             let (at, _) = open.place(core.area.lane(index), &getpid()).unwrap();
             open.push(Item::Slot(at));
         }
         in_a_child(|| {
-            wake_up(&core);
+            engine.wake_up();
             core.crew.alive() == 0
         });
-        wake_up(&core);
-        assert_eq!(wait(&core, 2, Some(Duration::from_secs(60))), 2);
+        engine.wake_up();
+        assert_eq!(engine.wait(2, Some(Duration::from_secs(60))), 2);
     }
 }

@@ -71,6 +71,7 @@ compile_error!(
 pub mod affinity;
 #[cfg(target_arch = "x86_64")]
 pub mod cache;
+pub mod cancellation;
 pub mod clock;
 pub mod cpu;
 mod cpulist;

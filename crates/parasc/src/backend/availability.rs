@@ -1,7 +1,6 @@
 //! Which backends this machine has, for this thread.
 
-use super::ring::Ring;
-use super::{Backend, Device, Lack};
+use super::{Backend, Device, Lack, OwnRing};
 
 /// How a backend stands here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub struct Availability {
 /// }
 /// ```
 pub fn availability() -> Vec<Availability> {
-    vec![user(), io_uring(Ring::new(1).map(drop)), kernel(Device::open().map(drop))]
+    vec![user(), io_uring(OwnRing::new(1).map(drop)), kernel(Device::open().map(drop))]
 }
 
 fn user() -> Availability {

@@ -55,7 +55,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Proc, flags) == 24);
 };
 
-/// For comparison with the header (`uapi.rs`).
+/// For comparison with the header (`tests.rs`).
 #[cfg(all(test, not(loom)))]
 pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("sizeof(struct parasc_proc)", size_of::<Proc>()),

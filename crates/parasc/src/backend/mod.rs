@@ -12,33 +12,40 @@
 
 mod availability;
 pub(crate) mod kernel;
-mod own_ring;
-
-#[cfg(feature = "io-uring")]
-mod ring;
-#[cfg(not(feature = "io-uring"))]
-#[path = "no_ring.rs"]
-mod ring;
 
 pub use availability::{Availability, availability};
 pub(crate) use kernel::{Device, LOOK};
-pub(crate) use own_ring::OwnRing;
+pub(crate) use kumiki_ring::{Lack, OwnRing};
 
 pub use crate::choice::Backend;
 
-/// Why a backend is not there, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lack {
-    pub(crate) reason: String,
-    pub(crate) remedy: String,
-}
-
-impl Lack {
-    fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Lack { reason: reason.into(), remedy: remedy.into() }
+impl Backend {
+    /// Why an engine cannot have it.
+    pub(crate) fn lacks(self, lack: Lack) -> crate::Error {
+        crate::Error::Backend { backend: self, reason: lack.reason, remedy: lack.remedy }
     }
 
-    pub(crate) fn error(self, backend: Backend) -> crate::Error {
-        crate::Error::Backend { backend, reason: self.reason, remedy: self.remedy }
+    /// Whether an engine of this configuration can have it.
+    ///
+    /// # Errors
+    /// [`Error::Backend`](crate::Error::Backend) with the reason.
+    pub(crate) fn check(self, slots: usize, help: bool) -> crate::Result<()> {
+        if self == Backend::IoUring && !help {
+            return Err(self.lacks(Lack::new(
+                "Config::help = false leaves all calls to processing threads, and io_uring makes \
+                 most of them on the caller's",
+                "choose one of the two",
+            )));
+        }
+        self.ring(slots).map(drop)
+    }
+
+    /// The calling thread's ring, if this backend has one.
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub(crate) fn ring(self, slots: usize) -> crate::Result<Option<OwnRing>> {
+        let wanted = (self == Backend::IoUring).then(|| OwnRing::new(slots));
+        wanted.transpose().map_err(|lack| self.lacks(lack))
     }
 }

@@ -24,17 +24,13 @@ pub(crate) struct Caller {
 }
 
 /// The program's processing threads in one engine.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Callers {
     list: Mutex<Vec<Arc<Caller>>>,
     count: AtomicUsize,
 }
 
 impl Callers {
-    pub(crate) fn new() -> Self {
-        Callers { list: Mutex::new(Vec::new()), count: AtomicUsize::new(0) }
-    }
-
     /// Whether there is one, perhaps dead.
     pub(crate) fn any(&self) -> bool {
         self.count.load(SeqCst) > 0

@@ -24,7 +24,7 @@ use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
 use crate::area::{Area, OPEN_LANES, QUICK_LANE, SLEEPING_LANE};
-use crate::backend::{Backend, Device, OwnRing};
+use crate::backend::{Backend, Device};
 use crate::claim::Claim;
 use crate::config::Config;
 use crate::cost::{Durations, sleep_ticks};
@@ -94,9 +94,9 @@ impl Core {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         config.check()?;
         let backend = config.backend;
-        OwnRing::check(backend, config.slots, config.help)?;
+        backend.check(config.slots, config.help)?;
         let kernel = match backend {
-            Backend::Kernel => Some(Device::open().map_err(|lack| lack.error(backend))?),
+            Backend::Kernel => Some(Device::open().map_err(|lack| backend.lacks(lack))?),
             _ => None,
         };
         let lanes = OPEN_LANES + config.requesters;
@@ -112,7 +112,7 @@ impl Core {
             seats: cpus.iter().map(Seat::new).collect(),
             cpus,
             pool: Pool::new(config.threads),
-            callers: Callers::new(),
+            callers: Callers::default(),
             watch: Watch::default(),
             open: std::array::from_fn(|_| Open::new(config.slots, generation)),
             finished: Finished::default(),
@@ -167,12 +167,6 @@ impl Core {
     pub(crate) fn lane_for(&self, request: &Request) -> usize {
         let pool = self.pool.threads() > 0;
         if pool && self.durations.is_long(request) { SLEEPING_LANE } else { QUICK_LANE }
-    }
-
-    /// Slots that requests placed by hand can have: of the lanes that are in use.
-    pub(crate) fn open_slots(&self) -> usize {
-        let lanes = if self.pool.threads() > 0 { OPEN_LANES } else { 1 };
-        lanes * self.area.lane_slots()
     }
 
     /// Seats on other cpus than `cpu`, the nearest first.

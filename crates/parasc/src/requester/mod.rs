@@ -56,7 +56,7 @@ pub struct Requester {
     costs: Costs,
     means: Means,
     passes: Passes,
-    ring: OwnRing,
+    ring: Option<OwnRing>,
     /// Where this thread ran when `near` was made.
     cpu: usize,
     /// Seats on other cpus, the nearest first.
@@ -70,7 +70,7 @@ pub struct Requester {
 
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let ring = OwnRing::new(core.backend, core.area.lane_slots())?;
+        let ring = core.backend.ring(core.area.lane_slots())?;
         // Before the waiter, which would have it measured in its own way.
         let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;

@@ -220,9 +220,11 @@ impl Requester {
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<Ran, Forked> {
-        if self.ring.makes(requests) {
+        if let Some(ring) = &mut self.ring
+            && ring.makes(requests)
+        {
             // SAFETY: the caller vouches for all requests.
-            unsafe { self.ring.run(requests, results) };
+            unsafe { ring.run(requests, results) };
             return Ok(Ran { calls: requests.len(), pass: 0 });
         }
         self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());

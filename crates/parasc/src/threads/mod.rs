@@ -127,8 +127,7 @@ mod tests {
 
     /// Has call number 9999, which there is not, made by a thread that `call` calls.
     fn put(core: &Arc<Core>, breaks: bool, call: impl Fn(&Arc<Core>)) -> Arc<Counted> {
-        let mut base = Base::new();
-        base.request = crate::Request::new(9999, []);
+        let base = Base::of(crate::Request::new(9999, []));
         let task = Arc::new(Counted { base, breaks });
         core.open[QUICK_LANE].push(Item::Task(Arc::clone(&task) as _));
         call(core);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use kumiki_sys::cancellation::Held;
 use kumiki_sys::signals::Blocked;
 use kumiki_wait::{Policy, Waiter};
 
@@ -12,20 +13,12 @@ use super::{alert, serve_what_waits};
 use crate::area::OPEN_LANES;
 use crate::core::{Caller, Core, STEP};
 
-unsafe extern "C-unwind" {
-    /// The C library's, declared as what it is: it may unwind the thread.
-    fn pthread_testcancel();
-    fn pthread_setcancelstate(state: libc::c_int, former: *mut libc::c_int) -> libc::c_int;
-}
-
-const CANCEL_DISABLE: libc::c_int = 1;
-
 /// Serves all requests of the engine until its termination flag is set.
 pub(crate) fn process(core: &Arc<Core>) {
     if core.area.header().is_terminated() || !core.process.is_current() {
         return;
     }
-    let cancel = Cancellation::hold();
+    let cancel = Held::new();
     let serving = Serving::enter(core);
     let caller = &serving.caller;
     // They wait otherwise where a thread may die.
@@ -81,39 +74,4 @@ impl Drop for Serving<'_> {
         // It may have been called for some after its last look.
         serve_what_waits(self.core);
     }
-}
-
-/// Keeps pthread_cancel(3) from taking effect but where nothing is left undone.
-struct Cancellation {
-    former: libc::c_int,
-}
-
-impl Cancellation {
-    fn hold() -> Self {
-        let mut former = 0;
-        // SAFETY: writes the former state, and fails only for a wrong state.
-        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut former) };
-        Cancellation { former }
-    }
-
-    /// Where it may take effect.
-    fn point(&self) {
-        set(self.former);
-        // SAFETY: if it unwinds the thread, what is dropped on the way is in
-        // order: no request is at hand.
-        unsafe { pthread_testcancel() };
-        set(CANCEL_DISABLE);
-    }
-}
-
-impl Drop for Cancellation {
-    fn drop(&mut self) {
-        set(self.former);
-    }
-}
-
-fn set(state: libc::c_int) {
-    let mut former = 0;
-    // SAFETY: a state that the C library has given, or `CANCEL_DISABLE`.
-    unsafe { pthread_setcancelstate(state, &raw mut former) };
 }

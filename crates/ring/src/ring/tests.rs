@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
+use kumiki_calls::op::{Operation, Preadv2, Pwritev2};
 use kumiki_sys::syscall;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -14,7 +15,6 @@ use rustix::io::ReadWriteFlags;
 use tempfile::TempDir;
 
 use super::*;
-use crate::op::{Operation, Preadv2, Pwritev2};
 
 /// A ring, or `None` where io_uring is forbidden.
 fn ring(slots: usize) -> Option<Ring> {
@@ -314,7 +314,7 @@ fn every_call_in_the_table_has_its_entry() {
     let ground = Ground::new();
     let mut vector = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
     let own = 0..syscall::MAX_ARGS as u16;
-    for sysnum in translate::numbers() {
+    for sysnum in crate::table::numbers() {
         let call = i64::from(sysnum);
         let mut args = [0; syscall::MAX_ARGS];
         args[0] = ground.fd(0);

@@ -5,10 +5,10 @@ use std::{fs, io};
 use io_uring::IoUring;
 use kumiki_sys::{Errno, seccomp};
 
-use super::super::Lack;
+use crate::lack::Lack;
 
 /// Why there is no ring, where setting one up has failed with `error`.
-pub(super) fn lack(error: &io::Error) -> Lack {
+pub(crate) fn lack(error: &io::Error) -> Lack {
     match IoUring::new(1) {
         // A small one can be had: this one was too large, or descriptors are out.
         Ok(_) => Lack::new(

@@ -1,7 +1,8 @@
 //! Stands for io_uring in a build without it.
 
-use super::Lack;
-use crate::request::Request;
+use kumiki_calls::Request;
+
+use crate::lack::Lack;
 
 /// There is none.
 #[derive(Debug)]
@@ -9,10 +10,7 @@ pub(crate) enum Ring {}
 
 impl Ring {
     pub(crate) fn new(_slots: usize) -> Result<Self, Lack> {
-        Err(Lack::new(
-            "this program was built without it",
-            "build kumiki-parasc with its feature `io-uring`",
-        ))
+        Err(Lack::new("this program was built without it", "build it with the feature `io-uring`"))
     }
 
     pub(crate) fn has(&self, _sysnum: u16) -> bool {

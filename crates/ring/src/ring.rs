@@ -1,4 +1,4 @@
-//! io_uring as a backend: a batch is one io_uring_enter(2) that submits it and
+//! A ring: a batch is one io_uring_enter(2) that submits it and
 //! waits for all of it.
 //!
 //! # What the caller can rely on
@@ -6,7 +6,7 @@
 //! has taken from the submission queue has its completion awaited; one that it
 //! has not is made plain. Two kinds of requests are made plain after the ring's:
 //! those that cannot be said to io_uring without a change of meaning
-//! (`translate.rs`), and those that the ring answers with an error that says
+//! (`table.rs`), and those that the ring answers with an error that says
 //! that nothing was done ([`is_undone`]): they get the plain call's own answer.
 //!
 //! # Set-up
@@ -17,25 +17,21 @@
 //! wait for ever for buffers that it can't take back. Without it, they come with
 //! any system call.
 
-mod lack;
-mod translate;
-
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 use std::io;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use io_uring::{IoUring, Probe};
+use kumiki_calls::{CallSet, Request, call};
 use kumiki_sys::pause::pause;
 
-use super::Lack;
-use crate::callset::CallSet;
-use crate::execute::call;
-use crate::request::Request;
-use lack::lack;
-use translate::{Files, available, translate};
+use crate::lack::Lack;
+use crate::reason::lack;
+use crate::table::{Files, available, translate};
+
+/// Between two looks for completions of a ring that has broken.
+const LOOK: Duration = Duration::from_micros(200);
 
 /// A ring of one thread.
 pub(crate) struct Ring {
@@ -93,7 +89,7 @@ impl Ring {
     /// Makes the calls; returns whether the ring can be used again.
     ///
     /// # Safety
-    /// As for [`Requester::run_raw`](crate::Requester::run_raw).
+    /// As for [`OwnRing::run`](crate::OwnRing::run).
     pub(crate) unsafe fn run(&mut self, requests: &[Request], results: &mut [i64]) -> bool {
         self.queued.clear();
         self.others.clear();
@@ -155,7 +151,7 @@ impl Ring {
                 return false;
             }
             // Returning from this system call brings completions too.
-            pause(super::LOOK);
+            pause(LOOK);
         }
     }
 
@@ -235,3 +231,6 @@ fn build(entries: u32) -> io::Result<IoUring> {
         built => built,
     }
 }
+
+#[cfg(test)]
+mod tests;
