@@ -13,6 +13,8 @@ use acpi_tables::rsdp::Rsdp;
 use acpi_tables::sdt::Sdt;
 use acpi_tables::xsdt::XSDT;
 
+use crate::bytes::{u32_le, u64_le};
+
 const OEM: [u8; 6] = *b"KUMIKI";
 const OEM_TABLE: [u8; 8] = *b"OSNODE  ";
 const OEM_REVISION: u32 = 1;
@@ -24,21 +26,44 @@ const NO_VGA_NO_RTC: u16 = 1 << 2 | 1 << 5;
 /// The reset register's value that asks for a restart.
 pub(crate) const RESET_VALUE: u8 = 1;
 
-/// The cpus of a node, as it finds them.
+/// Where a FADT has its flags, the power management timer's port and the length of that,
+/// and the port in the form that later versions have beside it.
+const FLAGS: usize = 112;
+const PM_TIMER: usize = 76;
+const PM_TIMER_BYTES: usize = 91;
+const X_PM_TIMER: usize = 208;
+/// The timer's registers are one of 32 bits.
+const PM_TIMER_PORTS: u8 = 4;
+
+/// What a node is told of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Madt {
+pub struct Acpi {
     /// APIC ids, the first to start first.
     pub cpus: Vec<u8>,
     /// An id that no cpu has, listed before all others: a kernel that misses the
     /// BSP bit takes the first for the boot cpu of a crashed kernel and uses the
     /// rest. Other kernels would try to start it.
     pub foreign: Option<u8>,
+    /// The I/O port of the machine's power management timer, which is only read. With it
+    /// a kernel knows how long it really counted its local APIC's timer; without, one whose
+    /// cpu stood still meanwhile gets a wrong rate, or goes on without any timer.
+    pub pm_timer: Option<u16>,
+}
+
+/// The port of the power management timer in a machine's FADT, if it has one.
+pub fn pm_timer(fadt: &[u8]) -> Option<u16> {
+    let reduced = u32_le(fadt, FLAGS)? & Flags::HwReducedAcpi as u32 != 0;
+    let (port, is_port) = match u64_le(fadt, X_PM_TIMER + 4) {
+        Some(port) if port != 0 => (port, fadt[X_PM_TIMER] == AddressSpace::SystemIo as u8),
+        _ => (u32_le(fadt, PM_TIMER)?.into(), fadt[PM_TIMER_BYTES] == PM_TIMER_PORTS),
+    };
+    u16::try_from(port).ok().filter(|&port| port != 0 && is_port && !reduced)
 }
 
 pub(crate) struct Tables<'a> {
     /// Physical address of the first byte.
     pub(crate) at: u64,
-    pub(crate) madt: &'a Madt,
+    pub(crate) acpi: &'a Acpi,
     /// A page of RAM that takes the writes meant for an IO-APIC. Without any
     /// IO-APIC the kernel reads the BIOS's tables and drives the host's.
     pub(crate) io_apic: u32,
@@ -95,13 +120,19 @@ impl Tables<'_> {
         fadt.reset_reg =
             GAS::new(AddressSpace::SystemMemory, 8, 0, AccessSize::ByteAccess, self.reset_register);
         fadt.reset_value = RESET_VALUE;
+        if let Some(port) = self.acpi.pm_timer {
+            fadt.pm_tmr_blk = u32::from(port).into();
+            fadt.pm_tmr_len = PM_TIMER_PORTS;
+            let (space, access) = (AddressSpace::SystemIo, AccessSize::DwordAccess);
+            fadt.x_pm_tmr_blk = GAS::new(space, 32, 0, access, port.into());
+        }
         fadt
     }
 
     fn madt(&self) -> MADT {
         let local = LocalInterruptController::Address(LOCAL_APIC);
         let mut madt = MADT::new(OEM, OEM_TABLE, OEM_REVISION, local);
-        let listed = self.madt.foreign.iter().chain(&self.madt.cpus);
+        let listed = self.acpi.foreign.iter().chain(&self.acpi.cpus);
         for (uid, &id) in listed.enumerate() {
             madt.add_structure(ProcessorLocalApic::new(uid as u8, id, EnabledStatus::Enabled));
         }
@@ -120,12 +151,12 @@ fn bytes(table: &dyn Aml) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::{u16_le, u32_le, u64_le};
+    use crate::bytes::u16_le;
 
     const AT: u64 = 0x1_4000_3000;
 
-    fn tables(madt: &Madt) -> Vec<u8> {
-        Tables { at: AT, madt, io_apic: 0x4_f000, reset_register: 0x1_4fe0_0008 }.to_bytes()
+    fn tables(acpi: &Acpi) -> Vec<u8> {
+        Tables { at: AT, acpi, io_apic: 0x4_f000, reset_register: 0x1_4fe0_0008 }.to_bytes()
     }
 
     fn sum(bytes: &[u8]) -> u8 {
@@ -144,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_reader_finds_every_table_from_the_rsdp() {
-        let all = tables(&Madt { cpus: vec![3, 2], foreign: None });
+        let all = tables(&Acpi { cpus: vec![3, 2], foreign: None, pm_timer: None });
         assert_eq!(&all[..8], b"RSD PTR ");
         assert_eq!((sum(&all[..20]), sum(&all[..36]), all[15]), (0, 0, 2));
         let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
@@ -165,9 +196,42 @@ mod tests {
 
     #[test]
     fn a_foreign_cpu_comes_first() {
-        let all = tables(&Madt { cpus: vec![1, 2], foreign: Some(0xfe) });
+        let all = tables(&Acpi { cpus: vec![1, 2], foreign: Some(0xfe), pm_timer: Some(0x608) });
         let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
         let madt = table(&all, u64_le(xsdt, 44).unwrap(), b"APIC");
         assert_eq!([madt[47], madt[55], madt[63]], [0xfe, 1, 2]);
+    }
+
+    #[test]
+    fn the_power_management_timer_is_found_and_handed_on() {
+        // What QEMU's q35 has, as far as it is read.
+        let mut host = [0; 244];
+        host[PM_TIMER..PM_TIMER + 2].copy_from_slice(&0x608_u16.to_le_bytes());
+        host[PM_TIMER_BYTES] = 4;
+        assert_eq!(pm_timer(&host), Some(0x608));
+        assert_eq!(pm_timer(&host[..132]), Some(0x608));
+        for cut in 0..FLAGS + 4 {
+            assert_eq!(pm_timer(&host[..cut]), None);
+        }
+        host[PM_TIMER_BYTES] = 0;
+        assert_eq!(pm_timer(&host), None);
+        host[X_PM_TIMER..X_PM_TIMER + 6].copy_from_slice(&[1, 32, 0, 3, 8, 0xb0]);
+        assert_eq!(pm_timer(&host), Some(0xb008));
+        // In memory, and beyond the ports.
+        host[X_PM_TIMER] = 0;
+        assert_eq!(pm_timer(&host), None);
+        host[X_PM_TIMER] = 1;
+        host[X_PM_TIMER + 6] = 1;
+        assert_eq!(pm_timer(&host), None);
+
+        let all = tables(&Acpi { cpus: vec![1], foreign: None, pm_timer: Some(0x608) });
+        let xsdt = table(&all, u64_le(&all, 24).unwrap(), b"XSDT");
+        let mut fadt = table(&all, u64_le(xsdt, 36).unwrap(), b"FACP").to_vec();
+        assert_eq!((u32_le(&fadt, 76), fadt[91]), (Some(0x608), 4));
+        assert_eq!(fadt[208..220], [1, 32, 0, 3, 8, 6, 0, 0, 0, 0, 0, 0]);
+        // A machine of reduced hardware has none, but a node's kernel reads it all the same.
+        assert_eq!(pm_timer(&fadt), None);
+        fadt[FLAGS + 2] = 0;
+        assert_eq!(pm_timer(&fadt), Some(0x608));
     }
 }

@@ -52,7 +52,7 @@ mod plan;
 mod program;
 mod trampoline;
 
-pub use acpi::Madt;
+pub use acpi::{Acpi, pm_timer};
 pub use bzimage::BzImage;
 pub use command_line::CommandLine;
 pub use compression::Compression;

@@ -3,7 +3,7 @@
 use crate::acpi::Tables;
 use crate::params::BootParams;
 use crate::trampoline::Trampoline;
-use crate::{CommandLine, Error, Form, Kernel, Madt, Partition, Result, paging};
+use crate::{Acpi, CommandLine, Error, Form, Kernel, Partition, Result, paging};
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -70,7 +70,7 @@ impl Plan {
         kernel: &Kernel,
         initramfs_bytes: u64,
         command_line: &CommandLine,
-        madt: &Madt,
+        acpi: &Acpi,
         (reset_register, time_stamp): (u64, u64),
     ) -> Result<Self> {
         let first = partition.first();
@@ -129,7 +129,7 @@ impl Plan {
         write(partition.command_line(), Source::Bytes(command_line.to_bytes(limit)?));
         let tables = Tables {
             at: partition.acpi(),
-            madt,
+            acpi,
             io_apic: partition.io_apic() as u32,
             reset_register: window + reset_register,
         };
@@ -183,9 +183,9 @@ mod tests {
 
     fn plan(pieces: Vec<Piece>, kernel: &Kernel, initramfs: u64) -> Result<Plan> {
         let partition = Partition::new(0x3_0000, pieces)?;
-        let madt = Madt { cpus: (1..=200).collect(), foreign: Some(0xfe) };
+        let acpi = Acpi { cpus: (1..=200).collect(), foreign: Some(0xfe), pm_timer: Some(0x608) };
         let line = CommandLine::of_node(1, 2_000_000);
-        Plan::new(&partition, kernel, initramfs, &line, &madt, (8, 0x40))
+        Plan::new(&partition, kernel, initramfs, &line, &acpi, (8, 0x40))
     }
 
     fn bytes_at(plan: &Plan, address: u64) -> &[u8] {

@@ -13,6 +13,9 @@ use crate::memory::Memory;
 const MARK: &[u8] = b"Command line: ";
 /// The faults that end a start.
 const FAULTS: [&str; 4] = ["Oops: ", "BUG: ", "Kernel panic", "kernel BUG at"];
+/// What a kernel says that found no rate for its only timer. It comes as far as its first
+/// wait for a time, and stays there.
+const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
 /// Where in the first piece a kernel lies, and its first log with it. What is behind may
 /// be of earlier starts: their window, initramfs, files.
 const KERNEL: Range<usize> = 16 << 20..96 << 20;
@@ -56,6 +59,11 @@ pub(crate) fn telling(lines: &[String], count: usize) -> &[String] {
     &lines[begin..lines.len().min(begin + count)]
 }
 
+/// Whether the kernel that wrote these goes without a timer.
+pub(crate) fn has_no_timer(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.contains(NO_TIMER))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +87,11 @@ mod tests {
         assert_eq!(telling(&lines, 2), &lines[1..3]);
         assert_eq!(telling(&lines[..1], 2), &lines[..1]);
         assert_eq!(telling(&lines[2..], 1), &lines[3..]);
+    }
+
+    #[test]
+    fn a_kernel_without_a_timer_is_told() {
+        let lines = ["one", "APIC frequency too slow, disabling apic timerer"].map(str::to_owned);
+        assert!(has_no_timer(&lines) && !has_no_timer(&lines[..1]));
     }
 }

@@ -3,6 +3,7 @@
 use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
 
+use crate::clocks::Clocks;
 use crate::record::Record;
 use crate::tree;
 
@@ -13,5 +14,5 @@ pub(crate) struct Grant {
     pub(crate) record: Record,
     /// Where its image is.
     pub(crate) image: Vec<Piece>,
-    pub(crate) tsc_khz: u64,
+    pub(crate) clocks: Clocks,
 }

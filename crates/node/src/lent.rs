@@ -148,7 +148,7 @@ impl Lent {
         compressed: bool,
         again: bool,
     ) -> Result<(Loading, Instant, Duration)> {
-        let Grant { entry, record, image, tsc_khz } = &self.grant;
+        let Grant { entry, record, image, clocks } = &self.grant;
         let word = self.window.word();
         let runs = word != abi::WORD_SILENT && !has_ended(word);
         if runs && !again {
@@ -173,7 +173,7 @@ impl Lent {
         let loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?)?;
         let origin = image.origin(compressed)?;
-        let plan = load::plan(entry, record, &origin, *tsc_khz)?;
+        let plan = load::plan(entry, record, &origin, *clocks)?;
         load::load(|piece| map(&[piece], true), entry, &plan, &origin)?;
         let loaded = loading.done();
         self.window.renew();
@@ -193,6 +193,7 @@ fn not_lent(name: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clocks::Clocks;
     use crate::tree;
 
     /// A node of a file, as the host has lent it, and the grant.
@@ -212,7 +213,8 @@ mod tests {
         window.set_record(record_of(starter).as_bytes());
         window.settle();
         let file = || tempfile::tempfile().unwrap();
-        let grant = Grant { entry, record, image: vec![], tsc_khz: 1 };
+        let grant =
+            Grant { entry, record, image: vec![], clocks: Clocks { tsc_khz: 1, pm_timer: None } };
         Lent { grant, file: file(), memory: file(), window }
     }
 

@@ -38,6 +38,7 @@ pub mod agent;
 mod bell;
 mod blocks;
 mod client;
+mod clocks;
 mod compose;
 mod cpu_list;
 mod cpus;

@@ -1,7 +1,8 @@
 //! A node's start: worked out, and written into its memory.
 
-use kumiki_boot::{CommandLine, Madt, Partition, Piece, Plan, SLICE_BYTES, Source};
+use kumiki_boot::{Acpi, CommandLine, Partition, Piece, Plan, SLICE_BYTES, Source};
 
+use crate::clocks::Clocks;
 use crate::memory::Memory;
 use crate::origin::Origin;
 use crate::record::Record;
@@ -12,11 +13,11 @@ pub(crate) fn plan(
     entry: &tree::Entry,
     record: &Record,
     origin: &Origin<'_>,
-    tsc_khz: u64,
+    clocks: Clocks,
 ) -> Result<Plan> {
     let partition = Partition::new(entry.slice, entry.pieces.clone())?;
     let window = partition.window().address;
-    let mut line = CommandLine::of_node(entry.cpus.len(), tsc_khz);
+    let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
     line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
     if !record.command_line.is_empty() {
         line.word(&record.command_line);
@@ -31,8 +32,8 @@ pub(crate) fn plan(
         .then(|| (0..=254).rev().find(|id| !cpus.contains(id)))
         .flatten();
     let places = (abi::RESET as u64, (abi::STAMPS + 8 * abi::STAMP_TRAMPOLINE) as u64);
-    let madt = Madt { cpus, foreign };
-    Ok(Plan::new(&partition, origin.kernel, origin.initramfs.length(), &line, &madt, places)?)
+    let acpi = Acpi { cpus, foreign, pm_timer: clocks.pm_timer };
+    Ok(Plan::new(&partition, origin.kernel, origin.initramfs.length(), &line, &acpi, places)?)
 }
 
 /// Makes the plan's writes through mappings of a node's memory.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
+use crate::clocks::Clocks;
 use crate::frame::{self, Kind, Program, Size};
 use crate::grant::Grant;
 use crate::image::Image;
@@ -20,6 +21,7 @@ use crate::stages::{Loading, Stages};
 use crate::window::{Window, has_ended, meaning};
 use crate::{abi, early, load, tree};
 
+const CLOCKS: Clocks = Clocks { tsc_khz: 2_000_000, pm_timer: None };
 /// Pieces of a window lie at multiples of this.
 const STEP_BYTES: usize = 32;
 
@@ -107,7 +109,7 @@ pub fn image(json: &[u8]) {
     let record = Record::new(&spec, vec![3, 2]);
     for compressed in [false, true] {
         let Ok(origin) = image.origin(compressed) else { continue };
-        let Ok(plan) = load::plan(&entry, &record, &origin, 2_000_000) else { continue };
+        let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS) else { continue };
         for write in &plan.writes {
             let end = write.address + write.source.bytes();
             let within = |from: u64, bytes: u64| from <= write.address && end <= from + bytes;

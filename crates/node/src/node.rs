@@ -5,6 +5,7 @@ use std::{io, thread};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
+use crate::clocks::Clocks;
 use crate::device::Device;
 use crate::grant::Grant;
 use crate::image::Image;
@@ -195,13 +196,13 @@ impl Node {
             record::window(&device, &entry, false)?.1.ok_or_else(|| incomplete(&self.name))?;
         record.lent_to = Some(starter.to_owned());
         let image = Image::open(&record.image)?;
-        let tsc_khz = tree::tsc_khz()?;
+        let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
-        load::plan(&entry, &record, &image.origin(false)?, tsc_khz)?;
+        load::plan(&entry, &record, &image.origin(false)?, clocks)?;
         self.keep(&device, &entry, &record)?;
         let image = tree::one(Kind::Image, &record.image)?.pieces;
         device.lend()?;
-        let handed = session.hand_over(&Grant { entry, record, image, tsc_khz });
+        let handed = session.hand_over(&Grant { entry, record, image, clocks });
         if handed.is_err() {
             self.end(&device)?;
         }
@@ -353,7 +354,7 @@ impl Stopped {
 
     fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
         let window = &self.window;
-        let plan = load::plan(&self.entry, &self.record, origin, tree::tsc_khz()?)?;
+        let plan = load::plan(&self.entry, &self.record, origin, Clocks::of_host()?)?;
         load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
         let loaded = loading.done();
 

@@ -9,6 +9,11 @@ use crate::{Error, abi, early};
 /// Lines of its log that the error shows.
 const LOG_LINES: usize = 12;
 
+/// Of a kernel that measured its timer while its cpu stood still.
+const NO_TIMER: &str = ", by which it has no timer and waits for ever: its cpu stood still while \
+                        it measured the timer's rate, as happens where an emulator or hypervisor \
+                        is short of cpus; start the node again";
+
 /// That a node has not done what was waited for, with the end of its log, or with what
 /// its memory tells of one that the kernel has not come to hand over.
 pub(crate) fn silent(
@@ -25,9 +30,10 @@ pub(crate) fn silent(
         format!("; the end of its log:\n  {}", last.join("\n  "))
     } else if !early.is_empty() {
         let telling = early::telling(early, LOG_LINES).join("\n  ");
+        let timer = if early::has_no_timer(early) { NO_TIMER } else { "" };
         format!(
             "; it handed no log over, and in its memory is this one (of an earlier start, if its \
-             kernel has not come so far):\n  {telling}"
+             kernel has not come so far){timer}:\n  {telling}"
         )
     } else {
         ", and it wrote no log".to_owned()
