@@ -140,10 +140,10 @@ impl Engine {
 
     /// How many requests placed by hand, and results not collected, there can be
     /// at the same time: in two lanes of as many slots each
-    /// ([`Config::slots`]), one for calls that are soon over and one for those
+    /// ([`Config::slots`](crate::Config::slots)), one for calls that are soon over and one for those
     /// that sleep, so that [`place`](Self::place) may find no slot at half of them, and
     /// always does with calls of one kind. Without threads for those that sleep
-    /// ([`Config::threads`] 0) there is one lane for all.
+    /// ([`Config::threads`](crate::Config::threads) 0) there is one lane for all.
     pub fn open_slots(&self) -> usize {
         let lanes = if self.core.pool.threads() > 0 { OPEN_LANES } else { 1 };
         lanes * self.core.area.lane_slots()

@@ -61,6 +61,11 @@ struct Probe {
     rival: Part,
     /// It is the turn of plain calls.
     turn: bool,
+    /// The last batch, or part of one, was the first of its turn: it finds on another cpu what
+    /// the turn before has used, which is not the way's own price, and does not count.
+    first: bool,
+    /// Calls of the rival's half.
+    half: usize,
 }
 
 /// One key's costs.
@@ -92,6 +97,8 @@ pub(super) struct Entry {
     doublings: u32,
     /// The part of a shared batch that the requesting thread keeps, once others have helped.
     own: Option<f32>,
+    /// The last measured shared batch began with a wake.
+    woken: bool,
     /// So many batches are shared as the last one, and not measured.
     pub(super) repeats: u32,
 }
@@ -117,6 +124,7 @@ impl Entry {
             due: 0.0,
             doublings: 0,
             own: None,
+            woken: false,
             repeats: 0,
         };
         entry.expect(rival);
@@ -208,14 +216,36 @@ impl Entry {
 
     /// The next part of a probe.
     fn probe(&mut self, calls: usize, means: Means) -> Choice {
+        let shares = self.rival == Way::Shared;
+        // Each thread has the memory of its calls in its cache: of a key that is shared the
+        // half is such that both go on with their own. Who spins must not sleep meanwhile.
+        let skipped = match self.own {
+            Some(own) if shares && self.favour > 0.0 => (1.0 - own) / 2.0 * calls as f32,
+            _ => 0.0,
+        };
+        let skipped =
+            if skipped * self.means[0].ticks < means.wake() { skipped as usize } else { 0 };
+        let begins = self.probe.is_none();
         let probe = self.probe.get_or_insert_default();
-        let turns = calls < PART as usize && self.rival == Way::Shared;
+        if shares && calls < PART as usize && probe.half == 0 {
+            probe.first = !probe.first;
+            return match probe.turn {
+                true => self.plain(calls, means),
+                false => Choice::of(Way::Shared, calls),
+            };
+        }
+        if begins && skipped > 0 {
+            (probe.first, probe.half) = (true, calls.div_ceil(2));
+            return self.plain(skipped, means);
+        }
+        probe.first = false;
         match (probe.turn, self.rival) {
             (true, Way::Pool) => self.plain(1, means),
             (true, _) => self.plain(calls, means),
             // The plain one comes after it.
             (false, Way::Pool) => Choice::of(Way::Pool, calls - 1),
-            (false, way) => Choice::of(way, if turns { calls } else { calls.div_ceil(2) }),
+            (false, way) if probe.half > 0 => Choice::of(way, std::mem::take(&mut probe.half)),
+            (false, way) => Choice::of(way, calls.div_ceil(2)),
         }
     }
 
@@ -256,11 +286,24 @@ impl Entry {
             self.known += sample.calls;
         }
         if way == Way::Shared && (sample.helped == 0 || sample.woke) {
-            // Who was called is on the way: that is not what sharing takes.
+            // Who was called is on the way: that is not what sharing takes, but for a batch that
+            // is long enough to pay for its own wake, if the last wake has served no other.
             self.probe = None;
+            let plain = self.means[0].ticks * sample.calls as f32;
+            let again = std::mem::replace(&mut self.woken, sample.woke);
+            if sample.woke && again && plain > 2.0 * means.wake() {
+                // Plain calls of other batches are a weak witness.
+                let most = 1.0 - KEPT;
+                let taken = self.favour > 0.0;
+                self.favour = KEPT * self.favour + (plain / ticks).ln().clamp(-most, most);
+                if taken && self.favour <= 0.0 {
+                    self.settle(false, ticks - plain, means);
+                }
+            }
             return;
         }
         if way == Way::Shared {
+            self.woken = false;
             self.keep(sample);
         }
         let moved = self.means[usize::from(!plain)].add(each);
@@ -284,6 +327,10 @@ impl Entry {
     }
 
     fn compare(&mut self, mut probe: Probe, plain: bool, sample: Sample, means: Means) {
+        if probe.first {
+            self.probe = Some(probe);
+            return;
+        }
         if plain != probe.turn {
             return;
         }
