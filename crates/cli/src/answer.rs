@@ -122,12 +122,12 @@ impl Answer<'_> {
             label.unwrap_or_default(),
             if rows == 1 { "row" } else { "rows" }
         );
-        let mut words = vec![told];
+        let mut text = output::wrapped(&told, "");
         let stored = name.strip_prefix("result ");
         if let (Some(id), Some(reference)) = (stored, reference) {
-            words.push(format!("kumiki compare @{} {id} shows each row", reference.name()));
+            // On a line of its own, to be copied.
+            text += &format!("Each row: kumiki compare @{} {id}\n", reference.name());
         }
-        let mut text = output::wrapped(&words.join("; "), "");
         if let Some(page) = page {
             text += &format!("Page: {}\n", page.display());
         }

@@ -264,6 +264,39 @@ pub(crate) fn shadow_copy(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(auto, before, after))
 }
 
+/// A call to what another core owns, alone and with others under way.
+pub(crate) fn core_call(r: &Results) -> Option<Sentence> {
+    let calls = |n: u64| row(r, "resource.call", &[("in_flight", n.into())]);
+    let row = calls(1)?;
+    let mut after = String::new();
+    if let Some(ratio) = rows::round_trips(row) {
+        after += &format!(", {} the cache line’s round trip", times(ratio));
+    }
+    if let Some(many) = calls(32) {
+        after += &format!("; with 32 under way {} each", time(many.median));
+    }
+    Some(Sentence::of_row(row, "A call to the core that owns a resource takes ", after + "."))
+}
+
+/// 4 KiB of memory as a resource: of most cores, each with a table of its own, and under a lock.
+pub(crate) fn owned_memory(r: &Results) -> Option<Sentence> {
+    let cores = |row: &Row| rows::number(&row.params, "cores");
+    let memory = |kind: &str| {
+        let wanted = [("type", kind.into())];
+        find(r, "resource.memory", &wanted).max_by_key(|row| cores(row))
+    };
+    let (own, shared) = (memory("per_core")?, memory("shared")?);
+    if cores(own) != cores(shared) {
+        return None;
+    }
+    let before = match cores(own)? {
+        1 => "On one core 4 KiB of named memory are allocated and freed in ".to_owned(),
+        n => format!("On {n} cores at once each allocates and frees 4 KiB of named memory in "),
+    };
+    let after = format!("; from one table under a lock in {}.", time(shared.median));
+    Some(Sentence::of_row(own, before, after))
+}
+
 /// A call made by a processing thread, awake and asleep.
 pub(crate) fn handed_over(r: &Results) -> Option<Sentence> {
     let step = |word: &str| row(r, "parasc.steps", &[("step", word.into())]);

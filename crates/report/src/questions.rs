@@ -30,7 +30,7 @@ impl Question {
 }
 
 /// All of them.
-pub(crate) const QUESTIONS: [Question; 9] = [
+pub(crate) const QUESTIONS: [Question; 10] = [
     Question {
         id: "starting",
         short: "Starting programs",
@@ -81,6 +81,17 @@ pub(crate) const QUESTIONS: [Question; 9] = [
         to_do: "Collect calls into batches beyond the point where the lines cross; below it make \
                 them plainly. Give each processing thread open files of its own: calls on one open \
                 file wait for each other.",
+    },
+    Question {
+        id: "owned",
+        short: "Owned per core",
+        title: "What does owning resources per core save?",
+        parts: &["resource"],
+        figures: &[],
+        answers: &[answers::core_call, answers::owned_memory],
+        to_do: "Where threads of several cores change one table under a lock, give each core a \
+                part of its own, and call the owner for the rest: one request at a time where the \
+                answer decides what comes next, else several under way.",
     },
     Question {
         id: "memory",
