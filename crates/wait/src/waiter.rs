@@ -267,6 +267,8 @@ impl Waiter {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::cell::Cell;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::Ordering::{Acquire, Release};
     use std::thread;
 
     use super::*;
@@ -304,18 +306,26 @@ mod tests {
     #[test]
     fn a_long_doze_gives_way_to_the_kernel_where_that_is_allowed() {
         for (futex, counts) in [(true, SLEPT), (false, DOZED)] {
-            let (bell, start) = (Bell::new(), Instant::now());
-            let over = || start.elapsed() >= 3 * LONGEST_DOZE;
-            let far_too_late = || start.elapsed() >= 1000 * LONGEST_DOZE;
+            let bell = Bell::new();
+            let (polled, answered) = (AtomicBool::new(false), AtomicBool::new(false));
             thread::scope(|threads| {
                 threads.spawn(|| {
-                    while !over() || futex && !bell.is_asleep() && !far_too_late() {
+                    while !polled.load(Acquire) {
                         thread::yield_now();
                     }
+                    // However long the waiter is kept from its cpu.
+                    let (start, most) = (Instant::now(), if futex { 1000 } else { 3 });
+                    while !(futex && bell.is_asleep()) && start.elapsed() < most * LONGEST_DOZE {
+                        thread::yield_now();
+                    }
+                    answered.store(true, Release);
                     bell.ring();
                 });
                 let mut waiter = dozer(futex);
-                waiter.wait(&bell, &0, || over().then_some(()));
+                waiter.wait(&bell, &0, || {
+                    polled.store(true, Release);
+                    answered.load(Acquire).then_some(())
+                });
                 assert_eq!(waiter.counts(), counts, "futex {futex}");
             });
         }
