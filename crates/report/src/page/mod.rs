@@ -167,7 +167,7 @@ impl<'a> Writer<'a> {
                 continue;
             }
             let body = html! {
-                (answers)
+                @if self.results.len() > 1 { div.two { (answers) } } @else { (answers) }
                 p.to-do { b { "What to do. " } (question.to_do) }
                 @if !figures.is_empty() && !told { p.small.how { (HOW_TO_READ) } }
                 (figure::grid(&figures))
