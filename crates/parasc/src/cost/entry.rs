@@ -59,13 +59,14 @@ impl Part {
 struct Probe {
     plain: Part,
     rival: Part,
+    /// Calls made for it, of both ways, also those that do not count.
+    made: [f32; 2],
     /// It is the turn of plain calls.
     turn: bool,
-    /// The last batch, or part of one, was the first of its turn: it finds on another cpu what
-    /// the turn before has used, which is not the way's own price, and does not count.
-    first: bool,
-    /// Calls of the rival's half.
-    half: usize,
+    /// A turn is half a batch.
+    halves: bool,
+    /// What comes now counts: each thread has the memory of its calls in its own cache.
+    counts: bool,
 }
 
 /// One key's costs.
@@ -97,8 +98,6 @@ pub(super) struct Entry {
     doublings: u32,
     /// The part of a shared batch that the requesting thread keeps, once others have helped.
     own: Option<f32>,
-    /// The last measured shared batch began with a wake.
-    woken: bool,
     /// So many batches are shared as the last one, and not measured.
     pub(super) repeats: u32,
 }
@@ -124,7 +123,6 @@ impl Entry {
             due: 0.0,
             doublings: 0,
             own: None,
-            woken: false,
             repeats: 0,
         };
         entry.expect(rival);
@@ -216,36 +214,18 @@ impl Entry {
 
     /// The next part of a probe.
     fn probe(&mut self, calls: usize, means: Means) -> Choice {
-        let shares = self.rival == Way::Shared;
-        // Each thread has the memory of its calls in its cache: of a key that is shared the
-        // half is such that both go on with their own. Who spins must not sleep meanwhile.
-        let skipped = match self.own {
-            Some(own) if shares && self.favour > 0.0 => (1.0 - own) / 2.0 * calls as f32,
-            _ => 0.0,
-        };
-        let skipped =
-            if skipped * self.means[0].ticks < means.wake() { skipped as usize } else { 0 };
-        let begins = self.probe.is_none();
         let probe = self.probe.get_or_insert_default();
-        if shares && calls < PART as usize && probe.half == 0 {
-            probe.first = !probe.first;
-            return match probe.turn {
-                true => self.plain(calls, means),
-                false => Choice::of(Way::Shared, calls),
-            };
+        if !probe.turn {
+            probe.halves = calls >= PART as usize;
+            // Who spins would sleep before the next batch.
+            probe.counts |= self.means[0].ticks * calls as f32 / 2.0 > means.sleep;
         }
-        if begins && skipped > 0 {
-            (probe.first, probe.half) = (true, calls.div_ceil(2));
-            return self.plain(skipped, means);
-        }
-        probe.first = false;
         match (probe.turn, self.rival) {
             (true, Way::Pool) => self.plain(1, means),
             (true, _) => self.plain(calls, means),
             // The plain one comes after it.
             (false, Way::Pool) => Choice::of(Way::Pool, calls - 1),
-            (false, way) if probe.half > 0 => Choice::of(way, std::mem::take(&mut probe.half)),
-            (false, way) => Choice::of(way, calls.div_ceil(2)),
+            (false, way) => Choice::of(way, if probe.halves { calls.div_ceil(2) } else { calls }),
         }
     }
 
@@ -276,7 +256,7 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn record(&mut self, way: Way, sample: Sample, means: Means) {
+    pub(super) fn record(&mut self, way: Way, sample: Sample, in_vain: bool, means: Means) {
         let ticks = sample.ticks.max(1) as f32;
         let each = ticks / sample.calls as f32;
         self.spent += f64::from(ticks);
@@ -286,24 +266,19 @@ impl Entry {
             self.known += sample.calls;
         }
         if way == Way::Shared && (sample.helped == 0 || sample.woke) {
-            // Who was called is on the way: that is not what sharing takes, but for a batch that
-            // is long enough to pay for its own wake, if the last wake has served no other.
+            // Who was called is on the way: that is not what sharing takes, unless each batch
+            // needs a wake of its own. Plain calls of other batches are a weak witness.
             self.probe = None;
-            let plain = self.means[0].ticks * sample.calls as f32;
-            let again = std::mem::replace(&mut self.woken, sample.woke);
-            if sample.woke && again && plain > 2.0 * means.wake() {
-                // Plain calls of other batches are a weak witness.
+            if in_vain && sample.helped > 0 {
+                let plain = self.means[0].ticks * sample.calls as f32;
+                let agrees = (self.favour > 0.0) == (plain > ticks);
                 let most = 1.0 - KEPT;
-                let taken = self.favour > 0.0;
-                self.favour = KEPT * self.favour + (plain / ticks).ln().clamp(-most, most);
-                if taken && self.favour <= 0.0 {
-                    self.settle(false, ticks - plain, means);
-                }
+                self.judge((plain / ticks).ln().clamp(-most, most));
+                self.settle(agrees, ticks - plain, means);
             }
             return;
         }
         if way == Way::Shared {
-            self.woken = false;
             self.keep(sample);
         }
         let moved = self.means[usize::from(!plain)].add(each);
@@ -327,22 +302,25 @@ impl Entry {
     }
 
     fn compare(&mut self, mut probe: Probe, plain: bool, sample: Sample, means: Means) {
-        if probe.first {
-            self.probe = Some(probe);
-            return;
-        }
         if plain != probe.turn {
             return;
         }
-        probe.turn = !plain;
         let ticks = sample.ticks.max(1) as f32;
-        if !plain {
-            probe.rival.add(sample.calls, (ticks - self.waited).max(1.0));
-            self.probe = Some(probe);
-            return;
+        let sleeps = self.rival == Way::Pool;
+        probe.made[usize::from(!plain)] += sample.calls as f32;
+        let (part, waited) = match plain {
+            true => (&mut probe.plain, 0.0),
+            false => (&mut probe.rival, self.waited),
+        };
+        if probe.counts || sleeps {
+            part.add(sample.calls, (ticks - waited).max(1.0));
         }
-        probe.plain.add(sample.calls, ticks);
-        if self.rival == Way::Shared && probe.plain.ticks < means.wake() / 2.0 {
+        let enough = sleeps || part.ticks >= means.wake() / 2.0;
+        if probe.halves || enough {
+            probe.turn = !plain;
+        }
+        probe.counts = if probe.halves { probe.counts || plain } else { !enough };
+        if !(plain && enough) {
             self.probe = Some(probe);
             return;
         }
@@ -351,9 +329,12 @@ impl Entry {
         let taken = self.favour > 0.0;
         // Of the way that is not taken.
         let lost = match taken {
-            true => (plain - rival) * probe.plain.calls,
-            false => (rival - plain) * probe.rival.calls,
+            true => (plain - rival) * probe.made[0],
+            false => (rival - plain) * probe.made[1],
         };
+        // Who spun meanwhile sleeps by now, and has to be woken.
+        let asleep = !sleeps && ticks > means.sleep;
+        let lost = lost.max(0.0) + if asleep { means.sleep } else { 0.0 };
         let agrees = taken == (plain > rival);
         self.judge((plain / rival).ln().clamp(-1.0, 1.0));
         self.settle(agrees, lost, means);

@@ -12,6 +12,10 @@ pub(super) struct Helpers {
     alone: f32,
     /// Somebody has helped this requesting thread before.
     known: bool,
+    /// The last batch that began with a wake is the last one that was shared, …
+    woken: bool,
+    /// … and so was the one before: who was woken has served no other batch.
+    pub(super) in_vain: bool,
     /// Ticks of plain calls that a helper would have saved, since the last wake.
     missed: f32,
     /// What others saved less what they cost, ticks; 0 at most, so that a good time before
@@ -73,6 +77,8 @@ impl Helpers {
     ) -> Option<f32> {
         let saved = plain * end.helped as f32;
         self.helped = end.helped > 0;
+        self.in_vain = end.woke && self.woken && self.known;
+        self.woken = end.woke;
         self.known |= self.helped;
         self.saved += saved;
         self.account = (self.account + saved - end.waited as f32).min(0.0);

@@ -37,6 +37,12 @@ struct World {
     comes: Option<u64>,
     /// Until when it spins.
     spins: u64,
+    /// Ticks between two batches.
+    gap: u64,
+    /// What a call takes longer whose memory is in the cache of the other cpu, ticks.
+    fetch: f32,
+    /// Calls whose memory the helper's cache has.
+    far: Vec<bool>,
     /// Others want its cpu: of so many batches it begins one and does not end it for so long.
     busy: Option<(u32, u64)>,
     batches: u32,
@@ -73,6 +79,9 @@ impl World {
             now: 1,
             comes: None,
             spins: 0,
+            gap: 0,
+            fetch: 0.0,
+            far: Vec::new(),
             busy: None,
             batches: 0,
             spent: Spent::default(),
@@ -81,8 +90,8 @@ impl World {
 
     /// Whether a helper spins by now.
     fn is_hot(&mut self) -> bool {
-        if self.comes.is_some_and(|comes| comes <= self.now) {
-            (self.comes, self.spins) = (None, self.now + SPIN);
+        if let Some(comes) = self.comes.filter(|comes| *comes <= self.now) {
+            (self.comes, self.spins) = (None, self.spins.max(comes + SPIN));
         }
         self.now < self.spins
     }
@@ -97,18 +106,20 @@ impl World {
         let mut pass = 0;
         while self.spent.ticks < ticks {
             self.batches += 1;
+            self.now += self.gap;
             let (count, load) = next(self.batches);
             let requests = vec![Request::new(call, []); count];
             let (key, prior) = survey(&requests, Differences::of(&requests), false);
             self.spent.plain += f64::from(load.plain * count as f32);
             if pass > 0 {
                 pass -= 1;
-                self.take(Way::Plain, count, load.plain * count as f32);
+                let fetched = self.fetch(0, count, 0);
+                self.take(Way::Plain, count, load.plain * count as f32 + fetched);
                 continue;
             }
             let mut left = count;
             while left > 0 {
-                let choice = self.batch((key, prior), left, load);
+                let choice = self.batch((key, prior), count - left, left, load);
                 left -= choice.calls;
                 pass = choice.pass;
                 self.spent.probes += u32::from(left > 0);
@@ -124,7 +135,20 @@ impl World {
         self.spent.calls[way as usize] += calls;
     }
 
-    fn batch(&mut self, (key, prior): (Key, Prior), left: usize, load: Load) -> Choice {
+    /// What fetching takes the slower one of both threads, if the helper makes the first
+    /// `helped` of `calls` from the one at `at` on.
+    fn fetch(&mut self, at: usize, calls: usize, helped: usize) -> f32 {
+        self.far.resize(self.far.len().max(at + calls), false);
+        let mut fetched = [0_u32; 2];
+        for (i, far) in self.far[at..at + calls].iter_mut().enumerate() {
+            let helps = i < helped;
+            fetched[usize::from(helps)] += u32::from(*far != helps);
+            *far = helps;
+        }
+        self.fetch * fetched[0].max(fetched[1]) as f32
+    }
+
+    fn batch(&mut self, (key, prior): (Key, Prior), at: usize, left: usize, load: Load) -> Choice {
         let means = Means { hot: self.is_hot(), ..self.means };
         let now = self.now;
         let choice = self.costs.choose((key, prior), left, means, || now);
@@ -143,9 +167,16 @@ impl World {
                 }
                 plain * load.shared + waited as f32
             }
+            // Who was called comes before it is over.
+            Way::Shared if choice.wake && plain > SLEEP => {
+                let alone = SLEEP / plain;
+                helped = (calls as f32 * (1.0 - alone) / 2.0) as usize;
+                SLEEP + (plain - SLEEP) * load.shared
+            }
             // Offered to nobody.
             Way::Shared => plain + 100.0,
         };
+        ticks += self.fetch(at, calls, helped);
         if choice.wake {
             self.spent.wakes += 1;
             ticks += SLEEP / 2.0;
@@ -196,6 +227,35 @@ fn what_changes_is_found() {
         let spent = world.run(READ, 100, load, 3e7);
         let way = if shared < 1.0 { Way::Shared } else { Way::Plain };
         assert!(spent.part(way) > 0.95, "{shared}: {spent:?}");
+    }
+}
+
+#[test]
+fn memory_that_changes_caches_speaks_for_neither_way() {
+    for count in [5, 10, 50, 300] {
+        for (shared, way) in [(0.6, Way::Shared), (1.3, Way::Plain)] {
+            let mut world = World::new();
+            world.fetch = 2.0 * CHEAP.plain;
+            let load = Load { shared, ..CHEAP };
+            world.run(READ, count, load, 2e8);
+            let spent = world.run(READ, count, load, 1e9);
+            assert!(spent.part(way) > 0.95, "{count}, {shared}: {spent:?}");
+            assert!(spent.ratio() < 1.05, "{count}, {shared}: {spent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wake_for_each_batch_is_made_where_it_pays() {
+    for (count, shared, way) in
+        [(100, 1.3, Way::Plain), (300, 1.3, Way::Plain), (300, 0.6, Way::Shared)]
+    {
+        let mut world = World::new();
+        world.gap = 10 * SPIN;
+        let load = Load { plain: 1500.0, shared, ..CHEAP };
+        world.run(READ, count, load, 1e8);
+        let spent = world.run(READ, count, load, 1e9);
+        assert!(spent.part(way) > 0.95 && spent.ratio() < 1.05, "{count}, {shared}: {spent:?}");
     }
 }
 
@@ -339,7 +399,7 @@ fn short_batches_are_rarely_asked() {
     // While it is no probe's turn.
     let mut measured = 0;
     for _ in 0..1000 {
-        measured += u32::from(world.batch(key, 10, CHEAP).measure);
+        measured += u32::from(world.batch(key, 0, 10, CHEAP).measure);
     }
     assert!(measured < 100, "{measured}");
 }
