@@ -290,6 +290,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_no_archive_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("files.tar");
+        fs::write(&path, "text").unwrap();
+        let error = archive(&mut Initramfs::new(), &path).unwrap_err().to_string();
+        assert!(error.contains("files.tar: at byte 0 is neither a cpio archive"), "{error}");
+    }
+
+    #[test]
     fn a_missing_guest_module_says_why_it_is_needed() {
         let error = Base::default().guest_module(Some("0.0.0-none")).unwrap_err().to_string();
         assert!(error.contains("0.0.0-none") && error.contains("--guest-module"), "{error}");
