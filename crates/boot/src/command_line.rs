@@ -7,7 +7,6 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     words: Vec<String>,
-    init: Vec<String>,
 }
 
 impl CommandLine {
@@ -40,10 +39,12 @@ impl CommandLine {
         self.words.push(word.into());
     }
 
-    /// The first program, from the initramfs, with its arguments.
+    /// The first program, from the initramfs, with its arguments: words that no kernel
+    /// knows, and without `=`. Such a word is handed on, and those that come later follow.
+    /// Behind `--` arguments would be lost with any parameter that has a wrong value.
     pub fn init(&mut self, program: &str, arguments: &[&str]) {
         self.word(format!("rdinit={program}"));
-        self.init = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        arguments.iter().for_each(|&argument| self.word(argument));
     }
 
     /// As the kernel reads it, ended by a zero; `limit` without that.
@@ -60,11 +61,7 @@ impl CommandLine {
 
 impl std::fmt::Display for CommandLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.words.join(" "))?;
-        if !self.init.is_empty() {
-            write!(f, " -- {}", self.init.join(" "))?;
-        }
-        Ok(())
+        f.write_str(&self.words.join(" "))
     }
 }
 
@@ -73,13 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_first_program_gets_stands_last() {
+    fn what_the_first_program_gets_comes_before_the_users_words() {
         let mut line = CommandLine::of_node(2, 2_600_000);
         line.init("/bin/kumiki", &["node", "agent"]);
         line.word("quiet");
         let text = line.to_string();
         assert!(text.starts_with("nr_cpus=2 tsc_early_khz=2600000 "), "{text}");
-        assert!(text.ends_with(" rdinit=/bin/kumiki quiet -- node agent"), "{text}");
+        assert!(text.ends_with(" rdinit=/bin/kumiki node agent quiet"), "{text}");
         assert_eq!(line.to_bytes(text.len()).unwrap().last(), Some(&0));
     }
 

@@ -118,6 +118,16 @@ pub enum Error {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// An initrd or overlay that no kernel unpacks to its end.
+    #[error(
+        "at byte {at} is {what}; give an archive as `cpio -o -H newc` writes it, as it is or packed"
+    )]
+    Archive {
+        /// Where in it.
+        at: u64,
+        /// What is there.
+        what: &'static str,
+    },
     /// An initramfs that cannot be written.
     #[error("the initramfs entry {name:?}: {reason}")]
     Initramfs {

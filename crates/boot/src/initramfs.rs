@@ -30,8 +30,10 @@ impl Initramfs {
         Self::default()
     }
 
-    /// Appends a whole archive, as a distribution's initrd or a user's overlay.
+    /// Appends a whole archive, as a distribution's initrd or a user's overlay, unless a
+    /// kernel would stop within it (see [`packing`](crate::packing)).
     pub fn archive(&mut self, archive: &[u8]) -> Result<()> {
+        crate::packing(archive)?;
         self.close()?;
         self.bytes.extend_from_slice(archive);
         self.pad();
@@ -157,7 +159,7 @@ fn checked(path: &str) -> Result<&str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::Read;
 
     use cpio::newc::Reader;
@@ -166,7 +168,7 @@ mod tests {
     use super::*;
 
     /// What the kernel would unpack: name, mode, content.
-    fn unpack(mut bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
+    pub(crate) fn unpack(mut bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut files = Vec::new();
         loop {
             while let Some((0, rest)) = bytes.split_first() {

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod acpi;
+mod archive;
 mod bytes;
 mod bzimage;
 mod command_line;
@@ -53,6 +54,7 @@ mod program;
 mod trampoline;
 
 pub use acpi::{Acpi, pm_timer};
+pub use archive::packing;
 pub use bzimage::BzImage;
 pub use command_line::CommandLine;
 pub use compression::Compression;

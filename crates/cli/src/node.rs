@@ -121,6 +121,9 @@ enum NodeCommand {
         /// Physical address of the shared window
         #[arg(long, value_parser = address)]
         window: u64,
+        /// Words of the kernel's command line that the kernel does not know
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _unknown: Vec<std::ffi::OsString>,
     },
 }
 
@@ -216,7 +219,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             node.delete()?;
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
-        NodeCommand::Agent { window } => kumiki_node::agent::main(window)?,
+        NodeCommand::Agent { window, .. } => kumiki_node::agent::main(window)?,
     }
     Ok(Verdict::Fine)
 }

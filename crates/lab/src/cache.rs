@@ -10,11 +10,31 @@ use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
 use crate::error::{Error, Result};
+use crate::place;
 
 /// The folder of what is kept.
 #[derive(Clone, Debug)]
 pub struct Cache {
     folder: PathBuf,
+}
+
+/// A folder for what is not finished, removed with this value.
+pub(crate) struct Scratch {
+    folder: TempDir,
+    /// Shared by all who have such a folder.
+    _held: File,
+}
+
+impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        place::gone(self.folder.path());
+    }
 }
 
 /// Held while one process does what two must not do at once.
@@ -27,7 +47,11 @@ impl Cache {
     pub fn of_user() -> Result<Self> {
         let base = etcetera::choose_base_strategy()
             .map_err(|error| Error::malformed("the user's cache folder", error))?;
-        Self::at(&base.cache_dir().join("kumiki/lab"))
+        let folder = base.cache_dir().join("kumiki/lab");
+        Self::at(&folder).map_err(|error| {
+            let reason = format!("{error}; XDG_CACHE_HOME names another folder to have it in");
+            Error::malformed("the lab's cache", reason)
+        })
     }
 
     /// In this folder, which is made if need be.
@@ -56,9 +80,21 @@ impl Cache {
     }
 
     /// A folder for what is not finished, on the file system of the rest.
-    pub(crate) fn scratch(&self) -> Result<TempDir> {
+    pub(crate) fn scratch(&self) -> Result<Scratch> {
         let place = self.folder.join("scratch");
-        TempDir::new_in(&place).map_err(Error::file("making a folder in", place))
+        let lock = self.folder.join("locks/scratch");
+        let held = File::create(&lock).map_err(Error::file("making", &lock))?;
+        if flock(&held, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // Nobody has a folder here: those that are there are left of labs that were killed.
+            for entry in fs::read_dir(&place).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        flock(&held, FlockOperation::LockShared)
+            .map_err(|errno| Error::file("locking", &lock)(errno.into()))?;
+        let folder = TempDir::new_in(&place).map_err(Error::file("making a folder in", place))?;
+        place::made(folder.path());
+        Ok(Scratch { folder, _held: held })
     }
 
     /// The file of this path below the cache, made by `make` if it is not
@@ -84,7 +120,7 @@ impl Cache {
 }
 
 /// Gives a finished folder its name.
-pub(crate) fn publish(folder: TempDir, target: &Path) -> Result<()> {
+pub(crate) fn publish(mut folder: Scratch, target: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let parent = target.parent().expect("it is below the cache");
     fs::create_dir_all(parent).map_err(Error::file("making", parent))?;
@@ -92,6 +128,28 @@ pub(crate) fn publish(folder: TempDir, target: &Path) -> Result<()> {
     fs::set_permissions(folder.path(), open).map_err(Error::file("opening", folder.path()))?;
     fs::rename(folder.path(), target).map_err(Error::file("making", target))?;
     // Nothing is left under its old name to remove.
-    let _ = folder.keep();
+    folder.folder.disable_cleanup(true);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_lab_left_goes_with_the_next_one_and_what_is_in_use_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path()).unwrap();
+        let left = cache.folder().join("scratch/left");
+        fs::create_dir_all(left.join("usr")).unwrap();
+        let one = cache.scratch().unwrap();
+        assert!(one.path().is_dir() && !left.exists());
+        let two = cache.scratch().unwrap();
+        assert!(one.path().is_dir() && two.path().is_dir());
+        fs::write(two.path().join("file"), "text").unwrap();
+        publish(two, &cache.folder().join("packages/p")).unwrap();
+        drop(one);
+        assert!(cache.folder().join("packages/p/file").is_file());
+        assert_eq!(fs::read_dir(cache.folder().join("scratch")).unwrap().count(), 0);
+    }
 }

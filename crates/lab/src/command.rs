@@ -169,7 +169,7 @@ impl Running {
     }
 
     fn listen(&self, stdout: &mut impl Write, stderr: &mut impl Write) -> Result<Exit> {
-        let mut limit = self.limit.map(|limit| Instant::now() + limit);
+        let mut limit = self.limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut killed = false;
         loop {
             let Some(message) = self.stream.receive(limit)? else {

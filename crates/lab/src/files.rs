@@ -66,6 +66,9 @@ fn pack(source: &Path, name: &Path, writer: impl Write) -> Result<()> {
     let metadata = fs::metadata(source).map_err(failed("reading"))?;
     if metadata.is_dir() {
         archive.append_dir_all(name, source).map_err(failed("packing"))?;
+    } else if !metadata.is_file() {
+        // Of a pipe, nobody knows how much will come.
+        return Err(Error::malformed(source.display(), "it is neither a file nor a folder"));
     } else {
         let mut file = File::open(source).map_err(failed("reading"))?;
         archive.append_file(name, &mut file).map_err(failed("packing"))?;

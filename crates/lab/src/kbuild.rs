@@ -11,10 +11,11 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::apt::Archive;
-use crate::cache::{Cache, publish};
+use crate::cache::{Cache, Scratch, publish};
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
 use crate::talk::Talk;
+use crate::tied::tied;
 
 /// What a build needs beside the headers, whose packages depend on the compiler.
 const TOOLS: [&str; 11] = [
@@ -155,7 +156,7 @@ fn make(
     part: &str,
     talk: Talk<'_>,
     command: impl Fn(&str) -> Vec<String>,
-) -> Result<TempDir> {
+) -> Result<Scratch> {
     let root = root(cache, kernel, talk)?;
     let place = root.join(PLACE);
     fs::create_dir_all(&place).map_err(Error::file("making", &place))?;
@@ -229,11 +230,11 @@ fn may_mount() -> bool {
 /// root is so in a name space of the command's own.
 fn entering(root: &Path) -> Command {
     let mut command = if rustix::process::geteuid().is_root() && !may_mount() {
-        let mut command = Command::new("sh");
+        let mut command = tied("sh");
         command.args(["-c", WITH_NULL]);
         command
     } else {
-        let mut command = Command::new("unshare");
+        let mut command = tied("unshare");
         if !rustix::process::geteuid().is_root() {
             command.arg("--map-root-user");
         }

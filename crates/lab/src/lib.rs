@@ -47,6 +47,7 @@ mod place;
 mod qemu;
 pub mod standing;
 mod talk;
+mod tied;
 
 pub use cache::Cache;
 pub use command::{Command, Control, Outcome, Output, Running};

@@ -28,6 +28,8 @@ pub(crate) const LOG: &str = "kernel.log";
 const STARTS: u32 = 3;
 /// How long QEMU may take to end when the agent has been told to.
 const END_LIMIT: Duration = Duration::from_secs(10);
+/// COMMAND_LINE_SIZE of x86 without the zero; what comes behind is lost.
+const COMMAND_LINE_BYTES: usize = 2047;
 /// Logs of failed runs that are kept, the newest.
 const LOGS_KEPT: usize = 20;
 /// What the agent cannot do without.
@@ -124,7 +126,9 @@ impl Machine {
                 Ok(other) => (Error::Agent(format!("its first word was {other:?}")), false),
                 Err(RecvTimeoutError::Timeout) => {
                     let limit = config.start_limit.as_secs();
-                    let reason = format!("its agent said nothing within {limit} s");
+                    let hint = "; KVM hangs on some machines, TCG on none: --accelerator tcg";
+                    let hint = if kvm { hint } else { "" };
+                    let reason = format!("its agent said nothing within {limit} s{hint}");
                     (Error::NotStarted { reason, log: log.tail() }, false)
                 }
                 Err(RecvTimeoutError::Disconnected) => {
@@ -211,6 +215,13 @@ fn check(config: &Config) -> Result<()> {
             format!("a machine with a stock kernel needs {least} MiB at least"),
         );
     }
+    let line = qemu::append(config, false).len();
+    if line > COMMAND_LINE_BYTES {
+        return bad(
+            format!("{line} bytes of kernel command line, our own words among them"),
+            format!("Linux reads {COMMAND_LINE_BYTES}"),
+        );
+    }
     Ok(())
 }
 
@@ -237,6 +248,9 @@ fn initramfs(cache: &Cache, config: &Config, kernel: &Kernel, talk: Talk<'_>) ->
 
 /// Copies a log into the cache, and removes the oldest there.
 fn keep_log(cache: &Cache, log: &KernelLog) -> Option<PathBuf> {
+    if log.length() == 0 {
+        return None;
+    }
     let folder = cache.folder().join("logs");
     fs::create_dir_all(&folder).ok()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;

@@ -101,11 +101,12 @@ impl Order<'_> {
     }
 
     fn add_file(&mut self, file: &Path, parameters: &str) -> Result<()> {
-        let bytes = fs::read(file).map_err(Error::file("reading", file))?;
         let fault = |reason: String| Error::Module { module: file.display().to_string(), reason };
         let name = name_of(file).ok_or_else(|| fault("its name does not end in .ko".to_owned()))?;
-        let unpacked = Compression::of(&bytes).and_then(|how| how.decompress(&bytes));
-        let bytes = unpacked.map_err(|error| fault(error.to_string()))?;
+        let bytes = fs::read(file).map_err(Error::file("reading", file))?;
+        let how = Compression::of(&bytes)
+            .map_err(|_| fault("it is no kernel module, neither as it is nor packed".to_owned()))?;
+        let bytes = how.decompress(&bytes).map_err(|error| fault(error.to_string()))?;
         let info = modinfo(&bytes).map_err(fault)?;
         let built_for = info.get("vermagic").map(String::as_str).unwrap_or_default();
         if built_for.split(' ').next() != Some(&self.modules.version) {

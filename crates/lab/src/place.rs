@@ -14,19 +14,30 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 /// What the folders of machines begin with that have no name.
 pub(crate) const UNNAMED: &str = "run-";
 
 /// The folders that this process has made and not yet removed.
 static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Removes what machines of this process have on the disk, for one that is
-/// about to exit without ending them; the kernel ends them then.
+/// Removes what this process has on the disk for machines that run and for packages that
+/// are being unpacked. For a process that is about to exit without ending these; the kernel
+/// ends them then.
 pub fn remove_all() {
     for folder in MADE.lock().expect("no holder panics").drain(..) {
         let _ = fs::remove_dir_all(folder);
     }
+}
+
+/// This process has made a folder.
+pub(crate) fn made(folder: &Path) {
+    MADE.lock().expect("no holder panics").push(folder.to_owned());
+}
+
+/// It is removed by whoever made it, or has another name.
+pub(crate) fn gone(folder: &Path) {
+    MADE.lock().expect("no holder panics").retain(|one| one != folder);
 }
 
 /// A machine's folder, removed with this value.
@@ -58,7 +69,7 @@ impl Place {
         let folder = root.join(name);
         DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
         let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
-        MADE.lock().expect("no holder panics").push(folder.clone());
+        made(&folder);
         Ok(Place { folder, _lock, stays: false })
     }
 }
@@ -72,7 +83,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        MADE.lock().expect("no holder panics").retain(|folder| *folder != self.folder);
+        gone(&self.folder);
         if !self.stays {
             let _ = fs::remove_dir_all(&self.folder);
         }
@@ -88,8 +99,10 @@ pub(crate) fn root() -> Result<PathBuf> {
             std::env::temp_dir().join(format!("kumiki-lab-{user}"))
         }
     };
-    let made = DirBuilder::new().mode(0o700).recursive(true).create(&root);
-    made.map_err(Error::file("making", &root))?;
+    DirBuilder::new().mode(0o700).recursive(true).create(&root).map_err(|error| {
+        let reason = format!("{error}; TMPDIR or XDG_RUNTIME_DIR names another folder");
+        Error::malformed(format!("making {} for machines", root.display()), reason)
+    })?;
     // In a folder that all may write to, somebody else may have been first.
     let metadata = fs::symlink_metadata(&root).map_err(Error::file("examining", &root))?;
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
@@ -104,6 +117,15 @@ pub(crate) fn is_left_over(folder: &Path) -> bool {
         Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared) != Err(Errno::WOULDBLOCK),
         Err(_) => true,
     }
+}
+
+/// Removes the folder of a machine that nobody keeps.
+pub(crate) fn remove_left_over(root: &Path, folder: &Path) -> Result<()> {
+    let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
+    if is_left_over(folder) {
+        let _ = fs::remove_dir_all(folder);
+    }
+    Ok(())
 }
 
 /// Removes what machines without a name have left over.

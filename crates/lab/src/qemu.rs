@@ -1,11 +1,11 @@
 //! QEMU: the program, its command line, and the thread that keeps it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -16,10 +16,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::agent::{DEBUG_EXIT, PORT};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::tied::{SETPRIV, tied};
 
 const PROGRAM: &str = "qemu-system-x86_64";
-/// Ends a program with the one that started it; of util-linux.
-const SETPRIV: &str = "setpriv";
 
 /// The files that a machine is started from and writes to.
 pub(crate) struct Files<'a> {
@@ -88,16 +87,20 @@ pub(crate) fn arguments(config: &Config, kvm: bool, files: &Files<'_>) -> Vec<Os
 /// translates each anew at every start, which takes four fifths of a short one's time.
 /// An emulated cpu is a thread that a busy host may leave aside for longer than the 21 s
 /// after which the kernel reports a stall: it waits for a minute.
-fn append(config: &Config, kvm: bool) -> String {
+///
+/// A word that the kernel does not know is the first process's. Ours comes before those of
+/// the user; behind "--" it would be lost with any parameter that has a wrong value.
+pub(crate) fn append(config: &Config, kvm: bool) -> String {
     const OWN: &str =
         "console=ttyS0 loglevel=7 printk.devkmsg=on panic=-1 tsc=reliable no_timer_check";
     const EMULATED: &str = " norandmaps rcupdate.rcu_cpu_stall_timeout=60";
     let emulated = if kvm { "" } else { EMULATED };
-    let mut line = format!("{OWN}{emulated} rdinit={}", crate::initramfs::AGENT);
+    let (program, word) = (crate::initramfs::AGENT, crate::agent::WORD);
+    let mut line = format!("{OWN}{emulated} rdinit={program} {word}");
     for words in &config.append {
         line = format!("{line} {words}");
     }
-    format!("{line} -- {}", crate::agent::WORD)
+    line
 }
 
 /// A comma would end a value of QEMU's options.
@@ -124,8 +127,7 @@ impl Qemu {
         let (to_us, from_keeper) = sync_channel(1);
         let end = Arc::new(OnceLock::new());
         let ended = end.clone();
-        let mut command = Command::new(SETPRIV);
-        command.args([OsStr::new("--pdeathsig"), OsStr::new("KILL"), program.as_os_str()]);
+        let mut command = tied(program);
         // Ctrl-C is for us: we end the machine when the command in it has ended.
         command.args(words).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn our_words_come_before_the_users_and_the_agents_last() {
+    fn our_words_come_before_the_users() {
         let mut config = Config::new("/x");
         config.append = vec!["nokaslr".into(), "quiet".into()];
         config.qemu = vec!["-s".into()];
@@ -200,7 +202,7 @@ mod tests {
         assert_eq!(words.last().unwrap(), "-s");
         let line = append(&config, false);
         let end = " norandmaps rcupdate.rcu_cpu_stall_timeout=60 rdinit=/bin/kumiki \
-                   nokaslr quiet -- lab-agent";
+                   lab-agent nokaslr quiet";
         assert!(line.ends_with(end), "{line}");
         assert!(!append(&config, true).contains("norandmaps"));
     }

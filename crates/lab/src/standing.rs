@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::ErrorKind::AlreadyExists;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -24,11 +25,12 @@ use crate::frame::{Frame, MACHINE, Message};
 use crate::guest::{Guest, Stream};
 use crate::log::KernelLog;
 use crate::machine::{LOG, Machine};
-use crate::place::{Place, UNNAMED, is_left_over, root, sweep};
+use crate::place::{LOCK, Place, UNNAMED, is_left_over, remove_left_over, root, sweep};
 use crate::talk::Talk;
 
 const SOCKET: &str = "socket";
 const ABOUT: &str = "about.json";
+const BEING_STARTED: &str = "it is being started: wait for the `kumiki lab up` that does it";
 /// How often the keeper looks whether its machine still runs.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a keeper may take to end its machine.
@@ -58,22 +60,35 @@ pub struct About {
 }
 
 /// Starts a machine and keeps it until somebody calls [`down`] or it ends;
-/// `ready` is called once commands can be run. Meant for a process of its own.
+/// `ready` is called once commands can be run, and if it fails nobody wants the machine
+/// any more. Meant for a process of its own.
 pub fn keep(
     name: &str,
     cache: &Cache,
     config: &Config,
     talk: Talk<'_>,
-    ready: impl FnOnce(&About),
+    ready: impl FnOnce(&About) -> std::io::Result<()>,
 ) -> Result<()> {
     check(name)?;
-    let taken = || about(&root()?.join(name));
-    if let Ok(other) = taken() {
-        let what =
-            if other.running { "it runs already" } else { "what an ended one left is there" };
-        return Err(lab(name, format!("{what}; `kumiki lab down {name}` removes it")));
+    let folder = root()?.join(name);
+    match about(&folder) {
+        Ok(other) => {
+            let what =
+                if other.running { "it runs already" } else { "what an ended one left is there" };
+            return Err(lab(name, format!("{what}; `kumiki lab down {name}` removes it")));
+        }
+        Err(error) if folder.exists() => return Err(error),
+        Err(_) => {}
     }
-    let machine = Machine::start_at(|| Place::named(name), cache, config, talk)?;
+    let place = || {
+        Place::named(name).map_err(|error| match error {
+            Error::File { source, .. } if source.kind() == AlreadyExists => {
+                lab(name, BEING_STARTED)
+            }
+            other => other,
+        })
+    };
+    let machine = Machine::start_at(place, cache, config, talk)?;
     let folder = machine.place().folder().to_owned();
     let times = machine.times();
     let about = About {
@@ -91,7 +106,10 @@ pub fn keep(
     let file = folder.join(ABOUT);
     let text = serde_json::to_string(&about).expect("it is plain data");
     fs::write(&file, text).map_err(Error::file("writing", &file))?;
-    ready(&about);
+    if let Err(source) = ready(&about) {
+        machine.shut_down(0)?;
+        return Err(Error::Stream { what: "that the machine is up", source });
+    }
     let (down, asked) = channel();
     let guest = machine.guest().clone();
     thread::spawn(move || {
@@ -194,10 +212,10 @@ fn about(folder: &Path) -> Result<About> {
                 .map_err(|error| Error::malformed(file.display(), error))?;
             Ok(About { running, ..about })
         }
-        Err(_) if running => Err(lab(&name, "it is not up yet")),
+        Err(_) if running => Err(lab(&name, BEING_STARTED)),
         // Its keeper was killed while it started.
         Err(_) => {
-            let _ = fs::remove_dir_all(folder);
+            remove_left_over(&root()?, folder)?;
             Err(lab(&name, missing))
         }
     }
@@ -249,9 +267,12 @@ fn answer(stream: &Stream, number: u32, client: &Mutex<UnixStream>) {
 
 fn check(name: &str) -> Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if name.is_empty() || name.len() > 40 || !name.bytes().all(plain) || name.starts_with(UNNAMED) {
-        let rule =
-            format!("a name has 1 to 40 of a-z, A-Z, 0-9, - and _, and not {UNNAMED} before");
+    let is_ours = name == LOCK || name.starts_with(UNNAMED);
+    if name.is_empty() || name.len() > 40 || !name.bytes().all(plain) || is_ours {
+        let rule = format!(
+            "a name has 1 to 40 of a-z, A-Z, 0-9, - and _, is not {LOCK} and does not begin \
+             with {UNNAMED}"
+        );
         return Err(lab(name, rule));
     }
     Ok(())
@@ -270,7 +291,7 @@ mod tests {
         for good in ["lab", "a-1_B", &"x".repeat(40)] {
             assert!(check(good).is_ok(), "{good}");
         }
-        for bad in ["", "../x", "a b", "run-1", "lock.", &"x".repeat(41)] {
+        for bad in ["", "../x", "a b", "run-1", "lock", "lock.", &"x".repeat(41)] {
             assert!(check(bad).is_err(), "{bad}");
         }
     }

@@ -1,9 +1,10 @@
 //! A node's initramfs: a base, the agent, its module, and the user's overlay.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use kumiki_boot::{Compression, Initramfs, KernelConfig};
+use kumiki_boot::{Compression, Initramfs, KernelConfig, packing};
 
 use crate::{Error, Result, device};
 
@@ -35,7 +36,7 @@ impl Base {
     pub(crate) fn compose(&self, release: Option<&str>) -> Result<Vec<u8>> {
         let mut initramfs = Initramfs::new();
         match &self.initrd {
-            Some(path) => initramfs.archive(&read(path)?)?,
+            Some(path) => archive(&mut initramfs, path)?,
             None => busybox(&mut initramfs)?,
         }
         let this = Path::new("/proc/self/exe");
@@ -49,7 +50,7 @@ impl Base {
             initramfs.file(&format!("{MODULES}/{n:03}-{name}.ko"), 0o644, &bytes)?;
         }
         if let Some(overlay) = &self.overlay {
-            initramfs.archive(&read(overlay)?)?;
+            archive(&mut initramfs, overlay)?;
         }
         Ok(initramfs.finish()?)
     }
@@ -87,11 +88,14 @@ impl Base {
     }
 
     fn accept(&self, config: &KernelConfig, kernel_file: &Path, place: &str) -> Result<()> {
-        let initrd = self.initrd.as_deref().map(read).transpose()?;
-        let packed = initrd.and_then(|bytes| Compression::of(&bytes).ok());
-        config.check(packed).map_err(|error| {
-            Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()))
-        })
+        let refused =
+            |error| Error::Refused(format!("{}, by {place}: {error}", kernel_file.display()));
+        config.check(None).map_err(refused)?;
+        for path in self.initrd.iter().chain(&self.overlay) {
+            let packed = packing(&read(path)?).map_err(|error| of(path, &error))?;
+            config.check(packed).map_err(refused)?;
+        }
+        Ok(())
     }
 
     fn guest_module(&self, release: Option<&str>) -> Result<PathBuf> {
@@ -115,6 +119,15 @@ impl Base {
             ))
         })
     }
+}
+
+fn archive(initramfs: &mut Initramfs, path: &Path) -> Result<()> {
+    initramfs.archive(&read(path)?).map_err(|error| of(path, &error))
+}
+
+/// What is wrong with a file.
+fn of(path: &Path, error: &kumiki_boot::Error) -> Error {
+    Error::Refused(format!("{}: {error}", path.display()))
 }
 
 fn of_file(path: &Path) -> Result<KernelConfig> {
@@ -212,20 +225,30 @@ fn modinfo(module: &[u8], key: &str) -> Option<String> {
 /// Reads a file that the host has the memory for, twice: here and in the image.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |error| Error::file(path, error);
-    let bytes = fs::metadata(path).map_err(failed)?.len();
     let available = device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES);
-    if bytes > available / 2 {
-        return Err(Error::Refused(format!(
+    let within = |bytes: u64| {
+        if bytes <= available / 2 {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
             "{}: its {bytes} bytes are read, and then kept in the image: too large for the \
              {available} bytes of memory that are available",
             path.display()
-        )));
-    }
-    fs::read(path).map_err(failed)
+        )))
+    };
+    let file = File::open(path).map_err(failed)?;
+    within(file.metadata().map_err(failed)?.len())?;
+    // A pipe or a device does not say how much will come.
+    let mut bytes = Vec::new();
+    file.take(available / 2 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    within(bytes.len() as u64)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -264,6 +287,15 @@ mod tests {
         assert!(names(&[b, a.clone()]).unwrap_err().contains("second needs first-one"));
         let other = modules(&[a], Some("6.12.0")).unwrap_err().to_string();
         assert!(other.contains("built for kernel 6.1.0, and this one is 6.12.0"), "{other}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_archive_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("files.tar");
+        fs::write(&path, "text").unwrap();
+        let error = archive(&mut Initramfs::new(), &path).unwrap_err().to_string();
+        assert!(error.contains("files.tar: at byte 0 is neither a cpio archive"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::blocks::{Lock, Notes};
 use crate::kind::{Kind, padded};
 use crate::memory::Memory;
-use crate::{Error, Result, abi, bell, requests};
+use crate::{Error, Result, abi, bell, requests, tree};
 
 /// How long a release waits for others to leave.
 const LEAVING_LIMIT: Duration = Duration::from_secs(5);
@@ -79,10 +79,15 @@ impl Device {
                 "all {} channels of node {name} are in use: end another exec",
                 abi::CHANNELS
             )),
-            (Errno::BUSY, _) => Error::Refused(format!(
-                "{noun} {name} is in use by another kumiki: wait for it, or end it \
-                 (its process id is in kumiki {noun} ls)"
-            )),
+            (Errno::BUSY, _) => {
+                // It may be gone by now, or only read.
+                let owner = tree::one(kind, name).ok().filter(|entry| entry.owner != 0);
+                let process = owner.map(|entry| format!(" (process {})", entry.owner));
+                Error::Refused(format!(
+                    "{noun} {name} is in use by another kumiki{}: wait for it, or end it",
+                    process.unwrap_or_default()
+                ))
+            }
             (Errno::NOTCONN, _) => {
                 Error::Refused(format!("node {name} does not run: kumiki node start {name}"))
             }

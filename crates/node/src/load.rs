@@ -18,7 +18,7 @@ pub(crate) fn plan(
     let partition = Partition::new(entry.slice, entry.pieces.clone())?;
     let window = partition.window().address;
     let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
-    line.init(compose::AGENT, &["node", "agent", &format!("--window={window:#x}")]);
+    line.init(compose::AGENT, &["node", "agent", "--window", &format!("{window:#x}")]);
     if !record.command_line.is_empty() {
         line.word(&record.command_line);
     }

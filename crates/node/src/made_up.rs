@@ -1,5 +1,5 @@
-//! Bytes made up where another kernel writes, and everything that is read of them: for
-//! fuzzing, and for its twin among the tests.
+//! Bytes made up where another kernel or a person writes, and everything that is read of
+//! them: for fuzzing, and for its twin among the tests.
 //!
 //! Nothing here may panic. What a reader makes of such bytes is an error, or something
 //! within the bounds that are asserted.
@@ -20,6 +20,8 @@ use crate::spec::{Cpus, MemorySource, Spec};
 use crate::stages::{Loading, Stages};
 use crate::window::{Window, has_ended, meaning};
 use crate::{abi, early, load, tree};
+
+pub use crate::machine::made_up::machine;
 
 const CLOCKS: Clocks = Clocks { tsc_khz: 2_000_000, pm_timer: None };
 /// Pieces of a window lie at multiples of this.

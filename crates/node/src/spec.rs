@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::abi;
 
+/// A kernel for x86 reads 2047, and 64 cpus need less than 300 of them.
+const COMMAND_LINE_BYTES: usize = 1700;
+
 /// A node to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
@@ -130,6 +133,14 @@ impl Spec {
                 self.memory_bytes[0]
             ));
         }
+        let have = self.command_line.len();
+        if have > COMMAND_LINE_BYTES {
+            let problem = format!(
+                "{have} bytes for the kernel's command line: at most {COMMAND_LINE_BYTES} fit \
+                 beside those that every node needs"
+            );
+            return Err(Fault::new("append", problem));
+        }
         if let Some(letter) = self.command_line.chars().find(|letter| letter.is_control()) {
             return Err(Fault::new(
                 "append",
@@ -178,5 +189,7 @@ pub(crate) mod tests {
         assert_eq!(spec("n1", Cpus::These(vec![3, 2]), &[256 * MIB, 2 * MIB]).check(), Ok(()));
         let lines = Spec { command_line: "a\nb".into(), ..spec("n1", one(), &good) };
         assert_eq!(lines.check().unwrap_err().key, "append");
+        let long = Spec { command_line: "a".repeat(1701), ..spec("n1", one(), &good) };
+        assert!(long.check().unwrap_err().problem.contains("1701 bytes for the kernel's"));
     }
 }

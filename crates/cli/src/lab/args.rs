@@ -1,8 +1,9 @@
 //! The words of `kumiki lab`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_lab::{KernelName, Module};
 
@@ -141,11 +142,11 @@ pub(super) enum By {
 pub(super) struct What {
     /// File or folder to copy in first, into the command's folder /root unless
     /// another place is named; may be given several times
-    #[arg(long = "in", value_name = "PATH[:PLACE]")]
+    #[arg(long = "in", value_name = "PATH[:PLACE]", value_parser = copy())]
     pub(super) files_in: Vec<OsString>,
     /// File or folder of the machine to copy out afterwards, into the current
     /// folder unless another one is named; may be given several times
-    #[arg(long = "out", value_name = "PATH[:FOLDER]")]
+    #[arg(long = "out", value_name = "PATH[:FOLDER]", value_parser = copy())]
     pub(super) files_out: Vec<OsString>,
     /// Variable for the command
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
@@ -174,6 +175,18 @@ impl What {
             |(from, to): (PathBuf, Option<PathBuf>)| (from, to.unwrap_or_else(|| ".".into()));
         self.files_out.iter().map(|word| pair(split(word))).collect()
     }
+}
+
+/// A path, and perhaps another one.
+fn copy() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|word| {
+        let (path, other) = split(&word);
+        let is_there = |path: &Path| !path.as_os_str().is_empty();
+        if is_there(&path) && other.as_deref().is_none_or(is_there) {
+            return Ok(word);
+        }
+        Err("a path is expected, or two with a colon between them")
+    })
 }
 
 /// `PATH:OTHER` at its last colon.

@@ -38,6 +38,7 @@ pub(crate) fn run(args: Lab) -> Result<Verdict> {
         LabCommand::Down { name, all } => down(&name.name, all),
         LabCommand::Ls { json } => ls(json),
         LabCommand::Fetch { kernels } => {
+            let _interrupts = Interrupts::watched()?;
             let own = [Default::default()];
             let cache = Cache::of_user()?;
             for name in if kernels.is_empty() { &own[..] } else { &kernels } {

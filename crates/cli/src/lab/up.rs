@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use kumiki_lab::{Cache, Config, Talk, standing};
 
 use crate::{Verdict, output};
@@ -53,15 +53,12 @@ pub(super) fn keep(name: &str, config: &Config) -> Result<Verdict> {
     // where there is one already.
     let _ = rustix::process::setsid();
     let cache = Cache::of_user()?;
-    let mut told = Ok(());
     standing::keep(name, &cache, config, Talk::to(&|text| output::talk(text)), |about| {
-        let mut stdout = std::io::stdout();
-        told = writeln!(stdout, "{:.1}", about.start_s).and_then(|()| stdout.flush());
         // Nobody's folder is to be held by us.
         let _ = std::env::set_current_dir("/");
+        // Whoever waited may have been interrupted meanwhile.
+        let mut stdout = std::io::stdout();
+        writeln!(stdout, "{:.1}", about.start_s).and_then(|()| stdout.flush())
     })?;
-    if let Err(error) = told {
-        bail!("telling that the machine is up: {error}");
-    }
     Ok(Verdict::Fine)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use kumiki_node::{Client, Ending, Order, Orders, Program, Session, Size};
 use rustix::process::{Signal, getpid, kill_process};
@@ -72,6 +72,10 @@ pub(super) fn exec(exec: Exec) -> Result<Verdict> {
 /// The node's log as it grows, and a shell.
 pub(super) fn console(name: &str) -> Result<Verdict> {
     let session = Session::open(name)?;
+    ensure!(
+        terminal::is_attended(),
+        "standard input and output are no terminal; `kumiki node exec {name}` needs none"
+    );
     let mut program = Program { words: vec!["sh".to_owned()], ..Program::default() };
     give_terminal(&mut program);
     output::talk(format_args!("console of node {name}; Ctrl-] leaves it"));

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::{Labs, eventually, text};
 
 /// One machine for all of it: a start is the longest part.
@@ -40,6 +42,19 @@ fn a_machine_that_ended_by_itself_is_shown_and_removed() {
     assert!(log.contains("sysrq triggered crash"), "{log}");
     let (all, _) = labs.gives(0, &["lab", "down", "--all"]);
     assert_eq!(all, "lab\n");
+    labs.assert_nothing_is_left();
+}
+
+#[test]
+fn an_interrupted_start_leaves_no_machine() {
+    let Some(labs) = Labs::new() else { return };
+    let mut up = labs.command(&["lab", "up", "two"]).spawn().unwrap();
+    eventually("its keeper begins", || labs.folders() == ["two"]);
+    let (_, stderr) = labs.gives(2, &["lab", "up", "two"]);
+    assert!(stderr.contains("it is being started"), "{stderr}");
+    kill_process(Pid::from_child(&up), Signal::TERM).unwrap();
+    assert!(!up.wait().unwrap().success());
+    eventually("its keeper ends", || labs.folders().is_empty());
     labs.assert_nothing_is_left();
 }
 

@@ -73,6 +73,8 @@ fn bad_words_are_refused_without_a_machine() {
     assert!(stderr.contains("-- <COMMAND>"), "{stderr}");
     let (_, stderr) = labs.gives(2, &["lab", "run", "--env", "A", "--", "true"]);
     assert!(stderr.contains("NAME=VALUE"), "{stderr}");
+    let (_, stderr) = labs.gives(2, &["lab", "run", "--in", "a:", "--", "true"]);
+    assert!(stderr.contains("a path is expected"), "{stderr}");
     let (_, stderr) = labs.gives(2, &["lab", "exec", "nobody", "--", "true"]);
     assert!(stderr.contains("`nobody`") && stderr.contains("kumiki lab up"), "{stderr}");
     let (_, stderr) = labs.gives(2, &["lab", "down", "../x"]);

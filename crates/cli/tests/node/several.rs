@@ -14,7 +14,9 @@ fn nodes(host: &Host, other: &str) {
     host.ok("kumiki image add other --kernel other/vmlinuz --guest-module other/osnode-guest.ko; \
          rm other/vmlinuz");
     host.ok("kumiki node create n1 --cpus 2 --memory 256M --image deb");
-    host.ok("kumiki node create n2 --cpus 1 --memory 192M,64M --image other");
+    // Words that its kernel does not know, and one that lacks its value.
+    let words = "--append 'no_such_word --other panic_on_warn'";
+    host.ok(&format!("kumiki node create n2 --cpus 1 --memory 192M,64M --image other {words}"));
     assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0\n");
     host.ok("kumiki node start n1 --timeout 120");
     host.ok("kumiki node start n2 --timeout 120");

@@ -215,6 +215,7 @@ fn console(host: &Host) {
     host.ok("until ! kumiki node exec n1 -- ps | grep -q ' sh$'; do sleep 0.2; done");
     // A refusal comes before anything is said.
     assert!(host.refused("kumiki node console n9").contains("there is no node n9"));
+    assert!(host.refused("kumiki node console n1").contains("are no terminal"));
 }
 
 /// Follows the log to the node's end.

@@ -7,9 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::statvfs;
+
 use crate::cache::{Cache, publish};
 use crate::error::{Error, Result};
 use crate::talk::Talk;
+use crate::tied::{SETPRIV, tied};
+
+/// What Debian's lists take at the most while they are read. On a full disk `apt-get
+/// update` was seen not to end.
+const LISTS_BYTES: u64 = 64 << 20;
 
 /// The packages of one release of Debian.
 pub(crate) struct Archive<'a> {
@@ -181,6 +188,17 @@ impl<'a> Archive<'a> {
             );
             return Err(self.lacks("everything", reason));
         }
+        let free = statvfs(self.cache.folder()).map(|disk| disk.f_bavail * disk.f_frsize);
+        if let Ok(free) = free
+            && free < LISTS_BYTES
+        {
+            let reason = format!(
+                "{} has {free} bytes free, and {LISTS_BYTES} are needed to work with them; \
+                 XDG_CACHE_HOME names another folder for the lab's cache",
+                self.cache.folder().display()
+            );
+            return Err(self.lacks("the package lists", reason));
+        }
         for folder in ["state/lists/partial", "cache/archives/partial", "sources.list.d"] {
             let folder = root.join(folder);
             fs::create_dir_all(&folder).map_err(Error::file("making", &folder))?;
@@ -203,7 +221,7 @@ impl<'a> Archive<'a> {
     /// apt with everything that it writes inside the cache; apt.conf(5).
     fn apt(&self, program: &str) -> Command {
         let root = self.root();
-        let mut command = Command::new(program);
+        let mut command = tied(program);
         let mut set = |name: &str, value: &dyn std::fmt::Display| {
             command.arg("-o").arg(format!("{name}={value}"));
         };
@@ -225,10 +243,9 @@ impl<'a> Archive<'a> {
 
     /// Runs apt to the end and hands back what it printed.
     fn finish(&self, command: &mut Command, package: &str) -> Result<String> {
-        let program = command.get_program().to_string_lossy().into_owned();
         let output = command.output().map_err(|error| Error::Program {
-            program,
-            reason: format!("{error}; a lab takes Debian's packages by it"),
+            program: SETPRIV.to_owned(),
+            reason: format!("{error}; a lab runs apt by it, it is in util-linux"),
         })?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
@@ -261,9 +278,16 @@ fn debs(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn unpack(deb: &Path, target: &Path) -> Result<()> {
     let failed = |reason: String| Error::Program { program: "dpkg-deb".to_owned(), reason };
-    let mut command = Command::new("dpkg-deb");
+    let mut command = tied("dpkg-deb");
     command.arg("--extract").arg(deb).arg(target).stdin(Stdio::null());
     let output = command.output().map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    // A full disk is a line for each file.
     let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(failed(said.trim().to_owned())) }
+    let (first, more) = (said.lines().next().unwrap_or_default(), said.lines().skip(1).count());
+    let more = if more == 0 { String::new() } else { format!(", and {more} lines more") };
+    let status = output.status;
+    Err(failed(format!("unpacking {} ended with {status}: {first}{more}", deb.display())))
 }

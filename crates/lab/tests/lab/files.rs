@@ -46,3 +46,10 @@ fn what_is_not_there_is_said() {
     let error = machine.guest().get(missing, folder.path()).unwrap_err().to_string();
     assert!(error.contains("/no/such/file"), "{error}");
 }
+
+#[test]
+fn what_has_no_end_is_not_copied() {
+    let Some(machine) = machine() else { return };
+    let error = machine.guest().put(Path::new("/dev/zero"), Path::new("zeros")).unwrap_err();
+    assert!(error.to_string().contains("neither a file nor a folder"), "{error}");
+}

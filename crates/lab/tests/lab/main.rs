@@ -46,7 +46,9 @@ fn machine() -> Option<&'static Machine> {
 fn start(kernel: &str) -> Option<Machine> {
     let machine = with_module(kernel).and_then(|(_, modules)| {
         let kernel = kernel.parse()?;
-        Machine::start(&cache(), &Config { kernel, modules, ..config() }, talk())
+        // Words that the kernel does not know, and one that lacks its value.
+        let append = vec!["no_such_word other=1".into(), "panic_on_warn".into()];
+        Machine::start(&cache(), &Config { kernel, modules, append, ..config() }, talk())
     });
     match machine {
         Ok(machine) => Some(machine),

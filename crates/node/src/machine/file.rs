@@ -1,7 +1,8 @@
 //! The file: TOML, and what is wrong with it by line and key.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,9 @@ use crate::compose::Base;
 use crate::kind::{Kind, padded};
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
+
+/// What is longer was not written by a person for this.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Images and nodes that are to be there, as a file has them, in its order.
 #[derive(Debug)]
@@ -114,11 +118,29 @@ fn yes() -> bool {
 impl Machine {
     /// Reads a file. Paths in it are relative to its folder.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
-        Self::parse(path, text)
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+            .map_err(|error| Error::file(path, error))?;
+        let refused = |line, problem: String| {
+            Err(Error::MachineFile { file: path.to_owned(), line, problem })
+        };
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let problem = "a machine file has at most 1 MiB: this is none";
+            return refused(1, problem.to_owned());
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::parse(path, text),
+            Err(error) => {
+                let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line = 1 + memchr::memchr_iter(b'\n', good).count();
+                let byte = error.as_bytes()[good.len()];
+                refused(line, format!("byte {byte:#04x} is not of UTF-8, which TOML is written in"))
+            }
+        }
     }
 
-    fn parse(path: &Path, text: String) -> Result<Self> {
+    pub(super) fn parse(path: &Path, text: String) -> Result<Self> {
         let source = Source { path: path.to_owned(), text };
         let tables: Tables = toml::from_str(&source.text).map_err(|error| {
             let at = error.span().unwrap_or_default();
@@ -270,14 +292,13 @@ fn memory(value: &Value) -> Result<Vec<u64>, Fault> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
+    use super::super::made_up::{machine, parse};
     use super::*;
-
-    pub(crate) fn parse(text: &str) -> Result<Machine> {
-        Machine::parse(Path::new("/etc/kumiki/machine.toml"), text.to_owned())
-    }
 
     const GOOD: &str = r#"
 [image.deb]
@@ -343,13 +364,77 @@ start = false
         }
     }
 
+    #[test]
+    fn what_is_no_text_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("m.toml");
+        let says = |bytes: &[u8]| {
+            fs::write(&file, bytes).unwrap();
+            Machine::read(&file).unwrap_err().to_string()
+        };
+        assert!(says(b"# one\n\xff").contains("m.toml:2: byte 0xff is not of UTF-8"));
+        assert!(says(&vec![b'\n'; 1 + (1 << 20)]).contains("at most 1 MiB"));
+        let error = Machine::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("directory"), "{error}");
+        // It has no end.
+        let error = Machine::read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("/dev/zero:1: a machine file has at most 1 MiB"), "{error}");
+    }
+
+    const TABLES: [&str; 5] = [
+        "[node.a]\nimage = \"i\"\nmemory = \"256M\"",
+        "[node.b]",
+        "[image.i]\nkernel = \"k\"",
+        "[node.a.b]",
+        "[[node]]",
+    ];
+
+    /// A line of a table.
+    fn entry() -> impl Strategy<Value = String> {
+        let key = prop::sample::select(vec![
+            "cpus",
+            "memory",
+            "memory_from",
+            "append",
+            "start",
+            "image",
+            "kernel",
+            "modules",
+        ]);
+        let one = prop_oneof![
+            any::<i64>().prop_map(|number| number.to_string()),
+            (0..9_u32).prop_map(|number| number.to_string()),
+            (0..9_u64, prop::sample::select(vec!["", "M", "G", "T", "E", "x"]))
+                .prop_map(|(number, unit)| format!("\"{}{unit}\"", number * 64)),
+            prop::sample::select(vec!["true", "\"boot\"", "\"a\\nb\"", "1e9", "1979-05-27", "{}"])
+                .prop_map(str::to_owned),
+        ];
+        let value = prop_oneof![
+            3 => one.clone(),
+            1 => prop::collection::vec(one, 0..70).prop_map(|list| format!("[{}]", list.join(", "))),
+        ];
+        (key, value).prop_map(|(key, value)| format!("{key} = {value}\n"))
+    }
+
     proptest! {
         #[test]
-        fn no_text_is_too_odd(text in "(\\[(node|image)\\.[a-z]?\\]|cpus|memory|image|=|\"|[0-9]|\\[|\\]|,|é|\n| )*") {
-            if let Err(error) = parse(&text) {
-                let with_line = matches!(error, Error::MachineFile { .. });
-                prop_assert!(with_line);
-            }
+        fn no_text_is_too_odd(
+            text in "(\\[(node|image)\\.[a-z]?\\]|cpus|memory|image|=|\"|[0-9]|\\[|\\]|,|é|\n| )*",
+        ) {
+            machine(&text);
+        }
+
+        /// Mostly well formed, with numbers and words that may be too much.
+        #[test]
+        fn no_machine_is_too_odd(
+            tables in prop::collection::vec(
+                (prop::sample::select(TABLES.to_vec()), prop::collection::vec(entry(), 0..4)), 0..5
+            ),
+        ) {
+            let lines = tables.into_iter().map(|(table, entries)| {
+                format!("{table}\n{}", entries.concat())
+            });
+            machine(&lines.collect::<String>());
         }
 
         #[test]

@@ -12,6 +12,8 @@
 
 mod apply;
 mod file;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod made_up;
 mod plan;
 mod situation;
 

@@ -1,0 +1,113 @@
+//! A machine file of any text, on a machine that is made up: for fuzzing, and for the
+//! tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::file::Machine;
+use super::plan::{Offer, Step, plan};
+use super::situation::{Existing, Free, Resident, Situation};
+use crate::listing::State;
+use crate::spec::{Cpus, MemorySource};
+use crate::{Error, Result};
+
+pub(super) const MIB: u64 = 1 << 20;
+/// Where every file is.
+const FILE: &str = "/etc/kumiki/machine.toml";
+
+/// Any text is refused at a line that it has, or it is a machine whose steps are possible
+/// one after the other, on a machine of eight cpus and 2000 MiB.
+pub fn machine(text: &str) {
+    match parse(text) {
+        Err(error) => is_of_a_line(&error, text),
+        Ok(machine) => {
+            for node in &machine.nodes {
+                assert_eq!(node.spec.check(), Ok(()));
+            }
+            if let Err(error) = planned(&machine, free(&[7, 6, 5, 4, 3, 2, 1], 2000)) {
+                is_of_a_line(&error, text);
+            }
+        }
+    }
+}
+
+fn is_of_a_line(error: &Error, text: &str) {
+    let Error::MachineFile { line, problem, .. } = error else { panic!("{error}") };
+    assert!((1..=1 + text.matches('\n').count()).contains(line), "{error}");
+    assert!(!problem.is_empty());
+}
+
+pub(super) fn parse(text: &str) -> Result<Machine> {
+    Machine::parse(Path::new(FILE), text.to_owned())
+}
+
+/// The situation when all has been done for a machine, of which each image is as it is
+/// now; then nothing is left to do, and who is to run runs.
+pub(super) fn planned(machine: &Machine, begin: Situation) -> Result<Situation> {
+    let offers = machine.images.iter().map(|image| (image.name.clone(), offer("now"))).collect();
+    let end = plan(machine, &offers, &begin)?.iter().fold(begin, after);
+    assert_eq!(plan(machine, &offers, &end)?, []);
+    for node in &machine.nodes {
+        let is_ready = end.nodes[&node.spec.name].state == State::Ready;
+        assert_eq!(is_ready, node.start);
+    }
+    let given: Vec<u32> = end.nodes.values().flat_map(|node| node.cpus.clone()).collect();
+    assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), given.len());
+    Ok(end)
+}
+
+pub(super) fn offer(sha256: &str) -> Offer {
+    Offer {
+        sha256: sha256.into(),
+        bytes: 70 * MIB,
+        first_piece_bytes: 100 * MIB,
+        config: Some("config".into()),
+    }
+}
+
+pub(super) fn offers() -> BTreeMap<String, Offer> {
+    BTreeMap::from([("deb".to_owned(), offer("now"))])
+}
+
+pub(super) fn free(cpus: &[u32], mib: u64) -> Situation {
+    let free = Free { cpus: cpus.to_vec(), memory_bytes: mib * MIB, ..Free::default() };
+    Situation { free, ..Situation::default() }
+}
+
+/// The situation after a step, which must be possible.
+pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
+    let mut taken = 0;
+    match step {
+        Step::Add { image, bytes, .. } => {
+            taken = *bytes;
+            let resident = Resident { sha256: Some("now".into()), first_piece_bytes: 100 * MIB };
+            assert!(situation.images.insert(image.clone(), resident).is_none());
+        }
+        Step::Create(spec) => {
+            let Cpus::These(cpus) = &spec.cpus else { panic!("{spec:?}") };
+            for cpu in cpus {
+                let at = situation.free.cpus.iter().position(|free| free == cpu);
+                situation.free.cpus.remove(at.expect("a cpu that is free"));
+            }
+            if spec.memory_from != MemorySource::Boot {
+                taken = spec.bytes();
+            }
+            assert!(situation.images.contains_key(&spec.image));
+            let node = Existing {
+                state: State::Created,
+                cpus: cpus.clone(),
+                bytes: spec.bytes(),
+                made_of: Some((spec.image.clone(), spec.command_line.clone())),
+            };
+            assert!(situation.nodes.insert(spec.name.clone(), node).is_none());
+        }
+        Step::Start { node } => {
+            let node = situation.nodes.get_mut(node).expect("a node that exists");
+            assert!(matches!(node.state, State::Created | State::Stopped | State::Ended));
+            node.state = State::Ready;
+        }
+    }
+    let free = &mut situation.free.memory_bytes;
+    *free = free.checked_sub(taken).expect("memory that is free");
+    situation
+}
