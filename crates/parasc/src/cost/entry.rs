@@ -65,6 +65,8 @@ struct Probe {
     turn: bool,
     /// A turn is half a batch.
     halves: bool,
+    /// Each batch needs a wake of its own, which counts.
+    wakes: bool,
     /// What comes now counts: each thread has the memory of its calls in its own cache.
     counts: bool,
 }
@@ -199,8 +201,13 @@ impl Entry {
             if !helpers.wakes(means) {
                 return self.plain(calls, means);
             }
+            let mut choice = Choice::of(Way::Shared, calls);
+            if is_due && helpers.in_vain {
+                self.probe = Some(Probe { wakes: true, counts: true, ..Probe::default() });
+                choice = self.probe(calls, means);
+            }
             self.due = if takes { self.due } else { self.spent };
-            return Choice { wake: true, ..Choice::of(Way::Shared, calls) };
+            return Choice { wake: true, ..choice };
         }
         // Shared to see whether somebody comes, if a probe is to follow.
         if !(takes || shares && is_due) {
@@ -256,7 +263,7 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn record(&mut self, way: Way, sample: Sample, in_vain: bool, means: Means) {
+    pub(super) fn record(&mut self, way: Way, sample: Sample, means: Means) {
         let ticks = sample.ticks.max(1) as f32;
         let each = ticks / sample.calls as f32;
         self.spent += f64::from(ticks);
@@ -265,20 +272,13 @@ impl Entry {
         if plain {
             self.known += sample.calls;
         }
-        if way == Way::Shared && (sample.helped == 0 || sample.woke) {
-            // Who was called is on the way: that is not what sharing takes, unless each batch
-            // needs a wake of its own. Plain calls of other batches are a weak witness.
+        let wakes = self.probe.is_some_and(|probe| probe.wakes);
+        if way == Way::Shared && (sample.helped == 0 || sample.woke) && !wakes {
+            // Who was called is on the way: that is not what sharing takes.
             self.probe = None;
-            if in_vain && sample.helped > 0 {
-                let plain = self.means[0].ticks * sample.calls as f32;
-                let agrees = (self.favour > 0.0) == (plain > ticks);
-                let most = 1.0 - KEPT;
-                self.judge((plain / ticks).ln().clamp(-most, most));
-                self.settle(agrees, ticks - plain, means);
-            }
             return;
         }
-        if way == Way::Shared {
+        if way == Way::Shared && sample.helped > 0 {
             self.keep(sample);
         }
         let moved = self.means[usize::from(!plain)].add(each);
@@ -310,6 +310,10 @@ impl Entry {
         probe.made[usize::from(!plain)] += sample.calls as f32;
         let (part, waited) = match plain {
             true => (&mut probe.plain, 0.0),
+            // A whole batch has one wake, whose price is half of what it costs both threads.
+            false if probe.wakes && probe.halves => {
+                (&mut probe.rival, self.waited + means.wake())
+            }
             false => (&mut probe.rival, self.waited),
         };
         if probe.counts || sleeps {
@@ -333,7 +337,7 @@ impl Entry {
             false => (rival - plain) * probe.made[1],
         };
         // Who spun meanwhile sleeps by now, and has to be woken.
-        let asleep = !sleeps && ticks > means.sleep;
+        let asleep = !sleeps && !probe.wakes && ticks > means.sleep;
         let lost = lost.max(0.0) + if asleep { means.sleep } else { 0.0 };
         let agrees = taken == (plain > rival);
         self.judge((plain / rival).ln().clamp(-1.0, 1.0));

@@ -5,7 +5,7 @@
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
 //! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
 //! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
-//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. A batch that began with a wake, as did the last shared one, is held against the mean of plain calls, up to ¼. |
+//! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
 //! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. |
 //! | 7 | An account holds what others saved, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
@@ -171,8 +171,7 @@ impl Costs {
     /// Notes how a measured batch went.
     #[inline]
     pub(crate) fn record(&mut self, key: Key, way: Way, sample: Sample, means: Means) {
-        let in_vain = self.helpers.in_vain && sample.woke;
-        self.known(key).record(way, sample, in_vain, means);
+        self.known(key).record(way, sample, means);
     }
 
     /// Notes how a shared batch ended, measured or not.
