@@ -255,7 +255,7 @@ fn of_two_that_push_and_two_that_pop_none_is_lost() {
         });
         let tasks = [task(), task()];
         tasks.iter().for_each(|task| scene.put(task));
-        servers.into_iter().for_each(|server| drop(server.join().unwrap()));
+        servers.into_iter().for_each(|server| _ = server.join().unwrap());
         while scene.serve() {}
         assert_eq!(scene.executed.load(Relaxed), 2);
         assert!(tasks.iter().all(|task| task.base().ended() == Some(End::Returned(1))));
@@ -270,7 +270,7 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
         scene.put(&first);
         let server = thread::spawn({
             let scene = Arc::clone(&scene);
-            move || drop((scene.serve(), scene.serve()))
+            move || (0..2).for_each(|_| _ = scene.serve())
         });
         let dynamic: StdArc<dyn Task> = first.clone();
         let taken_back = first.base().claim();
@@ -295,7 +295,7 @@ fn a_result_is_collected_once_and_not_for_the_next() {
         let placed = Arc::new(Placed::new(1, 0));
         let place = || placed.place(Request::default());
         let (task, at, first) = place().unwrap();
-        let collect = |placed: &Placed| match placed.collect(at, first, false) {
+        let collect = move |placed: &Placed| match placed.collect(at, first, false) {
             Look::Result(ret_val) => Some(ret_val),
             _ => None,
         };

@@ -90,9 +90,10 @@ fn memory_is_exhausted() {
         // What the test itself needs is there.
         drop(vec![0u8; 100_000]);
         let config = Config { requesters: 62, slots: 4096, ..Config::default() };
-        // An engine maps nothing by itself. With less, a thread may get a stack and have no
-        // room for its first steps, which ends the process (`Engine::submit`, "Aborts").
-        for room in (15..24).map(|step| (1u64 << step) * 1024) {
+        // An engine maps nothing by itself. A thread that gets a stack and has no room for its
+        // first steps ends the process (`Engine::submit`, "Aborts"): some is left beside
+        // stacks and the allocator's 64 MiB for a thread.
+        for room in (15..24).map(|step| (1u64 << (10 + step)) - (16 << 20)) {
             limit(Resource::As, address_space() + room);
             let engine = Engine::new(&config).unwrap();
             let mut requester = engine.requester().unwrap();
