@@ -2,38 +2,31 @@
 /*
  * Parallel system calls: the memory that requesting and processing threads share.
  *
- *   area                                    lane
- *   +----------------------------+          +----------------------------+
- *   | parasc_area, 128 bytes     |          | parasc_lane, 128 bytes     |
- *   | first word: termination    |          | reserved                   |
- *   +----------------------------+          +----------------------------+
- *   | lanes 0, 1: any thread     |          | slot 0, 64 bytes           |
- *   | lane 2 ...: one each       |          | slot 1 ...                 |
- *   +----------------------------+          +----------------------------+
+ *   parasc_area, a page of 4096 bytes
+ *   +---------------------------------------+
+ *   | 128 bytes; first word: termination    |
+ *   +---------------------------------------+
+ *   | slot 0 ... slot 61, 64 bytes each:    |
+ *   | one for each requesting thread        |
+ *   +---------------------------------------+
  *
  * Source: Nakamura, "Parallelising system calls by shared memory", 2018,
- * section 3.2 and table 1. All words are in the machine's byte order, all
- * places are multiples of 64 bytes from the area's start, and the area starts
- * at a multiple of 64 bytes.
+ * section 3.2 and table 1. All words are in the machine's byte order.
  *
  * A slot changes its owner by its status, and by nothing else:
  *
  *   from        to          by                                  order
- *   FREE        REQUESTING  a requesting thread, compare and swap  acquire
- *   REQUESTING  REQUEST     the same thread, the slot is filled    release
- *   FREE, SUCCESS/ERROR  REQUEST  the thread whose lane it is      release
+ *   FREE, SUCCESS/ERROR  REQUEST  the thread whose slot it is      release
  *   REQUEST     PROCESSING  who executes it, or ends the area
  *                           (-ECANCELED), compare and swap         acquire
  *   PROCESSING  SUCCESS/ERROR  the same                            release
- *   SUCCESS/ERROR  REQUESTING  a thread that collects the result of a request
- *                           placed by hand, compare and swap       acquire
- *   REQUESTING  FREE        the same thread, result taken          release
  *
  * The thread that wins the swap from REQUEST to PROCESSING executes the call,
  * once.
  *
- * Slots hold single requests. A batch is no part of the area: the requesting
- * thread offers its calls where they stand in the process's memory.
+ * A slot holds a single request that its thread hands over. A batch is no part of
+ * the area: the requesting thread offers its calls where they stand in the process's
+ * memory. Nor are requests that any thread has placed, which wait in a queue.
  */
 #ifndef KUMIKI_UAPI_PARASC_H
 #define KUMIKI_UAPI_PARASC_H
@@ -42,15 +35,14 @@
 #include <linux/types.h>
 
 #define PARASC_MAGIC 0x63617270u /* "prac" */
-#define PARASC_VERSION 2
+#define PARASC_VERSION 3
 
 #define PARASC_MAX_ARGS 6
-#define PARASC_MAX_LANES 64
-#define PARASC_MAX_LANE_SLOTS 4096
+#define PARASC_MAX_SLOTS 62
 
 enum parasc_status {
 	PARASC_FREE = 0,
-	PARASC_REQUESTING = 1,
+	PARASC_REQUESTING = 1, /* the paper's: while a request is written */
 	PARASC_REQUEST = 2,
 	PARASC_PROCESSING = 3,
 	PARASC_SUCCESS = 4,
@@ -66,30 +58,21 @@ struct parasc_slot {
 	__s64 ret_val; /* what the call returned: a result or -errno */
 };
 
-/* The first two lines of the area. */
 struct parasc_area {
 	__u32 terminate; /* not 0: processing threads return */
 	__u32 magic;
 	__u32 version;
-	__u32 lanes; /* 1..PARASC_MAX_LANES */
-	__u32 lane_slots; /* slots of each lane, 1..PARASC_MAX_LANE_SLOTS */
-	__u32 reserved0[11];
-	__u64 open_lanes; /* bit i, from 2 on: slot 0 of leased lane i may hold a request */
+	__u32 reserved0[13];
+	__u64 open_slots; /* bit i: slot i may hold a request */
 	__u64 reserved1[7];
-};
-
-/* What precedes the slots of a lane, two lines. */
-struct parasc_lane {
-	__u64 reserved[16];
+	struct parasc_slot slots[PARASC_MAX_SLOTS];
 };
 
 /*
  * The kernel module. A thread that opens the device and enters PARASC_IOC_PROC
- * is a processing thread: it executes requests of the lanes in `open_lanes`, and
- * takes none of lanes 0 and 1, whose requests wait in a queue that the area does
- * not hold. It executes them with its own memory, files,
- * credentials and limits, until the termination flag is set or there has been
- * no request for `idle_ns`. Both are a return of 0, and the thread does its
+ * is a processing thread: it executes requests of the slots in `open_slots` with
+ * its own memory, files, credentials and limits, until the termination flag is set
+ * or there has been no request for `idle_ns`. Both are a return of 0, and the thread does its
  * waiting itself. The module sets a slot's status and wakes no thread; a
  * requesting thread that sleeps looks again by itself.
  *

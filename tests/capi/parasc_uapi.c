@@ -20,15 +20,12 @@ AT(struct parasc_slot, args_num, 6);
 AT(struct parasc_slot, args, 8);
 AT(struct parasc_slot, ret_val, 56);
 
-SIZE(struct parasc_area, 128);
+SIZE(struct parasc_area, 4096);
 AT(struct parasc_area, terminate, 0);
 AT(struct parasc_area, magic, 4);
 AT(struct parasc_area, version, 8);
-AT(struct parasc_area, lanes, 12);
-AT(struct parasc_area, lane_slots, 16);
-AT(struct parasc_area, open_lanes, 64);
-
-SIZE(struct parasc_lane, 128);
+AT(struct parasc_area, open_slots, 64);
+AT(struct parasc_area, slots, 128);
 
 SIZE(struct parasc_proc, 32);
 AT(struct parasc_proc, area, 0);
@@ -37,10 +34,9 @@ AT(struct parasc_proc, idle_ns, 16);
 AT(struct parasc_proc, flags, 24);
 
 IS(PARASC_MAGIC, 0x63617270);
-IS(PARASC_VERSION, 2);
+IS(PARASC_VERSION, 3);
 IS(PARASC_MAX_ARGS, 6);
-IS(PARASC_MAX_LANES, 64);
-IS(PARASC_MAX_LANE_SLOTS, 4096);
+IS(PARASC_MAX_SLOTS, 62);
 IS(PARASC_FREE, 0);
 IS(PARASC_REQUESTING, 1);
 IS(PARASC_REQUEST, 2);

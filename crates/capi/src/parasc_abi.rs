@@ -36,7 +36,7 @@ pub use kumiki_parasc::Request as Call;
 pub struct ParascConfig {
     /// Requesters at the same time.
     pub requesters: u32,
-    /// Slots of each lane.
+    /// Slots for requests.
     pub slots: u32,
     /// Threads for calls that sleep.
     pub threads: u32,

@@ -1,136 +1,75 @@
-//! The memory that requesting and processing threads share
+//! The memory that requesting and processing threads share: one page
 //! (`struct parasc_area`, kernel/uapi/parasc.h).
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Release};
 
-use kumiki_sys::shm::{Anon, Huge, Populate};
-
-use crate::lane::{Control, Lane};
+use crate::primitive::{AtomicU32, AtomicU64};
 use crate::slot::Slot;
 
 /// "prac" in memory.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
-/// Lanes that an area can have: the bits of [`Header::open_lanes`].
-pub(crate) const MAX_LANES: usize = 64;
-/// Lanes in which any thread may place requests: the first for calls that are
-/// soon over, the second for those that sleep.
-pub(crate) const OPEN_LANES: usize = 2;
-/// The lane for calls that are soon over.
-pub(crate) const QUICK_LANE: usize = 0;
-/// The lane for calls that sleep, which only the pool's threads serve.
-pub(crate) const SLEEPING_LANE: usize = 1;
-/// Slots that a lane can have.
-pub(crate) const MAX_LANE_SLOTS: usize = 4096;
+/// Requesting threads at the same time, each with a lane of its own: as many slots as a page
+/// has lines beside the first two.
+pub(crate) const LANES: usize = 62;
 
-/// The first two lines of the area.
+/// The shared memory of one engine. A lane is the place of one requesting thread: a slot
+/// here, and a [`Side`](crate::side::Side).
 #[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Header {
+#[repr(C, align(4096))]
+pub(crate) struct Area {
     /// The paper's termination flag: not 0, and processing threads return.
     terminate: AtomicU32,
-    magic: AtomicU32,
-    version: AtomicU32,
-    lanes: AtomicU32,
-    lane_slots: AtomicU32,
-    _reserved0: [u32; 11],
-    /// Bit i: lane i may hold requests.
-    open_lanes: AtomicU64,
+    magic: u32,
+    version: u32,
+    _reserved0: [u32; 13],
+    /// Bit i: lane i may hold a request.
+    open: AtomicU64,
     _reserved1: [u64; 7],
+    slots: [Slot; LANES],
 }
 
+#[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 128);
-    assert!(std::mem::offset_of!(Header, terminate) == 0);
-    assert!(std::mem::offset_of!(Header, lane_slots) == 16);
-    assert!(std::mem::offset_of!(Header, open_lanes) == 64);
+    assert!(size_of::<Area>() == 4096);
+    assert!(std::mem::offset_of!(Area, terminate) == 0);
+    assert!(std::mem::offset_of!(Area, open) == 64);
+    assert!(std::mem::offset_of!(Area, slots) == 128);
 };
 
 /// For comparison with the header (`tests.rs`).
 #[cfg(all(test, not(loom)))]
 pub(crate) const LAYOUT: &[(&str, usize)] = &[
-    ("sizeof(struct parasc_area)", size_of::<Header>()),
-    ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Header, terminate)),
-    ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Header, magic)),
-    ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Header, version)),
-    ("offsetof(struct parasc_area, lanes)", std::mem::offset_of!(Header, lanes)),
-    ("offsetof(struct parasc_area, lane_slots)", std::mem::offset_of!(Header, lane_slots)),
-    ("offsetof(struct parasc_area, open_lanes)", std::mem::offset_of!(Header, open_lanes)),
+    ("sizeof(struct parasc_area)", size_of::<Area>()),
+    ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Area, terminate)),
+    ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Area, magic)),
+    ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Area, version)),
+    ("offsetof(struct parasc_area, open_slots)", std::mem::offset_of!(Area, open)),
+    ("offsetof(struct parasc_area, slots)", std::mem::offset_of!(Area, slots)),
 ];
 
-/// The shared memory of one engine.
-#[derive(Debug)]
-pub(crate) struct Area {
-    memory: Anon,
-    lanes: usize,
-    lane_slots: usize,
-}
-
-impl Area {
-    /// Memory for `lanes` lanes of `lane_slots` slots, all free.
-    pub(crate) fn new(lanes: usize, lane_slots: usize) -> kumiki_sys::Result<Self> {
-        debug_assert!((1..=MAX_LANES).contains(&lanes));
-        debug_assert!((1..=MAX_LANE_SLOTS).contains(&lane_slots));
-        let bytes = size_of::<Header>() + lanes * lane_bytes(lane_slots);
-        // Zeros are free slots. Lanes nobody leases never get a page.
-        let memory = Anon::new(bytes, Huge::Never, Populate::OnTouch)?;
-        let area = Area { memory, lanes, lane_slots };
-        let header = area.header();
-        header.magic.store(MAGIC, Relaxed);
-        header.version.store(VERSION, Relaxed);
-        header.lanes.store(lanes as u32, Relaxed);
-        header.lane_slots.store(lane_slots as u32, Relaxed);
-        Ok(area)
-    }
-
-    pub(crate) fn header(&self) -> &Header {
-        // SAFETY: the mapping begins with a header: it is page-aligned, longer
-        // than that, lives as long as `self`, and all fields are atomic.
-        unsafe { &*self.memory.as_ptr().cast::<Header>() }
-    }
-
-    pub(crate) fn lanes(&self) -> usize {
-        self.lanes
-    }
-
-    pub(crate) fn lane_slots(&self) -> usize {
-        self.lane_slots
-    }
-
-    /// Where the area begins, for the kernel module.
-    pub(crate) fn start(&self) -> *mut u8 {
-        self.memory.as_ptr()
-    }
-
-    /// How long the area is, bytes.
-    pub(crate) fn length(&self) -> usize {
-        size_of::<Header>() + self.lanes * lane_bytes(self.lane_slots)
-    }
-
-    /// Lane `index`.
-    #[inline(always)]
-    pub(crate) fn lane(&self, index: usize) -> Lane<'_> {
-        assert!(index < self.lanes, "lane {index} of {}", self.lanes);
-        let offset = size_of::<Header>() + index * lane_bytes(self.lane_slots);
-        // SAFETY: within the mapping, whose length `new` made of the same sum.
-        let control = unsafe { self.memory.as_ptr().add(offset) }.cast::<Control>();
-        // SAFETY: as above; the slots follow the control lines.
-        let slots = unsafe { control.add(1) }.cast::<Slot>();
-        Lane {
-            // SAFETY: aligned to a line (the mapping to a page, all offsets to
-            // 64), in bounds, lives as long as `self`, and of atomics only.
-            slots: unsafe { std::slice::from_raw_parts(slots, self.lane_slots) },
+impl Default for Area {
+    fn default() -> Self {
+        Area {
+            terminate: AtomicU32::new(0),
+            magic: MAGIC,
+            version: VERSION,
+            _reserved0: [0; 13],
+            open: AtomicU64::new(0),
+            _reserved1: [0; 7],
+            slots: std::array::from_fn(|_| Slot::default()),
         }
     }
 }
 
-const fn lane_bytes(slots: usize) -> usize {
-    size_of::<Control>() + slots * size_of::<Slot>()
-}
+impl Area {
+    /// Where a lane's thread hands a single call over.
+    #[inline(always)]
+    pub(crate) fn slot(&self, lane: usize) -> &Slot {
+        &self.slots[lane]
+    }
 
-impl Header {
     /// Tells all processing threads to return. They must be woken after it.
     pub(crate) fn terminate(&self) {
         self.terminate.store(1, Release);
@@ -141,17 +80,17 @@ impl Header {
         self.terminate.load(Acquire) != 0
     }
 
-    /// Leased lanes that may hold requests, a bit each.
+    /// Lanes that may hold requests, a bit each.
     #[inline(always)]
     pub(crate) fn open_lanes(&self) -> u64 {
-        self.open_lanes.load(Acquire)
+        self.open.load(Acquire)
     }
 
     pub(crate) fn open_lane(&self, lane: usize) {
-        self.open_lanes.fetch_or(1 << lane, Release);
+        self.open.fetch_or(1 << lane, Release);
     }
 
     pub(crate) fn close_lane(&self, lane: usize) {
-        self.open_lanes.fetch_and(!(1 << lane), Release);
+        self.open.fetch_and(!(1 << lane), Release);
     }
 }

@@ -1,5 +1,5 @@
-//! A processing thread's note of what it is at: a request of an open lane, the slot of a
-//! leased one, or a chunk of the calls that a requesting thread offers. If the thread dies,
+//! A processing thread's note of what it is at: a request that was in a queue, the slot of a
+//! lane, or a chunk of the calls that a requesting thread offers. If the thread dies,
 //! what it was at is repaired from the note.
 //!
 //! A thread of the engine's own dies at a call alone, by a seccomp filter. One of the
@@ -10,11 +10,12 @@
 //! [`Life`]: kumiki_slot::Life
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::open::Item;
 use crate::primitive::{Mutex, lock};
+use crate::task::Task;
 
 /// The answer to a request whose thread has died: perhaps executed.
 pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
@@ -34,9 +35,9 @@ pub(crate) struct Left {
 /// What a thread is at.
 #[derive(Debug)]
 pub(crate) enum At {
-    /// A request of this open lane.
-    Item(usize, Item),
-    /// The slot of this leased lane.
+    /// A request that was in a queue.
+    Task(Arc<dyn Task>),
+    /// The slot of this lane.
     Slot(usize),
     /// What this lane's requesting thread offers, and which part of it.
     Offer(usize, Left),
@@ -53,9 +54,9 @@ pub(crate) struct Claim {
     /// Where the claimed calls of an offer begin and end, and which one the thread is
     /// at, 16 bits each.
     chunk: AtomicU64,
-    /// The request of an open lane.
-    item: Mutex<Option<Item>>,
-    /// Requests taken from the lane for calls that are soon over.
+    /// The request that was in a queue.
+    task: Mutex<Option<Arc<dyn Task>>>,
+    /// Requests taken from the queue for calls that are soon over.
     quick: AtomicU32,
 }
 
@@ -67,16 +68,17 @@ impl Claim {
         self.word.store(count << 32 | low, Relaxed);
     }
 
-    /// Says that the thread is about to take the request in the slot of a leased lane.
+    /// Says that the thread is about to take the request in a lane's slot.
     #[inline(always)]
     pub(crate) fn set(&self, lane: usize) {
         self.note(lane as u64 + 1);
     }
 
-    /// Says that the thread is at this request of an open lane.
-    pub(crate) fn set_item(&self, lane: usize, item: Item) {
-        *lock(&self.item) = Some(item);
-        self.set(lane);
+    /// Says that the thread is at this request, which was in a queue.
+    pub(crate) fn set_task(&self, task: Arc<dyn Task>) {
+        *lock(&self.task) = Some(task);
+        // Of no lane.
+        self.note(HELD);
     }
 
     /// Says that the thread is at what the requesting thread of a lane offers.
@@ -101,19 +103,21 @@ impl Claim {
         self.word.store(count, Relaxed);
     }
 
-    /// The same of a request of an open lane, which is to be answered.
-    pub(crate) fn clear_item(&self) -> Option<Item> {
+    /// The same of a request that was in a queue, which is to be answered.
+    pub(crate) fn clear_task(&self) -> Option<Arc<dyn Task>> {
         self.clear();
-        lock(&self.item).take()
+        lock(&self.task).take()
     }
 
     /// What a dead thread was at, taken from its note.
     pub(crate) fn take(&self) -> Option<At> {
         let low = self.word.load(Relaxed) & u64::from(u32::MAX);
-        let item = self.clear_item();
+        if let Some(task) = self.clear_task() {
+            return Some(At::Task(task));
+        }
         let lane = (low & !HELD).checked_sub(1)? as usize;
         if low & HELD == 0 {
-            return Some(item.map_or(At::Slot(lane), |item| At::Item(lane, item)));
+            return Some(At::Slot(lane));
         }
         let chunk = self.chunk.load(Relaxed);
         let field = |at: u32| (chunk >> (16 * at) & 0xffff) as usize;
@@ -121,15 +125,15 @@ impl Claim {
         (!left.chunk.is_empty()).then_some(At::Offer(lane, left))
     }
 
-    /// The lane whose request the thread is at, unless it is at an offer.
+    /// The lane whose slot the thread is at.
     pub(crate) fn lane(&self) -> Option<usize> {
         let low = self.word.load(Relaxed) & u64::from(u32::MAX);
         (low & HELD == 0).then(|| low.checked_sub(1).map(|lane| lane as usize))?
     }
 
-    /// The request of an open lane that the thread is at.
-    pub(crate) fn item(&self) -> Option<Item> {
-        lock(&self.item).clone()
+    /// The request that was in a queue and that the thread is at.
+    pub(crate) fn task(&self) -> Option<Arc<dyn Task>> {
+        lock(&self.task).clone()
     }
 
     /// Whether the thread is at a request.
@@ -159,7 +163,7 @@ mod tests {
     #[test]
     fn a_note_names_the_first_and_the_last_lane_there_can_be() {
         let claim = Claim::default();
-        for lane in [0, 63] {
+        for lane in [0, crate::area::LANES - 1] {
             assert!(claim.take().is_none() && claim.lane().is_none() && !claim.is_set());
             claim.set(lane);
             assert_eq!(claim.lane(), Some(lane));
@@ -167,10 +171,14 @@ mod tests {
             claim.set(lane);
             assert_ne!(claim.word(), word);
             assert!(matches!(claim.take(), Some(At::Slot(at)) if at == lane));
-            claim.set_item(lane, Item::Slot(7));
-            let at = claim.take();
-            assert!(matches!(at, Some(At::Item(at, Item::Slot(7))) if at == lane), "{at:?}");
+            assert!(claim.task().is_none());
         }
+        let request = crate::Request::new(7, []);
+        claim.set_task(Arc::new(crate::task::Base::of(request)));
+        assert!(claim.is_set() && claim.lane().is_none() && claim.task().is_some());
+        let at = claim.take();
+        assert!(matches!(&at, Some(At::Task(task)) if task.base().request == request), "{at:?}");
+        assert!(claim.task().is_none() && claim.take().is_none() && !claim.is_set());
     }
 
     #[test]

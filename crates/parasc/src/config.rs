@@ -7,12 +7,15 @@ use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
 use crate::allow::AllowList;
-use crate::area::{MAX_LANE_SLOTS, MAX_LANES, OPEN_LANES};
+use crate::area::LANES;
 use crate::choice::Backend;
 use crate::error::{Error, Result};
 
 /// The most processing threads for calls that sleep.
 pub(crate) const MAX_THREADS: usize = 64;
+
+/// The most slots for requests placed by hand.
+pub(crate) const MAX_SLOTS: usize = 4096;
 
 /// The configuration of an [`Engine`](crate::Engine). The default suits almost every
 /// program.
@@ -27,9 +30,8 @@ pub struct Config {
     pub cpus: Option<CpuSet>,
     /// Requesting threads with a lane of their own at the same time, 1 to 62.
     pub requesters: usize,
-    /// Slots of each lane, 2 to 4096: requests that can be outstanding in it. A
-    /// longer batch is run in parts. Requests [placed by
-    /// hand](crate::Engine::place) have two lanes, for each kind of call one.
+    /// Slots for requests [placed by hand](crate::Engine::place), 2 to 4096: so many can be
+    /// outstanding or not collected. A batch of more calls is run in parts of so many.
     pub slots: usize,
     /// Processing threads for calls that sleep, at most; 0 to 64.
     pub threads: usize,
@@ -74,9 +76,8 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] for the first value out of range.
     pub(crate) fn check(&self) -> Result<()> {
-        let most = MAX_LANES - OPEN_LANES;
-        range("a number of requesters", self.requesters, 1, most)?;
-        range("a number of slots", self.slots, 2, MAX_LANE_SLOTS)?;
+        range("a number of requesters", self.requesters, 1, LANES)?;
+        range("a number of slots", self.slots, 2, MAX_SLOTS)?;
         range("a number of threads", self.threads, 0, MAX_THREADS)
     }
 

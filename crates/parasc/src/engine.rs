@@ -143,13 +143,13 @@ impl Engine {
     /// [`Error::ShutDown`]: crate::Error::ShutDown
     pub fn shut_down(&self, patience: Duration) -> bool {
         let core = &self.core;
-        core.area.header().terminate();
+        core.area.terminate();
         if !core.process.is_current() {
             // A child of fork(2) has none of the threads.
             return true;
         }
         core.wake_all();
-        // Partner: the fence in `stop_if_terminated`.
+        // Partner: the fence in `send`.
         fence(SeqCst);
         cancel_all(core);
         let deadline = after(patience);
@@ -183,7 +183,7 @@ fn look(core: Option<&Core>) -> Look {
         1 => "1 thread".to_owned(),
         threads => format!("{threads} threads"),
     };
-    Look { state, bytes: core.area.length() as u64, calls: 0 }
+    Look { state, bytes: size_of_val(core) as u64, calls: 0 }
 }
 
 impl Drop for Engine {

@@ -29,15 +29,15 @@ pub enum Error {
         /// The most that works.
         most: usize,
     },
-    /// Every lane of the area is leased.
+    /// Every lane of the engine is leased.
     #[error(
         "all {lanes} lanes for requesting threads are leased: give a requester up, or configure \
          more requesters (at most {most})"
     )]
     NoLane {
-        /// Lanes of the area.
+        /// Lanes of the engine.
         lanes: usize,
-        /// Lanes that an area can have.
+        /// Lanes that an engine can have.
         most: usize,
     },
     /// A call that must not be made by another thread; neither it nor another of
@@ -97,13 +97,13 @@ pub enum Error {
     Forked,
     /// Every slot for requests placed by hand is taken.
     #[error(
-        "all {slots} slots of the lane hold requests or results: collect results, or configure \
+        "all {slots} slots hold requests or results: collect results, or configure \
          more slots (at most {most})"
     )]
     Full {
-        /// Slots of the lane.
+        /// Slots of the engine.
         slots: usize,
-        /// Slots that a lane can have.
+        /// Slots that an engine can have.
         most: usize,
     },
     /// The ticket's number belongs to no request, or no longer.

@@ -95,14 +95,13 @@ mod differences;
 mod engine;
 mod error;
 mod execute;
-mod finished;
-mod lane;
 #[cfg(all(test, loom))]
 mod loom;
 mod offer;
-mod open;
 mod pending;
+mod placed;
 mod primitive;
+mod queue;
 mod requester;
 mod side;
 mod slot;

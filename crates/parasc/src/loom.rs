@@ -12,13 +12,13 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::core::Pool;
-use crate::lane::Lane;
 use crate::offer::Calls;
-use crate::open::{Item, Look, Open};
+use crate::placed::{Look, Placed};
+use crate::queue::Queue;
 use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;
-use crate::task::{Bare, End, Task};
+use crate::task::{Base, End, Task};
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
     bounded(3, scene);
@@ -37,7 +37,7 @@ fn sleeper() -> Policy {
     Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() }
 }
 
-/// A lane in ordinary memory, and how often each slot's request was executed.
+/// Slots, and how often each one's request was executed.
 struct Memory {
     slots: Vec<Slot>,
     executed: Vec<Count>,
@@ -49,10 +49,6 @@ impl Memory {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             executed: (0..slots).map(|_| Count::new(0)).collect(),
         }
-    }
-
-    fn lane(&self) -> Lane<'_> {
-        Lane { slots: &self.slots }
     }
 
     /// Executes the request of a slot, if it is there to be had: the answer is
@@ -208,45 +204,40 @@ fn the_awaited_answer_wakes_the_one_who_sleeps() {
 #[test]
 fn a_request_for_the_pool_is_not_left_when_the_others_are_over() {
     model(|| {
-        let scene = Arc::new((Pool::new(1), Open::new(1, 0)));
+        let scene = Arc::new((Pool::new(1), Queue::default()));
         scene.0.rescue();
         let watch = thread::spawn({
             let scene = Arc::clone(&scene);
             move || scene.0.end_rescue(|| scene.1.any())
         });
-        scene.1.push(Item::Slot(0));
+        scene.1.push(task());
         scene.0.rescue();
         let over = watch.join().unwrap();
         assert!(scene.0.rescues() || !over, "nobody looks for it");
     });
 }
 
-fn task() -> StdArc<Bare> {
-    Bare::new(Request::default())
+fn task() -> StdArc<Base> {
+    StdArc::new(Base::of(Request::default()))
 }
 
-/// An open lane.
+/// A queue, and how many of its requests were executed.
+#[derive(Default)]
 struct Scene {
-    memory: Memory,
-    open: Open,
+    queue: Queue,
     executed: Count,
 }
 
 impl Scene {
-    fn new(slots: usize) -> Arc<Self> {
-        let (memory, open) = (Memory::new(slots), Open::new(slots, 0));
-        Arc::new(Scene { memory, open, executed: Count::new(0) })
-    }
-
-    fn put(&self, task: &StdArc<Bare>) {
-        self.open.push(Item::Task(task.clone()));
+    fn put(&self, task: &StdArc<Base>) {
+        self.queue.push(task.clone());
     }
 
     /// Executes a task's request, if there is one.
     fn serve(&self) -> bool {
-        let Some(item) = self.open.pop() else { return false };
-        let claimed = item.claim(self.memory.lane());
-        if let (true, Item::Task(task)) = (claimed, item) {
+        let Some(task) = self.queue.pop() else { return false };
+        let claimed = task.base().claim();
+        if claimed {
             self.executed.fetch_add(1, Relaxed);
             task.base().end(End::Returned(1));
         }
@@ -257,14 +248,14 @@ impl Scene {
 #[test]
 fn of_two_that_push_and_two_that_pop_none_is_lost() {
     model(|| {
-        let scene = Scene::new(1);
+        let scene = Arc::new(Scene::default());
         let servers = [(); 2].map(|()| {
             let scene = Arc::clone(&scene);
             thread::spawn(move || scene.serve())
         });
         let tasks = [task(), task()];
         tasks.iter().for_each(|task| scene.put(task));
-        servers.into_iter().for_each(|server| drop(server.join().unwrap()));
+        servers.into_iter().for_each(|server| _ = server.join().unwrap());
         while scene.serve() {}
         assert_eq!(scene.executed.load(Relaxed), 2);
         assert!(tasks.iter().all(|task| task.base().ended() == Some(End::Returned(1))));
@@ -274,21 +265,21 @@ fn of_two_that_push_and_two_that_pop_none_is_lost() {
 #[test]
 fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
     model(|| {
-        let scene = Scene::new(1);
+        let scene = Arc::new(Scene::default());
         let (first, second) = (task(), task());
         scene.put(&first);
         let server = thread::spawn({
             let scene = Arc::clone(&scene);
-            move || drop((scene.serve(), scene.serve()))
+            move || (0..2).for_each(|_| _ = scene.serve())
         });
         let dynamic: StdArc<dyn Task> = first.clone();
         let taken_back = first.base().claim();
         if taken_back {
-            scene.open.forget(&dynamic);
+            scene.queue.forget(&dynamic);
         }
         scene.put(&second);
         server.join().unwrap();
-        while scene.open.any() {
+        while scene.queue.any() {
             scene.serve();
         }
         assert_eq!(first.base().ended().is_some(), !taken_back);
@@ -297,41 +288,35 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
     });
 }
 
-/// One thread serves requests by hand while two collect the first of them by its number, and
-/// who has it places the next.
+/// Two collect one request placed by hand while it ends, and who has it places the next.
 #[test]
 fn a_result_is_collected_once_and_not_for_the_next() {
     model(|| {
-        let scene = Scene::new(1);
-        let place = |scene: &Scene| scene.open.place(scene.memory.lane(), &Request::default());
-        let (_, first) = place(&scene).unwrap();
-        let lane = scene.memory.lane();
-        let answer = |scene: &Scene, ret_val| {
-            assert!(Item::Slot(0).claim(scene.memory.lane()));
-            scene.memory.slots[0].finish(ret_val);
+        let placed = Arc::new(Placed::new(1, 0));
+        let place = || placed.place(Request::default());
+        let (task, at, first) = place().unwrap();
+        let collect = move |placed: &Placed| match placed.collect(at, first, false) {
+            Look::Result(ret_val) => Some(ret_val),
+            _ => None,
         };
-        answer(&scene, 1);
+        let server = thread::spawn(move || task.end(End::Returned(1)));
         let other = thread::spawn({
-            let scene = Arc::clone(&scene);
-            move || match scene.open.collect(scene.memory.lane(), 0, first) {
-                Look::Result(ret_val) => Some(ret_val),
-                _ => None,
-            }
+            let placed = Arc::clone(&placed);
+            move || collect(&placed)
         });
-        let own = scene.open.collect(lane, 0, first);
-        let mut second = None;
-        if let Look::Result(_) = own {
-            second = place(&scene).map(|(_, second)| second);
-            answer(&scene, 2);
+        let own = collect(&placed);
+        let second = own.and_then(|_| place());
+        if let Some((task, ..)) = &second {
+            task.end(End::Returned(2));
         }
+        server.join().unwrap();
         let theirs = other.join().unwrap();
-        match own {
-            Look::Result(ret_val) => assert_eq!((ret_val, theirs), (1, None)),
-            _ => assert_eq!(theirs, Some(1)),
-        }
+        let late = collect(&placed);
+        let all = [own, theirs, late];
+        assert_eq!(all.iter().flatten().collect::<Vec<_>>(), [&1], "{all:?}");
         // The next one's is left to who has its number.
-        if let Some(second) = second {
-            assert_eq!(scene.open.collect(lane, 0, second), Look::Result(2));
+        if let Some((_, at, second)) = second {
+            assert_eq!(placed.collect(at, second, false), Look::Result(2));
         }
     });
 }

@@ -29,7 +29,7 @@ use crate::request::Request;
 
 /// Calls that an offer can have: a field of its word.
 const MOST: usize = u16::MAX as usize;
-const _: () = assert!(crate::area::MAX_LANE_SLOTS <= MOST);
+const _: () = assert!(crate::config::MAX_SLOTS <= MOST);
 
 /// Where the calls of a batch stand, and their results are to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +230,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::area::MAX_LANE_SLOTS;
+    use crate::config::MAX_SLOTS;
 
     const NOWHERE: Calls = Calls { requests: std::ptr::null(), results: std::ptr::null_mut() };
 
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(chunks(28, 2, 32), [7, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(chunks(12, 2, 1), [1; 12]);
         assert_eq!(chunks(2, 64, 32), [1, 1]);
-        let longest = chunks(MAX_LANE_SLOTS, 2, 32);
+        let longest = chunks(MAX_SLOTS, 2, 32);
         assert!(longest.is_sorted_by(|a, b| a >= b) && longest[0] == 32, "{longest:?}");
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn every_call_is_claimed_once_however_many_claim() {
         const BATCHES: u32 = 200;
         let (offer, ends) = (Offer::default(), AtomicBool::new(false));
-        let made: Vec<AtomicU32> = (0..MAX_LANE_SLOTS).map(|_| AtomicU32::new(0)).collect();
+        let made: Vec<AtomicU32> = (0..MAX_SLOTS).map(|_| AtomicU32::new(0)).collect();
         let make = |chunk: Range<usize>| {
             chunk.clone().for_each(|at| _ = made[at].fetch_add(1, Relaxed));
             chunk.len()
@@ -286,7 +286,7 @@ mod tests {
                 });
             }
             for batch in 1..=BATCHES {
-                let count = MAX_LANE_SLOTS / (1 + batch as usize % 7);
+                let count = MAX_SLOTS / (1 + batch as usize % 7);
                 offer.open(NOWHERE, count, 1 + batch as usize % 40);
                 while offer.last(4).map(make).is_some() {}
                 while offer.over().is_none() {

@@ -12,11 +12,9 @@ use kumiki_wait::{Policy, Waiter};
 
 use crate::core::{Core, STEP};
 use crate::error::Error;
-use crate::execute::call;
 use crate::op::Operation;
-use crate::open::Item;
 use crate::task::{Body, End, Task, contain};
-use crate::threads::{serve_stranded, stop_if_terminated, summon};
+use crate::threads::send;
 
 /// An operation whose call has been made.
 #[derive(Debug)]
@@ -64,26 +62,11 @@ impl<O: Operation + Send + 'static> Pending<O> {
     /// Places the operation's request, and sees to it that a thread serves it.
     pub(crate) fn submit(core: &Arc<Core>, operation: O) -> Self {
         let body = Body::new(operation);
-        let request = body.base().request;
-        let mut pending = Pending { core: Arc::clone(core), body: Some(body), refused: None };
-        if let Err(denied) = core.rules.check(&request) {
-            pending.refused = Some(Error::denied(denied, 0, &request));
-            return pending;
+        let refused = core.admit(&body.base().request).err();
+        if refused.is_none() {
+            send(core, Arc::clone(&body) as _, true);
         }
-        if !core.process.is_current() {
-            // A child of fork(2) has none of the threads.
-            pending.execute();
-        } else if core.area.header().is_terminated() {
-            pending.refused = Some(Error::ShutDown);
-        } else if let Some(task) = pending.task() {
-            let lane = core.lane_for(&request);
-            core.open[lane].push(Item::Task(task));
-            stop_if_terminated(core);
-            if !summon(core, lane) {
-                serve_stranded(core, lane);
-            }
-        }
-        pending
+        Pending { core: Arc::clone(core), body: Some(body), refused }
     }
 
     fn task(&self) -> Option<Arc<dyn Task>> {
@@ -96,7 +79,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
         let may = self.refused.is_none() && self.core.process.is_current();
         let taken = may && task.base().claim();
         if taken {
-            self.core.open[self.core.lane_for(&task.base().request)].forget(&task);
+            self.core.queues[self.core.queue_for(&task.base().request)].forget(&task);
         }
         taken
     }
@@ -118,12 +101,10 @@ impl<O: Operation + Send + 'static> Pending<O> {
     /// # Panics
     /// If its end has been given away already, by a poll.
     pub fn wait(mut self) -> Outcome<O> {
-        if !self.is_done() {
-            if self.core.help && self.take_back() {
-                self.execute();
-            } else {
-                self.wait_until(None);
-            }
+        match &self.body {
+            _ if self.is_done() => (),
+            Some(body) if self.core.help && self.take_back() => body.base().make(),
+            _ => self.wait_until(None),
         }
         self.end()
     }
@@ -185,18 +166,9 @@ impl<O: Operation + Send + 'static> Pending<O> {
             }
             self.core.repair();
             if deadline.is_none() && self.take_back() {
-                return self.execute();
+                return base.make();
             }
         }
-    }
-
-    /// Makes the call of a request that is the caller's: taken back, or never placed.
-    fn execute(&self) {
-        let Some(body) = &self.body else { return };
-        // SAFETY: the operation vouches for its call, and stays where it is until
-        // its task has ended.
-        let ret_val = unsafe { call(&body.base().request) };
-        body.base().end(End::Returned(ret_val));
     }
 
     /// Leaves the request to the parent of this process, whose threads have it.

@@ -3,11 +3,7 @@
 //! # States
 //! | from | to | who | order |
 //! |---|---|---|---|
-//! | `FREE` | `REQUESTING` | any requesting thread (open lane), by swap | Acquire |
-//! | any but `REQUEST`, `PROCESSING` | `REQUEST` | the thread that leases the lane | Release |
-//! | `REQUESTING` | `REQUEST` | the thread that has taken the slot | Release |
-//! | `REQUESTING` | `FREE` | who has collected the result and read it | Release |
-//! | `SUCCESS`, `ERROR` | `REQUESTING` | who collects the result of a request by hand, by swap | Acquire |
+//! | `FREE`, `SUCCESS`, `ERROR` | `REQUEST` | the requesting thread whose lane it is | Release |
 //! | `REQUEST` | `PROCESSING` | whoever is to execute it, by swap | Acquire |
 //! | `PROCESSING` | `SUCCESS`, `ERROR` | who has executed it | Release |
 //!
@@ -34,8 +30,6 @@ use kumiki_sys::syscall::MAX_ARGS;
 use crate::primitive::{AtomicI64, AtomicU32, AtomicU64};
 use crate::request::Request;
 
-pub(crate) const FREE: u32 = 0;
-pub(crate) const REQUESTING: u32 = 1;
 pub(crate) const REQUEST: u32 = 2;
 pub(crate) const PROCESSING: u32 = 3;
 pub(crate) const SUCCESS: u32 = 4;
@@ -73,8 +67,7 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
 impl Slot {
     /// Writes the request and hands it to whoever comes first.
     ///
-    /// The slot must be the caller's: leased and not outstanding, or taken by
-    /// [`reserve`](Self::reserve).
+    /// By the lane's requesting thread, whose last request is over.
     #[inline(always)]
     pub(crate) fn publish(&self, request: &Request) {
         self.call.store(request.head() as u32, Relaxed);
@@ -83,13 +76,6 @@ impl Slot {
         }
         // Release: partner is the swap in `take`.
         self.status.store(REQUEST, Release);
-    }
-
-    /// Takes a free slot for a request to be written.
-    pub(crate) fn reserve(&self) -> bool {
-        self.status.load(Relaxed) == FREE
-            // Acquire: partner is `release`; the last result has been read.
-            && self.status.compare_exchange(FREE, REQUESTING, Acquire, Relaxed).is_ok()
     }
 
     /// Takes the request to execute it. `true` for one caller only.
@@ -134,37 +120,9 @@ impl Slot {
     pub(crate) fn result(&self) -> Option<i64> {
         // Acquire: partner is `finish`.
         match self.status.load(Acquire) {
-            SUCCESS | ERROR => Some(self.ret_val()),
+            SUCCESS | ERROR => Some(self.ret_val.load(Relaxed)),
             _ => None,
         }
-    }
-
-    /// What the call returned; by who knows that it has.
-    pub(crate) fn ret_val(&self) -> i64 {
-        self.ret_val.load(Relaxed)
-    }
-
-    /// Takes the slot whose result is there, to read it and to [release](Self::release) it.
-    pub(crate) fn collect(&self) -> bool {
-        let taken = |from| self.status.compare_exchange(from, REQUESTING, Acquire, Relaxed);
-        // Acquire: partner is `finish`.
-        taken(SUCCESS).or_else(|_| taken(ERROR)).is_ok()
-    }
-
-    /// Gives a slot whose result has been read back to everybody.
-    pub(crate) fn release(&self) {
-        // Release: partner is `reserve`.
-        self.status.store(FREE, Release);
-    }
-
-    /// Whether nobody has the slot.
-    pub(crate) fn is_free(&self) -> bool {
-        self.status.load(Relaxed) == FREE
-    }
-
-    /// Whether there is a result: a hint for those who count them.
-    pub(crate) fn is_complete(&self) -> bool {
-        matches!(self.status.load(Relaxed), SUCCESS | ERROR)
     }
 
     pub(crate) fn status(&self) -> &AtomicU32 {

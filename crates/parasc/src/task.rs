@@ -1,7 +1,7 @@
 //! A request that belongs to itself: the operation, where it waits, how it ended.
 //!
 //! Whoever has to do with it holds it by an `Arc`: the [`Pending`](crate::Pending)
-//! for which it was made, from submission on the open lane's queue, and then the thread that
+//! for which it was made, from submission on the queue, and then the thread that
 //! makes its call. So operation and buffer stay until the call is over, whoever has lost
 //! interest before.
 //!
@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use atomic_waker::AtomicWaker;
 use kumiki_wait::Bell;
 
+use crate::execute::call;
 use crate::op::Operation;
 use crate::primitive::{AtomicI64, AtomicU32};
 use crate::request::Request;
@@ -59,6 +60,14 @@ impl Base {
     pub(crate) fn claim(&self) -> bool {
         // Acquire: partner is who has pushed it, by the queue's lock too.
         self.state.compare_exchange(WAITING, CLAIMED, AcqRel, Relaxed).is_ok()
+    }
+
+    /// Makes the call of a request that the caller has claimed, or has not placed.
+    pub(crate) fn make(&self) {
+        // SAFETY: who has made the task vouches for its call, which is made once: an
+        // operation, which stays where it is until its task has ended,
+        // `Engine::submit_raw` or `Engine::place`.
+        self.end(End::Returned(unsafe { call(&self.request) }));
     }
 
     /// Whether nobody has claimed it yet.
@@ -115,24 +124,10 @@ pub(crate) trait Task: Send + Sync + fmt::Debug {
     fn base(&self) -> &Base;
 }
 
-/// A task without an operation.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct Bare {
-    base: Base,
-}
-
-#[cfg(test)]
-impl Bare {
-    pub(crate) fn new(request: Request) -> Arc<Self> {
-        Arc::new(Bare { base: Base::of(request) })
-    }
-}
-
-#[cfg(test)]
-impl Task for Bare {
+/// One without an operation, placed by hand.
+impl Task for Base {
     fn base(&self) -> &Base {
-        &self.base
+        self
     }
 }
 

@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::area::{MAX_LANE_SLOTS, OPEN_LANES};
-use crate::core::{Core, STEP};
+use crate::config::MAX_SLOTS;
+use crate::core::STEP;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::execute::call;
-use crate::open::{Item, Look, Open};
+use crate::placed::Look;
 use crate::request::Request;
-use crate::task::End;
-use crate::threads::{end, serve_stranded, stop_if_terminated, summon};
+use crate::threads::{send, summon};
 
 /// A slot that holds a request of the caller's, or its result.
 ///
@@ -18,7 +16,6 @@ use crate::threads::{end, serve_stranded, stop_if_terminated, summon};
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the slot stays taken until the result is collected"]
 pub struct Ticket {
-    lane: usize,
     at: usize,
     generation: u32,
 }
@@ -28,17 +25,13 @@ impl Ticket {
     /// to be handed to
     /// [`Engine::collect_by_number`].
     pub fn into_number(self) -> u64 {
-        let Ticket { lane, at, generation } = self;
-        const { assert!(MAX_LANE_SLOTS <= 1 << 16 && OPEN_LANES < 1 << 15) };
-        u64::from(generation) << 32 | (lane as u64 + 1) << 16 | at as u64
+        u64::from(self.generation) << 32 | (self.at as u64 + 1)
     }
 
-    /// The ticket of a number, unless the area has no such slot.
-    fn from_number(core: &Core, number: u64) -> Option<Self> {
-        let lane = (number >> 16 & 0xffff).checked_sub(1)? as usize;
-        let at = (number & 0xffff) as usize;
-        let exists = lane < OPEN_LANES && at < core.area.lane_slots();
-        exists.then_some(Ticket { lane, at, generation: (number >> 32) as u32 })
+    /// The ticket of a number.
+    fn from_number(number: u64) -> Option<Self> {
+        let at = (number as u32).checked_sub(1)? as usize;
+        Some(Ticket { at, generation: (number >> 32) as u32 })
     }
 }
 
@@ -52,45 +45,23 @@ impl Engine {
     /// [`Error::Refused`](crate::Error::Refused),
     /// [`Error::NotAllowed`](crate::Error::NotAllowed) or
     /// [`Error::TooManyArguments`](crate::Error::TooManyArguments) if the call may
-    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free in the
-    /// lane for such calls (see [`open_slots`](Self::open_slots)),
+    /// not be made, [`Error::Full`](crate::Error::Full) if no slot is free (see
+    /// [`open_slots`](Self::open_slots)),
     /// [`Error::ShutDown`](crate::Error::ShutDown) after that.
     ///
     /// In a child of fork(2), slots that the parent had filled stay so: where those
-    /// were all of a lane, it is full for good. An engine of the child's own has
-    /// its slots.
+    /// were all, they are full for good. An engine of the child's own has its slots.
     ///
     /// # Safety
     /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
     pub unsafe fn place(&self, request: Request) -> Result<Ticket> {
         let core = &self.core;
-        core.rules.check(&request).map_err(|denied| Error::denied(denied, 0, &request))?;
-        if core.area.header().is_terminated() {
-            return Err(Error::ShutDown);
-        }
-        let lane = core.lane_for(&request);
-        let place = core.open[lane].place(core.area.lane(lane), &request);
-        let full = Error::Full { slots: core.area.lane_slots(), most: MAX_LANE_SLOTS };
-        let (at, generation) = place.ok_or(full)?;
-        let ticket = Ticket { lane, at, generation };
-        let item = Item::Slot(at);
-        if !core.process.is_current() {
-            // In a child of fork(2) locks may be those of threads it does not have.
-            if item.claim(core.area.lane(lane)) {
-                // SAFETY: the caller vouches for the call.
-                let ret_val = unsafe { call(&request) };
-                end(core, lane, &item, End::Returned(ret_val));
-            }
-            return Ok(ticket);
-        }
-        core.open[lane].push(item);
-        stop_if_terminated(core);
+        core.admit(&request)?;
+        let full = Error::Full { slots: self.open_slots(), most: MAX_SLOTS };
+        let (task, at, generation) = core.placed.place(request).ok_or(full)?;
         // Who has no threads but the program's waits for these.
-        let own = core.seats.len() + core.pool.threads() > 0;
-        if !summon(core, lane) && own {
-            serve_stranded(core, lane);
-        }
-        Ok(ticket)
+        send(core, task, core.seats.len() + core.pool.threads() > 0);
+        Ok(Ticket { at, generation })
     }
 
     /// The result of a request placed by hand, or `-errno`; frees its slot.
@@ -118,7 +89,7 @@ impl Engine {
     /// [`Error::UnknownTicket`](crate::Error::UnknownTicket) for a number that was
     /// collected before, or never given.
     pub fn collect_by_number(&self, number: u64) -> Result<Option<i64>> {
-        let ticket = Ticket::from_number(&self.core, number);
+        let ticket = Ticket::from_number(number);
         match ticket.map_or(Look::Unknown, |ticket| self.look(&ticket)) {
             Look::Result(ret_val) => Ok(Some(ret_val)),
             Look::Outstanding => Ok(None),
@@ -129,24 +100,13 @@ impl Engine {
     /// A number may come twice, even at the same time: one gets the result, and the slot
     /// is free then.
     fn look(&self, ticket: &Ticket) -> Look {
-        let Ticket { lane: index, at, generation } = *ticket;
-        let Some(open) = self.core.open.get(index) else { return Look::Unknown };
-        let lane = self.core.area.lane(index);
-        if at >= lane.slots.len() {
-            return Look::Unknown;
-        }
-        open.collect(lane, at, generation)
+        self.core.placed.collect(ticket.at, ticket.generation, !self.core.process.is_current())
     }
 
-    /// How many requests placed by hand, and results not collected, there can be
-    /// at the same time: in two lanes of as many slots each
-    /// ([`Config::slots`](crate::Config::slots)), one for calls that are soon over and one for those
-    /// that sleep, so that [`place`](Self::place) may find no slot at half of them, and
-    /// always does with calls of one kind. Without threads for those that sleep
-    /// ([`Config::threads`](crate::Config::threads) 0) there is one lane for all.
+    /// How many requests placed by hand, and results not collected, there can be at the same
+    /// time ([`Config::slots`](crate::Config::slots)).
     pub fn open_slots(&self) -> usize {
-        let lanes = if self.core.pool.threads() > 0 { OPEN_LANES } else { 1 };
-        lanes * self.core.area.lane_slots()
+        self.core.placed.slots()
     }
 
     /// Waits until `min_complete` results of requests placed by hand are there to
@@ -158,50 +118,38 @@ impl Engine {
     /// are being executed; in a child of fork(2) it does not wait.
     pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
         let core = &self.core;
-        let areas = (0..).map(|index| core.area.lane(index));
-        let lanes = || core.open.iter().zip(areas.clone());
-        // There cannot be more at a time.
-        let min_complete = min_complete.min(self.open_slots());
-        let complete = || lanes().map(|(open, lane)| open.answered(lane)).sum();
-        // Nothing is placed after the end: then there will be no more. Nor in a child
-        // of fork(2), which makes each call as it is placed.
-        let is_over = || {
-            let over = |(open, lane): (&Open, _)| open.is_over(lane);
-            !core.process.is_current() || core.area.header().is_terminated() && lanes().all(over)
-        };
-        let enough = || {
-            let over = is_over();
-            Some(complete()).filter(|count| over || *count >= min_complete)
-        };
         // A time that the clock cannot tell is never.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let found = core.finished.wait(deadline, STEP, enough, || core.repair());
-        found.unwrap_or_else(complete)
+        let is_child = !core.process.is_current();
+        // There cannot be more at a time, and nothing is placed after the end.
+        let least = min_complete.min(self.open_slots());
+        let ends = || core.area.is_terminated();
+        core.placed.wait(least, (deadline, STEP), is_child, ends, || core.repair())
     }
 
-    /// Wakes a processing thread for each lane of [`open_slots`](Self::open_slots) where a
-    /// request waits. The paper's `parasc_wake_up`, with which
+    /// Wakes a processing thread for each kind of calls of which a request waits. The paper's `parasc_wake_up`, with which
     /// its programs announce what they have written to the area. Here
     /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
     /// program needs it, and it does no harm.
     pub fn wake_up(&self) {
         // What waits in a child of fork(2) is the parent's, who makes the calls.
         if self.core.process.is_current() {
-            for lane in (0..OPEN_LANES).filter(|lane| self.core.open[*lane].any()) {
-                summon(&self.core, lane);
-            }
+            let queues = self.core.queues.iter().enumerate();
+            queues.filter(|(_, queue)| queue.any()).for_each(|(at, _)| _ = summon(&self.core, at));
         }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::Arc;
+
     use kumiki_sys::cpuset::CpuSet;
 
     use super::*;
     use crate::Config;
-    use crate::area::QUICK_LANE;
-    use crate::task::Bare;
+    use crate::queue::{QUICK, SLEEPING};
+    use crate::task::{Base, End};
 
     /// Runs `work` in a child of fork(2), where `work` ends with a true answer.
     fn in_a_child(work: impl FnOnce() -> bool) {
@@ -243,10 +191,10 @@ mod tests {
         assert_eq!(number as u32, foreign as u32);
         let error = other.collect_by_number(number).unwrap_err();
         assert!(matches!(error, Error::UnknownTicket { number: named } if named == number));
-        let ticket = Ticket::from_number(&other.core, number).unwrap();
+        let ticket = Ticket::from_number(number).unwrap();
         let collect = std::panic::AssertUnwindSafe(|| other.collect(ticket));
         assert!(std::panic::catch_unwind(collect).is_err());
-        let own = Ticket::from_number(&other.core, foreign).unwrap();
+        let own = Ticket::from_number(foreign).unwrap();
         assert!(!matches!(other.look(&own), Look::Unknown));
     }
 
@@ -257,12 +205,13 @@ mod tests {
         // SAFETY: takes no argument.
         let place = || unsafe { engine.place(getpid()) }.unwrap();
         let (first, second) = (place(), place());
-        let (open, lane) = (&core.open[QUICK_LANE], core.area.lane(QUICK_LANE));
-        assert!(Item::Slot(first.at).claim(lane));
-        lane.slots[first.at].finish(7);
-        open.push(Item::Task(Bare::new(getpid())));
+        let queue = &core.queues[QUICK];
+        let task = queue.pop().unwrap();
+        assert!(task.base().claim());
+        task.base().end(End::Returned(7));
+        queue.push(Arc::new(Base::of(getpid())));
         // As another thread has it that the child has not.
-        let lock = open.hold_queue();
+        let locks = (queue.hold(), core.placed.hold(second.at));
         in_a_child(|| {
             assert_eq!(engine.wait(2, None), 1);
             assert_eq!(engine.collect(first), Ok(7));
@@ -271,16 +220,15 @@ mod tests {
             assert_eq!(engine.collect(own), Ok(i64::from(std::process::id())));
             engine.collect(second).is_err()
         });
-        drop(lock);
+        drop(locks);
     }
 
     #[test]
     fn a_child_starts_no_thread_for_what_it_inherits() {
         let engine = engine(1);
         let core = &engine.core;
-        for (index, open) in core.open.iter().enumerate() {
-            let (at, _) = open.place(core.area.lane(index), &getpid()).unwrap();
-            open.push(Item::Slot(at));
+        for queue in [QUICK, SLEEPING] {
+            core.queues[queue].push(core.placed.place(getpid()).unwrap().0);
         }
         in_a_child(|| {
             engine.wake_up();

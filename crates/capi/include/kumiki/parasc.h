@@ -74,8 +74,8 @@
  *
  * FORK(2). The child has a copy of the engine and none of its threads. There the
  * calling thread makes all calls itself; results of what the parent had placed
- * do not come, and its slots stay taken: where the parent had filled all slots of a
- * lane, parasc_request() fails in the child with -EAGAIN for good, and the child
+ * do not come, and its slots stay taken: where the parent had filled all slots,
+ * parasc_request() fails in the child with -EAGAIN for good, and the child
  * needs an engine of its own. It may, and need not, destroy its copy; that leaves
  * the parent's alone.
  */
@@ -136,10 +136,8 @@ struct parasc_config {
 	/* Requesters at the same time, 1 to 62. */
 	uint32_t requesters;
 	/*
-	 * Slots of each lane, 2 to 4096. Requests that are outstanding or not
-	 * collected take one each. They have two lanes: one for calls that are soon
-	 * over, one for those that sleep (none with threads 0 or
-	 * PARASC_NO_THREADS, where all share the first).
+	 * Slots for requests, 2 to 4096: those that are outstanding or not collected
+	 * take one each. A batch of more calls is run in parts of so many.
 	 */
 	uint32_t slots;
 	/* Threads for calls that sleep, beside one for each cpu; 0 to 64. */
@@ -234,8 +232,8 @@ int parasc_terminate(struct parasc_engine *engine);
 int parasc_proc(struct parasc_engine *engine);
 
 /*
- * Tells processing threads to look through all slots that requests are placed in,
- * and wakes one for each lane. In the paper programs write to the area on their own
+ * Tells processing threads to look for requests that wait, and wakes one for each
+ * kind of calls. In the paper programs write to the area on their own
  * and announce it by this; here parasc_request() does what is needed by itself, and
  * no program has to call it. It does no harm.
  */
@@ -259,8 +257,7 @@ int parasc_wait(struct parasc_engine *engine, size_t min_complete, uint64_t time
  *
  *     -EINVAL     also: sysnum is not in 0 to 65535, args_num not in 0 to 6
  *     -EPERM      the call is refused (parasc_refusal()), or not on the allow-list
- *     -EAGAIN     all slots of the lane for such calls (soon over, or sleeping)
- *                 hold requests or results, half of all there are: collect some
+ *     -EAGAIN     all slots hold requests or results: collect some
  *     -ESHUTDOWN  the termination flag is set
  */
 int parasc_request(struct parasc_engine *engine, long sysnum, unsigned int args_num,

@@ -23,15 +23,15 @@ use kumiki_sys::fork::Process;
 use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
-use crate::area::{Area, OPEN_LANES, QUICK_LANE, SLEEPING_LANE};
+use crate::area::Area;
 use crate::backend::{Backend, Device};
 use crate::claim::Claim;
 use crate::config::Config;
 use crate::cost::{Durations, sleep_ticks};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::execute::Rules;
-use crate::finished::Finished;
-use crate::open::Open;
+use crate::placed::Placed;
+use crate::queue::{QUEUES, QUICK, Queue, SLEEPING};
 use crate::request::Request;
 use crate::side::Side;
 
@@ -71,8 +71,10 @@ pub(crate) struct Core {
     /// Processing threads of the program.
     pub(crate) callers: Callers,
     pub(crate) watch: Watch,
-    pub(crate) open: [Open; OPEN_LANES],
-    pub(crate) finished: Finished,
+    /// Requests of any threads.
+    pub(crate) queues: [Queue; QUEUES],
+    /// Those of them that were placed by hand.
+    pub(crate) placed: Placed,
     /// A seccomp filter looks at the calls of one of its threads.
     pub(crate) filtered: AtomicBool,
     pub(crate) durations: Durations,
@@ -99,23 +101,22 @@ impl Core {
             Backend::Kernel => Some(Device::open().map_err(|lack| backend.lacks(lack))?),
             _ => None,
         };
-        let lanes = OPEN_LANES + config.requesters;
         let cpus = config.cpus()?;
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
         let generation = GENERATION.fetch_add(FAR, Relaxed);
         // Which calls are for threads that sleep: a question where there are none.
         let long = if cpus.is_empty() && config.threads == 0 { 0 } else { sleep_ticks(&cpus) };
         Ok(Core {
-            area: Area::new(lanes, config.slots)?,
-            sides: (0..lanes).map(|_| Side::default()).collect(),
+            area: Area::default(),
+            sides: (0..config.requesters).map(|_| Side::default()).collect(),
             rules,
             seats: cpus.iter().map(Seat::new).collect(),
             cpus,
             pool: Pool::new(config.threads),
             callers: Callers::default(),
             watch: Watch::default(),
-            open: std::array::from_fn(|_| Open::new(config.slots, generation)),
-            finished: Finished::default(),
+            queues: Default::default(),
+            placed: Placed::new(config.slots, generation),
             filtered: AtomicBool::new(false),
             durations: Durations::new(long),
             near: (0..NEAR).map(|_| OnceLock::new()).collect(),
@@ -163,10 +164,19 @@ impl Core {
         self.sides.iter().for_each(|side| side.bell.ring());
     }
 
-    /// The open lane for a request.
-    pub(crate) fn lane_for(&self, request: &Request) -> usize {
+    /// # Errors
+    /// The call may not be made, or not any more.
+    pub(crate) fn admit(&self, request: &Request) -> Result<()> {
+        self.rules.check(request).map_err(|denied| Error::denied(denied, 0, request))?;
+        // A child of fork(2) makes its calls itself.
+        let over = self.area.is_terminated() && self.process.is_current();
+        if over { Err(Error::ShutDown) } else { Ok(()) }
+    }
+
+    /// The queue for a request.
+    pub(crate) fn queue_for(&self, request: &Request) -> usize {
         let pool = self.pool.threads() > 0;
-        if pool && self.durations.is_long(request) { SLEEPING_LANE } else { QUICK_LANE }
+        if pool && self.durations.is_long(request) { SLEEPING } else { QUICK }
     }
 
     /// Seats on other cpus than `cpu`, the nearest first.

@@ -21,7 +21,7 @@ impl Requester {
     /// Whether others can make calls for this thread.
     #[inline(always)]
     pub(super) fn has_help(&self) -> bool {
-        !self.core.area.header().is_terminated() && self.core.process.is_current()
+        !self.core.area.is_terminated() && self.core.process.is_current()
     }
 
     /// Has `request` made by a processing thread, or makes it if there is none.
@@ -30,7 +30,7 @@ impl Requester {
     /// As for [`Requester::run_raw`].
     pub(super) unsafe fn hand_over(&mut self, request: &Request) -> i64 {
         let (core, lane) = (&self.core, self.lane);
-        let slot = &core.area.lane(lane).slots[0];
+        let slot = core.area.slot(lane);
         // A processing thread looks at it: its line is on the way while this thread does.
         prefetch_to_write((&raw const *slot).addr());
         if !self.has_help() {

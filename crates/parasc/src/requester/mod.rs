@@ -15,7 +15,7 @@ use self::meanwhile::{Forked, Meanwhile};
 use self::passes::{KINDS, Passes};
 use self::writeback::Begun;
 
-use crate::area::{MAX_LANES, OPEN_LANES};
+use crate::area::LANES;
 use crate::backend::OwnRing;
 use crate::core::Core;
 use crate::cost::{Costs, Means, sleep_ticks};
@@ -70,16 +70,14 @@ pub struct Requester {
 
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let ring = core.backend.ring(core.area.lane_slots())?;
+        let ring = core.backend.ring(core.placed.slots())?;
         // Before the waiter, which would have it measured in its own way.
         let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;
         let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
-        let lane = (OPEN_LANES..core.area.lanes()).find(free).ok_or(Error::NoLane {
-            lanes: core.area.lanes() - OPEN_LANES,
-            most: MAX_LANES - OPEN_LANES,
-        })?;
-        core.area.header().open_lane(lane);
+        let lanes = core.sides.len();
+        let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: LANES })?;
+        core.area.open_lane(lane);
         let pool = core.pool.threads() > 0;
         let means = Means { others: false, hot: false, alone: is_alone(), pool, sleep };
         let mut requester = Requester {
@@ -361,7 +359,7 @@ fn is_alone() -> bool {
 
 impl Drop for Requester {
     fn drop(&mut self) {
-        self.core.area.header().close_lane(self.lane);
+        self.core.area.close_lane(self.lane);
         // Release: partner is the swap in `new`.
         self.core.sides[self.lane].leased.store(false, Release);
     }

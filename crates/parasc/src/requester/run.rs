@@ -121,7 +121,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Runs a batch of allowed requests in parts that fit the lane.
+    /// Runs a batch of allowed requests in parts as long as the table has slots.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -136,7 +136,7 @@ impl Requester {
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<()> {
-        let most = self.core.area.lane_slots();
+        let most = self.core.placed.slots();
         let parts = requests.chunks(most).zip(results.chunks_mut(most));
         let is_whole = requests.len() <= most;
         for (part, (requests, results)) in parts.enumerate() {
@@ -150,7 +150,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Chooses how to run requests that fit the lane, and learns from how it
+    /// Chooses how to run requests of one part, and learns from how it
     /// went.
     ///
     /// # Errors
@@ -388,7 +388,7 @@ pub(super) fn finish<T>(
             left.is_some_and(|Left { seat }| {
                 let runs = seat.is_some_and(|at| core.seats[at].post.is_taken());
                 let served = runs || core.callers.any();
-                waits().is_some() && (!served || core.area.header().is_terminated())
+                waits().is_some() && (!served || core.area.is_terminated())
             })
         };
         // A thread of the program may come, and die: it rings first.

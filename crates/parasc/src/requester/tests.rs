@@ -7,7 +7,6 @@ use std::time::Duration;
 use kumiki_sys::affinity;
 
 use super::*;
-use crate::area::OPEN_LANES;
 use crate::config::Config;
 use crate::core::Seat;
 use crate::cost::survey;
@@ -119,15 +118,15 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         let core = Arc::new(core);
         let mut requester = Requester::new(Arc::clone(&core)).unwrap();
         // The only thread there is sleeps in a call of another lane, and looks awake.
-        let lane = OPEN_LANES + 10;
-        core.area.header().open_lane(lane);
+        let lane = 10;
+        core.area.open_lane(lane);
         let (reader, writer) = std::io::pipe().unwrap();
         let mut byte = 0_u8;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
         let read = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);
-        core.area.lane(lane).slots[0].publish(&read);
+        core.area.slot(lane).publish(&read);
         assert!(wake_seat(&core, 0));
-        while core.area.lane(lane).slots[0].is_requested() || !core.seats[0].is_hot() {
+        while core.area.slot(lane).is_requested() || !core.seats[0].is_hot() {
             thread::yield_now();
         }
         let requests = [Request::new(libc::SYS_getppid, []); 10];
@@ -137,7 +136,7 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         assert_eq!(parents(&mut requester, 10), [parent; 10]);
         assert_eq!(requester.costs.repeats(key), 0);
         std::io::Write::write_all(&mut &writer, b"!").unwrap();
-        while core.area.lane(lane).slots[0].result().is_none() {
+        while core.area.slot(lane).result().is_none() {
             thread::yield_now();
         }
         // It comes again.
@@ -220,7 +219,7 @@ fn what_is_never_shared_passes_and_what_the_ring_makes_asks() {
 #[test]
 fn parts_of_a_long_batch_pass_too() {
     let core = Arc::new(Core::new(&Config::default()).unwrap());
-    let most = core.area.lane_slots();
+    let most = core.placed.slots();
     let left_after = |parts| {
         let mut requester = Requester::new(Arc::clone(&core)).unwrap();
         // The address space is never shared.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-use super::{alert, open, pool, seat, serve_what_waits};
-use crate::area::OPEN_LANES;
+use super::{alert, pool, seat, serve_what_waits};
 use crate::claim::{At, Claim, OWNER_DIED};
 use crate::core::Core;
 use crate::primitive::lock;
@@ -16,9 +15,9 @@ impl Core {
         self.filtered.load(Acquire) && self.claims().any(Claim::is_set)
     }
 
-    /// Whether a thread that may die is at a request of an open lane.
+    /// Whether a thread that may die is at a request that was in a queue.
     pub(crate) fn may_lose_one(&self) -> bool {
-        let is_at_one = |claim: &Claim| claim.lane().is_some_and(|lane| lane < OPEN_LANES);
+        let is_at_one = |claim: &Claim| claim.task().is_some();
         self.callers.all().iter().any(|caller| is_at_one(&caller.claim))
             || self.filtered.load(Acquire) && self.claims().any(is_at_one)
     }
@@ -59,9 +58,9 @@ impl Core {
     fn answer(&self, claim: &Claim) {
         match claim.take() {
             None => (),
-            Some(At::Item(lane, item)) => open::end(self, lane, &item, End::Returned(OWNER_DIED)),
+            Some(At::Task(task)) => task.base().end(End::Returned(OWNER_DIED)),
             Some(At::Slot(lane)) => {
-                self.area.lane(lane).slots[0].finish(OWNER_DIED);
+                self.area.slot(lane).finish(OWNER_DIED);
                 self.sides[lane].answered(0);
             }
             // Its other calls are for the lane's requesting thread.

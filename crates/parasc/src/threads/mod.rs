@@ -3,25 +3,25 @@
 //! they are wanted and end by themselves.
 
 mod dead;
-mod open;
 mod pool;
 mod process;
 mod processor;
+mod queue;
 mod seat;
 mod watch;
 
 use std::sync::Arc;
 
-pub(crate) use open::{cancel_all, end, serve_stranded, stop_if_terminated};
 pub(crate) use pool::summon as summon_pool;
 pub(crate) use process::process;
+pub(crate) use queue::{cancel_all, send};
 pub(crate) use seat::wake as wake_seat;
 
 use kumiki_slot::Life;
 use kumiki_sys::cpuset::CpuSet;
 
-use crate::area::SLEEPING_LANE;
 use crate::core::Core;
+use crate::queue::SLEEPING;
 
 /// Starts a thread of the engine, which runs on `cpus`: its starter may be bound to one,
 /// and is busy there. Its signals are for the program's own threads, and a handler's
@@ -57,21 +57,21 @@ fn adopt_waiting(core: &Arc<Core>) {
     alert(core);
 }
 
-/// Sees to it that what waits in the open lanes is served: by a thread that goes, which
-/// others may have counted on.
+/// Sees to it that what waits in the queues is served: by a thread that goes, which others
+/// may have counted on.
 fn serve_what_waits(core: &Arc<Core>) {
-    for lane in 0..core.open.len() {
-        if core.open[lane].any() && core.process.is_current() && !summon(core, lane) {
+    for queue in 0..core.queues.len() {
+        if core.queues[queue].any() && core.process.is_current() && !summon(core, queue) {
             // No other thread is left: the supervising thread makes the calls.
             adopt_waiting(core);
         }
     }
 }
 
-/// Sees to it that some thread serves a request of open lane `lane` that has been placed
-/// before. `false` if there is none to be had.
-pub(crate) fn summon(core: &Arc<Core>, lane: usize) -> bool {
-    if lane == SLEEPING_LANE {
+/// Sees to it that some thread serves a request of a queue that has been placed before.
+/// `false` if there is none to be had.
+pub(crate) fn summon(core: &Arc<Core>, queue: usize) -> bool {
+    if queue == SLEEPING {
         return pool::summon(core, 1) || core.callers.call();
     }
     core.callers.call()
@@ -84,7 +84,7 @@ pub(crate) fn summon(core: &Arc<Core>, lane: usize) -> bool {
         || (0..core.seats.len()).any(|at| seat::wake(core, at))
 }
 
-/// Sees to it that a thread on another cpu serves the lane for calls that are
+/// Sees to it that a thread on another cpu serves the queue for calls that are
 /// soon over. `false` if there is none, or it may be long at what it is at.
 fn summon_seat(core: &Arc<Core>) -> bool {
     let near = core.near(rustix::thread::sched_getcpu());
@@ -106,8 +106,7 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::area::QUICK_LANE;
-    use crate::open::Item;
+    use crate::queue::QUICK;
     use crate::task::{Base, End, Task};
 
     /// A task that breaks the thread that is to end it, or none.
@@ -129,7 +128,7 @@ mod tests {
     fn put(core: &Arc<Core>, breaks: bool, call: impl Fn(&Arc<Core>)) -> Arc<Counted> {
         let base = Base::of(crate::Request::new(9999, []));
         let task = Arc::new(Counted { base, breaks });
-        core.open[QUICK_LANE].push(Item::Task(Arc::clone(&task) as _));
+        core.queues[QUICK].push(Arc::clone(&task) as _);
         call(core);
         task
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use kumiki_crew::Unwinding;
 
-use super::open::{self, Hand};
 use super::processor::{bits, serve_lane};
+use super::queue::{self, Hand};
 use super::{serve_what_waits, start};
-use crate::area::{QUICK_LANE, SLEEPING_LANE};
 use crate::core::Core;
 use crate::primitive::after;
+use crate::queue::{QUICK, SLEEPING};
 
 /// Wakes or starts up to `threads` threads to look through the pool's lanes. `false` if
 /// not even one could be had and there is none: one at work looks once more before it
@@ -52,13 +52,13 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
     let _left = Unwinding(|| clear(core, at));
     start_some(core, more);
     let mut hand = Hand::new(&core.pool.berths[at].claim, None);
-    let ends = || core.area.header().is_terminated();
+    let ends = || core.area.is_terminated();
     loop {
         while has_work(core) && !ends() {
             bits(core.pool.lanes()).for_each(|lane| serve_lane(core, lane, &hand));
-            open::serve(core, SLEEPING_LANE, &mut hand);
+            queue::serve(core, SLEEPING, &mut hand);
             if core.pool.rescues() {
-                open::serve(core, QUICK_LANE, &mut hand);
+                queue::serve(core, QUICK, &mut hand);
             }
         }
         if !core.pool.reserve.idle(at, Some(after(core.retire)), ends, || has_work(core)) {
@@ -69,6 +69,6 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
 
 fn has_work(core: &Core) -> bool {
     bits(core.pool.lanes()).any(|lane| core.sides[lane].offer.has_work())
-        || core.open[SLEEPING_LANE].any()
-        || core.pool.rescues() && core.open[QUICK_LANE].any()
+        || core.queues[SLEEPING].any()
+        || core.pool.rescues() && core.queues[QUICK].any()
 }

@@ -7,15 +7,15 @@ use kumiki_sys::cancellation::Held;
 use kumiki_sys::signals::Blocked;
 use kumiki_wait::{Policy, Waiter};
 
-use super::open::{Hand, serve};
 use super::processor::{bits, serve_lane};
+use super::queue::{Hand, serve};
 use super::{alert, serve_what_waits};
-use crate::area::OPEN_LANES;
 use crate::core::{Caller, Core, STEP};
+use crate::queue::{QUEUES, Queue};
 
 /// Serves all requests of the engine until its termination flag is set.
 pub(crate) fn process(core: &Arc<Core>) {
-    if core.area.header().is_terminated() || !core.process.is_current() {
+    if core.area.is_terminated() || !core.process.is_current() {
         return;
     }
     let cancel = Held::new();
@@ -29,12 +29,12 @@ pub(crate) fn process(core: &Arc<Core>) {
     let Ok(mut waiter) = Waiter::new(&core.policy).or(Waiter::new(&Policy::default())) else {
         return;
     };
-    let header = core.area.header();
-    let word = core.area.lane(0).slots[0].status();
-    while !header.is_terminated() {
-        bits(core.area.header().open_lanes()).for_each(|lane| serve_lane(core, lane, &hand));
-        (0..OPEN_LANES).for_each(|lane| serve(core, lane, &mut hand));
-        let ready = || (header.is_terminated() || has_work(core)).then_some(());
+    let area = &core.area;
+    let word = core.area.slot(0).status();
+    while !area.is_terminated() {
+        bits(core.area.open_lanes()).for_each(|lane| serve_lane(core, lane, &hand));
+        (0..QUEUES).for_each(|queue| serve(core, queue, &mut hand));
+        let ready = || (area.is_terminated() || has_work(core)).then_some(());
         serving.signals.lifted(|| {
             cancel.point();
             // In steps, to see a cancellation.
@@ -44,10 +44,9 @@ pub(crate) fn process(core: &Arc<Core>) {
 }
 
 fn has_work(core: &Core) -> bool {
-    core.open.iter().any(|open| open.any())
-        || bits(core.area.header().open_lanes()).any(|lane| {
-            core.area.lane(lane).slots[0].is_requested() || core.sides[lane].offer.has_work()
-        })
+    core.queues.iter().any(Queue::any)
+        || bits(core.area.open_lanes())
+            .any(|lane| core.area.slot(lane).is_requested() || core.sides[lane].offer.has_work())
 }
 
 /// Held by a thread while it serves, so that it leaves on every way out. Its signals are

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use kumiki_wait::Waiter;
 
 use super::alert;
-use super::open::{self, Hand, mortally};
-use crate::area::QUICK_LANE;
+use super::queue::{self, Hand, mortally};
 use crate::core::{Core, Seat};
 use crate::execute::call;
 use crate::primitive::{after, fence_after_swap};
+use crate::queue::QUICK;
 
 /// Looks for a lane's next request before it waits for any: some 2 µs.
 const LOOKS: u32 = 400;
@@ -27,15 +27,15 @@ enum Event {
     Offer(usize),
     /// It has been offered, and is made.
     Served(usize),
-    /// In the open lane.
-    Open,
+    /// In the queue.
+    Queued,
 }
 
 /// Serves requests for calls that are soon over, until the termination flag is
 /// set or there was nothing to do for long.
 pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
-    let header = core.area.header();
-    let word = core.area.lane(0).slots[0].status();
+    let area = &core.area;
+    let word = core.area.slot(0).status();
     // Moved on when it has come, not after each request: reading the kernel's
     // clock takes longer than finding the next one.
     let mut retire = after(core.retire);
@@ -45,7 +45,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     loop {
         let ready = || {
             let called = seat.looks();
-            if header.is_terminated() {
+            if area.is_terminated() {
                 return Some(Event::Terminated);
             }
             let event = work(core);
@@ -74,9 +74,9 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
                 lane
             }
             Ok(Event::Served(lane)) => lane,
-            Ok(Event::Open) => {
+            Ok(Event::Queued) => {
                 enter_module(core);
-                QUICK_LANE
+                QUICK
             }
             Ok(Event::Terminated) => return,
             // Spins anew, for the next batch: it is why there was a call.
@@ -90,7 +90,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
         };
         // After each lane the others: its requesting thread may always have more.
         serve_lanes_after(core, served, hand);
-        open::serve(core, QUICK_LANE, hand);
+        queue::serve(core, QUICK, hand);
         worked = true;
     }
 }
@@ -115,26 +115,26 @@ fn work(core: &Core) -> Option<Event> {
     work_in(core, quick_lanes(core))
 }
 
-/// The same of these lanes, and the open one.
+/// The same of these lanes, and the queue.
 #[inline(always)]
 fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
-        if core.area.lane(lane).slots[0].is_requested() {
+        if core.area.slot(lane).is_requested() {
             return Some(Event::Request(lane));
         }
         if core.sides[lane].offer.has_work() {
             return Some(Event::Offer(lane));
         }
     }
-    core.open[QUICK_LANE].any().then_some(Event::Open)
+    core.queues[QUICK].any().then_some(Event::Queued)
 }
 
-/// Leased lanes with calls that are soon over.
+/// Lanes with calls that are soon over.
 #[inline(always)]
 fn quick_lanes(core: &Core) -> u64 {
-    core.area.header().open_lanes() & !core.pool.lanes()
+    core.area.open_lanes() & !core.pool.lanes()
 }
 
 /// The bits that are set, as numbers.
@@ -157,7 +157,7 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 /// to 50 ns longer there, a fifth.
 #[inline(never)]
 fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
-    let (slot, side) = (&core.area.lane(lane).slots[0], &core.sides[lane]);
+    let (slot, side) = (core.area.slot(lane), &core.sides[lane]);
     loop {
         if slot.is_requested() {
             try_execute(core, lane, hand);
@@ -171,7 +171,7 @@ fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
             let others = lanes & !(1 << lane);
             // It may be the pool's by now.
             let is_own = others != lanes;
-            if !is_own || work_in(core, others).is_some() || core.area.header().is_terminated() {
+            if !is_own || work_in(core, others).is_some() || core.area.is_terminated() {
                 return;
             }
             if slot.is_requested() || side.offer.has_work() {
@@ -226,14 +226,14 @@ fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     }
 }
 
-/// By a thread that has just taken a call of a leased lane, by a swap: should it sleep
-/// there, somebody must see to what waits in the open lane. Who places a request later
+/// By a thread that has just taken a call of a lane, by a swap: should it sleep
+/// there, somebody must see to what waits in the queue. Who places a request later
 /// sees the note (`summon_seat`). Not by a thread of the program, which nobody counts on
 /// alone.
 #[inline(always)]
 fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
     fence_after_swap();
-    if hand.signals.is_none() && core.open[QUICK_LANE].any() && !core.watch.is_alerted() {
+    if hand.signals.is_none() && core.queues[QUICK].any() && !core.watch.is_alerted() {
         alert(core);
     }
 }
@@ -241,7 +241,7 @@ fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
 /// Executes the request in a lane's slot, if there is one.
 #[inline(always)]
 fn try_execute(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
-    let slot = &core.area.lane(lane).slots[0];
+    let slot = core.area.slot(lane);
     if !slot.is_requested() {
         return;
     }
@@ -269,7 +269,6 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::area::OPEN_LANES;
     use crate::backend::Device;
     use crate::claim::Claim;
     use crate::offer::Calls;
@@ -281,8 +280,8 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_in_an_offered_call_is_at_something_and_others_are_seen_to() {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
-        let lane = OPEN_LANES;
-        core.area.header().open_lane(lane);
+        let lane = 0;
+        core.area.open_lane(lane);
         let (reader, writer) = std::io::pipe().unwrap();
         let mut byte = 0_u8;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
@@ -290,7 +289,7 @@ mod tests {
         let mut result = 0;
         let calls = Calls { requests: &raw const request, results: &raw mut result };
         // Somebody has just placed a request, as far as anybody can see.
-        core.open[QUICK_LANE].push(crate::open::Item::Slot(0));
+        core.queues[QUICK].push(Arc::new(crate::task::Base::of(request)));
         core.sides[lane].offer.open(calls, 1, 1);
         let start = Instant::now();
         let comes = |what: &dyn Fn() -> bool| {
@@ -311,7 +310,7 @@ mod tests {
             let noted = claim.is_set() && offer.over().is_none();
             std::io::Write::write_all(&mut &writer, b"!").unwrap();
             let over = comes(&|| offer.over() == Some(1) && !claim.is_set());
-            core.area.header().terminate();
+            core.area.terminate();
             core.wake_all();
             (asleep, noted, over)
         });
@@ -326,8 +325,8 @@ mod tests {
             core.kernel = Some(Device::deaf());
             let core = Arc::new(core);
             let entered = core.kernel.as_ref().unwrap().failed();
-            core.area.header().open_lane(OPEN_LANES);
-            let slot = &core.area.lane(OPEN_LANES).slots[0];
+            core.area.open_lane(0);
+            let slot = core.area.slot(0);
             // Writes down whether the device has been entered when the call is made.
             let seen = tempfile::tempfile().unwrap();
             let fd = std::os::fd::AsRawFd::as_raw_fd(&seen) as u64;
@@ -344,7 +343,7 @@ mod tests {
                 while slot.result().is_none() {
                     thread::yield_now();
                 }
-                core.area.header().terminate();
+                core.area.terminate();
                 core.wake_all();
             });
             let mut byte = [7];
@@ -357,35 +356,35 @@ mod tests {
     fn after_one_lane_all_that_follow_are_served_whatever_comes_in_it_meanwhile() {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
         let request = Request::new(libc::SYS_getpid, []);
-        let lanes = [OPEN_LANES, OPEN_LANES + 1, OPEN_LANES + 3];
-        let slot = |lane: usize| &core.area.lane(lane).slots[0];
+        let lanes = [0, 1, 3];
+        let slot = |lane: usize| core.area.slot(lane);
         for lane in lanes {
-            core.area.header().open_lane(lane);
+            core.area.open_lane(lane);
             slot(lane).publish(&request);
         }
-        let offered = OPEN_LANES + 2;
-        core.area.header().open_lane(offered);
+        let offered = 2;
+        core.area.open_lane(offered);
         let mut result = 0;
         let calls = Calls { requests: &raw const request, results: &raw mut result };
         core.sides[offered].offer.open(calls, 1, 1);
         let claim = Claim::default();
         let hand = Hand::new(&claim, None);
-        serve_lanes_after(&core, OPEN_LANES, &hand);
+        serve_lanes_after(&core, 0, &hand);
         assert_eq!(lanes.map(|lane| slot(lane).is_requested()), [true, false, false]);
         assert_eq!(core.sides[offered].offer.over(), Some(1));
         // There is none after the last one there can be.
         serve_lanes_after(&core, 63, &hand);
-        assert!(slot(OPEN_LANES).is_requested() && !claim.is_set());
+        assert!(slot(0).is_requested() && !claim.is_set());
     }
 
     /// Others would call it, and rely on that it comes.
     #[test]
     fn a_thread_at_a_call_does_not_look_asleep() {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
-        let lane = OPEN_LANES;
-        core.area.header().open_lane(lane);
+        let lane = 0;
+        core.area.open_lane(lane);
         let (seat, offer) = (&core.seats[0], &core.sides[lane].offer);
-        let slot = &core.area.lane(lane).slots[0];
+        let slot = core.area.slot(lane);
         let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
         let mut waiter = Waiter::new(&at_once).unwrap();
         let looked_asleep = thread::scope(|threads| {
@@ -423,7 +422,7 @@ mod tests {
                     thread::yield_now();
                 }
             }
-            core.area.header().terminate();
+            core.area.terminate();
             core.wake_all();
             looked_asleep
         });
@@ -452,7 +451,7 @@ mod tests {
             while !seat.bell.is_asleep() {
                 thread::yield_now();
             }
-            core.area.header().terminate();
+            core.area.terminate();
             seat.bell.ring();
             thread.join().unwrap()
         });

@@ -7,7 +7,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Threshold, Waiter, barrier};
 
-use super::open::Hand;
+use super::queue::Hand;
 use super::{processor, serve_what_waits, start};
 use crate::core::{Core, Seat};
 
@@ -82,7 +82,7 @@ fn serve(core: &Arc<Core>, seat: &Seat) {
     let mut hand = Hand::new(&seat.berth.claim, None);
     loop {
         processor::serve(core, seat, &mut waiter, &mut hand);
-        let ends = || core.area.header().is_terminated();
+        let ends = || core.area.is_terminated();
         if !seat.post.retire(ends, || processor::has_work(core)) {
             return;
         }

@@ -2,12 +2,12 @@
 //! that blocks, and that nothing waits for a thread that has died.
 //!
 //! It is *alerted* by whoever leaves a request behind another one. While
-//! requests wait in the lane for calls that are soon over it looks every
+//! requests wait in the queue for calls that are soon over it looks every
 //! millisecond; if between two looks nobody has taken any, threads of the pool
 //! are summoned for them, twice as many each time. If no other thread can be had, it
 //! adopts the requests and makes the calls itself. When nothing has waited for a while it
 //! sleeps until the next alert, and retires if none comes. It ends with the engine, but not
-//! while a thread that may die is at a request of an open lane; a thread that begins such a
+//! while a thread that may die is at a request that was in a queue; a thread that begins such a
 //! request later alerts it again.
 
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use kumiki_crew::Unwinding;
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Threshold, Waiter};
 
-use super::open::{self, Hand};
+use super::queue::{self, Hand};
 use super::{pool, seat};
-use crate::area::{OPEN_LANES, QUICK_LANE};
 use crate::claim::Claim;
 use crate::core::{Core, STEP};
-use crate::open::Item;
 use crate::primitive::after;
+use crate::queue::{QUEUES, QUICK};
 
 /// Between two looks while requests wait.
 const LOOK: Duration = Duration::from_millis(1);
@@ -43,7 +42,7 @@ struct Seen {
 /// The supervising thread.
 pub(super) fn serve(core: &Arc<Core>) {
     let watch = &core.watch;
-    let header = core.area.header();
+    let area = &core.area;
     let policy = Policy { threshold: Threshold::Ticks(0), ..core.policy };
     let mut waiter = Waiter::new(&policy).ok();
     let mut seen = Seen::default();
@@ -51,14 +50,14 @@ pub(super) fn serve(core: &Arc<Core>) {
     watch.await_start();
     loop {
         let step = look(core, &mut seen);
-        if header.is_terminated() {
+        if area.is_terminated() {
             break;
         }
         let Some(waiter) = &mut waiter else {
             pause(step.unwrap_or(STEP));
             continue;
         };
-        let ended = || header.is_terminated().then_some(());
+        let ended = || area.is_terminated().then_some(());
         if let Some(step) = step {
             let _ = waiter.wait_until(&watch.bell, watch.word(), Instant::now() + step, ended);
             continue;
@@ -69,7 +68,7 @@ pub(super) fn serve(core: &Arc<Core>) {
             continue;
         }
         let alerted = || watch.word().load(SeqCst) != 0;
-        let called = || (header.is_terminated() || alerted()).then_some(());
+        let called = || (area.is_terminated() || alerted()).then_some(());
         let retire = after(core.retire);
         let late = waiter.wait_until(&watch.bell, watch.word(), retire, called).is_err();
         if late && watch.leave(alerted) {
@@ -114,9 +113,9 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     core.repair();
     if core.watch.take_adopted() {
         let mut hand = Hand::new(&core.watch.berth.claim, None);
-        for lane in 0..OPEN_LANES {
-            while core.open[lane].any() && !core.area.header().is_terminated() {
-                open::serve(core, lane, &mut hand);
+        for at in 0..QUEUES {
+            while core.queues[at].any() && !core.area.is_terminated() {
+                queue::serve(core, at, &mut hand);
             }
         }
     }
@@ -125,7 +124,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     let progress = own.wrapping_add(core.callers.quick());
     let moved = progress != seen.progress;
     seen.progress = progress;
-    if core.pool.end_rescue(|| core.open[QUICK_LANE].any()) {
+    if core.pool.end_rescue(|| core.queues[QUICK].any()) {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
             0..VAIN => Some(LOOK),
@@ -159,11 +158,10 @@ fn learn(core: &Core, seen: &mut Seen) {
     let now = core.seats.iter().map(|seat| &seat.berth.claim);
     let words: Vec<u64> = now.clone().map(Claim::word).collect();
     for (at, claim) in now.enumerate() {
-        if let Some(lane) = claim.lane()
-            && seen.claims.get(at) == Some(&claim.word())
-        {
-            let item = claim.item().unwrap_or(Item::Slot(0));
-            core.durations.record_sleep(item.request(core.area.lane(lane)).sysnum);
+        if seen.claims.get(at) == Some(&claim.word()) {
+            let slot = || Some(core.area.slot(claim.lane()?).taken().sysnum);
+            let sysnum = claim.task().map(|task| task.base().request.sysnum).or_else(slot);
+            sysnum.into_iter().for_each(|sysnum| core.durations.record_sleep(sysnum));
         }
     }
     seen.claims = words;

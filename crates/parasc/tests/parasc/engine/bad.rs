@@ -90,25 +90,18 @@ fn memory_is_exhausted() {
         // What the test itself needs is there.
         drop(vec![0u8; 100_000]);
         let config = Config { requesters: 62, slots: 4096, ..Config::default() };
-        let (mut works, mut fails) = (0, 0);
-        for room in (0..24).map(|step| (1u64 << step) * 1024).chain([0]) {
+        // An engine maps nothing by itself. A thread that gets a stack and has no room for its
+        // first steps ends the process (`Engine::submit`, "Aborts"): some is left beside
+        // stacks and the allocator's 64 MiB for a thread.
+        for room in (15..24).map(|step| (1u64 << (10 + step)) - (16 << 20)) {
             limit(Resource::As, address_space() + room);
-            match Engine::new(&config).and_then(|engine| Ok((engine.requester()?, engine))) {
-                Ok((mut requester, engine)) => {
-                    works += 1;
-                    for _ in 0..100 {
-                        parents(&mut requester, 300);
-                    }
-                    drop(engine);
-                    assert_eq!(run(&mut requester, &[super::getppid(); 2]), [parent(); 2]);
-                }
-                Err(error) => {
-                    fails += 1;
-                    let text = error.to_string();
-                    assert!(text.contains("emory") || text.contains("bytes"), "{text}");
-                }
+            let engine = Engine::new(&config).unwrap();
+            let mut requester = engine.requester().unwrap();
+            for _ in 0..100 {
+                parents(&mut requester, 300);
             }
+            drop(engine);
+            assert_eq!(run(&mut requester, &[super::getppid(); 2]), [parent(); 2]);
         }
-        assert!(works > 0 && fails > 0, "{works} {fails}");
     });
 }

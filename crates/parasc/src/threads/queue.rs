@@ -1,4 +1,4 @@
-//! What a processing thread does with the requests of an open lane.
+//! What a processing thread does with the requests of a queue.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -6,18 +6,17 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use kumiki_sys::signals::Blocked;
 use kumiki_wait::{Ticks, barrier};
 
-use super::alert;
-use crate::area::QUICK_LANE;
+use super::{alert, summon};
 use crate::claim::Claim;
 use crate::core::Core;
 use crate::cost::PART;
 use crate::execute::call;
-use crate::open::Item;
 use crate::primitive::fence;
+use crate::queue::QUICK;
 use crate::request::Request;
-use crate::task::End;
+use crate::task::{End, Task};
 
-/// Requests of an open lane before the other lanes are looked at again.
+/// Requests of a queue before the lanes are looked at again.
 const TURN: usize = 64;
 
 /// A processing thread's own things.
@@ -46,40 +45,38 @@ pub(super) fn mortally<T>(signals: Option<&Blocked>, calls: impl FnOnce() -> T) 
     }
 }
 
-/// Executes requests of open lane `index`, as long as there are some and the
-/// other lanes can wait.
+/// Executes requests of queue `index`, as long as there are some and the lanes can wait.
 pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
     for _ in 0..TURN {
-        if core.area.header().is_terminated() {
+        if core.area.is_terminated() {
             // It may wait for this thread.
             core.watch.bell.ring();
             return;
         }
-        let Some(item) = core.open[index].pop() else { return };
-        if index == QUICK_LANE {
+        let Some(task) = core.queues[index].pop() else { return };
+        if index == QUICK {
             hand.claim.count_quick();
         }
-        let lane = core.area.lane(index);
         // It may have been taken back.
-        if item.claim(lane) {
-            let request = item.request(lane);
+        if task.base().claim() {
+            let request = task.base().request;
             // The note alone has it: what is on the stack of a thread that dies is never
             // dropped.
-            hand.claim.set_item(index, item);
-            execute(core, index, request, hand);
+            hand.claim.set_task(task);
+            execute(core, index, &request, hand);
         }
     }
 }
 
-fn execute(core: &Arc<Core>, index: usize, request: Request, hand: &mut Hand<'_>) {
+fn execute(core: &Arc<Core>, index: usize, request: &Request, hand: &mut Hand<'_>) {
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
     // And should this thread die, by a filter or, if it is the program's, whenever it
     // likes, somebody must find out, also after the end.
     let mortal = hand.signals.is_some();
-    let dies = core.filtered.load(Relaxed) || mortal && core.area.header().is_terminated();
-    let left = index == QUICK_LANE && core.open[index].any() || dies;
+    let dies = core.filtered.load(Relaxed) || mortal && core.area.is_terminated();
+    let left = index == QUICK && core.queues[index].any() || dies;
     if left && !core.watch.is_alerted() {
         alert(core);
     }
@@ -88,63 +85,55 @@ fn execute(core: &Arc<Core>, index: usize, request: Request, hand: &mut Hand<'_>
     let start = if measure { hand.ticks.now() } else { 0 };
     // SAFETY: a request is pushed only by who vouches for the call
     // (`Engine::submit_raw`, `Engine::place`, or an operation), after a look at the rules.
-    let ret_val = mortally(hand.signals, || unsafe { call(&request) });
+    let ret_val = mortally(hand.signals, || unsafe { call(request) });
     if measure {
         core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
     }
-    if let Some(item) = hand.claim.clear_item() {
-        end(core, index, &item, End::Returned(ret_val));
+    if let Some(task) = hand.claim.clear_task() {
+        task.base().end(End::Returned(ret_val));
     }
 }
 
-/// Answers a request of open lane `index` that the caller has claimed.
-pub(crate) fn end(core: &Core, index: usize, item: &Item, end: End) {
-    match item {
-        Item::Task(task) => task.base().end(end),
-        Item::Slot(at) => {
-            let ret_val = match end {
-                End::Returned(ret_val) => ret_val,
-                End::Cancelled => -i64::from(libc::ECANCELED),
-            };
-            core.area.lane(index).slots[*at].finish(ret_val);
-            core.finished.tell();
-        }
+/// Has the call of a task made by whichever thread comes for it, or by the calling one if
+/// there is none to be had and it `serves` then.
+pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
+    if !core.process.is_current() {
+        // A child of fork(2) has none of the threads.
+        return task.base().make();
+    }
+    let queue = core.queue_for(&task.base().request);
+    core.queues[queue].push(task);
+    // Partner: the fence in `Engine::shut_down`.
+    fence(SeqCst);
+    if core.area.is_terminated() {
+        cancel_all(core);
+    }
+    if !summon(core, queue) && serves {
+        serve_stranded(core, queue);
     }
 }
 
-/// Makes the calls of requests of open lane `index`, for which the kernel gives no thread:
-/// the caller's, and those that others have left to a thread which the caller was about to
+/// Makes the calls of requests of a queue, for which the kernel gives no thread: the
+/// caller's, and those that others have left to a thread which the caller was about to
 /// start, as they took its place for that of one at work.
 #[cold]
-pub(crate) fn serve_stranded(core: &Arc<Core>, index: usize) {
+fn serve_stranded(core: &Core, queue: usize) {
     // Partner: the light fence in `Post::enter`, by which the other has taken the
     // seat for one with a thread. For the pool it is the lock of that.
     barrier::heavy();
-    let lane = core.area.lane(index);
-    while let Some(item) = core.open[index].pop() {
-        if item.claim(lane) {
-            // SAFETY: as in `execute`; the item holds the operation.
-            let ret_val = unsafe { call(&item.request(lane)) };
-            end(core, index, &item, End::Returned(ret_val));
+    while let Some(task) = core.queues[queue].pop() {
+        if task.base().claim() {
+            task.base().make();
         }
     }
 }
 
-/// Answers what was placed while the engine was being shut down.
-pub(crate) fn stop_if_terminated(core: &Core) {
-    // Partner: the fence in `Engine::shut_down`.
-    fence(SeqCst);
-    if core.area.header().is_terminated() {
-        cancel_all(core);
-    }
-}
-
-/// Answers every request of the open lanes that nobody has claimed: not executed.
+/// Answers every request of the queues that nobody has claimed: not executed.
 pub(crate) fn cancel_all(core: &Core) {
-    for (index, open) in core.open.iter().enumerate() {
-        while let Some(item) = open.pop() {
-            if item.claim(core.area.lane(index)) {
-                end(core, index, &item, End::Cancelled);
+    for queue in &core.queues {
+        while let Some(task) = queue.pop() {
+            if task.base().claim() {
+                task.base().end(End::Cancelled);
             }
         }
     }
