@@ -311,9 +311,7 @@ impl Entry {
         let (part, waited) = match plain {
             true => (&mut probe.plain, 0.0),
             // A whole batch has one wake, whose price is half of what it costs both threads.
-            false if probe.wakes && probe.halves => {
-                (&mut probe.rival, self.waited + means.wake())
-            }
+            false if probe.wakes && probe.halves => (&mut probe.rival, self.waited + means.wake()),
             false => (&mut probe.rival, self.waited),
         };
         if probe.counts || sleeps {
