@@ -7,8 +7,8 @@ use crate::core::STEP;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::placed::Look;
-use crate::request::Request;
 use crate::threads::{send, summon};
+use kumiki_calls::Request;
 
 /// A slot that holds a request of the caller's, or its result.
 ///
