@@ -52,6 +52,9 @@ impl Engine {
     /// In a child of fork(2), slots that the parent had filled stay so: where those
     /// were all, they are full for good. An engine of the child's own has its slots.
     ///
+    /// # Aborts
+    /// As [`submit`](Self::submit): the request is allocated.
+    ///
     /// # Safety
     /// As for [`submit_raw`](Self::submit_raw), until it has been collected.
     pub unsafe fn place(&self, request: Request) -> Result<Ticket> {
