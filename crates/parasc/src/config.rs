@@ -6,10 +6,10 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
-use crate::allow::AllowList;
 use crate::area::LANES;
 use crate::choice::Backend;
 use crate::error::{Error, Result};
+use kumiki_calls::AllowList;
 
 /// The most processing threads for calls that sleep.
 pub(crate) const MAX_THREADS: usize = 64;

@@ -1,6 +1,6 @@
 //! In what the requests of a batch differ: mostly in nothing but their arguments.
 
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// What differs between the first request of a batch and any other.
 ///

@@ -13,9 +13,9 @@ use crate::error::Result;
 use crate::op::{Operation, Raw};
 use crate::pending::Pending;
 use crate::primitive::{after, fence};
-use crate::request::Request;
 use crate::requester::Requester;
 use crate::threads::{self, cancel_all};
+use kumiki_calls::Request;
 
 /// How long a dropped engine waits for its threads to end.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -2,7 +2,7 @@
 
 pub(crate) use kumiki_calls::{Rules, call};
 
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// Makes the calls, one after the other.
 ///

@@ -112,19 +112,6 @@ mod threads;
 mod ticket;
 
 /// The names by which the engine has them.
-mod request {
-    pub(crate) use kumiki_calls::Request;
-}
-mod kind {
-    pub(crate) use kumiki_calls::{Contends, kind, may_sleep};
-}
-mod callset {
-    pub(crate) use kumiki_calls::NUMBERS;
-}
-mod allow {
-    pub(crate) use kumiki_calls::AllowList;
-}
-
 pub use backend::Backend;
 pub use config::Config;
 pub use engine::Engine;

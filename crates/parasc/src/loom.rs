@@ -15,10 +15,10 @@ use crate::core::Pool;
 use crate::offer::Calls;
 use crate::placed::{Look, Placed};
 use crate::queue::Queue;
-use crate::request::Request;
 use crate::side::Side;
 use crate::slot::Slot;
 use crate::task::{Base, End, Task};
+use kumiki_calls::Request;
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
     bounded(3, scene);

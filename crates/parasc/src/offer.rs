@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::claim::{Left, OWNER_DIED};
 use crate::execute::call;
 use crate::primitive::{AtomicPtr, AtomicU32, AtomicU64};
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// Calls that an offer can have: a field of its word.
 const MOST: usize = u16::MAX as usize;

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use kumiki_wait::EventCount;
 
 use crate::primitive::{AtomicIsize, AtomicU32, AtomicUsize, Mutex, MutexGuard, fence, lock};
-use crate::request::Request;
 use crate::task::{Base, End};
+use kumiki_calls::Request;
 
 /// What there is for who has placed a request by hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

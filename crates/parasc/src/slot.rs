@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use kumiki_sys::syscall::MAX_ARGS;
 
 use crate::primitive::{AtomicI64, AtomicU32, AtomicU64};
-use crate::request::Request;
+use kumiki_calls::Request;
 
 pub(crate) const REQUEST: u32 = 2;
 pub(crate) const PROCESSING: u32 = 3;

@@ -21,7 +21,7 @@ use kumiki_wait::Bell;
 use crate::execute::call;
 use crate::op::Operation;
 use crate::primitive::{AtomicI64, AtomicU32};
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

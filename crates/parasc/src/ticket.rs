@@ -7,8 +7,8 @@ use crate::core::STEP;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::placed::Look;
-use crate::request::Request;
 use crate::threads::{send, summon};
+use kumiki_calls::Request;
 
 /// A slot that holds a request of the caller's, or its result.
 ///
@@ -51,6 +51,9 @@ impl Engine {
     ///
     /// In a child of fork(2), slots that the parent had filled stay so: where those
     /// were all, they are full for good. An engine of the child's own has its slots.
+    ///
+    /// # Aborts
+    /// As [`submit`](Self::submit): the request is allocated.
     ///
     /// # Safety
     /// As for [`submit_raw`](Self::submit_raw), until it has been collected.

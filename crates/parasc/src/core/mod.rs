@@ -32,8 +32,8 @@ use crate::error::{Error, Result};
 use crate::execute::Rules;
 use crate::placed::Placed;
 use crate::queue::{QUEUES, QUICK, Queue, SLEEPING};
-use crate::request::Request;
 use crate::side::Side;
+use kumiki_calls::Request;
 
 /// After how long a wait for a result looks whether its thread still lives.
 pub(crate) const STEP: Duration = Duration::from_millis(50);

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::WEIGHT;
-use crate::callset::NUMBERS;
-use crate::request::Request;
+use kumiki_calls::NUMBERS;
+use kumiki_calls::Request;
 
 /// Mean time of each call, ticks as the bits of an `f32`, 0 if unknown. Written without care
 /// by many threads: a lost sample does no harm.
@@ -58,7 +58,7 @@ impl Durations {
 
     /// Whether this request is for the pool.
     pub(crate) fn is_long(&self, request: &Request) -> bool {
-        crate::kind::may_sleep(request) || self.are_long(request.sysnum)
+        kumiki_calls::may_sleep(request) || self.are_long(request.sysnum)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What batches have in common whose cost is alike.
 
 use crate::differences::Differences;
-use crate::kind::{Contends, kind, may_sleep};
-use crate::request::Request;
+use kumiki_calls::Request;
+use kumiki_calls::{Contends, kind, may_sleep};
 
 /// What is known of a call before it has been measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::differences::Differences;
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// What a sleep costs, ticks; half of it is a wake.
 const SLEEP: f32 = 100_000.0;

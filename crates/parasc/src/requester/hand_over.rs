@@ -11,8 +11,8 @@ use kumiki_sys::cache::prefetch_to_write;
 use super::Requester;
 use super::run::{LOOKS, Left, finish};
 use crate::execute::call;
-use crate::request::Request;
 use crate::threads::wake_seat;
+use kumiki_calls::Request;
 
 /// Ticks beyond which a look too many costs nothing that matters.
 const LONGEST_QUIET: u64 = 4_000;

@@ -22,7 +22,7 @@ use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::{Rules, call};
 use crate::op::Operation;
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// No call's [`Request::head`].
 const NO_CALL: u64 = u64::MAX;

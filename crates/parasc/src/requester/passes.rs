@@ -1,6 +1,6 @@
 //! Batches that are plain without a question.
 
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// Kinds of calls and batches that are kept at hand: programs mostly alternate between some,
 /// what opens, what reads, what closes.

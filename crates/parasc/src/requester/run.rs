@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::execute::{call, plain};
 use crate::offer::Calls;
 use crate::primitive::lock;
-use crate::request::Request;
 use crate::threads::{summon_pool, wake_seat};
+use kumiki_calls::Request;
 
 /// Batches for which a way was chosen, between two looks at which cpu this thread runs on: a
 /// look takes as long as one of ten cheap calls.

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::Acquire;
 use super::Requester;
 use super::meanwhile::Meanwhile;
 use crate::execute::plain;
-use crate::request::Request;
+use kumiki_calls::Request;
 
 /// Files for each thread that begins to write them: it has to tell the disk of each,
 /// which takes some microseconds, and waking a thread for it as long.

@@ -272,7 +272,7 @@ mod tests {
     use crate::backend::Device;
     use crate::claim::Claim;
     use crate::offer::Calls;
-    use crate::request::Request;
+    use kumiki_calls::Request;
 
     /// Nothing for so long is a hang.
     const PATIENCE: Duration = Duration::from_secs(20);

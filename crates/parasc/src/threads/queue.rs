@@ -13,8 +13,8 @@ use crate::cost::PART;
 use crate::execute::call;
 use crate::primitive::fence;
 use crate::queue::QUICK;
-use crate::request::Request;
 use crate::task::{End, Task};
+use kumiki_calls::Request;
 
 /// Requests of a queue before the lanes are looked at again.
 const TURN: usize = 64;
