@@ -288,8 +288,10 @@ mod tests {
         let request = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);
         let mut result = 0;
         let calls = Calls { requests: &raw const request, results: &raw mut result };
-        // Somebody has just placed a request, as far as anybody can see.
-        core.queues[QUICK].push(Arc::new(crate::task::Base::of(request)));
+        // Somebody has just placed a request, as far as anybody can see: it was taken back.
+        let placed = Arc::new(crate::task::Base::of(request));
+        assert!(placed.claim());
+        core.queues[QUICK].push(placed);
         core.sides[lane].offer.open(calls, 1, 1);
         let start = Instant::now();
         let comes = |what: &dyn Fn() -> bool| {
