@@ -189,6 +189,11 @@ int kumiki_spawnattr_setterminal(kumiki_spawnattr_t *attr, int terminal);
 int kumiki_spawnattr_setdeathsignal(kumiki_spawnattr_t *attr, int signal);
 /* Signals that it ignores, beside those that the caller does. */
 int kumiki_spawnattr_setsigignore(kumiki_spawnattr_t *attr, const sigset_t *signals);
+/*
+ * Unless 0 the spawn server makes it, also where the calling thread could: that takes longer,
+ * but less of it is the caller's own processor time.
+ */
+int kumiki_spawnattr_setbyserver(kumiki_spawnattr_t *attr, int by_server);
 
 /*
  * The sentence to the last error that a function of Kumiki has returned in this thread; ""

@@ -52,6 +52,7 @@ pub struct Said {
     cpus: Option<CpuSet>,
     terminal: Option<c_int>,
     parent_death: Option<c_int>,
+    by_server: bool,
 }
 
 const KNOWN: c_short = KUMIKI_SPAWN_RESETIDS
@@ -131,6 +132,7 @@ impl Said {
         if let Some(signal) = self.parent_death {
             command.parent_death_signal(signal);
         }
+        command.by_server(self.by_server);
         Ok(())
     }
 
@@ -388,6 +390,10 @@ setters! {
     };
     kumiki_spawnattr_setdeathsignal(signal: c_int) = |said| {
         said.parent_death = Some(signal);
+        Ok(())
+    };
+    kumiki_spawnattr_setbyserver(by_server: c_int) = |said| {
+        said.by_server = by_server != 0;
         Ok(())
     };
     kumiki_spawnattr_setnamespaces(flags: u64) = |said| {
