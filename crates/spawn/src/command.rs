@@ -17,11 +17,13 @@ use kumiki_sys::cancellation::Held;
 use crate::actions::{self, Action};
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
-use crate::itself;
+use crate::itself::{self, In};
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller, Said};
+
+use crate::wire::MAKE;
 
 use environment::Environment;
 
@@ -281,8 +283,8 @@ impl Command {
         for _ in 1..TURNS {
             match self.make(&unsaid, server.as_deref_mut()) {
                 // One that was to be sent was closed by another thread.
-                Err(Refused { step: None, error }) if error.raw_os_error() == Some(libc::EBADF) => {
-                }
+                Err(Refused { step: None, error, .. })
+                    if error.raw_os_error() == Some(libc::EBADF) => {}
                 made => return self.made(made),
             }
         }
@@ -294,21 +296,26 @@ impl Command {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
-        if server.is_none()
-            && !self.attributes.wants_server()
-            && let Some(child) = self.make_itself(unsaid)?
-        {
-            return Ok(child);
+        if server.is_none() && !self.attributes.wants_server() {
+            return self.make_itself(unsaid, In::Caller);
         }
-        self.prepared(unsaid, |write| match server {
+        let may_copy = server.is_none() && !self.attributes.has_maps();
+        let made = self.prepared(unsaid, |write| match server {
             Some(server) => server.spawn(write),
             None => with_shared(|server| server.spawn(write)),
-        })
-        .map(|(pid, pipes)| Child::new(pid, pipes))
+        });
+        match made {
+            Ok((pid, pipes)) => Ok(Child::new(pid, pipes)),
+            // Then it is done as the standard library does it.
+            Err(refused) if may_copy && is_the_server_s(&refused) => {
+                self.make_itself(unsaid, In::Copy)
+            }
+            Err(refused) => Err(refused),
+        }
     }
 
-    /// By the calling thread, without a server; `None` if that is not possible.
-    fn make_itself(&self, unsaid: &[Kind; 3]) -> Result<Option<Child>, Refused> {
+    /// By the calling thread, without a server.
+    fn make_itself(&self, unsaid: &[Kind; 3], place: In) -> Result<Child, Refused> {
         let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
         let caller = Caller {
             folder: &folder,
@@ -316,9 +323,9 @@ impl Command {
             others: Vec::new(),
             cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
-        let made = itself::spawn(|draft| self.write(draft, &caller))?;
+        let (pid, _) = itself::spawn(place, false, |draft| self.write(draft, &caller))?;
         drop(caller);
-        Ok(made.map(|pid| Child::new(pid, ends.map(|ends| ends.ours))))
+        Ok(Child::new(pid, ends.map(|ends| ends.ours)))
     }
 
     /// What `make` makes of the request, and the caller's ends of pipes.
@@ -392,6 +399,16 @@ impl Command {
             draft.program(&[folder, b"/", program])
         })
     }
+}
+
+/// Whether a child that the caller makes itself may be had all the same: there is no server, or it
+/// cannot give the child what the caller's own has without it, or is the first process of a pid
+/// namespace, which has no siblings.
+fn is_the_server_s(refused: &Refused) -> bool {
+    let by_its_place = || refused.error.raw_os_error() == Some(libc::EINVAL);
+    refused.lacks_server
+        || refused.step.is_some_and(steps::is_of_server)
+        || refused.step == Some(MAKE) && by_its_place()
 }
 
 /// The calling process's descriptors that stay open at exec, the standard ones apart.

@@ -46,6 +46,7 @@ mod maps;
 mod process;
 mod program;
 mod request;
+mod running;
 mod server;
 mod servers;
 mod stdio;

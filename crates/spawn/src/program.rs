@@ -85,9 +85,9 @@ impl AsFd for Program {
     }
 }
 
-/// Its name is what the kernel calls the processes in /proc.
-fn memory(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let name = path.file_name().unwrap_or(OsStr::new("program"));
+/// Memory for an image. Its name is what the kernel calls the processes in /proc.
+pub(crate) fn memory(path: impl AsRef<Path>) -> rustix::io::Result<OwnedFd> {
+    let name = path.as_ref().file_name().unwrap_or(OsStr::new("program"));
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // The kernel takes 249 bytes. Before Linux 6.3 each can be executed, and none says so.
     let name = if name.len() > 200 { OsStr::new("program") } else { name };

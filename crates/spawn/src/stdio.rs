@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// As `std::process::Stdio`.
@@ -85,7 +85,7 @@ impl Kind {
             }
             Kind::Null => {
                 let flags = if reads { OFlags::RDONLY } else { OFlags::WRONLY };
-                let null = rustix::fs::open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
+                let null = openat(CWD, "/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
                 Ends { theirs: own(above(null)?), ours: None }
             }
             Kind::Closed => Ends { theirs: None, ours: None },

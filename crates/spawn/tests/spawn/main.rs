@@ -21,4 +21,5 @@ mod filter;
 mod itself;
 mod named;
 mod programs;
+mod refused;
 mod zygotes;
