@@ -18,17 +18,19 @@ use crate::actions::{self, Action};
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
 use crate::itself::{self, In};
+use crate::refusal::Refusal;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller, Said};
 
-use crate::wire::MAKE;
+use crate::wire::{EXECUTE, MAKE};
 
 use environment::Environment;
 
 mod attributes;
 mod environment;
+mod shown;
 mod zygote;
 
 /// How often it is tried where other threads close what was to be sent to a server.
@@ -55,7 +57,6 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// | descriptors without FD_CLOEXEC | better: they do not leak into children; [`close_others(false)`](Self::close_others) as there |
 ///
 /// What else is inherited from whom: `docs/design/spawn.md`.
-#[derive(Debug)]
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
@@ -207,9 +208,10 @@ impl Command {
     /// Starts it.
     ///
     /// # Errors
-    /// With the kernel's number, as posix_spawn(3) has it: `ENOENT` without such a program
-    /// or folder, `EACCES` for one that may not be executed, `ENOEXEC` for what is no
-    /// program, `E2BIG`, `EAGAIN` at a limit of processes. A string with a zero byte is
+    /// With the kernel's number, as posix_spawn(3) has it: `ENOENT` without such a program,
+    /// `EACCES` for one that may not be executed, `ENOEXEC` for what is no
+    /// program, `E2BIG`, `EAGAIN` at a limit of processes. What else of the child was refused
+    /// is named, and has its number in [`Refusal`]. A string with a zero byte is
     /// [`InvalidInput`](io::ErrorKind::InvalidInput).
     pub fn spawn(&mut self) -> io::Result<Child> {
         self.start([Kind::Inherit, Kind::Inherit, Kind::Inherit], None)
@@ -256,13 +258,19 @@ impl Command {
     /// What came of it.
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
-            self.refused = refused.step.map(|step| steps::said(step, &self.said()));
-            refused.error
+            let Some(step) = refused.step else { return refused.error };
+            let said = steps::said(step, &self.said());
+            self.refused = Some(said.clone());
+            match step {
+                // As posix_spawn(3) has them.
+                MAKE | EXECUTE => refused.error,
+                _ => Refusal::new(said, refused.error).into(),
+            }
         })
     }
 
     /// What of the child the last start was refused at, in words and with what was said:
-    /// `its user 0`. An error has the kernel's number alone. `None` if it was not the kernel.
+    /// `its user 0`, `executing the program`. `None` if it was not the kernel.
     pub fn refused_at(&self) -> Option<&str> {
         self.refused.as_deref()
     }

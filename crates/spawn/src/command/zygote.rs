@@ -30,7 +30,8 @@ impl Command {
             let (own, its) = (self.shown(), zygote.shown());
             return Some(format!("{own} was asked for, of a pool of {its}"));
         }
-        let said = self.attributes.first_said()?;
+        let actions = (!self.actions.is_empty()).then_some("file actions");
+        let said = self.attributes.first_said().or(actions)?;
         Some(format!("{said} of a process that is there already: say it to the pool's command"))
     }
 

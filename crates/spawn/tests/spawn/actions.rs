@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-use kumiki_spawn::{Action, Command};
+use kumiki_spawn::{Action, Command, Refusal};
 
 use crate::child::in_a_child;
 
@@ -99,7 +99,7 @@ fn ours(actions: &[Action], to: &Path, by_server: bool) -> Seen {
     }
     match command.spawn() {
         Ok(child) => Ok(waited(child.id() as i32, to)),
-        Err(error) => Err(error.raw_os_error().unwrap()),
+        Err(error) => Err(Refusal::number(&error).unwrap()),
     }
 }
 

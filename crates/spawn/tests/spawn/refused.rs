@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::ExitStatus;
 
-use kumiki_spawn::Command;
+use kumiki_spawn::{Command, Refusal};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::child::{in_a_child, in_a_child_with};
@@ -140,7 +140,7 @@ fn alike(place: &str) {
             (Ok(std), Ok(own)) => assert_eq!(own, std, "{place}, {who:?}"),
             (Err(_), _) => {}
             (Ok(_), Err(error)) => {
-                let says = step.is_some() || error.raw_os_error().is_none();
+                let says = step.is_some() || Refusal::number(error).is_none();
                 assert!(says, "{place}, {who:?}: {error} where std starts {std:?}");
                 // Where writing is refused nobody hears of it.
                 let _ = writeln!(io::stdout(), "{place}, {who:?}: {error}, {step:?}: not as std");
