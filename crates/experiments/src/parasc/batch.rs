@@ -139,7 +139,7 @@ impl<C> Drop for Batches<C> {
 
 impl<C: Calls> Workload for Batches<C> {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        let Batches { calls, running } = self;
+        let Batches { calls, running, .. } = self;
         let requester = &mut running.requester;
         if !C::PREPARED {
             (0..AWAKE).try_for_each(|_| calls.batch(requester))?;
