@@ -413,8 +413,11 @@ impl Command {
 /// cannot give the child what the caller's own has without it, or is the first process of a pid
 /// namespace, which has no siblings.
 fn is_the_server_s(refused: &Refused) -> bool {
-    let by_its_place = || refused.error.raw_os_error() == Some(libc::EINVAL);
+    let errno = refused.error.raw_os_error();
+    let by_its_place = || errno == Some(libc::EINVAL);
     refused.lacks_server
+        // A server's child needs the caller's folder to be open.
+        || refused.step.is_none() && matches!(errno, Some(libc::EMFILE | libc::ENFILE))
         || refused.step.is_some_and(steps::is_of_server)
         || refused.step == Some(MAKE) && by_its_place()
 }

@@ -19,6 +19,7 @@ mod faults;
 #[path = "../../../wait/tests/filter/mod.rs"]
 mod filter;
 mod itself;
+mod kept;
 mod named;
 mod programs;
 mod refused;
