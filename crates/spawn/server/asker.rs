@@ -7,7 +7,7 @@
 use crate::sys::*;
 
 /// Fields of /proc/PID/task/TID/status: who the thread is, and what it may not do.
-const FIELDS: [&[u8]; 14] = [
+const FIELDS: [&[u8]; 15] = [
     b"Umask:",
     b"Uid:",
     b"Gid:",
@@ -20,6 +20,7 @@ const FIELDS: [&[u8]; 14] = [
     b"NoNewPrivs:",
     b"Seccomp:",
     FILTERS,
+    b"THP_enabled:",
     b"Speculation_Store_Bypass:",
     b"SpeculationIndirectBranch:",
 ];

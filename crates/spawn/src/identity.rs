@@ -46,7 +46,6 @@ pub(crate) fn told() -> [u64; TOLD] {
     [
         get(libc::PR_GET_SECUREBITS),
         get(GET_MDWE),
-        get(libc::PR_GET_THP_DISABLE),
         get(libc::PR_GET_TIMERSLACK),
         get(GET_MEMORY_MERGE),
         time_stamps as u64,
@@ -60,19 +59,19 @@ pub(crate) fn told() -> [u64; TOLD] {
 /// Its mode, and its nodes in short.
 fn memory_policy() -> [u64; 2] {
     let (mut mode, mut nodes) = (0i32, [0u64; 16]);
-    // SAFETY: the kernel writes a number, and as many bits as there are.
-    let told = unsafe {
-        libc::syscall(
-            libc::SYS_get_mempolicy,
-            &raw mut mode,
-            nodes.as_mut_ptr(),
-            size_of_val(&nodes) * 8,
-            0usize,
-            0usize,
-        )
+    let mut of = |bits: usize| {
+        // SAFETY: the kernel writes a number, and so many bits at most.
+        let told = unsafe {
+            let (mode, nodes) = (&raw mut mode, nodes.as_mut_ptr());
+            libc::syscall(libc::SYS_get_mempolicy, mode, nodes, bits, 0usize, 0usize)
+        };
+        told == 0
     };
-    let mixed = nodes.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word);
-    if told == 0 { [mode as u64, mixed] } else { [u64::MAX, 0] }
+    // With fewer bits than there may be nodes it is refused; with more it takes longer.
+    if !of(64) && !of(1024) {
+        return [u64::MAX, 0];
+    }
+    [mode as u64, nodes.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word)]
 }
 
 /// Whether the calling thread is under no Landlock rules that the server with this number,

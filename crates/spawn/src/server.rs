@@ -384,8 +384,8 @@ fn unmap(memory: NonNull<Header>) {
 
 /// What a server has from the calling thread and other threads may change.
 fn inherited() -> [Option<Vec<u8>>; 3] {
-    const FIELDS: [&[u8]; 8] =
-        [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec"];
+    const FIELDS: [&[u8]; 9] =
+        [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec", b"THP"];
     let file = |name: &str| fs::read(format!("/proc/thread-self/{name}")).ok();
     let fields = file("status").map(|status| {
         let lines = status.split(|byte| *byte == b'\n');

@@ -86,7 +86,7 @@ pub(crate) const SENT: usize = FOLDER + 1;
 pub(crate) const PLACES: usize = 1 << 18;
 
 /// Numbers by which the thread that asks tells of itself.
-pub(crate) const TOLD: usize = 10;
+pub(crate) const TOLD: usize = 9;
 
 /// The beginning of the shared memory.
 #[repr(C)]

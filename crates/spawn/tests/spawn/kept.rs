@@ -72,8 +72,10 @@ fn its_threads() {
     in_a_child("kept::its_threads", || {
         for by_server in [false, true] {
             let there = thread::spawn(move || {
-                // SAFETY: of this thread, which may be cancelled where it says so.
-                assert_eq!(unsafe { libc::pthread_cancel(libc::pthread_self()) }, 0);
+                // SAFETY: tells of this thread.
+                let own = unsafe { libc::pthread_self() };
+                // SAFETY: it is cancelled where it says so only.
+                assert_eq!(unsafe { libc::pthread_cancel(own) }, 0);
                 let mut command = Command::new("true");
                 let child = command.by_server(by_server).spawn();
                 let ended = child.and_then(|mut child| child.wait());
