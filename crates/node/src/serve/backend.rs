@@ -1,11 +1,19 @@
 //! What a slot needs of the device behind it, whoever moves its data: the host's
 //! kernel, another process, or a thread of this one.
 
+use std::os::fd::{AsRawFd, BorrowedFd};
+
 use vm_memory::{GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmm_sys_util::eventfd::EventFd;
 
 use super::bus::{Doorbell, QueueWords};
 use crate::{Error, Result, abi};
+
+/// An eventfd's descriptor.
+pub(super) fn fd(event: &EventFd) -> BorrowedFd<'_> {
+    // SAFETY: it is open as long as its owner is borrowed.
+    unsafe { BorrowedFd::borrow_raw(event.as_raw_fd()) }
+}
 
 /// A node's pieces of memory, without its window; addresses are physical.
 pub(crate) type NodeMemory = GuestMemoryMmap<()>;

@@ -15,6 +15,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, Interrupt, NodeMemory, Ring,
+    fd,
 };
 use crate::{Error, Result};
 
@@ -146,9 +147,7 @@ pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
 /// Sleeps until a kick, or the end: then `false`.
 pub(super) fn wait(kick: &EventFd, end: &EventFd) -> bool {
     loop {
-        // SAFETY: both descriptors are open as long as their owners are borrowed.
-        let fds = unsafe { [borrow(kick), borrow(end)] };
-        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let mut fds = [fd(kick), fd(end)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         if poll(&mut fds, None).is_err() {
             continue;
         }
@@ -159,15 +158,6 @@ pub(super) fn wait(kick: &EventFd, end: &EventFd) -> bool {
             return true;
         }
     }
-}
-
-/// # Safety
-///
-/// The descriptor is not closed while it is borrowed.
-unsafe fn borrow<'a>(event: &EventFd) -> std::os::fd::BorrowedFd<'a> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: by this function's own condition.
-    unsafe { std::os::fd::BorrowedFd::borrow_raw(event.as_raw_fd()) }
 }
 
 fn serve(
@@ -288,7 +278,7 @@ fn perform(disk: &Disk, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Out
 fn place(disk: &Disk, sector: u64, bytes: u64) -> Result<u64, u8> {
     let at = sector.checked_mul(SECTOR_BYTES).ok_or(STATUS_ERROR)?;
     let end = at.checked_add(bytes).ok_or(STATUS_ERROR)?;
-    if end <= disk.bytes && bytes % SECTOR_BYTES == 0 { Ok(at) } else { Err(STATUS_ERROR) }
+    if end <= disk.bytes && bytes.is_multiple_of(SECTOR_BYTES) { Ok(at) } else { Err(STATUS_ERROR) }
 }
 
 fn read(disk: &Disk, mut at: u64, writer: &mut Writer<'_>) -> Outcome {

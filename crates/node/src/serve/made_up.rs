@@ -137,9 +137,9 @@ impl Rig {
 
     /// Has the drivers begin as good ones do.
     fn begin(&mut self) {
-        for slot in 0..2_usize {
+        for (slot, piece) in PIECES.into_iter().enumerate() {
             for queue in 0..2_u64 {
-                let at = PIECES[slot] + queue * RING_STEP;
+                let at = piece + queue * RING_STEP;
                 let words = [at, at + AVAILABLE, at + USED];
                 let queue = abi::SLOT_QUEUES + queue as usize * abi::QUEUE_BYTES;
                 self.poke(slot, queue + 4, ENTRIES);

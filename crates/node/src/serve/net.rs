@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
@@ -13,7 +13,7 @@ use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::backend::{
-    Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
+    Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
 use super::block::{queue, went_on};
 use super::tap::{self, Link};
@@ -119,8 +119,8 @@ impl Mover {
 
     /// All that there is now, both ways.
     pub(super) fn move_all(&mut self) -> Outcome<()> {
-        self.to_host()?;
-        self.to_node()
+        self.send()?;
+        self.receive()
     }
 
     fn run(&mut self, end: &EventFd) -> Outcome<()> {
@@ -128,14 +128,10 @@ impl Mover {
             self.move_all()?;
             // A frame that waits is taken up at the node's next kick.
             let tap = if self.waiting == 0 { PollFlags::IN } else { PollFlags::empty() };
-            // SAFETY: each descriptor is open as long as its owner, which outlives this.
-            let [ended, receive, transmit] = unsafe {
-                [end, &self.receive.1.kick, &self.transmit.1.kick]
-                    .map(|event| BorrowedFd::borrow_raw(event.as_raw_fd()))
-            };
+            let (receive, transmit) = (fd(&self.receive.1.kick), fd(&self.transmit.1.kick));
             let input = PollFlags::IN;
             let mut fds = [
-                PollFd::from_borrowed_fd(ended, input),
+                PollFd::from_borrowed_fd(fd(end), input),
                 PollFd::from_borrowed_fd(receive, input),
                 PollFd::from_borrowed_fd(transmit, input),
                 PollFd::from_borrowed_fd(self.tap.as_fd(), tap),
@@ -155,7 +151,7 @@ impl Mover {
     }
 
     /// Frames that the node has put there.
-    fn to_host(&mut self) -> Outcome<()> {
+    fn send(&mut self) -> Outcome<()> {
         let Mover { tap, memory, transmit: (queue, ring), outgoing, .. } = self;
         let memory = &**memory;
         loop {
@@ -186,7 +182,7 @@ impl Mover {
     }
 
     /// Frames for the node, as far as it has room.
-    fn to_node(&mut self) -> Outcome<()> {
+    fn receive(&mut self) -> Outcome<()> {
         loop {
             if self.waiting == 0 {
                 match (&*self.tap).read(&mut self.frame) {

@@ -2,6 +2,7 @@
 //! serves gets descriptors and opens nothing.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
@@ -61,7 +62,7 @@ impl Kept {
     }
 
     fn net(&mut self, node: &str, device: &Assigned, net: &Net) -> Result<Opened> {
-        if !self.files.contains_key(&device.slot) {
+        if let Entry::Vacant(place) = self.files.entry(device.slot) {
             let name = device.tap(node);
             let file = tap::open(&name)?;
             let interface = Interface::named(&name)?;
@@ -75,7 +76,7 @@ impl Kept {
                 interface.set_address(host)?;
             }
             interface.up()?;
-            self.files.insert(device.slot, file);
+            place.insert(file);
         }
         let mac = mac_bytes(&device.mac(node)).unwrap_or_default();
         let link = Link { mac, mtu: net.mtu };
@@ -94,7 +95,7 @@ impl Kept {
     }
 
     fn disk(&mut self, device: &Assigned, disk: &Disk) -> Result<Opened> {
-        if !self.files.contains_key(&device.slot) {
+        if let Entry::Vacant(place) = self.files.entry(device.slot) {
             let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file);
             let file = file.map_err(|error| Error::file(&disk.file, error))?;
             let shared = FlockOperation::NonBlockingLockShared;
@@ -105,7 +106,7 @@ impl Kept {
                     disk.file.display()
                 ))
             })?;
-            self.files.insert(device.slot, file);
+            place.insert(file);
         }
         let mut file = self.copy(device.slot)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(|error| Error::file(&disk.file, error))?;

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use vm_memory::{FileOffset, GuestAddress};
 
-use super::backend::{Backend, NodeMemory};
+use super::backend::{Backend, NodeMemory, fd};
 use super::block::{Block, Disk};
 use super::bus::{Bus, Doorbell};
 use super::pass::{Answer, Order, Passed, receive, send};
@@ -170,10 +170,7 @@ impl Worker {
                 let (doorbell, memory) = (self.doorbell.clone(), Arc::clone(&self.memory));
                 let mut slot = Slot::new((number, &name), backend, doorbell, memory)?;
                 for (queue, call) in slot.calls().iter().enumerate() {
-                    // SAFETY: the eventfd is open as long as the slot is borrowed here; epoll
-                    // forgets it when it is closed.
-                    let fd = unsafe { BorrowedFd::borrow_raw(call.as_raw_fd()) };
-                    self.hear(fd, (number as u64) << 32 | queue as u64)?;
+                    self.hear(fd(call), (number as u64) << 32 | queue as u64)?;
                 }
                 if resume {
                     slot.resume()
