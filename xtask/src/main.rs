@@ -20,6 +20,7 @@ mod bench;
 mod capi;
 mod debian;
 mod deny;
+mod documents;
 mod fresh;
 mod kmod;
 mod layers;
@@ -54,7 +55,7 @@ enum Chore {
         #[arg(last = true, value_name = "FILTER")]
         filters: Vec<String>,
     },
-    /// Checks format, clippy, layers, circles of modules, documentation, licences
+    /// Checks format, clippy, layers, circles of modules, documents, licences
     Lint {
         /// Only these checks; all if none is given
         checks: Vec<String>,
