@@ -12,7 +12,8 @@ use crate::Cli;
 use crate::run::{cargo, everything, metadata, run};
 
 /// Cargo's own verbs that documents show, whose options are cargo's.
-const OF_CARGO: [&str; 8] = ["add", "build", "clean", "clippy", "doc", "fmt", "install", "test"];
+const OF_CARGO: [&str; 10] =
+    ["add", "build", "clean", "clippy", "deny", "doc", "fmt", "install", "test", "tree"];
 
 /// What no command line of ours knows: the word by which a lab's machine starts its agent.
 const AGENT: &str = "kumiki lab-agent";
@@ -115,7 +116,7 @@ impl Programs {
         let refused = String::from_utf8_lossy(&output.stderr);
         match output.status.success() && said.contains("Usage:") {
             true => Ok(()),
-            false if stands_for_value(&refused) => Ok(()),
+            false if is_sketch(&refused) => Ok(()),
             false => Err(refused.lines().next().unwrap_or("it has no help").to_owned()),
         }
     }
@@ -123,23 +124,29 @@ impl Programs {
 
 /// A chore of ours.
 fn chore(args: &[&str]) -> Result<(), String> {
+    // What comes after `--` chooses tests.
+    let args = &args[..args.iter().position(|word| *word == "--").unwrap_or(args.len())];
     let words = ["xtask"].iter().chain(args).chain(&["--help"]);
     let Err(answer) = Cli::try_parse_from(words) else { return Err("ran".to_owned()) };
     let text = answer.to_string();
     // `cargo xtask` alone, of all chores.
     match answer.kind() {
         ErrorKind::DisplayHelp => Ok(()),
-        _ if stands_for_value(&text) => Ok(()),
+        _ if is_sketch(&text) => Ok(()),
         _ => Err(text.lines().next().unwrap_or_default().to_owned()),
     }
 }
 
-/// Whether only a word in capitals, which stands for something, was refused.
-fn stands_for_value(refused: &str) -> bool {
-    let value = refused.split_once("invalid value '").and_then(|(_, rest)| rest.split_once('\''));
-    value.is_some_and(|(value, _)| {
-        !value.is_empty() && value.chars().all(|c| c.is_ascii_uppercase() || "_,:-".contains(c))
-    })
+/// Whether all that was refused is a word in capitals, which stands for something, or an
+/// option that is named without its value.
+fn is_sketch(refused: &str) -> bool {
+    let word = ["invalid value '", "unrecognized subcommand '"]
+        .iter()
+        .find_map(|begin| refused.split_once(begin)?.1.split_once('\''));
+    let stands_for = |(word, _): (&str, &str)| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase() || "_,:-".contains(c))
+    };
+    refused.contains("a value is required for '") || word.is_some_and(stands_for)
 }
 
 /// What follows one of these options.
@@ -174,6 +181,8 @@ mod tests {
         }
         for shown in [
             "cargo xtask test PART",
+            "cargo xtask stress NAME",
+            "cargo xtask capi --prefix",
             "cargo xtask lint",
             "cargo xtask test workspace -- wake",
             "cargo run --release -p kumiki-copy --example copy_bandwidth -- --all",

@@ -2,7 +2,7 @@
 //!
 //! A path is text in backticks that begins with a folder of the repository, or ends as
 //! a source file does; it may leave out folders at its beginning (`copy.md`), and have
-//! alternatives (`src/{a,b}.rs`). A command is text in backticks, or a line with a
+//! alternatives (`src/{lint,loom}.rs`). A command is text in backticks, or a line with a
 //! prompt in a block of `console`, that begins with `cargo` or `kumiki`. Words in
 //! capitals (`NAME`, `FILE`) stand for what a person puts there.
 

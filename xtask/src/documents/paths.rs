@@ -49,11 +49,12 @@ impl Paths {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-/{},#".contains(c);
         let Some((first, _)) = text.split_once('/') else { return false };
         let stands_for = |part: &str| {
+            let part = part.split('.').next().unwrap_or_default();
             part.chars().any(|c| c.is_ascii_uppercase())
                 && part.chars().all(|c| c.is_ascii_uppercase() || c == '_')
         };
         // Other projects' sources, named as the kernel has them.
-        if !text.chars().all(plain) || first.is_empty() || first == "Documentation" {
+        if !text.chars().all(plain) || ["", "linux", "Documentation"].contains(&first) {
             return false;
         }
         let in_folder = self.top.contains(first) && text.trim_end_matches('/').contains('/');
@@ -62,7 +63,7 @@ impl Paths {
     }
 }
 
-/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+/// `src/{lint,loom}.rs` as `src/lint.rs` and `src/loom.rs`.
 fn alternatives(text: &str) -> Vec<String> {
     let braces = text.split_once('{').and_then(|(before, rest)| {
         rest.split_once('}').map(|(among, after)| (before, among, after))
@@ -98,6 +99,8 @@ mod tests {
             "crates/X/tests/X/main.rs",
             "/proc/self/status",
             "Documentation/locking/robust-futexes.rst",
+            "linux/kernel/configs.c",
+            "tests/capi/NAME.c",
             "a / b",
         ] {
             assert_eq!(paths.check(there), Ok(()), "{there}");
