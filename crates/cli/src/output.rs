@@ -204,8 +204,7 @@ pub(crate) fn table(results: &Results) -> Result<()> {
     for skipped in &results.skipped {
         let name = format!("{} {}", skipped.case, params(&skipped.params));
         let text = format!("skipped {}: {}", name.trim_end(), skipped.reason);
-        let text = if narrow(WIDE) { wrapped(&text, "") } else { text + "\n" };
-        self::text(text)?;
+        if narrow(WIDE) { self::text(wrapped(&text, ""))? } else { line(text)? }
     }
     Ok(())
 }
