@@ -89,16 +89,16 @@ pub(crate) fn run(args: Args) -> Result<()> {
             if json {
                 return output::json(&devices);
             }
-            let mut table = output::columns(&["device", "of", "mac", "state"], 4);
+            let mut table = output::Rows::new(&["device", "of", "mac", "state"], 4);
             for device in devices {
                 let state = match device.problem {
                     Some(problem) => format!("{}: {problem}", device.state),
                     None => device.state.to_owned(),
                 };
                 let mac = device.mac.unwrap_or_else(|| "-".to_owned());
-                table.add_row([device.name, device.what, mac, state]);
+                table.add([device.name, device.what, mac, state]);
             }
-            output::line(table.trim_fmt())
+            table.print()
         }
     }
 }
