@@ -65,7 +65,15 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) const fn new() -> Record {
-        Record { bytes: [0; BYTES], len: 0, ignored: 0, filters: None, rest: 0, is_complete: false, rest_is_complete: false }
+        Record {
+            bytes: [0; BYTES],
+            len: 0,
+            ignored: 0,
+            filters: None,
+            rest: 0,
+            is_complete: false,
+            rest_is_complete: false,
+        }
     }
 
     fn clear(&mut self) {

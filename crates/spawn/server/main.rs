@@ -34,9 +34,7 @@ use held::Held;
 use limits::Limits;
 use received::Received;
 use sys::*;
-use wire::{
-    ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN, TOLD,
-};
+use wire::{ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN, TOLD};
 
 /// This program's standard descriptors: no child keeps any, as each has others or none under these
 /// numbers.
@@ -259,7 +257,17 @@ impl Askers {
         first.look(&mut right, true);
         let told = header.told;
         let (now, at_once) = (Record::new(), header.at_once != 0);
-        Askers { tasks, first, other: None, right, now, told, at_once, is_new: false, ignored: None }
+        Askers {
+            tasks,
+            first,
+            other: None,
+            right,
+            now,
+            told,
+            at_once,
+            is_new: false,
+            ignored: None,
+        }
     }
 
     /// Who asks, once it was allowed to.

@@ -16,6 +16,7 @@ mod by_server;
 mod child;
 mod descriptors;
 mod faults;
+mod features;
 #[path = "../../../wait/tests/filter/mod.rs"]
 mod filter;
 mod itself;

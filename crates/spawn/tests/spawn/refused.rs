@@ -271,3 +271,36 @@ fn nothing_leaks_where_close_range_is_refused() {
         assert!(fs::exists("/proc/self").unwrap());
     });
 }
+
+/// In a pid namespace that forbids to execute memory (vm.memfd_noexec): 1 unless it is asked for, 2
+/// in any case.
+#[test]
+fn where_memory_may_not_be_executed() {
+    each("refused::where_memory_may_not_be_executed", 2, || {
+        // SAFETY: changes this process, which is for this test alone.
+        if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+            return println!("skipped: only root begins a pid namespace");
+        }
+        // SAFETY: the child does what a program may, as no other thread held a lock.
+        let first = unsafe { libc::fork() };
+        if first == 0 {
+            let value = (place() + 1).to_string();
+            let code = match fs::write("/proc/sys/vm/memfd_noexec", value) {
+                Err(_) => 2,
+                Ok(()) => {
+                    let held = std::panic::catch_unwind(|| alike("memfd_noexec"));
+                    i32::from(held.is_err())
+                }
+            };
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(code) };
+        }
+        let mut status = -1;
+        // SAFETY: waits for that child; `status` is writable.
+        assert_eq!(unsafe { libc::waitpid(first, &mut status, 0) }, first);
+        match libc::WEXITSTATUS(status) {
+            2 => println!("skipped: a kernel without vm.memfd_noexec"),
+            code => assert_eq!((code, libc::WIFEXITED(status)), (0, true)),
+        }
+    });
+}
