@@ -416,8 +416,8 @@ fn is_the_server_s(refused: &Refused) -> bool {
     let errno = refused.error.raw_os_error();
     let by_its_place = || errno == Some(libc::EINVAL);
     refused.lacks_server
-        // A server's child needs the caller's folder to be open.
-        || refused.step.is_none() && matches!(errno, Some(libc::EMFILE | libc::ENFILE))
+        // What has to be opened to be sent to it; not what is wrong with the request itself.
+        || refused.step.is_none() && !matches!(errno, None | Some(libc::E2BIG | libc::EBADF))
         || refused.step.is_some_and(steps::is_of_server)
         || refused.step == Some(MAKE) && by_its_place()
 }

@@ -128,10 +128,11 @@ pub(crate) fn spawn<'a>(
     write: impl FnOnce(&mut Draft<'a>) -> io::Result<()>,
 ) -> Result<(Pid, Option<OwnedFd>), Refused> {
     let room = match place {
-        In::Caller => Room::take()?,
+        In::Caller => Room::take(),
         // Of the copy the caller sees only what is shared.
-        In::Copy => Room::map(MapFlags::SHARED)?,
+        In::Copy => Room::map(MapFlags::SHARED),
     };
+    let room = room.map_err(|error| Refused { error, step: Some(MAKE), lacks_server: false })?;
     // SAFETY: of the mapping, as long, and ours.
     let mut draft = unsafe { Draft::new(room.header(), Maker::Caller) };
     let made = write(&mut draft).and_then(|()| {

@@ -137,6 +137,9 @@ fn table(folder: &Path) {
         // SAFETY: as above: nobody uses them.
         unsafe { libc::close(number) };
     }
+    // Exec closes it, unless an action has copied it.
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::fcntl(0, libc::F_SETFD, libc::FD_CLOEXEC) }, 0);
     for (from, number) in sources.into_iter().zip(3..) {
         let flags = if number % 2 == 0 { libc::O_CLOEXEC } else { 0 };
         // SAFETY: as above.

@@ -19,8 +19,9 @@ use crate::filter::filter;
 const PLACE: &str = "KUMIKI_TEST_PLACE";
 
 /// Every system call that caller, child and server make, as `strace -f` of these starts names them,
-/// and those by which older kernels do the same.
-const CALLS: [(&str, libc::c_long); 60] = [
+/// and those by which older kernels do the same. Without exit(2) the C library's own threads never
+/// end, without recvfrom(2) std panics: these two are not there.
+const CALLS: [(&str, libc::c_long); 72] = [
     ("access", libc::SYS_access),
     ("arch_prctl", libc::SYS_arch_prctl),
     ("chdir", libc::SYS_chdir),
@@ -81,6 +82,18 @@ const CALLS: [(&str, libc::c_long); 60] = [
     ("waitid", libc::SYS_waitid),
     ("write", libc::SYS_write),
     ("prctl", libc::SYS_prctl),
+    ("brk", libc::SYS_brk),
+    ("execve", libc::SYS_execve),
+    ("exit_group", libc::SYS_exit_group),
+    ("getrandom", libc::SYS_getrandom),
+    ("mmap", libc::SYS_mmap),
+    ("mprotect", libc::SYS_mprotect),
+    ("munmap", libc::SYS_munmap),
+    ("newfstatat", libc::SYS_newfstatat),
+    ("openat", libc::SYS_openat),
+    ("read", libc::SYS_read),
+    ("rseq", libc::SYS_rseq),
+    ("set_robust_list", libc::SYS_set_robust_list),
 ];
 
 /// Resources and values that are too small for something.
