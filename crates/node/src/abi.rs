@@ -118,6 +118,7 @@ pub(crate) const STARTING: u32 = 2;
 pub(crate) const WORD_SILENT: u32 = 0;
 pub(crate) const WORD_READY: u32 = 2;
 pub(crate) const WORD_HALTED: u32 = 3;
+pub(crate) const WORD_PANIC: u32 = 6;
 pub(crate) const WORD_STOPPED: u32 = 7;
 
 const _: () = {
@@ -172,7 +173,7 @@ mod tests {
         let headers = ["osnode.h", "bell.h", "ipi.h", "symbols.h"].map(str::to_owned);
         let files = own.chain(headers).map(|file| source(&format!("osnode/{file}")));
         let lines: usize = files.map(|text| lines_of_code(&text)).sum();
-        assert!((500..=1000).contains(&lines), "osnode.ko has {lines} lines of code");
+        assert!((500..=1100).contains(&lines), "osnode.ko has {lines} lines of code");
     }
 
     #[test]

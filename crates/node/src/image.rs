@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use kumiki_boot::{Kernel, Partition, Piece};
+use kumiki_boot::{Kernel, Piece};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -15,6 +15,7 @@ use crate::compose::{self, Base};
 use crate::device::{self, Device};
 use crate::kind::Kind;
 use crate::memory::Memory;
+use crate::needs::Needs;
 use crate::spec::MemorySource;
 use crate::{Error, Result, abi, listing, numa, requests, taking, tree};
 
@@ -40,6 +41,9 @@ struct Header {
     bzimage: Option<Kernel>,
     bzimage_bytes: Part,
     initramfs: Part,
+    /// Memory that its files take once they are unpacked; 0 if nobody has looked.
+    #[serde(default)]
+    unpacked_bytes: u64,
     /// Where the kernel's configuration was found that was checked.
     #[serde(default)]
     config: Option<String>,
@@ -83,6 +87,7 @@ pub(crate) struct Ingredients {
     /// The kernel as it is shipped; a bare vmlinux has no such form.
     bzimage: Option<Kernel>,
     initramfs: Vec<u8>,
+    unpacked_bytes: u64,
     sha256: String,
     /// The file with the kernel's configuration, if there is one.
     config: Option<String>,
@@ -100,14 +105,23 @@ impl Ingredients {
         let kernel = bzimage.as_ref().or(trimmed.as_ref().map(|(kernel, _)| kernel));
         let release = kernel.and_then(Kernel::release);
         let config = base.check_config(kernel_file, release)?;
-        let initramfs = base.compose(release)?;
+        let (initramfs, unpacked_bytes) = base.compose(release)?;
         // Of what is in memory: a bare vmlinux's trimmed bytes.
         let mut hash = Sha256::new();
         hash.update(trimmed.as_ref().map_or(&file, |(_, bytes)| bytes));
         hash.update(&initramfs);
         let sha256 = hex(hash);
         let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
-        Ok(Ingredients { file, bzimage, initramfs, sha256, config, kernel_file, base })
+        Ok(Ingredients {
+            file,
+            bzimage,
+            initramfs,
+            unpacked_bytes,
+            sha256,
+            config,
+            kernel_file,
+            base,
+        })
     }
 
     /// Of the kernel and the initramfs, as of [`ImageInfo::sha256`].
@@ -137,6 +151,7 @@ impl Ingredients {
             bzimage: self.bzimage,
             bzimage_bytes: place(&file),
             initramfs: place(&self.initramfs),
+            unpacked_bytes: self.unpacked_bytes,
             config,
         };
         let total = at.next_multiple_of(abi::PIECE_UNIT);
@@ -169,9 +184,9 @@ impl Prepared {
         self.total
     }
 
-    /// What a node's first piece needs for it.
-    pub(crate) fn first_piece_bytes(&self) -> u64 {
-        self.header.first_piece_bytes()
+    /// What a node needs for it.
+    pub(crate) fn needs(&self) -> Needs {
+        self.header.needs()
     }
 
     /// Where its kernel's configuration was found that was checked.
@@ -216,8 +231,13 @@ impl Prepared {
 }
 
 impl Header {
-    fn first_piece_bytes(&self) -> u64 {
-        Partition::needs(&self.kernel, self.initramfs.bytes)
+    /// Whoever has not looked knows at least this.
+    fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes.max(self.initramfs.bytes)
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::of(&self.kernel, self.initramfs.bytes, self.unpacked_bytes())
     }
 }
 
@@ -368,9 +388,14 @@ impl Image {
         self.header.initramfs
     }
 
-    /// What a node's first piece needs for it.
-    pub(crate) fn first_piece_bytes(&self) -> u64 {
-        self.header.first_piece_bytes()
+    /// What a node needs for it.
+    pub(crate) fn needs(&self) -> Needs {
+        self.header.needs()
+    }
+
+    /// Memory that its files take once they are unpacked, as far as that is known.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        self.header.unpacked_bytes()
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -468,6 +493,7 @@ impl Image {
             bzimage: Some(kernel.clone()),
             bzimage_bytes: kernel_bytes,
             initramfs: Part { at, bytes: initramfs.len() as u64 },
+            unpacked_bytes: 0,
             config: None,
         };
         let json =
@@ -580,6 +606,7 @@ mod tests {
                 bzimage: None,
                 bzimage_bytes: part(0, 0),
                 initramfs: part(at, bytes),
+                unpacked_bytes: 0,
             };
             let json = serde_json::to_vec(&made).unwrap();
             let memory = memory(json.len() as u64, &json);

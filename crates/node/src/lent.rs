@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use kumiki_boot::Piece;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::early::StartId;
 use crate::grant::Grant;
 use crate::image::Image;
 use crate::memory::Memory;
@@ -173,7 +174,7 @@ impl Lent {
         let loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?)?;
         let origin = image.origin(compressed)?;
-        let plan = load::plan(entry, record, &origin, *clocks)?;
+        let plan = load::plan(entry, record, &origin, *clocks, StartId::now())?;
         load::load(|piece| map(&[piece], true), entry, &plan, &origin)?;
         let loaded = loading.done();
         self.window.renew();

@@ -57,6 +57,7 @@ mod machine;
 #[doc(hidden)]
 pub mod made_up;
 mod memory;
+mod needs;
 mod node;
 mod numa;
 mod origin;

@@ -3,6 +3,7 @@
 use kumiki_boot::{Acpi, CommandLine, Partition, Piece, Plan, SLICE_BYTES, Source};
 
 use crate::clocks::Clocks;
+use crate::early::StartId;
 use crate::memory::Memory;
 use crate::origin::Origin;
 use crate::record::Record;
@@ -14,10 +15,13 @@ pub(crate) fn plan(
     record: &Record,
     origin: &Origin<'_>,
     clocks: Clocks,
+    start: StartId,
 ) -> Result<Plan> {
     let partition = Partition::new(entry.slice, entry.pieces.clone())?;
     let window = partition.window().address;
     let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
+    // Early: a log has no more than the first thousand letters of a line.
+    line.word(start.word());
     line.init(compose::AGENT, &["node", "agent", "--window", &format!("{window:#x}")]);
     if !record.command_line.is_empty() {
         line.word(&record.command_line);

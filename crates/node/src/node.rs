@@ -7,21 +7,26 @@ use kumiki_boot::{Piece, WINDOW_BYTES};
 
 use crate::clocks::Clocks;
 use crate::device::Device;
+use crate::early::{Early, PANIC, StartId};
 use crate::grant::Grant;
 use crate::image::Image;
 use crate::kind::Kind;
 use crate::listing::NodeInfo;
+use crate::memory::Memory;
 use crate::origin::{Files, Origin};
 use crate::record::{self, Record, incomplete, window_of};
 use crate::session::{LOG_LOOK, Session};
-use crate::silence::silent;
-use crate::spec::{MemorySource, Spec};
+use crate::silence::{panicked, silent};
+use crate::spec::{Fault, MemorySource, Spec};
 use crate::stages::{Loading, Stages};
 use crate::window::{Window, has_ended};
-use crate::{Error, Result, abi, bell, cpus, early, listing, load, numa, taking, tree};
+use crate::{Error, Result, abi, bell, cpus, listing, load, numa, taking, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often a kernel that has loaded no module yet is looked at for a panic.
+const EARLY_LOOK: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for another node that starts this one.
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
@@ -36,24 +41,22 @@ impl Node {
     /// contiguous piece if there is one. Undone if a step fails.
     pub fn create(spec: &Spec) -> Result<Self> {
         let name = &spec.name;
-        spec.check().map_err(|fault| {
-            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
-        })?;
+        let refused =
+            |fault: Fault| Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem));
+        spec.check().map_err(refused)?;
         let image = Image::open(&spec.image)?;
-        let (bytes, needs) = (spec.memory_bytes[0], image.first_piece_bytes());
-        if bytes < needs {
-            return Err(Error::Refused(format!(
-                "node {name}: {bytes} bytes in the first piece of memory; image {} alone needs \
-                 {needs}: give the node more, 256M at least",
-                image.name()
-            )));
-        }
+        let needs = image.needs();
+        needs.check(&spec.image, &spec.memory_bytes).map_err(refused)?;
         let record = Record::new(spec, cpus::choose(&spec.cpus)?);
         // One too long is refused here.
         record.to_json()?;
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
-        {
+        if let Err(error) = furnish(
+            &device,
+            &record,
+            (&spec.memory_bytes, spec.memory_from),
+            needs.first_piece_bytes,
+        ) {
             return Err(match give_back(&device, &record.cpus) {
                 Ok(()) => error,
                 Err(left) => Error::Refused(format!(
@@ -119,7 +122,7 @@ impl Node {
     /// With all that a start needs of it.
     fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Kind::Node, &self.name)?;
-        let entry = tree::one(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
         if entry.state == "running" {
             return Err(Error::Refused(format!(
                 "node {} runs already: kumiki node stop {0}",
@@ -132,6 +135,20 @@ impl Node {
             return Err(incomplete(&self.name));
         }
         Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
+    }
+
+    /// The node, of which one that has ended by itself is stopped first: it is of no more
+    /// use to anybody. One that is lent is its starter's.
+    fn at_rest(&self, device: &Device) -> Result<tree::Entry> {
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state != "running"
+            || !has_ended(entry.word)
+            || record::window(device, &entry, false)?.0.is_lent()
+        {
+            return Ok(entry);
+        }
+        self.end(device)?;
+        tree::one(Kind::Node, &self.name)
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
@@ -185,7 +202,7 @@ impl Node {
         }
         let session = Session::open(starter)?;
         let device = Device::own(Kind::Node, &self.name)?;
-        let entry = tree::one(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
         if entry.state == "running" {
             return Err(Error::Refused(format!(
                 "node {} runs or is lent already: kumiki node stop {0}",
@@ -198,7 +215,7 @@ impl Node {
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
-        load::plan(&entry, &record, &image.origin(false)?, clocks)?;
+        load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
         self.keep(&device, &entry, &record)?;
         let image = tree::one(Kind::Image, &record.image)?.pieces;
         device.lend()?;
@@ -215,10 +232,10 @@ impl Node {
         Ok(())
     }
 
-    /// Gives cpus and memory back to the host.
+    /// Gives cpus and memory back to the host, also of a node that has ended by itself.
     pub fn delete(self) -> Result<()> {
         let device = Device::own(Kind::Node, &self.name)?;
-        let entry = tree::one(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
         if entry.state == "running" {
             return Err(Error::Refused(format!(
                 "node {} runs: kumiki node stop {0}, or delete it with --force",
@@ -345,26 +362,45 @@ struct Stopped {
 }
 
 impl Stopped {
-    /// Of a kernel that began and has handed no log over.
-    fn early_log(&self) -> Vec<String> {
+    /// Memory with the log of a kernel that began and has not handed it over.
+    fn early_memory(&self) -> Option<Memory> {
         let began = self.window.stamp(abi::STAMP_TRAMPOLINE) != 0;
+        let is_silent = self.window.word() == abi::WORD_SILENT;
         let memory = self.device.map(&self.entry.pieces[..1], false);
-        memory.ok().filter(|_| began).map_or_else(Vec::new, |memory| early::log(&memory))
+        memory.ok().filter(|_| began && is_silent)
     }
 
     fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
         let window = &self.window;
-        let plan = load::plan(&self.entry, &self.record, origin, Clocks::of_host()?)?;
+        let name = &self.node.name;
+        let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
+        // It may be another image than the one that the node was made for.
+        origin.needs().check(&self.record.image, &have).map_err(|fault| {
+            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
+        })?;
+        let id = StartId::now();
+        let plan = load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)?;
         load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
         let loaded = loading.done();
 
         let begin = Instant::now();
         self.device.start()?;
         let execute = begin.elapsed();
+        let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
-                let (name, early) = (&self.node.name, self.early_log());
-                return Err(silent(name, window, &early, "did not become ready", limit));
+                let log = self.early_memory().map(|memory| early.log(&memory));
+                let log = log.unwrap_or_default();
+                return Err(silent(name, window, &log, "did not become ready", limit));
+            }
+            if looked.elapsed() >= EARLY_LOOK {
+                looked = Instant::now();
+                let memory = self.early_memory();
+                if let Some(log) = memory.and_then(|memory| early.panic(&memory)) {
+                    let why = log.iter().find_map(|line| line.split_once(PANIC));
+                    window.say_panic(why.map_or("", |(_, why)| why));
+                    return Err(panicked(name, window, &log));
+                }
             }
             bell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;

@@ -7,6 +7,7 @@ use kumiki_boot::Kernel;
 
 use crate::image::{Image, Part};
 use crate::memory::Memory;
+use crate::needs::Needs;
 use crate::{Error, Result};
 
 /// A kernel and an initramfs to start from.
@@ -14,8 +15,17 @@ pub(crate) struct Origin<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) kernel_bytes: Bytes<'a>,
     pub(crate) initramfs: Bytes<'a>,
+    /// Memory that its files take once they are unpacked, as far as that is known.
+    pub(crate) unpacked_bytes: u64,
     /// Whether the kernel wants a foreign cpu listed first; the uncompressed one tells.
     pub(crate) checks_bsp_bit: bool,
+}
+
+impl Origin<'_> {
+    /// What a node needs for it.
+    pub(crate) fn needs(&self) -> Needs {
+        Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes)
+    }
 }
 
 pub(crate) enum Bytes<'a> {
@@ -73,6 +83,7 @@ impl Read {
             kernel: &self.kernel,
             kernel_bytes: Bytes::Read(&self.file),
             initramfs: Bytes::Read(&self.initramfs),
+            unpacked_bytes: self.initramfs.len() as u64,
             checks_bsp_bit: false,
         }
     }
@@ -103,6 +114,7 @@ impl Image {
             kernel,
             kernel_bytes: Bytes::Resident(self.memory(), part),
             initramfs: Bytes::Resident(self.memory(), self.initramfs()),
+            unpacked_bytes: self.unpacked_bytes(),
             checks_bsp_bit: self.kernel(false)?.0.checks_bsp_bit() == Some(true),
         })
     }

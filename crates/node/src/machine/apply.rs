@@ -34,16 +34,13 @@ impl Apply {
             let sha256 = ingredients.sha256().to_owned();
             let offer = match resident {
                 // Uncompressing a kernel is what takes long.
-                Some(resident) => {
-                    let first_piece_bytes = resident.first_piece_bytes;
-                    Offer { sha256, bytes: 0, first_piece_bytes, config: None }
-                }
+                Some(resident) => Offer { sha256, bytes: 0, needs: resident.needs, config: None },
                 None => {
                     let prepared = ingredients.prepare()?;
                     let offer = Offer {
                         sha256,
                         bytes: prepared.bytes(),
-                        first_piece_bytes: prepared.first_piece_bytes(),
+                        needs: Some(prepared.needs()),
                         config: prepared.config().map(str::to_owned),
                     };
                     images.insert(name.clone(), prepared);
