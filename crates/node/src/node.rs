@@ -1,24 +1,28 @@
 //! A node from the host's side: make, start, look at, stop, delete.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
 use crate::clocks::Clocks;
+use crate::compose::Base;
 use crate::device::Device;
 use crate::early::{Early, PANIC, StartId};
+use crate::files::Files;
 use crate::grant::Grant;
 use crate::image::Image;
+use crate::ingredients::Ingredients;
 use crate::kind::Kind;
 use crate::listing::NodeInfo;
 use crate::memory::Memory;
-use crate::origin::{Files, Origin};
+use crate::origin::Origin;
 use crate::record::{self, Record, incomplete, window_of};
 use crate::session::{LOG_LOOK, Session};
 use crate::silence::{panicked, silent};
 use crate::spec::{Fault, MemorySource, Spec};
-use crate::stages::{Loading, Stages};
+use crate::stages::{LoadParts, Loading, Stages, timed};
 use crate::window::{Window, has_ended};
 use crate::{Error, Result, abi, bell, cpus, listing, load, numa, taking, tree};
 
@@ -80,31 +84,53 @@ impl Node {
         let stopped = self.stopped()?;
         let begin = Instant::now();
         let image = Image::open(&stopped.record.image)?;
-        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit)
+        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit, |_| Ok(()))
     }
 
     /// Starts from files that are read now: what each start costs that finds no
-    /// image in memory. With `keep` the next one does: what was read, and is still
-    /// compressed, stays as the image of this name, as after the paper's first start.
+    /// image in memory. With `keep` the next one does: while the node's kernel starts, what
+    /// was read, and is still compressed, is put into memory as the image of this name, as
+    /// after the paper's first start. That it cannot be kept is an error of a node that runs.
     pub fn start_from(&self, files: &Files, keep: Option<&str>, limit: Duration) -> Result<Stages> {
         let stopped = self.stopped()?;
-        if stopped.record.cpus.len() > 1 {
-            return Err(Error::Refused(format!(
-                "node {} has several cpus: what its kernel wants to be told of them is seen in \
-                 an image only; kumiki node start {0}",
-                self.name
-            )));
-        }
+        stopped.has_one_cpu()?;
         let mut loading = Loading::since(Instant::now());
-        let begin = Instant::now();
-        let read = files.read()?;
-        loading.read = begin.elapsed();
-        if let Some(name) = keep {
-            let begin = Instant::now();
-            read.keep(name)?;
-            loading.place = begin.elapsed();
+        let read = files.read(&mut loading.parts)?;
+        stopped.start(&read.origin(), loading, limit, |parts| {
+            keep.map_or(Ok(()), |name| read.keep(name, parts).map(drop))
+        })
+    }
+
+    /// The same from a kernel's file and what belongs into its initramfs. If an image of
+    /// this content is resident, it starts from that; else what was read is kept as one.
+    /// Returns the image's name as well. The node's own image stays what it is.
+    pub fn start_kernel(
+        &self,
+        kernel: &Path,
+        base: &Base,
+        limit: Duration,
+    ) -> Result<(Stages, String)> {
+        let stopped = self.stopped()?;
+        let mut loading = Loading::since(Instant::now());
+        let ingredients =
+            timed(&mut loading.parts.read_kernel_ms, || Ingredients::read(kernel, base))?;
+        if let Some(name) = ingredients.resident()? {
+            let image = Image::open(&name)?;
+            return Ok((stopped.start(&image.origin(false)?, loading, limit, |_| Ok(()))?, name));
         }
-        stopped.start(&read.origin(), loading, limit)
+        if let Some(origin) = ingredients.as_shipped().filter(|_| stopped.has_one_cpu().is_ok()) {
+            let stages = stopped.start(&origin, loading, limit, |parts| {
+                ingredients.keep_as_shipped(parts).map(drop)
+            })?;
+            return Ok((stages, ingredients.name()));
+        }
+        // What several cpus are to be told is seen in an uncompressed kernel only.
+        let name = ingredients.name();
+        let prepared = timed(&mut loading.parts.plan_ms, || ingredients.prepare())?;
+        let stages = stopped.start(&prepared.origin(), loading, limit, |parts| {
+            timed(&mut parts.keep_ms, || prepared.keep(&name)).map(drop)
+        })?;
+        Ok((stages, name))
     }
 
     /// Fills the memory of a node that rests with zeros, but for its window, which says
@@ -370,7 +396,25 @@ impl Stopped {
         memory.ok().filter(|_| began && is_silent)
     }
 
-    fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
+    fn has_one_cpu(&self) -> Result<()> {
+        if self.record.cpus.len() == 1 {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "node {} has several cpus: what its kernel wants to be told of them is seen in an \
+             image only; kumiki node start {0}",
+            self.node.name
+        )))
+    }
+
+    /// Does something else `meanwhile`, as soon as the node's kernel has begun.
+    fn start(
+        &self,
+        origin: &Origin<'_>,
+        mut loading: Loading,
+        limit: Duration,
+        meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
+    ) -> Result<Stages> {
         let window = &self.window;
         let name = &self.node.name;
         let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
@@ -379,13 +423,17 @@ impl Stopped {
             Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
         })?;
         let id = StartId::now();
-        let plan = load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)?;
-        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
-        let loaded = loading.done();
+        let parts = &mut loading.parts;
+        let plan = timed(&mut parts.plan_ms, || {
+            load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
+        })?;
+        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
+        let mut loaded = loading.done();
 
         let begin = Instant::now();
         self.device.start()?;
         let execute = begin.elapsed();
+        let kept = meanwhile(&mut loaded.parts);
         let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
@@ -405,7 +453,12 @@ impl Stopped {
             bell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        Ok(Stages::of(loaded, execute, begin.elapsed(), window))
+        let stages = Stages::of(loaded, execute, begin.elapsed(), window);
+        kept.map(|()| stages).map_err(|error| {
+            Error::Refused(format!(
+                "node {name} is ready, and what it was started from could not be kept: {error}"
+            ))
+        })
     }
 }
 

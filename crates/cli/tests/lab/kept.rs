@@ -76,7 +76,10 @@ fn what_is_kept_goes_once_nothing_runs(labs: &Labs) {
     // One that has ended.
     fs::create_dir(labs.runtime.path().join("kumiki-lab/two")).unwrap();
     let (code, machines, said) = clean();
-    assert!(code == Some(0) && machines == "two\n" && said.contains("3.01 MiB in "), "{machines}{said}");
+    assert!(
+        code == Some(0) && machines == "two\n" && said.contains("3.01 MiB in "),
+        "{machines}{said}"
+    );
     assert!(!kept.path().join("kumiki/lab").exists());
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::file::Machine;
 use super::plan::{Offer, Step, chosen, plan};
 use super::situation::{Free, Situation};
-use crate::image::{Image, Ingredients, Prepared};
+use crate::image::Image;
+use crate::ingredients::{Ingredients, Prepared};
 use crate::node::Node;
 use crate::{Error, Result};
 
