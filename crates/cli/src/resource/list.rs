@@ -81,8 +81,9 @@ fn folded(rows: Vec<Row>) -> Vec<Row> {
         match folded.iter_mut().find(same) {
             Some((other, count)) => {
                 *count += 1;
-                other.calls += row.calls;
-                other.bytes += row.bytes;
+                // What a process says of itself may be any number.
+                other.calls = other.calls.saturating_add(row.calls);
+                other.bytes = other.bytes.saturating_add(row.bytes);
             }
             None => folded.push((row, 1)),
         }

@@ -83,7 +83,8 @@ fn show(rows: &[Row], before: &mut Option<Before>, sort: Sort, terminal: bool) -
         Sort::Memory => all.sort_by_key(|(row, _)| (Reverse(row.bytes), by_name(row))),
         Sort::Name => all.sort_by_key(|(row, _)| by_name(row)),
     }
-    let sum = |of: fn(&(&Row, Option<u64>)) -> u64| all.iter().map(of).sum::<u64>();
+    // What a process says of itself may be any number.
+    let sum = |of: fn(&(&Row, Option<u64>)) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
     let mut processes: Vec<_> = rows.iter().filter_map(|row| row.process).collect();
     processes.dedup();
     let mut text = format!(
