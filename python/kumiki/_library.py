@@ -105,6 +105,24 @@ def start_server() -> None:
     _checked(_lib.kumiki_spawn_start_server())
 
 
+class Tree:
+    """A child and all that comes of it, as long as this object lives."""
+
+    def __init__(self) -> None:
+        self._handle = _Handle()
+        _checked(_lib.kumiki_spawn_tree_init(byref(self._handle)))
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._handle)
+
+    def kill(self) -> None:
+        _checked(_lib.kumiki_spawn_tree_kill(byref(self._handle)))
+
+    def __del__(self, destroy: Any = _lib.kumiki_spawn_tree_destroy) -> None:
+        destroy(ctypes.byref(self._handle))
+
+
 class Attributes:
     """What a child is to be. Closes itself at the end of a with statement."""
 
@@ -182,6 +200,9 @@ class Attributes:
 
     def death_signal(self, signal: int) -> None:
         self._number("deathsignal", "signal", signal)
+
+    def tree(self, tree: Tree) -> None:
+        self._set("tree", ctypes.c_void_p(tree.address))
 
     def by_server(self) -> None:
         self._set("byserver", c_int(1))

@@ -50,6 +50,7 @@ mod server;
 mod servers;
 mod stdio;
 mod steps;
+mod tree;
 mod wire;
 mod zygote;
 

@@ -96,18 +96,22 @@ impl Suite<'_> {
         let mut gcc = gcc(&self.flags, retarget);
         gcc.arg(source).args(&self.with[usize::from(retarget)]);
         if retarget {
-            gcc.arg(library("libkumiki_c.a"));
+            gcc.arg(folder.join(LIBRARY)).arg("-Wl,-rpath,$ORIGIN");
         }
         well(gcc.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program));
         program
     }
 }
 
-/// One for each way of compiling, for all.
+/// The name that is in the library itself.
+const LIBRARY: &str = "libkumiki.so.0";
+
+/// One for each way of compiling, for all, the one for Kumiki with the library.
 pub(crate) fn folders(within: &Path) {
     for name in ["libc", "kumiki"] {
         let folder = within.join(name);
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
     }
+    fs::copy(library("libkumiki_c.so"), within.join("kumiki").join(LIBRARY)).unwrap();
 }

@@ -45,7 +45,8 @@ impl Expected {
             }
             (Some(line), None) => {
                 let reason = &line.reason;
-                writeln!(self.faults, "{test} ({way}) holds, yet is expected not to: {reason}").unwrap();
+                writeln!(self.faults, "{test} ({way}) holds, yet is expected not to: {reason}")
+                    .unwrap();
             }
         }
     }

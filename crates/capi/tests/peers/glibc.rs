@@ -9,8 +9,7 @@ use crate::build::{Suite, folder, folders, gcc, root, well};
 /// Where the package glibc-source puts it.
 const SOURCE: &str = "/usr/src/glibc";
 /// What of it is unpacked.
-const PARTS: [&str; 4] =
-    ["*/posix/tst-*spawn*", "*/support/*", "*/test-skeleton.c", "*/include/*"];
+const PARTS: [&str; 4] = ["*/posix/tst-*spawn*", "*/support/*", "*/test-skeleton.c", "*/include/*"];
 /// Tests that are none of ours.
 const OTHERS: [&str; 2] = [
     // Of symbols of the C library before 2.15.
@@ -20,11 +19,34 @@ const OTHERS: [&str; 2] = [
 ];
 /// Of the support library what the tests of posix_spawn want.
 const SUPPORT: [&str; 28] = [
-    "check", "oom_error", "support-open-dev-null-range", "support_quote_blob",
-    "support_record_failure", "support_test_compare_blob", "support_test_compare_failure",
-    "support_test_main", "support_test_verify_impl", "temp_file", "write_message", "xasprintf",
-    "xcalloc", "xchdir", "xclose", "xfclose", "xfopen", "xfork", "xlseek", "xmalloc",
-    "xmemstream", "xmkdir", "xopen", "xrealloc", "xstrdup", "xsymlink", "xwaitpid", "xwrite",
+    "check",
+    "oom_error",
+    "support-open-dev-null-range",
+    "support_quote_blob",
+    "support_record_failure",
+    "support_test_compare_blob",
+    "support_test_compare_failure",
+    "support_test_main",
+    "support_test_verify_impl",
+    "temp_file",
+    "write_message",
+    "xasprintf",
+    "xcalloc",
+    "xchdir",
+    "xclose",
+    "xfclose",
+    "xfopen",
+    "xfork",
+    "xlseek",
+    "xmalloc",
+    "xmemstream",
+    "xmkdir",
+    "xopen",
+    "xrealloc",
+    "xstrdup",
+    "xsymlink",
+    "xwaitpid",
+    "xwrite",
 ];
 
 fn unpacked(to: &Path) -> PathBuf {
@@ -53,8 +75,11 @@ fn glibc_s_tests_of_posix_spawn_hold() {
         // The last only from 2.37 on.
         let _ = fs::copy(tree.join("include").join(header), own.join(header));
     }
-    fs::write(own.join("arch-fd_to_filename.h"), "#define FD_TO_FILENAME_PREFIX \"/proc/self/fd/\"\n")
-        .unwrap();
+    fs::write(
+        own.join("arch-fd_to_filename.h"),
+        "#define FD_TO_FILENAME_PREFIX \"/proc/self/fd/\"\n",
+    )
+    .unwrap();
     let include = |path: &Path| format!("-I{}", path.display());
     let mut flags = vec![include(&tree), include(&tree.join("support")), include(&own)];
     flags.extend(["-DTIMEOUTFACTOR=5", "-include", "limits.h"].map(str::to_owned));

@@ -13,7 +13,11 @@ fn gnulib_s_tests_of_posix_spawn_hold() {
     folders(folder.path());
     let own = folder.path().join("include");
     fs::create_dir(&own).unwrap();
-    fs::write(own.join("config.h"), "#include <stdbool.h>\n").unwrap();
+    fs::write(
+        own.join("config.h"),
+        "#include <stdbool.h>\n#define _GL_UNUSED __attribute__((unused))\n",
+    )
+    .unwrap();
     // Beside the programs, where these look for them.
     for entry in fs::read_dir(TESTS).expect("package gnulib").map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();

@@ -30,9 +30,9 @@ impl Way {
             println!("skipped: only root runs tests as another user");
         }
         let users: &[bool] = if root { &[false, true] } else { &[false] };
-        let ways = users.iter().flat_map(|other| {
-            [false, true].map(|by_server| Way { by_server, other: *other })
-        });
+        let ways = users
+            .iter()
+            .flat_map(|other| [false, true].map(|by_server| Way { by_server, other: *other }));
         ways.collect()
     }
 
