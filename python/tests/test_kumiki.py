@@ -31,7 +31,13 @@ def own_cgroup():
         fields = line.split()
         if place is not None and fields[fields.index("-") + 1] == "cgroup2" and fields[3] == "/":
             folder = pathlib.Path(fields[4] + place)
-            return folder if os.access(folder, os.W_OK) and (folder / "cgroup.kill").exists() else None
+            try:
+                made = pathlib.Path(tempfile.mkdtemp(prefix="kumiki-test-", dir=folder))
+            except OSError:
+                return None
+            ends = (made / "cgroup.kill").exists()
+            made.rmdir()
+            return folder if ends else None
     return None
 
 

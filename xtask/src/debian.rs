@@ -34,6 +34,7 @@ pub(crate) const CAPI: &[Package] = &[
         name: "libpython3.11-testsuite | libpython3.13-testsuite",
         reason: "CPython's own tests of subprocess hold for the package for Python",
     },
+    Package { name: "valgrind", reason: "a program with libkumiki runs in it" },
 ];
 
 /// What the suites of other projects need, and those suites.

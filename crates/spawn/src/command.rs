@@ -25,6 +25,7 @@ use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller, Said};
 use crate::tree::Cgroup;
+use crate::valgrind;
 use crate::wire::{EXECUTE, MAKE};
 
 use environment::Environment;
@@ -398,6 +399,7 @@ impl Command {
         }
         if server.is_none()
             && !self.attributes.wants_server()
+            && !valgrind::runs_in_it()
             && let Some(child) = self.make_itself(unsaid)?
         {
             return Ok(child);

@@ -51,6 +51,7 @@ mod servers;
 mod stdio;
 mod steps;
 mod tree;
+mod valgrind;
 mod wire;
 mod zygote;
 
