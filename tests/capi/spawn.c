@@ -20,6 +20,9 @@
 
 extern char **environ;
 
+/* P_PIDFD of waitid(2), which older headers have not. */
+#define P_PIDFD_ 3
+
 /* posix_spawn's errors are above 0. */
 #define FAILS(call, error) REFUSED(-(call), error)
 
@@ -317,10 +320,16 @@ static void trees(void)
 	/* A pidfd in place of the number. */
 	CHECK(kumiki_spawn_file_actions_init(&actions) == 0);
 	argv[2] = strcpy(text, "exit 6");
-	CHECK(kumiki_pidfd_spawnp(&pidfd, "sh", &actions, NULL, argv, environ) == 0);
-	CHECK(pidfd >= 0 && fcntl(pidfd, F_GETFD) == FD_CLOEXEC);
-	CHECK(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 6);
-	CHECK(close(pidfd) == 0);
+	int error = kumiki_pidfd_spawnp(&pidfd, "sh", &actions, NULL, argv, environ);
+	if (error == ENOSYS) {
+		fprintf(stderr, "skipped: no pidfds here, as in valgrind\n");
+	} else {
+		siginfo_t how;
+		CHECK(error == 0 && pidfd >= 0 && fcntl(pidfd, F_GETFD) == FD_CLOEXEC);
+		CHECK(waitid((idtype_t)P_PIDFD_, (id_t)pidfd, &how, WEXITED) == 0);
+		CHECK(how.si_code == CLD_EXITED && how.si_status == 6);
+		CHECK(close(pidfd) == 0);
+	}
 	FAILS(kumiki_pidfd_spawn(&pidfd, "/no/such/program", NULL, NULL, argv, environ), ENOENT);
 	CHECK(kumiki_spawn_file_actions_destroy(&actions) == 0);
 }

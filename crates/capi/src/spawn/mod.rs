@@ -118,14 +118,14 @@ unsafe fn start<'a>(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
-    // SAFETY: the caller's promise.
     told(|| {
-        unsafe { begun(programs, actions, attributes, argv, envp) }.map(|child| {
-            if !pid.is_null() {
-                // SAFETY: the caller's promise.
-                unsafe { pid.write(child.cast_signed()) };
-            }
-        })
+        // SAFETY: the caller's promise.
+        let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
+        if !pid.is_null() {
+            // SAFETY: as above.
+            unsafe { pid.write(child.cast_signed()) };
+        }
+        Ok(())
     })
 }
 

@@ -82,7 +82,7 @@ fn glibc_s_tests_of_posix_spawn_hold() {
     .unwrap();
     let include = |path: &Path| format!("-I{}", path.display());
     let mut flags = vec![include(&tree), include(&tree.join("support")), include(&own)];
-    flags.extend(["-DTIMEOUTFACTOR=5", "-include", "limits.h"].map(str::to_owned));
+    flags.extend(["-DTIMEOUTFACTOR=3", "-include", "limits.h"].map(str::to_owned));
     flags.push(format!("-DOBJPFX=\"{}/\"", folder.path().display()));
 
     let mut sources: Vec<_> = fs::read_dir(tree.join("posix"))
