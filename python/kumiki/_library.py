@@ -217,7 +217,7 @@ class Attributes:
         error = _lib.kumiki_spawn(
             byref(pid),
             path,
-            ctypes.addressof(actions.handle),
+            actions.address,
             ctypes.addressof(self._handle),
             _strings(args),
             _environ() if env is None else _strings(env),
@@ -239,18 +239,30 @@ class Actions:
     """What the child's descriptors and working folder become, in their order."""
 
     def __init__(self) -> None:
-        self.handle = _Handle()
-        _checked(_lib.kumiki_spawn_file_actions_init(byref(self.handle)))
+        # Most children have none.
+        self._handle: "_Handle | None" = None
+
+    @property
+    def address(self) -> "int | None":
+        return None if self._handle is None else ctypes.addressof(self._handle)
 
     def __enter__(self) -> "Actions":
         return self
 
     def __exit__(self, *_: object) -> None:
-        _lib.kumiki_spawn_file_actions_destroy(byref(self.handle))
+        if self._handle is not None:
+            _lib.kumiki_spawn_file_actions_destroy(byref(self._handle))
+
+    def _add(self, name: str, *arguments: Any) -> None:
+        if self._handle is None:
+            handle = _Handle()
+            _checked(_lib.kumiki_spawn_file_actions_init(byref(handle)))
+            self._handle = handle
+        add = getattr(_lib, f"kumiki_spawn_file_actions_add{name}")
+        _checked(add(byref(self._handle), *arguments))
 
     def dup2(self, fd: int, new_fd: int) -> None:
-        fd, new_fd = fitting("descriptor", fd), fitting("descriptor", new_fd)
-        _checked(_lib.kumiki_spawn_file_actions_adddup2(byref(self.handle), fd, new_fd))
+        self._add("dup2", fitting("descriptor", fd), fitting("descriptor", new_fd))
 
     def chdir(self, folder: bytes) -> None:
-        _checked(_lib.kumiki_spawn_file_actions_addchdir(byref(self.handle), folder))
+        self._add("chdir", folder)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
 from contextlib import ExitStack
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -189,7 +188,8 @@ class Popen(subprocess.Popen):
         if self._namespaces:
             attributes.namespaces(self._namespaces)
         for name, ranges in self._maps.items():
-            attributes.maps(name, ranges)
+            if ranges:
+                attributes.maps(name, ranges)
         if self._nice is not None:
             attributes.nice(self._nice)
         if self._affinity is not None:
@@ -278,10 +278,7 @@ def _programs(executable: bytes, env: Any) -> "list[bytes]":
     """Where it may be, in order."""
     if os.path.dirname(executable):
         return [executable]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BytesWarning)
-        folders = os.get_exec_path(env)
-    return [os.path.join(os.fsencode(folder), executable) for folder in folders]
+    return [os.path.join(os.fsencode(folder), executable) for folder in os.get_exec_path(env)]
 
 
 def _identity(attributes: Attributes, uid: Any, gid: Any, gids: Any, umask: int) -> None:
