@@ -1,8 +1,9 @@
 //! `kumiki node`: OS nodes.
 
+mod device;
 mod exec;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,7 +54,11 @@ enum NodeCommand {
         /// Words for its kernel's command line
         #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
         append: String,
+        #[command(flatten)]
+        devices: device::Devices,
     },
+    /// Devices that this machine serves a node
+    Device(device::Args),
     /// Start a node and wait until it answers; in a node, one that is lent to it
     ///
     /// With --kernel from files instead of the node's image: what is read is kept in memory
@@ -126,6 +131,14 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Serve a node's devices until it ends, as `start` does for a node that has some
+    Serve {
+        #[arg(required_unless_present = "worker")]
+        name: Option<String>,
+        /// The process that has nothing but what standard input brings
+        #[arg(long, hide = true)]
+        worker: bool,
+    },
     /// What runs in a node
     #[command(hide = true)]
     Agent {
@@ -181,7 +194,16 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
-        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
+        NodeCommand::Create {
+            name,
+            cpus,
+            cpu_list,
+            memory,
+            memory_from,
+            image,
+            append,
+            devices,
+        } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
             let spec = Spec {
                 name,
@@ -190,6 +212,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 memory_bytes: memory,
                 memory_from: memory_from.into(),
                 command_line: append,
+                devices: devices.specs(),
             };
             Node::create(&spec)?;
         }
@@ -223,10 +246,9 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
         NodeCommand::Logs { name, follow: true } => {
-            let mut out = io::stdout().lock();
-            Node::find(&name)?.follow_log(|lines| out.write_all(lines).and(out.flush()))?;
+            Node::find(&name)?.follow_log(|lines| output::log(lines).map_err(as_io))?;
         }
-        NodeCommand::Logs { name, follow: false } => output::data(&Node::find(&name)?.log()?)?,
+        NodeCommand::Logs { name, follow: false } => output::log(&Node::find(&name)?.log()?)?,
         NodeCommand::Stop { name, timeout } => {
             Node::find(&name)?.stop(Duration::from_secs(timeout))?;
         }
@@ -239,6 +261,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             node.delete()?;
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
+        NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
+        NodeCommand::Serve { name, .. } => {
+            kumiki_node::serve::serve(&name.unwrap_or_default())?;
+        }
         NodeCommand::Agent { window, .. } => kumiki_node::agent::main(window)?,
     }
     Ok(Verdict::Fine)
@@ -255,6 +282,9 @@ fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
 }
 
 fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
+    for problem in &stages.problems {
+        output::talk(format_args!("not served: {problem}"));
+    }
     if json {
         return output::json(stages);
     }
@@ -280,21 +310,21 @@ fn lent(json: bool) -> Result<()> {
     if json {
         return output::json(&known);
     }
-    let mut table = output::columns(&["node", "word"], 2);
+    let mut table = output::Rows::new(&["node", "word"], 2);
     for (name, word) in known {
-        table.add_row([name, word.to_owned()]);
+        table.add([name, word.to_owned()]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
-    let mut table = output::columns(&["node", "state", "image", "cpus", "memory"], 4);
+    let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        table.add_row([
+        table.add([
             node.name.clone(),
             state_of(node).to_owned(),
             node.image.as_deref().unwrap_or("-").to_owned(),
@@ -302,7 +332,7 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
             format::bytes(node.bytes),
         ]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 /// Where a node stands, in a word.
@@ -320,4 +350,9 @@ pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
 fn address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").ok_or("an address is expected, such as 0x40000000")?;
     u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
+}
+
+/// Of output that could not be written.
+fn as_io(error: anyhow::Error) -> io::Error {
+    error.downcast().unwrap_or_else(io::Error::other)
 }

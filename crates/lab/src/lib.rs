@@ -50,6 +50,7 @@ pub mod standing;
 mod talk;
 mod tied;
 
+pub use apt::debian_root;
 pub use cache::Cache;
 pub use clean::{Cleaned, clean};
 pub use command::{Command, Control, Outcome, Output, Running};

@@ -24,7 +24,7 @@ use crate::silence::{panicked, silent};
 use crate::spec::{Fault, MemorySource, Spec};
 use crate::stages::{LoadParts, Loading, Stages, timed};
 use crate::window::{Window, has_ended};
-use crate::{Error, Result, abi, bell, cpus, listing, load, numa, taking, tree};
+use crate::{Error, Result, abi, bell, cpus, listing, load, numa, plugging, serve, taking, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -37,7 +37,7 @@ const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A node that exists.
 pub struct Node {
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Node {
@@ -54,6 +54,7 @@ impl Node {
         let record = Record::new(spec, cpus::choose(&spec.cpus)?);
         // One too long is refused here.
         record.to_json()?;
+        plugging::nobody_has(name, &record.devices)?;
         let (device, _) = Device::create(Kind::Node, name)?;
         if let Err(error) = furnish(
             &device,
@@ -253,7 +254,7 @@ impl Node {
     }
 
     /// Writes its record anew.
-    fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
+    pub(crate) fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
         record::window(device, entry, true)?.0.set_record(&record.to_json()?);
         Ok(())
     }
@@ -269,15 +270,22 @@ impl Node {
             )));
         }
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
+        let mut kept = None;
         if !entry.pieces.is_empty() {
             let (window, record) = record::window(&device, &entry, true)?;
+            kept = record.clone();
             // Making it may have been interrupted with a cpu off line and not claimed;
             // on line again before nothing tells of it any more.
             record.map_or(Ok(()), |record| bring_on_line(&record.cpus))?;
             // A node of the same name may get the same memory.
             window.set_record(b"");
         }
-        give_back(&device, &cpus)
+        give_back(&device, &cpus).inspect_err(|_| {
+            // It is there still, if somebody uses it: as it was.
+            if let Some(record) = &kept {
+                let _ = self.keep(&device, &entry, record);
+            }
+        })
     }
 
     /// Its name.
@@ -433,6 +441,11 @@ impl Stopped {
         let begin = Instant::now();
         self.device.start()?;
         let execute = begin.elapsed();
+        let problems = if self.record.devices.is_empty() {
+            Vec::new()
+        } else {
+            serve::spawn(&self.node.name).unwrap_or_else(|error| vec![error.to_string()])
+        };
         let kept = meanwhile(&mut loaded.parts);
         let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {
@@ -453,7 +466,7 @@ impl Stopped {
             bell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        let stages = Stages::of(loaded, execute, begin.elapsed(), window);
+        let stages = Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) };
         kept.map(|()| stages).map_err(|error| {
             Error::Refused(format!(
                 "node {name} is ready, and what it was started from could not be kept: {error}"

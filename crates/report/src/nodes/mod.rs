@@ -294,7 +294,7 @@ mod tests {
             "0.24",
             "0.32",
             "0.37",
-            "83.0 ms",
+            &ms(83.02),
             "(7) segments",
             "a bare copy of the same bytes",
             "node-stages",
