@@ -53,6 +53,8 @@ mod server;
 mod servers;
 mod stdio;
 mod steps;
+mod tree;
+mod valgrind;
 mod wire;
 mod zygote;
 
