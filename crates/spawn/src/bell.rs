@@ -89,7 +89,14 @@ pub(crate) fn is_asked(bell: &impl Word, server: &mut impl Server) -> bool {
                     Hand::Its => return true,
                     Hand::Withdrawn => break server.withdraw(),
                     Hand::Part => {}
-                    Hand::Others => server.drop_message(),
+                    Hand::Others => {
+                        server.drop_message();
+                        // What was in hand may have been of one that was withdrawn in part, and this
+                        // one needs no message: none will come.
+                        if matches!(server.in_hand(), Hand::Its) {
+                            return true;
+                        }
+                    }
                 }
                 if !server.receive() {
                     return false;
