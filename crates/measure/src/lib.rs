@@ -19,6 +19,7 @@ mod helper;
 pub mod machine;
 pub mod meter;
 mod neighbours;
+pub mod others;
 mod peak;
 mod program;
 pub mod round_trip;
