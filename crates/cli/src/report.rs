@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::answer::Answer;
 use crate::args::{Report, Select};
-use crate::destination::Destination;
+use crate::destination::{Destination, STDOUT};
 use crate::results::{Loaded, is_name, label_of, load};
 use crate::{Verdict, output, owners, select, session};
 
@@ -22,6 +22,7 @@ enum Source {
 }
 
 pub(crate) fn run(args: Report) -> Result<Verdict> {
+    output::check()?;
     let destination = Destination::new(&args.output)?;
     if let Some(bench) = &args.nodes {
         let page = owners::page(bench.as_deref())?;
@@ -51,7 +52,7 @@ pub(crate) fn run(args: Report) -> Result<Verdict> {
     let answer = Answer {
         name: &names[0],
         results: &results[0],
-        page: Some(&path),
+        page: (!to_stdout).then_some(path.as_path()),
         verbose: args.verbose,
         rows_above: false,
     };
@@ -60,7 +61,7 @@ pub(crate) fn run(args: Report) -> Result<Verdict> {
     if to_stdout {
         output::aside(&text)
     } else {
-        output::data(text.as_bytes())?
+        output::text(&text)?
     }
     Ok(interrupt.map_or(Verdict::Fine, |interrupt| session::verdict(&interrupt, &results[0])))
 }
@@ -105,6 +106,9 @@ fn labels(filters: &[String], args: &Report) -> Result<()> {
 
 /// Whether a file of this name is where standard output goes.
 fn is_stdout(path: &Path) -> bool {
+    if path == Path::new(STDOUT) {
+        return true;
+    }
     let own = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let own = own.and_then(|file| file.metadata());
     match (own, fs::metadata(path)) {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use kumiki_measure::schema::{Results, Row, Value};
 
-use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times};
+use crate::format::{self, bytes, count, fixed, interval, number, params, quantity, time, times};
 use crate::headline::headline;
 use crate::{machine, rows};
 
@@ -226,7 +226,7 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
             escape(&slope.case),
             escape(&crate::format::words(&slope.param)),
             escape(&fixed(&slope.params)),
-            if rows::is_flat(slope) { "flat".to_owned() } else { time(slope.ns_per_page) },
+            format::growth(slope),
             interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             time(slope.base_ns),
             number(slope.r2),

@@ -17,6 +17,9 @@ mod spawn;
 /// has 16.
 const MODELLED: [u64; 4] = [4, 8, 16, 64];
 
+/// A model that leaves more room than this factor is not shown.
+const WIDEST: f64 = 2.0;
+
 /// What a result has of them.
 pub(crate) fn tables(results: &Results) -> Option<Markup> {
     let calls = Table {
@@ -112,7 +115,10 @@ fn by_cores(what: &ByCores, results: &Results) -> Option<Markup> {
     let types = [of("per_core", "per core"), of("shared", "shared")];
     let measured: Vec<u64> = types[0].rows.keys().copied().collect();
     let most = *measured.last()?;
-    let modelled: Vec<u64> = MODELLED.into_iter().filter(|cores| *cores > most).collect();
+    let modelled: Vec<u64> = MODELLED
+        .into_iter()
+        .filter(|cores| *cores > most && models(&types, *cores).is_some())
+        .collect();
     let title = what.title;
     Some(html! {
         figure data-figure=(what.id) {
@@ -138,14 +144,14 @@ fn by_cores(what: &ByCores, results: &Results) -> Option<Markup> {
                             }
                         }
                         @for &cores in &modelled {
-                            @if let [Some(own), Some(shared)] = [types[0].model(cores), types[1].model(cores)] {
+                            @if let Some([own, shared]) = models(&types, cores) {
                                 tr.quiet {
                                     th scope="row" { (cores) ", model" }
                                     @for [least, most] in [own, shared] {
                                         td.n { i { (between(least.0, most.0, number)) } }
                                         td.n { i { (between(least.1, most.1, times)) } }
                                     }
-                                    td.n { i { (between(own[0].0 / shared[1].0, own[1].0 / shared[0].0, times)) } }
+                                    td.n { i { (gain([own, shared])) } }
                                 }
                             }
                         }
@@ -168,6 +174,18 @@ fn by_cores(what: &ByCores, results: &Results) -> Option<Markup> {
             }
         }
     })
+}
+
+/// What both types' models say, where neither spans more than [`WIDEST`].
+fn models([own, shared]: &[Type; 2], cores: u64) -> Option<[[(f64, f64); 2]; 2]> {
+    let told = |of: &Type| of.model(cores).filter(|[least, most]| most.0 <= WIDEST * least.0);
+    Some([told(own)?, told(shared)?])
+}
+
+/// The one model over the other, where that spans no more either.
+fn gain([own, shared]: [[(f64, f64); 2]; 2]) -> String {
+    let (least, most) = (own[0].0 / shared[1].0, own[1].0 / shared[0].0);
+    if most <= WIDEST * least { between(least, most, times) } else { "–".to_owned() }
 }
 
 fn cells(of: &Type, cores: u64) -> Markup {

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use kumiki_measure::schema::{
-    CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Slope, Unit, Value, Visit,
+    CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Slope, Trend, Unit, Value, Visit,
 };
 
 pub const KIB: u64 = 1 << 10;
@@ -82,6 +82,7 @@ fn sweep(r: &mut Results, case: &str, size: &str, max: u64, line: [f64; 2], rest
         params: fixed,
         ns_per_page: per_page,
         ci: [per_page * 0.96, per_page * 1.05],
+        trend: Trend::Grows,
         base_ns: base,
         r2: 0.997,
         knee_bytes: None,
