@@ -16,11 +16,13 @@ from subprocess import (
     CompletedProcess,
     SubprocessError,
     TimeoutExpired,
+    list2cmdline,
 )
 
 from ._library import start_server
 from ._popen import Popen
 from ._run import call, check_call, check_output, getoutput, getstatusoutput, run
+from ._version import __version__
 
 __all__ = [
     "DEVNULL",
@@ -31,11 +33,13 @@ __all__ = [
     "Popen",
     "SubprocessError",
     "TimeoutExpired",
+    "__version__",
     "call",
     "check_call",
     "check_output",
     "getoutput",
     "getstatusoutput",
+    "list2cmdline",
     "run",
     "start_server",
 ]

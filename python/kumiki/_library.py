@@ -1,6 +1,7 @@
 """libkumiki's <kumiki/spawn.h>."""
 
 import ctypes
+import operator
 import os
 import pathlib
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64
@@ -55,6 +56,21 @@ class _Signals(ctypes.Structure):
     _fields_ = [("words", c_uint64 * (_SIGNALS // 64))]
 
 
+def fitting(what: str, number: int, kind: Any = c_int) -> int:
+    """A number that is one in C, too: ctypes cuts what does not fit without a word."""
+    number = operator.index(number)
+    bits = 8 * ctypes.sizeof(kind)
+    least = -(1 << bits - 1) if kind(-1).value < 0 else 0
+    most = least + (1 << bits) - 1
+    if not least <= number <= most:
+        raise OverflowError(f"{what} {number} does not fit: it is from {least} to {most}")
+    return number
+
+
+def _list(what: str, numbers: Sequence[int]) -> Any:
+    return (c_uint * len(numbers))(*(fitting(what, number, c_uint) for number in numbers))
+
+
 def _signals(numbers: Iterable[int]) -> _Signals:
     found = _Signals()
     for number in numbers:
@@ -65,6 +81,7 @@ def _signals(numbers: Iterable[int]) -> _Signals:
 
 
 _lib = _load()
+_own_environ = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
 _lib.kumiki_spawn_last_error.restype = c_char_p
 _lib.kumiki_spawn.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
 
@@ -116,54 +133,64 @@ class Attributes:
     def ignored_signals(self, signals: Iterable[int]) -> None:
         self._set("sigignore", byref(_signals(signals)))
 
+    def _number(self, name: str, what: str, number: int, kind: Any = c_int) -> None:
+        self._set(name, kind(fitting(what, number, kind)))
+
     def terminal(self, fd: int) -> None:
-        self._set("terminal", c_int(fd))
+        self._number("terminal", "descriptor", fd)
 
     def process_group(self, group: int) -> None:
         self.flags |= SETPGROUP
-        self._set("pgroup", c_int(group))
+        self._number("pgroup", "process group", group)
 
     def uid(self, uid: int) -> None:
-        self._set("uid", c_uint(uid))
+        self._number("uid", "user", uid, c_uint)
 
     def gid(self, gid: int) -> None:
-        self._set("gid", c_uint(gid))
+        self._number("gid", "group", gid, c_uint)
 
     def groups(self, groups: Sequence[int]) -> None:
-        self._set("groups", c_size_t(len(groups)), (c_uint * len(groups))(*groups))
+        self._set("groups", c_size_t(len(groups)), _list("group", groups))
 
     def umask(self, mask: int) -> None:
-        self._set("umask", c_uint(mask))
+        self._number("umask", "umask", mask, c_uint)
 
     def nice(self, nice: int) -> None:
-        self._set("nice", c_int(nice))
+        self._number("nice", "nice value", nice)
 
     def limit(self, resource: int, soft: int, hard: int) -> None:
         # resource.RLIM_INFINITY is -1.
-        mask = (1 << 64) - 1
-        self._set("limit", c_int(resource), byref(_Limit(soft & mask, hard & mask)))
+        amounts = [
+            (1 << 64) - 1 if amount == -1 else fitting("limit", amount, c_uint64)
+            for amount in (soft, hard)
+        ]
+        self._set("limit", c_int(fitting("resource", resource)), byref(_Limit(*amounts)))
 
     def cgroup(self, folder: int) -> None:
-        self._set("cgroup", c_int(folder))
+        self._number("cgroup", "descriptor", folder)
 
     def namespaces(self, flags: int) -> None:
-        self._set("namespaces", c_uint64(flags))
+        self._number("namespaces", "namespaces", flags, c_uint64)
 
     def maps(self, name: str, ranges: "Sequence[tuple[int, int, int]]") -> None:
         """Of "uid" or "gid"."""
         flat = [number for each in ranges for number in each]
-        self._set(f"{name}map", c_size_t(len(ranges)), (c_uint * len(flat))(*flat))
+        self._set(f"{name}map", c_size_t(len(ranges)), _list("id", flat))
 
     def affinity(self, cpus: Sequence[int]) -> None:
-        self._set("affinity", c_size_t(len(cpus)), (c_uint * len(cpus))(*cpus))
+        self._set("affinity", c_size_t(len(cpus)), _list("cpu", cpus))
 
     def death_signal(self, signal: int) -> None:
-        self._set("deathsignal", c_int(signal))
+        self._number("deathsignal", "signal", signal)
+
+    def by_server(self) -> None:
+        self._set("byserver", c_int(1))
 
     def spawn(
-        self, path: bytes, actions: "Actions", args: Sequence[bytes], env: Sequence[bytes]
+        self, path: bytes, actions: "Actions", args: Sequence[bytes], env: "Sequence[bytes] | None"
     ) -> int:
-        """Starts the program; its process id."""
+        """Starts the program; its process id. Without `env` with the variables of this process
+        as C has them, which os.putenv() and C's setenv() change, and os.environ does not show."""
         self._set("flags", c_int(self.flags))
         pid = c_int(-1)
         error = _lib.kumiki_spawn(
@@ -172,10 +199,15 @@ class Attributes:
             ctypes.addressof(actions.handle),
             ctypes.addressof(self._handle),
             _strings(args),
-            _strings(env),
+            _environ() if env is None else _strings(env),
         )
         _checked(error)
         return pid.value
+
+
+def _environ() -> ctypes.c_void_p:
+    """That moves when a variable is added."""
+    return ctypes.c_void_p(_own_environ.value) if _own_environ.value else _strings([])
 
 
 def _strings(strings: Sequence[bytes]) -> Any:
@@ -196,6 +228,7 @@ class Actions:
         _lib.kumiki_spawn_file_actions_destroy(byref(self.handle))
 
     def dup2(self, fd: int, new_fd: int) -> None:
+        fd, new_fd = fitting("descriptor", fd), fitting("descriptor", new_fd)
         _checked(_lib.kumiki_spawn_file_actions_adddup2(byref(self.handle), fd, new_fd))
 
     def chdir(self, folder: bytes) -> None:

@@ -10,7 +10,8 @@ import warnings
 from contextlib import ExitStack
 from typing import Any, Iterable, Mapping, Sequence
 
-from ._library import CLOEXEC_DEFAULT, SETSID, Actions, Attributes
+from ._lasting import lasting
+from ._library import CLOEXEC_DEFAULT, SETSID, Actions, Attributes, fitting
 
 _NAMESPACES = {
     "time": 0x0000_0080,
@@ -40,6 +41,10 @@ _NO_HOOK = (
 # With these a working folder may have been meant as well as the program.
 _OF_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
 
+# With these it may be the cgroup that nobody can begin in: no folder of a cgroup2 file system, one
+# that is not ours to write to, one with processes below, one of threads, one that is gone.
+_OF_CGROUP = (errno.EBADF, errno.EACCES, errno.EBUSY, errno.EOPNOTSUPP, errno.ENODEV)
+
 
 class Popen(subprocess.Popen):
     """As subprocess.Popen, and with the same arguments but preexec_fn, which is refused.
@@ -54,11 +59,13 @@ class Popen(subprocess.Popen):
         the first here, how many.
     nice: its nice value itself, from -20 to 19, not an increment.
     affinity: numbers of the cpus on which it runs.
-    parent_death_signal: a signal that it gets when this program ends.
+    parent_death_signal: a signal that it gets when this program ends, not the thread that has
+        started it.
     signal_mask: signals that are blocked in it; those of the calling thread, if nothing is said.
     signal_default, signal_ignore: signals that do there what they do by default, or nothing.
     controlling_terminal: a descriptor of a terminal, or what has one, that becomes the one of
         its session, which is a new one.
+    by_server: a spawn server makes it also where the calling thread could.
     """
 
     def __init__(
@@ -93,6 +100,7 @@ class Popen(subprocess.Popen):
         signal_default: "Iterable[int]" = (),
         signal_ignore: "Iterable[int]" = (),
         controlling_terminal: "int | Any | None" = None,
+        by_server: bool = False,
         **named: Any,
     ) -> None:
         if preexec_fn is not None:
@@ -103,6 +111,7 @@ class Popen(subprocess.Popen):
         self._mask = None if signal_mask is None else list(signal_mask)
         self._default, self._ignored = list(signal_default), list(signal_ignore)
         self._terminal = controlling_terminal
+        self._by_server = by_server
         self._maps = {"uid": _ranges(uid_map), "gid": _ranges(gid_map)}
         self._nice = nice
         self._affinity = None if affinity is None else sorted(affinity)
@@ -122,6 +131,7 @@ class Popen(subprocess.Popen):
         """Executes the program, as that of subprocess."""
         args, executable = _program(args, executable, shell)
         sys.audit("subprocess.Popen", executable, args, cwd, env)
+        _numbers(pass_fds, umask, process_group)
         words = [_string(word) for word in args]
         variables = _variables(env)
         programs = _programs(_string(executable), env)
@@ -138,13 +148,18 @@ class Popen(subprocess.Popen):
             self._further(attributes, stack)
             given = [(0, p2cread), (1, c2pwrite), (2, errwrite)]
             _standard(actions, given, stack)
-            for fd in sorted(map(int, pass_fds)):
+            for fd in sorted(set(map(int, pass_fds))):
                 actions.dup2(fd, fd)
             if close_fds:
                 attributes.flags |= CLOEXEC_DEFAULT
             if folder is not None:
                 actions.chdir(folder)
-            self.pid = _first(attributes, programs, actions, words, variables, executable, cwd)
+            named = {"program": executable, "folder": cwd, "cgroup": self._cgroup}
+
+            def start() -> int:
+                return _first(attributes, programs, actions, words, variables, named)
+
+            self.pid = lasting(start) if self._parent_death_signal else start()
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
@@ -167,6 +182,8 @@ class Popen(subprocess.Popen):
             attributes.nice(self._nice)
         if self._affinity is not None:
             attributes.affinity(self._affinity)
+        if self._by_server:
+            attributes.by_server()
         if self._mask is not None:
             attributes.signal_mask(self._mask)
         if self._ignored:
@@ -216,6 +233,14 @@ def _program(args: Any, executable: Any, shell: bool) -> "tuple[list[Any], Any]"
     return args, args[0] if executable is None else executable
 
 
+def _numbers(pass_fds: "Iterable[int]", umask: int, process_group: int) -> None:
+    """Refuses those that subprocess refuses, as it does."""
+    if any(not 0 <= int(fd) < 1 << 31 for fd in pass_fds):
+        raise ValueError("bad value(s) in pass_fds: descriptors are from 0 to 2147483647")
+    fitting("umask", umask)
+    fitting("process group", process_group)
+
+
 def _string(text: Any) -> bytes:
     encoded = os.fsencode(text)
     if b"\0" in encoded:
@@ -223,9 +248,9 @@ def _string(text: Any) -> bytes:
     return encoded
 
 
-def _variables(env: "Mapping[Any, Any] | None") -> "list[bytes]":
+def _variables(env: "Mapping[Any, Any] | None") -> "list[bytes] | None":
     if env is None:
-        return [name + b"=" + value for name, value in os.environb.items()]
+        return None
     variables = []
     for name, value in env.items():
         name = _string(name)
@@ -283,11 +308,11 @@ def _first(
     programs: Sequence[bytes],
     actions: Actions,
     words: Sequence[bytes],
-    variables: Sequence[bytes],
-    executable: Any,
-    cwd: Any,
+    variables: "Sequence[bytes] | None",
+    named: "Mapping[str, Any]",
 ) -> int:
-    """Starts the first of these that can be, as os.execvpe() searches; its process id."""
+    """Starts the first of these that can be, as os.execvpe() searches; its process id. `named`
+    are what an error may be about."""
     why: "OSError | None" = None
     for program in programs:
         if len(programs) > 1 and os.path.isabs(program) and not os.path.lexists(program):
@@ -295,20 +320,37 @@ def _first(
         try:
             return attributes.spawn(program, actions, words, variables)
         except OSError as error:
+            if _refused_at(error):
+                # As all others will be.
+                raise _told(error, named) from None
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 why = why or error
+    raise _told(why, named) from None
+
+
+def _told(why: "OSError | None", named: "Mapping[str, Any]") -> OSError:
+    """With the file name that subprocess tells: of what is no file there is none."""
     number = why.errno if why else errno.ENOENT
-    where = cwd if number in _OF_FOLDER and not _is_folder(cwd) else executable
     text, step = os.strerror(number), _refused_at(why)
-    raise OSError(number, f"{text}: {step}" if step else text, where) from None
+    cgroup = named["cgroup"]
+    if step.startswith("its working folder"):
+        return OSError(number, text, named["folder"])
+    if step == "making the process" and cgroup is not None and number in _OF_CGROUP:
+        where = None if isinstance(cgroup, int) else cgroup
+        return OSError(number, f"{text}: its cgroup", where)
+    # No program is refused with EBADF: it is a descriptor.
+    if step or number == errno.EBADF:
+        return OSError(number, f"{text}: {step or 'its descriptors'}")
+    cwd = named["folder"]
+    where = cwd if number in _OF_FOLDER and not _is_folder(cwd) else named["program"]
+    return OSError(number, text, where)
 
 
 def _refused_at(error: "OSError | None") -> str:
-    """What of the child was refused and by which value: "" for what the file name tells."""
+    """What of the child was refused and by which value: "" if that is its program."""
     _, _, at = (error.strerror if error else "").partition(": refused at ")
     # The kernel's own text follows.
-    step = at.rpartition(": ")[0]
-    return "" if step.startswith("its working folder") else step
+    return at.rpartition(": ")[0]
 
 
 def _is_folder(cwd: Any) -> bool:

@@ -1,10 +1,15 @@
-"""CPython's own tests of subprocess, with kumiki.Popen in place of subprocess.Popen.
+"""CPython's own tests of subprocess, with kumiki.Popen in place of subprocess.Popen, or those of
+asyncio's subprocesses, with kumiki.aio in its place.
 
-`test_cpython.py [NAME …]`: those whose names have one of these words. Tests that cannot hold
-are named in cpython-expected.txt, each with the reason. One of them that holds is a failure, as
-is any other that does not.
+`test_cpython.py [--asyncio] [--by-server] [NAME …]`: those whose names have one of these words;
+with a spawn server that makes each child. Tests that cannot hold are named in
+cpython-expected.txt, each with the reason. One of them that holds is a failure, as is any other
+that does not.
 """
 
+import argparse
+import asyncio
+import importlib
 import pathlib
 import re
 import resource
@@ -13,6 +18,7 @@ import sys
 import unittest
 
 import kumiki
+import kumiki.aio
 
 EXPECTED = pathlib.Path(__file__).with_name("cpython-expected.txt")
 
@@ -64,20 +70,45 @@ class Result(unittest.TextTestResult):
             self.printErrorList(kind, [(t, e) for t, e in found if re.sub(r" .*", "", name(t)) not in known])
 
 
-def main(words) -> int:
-    subprocess.Popen = kumiki.Popen
+def by_server():
+    class Popen(kumiki.Popen):
+        def __init__(self, *arguments, **named):
+            super().__init__(*arguments, by_server=True, **named)
+
+    return Popen
+
+
+def put_in_place(popen) -> None:
+    """Of subprocess, and of asyncio, by its functions and its loops' methods."""
+    subprocess.Popen = kumiki.aio.Popen = popen
+    for name in ("create_subprocess_exec", "create_subprocess_shell"):
+        for module in (asyncio, asyncio.subprocess):
+            setattr(module, name, getattr(kumiki.aio, name))
+    for name in ("subprocess_exec", "subprocess_shell"):
+        setattr(asyncio.BaseEventLoop, name, getattr(kumiki.aio, name))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--asyncio", action="store_true")
+    parser.add_argument("--by-server", action="store_true")
+    parser.add_argument("words", nargs="*", metavar="NAME")
+    asked = parser.parse_args()
+    put_in_place(by_server() if asked.by_server else kumiki.Popen)
     # Some look what a child of a program with few descriptors left needs, where that is soon.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = most if 0 <= most < 1024 else 1024
     resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
-    import test.test_subprocess as theirs
+    whose = "test_asyncio.test_subprocess" if asked.asyncio else "test_subprocess"
+    theirs = importlib.import_module(f"test.{whose}")
+    from test import support
 
     suite = unittest.defaultTestLoader.loadTestsFromModule(theirs)
-    chosen = [t for t in tests(suite) if not words or any(w in name(t) for w in words)]
+    chosen = [t for t in tests(suite) if not asked.words or any(w in name(t) for w in asked.words)]
     # Each as often as it stands there; modules may tell which once more.
     names = {name(test) for test in chosen}
     runner = unittest.TextTestRunner(resultclass=Result, verbosity=1)
-    with theirs.support.swap_attr(theirs.support, "verbose", False):
+    with support.swap_attr(support, "verbose", False):
         result = runner.run(unittest.TestSuite(chosen))
     theirs.tearDownModule() if hasattr(theirs, "tearDownModule") else None
     known = {n: why for n, why in expected().items() if n in names}
@@ -91,11 +122,11 @@ def main(words) -> int:
     good = result.testsRun - len(result.broken) - len(result.skipped)
     failed = len(unexpected) + len(held)
     print(
-        f"Python {sys.version.split()[0]}: {result.testsRun} tests of subprocess, {good} hold, "
+        f"Python {sys.version.split()[0]}: {result.testsRun} tests of {whose}, {good} hold, "
         f"{len(result.skipped)} skipped, {len(known) - len(held)} cannot hold, {failed} unexpected"
     )
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

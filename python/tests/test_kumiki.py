@@ -1,12 +1,17 @@
 """What kumiki has beyond subprocess."""
 
+import ctypes
 import os
 import pathlib
+import re
 import resource
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 import kumiki
@@ -34,6 +39,25 @@ class Functions(unittest.TestCase):
         # Theirs are as they were.
         self.assertIs(subprocess.run.__globals__["Popen"], subprocess.Popen)
         self.assertIs(kumiki.run.__globals__["Popen"], kumiki.Popen)
+
+    def test_it_has_what_subprocess_tells_beside_them(self):
+        self.assertIs(kumiki.list2cmdline, subprocess.list2cmdline)
+        workspace = pathlib.Path(__file__).parents[2] / "Cargo.toml"
+        version = re.search(r'(?m)^version = "(.*)"$', workspace.read_text())[1]
+        self.assertEqual(kumiki.__version__, version)
+        # Nothing that a user may type is missing.
+        unix = set(subprocess.__all__) - {"Popen"}
+        self.assertLessEqual(unix, set(dir(kumiki)))
+
+    def test_variables_that_python_does_not_know_of_reach_children(self):
+        os.putenv("KUMIKI_PUT", "by putenv")
+        ctypes.CDLL(None).setenv(b"KUMIKI_SET", b"by setenv", 1)
+        os.environ["KUMIKI_OWN"] = "by Python"
+        self.addCleanup(lambda: [os.unsetenv(name) for name in ("KUMIKI_PUT", "KUMIKI_SET")])
+        self.addCleanup(os.environ.pop, "KUMIKI_OWN")
+        said = says("echo $KUMIKI_PUT, $KUMIKI_SET, $KUMIKI_OWN")
+        self.assertEqual(said, "by putenv, by setenv, by Python")
+        self.assertEqual(says("echo $KUMIKI_PUT", env={}), "")
 
     def test_the_child_is_ours_not_the_server_s(self):
         kumiki.start_server()
@@ -76,6 +100,71 @@ class Attributes(unittest.TestCase):
         tells = "import ctypes; n = ctypes.c_int(); ctypes.CDLL(None).prctl(2, ctypes.byref(n)); print(n.value)"
         said = kumiki.check_output([sys.executable, "-c", tells], parent_death_signal=signal.SIGTERM)
         self.assertEqual(int(said), signal.SIGTERM)
+
+    def test_the_end_of_a_thread_is_not_the_parent_s(self):
+        """A child of a thread that has ended goes on, and ends with the program."""
+        script = (
+            "import kumiki, threading, signal, sys\n"
+            "def start():\n"
+            "    global child\n"
+            "    child = kumiki.Popen(['sleep', '1000'], parent_death_signal=signal.SIGKILL)\n"
+            "thread = threading.Thread(target=start)\n"
+            "thread.start(); thread.join()\n"
+            "print(child.pid, flush=True)\n"
+            "sys.stdin.read()\n"
+            "print(child.poll(), flush=True)\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as program:
+            pidfd = os.pidfd_open(int(program.stdout.readline()))
+            self.addCleanup(os.close, pidfd)
+            status = pathlib.Path(f"/proc/{program.pid}/task")
+            # The thread that has started it is gone: two are left, the main one and its parent.
+            while len(list(status.iterdir())) > 2:
+                time.sleep(0.01)
+            program.stdin.close()
+            self.assertEqual(program.stdout.read(), "None\n")
+        self.assertTrue(select.select([pidfd], [], [], 60)[0], "it outlives the program")
+
+    def test_an_error_in_such_a_thread_is_the_caller_s(self):
+        errors = []
+
+        def start():
+            try:
+                kumiki.Popen(["/nonexistent"], parent_death_signal=signal.SIGKILL)
+            except OSError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=start)
+        thread.start()
+        thread.join()
+        self.assertEqual([error.filename for error in errors], ["/nonexistent"])
+
+    def test_a_number_that_does_not_fit_is_refused(self):
+        for named in [
+            {"namespaces": 1 << 64},
+            {"namespaces": -1},
+            {"stdin": 1 << 32},
+            {"cgroup": 1 << 31},
+            {"controlling_terminal": 1 << 32},
+            {"umask": 1 << 31},
+            {"process_group": 1 << 31},
+            {"nice": 1 << 31},
+            {"nice": -(1 << 40)},
+            {"parent_death_signal": 1 << 32},
+            {"limits": {resource.RLIMIT_NOFILE: 1 << 64}},
+            {"limits": {resource.RLIMIT_NOFILE: (-2, 5)}},
+            {"limits": {1 << 32: 5}},
+            {"affinity": [1 << 32]},
+            {"user": 1 << 32},
+            {"group": 1 << 32},
+        ]:
+            with self.subTest(named=named), self.assertRaises(OverflowError):
+                kumiki.Popen(["true"], **named)
+        # In descriptors that are handed on as numbers, too.
+        with self.assertRaises(ValueError):
+            kumiki.Popen(["true"], pass_fds=[1 << 32])
 
     def test_signals_are_blocked_ignored_or_as_by_default(self):
         def state(field, **named):
@@ -142,7 +231,13 @@ class Attributes(unittest.TestCase):
                 kumiki.Popen(["true"], **named)
             error = raised.exception
             self.assertEqual(error.strerror, f"{os.strerror(error.errno)}: {step}")
-            self.assertEqual(error.filename, "true")
+            self.assertIsNone(error.filename)
+        with self.assertRaises(OSError) as raised:
+            kumiki.Popen(["true"], cgroup="/proc")
+        self.assertEqual(raised.exception.filename, "/proc")
+        with self.assertRaises(FileNotFoundError) as raised:
+            kumiki.Popen(["true"], cgroup="/nonexistent")
+        self.assertEqual(raised.exception.filename, "/nonexistent")
         # What subprocess names itself is as there.
         with self.assertRaises(FileNotFoundError) as raised:
             kumiki.Popen(["true"], cwd="/nonexistent")

@@ -167,7 +167,84 @@ static void two_processing_threads(void)
 	CHECK(parasc_requester_destroy(requester) == 0);
 }
 
-static void own_threads(void)
+static void *name_and_process(void *engine)
+{
+	CHECK(pthread_setname_np(pthread_self(), "of the program") == 0);
+	return process(engine);
+}
+
+/* Whether the thread of this number is one of those. */
+static int is_of_the_program(int64_t tid)
+{
+	char path[64], name[32] = "";
+	FILE *file;
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/comm", (long)tid);
+	file = fopen(path, "r");
+	if (file != NULL) {
+		CHECK(fgets(name, sizeof(name), file) != NULL);
+		fclose(file);
+	}
+	return strcmp(name, "of the program\n") == 0;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The paper's set-up: the program's threads serve, and no others. */
+static void threads_of_the_program_serve_batches(int own)
+{
+	struct parasc_config config = PARASC_CONFIG_INIT;
+	struct timespec pause = { 0, 2000000 };
+	struct parasc_engine *engine;
+	struct parasc_requester *requester = NULL;
+	static struct parasc_call calls[300];
+	static int64_t ret_vals[300];
+	pthread_t threads[8];
+	int64_t me = syscall(SYS_gettid);
+	int i, theirs = 0, shorter = 0;
+	config.flags = PARASC_NO_THREADS | PARASC_WRONG_THREAD_ANSWERS;
+	engine = create(&config);
+	CHECK(parasc_requester_create(engine, &requester) == 0);
+	for (i = 0; i < own; i++)
+		CHECK(pthread_create(&threads[i], NULL, name_and_process, engine) == 0);
+	memset(calls, 0, sizeof(calls));
+	for (i = 0; i < 300; i++)
+		calls[i].sysnum = SYS_gettid;
+	/* Until one has made some, as long as the test may take: with a single cpu none does. */
+	while (theirs == 0 && sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+		CHECK(parasc_run(requester, calls, ret_vals, 300) == 0);
+		for (i = 0; i < 300; i++) {
+			int its = ret_vals[i] != me;
+			theirs += its;
+			if (its && !CHECK(is_of_the_program(ret_vals[i])))
+				break;
+		}
+	}
+	/* Until some have slept at the same time, whoever else is on the machine. */
+	for (i = 0; i < 12; i++) {
+		calls[i].sysnum = SYS_nanosleep;
+		calls[i].args_num = 2;
+		calls[i].args[0] = (uintptr_t)&pause;
+	}
+	while (!shorter) {
+		double start = seconds();
+		CHECK(parasc_run(requester, calls, ret_vals, 12) == 0);
+		shorter = seconds() - start < 12 * 0.002;
+		for (i = 0; i < 12; i++)
+			CHECK(ret_vals[i] == 0);
+	}
+	CHECK(parasc_terminate(engine) == 0);
+	for (i = 0; i < own; i++)
+		CHECK(pthread_join(threads[i], NULL) == 0);
+	CHECK(parasc_requester_destroy(requester) == 0);
+	CHECK(parasc_destroy(engine) == 0);
+}
+
+static void threads_of_the_engine(void)
 {
 	struct parasc_engine *engine = create(NULL);
 	uint64_t tickets[8], args[2];
@@ -607,7 +684,10 @@ int main(void)
 	config.flags = PARASC_NO_THREADS;
 	batches(&config);
 	two_processing_threads();
-	own_threads();
+	threads_of_the_program_serve_batches(1);
+	threads_of_the_program_serve_batches(3);
+	threads_of_the_program_serve_batches(8);
+	threads_of_the_engine();
 	terminated_with_requests();
 	destroyed_in_flight(create_without_threads(), 1);
 	destroyed_in_flight(create_without_threads(), 0);

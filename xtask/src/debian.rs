@@ -23,6 +23,7 @@ pub(crate) const PAGE: &[Package] = &[
 pub(crate) const CAPI: &[Package] = &[
     Package { name: "g++", reason: "the headers are for C++, too" },
     Package { name: "gcc", reason: "the interface for C is tested by programs in C" },
+    Package { name: "git", reason: "it tells what an installation leaves in a clone" },
     Package { name: "libc6-dev", reason: "the C library's headers, for the same" },
     Package { name: "pkg-config", reason: "these programs find libkumiki by it" },
     Package { name: "python3", reason: "the package for Python is tested in it" },

@@ -32,6 +32,7 @@ use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use kumiki_sys::stdio::restore_pipe_signal;
 
 use args::{Task, Who};
 use calls::{Batched, Calls, Parallel, Plain};
@@ -41,6 +42,7 @@ use talk::{Talk, say};
 use walk::Walk;
 
 fn main() -> ExitCode {
+    restore_pipe_signal();
     let outcome = args::task().and_then(|task| match task.who {
         Who::Plain => run(task, Plain),
         Who::Parallel => run(task, Batched::new()?),

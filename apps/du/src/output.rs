@@ -1,6 +1,6 @@
 //! Where lines go: stdout, and what it means if they cannot.
 
-use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::io::{self, StdoutLock, Write};
 
 use anyhow::{Result, bail};
 use kumiki_sys::stdio::stdout_was_closed;
@@ -36,10 +36,7 @@ pub(crate) fn is_there() -> io::Result<()> {
 
 /// What the program makes of how its output has ended.
 pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
-    match outcome {
-        // Whoever read our output has had enough: `kumiki-du / | head`.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(error) => bail!("write error: {}", reason(&error)),
-        Ok(()) => Ok(()),
-    }
+    // A pipe that nobody reads has ended the program, `kumiki-du / | head`, unless its starter
+    // had SIGPIPE ignored: then it is an error as others are.
+    outcome.or_else(|error| bail!("write error: {}", reason(&error)))
 }

@@ -90,8 +90,12 @@ pub(crate) fn serve(subject: &str, pair: Pair, folder: &Path) -> Result<()> {
         });
     }
     match subject {
-        "kumiki" => instances(|batch| kumiki::Kumiki::new(batch.kind), pair, scratch),
-        "loop" | plan::LOOP_OF_ONE => instances(|_| Ok(plain::Loop), pair, scratch),
+        "kumiki" => instances(|batch| kumiki::Kumiki::new(batch.kind, pair), pair, scratch),
+        plan::RUN => instances(|batch| kumiki::Kumiki::in_batches(batch.kind, pair), pair, scratch),
+        plan::LOOP | plan::LOOP_OF_ONE | plan::PLAIN => {
+            instances(|_| Ok(plain::Loop), pair, scratch)
+        }
+        plan::LOOP_OF_LIBC => instances(|_| Ok(plain::LibcLoop), pair, scratch),
         plan::BARE => instances(|_| Ok(bare::Bare::new(pair)), pair, scratch),
         "tokio" => instances(|_| tokio::Tokio::new(pair), pair, scratch),
         "rayon" => instances(|_| rayon::Rayon::new(), pair, scratch),

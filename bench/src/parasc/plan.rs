@@ -8,7 +8,13 @@ use super::scratch;
 use crate::run::{Phase, Plan};
 
 /// The plain way.
-const LOOP: &str = "loop";
+pub(super) const LOOP: &str = "loop";
+/// The same beside requests that are handed over one by one.
+pub(super) const PLAIN: &str = "plain";
+/// Kumiki's batches beside these.
+pub(super) const RUN: &str = "kumiki/run";
+/// The plain way by functions of the C library.
+pub(super) const LOOP_OF_LIBC: &str = "loop/libc";
 
 /// The same in a process of one thread, which uses descriptors without counting
 /// (fdget, fs/file.c): a call is some 20 ns shorter there.
@@ -23,6 +29,9 @@ const ANYWHERE: &[&str] = &[
     "kumiki",
     LOOP,
     LOOP_OF_ONE,
+    LOOP_OF_LIBC,
+    RUN,
+    PLAIN,
     BARE,
     "tokio",
     "rayon",
@@ -44,6 +53,10 @@ fn rings() -> &'static [&'static str] {
 const RINGS: &[&str] = &["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
 
 const SIZES: &[usize] = &[1, 5, 10, 50, 100, 300];
+/// Of requests that are handed over one by one.
+const ONE_BY_ONE: &[usize] = &[1, 10, 50, 300];
+/// Other processes that keep cpus busy.
+const BUSY: [u8; 4] = [1, 2, 4, 8];
 
 /// The plan, with the folder in which all subjects work.
 pub(crate) struct Parasc {
@@ -62,8 +75,19 @@ impl Plan for Parasc {
 
     const NAME: &'static str = "parasc";
 
-    const RECENT: &'static [&'static str] =
-        &["pread_cold", "pread_cold_warmed", "unlink_one_busy1", "unlink_one_busy2"];
+    const RECENT: &'static [&'static str] = &[
+        "pread_cold",
+        "pread_cold_warmed",
+        "unlink_one_busy1",
+        "unlink_one_busy2",
+        "statx_busy1",
+        "statx_busy2",
+        "statx_busy4",
+        "statx_busy8",
+        "own_threads",
+        "by_hand",
+        "submit",
+    ];
 
     fn subjects(&self) -> Vec<&'static str> {
         [ANYWHERE, rings()].concat()
@@ -94,6 +118,9 @@ impl Plan for Parasc {
         };
         let batches = batches.chain(of([Kind::UnlinkOneBusy1, Kind::UnlinkOneBusy2], &[50, 300]));
         let batches = batches.chain(of([Kind::PreadCold, Kind::PreadColdWarmed], &[8, 32, 200]));
+        let batches = batches.chain(of([Kind::ByHand, Kind::Submit], ONE_BY_ONE));
+        let batches = batches.chain([(Kind::OwnThreads, 300)]);
+        let batches = batches.chain(BUSY.map(|busy| (Kind::StatxBusy(busy), 300)));
         let phase = |(i, (kind, n))| {
             // Turns differ by a tenth, and the median of 20 is off by 0.03 at times.
             // The slowest, which take most of the time, have musts far from a loop.
@@ -102,7 +129,7 @@ impl Plan for Parasc {
                 (Kind::FsyncDirty | Kind::Nanosleep, 100..) => (18, 3),
                 // Twenty processes, of which nineteen count.
                 (Kind::PreadCold | Kind::PreadColdWarmed, _) => (20, 1),
-                (Kind::UnlinkOneBusy1 | Kind::UnlinkOneBusy2, _) => (42, 3),
+                (kind, _) if kind.busy() > 0 => (42, 3),
                 (_, 2..) if slow.contains(&kind) => (42, 3),
                 // The shortest differ most between processes.
                 (_, 1) => (60, 2),
@@ -112,7 +139,7 @@ impl Plan for Parasc {
                 // More than a phase has.
                 case: Batch { kind, n, instance: i * 100, plain: false },
                 rounds,
-                base: Some(LOOP),
+                base: Some(if kind.is_one_by_one() { PLAIN } else { LOOP }),
                 turns_of_instance: Some(turns),
             }
         };
@@ -124,6 +151,14 @@ impl Plan for Parasc {
             Kind::Handoff => ["kumiki", BARE].contains(&subject),
             kind if kind.is_cold() => ["kumiki", LOOP, BARE].contains(&subject),
             kind if kind.busy() > 0 => ["kumiki", LOOP].contains(&subject),
+            kind if kind.is_one_by_one() => ["kumiki", RUN, PLAIN].contains(&subject),
+            Kind::OwnThreads => ["kumiki", LOOP, BARE].contains(&subject),
+            // Beside them only.
+            _ if [RUN, PLAIN].contains(&subject) => false,
+            _ if subject == LOOP_OF_LIBC => {
+                let told = [Kind::Getppid, Kind::PreadOwn, Kind::Statx, Kind::OpenClose];
+                told.contains(&batch.kind)
+            }
             // It has none.
             Kind::Mmap => !subject.starts_with("io_uring"),
             _ => true,
@@ -185,5 +220,17 @@ mod tests {
         assert!(!plan.asks(batch(Kind::Mmap), "io_uring_defer"));
         assert!(plan.asks(batch(Kind::Mmap), "tokio"));
         assert!(!plan.asks(batch(Kind::Handoff), "tokio"));
+    }
+
+    #[test]
+    fn requests_one_by_one_are_beside_batches_and_plain_calls() {
+        let plan = Parasc::new().unwrap();
+        for kind in [Kind::ByHand, Kind::Submit] {
+            let batch = Batch { kind, n: 10, instance: 0, plain: false };
+            let asked = plan.subjects().into_iter().filter(|subject| plan.asks(batch, subject));
+            assert_eq!(asked.collect::<Vec<_>>(), ["kumiki", RUN, PLAIN]);
+        }
+        let batch = Batch { kind: Kind::Statx, n: 10, instance: 0, plain: false };
+        assert!(!plan.asks(batch, PLAIN) && plan.asks(batch, LOOP_OF_LIBC));
     }
 }

@@ -33,6 +33,14 @@ pub(crate) enum Kind {
     PreadOne,
     /// Attributes of files by their full names.
     Statx,
+    /// The same while so many other processes keep cpus busy.
+    StatxBusy(u8),
+    /// The same, with a thread of the program that serves, and none of the engine's.
+    OwnThreads,
+    /// The same, placed one by one, waited for, and collected one by one: the paper's usage.
+    ByHand,
+    /// The same, submitted one by one.
+    Submit,
     /// All files opened, then all closed.
     OpenClose,
     /// Files with some new bytes each.
@@ -73,11 +81,17 @@ impl Kind {
         matches!(self, Kind::UnlinkOne | Kind::UnlinkOneBusy1 | Kind::UnlinkOneBusy2)
     }
 
+    /// Whether each request is handed over for itself.
+    pub(crate) fn is_one_by_one(self) -> bool {
+        matches!(self, Kind::ByHand | Kind::Submit)
+    }
+
     /// Other processes that keep a cpu busy meanwhile.
     pub(crate) fn busy(self) -> usize {
         match self {
             Kind::UnlinkOneBusy1 => 1,
             Kind::UnlinkOneBusy2 => 2,
+            Kind::StatxBusy(busy) => busy.into(),
             _ => 0,
         }
     }
@@ -92,6 +106,13 @@ impl Case for Batch {
             Kind::PreadOwn => "pread_own",
             Kind::PreadOne => "pread_one",
             Kind::Statx => "statx",
+            Kind::StatxBusy(1) => "statx_busy1",
+            Kind::StatxBusy(2) => "statx_busy2",
+            Kind::StatxBusy(4) => "statx_busy4",
+            Kind::StatxBusy(_) => "statx_busy8",
+            Kind::OwnThreads => "own_threads",
+            Kind::ByHand => "by_hand",
+            Kind::Submit => "submit",
             Kind::OpenClose => "open_close",
             Kind::FsyncDirty => "fsync_dirty",
             Kind::UnlinkMany => "unlink_many",

@@ -30,12 +30,15 @@ fn pair() -> Pair {
 
 #[test]
 fn kumiki_makes_every_call() {
-    works("kumiki", kumiki::Kumiki::new);
+    works("kumiki", |kind| kumiki::Kumiki::new(kind, pair()));
+    works(plan::RUN, |kind| kumiki::Kumiki::in_batches(kind, pair()));
 }
 
 #[test]
 fn a_loop_makes_every_call() {
     works("loop", |_| Ok(plain::Loop));
+    works(plan::PLAIN, |_| Ok(plain::Loop));
+    works(plan::LOOP_OF_LIBC, |_| Ok(plain::LibcLoop));
 }
 
 #[test]

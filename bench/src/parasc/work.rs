@@ -122,7 +122,7 @@ impl Work {
                 };
                 all.map(pread).collect()
             }
-            Kind::Statx => {
+            Kind::Statx | Kind::StatxBusy(_) | Kind::OwnThreads | Kind::ByHand | Kind::Submit => {
                 memory.name(all.clone().map(|i| scratch.file(i)))?;
                 // SAFETY: plain numbers, of which zero is one.
                 memory.attributes = vec![unsafe { std::mem::zeroed() }; n];

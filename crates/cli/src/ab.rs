@@ -10,6 +10,7 @@ use kumiki_ab::trial::{self, Progress};
 use kumiki_ab::{Outcome, Plan, Side};
 use kumiki_measure::machine;
 use kumiki_report::{ab as shown, format};
+use kumiki_sys::visible::visible;
 
 use crate::args::percent;
 use crate::destination::Destination;
@@ -143,7 +144,7 @@ fn plan(args: Ab) -> Result<Plan> {
 fn print(outcome: &Outcome, form: Form) -> Result<()> {
     match form {
         Form::Json => return output::json(outcome),
-        Form::Markdown => return output::text(&shown::markdown(outcome)),
+        Form::Markdown => return output::text(shown::markdown(outcome)),
         Form::Prometheus => return output::data(shown::prometheus(outcome).as_bytes()),
         Form::Text => {}
     }
@@ -157,19 +158,20 @@ fn print(outcome: &Outcome, form: Form) -> Result<()> {
     }
     if let Some((headings, rows)) = shown::table(outcome) {
         let shown = if output::narrow(output::WIDE) { 5 } else { headings.len() };
-        let mut table = output::columns(&headings[..shown], 1);
+        let mut table = output::Rows::new(&headings[..shown], 1);
         for row in rows {
-            table.add_row(&row[..shown]);
+            table.add(&row[..shown]);
         }
-        text += &format!("{}\n", table.trim_fmt());
+        text += &format!("{table}\n");
     }
     for (name, side) in [("A", &outcome.a), ("B", &outcome.b)] {
-        text += &output::hanging(&side.command(), &format!("{name}: "), "   ");
+        let command = visible(side.command()).to_string();
+        text += &output::hanging(&command, &format!("{name}: "), "   ");
     }
     for note in &outcome.notes {
         text += &output::hanging(&note.to_string(), "! ", "  ");
     }
-    output::text(&text)
+    output::text(text)
 }
 
 fn bar() -> ProgressBar {

@@ -1,8 +1,9 @@
 //! `kumiki node`: OS nodes.
 
+mod device;
 mod exec;
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -51,7 +52,11 @@ enum NodeCommand {
         /// Words for its kernel's command line
         #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
         append: String,
+        #[command(flatten)]
+        devices: device::Devices,
     },
+    /// Devices that this machine serves a node
+    Device(device::Args),
     /// Start a node and wait until it answers; in a node, one that is lent to it
     Start {
         name: String,
@@ -115,6 +120,14 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Serve a node's devices until it ends, as `start` does for a node that has some
+    Serve {
+        #[arg(required_unless_present = "worker")]
+        name: Option<String>,
+        /// The process that has nothing but what standard input brings
+        #[arg(long, hide = true)]
+        worker: bool,
+    },
     /// What runs in a node
     #[command(hide = true)]
     Agent {
@@ -170,7 +183,16 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
-        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
+        NodeCommand::Create {
+            name,
+            cpus,
+            cpu_list,
+            memory,
+            memory_from,
+            image,
+            append,
+            devices,
+        } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
             let spec = Spec {
                 name,
@@ -179,6 +201,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 memory_bytes: memory,
                 memory_from: memory_from.into(),
                 command_line: append,
+                devices: devices.specs(),
             };
             Node::create(&spec)?;
         }
@@ -203,10 +226,9 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
         NodeCommand::Logs { name, follow: true } => {
-            let mut out = io::stdout().lock();
-            Node::find(&name)?.follow_log(|lines| out.write_all(lines).and(out.flush()))?;
+            Node::find(&name)?.follow_log(|lines| output::log(lines).map_err(as_io))?;
         }
-        NodeCommand::Logs { name, follow: false } => output::data(&Node::find(&name)?.log()?)?,
+        NodeCommand::Logs { name, follow: false } => output::log(&Node::find(&name)?.log()?)?,
         NodeCommand::Stop { name, timeout } => {
             Node::find(&name)?.stop(Duration::from_secs(timeout))?;
         }
@@ -219,6 +241,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             node.delete()?;
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
+        NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
+        NodeCommand::Serve { name, .. } => {
+            kumiki_node::serve::serve(&name.unwrap_or_default())?;
+        }
         NodeCommand::Agent { window, .. } => kumiki_node::agent::main(window)?,
     }
     Ok(Verdict::Fine)
@@ -235,6 +262,9 @@ fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
 }
 
 fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
+    for problem in &stages.problems {
+        output::talk(format_args!("not served: {problem}"));
+    }
     if json {
         return output::json(stages);
     }
@@ -260,21 +290,21 @@ fn lent(json: bool) -> Result<()> {
     if json {
         return output::json(&known);
     }
-    let mut table = output::columns(&["node", "word"], 2);
+    let mut table = output::Rows::new(&["node", "word"], 2);
     for (name, word) in known {
-        table.add_row([name, word.to_owned()]);
+        table.add([name, word.to_owned()]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
-    let mut table = output::columns(&["node", "state", "image", "cpus", "memory"], 4);
+    let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        table.add_row([
+        table.add([
             node.name.clone(),
             state_of(node).to_owned(),
             node.image.as_deref().unwrap_or("-").to_owned(),
@@ -282,7 +312,7 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
             format::bytes(node.bytes),
         ]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 /// Where a node stands, in a word.
@@ -300,4 +330,9 @@ pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
 fn address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").ok_or("an address is expected, such as 0x40000000")?;
     u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
+}
+
+/// Of output that could not be written.
+fn as_io(error: anyhow::Error) -> io::Error {
+    error.downcast().unwrap_or_else(io::Error::other)
 }

@@ -92,9 +92,18 @@ impl Config {
             cpus.iter().try_for_each(|cpu| affinity::require(cpu, cpus))?;
             return Ok(cpus.clone());
         }
-        let own = affinity::unbound()?;
-        Ok(if own.len() > 1 { own } else { affinity::of_process()? })
+        allowed()
     }
+}
+
+/// The cpus that the calling thread may use, not counting bindings of ours, or if that is
+/// one, those of the process's first thread.
+///
+/// # Errors
+/// As [`affinity::current`].
+pub(crate) fn allowed() -> Result<CpuSet> {
+    let own = affinity::unbound()?;
+    Ok(if own.len() > 1 { own } else { affinity::of_process()? })
 }
 
 fn range(what: &'static str, value: usize, least: usize, most: usize) -> Result<()> {

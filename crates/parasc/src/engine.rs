@@ -121,10 +121,33 @@ impl Engine {
     /// Makes the calling thread a processing thread, which serves all requests
     /// of the engine until that is shut down. The paper's `parasc_proc`.
     ///
+    /// It serves batches and single requests, beside the engine's own threads if there are
+    /// any. As many as have a cpu to spare spin for the next batch; all others sleep until
+    /// they are called, mostly for calls that sleep. An engine without cpus and without
+    /// threads has no others:
+    ///
+    /// ```
+    /// use kumiki_parasc::op::Fsync;
+    /// use kumiki_parasc::{Config, CpuSet, Engine};
+    /// # let files = (0..8).map(|_| tempfile::tempfile()).collect::<Result<Vec<_>, _>>()?;
+    ///
+    /// let config = Config { cpus: Some(CpuSet::new()), threads: 0, ..Config::default() };
+    /// let engine = Engine::new(&config)?;
+    /// let mut requester = engine.requester()?;
+    /// std::thread::scope(|scope| {
+    ///     (0..3).for_each(|_| drop(scope.spawn(|| engine.process())));
+    ///     let synced = requester.run(&mut files.iter().map(Fsync::new).collect::<Vec<_>>());
+    ///     engine.shut_down(std::time::Duration::ZERO);
+    ///     assert!(synced?.iter().all(Result::is_ok));
+    ///     Ok::<(), kumiki_parasc::Error>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// Its signals are handled at calls and while it waits, and blocked in between: a
-    /// handler that interrupts a call makes it answer `EINTR`, as everywhere. The thread may die in here, by exit(2) in a
-    /// handler, or by pthread_cancel(3), which takes effect between two calls. The
-    /// request that it was at is then answered `EOWNERDEAD`: the call was
+    /// handler that interrupts a call makes it answer `EINTR`, as everywhere. The thread may
+    /// die in here, by exit(2) in a handler, or by pthread_cancel(3), which takes effect
+    /// between two calls. The request that it was at is then answered `EOWNERDEAD`: the call was
     /// executed, perhaps, and will not be executed again. A request that it had
     /// not begun is left to other threads.
     pub fn process(&self) {

@@ -52,11 +52,17 @@ pub(crate) struct Against<'a> {
     pub(crate) rows: Vec<(u64, &'a Row, &'a Row)>,
 }
 
-/// The rows of Figure 7 with `own` open files or with `one`: processing threads
-/// (0: plain calls), requests, row.
-pub(crate) fn measured<'a>(results: &'a Results, files: &str) -> Vec<(u64, u64, &'a Row)> {
+/// The rows of Figure 7 with `own` open files or with `one`, by the engine as it is (`None`)
+/// or by something else: processing threads (0: plain calls), requests, row.
+pub(crate) fn measured<'a>(
+    results: &'a Results,
+    files: &str,
+    by: Option<&str>,
+) -> Vec<(u64, u64, &'a Row)> {
     let wanted = [("files", files.into())];
-    let rows = find(results, "parasc.requests", &wanted).filter_map(|row| {
+    let rows = find(results, "parasc.requests", &wanted);
+    let by = by.map(|by| by.into());
+    let rows = rows.filter(|row| row.params.get("by") == by.as_ref()).filter_map(|row| {
         let number = |name| number(&row.params, name);
         Some((number("processing_threads")?, number("requests")?, row))
     });
@@ -65,7 +71,7 @@ pub(crate) fn measured<'a>(results: &'a Results, files: &str) -> Vec<(u64, u64, 
 
 /// Each number of processing threads against plain calls.
 pub(crate) fn against<'a>(results: &'a Results, files: &str) -> Vec<Against<'a>> {
-    let rows = measured(results, files);
+    let rows = measured(results, files, None);
     let plain = |requests| rows.iter().find(|one| (one.0, one.1) == (0, requests));
     let threads: BTreeSet<u64> = rows.iter().map(|one| one.0).filter(|n| *n > 0).collect();
     let against = threads.into_iter().map(|threads| {

@@ -1,82 +1,43 @@
 //! What one place owns: a management table a kind, and the name tree.
 
-use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::cell::RefCell;
 use std::sync::mpsc::Sender;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-
 use crate::error::{Error, Outcome, Result};
-use crate::guard::{Guard, Owned};
 use crate::id::{Id, KindId, Place, Serial};
-use crate::kind::{Entry, Kind, KindTable, Kinds, Made};
+use crate::kind::{Entry, Kind};
+use crate::kinds::{KindTable, Kinds, Made};
 use crate::list::{Change, Listed, Pattern};
 use crate::name;
+use crate::names::{Names, Watchers};
 use crate::table::Missing;
 
-/// Of one kind at one place: names to ids. A resource keeps its name's hash, so that the
-/// name is found by the id, too.
-#[derive(Default)]
-struct Names {
-    hasher: RandomState,
-    tree: HashTable<Named>,
-}
-
-struct Named {
-    unique: Box<str>,
-    id: Id,
-}
-
-impl Names {
-    fn hash(&self, unique: &str) -> u64 {
-        self.hasher.hash_one(unique)
-    }
-
-    fn find(&self, hash: u64, unique: &str) -> Option<Id> {
-        self.tree.find(hash, |named| *named.unique == *unique).map(|named| named.id)
-    }
-
-    fn insert(&mut self, hash: u64, named: Named) {
-        let Names { hasher, tree } = self;
-        tree.insert_unique(hash, named, |named| hasher.hash_one(&*named.unique));
-    }
-
-    fn remove(&mut self, hash: u64, id: Id) -> Option<Named> {
-        let entry = self.tree.find_entry(hash, |named| named.id == id).ok()?;
-        Some(entry.remove().0)
-    }
-}
-
-/// Who hears of which names.
-type Watchers = Vec<(Pattern, Sender<Change>)>;
-
-/// One place's resources. Of the shared type there is one for all.
-pub(crate) struct Core<G: Guard> {
+/// One place's resources. One thread has them, so that a look whether it is at them already
+/// is enough.
+pub(crate) struct Core {
     pub(crate) place: Place,
     place_name: Box<str>,
     kinds: Kinds,
-    tables: Vec<G::Of<Made>>,
+    tables: Vec<RefCell<Made>>,
     /// The name tree, by kinds.
-    names: Vec<G::Of<Names>>,
-    watchers: G::Of<Watchers>,
+    names: Vec<RefCell<Names>>,
+    watchers: RefCell<Watchers>,
 }
 
-impl<G: Guard> Core<G> {
+impl Core {
     pub(crate) fn new(place: Place, place_name: &str, kinds: &Kinds) -> Result<Self> {
-        let tables: Vec<_> = kinds.tables(place)?.into_iter().map(G::new).collect();
+        let tables: Vec<_> = kinds.tables(place)?.into_iter().map(RefCell::new).collect();
         Ok(Core {
             place,
             place_name: place_name.into(),
             kinds: kinds.clone(),
-            names: tables.iter().map(|_| G::new(Names::default())).collect(),
+            names: tables.iter().map(|_| RefCell::default()).collect(),
             tables,
-            watchers: G::new(Vec::new()),
+            watchers: RefCell::default(),
         })
     }
 
     pub(crate) fn create<K: Kind>(&self, unique: Option<&str>, spec: K::Spec) -> Outcome<Id> {
-        let _inside = self.enter("create")?;
         let kind = self.kinds.of::<K>()?;
         // The name first: what it refuses costs nothing to take back.
         let Some(unique) = unique else { return self.insert::<K>(kind, None, spec) };
@@ -89,7 +50,7 @@ impl<G: Guard> Core<G> {
             let id = self.insert::<K>(kind, Some(hash), spec)?;
             // While the name is this thread's: others' changes of it are told later.
             self.tell(kind, unique, id, true);
-            names.insert(hash, Named { unique: unique.into(), id });
+            names.insert(hash, unique, id);
             Ok(id)
         })?
     }
@@ -111,7 +72,6 @@ impl<G: Guard> Core<G> {
 
     #[inline]
     pub(crate) fn destroy<K: Kind>(&self, id: Id) -> Outcome<()> {
-        let _inside = self.enter("destroy")?;
         let (kind, serial) = (id.kind(), id.serial());
         let absent = |missing| absent(id, missing);
         let destroy = |table: &mut KindTable<K>| -> Outcome<()> {
@@ -129,8 +89,8 @@ impl<G: Guard> Core<G> {
         // The name first: it is to go also if the program part panics.
         self.names(kind, |names| {
             // Somebody else may be at the same one.
-            if let Some(named) = names.remove(hash, id) {
-                self.tell(kind, &named.unique, id, false);
+            if let Some(unique) = names.remove(hash, id) {
+                self.tell(kind, &unique, id, false);
             }
         })?;
         self.table::<K, _>(kind, "destroy", destroy)?
@@ -143,7 +103,6 @@ impl<G: Guard> Core<G> {
         id: Id,
         f: impl FnOnce(&mut K, &mut K::Pool) -> R,
     ) -> Outcome<R> {
-        let _inside = self.enter("an operation")?;
         self.table::<K, _>(id.kind(), "an operation", |table| {
             match table.entries.get_mut(id.serial()) {
                 Ok(entry) => {
@@ -158,21 +117,18 @@ impl<G: Guard> Core<G> {
     /// The id of a name.
     #[inline]
     pub(crate) fn lookup(&self, kind: KindId, unique: &str) -> Outcome<Id> {
-        let _inside = self.enter("a name")?;
         let found = self.names(kind, |names| names.find(names.hash(unique), unique))?;
         found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) }.into())
     }
 
     /// What there is, by kind and then by name.
     pub(crate) fn list(&self, pattern: &Pattern) -> Outcome<Vec<Listed>> {
-        let _inside = self.enter("ls")?;
         let mut all = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {
             let (kind, mut here) = (KindId(at as u8), Vec::new());
             let kind_name = self.kinds.name(kind)?;
             let listed = self.names(kind, |names| {
-                let names: HashMap<Id, &str> =
-                    names.tree.iter().map(|named| (named.id, &*named.unique)).collect();
+                let names = names.by_id();
                 let each = &mut |serial, calls, about| {
                     let id = Id::new(self.place, kind, serial);
                     let unique = names.get(&id);
@@ -185,7 +141,7 @@ impl<G: Guard> Core<G> {
                         here.push(Listed { name, id, named, owner, calls, about });
                     }
                 };
-                G::with(table, |made| made.table().list(each))
+                with(table, |made| made.table().list(each))
             })?;
             listed.ok_or_else(|| self.nested("ls"))?;
             here.sort_by(|a, b| (!a.named, &a.name).cmp(&(!b.named, &b.name)));
@@ -195,29 +151,17 @@ impl<G: Guard> Core<G> {
     }
 
     pub(crate) fn watch(&self, pattern: Pattern, to: Sender<Change>) -> Outcome<()> {
-        let _inside = self.enter("watch")?;
-        let added = G::with(&self.watchers, |watchers| watchers.push((pattern, to)));
+        let added = with(&self.watchers, |watchers| watchers.add(pattern, to));
         added.ok_or_else(|| self.nested("watch"))
     }
 
     fn tell(&self, kind: KindId, unique: &str, id: Id, created: bool) {
         // It runs nothing of a kind's: nobody of this thread is at the watchers.
-        G::with(&self.watchers, |watchers| {
-            if watchers.is_empty() {
-                return;
+        with(&self.watchers, |watchers| {
+            if !watchers.is_empty() {
+                watchers.tell(&self.full(kind, unique), id, created);
             }
-            let name = self.full(kind, unique);
-            // One whose receiver is gone watches no more.
-            watchers.retain(|(pattern, to)| {
-                !pattern.matches(&name)
-                    || to.send(Change { name: name.clone(), id, created }).is_ok()
-            });
         });
-    }
-
-    #[inline(always)]
-    fn enter(&self, what: &'static str) -> Outcome<G::Inside> {
-        G::enter().ok_or_else(|| self.nested(what))
     }
 
     #[inline(always)]
@@ -230,7 +174,7 @@ impl<G: Guard> Core<G> {
         let Some(table) = self.tables.get(usize::from(kind.0)) else {
             return Err(self.kinds.none(format!("number {}", kind.0)).into());
         };
-        match G::with(table, |made| made.of_kind().map(f)) {
+        match with(table, |made| made.of_kind().map(f)) {
             Some(Some(result)) => Ok(result),
             other => Err(self.refused::<K>(kind, what, other.is_none())),
         }
@@ -256,16 +200,14 @@ impl<G: Guard> Core<G> {
         let Some(names) = self.names.get(usize::from(kind.0)) else {
             return Err(self.kinds.none(format!("number {}", kind.0)).into());
         };
-        G::with(names, f).ok_or_else(|| self.nested("a name"))
+        with(names, f).ok_or_else(|| self.nested("a name"))
     }
 
     fn full(&self, kind: KindId, unique: &str) -> String {
         let kind = self.kinds.name(kind).unwrap_or("unknown");
         format!("{}/{kind}/{unique}", self.place_name)
     }
-}
 
-impl Core<Owned> {
     /// Whether the calling thread is within an operation on it.
     pub(crate) fn is_in_use(&self) -> bool {
         self.tables.iter().any(|table| table.try_borrow().is_err())
@@ -273,17 +215,23 @@ impl Core<Owned> {
     }
 }
 
-impl<G: Guard> Drop for Core<G> {
+impl Drop for Core {
     fn drop(&mut self) {
         // The last kinds may stand on the first.
         for table in self.tables.iter_mut().rev() {
-            G::all(table).table().clear();
+            table.get_mut().table().clear();
         }
     }
 }
 
+/// Runs `f` on it; `None` if the calling thread is at it already.
+#[inline(always)]
+fn with<T, R>(of: &RefCell<T>, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+    of.try_borrow_mut().ok().map(|mut value| f(&mut value))
+}
+
 #[cold]
-fn absent(id: Id, missing: Missing) -> Box<Error> {
+pub(crate) fn absent(id: Id, missing: Missing) -> Box<Error> {
     match missing {
         Missing::Stale => Error::Stale { id }.into(),
         Missing::Unknown => Error::Unknown { id }.into(),

@@ -176,6 +176,14 @@ pub enum Error {
         /// Its words.
         error: String,
     },
+    /// What another process answered is no listing.
+    #[error("what process {process} answers is no listing, and is left out: {why}")]
+    Forged {
+        /// Which.
+        process: u32,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A manager could not be started.
     #[error(transparent)]
     Crew(#[from] kumiki_crew::Error),

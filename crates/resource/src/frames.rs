@@ -12,7 +12,7 @@
 //!   hand   ─▶ addresses of free frames      returned ─▶ batch ─▶ batch
 //!   stock  ─▶ batch ─▶ batch
 //!   fresh  ─▶ never used so far
-//!   out    ─▶ batch on its way to another home
+//!   out    ─▶ batches on their way to other homes
 //!                                         batch: a frame that lists up to 62 others
 //! ```
 //!
@@ -25,6 +25,17 @@
 //! whole stack by one swap (Acquire) when it has nothing else left. Since only whole stacks
 //! are taken, no element can come back while somebody holds an old head.
 //!
+//! # What is kept
+//!
+//! Memory once had from the system stays. So that it is little more than what has been in use
+//! at one time, and not what each thread has had at its own time, a pool keeps few free frames
+//! to itself ([`STOCK`] batches, and the hand); what more it has it puts onto its own
+//! `returned`, and so does a pool that is left with all that it has. A thread's pool that has
+//! nothing left takes the stack of any home before it asks the system: all homes are in one
+//! list ([`HOMES`]), which only grows. What it takes of others it hands out as its own; freed,
+//! each frame goes to the home that its chunk names. A place's pool asks the system at once,
+//! which gives memory of its node to who touches it first.
+//!
 //! Free frames are listed by address instead of linked, so that nobody touches a frame to
 //! free it or to hand it out: the first words of all frames lie in one set of the
 //! processor's caches, and of some hundred frames the first ones have left them.
@@ -35,7 +46,7 @@
 use std::alloc::{GlobalAlloc, Layout, System, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use kumiki_sys::shm::{Anon, Huge, Populate};
 
@@ -47,6 +58,11 @@ pub(crate) const FRAME: usize = 4096;
 const CHUNK: usize = 2 << 20;
 /// Frames that a batch lists beside itself: what eight cache lines hold.
 const LISTED: usize = 62;
+/// Batches of free frames that a pool keeps to itself beside its hand: 4 MiB.
+const STOCK: usize = (4 << 20) / ((LISTED + 1) * FRAME);
+/// Batches on their way at a time, each to another home: a thread that frees what came from
+/// several in turns sends none away half empty.
+const WAYS: usize = 4;
 /// Addresses that a hand holds; one less are used, so that a full one is told from an
 /// empty one by the position alone.
 const HAND: usize = FRAME / size_of::<*mut u8>();
@@ -56,6 +72,112 @@ const HAND: usize = FRAME / size_of::<*mut u8>();
 #[repr(align(128))]
 struct Home {
     returned: AtomicPtr<Batch>,
+    /// The one that was made before it.
+    next: Option<&'static Home>,
+}
+
+/// The newest home, from which all are found.
+static HOMES: AtomicPtr<Home> = AtomicPtr::new(ptr::null_mut());
+
+/// Chunks of all pools.
+static CHUNKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory that all pools of this process have from the system, bytes.
+pub(crate) fn all_bytes() -> usize {
+    CHUNKS.load(Ordering::Relaxed) * CHUNK
+}
+
+impl Home {
+    /// A new one, in the list.
+    fn new() -> &'static Home {
+        let home = Box::leak(Box::new(Home { returned: AtomicPtr::default(), next: None }));
+        let mut newest = HOMES.load(Ordering::Acquire);
+        loop {
+            // SAFETY: null, or a home, which is never freed and changes no more.
+            home.next = unsafe { newest.as_ref() };
+            // Release: partners are the loads here and in `all`, for whom the home is whole.
+            let entered =
+                HOMES.compare_exchange_weak(newest, home, Ordering::Release, Ordering::Acquire);
+            match entered {
+                Ok(_) => return home,
+                Err(now) => newest = now,
+            }
+        }
+    }
+
+    fn all() -> impl Iterator<Item = &'static Home> {
+        // SAFETY: null, or a home, which is never freed and changes no more.
+        let newest = unsafe { HOMES.load(Ordering::Acquire).as_ref() };
+        std::iter::successors(newest, |home| home.next)
+    }
+
+    /// Puts a batch that is the caller's onto the stack.
+    fn put(&self, batch: *mut Batch) {
+        let mut head = self.returned.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller's until the exchange succeeds.
+            let next = unsafe { &raw mut (*batch).next };
+            // SAFETY: as above.
+            unsafe { next.write(head) };
+            // Release: partner is the swap in `fetch`.
+            let push = self.returned.compare_exchange_weak(
+                head,
+                batch,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            match push {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Puts a chain of batches that is the caller's onto the stack, without a walk to its end:
+    /// under what has come meanwhile, which is little.
+    fn put_chain(&self, mut first: *mut Batch) {
+        while !first.is_null() {
+            let none = ptr::null_mut();
+            // Release: partner is the swap in `fetch`.
+            let put =
+                self.returned.compare_exchange(none, first, Ordering::Release, Ordering::Relaxed);
+            if put.is_ok() {
+                return;
+            }
+            let more = self.fetch();
+            if let Some(last) = last_of(more) {
+                // SAFETY: fetched, so this thread's.
+                unsafe { (*last.as_ptr()).next = first };
+                first = more;
+            }
+        }
+    }
+
+    /// Takes the whole stack.
+    fn fetch(&self) -> *mut Batch {
+        // Looked at before: most are empty, and their lines stay where they are.
+        if self.returned.load(Ordering::Relaxed).is_null() {
+            return ptr::null_mut();
+        }
+        // Acquire: partners are the exchanges in `put` and `put_chain`.
+        self.returned.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+
+    /// Takes some batches; the others stay, since whoever needs a frame may not need many.
+    fn fetch_some(&self) -> *mut Batch {
+        let first = self.fetch();
+        let mut last = NonNull::new(first);
+        for _ in 1..STOCK {
+            // SAFETY: fetched, so this thread's.
+            last = last.and_then(|batch| NonNull::new(unsafe { batch.as_ref() }.next));
+        }
+        if let Some(mut last) = last {
+            // SAFETY: as above.
+            let last = unsafe { last.as_mut() };
+            self.put_chain(std::mem::replace(&mut last.next, ptr::null_mut()));
+        }
+        first
+    }
 }
 
 /// Of a chunk, in its first frame.
@@ -76,6 +198,34 @@ struct Batch {
 
 const _: () = assert!(size_of::<Batch>() <= 8 * 64);
 
+/// The last batch of a chain of the caller's.
+fn last_of(first: *mut Batch) -> Option<NonNull<Batch>> {
+    // SAFETY: batches of a chain that is the caller's.
+    let next = |batch: &NonNull<Batch>| NonNull::new(unsafe { batch.as_ref() }.next);
+    std::iter::successors(NonNull::new(first), next).last()
+}
+
+/// A batch on its way, or null, and where to.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    batch: *mut Batch,
+    home: *const Home,
+}
+
+impl Out {
+    const NONE: Out = Out { batch: ptr::null_mut(), home: ptr::null() };
+
+    fn send(&mut self) {
+        let batch = std::mem::replace(&mut self.batch, ptr::null_mut());
+        // SAFETY: null, or a home, which is never freed.
+        if let Some(home) = unsafe { self.home.as_ref() }
+            && !batch.is_null()
+        {
+            home.put(batch);
+        }
+    }
+}
+
 /// A pool of frames, one thread's at a time.
 #[derive(Debug)]
 pub(crate) struct Frames {
@@ -84,11 +234,13 @@ pub(crate) struct Frames {
     /// Where the next free frame's address goes in the hand; those below are free.
     top: *mut *mut u8,
     stock: *mut Batch,
+    /// Batches that it has put into the stock itself and not taken up again: more may be
+    /// there, which came at once from elsewhere.
+    stocked: usize,
     /// Of the newest chunk, what was never handed out.
     fresh: *mut u8,
     fresh_end: *mut u8,
-    out: *mut Batch,
-    out_home: *const Home,
+    out: [Out; WAYS],
     /// Of [`NONE`](Self::NONE) null, which is no frame's.
     home: *const Home,
     /// Never unmapped, since frames may be anywhere.
@@ -106,17 +258,20 @@ impl Frames {
         last: ptr::null_mut(),
         top: ptr::null_mut(),
         stock: ptr::null_mut(),
+        stocked: 0,
         fresh: ptr::null_mut(),
         fresh_end: ptr::null_mut(),
-        out: ptr::null_mut(),
-        out_home: ptr::null(),
+        out: [Out::NONE; WAYS],
         home: ptr::null(),
         chunks: 0,
         _thread: PhantomData,
     };
 
     pub(crate) fn new() -> Self {
-        let home = Box::leak(Box::new(Home { returned: AtomicPtr::default() }));
+        Self::of(Home::new())
+    }
+
+    fn of(home: &'static Home) -> Self {
         // Like its home it is never freed: a pool that is left goes to another thread.
         // Addresses of free frames, aligned to its size. From the system: where pages are
         // the program's allocator, that would ask here again.
@@ -189,12 +344,32 @@ impl Frames {
         self.top = self.top.wrapping_add(1);
     }
 
-    /// From the stock, from what came home, from what was never used, or from the system.
+    /// The same without others' frames: of the stock, of what came home, of what was never
+    /// used, or of the system.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    #[inline(always)]
+    pub(crate) fn take_own(&mut self) -> Result<NonNull<u8>> {
+        match self.take_held() {
+            Some(frame) => Ok(frame),
+            None => self.take_far(|_| ptr::null_mut()),
+        }
+    }
+
     #[inline(never)]
     fn take_other(&mut self) -> Result<NonNull<u8>> {
+        self.take_far(Self::of_others)
+    }
+
+    /// From the stock, from what came home, from what was never used, from elsewhere, or from
+    /// the system.
+    fn take_far(&mut self, elsewhere: fn(&Self) -> *mut Batch) -> Result<NonNull<u8>> {
         if self.stock.is_null() {
-            // Acquire: partner is the exchange in `send`.
-            self.stock = self.home().returned.swap(ptr::null_mut(), Ordering::Acquire);
+            self.stock = self.home().fetch_some();
+        }
+        if self.stock.is_null() && self.fresh == self.fresh_end {
+            self.stock = elsewhere(self);
         }
         if let Some(batch) = NonNull::new(self.stock) {
             self.take_up(batch);
@@ -208,26 +383,63 @@ impl Frames {
         Ok(NonNull::new(frame).expect("`grow` has made room"))
     }
 
+    /// What has come to some home.
+    fn of_others(&self) -> *mut Batch {
+        let mut fetched = Home::all().map(Home::fetch_some);
+        fetched.find(|batch| !batch.is_null()).unwrap_or(ptr::null_mut())
+    }
+
     /// Takes the first batch of the stock into the empty hand: the frames that it lists,
     /// and the one that it is.
     fn take_up(&mut self, batch: NonNull<Batch>) {
         // SAFETY: a batch of the stock is this pool's, its fields written by its sender.
         let Batch { next, count, frames } = unsafe { batch.as_ref() };
         self.stock = *next;
+        self.stocked = self.stocked.saturating_sub(1);
         self.push(batch.as_ptr().cast());
         for &frame in &frames[..*count] {
             self.push(frame);
         }
     }
 
-    /// Puts the last frames of the full hand into the stock.
+    /// Makes a batch of the last frames of a hand that has so many.
+    fn batch(&mut self, listed: usize) -> *mut Batch {
+        let batch = self.pop().cast::<Batch>().as_ptr();
+        let mut frames = [ptr::null_mut(); LISTED];
+        frames[..listed].fill_with(|| self.pop().as_ptr());
+        // SAFETY: a free frame, with room and alignment for a batch.
+        unsafe { batch.write(Batch { next: ptr::null_mut(), count: listed, frames }) };
+        batch
+    }
+
+    /// Puts the last frames of the full hand into the stock, or where others find them, too.
     #[cold]
     fn put_down(&mut self) {
-        let batch = self.pop().cast::<Batch>().as_ptr();
-        let frames = std::array::from_fn(|_| self.pop().as_ptr());
-        // SAFETY: a free frame, with room and alignment for a batch.
-        unsafe { batch.write(Batch { next: self.stock, count: LISTED, frames }) };
+        let batch = self.batch(LISTED);
+        if self.stocked == STOCK {
+            return self.home().put(batch);
+        }
+        // SAFETY: this pool's.
+        let next = unsafe { &raw mut (*batch).next };
+        // SAFETY: as above.
+        unsafe { next.write(self.stock) };
         self.stock = batch;
+        self.stocked += 1;
+    }
+
+    /// Puts all that is free where others find it, for a pool that nobody will use for a while.
+    pub(crate) fn put_all(&mut self) {
+        self.send();
+        if let Some(last) = NonNull::new(std::mem::replace(&mut self.last, ptr::null_mut())) {
+            self.push(last.as_ptr());
+        }
+        while self.held() != 0 {
+            let batch = self.batch(LISTED.min(self.held() - 1));
+            self.home().put(batch);
+        }
+        let first = std::mem::replace(&mut self.stock, ptr::null_mut());
+        self.stocked = 0;
+        self.home().put_chain(first);
     }
 
     #[cold]
@@ -247,6 +459,7 @@ impl Frames {
         self.fresh = start.wrapping_add(FRAME);
         self.fresh_end = start.wrapping_add(CHUNK);
         self.chunks += 1;
+        CHUNKS.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -288,53 +501,36 @@ impl Frames {
     fn give_away(&mut self, frame: NonNull<u8>) {
         // SAFETY: it is in a chunk.
         let home = unsafe { home_of(frame) };
-        let batch = self.out;
-        if !batch.is_null() && ptr::eq(self.out_home, home) {
+        let out = &mut self.out[way_of(home)];
+        if !out.batch.is_null() && ptr::eq(out.home, home) {
             // SAFETY: a batch on its way is this pool's to write.
-            let Batch { count, frames, .. } = unsafe { &mut *batch };
+            let Batch { count, frames, .. } = unsafe { &mut *out.batch };
             frames[*count] = frame.as_ptr();
             *count += 1;
             if *count == LISTED {
-                self.send();
+                out.send();
             }
             return;
         }
-        self.send();
+        out.send();
         let batch = frame.as_ptr().cast::<Batch>();
         // SAFETY: the frame is given up, and has room and alignment for a batch.
         let count = unsafe { &raw mut (*batch).count };
         // SAFETY: as above.
         unsafe { count.write(0) };
-        (self.out, self.out_home) = (batch, home);
+        *out = Out { batch, home };
     }
 
     /// Gives home what is on its way.
     pub(crate) fn send(&mut self) {
-        let batch = std::mem::replace(&mut self.out, ptr::null_mut());
-        // SAFETY: null, or a home, which is never freed.
-        let Some(home) = (unsafe { self.out_home.as_ref() }) else { return };
-        if batch.is_null() {
-            return;
-        }
-        let mut head = home.returned.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: this pool's until the exchange succeeds.
-            let next = unsafe { &raw mut (*batch).next };
-            // SAFETY: as above.
-            unsafe { next.write(head) };
-            // Release: partner is the swap in `take_other`.
-            let push = home.returned.compare_exchange_weak(
-                head,
-                batch,
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
-            match push {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        self.out.iter_mut().for_each(Out::send);
     }
+}
+
+/// Which way batches to this home go: homes are some lines long, and lie anywhere.
+fn way_of(home: &'static Home) -> usize {
+    let line = ptr::from_ref(home).addr() / align_of::<Home>();
+    (line ^ line / WAYS ^ line / (WAYS * WAYS)) % WAYS
 }
 
 /// What the chunk of this frame says of itself.
@@ -362,6 +558,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// A pool of which no other takes anything: tests run beside each other.
+    fn alone() -> Frames {
+        let home = Home { returned: AtomicPtr::default(), next: None };
+        Frames::of(Box::leak(Box::new(home)))
+    }
 
     /// A frame that may go to another thread.
     struct Sent(NonNull<u8>);
@@ -405,10 +607,10 @@ mod tests {
 
     #[test]
     fn more_frames_than_a_hand_holds_are_kept_and_used_again() {
-        let mut pool = Frames::new();
-        let many = 3 * HAND + 7;
+        let mut pool = alone();
+        let many = 2 * HAND + 7;
         let round = |pool: &mut Frames| {
-            let frames: Vec<_> = (0..many).map(|_| pool.take().unwrap()).collect();
+            let frames: Vec<_> = (0..many).map(|_| pool.take_own().unwrap()).collect();
             let addresses: BTreeSet<_> = frames.iter().map(|f| f.as_ptr().addr()).collect();
             for frame in frames {
                 // SAFETY: taken above, and used no more.
@@ -420,14 +622,63 @@ mod tests {
         assert_eq!(first.len(), many);
         let bytes = pool.bytes();
         for _ in 0..3 {
-            assert_eq!(round(&mut pool), first);
+            assert!(round(&mut pool) == first);
         }
         assert_eq!(pool.bytes(), bytes);
     }
 
     #[test]
+    fn what_others_have_free_is_taken_before_more_is_asked_for() {
+        let [mut first, mut second] = [Frames::new(), Frames::new()];
+        let frames: Vec<_> = (0..4 * HAND).map(|_| first.take().unwrap()).collect();
+        // Other tests' pools may take of it, too; so they are told apart by their bytes.
+        let all: BTreeSet<_> = frames.iter().map(|frame| frame.as_ptr().addr()).collect();
+        for frame in frames {
+            // SAFETY: taken above, and used no more.
+            unsafe { first.give(frame) };
+        }
+        first.put_all();
+        // A place's pool takes nothing elsewhere.
+        let own = second.take_own().unwrap();
+        assert_eq!(second.bytes(), CHUNK);
+        let more: Vec<_> = (0..CHUNK / FRAME - 2).map(|_| second.take_own().unwrap()).collect();
+        assert!(more.iter().chain([&own]).all(|frame| !all.contains(&frame.as_ptr().addr())));
+        assert_eq!(second.bytes(), CHUNK);
+        // From here on it would have to grow.
+        let of_first = second.take().unwrap();
+        assert!(all.contains(&of_first.as_ptr().addr()) || second.bytes() > CHUNK);
+        // SAFETY: taken above, and used no more.
+        unsafe { second.give(of_first) };
+        second.put_all();
+    }
+
+    #[test]
+    fn many_threads_take_each_other_s_and_no_frame_has_two_users() {
+        let threads: Vec<_> = (0..4_u8)
+            .map(|n| {
+                thread::spawn(move || {
+                    let mut pool = Frames::new();
+                    for round in 0..20 {
+                        let count = if (round + n).is_multiple_of(4) { 3 * HAND } else { 10 };
+                        let frames: Vec<_> = (0..count).map(|_| pool.take().unwrap()).collect();
+                        frames.iter().for_each(|frame| fill(*frame, n));
+                        thread::yield_now();
+                        assert!(frames.iter().all(|frame| holds(*frame, n)));
+                        for frame in frames {
+                            // SAFETY: taken above, and used no more.
+                            unsafe { pool.give(frame) };
+                        }
+                        pool.put_all();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
     fn frames_freed_elsewhere_come_home_and_are_used_again() {
-        let mut pool = Frames::new();
+        let mut pool = alone();
         let (send, receive) = mpsc::channel::<Vec<Sent>>();
         let (done, is_done) = mpsc::channel();
         let other = thread::spawn(move || {
@@ -443,7 +694,7 @@ mod tests {
         });
         let mut ever = BTreeSet::new();
         for _ in 0..100 {
-            let frames: Vec<_> = (0..100).map(|_| Sent(pool.take().unwrap())).collect();
+            let frames: Vec<_> = (0..100).map(|_| Sent(pool.take_own().unwrap())).collect();
             ever.extend(frames.iter().map(|Sent(frame)| frame.as_ptr().addr()));
             send.send(frames).unwrap();
             is_done.recv().unwrap();

@@ -11,14 +11,14 @@ use kumiki_sys::pause::pause;
 
 use crate::core::Core;
 use crate::error::{Error, Outcome};
-use crate::guard::{self, Owned};
 use crate::id::{Place, SHARED};
+use crate::inside;
 
 /// A manager's own things, in its thread.
 pub(crate) struct Here {
     /// Of which interface.
     interface: u64,
-    pub(crate) core: Core<Owned>,
+    pub(crate) core: Core,
     /// Of a thread that does something else beside; others are within their server's
     /// rounds whenever anything runs.
     pub(crate) server: RefCell<Option<Serving>>,
@@ -90,7 +90,7 @@ pub(crate) struct Seated {
 impl Seated {
     pub(crate) fn new(
         interface: u64,
-        core: Core<Owned>,
+        core: Core,
         server: Option<Serving>,
         estate: Arc<Estate>,
     ) -> Seated {
@@ -183,7 +183,7 @@ fn has_gone() {
 
 /// Runs `f` with the core of the calling thread, a manager of `interface`.
 #[inline(always)]
-pub(crate) fn own<R>(f: impl FnOnce(&Core<Owned>) -> R) -> R {
+pub(crate) fn own<R>(f: impl FnOnce(&Core) -> R) -> R {
     f(&Within::new().expect("a request is served by a manager").here().core)
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn here() -> Option<Rc<Here>> {
 /// guest. Within an operation neither waits: somebody may be waiting for what it holds.
 pub(crate) fn serving(here: Option<&Here>) -> Outcome<Option<RefMut<'_, Serving>>> {
     let what = "another place";
-    if guard::is_inside() {
+    if inside::is_inside() {
         return Err(Error::Nested { place: SHARED, what }.into());
     }
     let Some(here) = here else { return Ok(None) };

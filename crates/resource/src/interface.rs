@@ -18,18 +18,17 @@ use kumiki_wait::{Policy, Waiter};
 use crate::answer::Answer;
 use crate::core::Core;
 use crate::error::{Error, Outcome, Result};
-use crate::guard::Locked;
 use crate::handle::Handle;
 use crate::here::{self, Seated};
 use crate::id::{Id, Place, SHARED};
-use crate::kind::{Kind, Kinds};
+use crate::kind::Kind;
+use crate::kinds::Kinds;
 use crate::list::{Change, Listed, Pattern};
 use crate::name::Name;
 use crate::per_core::{At, PerCore, manager};
 use crate::rights::Rights;
 use crate::send;
-
-const SHARED_NAME: &str = "shared";
+use crate::shared::{NAME as SHARED_NAME, Shared};
 
 /// Of the next interface of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -56,7 +55,7 @@ struct Inner {
 
 enum How {
     PerCore(PerCore),
-    Shared(Core<Locked>),
+    Shared(Shared),
 }
 
 /// What an operation [sends on](Interface::chain).
@@ -144,12 +143,13 @@ impl Builder {
         Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, how }) })
     }
 
-    /// One table a kind under a lock, for all threads: what the paper compares with.
+    /// One set of tables for all threads: what the paper compares with. A resource has a lock,
+    /// a kind has one around the insertion and the removal of a name.
     ///
     /// # Errors
     /// A kind's pool that cannot be made.
     pub fn shared(self) -> Result<Interface> {
-        let core = Core::new(SHARED, SHARED_NAME, &self.kinds)?;
+        let core = Shared::new(&self.kinds)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let how = How::Shared(core);
         Ok(Interface { inner: Arc::new(Inner { number, kinds: self.kinds, how }) })
@@ -158,7 +158,7 @@ impl Builder {
 
 /// The table for all, if `place` is the one that it has.
 #[inline]
-fn shared(core: &Core<Locked>, place: Place) -> Result<&Core<Locked>> {
+fn shared(core: &Shared, place: Place) -> Result<&Shared> {
     if place == SHARED {
         return Ok(core);
     }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::kind::About;
+use crate::name::{Name, plain};
 
 /// A pattern of names, as shells have them: `*` and `?` within a part, `[a-c]`, `**`
 /// across parts. `core*/memory/*`.
@@ -36,7 +37,11 @@ impl Pattern {
 }
 
 /// A resource as a listing shows it.
+///
+/// Read from what another process wrote, it has a name that a resource can have, and texts of
+/// bounded length without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Read")]
 pub struct Listed {
     /// Its whole name; of one without a name of its own, with its id in that place.
     pub name: String,
@@ -51,6 +56,39 @@ pub struct Listed {
     /// What its kind says of it.
     #[serde(flatten)]
     pub about: About,
+}
+
+/// As it is read: fields that are not known are passed over, where a flattened `about`
+/// would keep them.
+#[derive(Deserialize)]
+struct Read {
+    name: String,
+    id: Id,
+    named: bool,
+    owner: String,
+    calls: u64,
+    state: String,
+    bytes: u64,
+}
+
+/// The longest owner and state that are read, characters.
+const LONGEST: usize = 200;
+
+impl TryFrom<Read> for Listed {
+    type Error = Error;
+
+    fn try_from(read: Read) -> Result<Listed> {
+        let Read { name, id, named, owner, calls, state, bytes } = read;
+        if let Err(error) = name.parse::<Name>() {
+            // Of a name of any length.
+            return Err(match error {
+                Error::Name { why, .. } => Error::Name { name: plain(&name, LONGEST), why },
+                other => other,
+            });
+        }
+        let (owner, state) = (plain(&owner, LONGEST), plain(&state, LONGEST));
+        Ok(Listed { name, id, named, owner, calls, about: About { state, bytes } })
+    }
 }
 
 /// A name that has come or gone.

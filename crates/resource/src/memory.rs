@@ -55,11 +55,11 @@ impl Kind for Memory {
             return Err(Error::Kind { kind: Self::NAME, text });
         }
         if count == 1 {
-            return pool.0.take().map(|frame| Memory(Held::One(frame)));
+            return pool.0.take_own().map(|frame| Memory(Held::One(frame)));
         }
         let mut frames = Vec::with_capacity(count);
         while frames.len() < count {
-            match pool.0.take() {
+            match pool.0.take_own() {
                 Ok(frame) => frames.push(frame),
                 Err(error) => {
                     Memory(Held::Many(frames.into())).destroy(pool);

@@ -2,11 +2,13 @@
 //!
 //! The paper's resource name (Horii et al., Fig. 1). Place and kind are words of letters,
 //! digits, `-`, `_` and, in a place, `.` between a machine and its core
-//! (`node1.core0`). The unique part is the owner's choice: anything but `/` and control
-//! characters.
+//! (`node1.core0`). The unique part is the owner's choice: anything but `/`, control
+//! characters, and those that end a line or turn a text's direction.
 
 use std::fmt;
 use std::str::FromStr;
+
+use kumiki_sys::visible::is_shown;
 
 use crate::error::Error;
 
@@ -90,12 +92,19 @@ pub(crate) fn check_unique(unique: &str) -> Result<(), Error> {
         "" => "its unique part is empty",
         part if part.len() > LONGEST => "its unique part is longer than 200 bytes",
         part if part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') => return Ok(()),
-        part if part.chars().any(|c| c == '/' || c.is_control()) => {
+        part if part.chars().any(|c| c == '/' || !is_shown(c)) => {
             "its unique part has a / or a control character"
         }
         _ => return Ok(()),
     };
     Err(Error::Name { name: unique.to_owned(), why })
+}
+
+/// Another party's text as far as it is repeated: so many characters at most, and none that
+/// controls a terminal or ends a line.
+pub(crate) fn plain(text: &str, most: usize) -> String {
+    let shown = |c: char| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER };
+    text.chars().take(most).map(shown).collect()
 }
 
 impl fmt::Display for Name {
@@ -137,6 +146,8 @@ mod tests {
             ("core0/memory/", "unique part is empty"),
             ("core0/memory/a/b", "has a /"),
             ("core0/memory/a\n", "control"),
+            ("core0/memory/a\u{2028}", "control"),
+            ("core0/memory/\u{202e}a", "control"),
             (&format!("core0/memory/{}", "a".repeat(201)), "longer than 200"),
         ] {
             let error = name.parse::<Name>().unwrap_err().to_string();
@@ -146,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_that_parses_prints_as_it_was(name in "[a-z0-9.]{1,9}/[a-z_-]{1,9}/[^/\\pC]{1,20}") {
+        fn a_name_that_parses_prints_as_it_was(name in "[a-z0-9.]{1,9}/[a-z_-]{1,9}/[^/\\pC\\p{Zl}\\p{Zp}]{1,20}") {
             prop_assert_eq!(name.parse::<Name>().unwrap().to_string(), name);
         }
 

@@ -10,9 +10,11 @@
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
 //!
-//! Memory that a pool has once had from the system stays with it. The pool of a thread
-//! that ends goes to the next one that needs a pool, so there are never more pools than
-//! threads have been alive at the same time.
+//! Memory once had from the system stays with the process. The pool of a thread that ends
+//! goes to the next one that needs a pool, so there are never more pools than threads have
+//! been alive at the same time; and a thread takes what is free elsewhere before it asks the
+//! system, but for some 6 MiB that each keeps to itself. So [`bytes`] is what has been in use
+//! at one time, and up to 8 MiB for each thread alive then.
 
 use std::cell::UnsafeCell;
 use std::mem::{self, MaybeUninit};
@@ -20,7 +22,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::Result;
-use crate::frames::{FRAME, Frames};
+use crate::frames::{self, FRAME, Frames};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = FRAME;
@@ -78,7 +80,7 @@ pub(crate) fn enter() -> Frames {
 
 /// Leaves a pool to the next one who needs one.
 pub(crate) fn leave(mut pool: Frames) {
-    pool.send();
+    pool.put_all();
     let mut first = Box::new(Left { pool, next: None });
     let mut list = left();
     first.next = list.take();
@@ -108,6 +110,11 @@ pub unsafe fn free(page: NonNull<u8>) {
         // SAFETY: the caller's promise.
         with_any_pool(|pool| unsafe { pool.give(page) });
     }
+}
+
+/// Memory that all threads' pools have from the system, used or free, bytes.
+pub fn bytes() -> usize {
+    frames::all_bytes()
 }
 
 /// Sends home what this thread has freed of others' and not sent yet.

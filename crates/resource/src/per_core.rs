@@ -11,10 +11,9 @@ use kumiki_wait::Policy;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::guard::Owned;
 use crate::here::{Estate, Seated};
 use crate::id::Place;
-use crate::kind::Kinds;
+use crate::kinds::Kinds;
 
 /// Between two looks whether a manager that sets itself up still lives.
 const SETUP_LOOK: Duration = Duration::from_millis(20);
@@ -80,7 +79,7 @@ pub(crate) fn manager(
     let (tell, told) = channel();
     let (place_name, kinds, estate) = (name.to_owned(), kinds.clone(), Arc::clone(estate));
     let setup = move || {
-        let core = Core::<Owned>::new(place, &place_name, &kinds);
+        let core = Core::new(place, &place_name, &kinds);
         let (core, outcome) =
             core.map_or_else(|error| (None, Err(error)), |core| (Some(core), Ok(())));
         let _ = tell.send(outcome);

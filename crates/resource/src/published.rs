@@ -4,6 +4,14 @@
 //! A client connects, sends a pattern and a line's end, and gets the listing as one JSON
 //! array, or an object with the word `error`. The socket is
 //! `$XDG_RUNTIME_DIR/kumiki/PID.sock`, or `/tmp/kumiki-UID/PID.sock` where that is not set.
+//!
+//! Neither side trusts the other: what one sends is bounded in bytes, and in time from the
+//! first byte to the last, so that a peer which stops, trickles or floods costs some seconds
+//! and some megabytes; and what a listing says is checked before it is believed (`reply.rs`).
+
+mod ask;
+mod reply;
+mod timed;
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,31 +26,29 @@ use kumiki_crew::with_signals_blocked;
 use kumiki_sys::fork::Process;
 use rustix::io::Errno;
 use rustix::net::Shutdown;
-use serde::{Deserialize, Serialize};
 
+pub use self::ask::{Answers, ls_in, ls_of, ls_of_each};
+use self::reply::Reply;
+pub use self::reply::{MOST_BYTES, parse};
+use self::timed::Timed;
 use crate::error::{Error, Result};
 use crate::here;
 use crate::interface::Interface;
-use crate::list::{Listed, Pattern};
+use crate::list::Pattern;
 
-/// The longest request, bytes.
-const LONGEST: u64 = 4096;
-/// For how long either side waits for the other.
+/// The longest request, bytes, its line's end included.
+const LONGEST: usize = 4096;
+/// For how long a client waits for an answer, from the connection to its last byte, and for
+/// how long a server waits for a client to take it.
 const PATIENCE: Duration = Duration::from_secs(5);
-
+/// For how long a server waits for the whole request, which a client sends at once: others
+/// wait meanwhile.
+const REQUEST: Duration = Duration::from_secs(1);
 /// For how long all places together may take: less, so that the client is told which one
 /// does not answer.
 const LISTING: Duration = Duration::from_secs(3);
 /// After a failure to take a client, such as no descriptor left.
 const RETRY: Duration = Duration::from_millis(100);
-
-/// What a client gets.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Reply {
-    Listing(Vec<Listed>),
-    Refusal { error: String },
-}
 
 /// As long as it lives, other processes of the same user can list the interface. A child of
 /// fork(2) has the value but publishes nothing.
@@ -77,7 +83,7 @@ impl Interface {
             let path = path.clone();
             move |source| Error::Socket { what, path, source }
         };
-        if UnixStream::connect(&path).is_ok() {
+        if matches!(ask::connect(&path), Ok(_) | Err(Errno::AGAIN)) {
             return Err(failed("publishing a second interface of this process")(
                 rustix::io::Errno::ADDRINUSE.into(),
             ));
@@ -131,21 +137,17 @@ fn serve(listener: &UnixListener, interface: &Interface) {
     }
 }
 
-fn answer(mut client: UnixStream, interface: &Interface) -> io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
+fn answer(client: UnixStream, interface: &Interface) -> io::Result<()> {
     let mut pattern = String::new();
-    if BufReader::new((&client).take(LONGEST)).read_line(&mut pattern)? == 0 {
+    let request = Timed::new(&client, REQUEST).take(LONGEST as u64);
+    if BufReader::new(request).read_line(&mut pattern)? == 0 {
         // It only looked whether there is somebody.
         return Ok(());
     }
     let pattern = Pattern::new(pattern.trim_end_matches('\n'));
     let listing = pattern.and_then(|p| interface.tree_until(&p, Instant::now() + LISTING));
-    let reply = match listing {
-        Ok(listing) => Reply::Listing(listing),
-        Err(error) => Reply::Refusal { error: error.to_string() },
-    };
-    client.write_all(serde_json::to_string(&reply)?.as_bytes())
+    let reply = Reply::of(listing).text()?;
+    Timed::new(&client, PATIENCE).write_all(reply.as_bytes())
 }
 
 /// The processes of this user that publish an interface, by their numbers.
@@ -161,9 +163,9 @@ pub fn processes() -> Result<Vec<u32>> {
         let name = entry.map_err(failed)?.file_name();
         let process = name.to_str().and_then(|name| name.strip_suffix(".sock"));
         let Some(process) = process.and_then(|process| process.parse().ok()) else { continue };
-        match UnixStream::connect(path_of(&folder, process)) {
+        match ask::connect(&path_of(&folder, process)) {
             // Its process was killed.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(Errno::CONNREFUSED) => {
                 let _ = fs::remove_file(path_of(&folder, process));
             }
             _ => all.push(process),
@@ -171,33 +173,6 @@ pub fn processes() -> Result<Vec<u32>> {
     }
     all.sort_unstable();
     Ok(all)
-}
-
-/// What `process` has.
-///
-/// # Errors
-/// It publishes nothing, does not answer, or refuses the pattern.
-pub fn ls_of(process: u32, pattern: &str) -> Result<Vec<Listed>> {
-    let path = path_of(&folder()?, process);
-    let failed = |what| {
-        let path = path.clone();
-        move |source| Error::Socket { what, path, source }
-    };
-    let mut server = UnixStream::connect(&path).map_err(failed("asking the process"))?;
-    let mut exchange = || -> io::Result<String> {
-        server.set_read_timeout(Some(PATIENCE))?;
-        server.set_write_timeout(Some(PATIENCE))?;
-        server.write_all(format!("{pattern}\n").as_bytes())?;
-        let mut reply = String::new();
-        server.read_to_string(&mut reply)?;
-        Ok(reply)
-    };
-    let reply = exchange().map_err(failed("the answer of the process"))?;
-    match serde_json::from_str(&reply) {
-        Ok(Reply::Listing(listing)) => Ok(listing),
-        Ok(Reply::Refusal { error }) => Err(Error::Refused { process, error }),
-        Err(error) => Err(failed("the answer of the process")(error.into())),
-    }
 }
 
 fn path_of(folder: &Path, process: u32) -> PathBuf {

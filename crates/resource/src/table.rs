@@ -85,7 +85,7 @@ impl<T> Table<T> {
 }
 
 #[cold]
-fn missing(usage: u32, serial: Serial) -> Missing {
+pub(crate) fn missing(usage: u32, serial: Serial) -> Missing {
     if (1..usage).contains(&serial.usage) { Missing::Stale } else { Missing::Unknown }
 }
 

@@ -94,7 +94,7 @@ impl Kind for UserSpace {
     fn create(UserSpaceSpec(wanted): UserSpaceSpec, pool: &mut UserSpacePool) -> Result<Self> {
         match wanted {
             Wanted::Memory(1..=FRAME) => {
-                Ok(UserSpace { of: Of::Frame(pool.0.take()?), bytes: FRAME })
+                Ok(UserSpace { of: Of::Frame(pool.0.take_own()?), bytes: FRAME })
             }
             Wanted::Memory(bytes) => {
                 let memory = Anon::new(bytes, Huge::Policy, Populate::OnTouch)?;

@@ -44,8 +44,7 @@ const NAMESPACES: [&[u8]; 7] = [
 const PATH: usize = 0x20_0000;
 /// A link itself.
 const LINK: usize = PATH | 0x2_0000;
-const CLOEXEC: usize = 0x8_0000;
-const HERE: isize = -100;
+const CLOEXEC: usize = O_CLOEXEC;
 const BYTES: usize = 8 << 10;
 
 /// What is known of a thread.

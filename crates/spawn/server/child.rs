@@ -5,15 +5,15 @@
 use core::arch::asm;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::places::Places;
 use super::sys::*;
+use super::table::close_all;
 use super::wire::{
-    CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, EXECUTE, FOLDER, Header, MAPPED, MAPS, MAY_FAIL,
-    OWN, PARENT_LIVES, Step,
+    self, CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, CALLERS_MASK, CLOSE_ALL, CLOSE_AT_EXEC,
+    COPY, EXECUTE, FOREGROUND, Header, MAPPED, MAPS, MAY_FAIL, OPEN, PARENT_LIVES, PUT, Step,
 };
 
 pub(crate) const LIMITS: usize = 16;
-/// Descriptors of a message, and what the server takes itself.
-pub(crate) const PLACES: usize = OWN + FOLDER + 1;
 
 /// Of cpus, as many as a kernel may have (NR_CPUS on x86-64).
 pub(crate) const CPU_WORDS: usize = 8192 / 64;
@@ -21,10 +21,9 @@ pub(crate) const CPU_WORDS: usize = 8192 / 64;
 /// All that a child needs, which its maker leaves alone meanwhile.
 pub(crate) struct Job {
     pub(crate) header: *const Header,
-    /// Below 0 where nothing is.
-    pub(crate) fds: [i32; PLACES],
-    /// How many of the message.
-    pub(crate) got: usize,
+    /// Where the maker has what has a place, below 0 where nothing is. The child changes them.
+    pub(crate) places: *mut i32,
+    pub(crate) places_len: usize,
     /// The caller's limits where they are others than the maker's.
     pub(crate) limits: [Option<[u64; 2]>; LIMITS],
     pub(crate) parent: isize,
@@ -33,6 +32,10 @@ pub(crate) struct Job {
     /// Of the thread that asks, and how many bytes of them there are, or below 0 why they
     /// cannot be told.
     pub(crate) cpus: ([u64; CPU_WORDS], isize),
+    /// Signals that the thread that asks blocks.
+    pub(crate) mask: u64,
+    /// The child has the maker's handlers, which must not run in its memory.
+    pub(crate) has_handlers: bool,
 }
 
 /// Of clone3(2).
@@ -72,58 +75,77 @@ extern "C" fn child(job: *mut Job) -> ! {
     let job = unsafe { &*job };
     // SAFETY: the maker's, too.
     let header = unsafe { &*job.header };
-    // The maker has still to close those that were sent.
-    let mut fds = job.fds;
-    let (failed, why) = become_it(job, &mut fds, header);
+    let (failed, why) = become_it(job, header);
     header.failed.store(failed, Relaxed);
     header.errno.store(-why as i32, Relaxed);
     exit(127)
 }
 
-/// Makes the steps and executes the program; returns which of them failed, and why.
-fn become_it(job: &Job, fds: &mut [i32; PLACES], header: &Header) -> (u32, isize) {
-    if header.above > 0 {
-        for fd in fds.iter_mut().filter(|fd| (0..header.above as i32).contains(*fd)) {
-            let moved = sys!(FCNTL, *fd, F_DUPFD_CLOEXEC, header.above);
-            if moved < 0 {
-                return (DUP2 as u32, moved);
-            }
-            // The old number is one that was asked for, or else not open in the program.
-            *fd = moved as i32;
-        }
+/// Carries out the steps and executes the program; returns what of them failed, and why.
+fn become_it(job: &Job, header: &Header) -> (u32, isize) {
+    // SAFETY: so many, and the child's alone.
+    let mut places = unsafe { Places::new(job.places, job.places_len) };
+    if job.has_handlers {
+        drop_handlers();
     }
     for number in 0..header.steps {
         let step = header.step as *const Step;
         // SAFETY: the library has written so many, and waits.
         let step = unsafe { step.wrapping_add(number as usize).read_volatile() };
-        let result = make(job, fds, &step);
+        let result = carry_out(job, &mut places, &step);
         if result < 0 && step.flags & MAY_FAIL == 0 {
-            return (step.call, result);
+            return (step.what, result);
         }
     }
+    (EXECUTE, execute(header, &places))
+}
+
+/// Returns why it is none.
+fn execute(header: &Header, places: &Places<'_>) -> isize {
     let (argv, envp) = (header.argv, header.envp);
     if header.image > 0 {
         const EMPTY_PATH: usize = 0x1000;
-        let fd = fds[(header.image - 1) as usize % PLACES];
-        return (EXECUTE, sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, EMPTY_PATH));
+        let fd = places.at(u64::from(header.image - 1));
+        return sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, EMPTY_PATH);
     }
-    let mut why = ENOENT;
+    let (mut why, searches_on) = (ENOENT, header.searches_on != 0);
     for at in 0..header.programs {
         let program = header.program as *const usize;
         // SAFETY: as the steps.
-        match sys!(EXECVE, unsafe { program.wrapping_add(at as usize).read_volatile() }, argv, envp)
-        {
+        let program = unsafe { program.wrapping_add(at as usize).read_volatile() };
+        match sys!(EXECVE, program, argv, envp) {
+            ENOENT | ENOTDIR => {}
+            // As CPython: goes on searching, and tells of the first that is there.
+            other if searches_on => why = if why == ENOENT { other } else { why },
             // As execvp(3): goes on searching, and tells of one that may not be executed.
             EACCES => why = EACCES,
-            ENOENT | ENOTDIR => {}
-            other => return (EXECUTE, other),
+            other => return other,
         }
     }
-    (EXECUTE, why)
+    why
 }
 
-fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
+fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
+    let [a, b, c, d] = step.args;
     match step.call {
+        PUT => places.put(a, b as i32, c != 0),
+        OPEN => open(places, a, [b, c, d]),
+        COPY if a == b => keep(a),
+        COPY => match places.make_way(b as i32) {
+            0 => sys!(DUP2, a, b),
+            refused => refused,
+        },
+        wire::CLOSE => match places.make_way(a as i32) {
+            0 => sys!(CLOSE, a),
+            refused => refused,
+        },
+        CLOSE_ALL => places.close_all(a as u32, b as u32),
+        CLOSE_AT_EXEC => close_all(a as u32, b as u32, true),
+        FOREGROUND => {
+            const TIOCSPGRP: usize = 0x5410;
+            let group = sys!(GETPGID, 0) as i32;
+            sys!(IOCTL, a, TIOCSPGRP, &raw const group)
+        }
         CALLERS_LIMITS => {
             for (number, limit) in job.limits.iter().enumerate() {
                 if let Some(limit) = limit {
@@ -141,15 +163,53 @@ fn make(job: &Job, fds: &[i32; PLACES], step: &Step) -> isize {
         CALLERS_GROUP => sys!(SETPGID, 0, job.group),
         CALLERS_CPUS if job.cpus.1 < 0 => job.cpus.1,
         CALLERS_CPUS => sys!(SCHED_SETAFFINITY, 0, job.cpus.1, job.cpus.0.as_ptr()),
+        CALLERS_MASK => sys!(SIGPROCMASK, 2, &raw const job.mask, 0, 8),
         call => {
             let mut args = step.args;
-            for (at, arg) in args.iter_mut().enumerate() {
-                if step.flags & 1 << at != 0 {
-                    *arg = fds[*arg as usize % PLACES] as u64;
-                }
+            let is_place = |at: usize| step.flags & 1 << at != 0;
+            for (_, arg) in args.iter_mut().enumerate().filter(|(at, _)| is_place(*at)) {
+                *arg = places.at(*arg) as u64;
             }
-            let [a, b, c, d, e] = args;
-            sys!(call, a, b, c, d, e)
+            let result = sys!(call, args[0], args[1], args[2], args[3]);
+            for (_, place) in step.args.iter().enumerate().filter(|(at, _)| is_place(*at)) {
+                places.is_used(*place);
+            }
+            result
+        }
+    }
+}
+
+/// As POSIX has it of posix_spawn_file_actions_addopen: what had the number is closed first.
+fn open(places: &mut Places<'_>, fd: u64, [path, flags, mode]: [u64; 3]) -> isize {
+    match places.make_way(fd as i32) {
+        0 => sys!(CLOSE, fd),
+        refused => return refused,
+    };
+    let opened = sys!(OPENAT, HERE, path, flags, mode);
+    if opened < 0 || opened == fd as isize {
+        return opened;
+    }
+    let copied = sys!(DUP2, opened, fd);
+    sys!(CLOSE, opened);
+    copied
+}
+
+/// A copy to itself: exec does not close it.
+fn keep(fd: u64) -> isize {
+    const FD_CLOEXEC: isize = 1;
+    match sys!(FCNTL, fd, F_GETFD) {
+        flags if flags < 0 => flags,
+        flags => sys!(FCNTL, fd, F_SETFD, flags & !FD_CLOEXEC),
+    }
+}
+
+/// What is not ignored does what it does by default.
+fn drop_handlers() {
+    for signal in 1..=64 {
+        let mut action = [0usize; 4];
+        // SIG_DFL is 0, SIG_IGN is 1.
+        if sys!(SIGACTION, signal, 0, action.as_mut_ptr(), 8) == 0 && action[0] > 1 {
+            sys!(SIGACTION, signal, [0usize; 4].as_ptr(), 0, 8);
         }
     }
 }

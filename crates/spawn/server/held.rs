@@ -6,9 +6,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::asker::Asker;
+use crate::received::Received;
 use crate::sys::*;
 use crate::wire::{FOLDER, Header, OWN};
-use crate::child::Job;
 
 pub(crate) struct Held {
     fds: [i32; 3],
@@ -26,7 +26,7 @@ impl Held {
     }
 
     /// Takes what the request wants to be taken; `false` if it has to be sent.
-    pub(crate) fn take(&mut self, job: &mut Job, header: &Header, asker: &Asker) -> bool {
+    pub(crate) fn take(&mut self, received: &mut Received, header: &Header, asker: &Asker) -> bool {
         for (number, fd) in self.fds.iter().enumerate() {
             if header.own >> number & 1 == 0 {
                 continue;
@@ -41,34 +41,34 @@ impl Held {
                 header.holds.store(0, Relaxed);
                 return false;
             }
-            job.fds[OWN + number] = *fd;
+            received.set(OWN + number, *fd);
         }
-        if header.own >> FOLDER & 1 != 0 {
+        if header.own >> (FOLDER - OWN) & 1 != 0 {
             let folder = asker.folder();
             if folder < 0 {
                 self.is_refused = true;
                 header.holds.store(0, Relaxed);
                 return false;
             }
-            job.fds[OWN + FOLDER] = folder as i32;
+            received.set(FOLDER, folder as i32);
         }
         true
     }
 
     /// Keeps those that a message has brought.
-    pub(crate) fn keep(&mut self, job: &Job, header: &Header) {
+    pub(crate) fn keep(&mut self, received: &Received, header: &Header) {
         if self.is_refused {
             return;
         }
         for (number, place) in header.brings.iter().enumerate() {
-            let Some(place) = place.checked_sub(1).filter(|place| (*place as usize) < job.got)
+            let Some(fd) = place.checked_sub(1).and_then(|place| received.at(place as usize))
             else {
                 continue;
             };
             if self.fds[number] >= 0 {
                 sys!(CLOSE, self.fds[number]);
             }
-            self.fds[number] = job.fds[place as usize];
+            self.fds[number] = fd;
             header.holds.store(1, Relaxed);
         }
     }

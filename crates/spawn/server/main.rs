@@ -18,22 +18,26 @@ mod bell;
 mod child;
 mod held;
 mod mem;
+mod places;
+mod received;
 mod sys;
+mod table;
 #[path = "../src/wire.rs"]
 #[allow(dead_code, reason = "each side uses a part")]
 mod wire;
 
 use asker::{Asker, Record};
 use bell::Hand;
-use child::{CPU_WORDS, CloneArgs, Job, LIMITS, PLACES};
+use child::{CPU_WORDS, CloneArgs, Job, LIMITS};
 use held::Held;
+use received::Received;
 use sys::*;
-use wire::{
-    ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, FDS, Header, MAKE, READY, SEND, TAKEN,
-};
+use wire::{ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN};
 
-/// Above the standard ones.
-const SOCKET: usize = 10;
+/// This program's standard descriptors: no child keeps any, as each has others or none under these
+/// numbers.
+const SOCKET: usize = 0;
+const MEMORY: usize = 1;
 const NPROC: usize = 6;
 const NOFILE: usize = 7;
 
@@ -71,24 +75,23 @@ struct Askers {
 static mut STACK: Stack = Stack([0; 32 << 10]);
 
 extern "C" fn main() -> ! {
-    // 0 is the socket, 1 the memory, 2 a null device. What else the caller had open at
-    // that time is nothing for its children.
-    sys!(CLOSE_RANGE, 3, u32::MAX, 0);
+    // What else the caller had open at that time is nothing for its children, and the end of a
+    // pipe would be one that is never closed.
+    table::close_all(3, u32::MAX, false);
     let mut own = [[0u64; 2]; LIMITS];
     for (number, limit) in own.iter_mut().enumerate() {
         sys!(PRLIMIT, 0, number, 0, limit.as_mut_ptr());
     }
-    // A child may want a descriptor beyond the caller's limit of now, as the two below are.
+    // A child may want a descriptor beyond the caller's limit of now.
     own[NOFILE][0] = own[NOFILE][1];
     sys!(PRLIMIT, 0, NOFILE, own[NOFILE].as_ptr(), 0);
-    for fd in 0..2 {
-        let kept = sys!(FCNTL, fd, F_DUPFD_CLOEXEC, SOCKET);
-        if kept != (SOCKET + fd) as isize {
-            exit(71);
-        }
-        sys!(DUP2, 2, fd);
+    let at = map(MEMORY);
+    for fd in [MEMORY, 2] {
+        sys!(DUP2, SOCKET, fd);
     }
-    let at = map(SOCKET + 1);
+    for fd in 0..3 {
+        sys!(FCNTL, fd, F_SETFD, 1);
+    }
     // SAFETY: mapped for as long as this runs; beside atomics only the library writes, and
     // waits once it has asked.
     let header = unsafe { &*at };
@@ -100,19 +103,28 @@ extern "C" fn main() -> ! {
     // Release: partner is the library's load. From here on its thread may change.
     header.state.store(READY, Release);
     sys!(FUTEX, &raw const header.state, 1, 1);
-    let cpus = ([0; CPU_WORDS], 0);
-    let (fds, limits) = ([-1; PLACES], [None; LIMITS]);
-    let mut job = Job { header: at, fds, got: 0, limits, parent, group: 0, cpus };
+    let mut job = Job {
+        header: at,
+        places: ptr::null_mut(),
+        places_len: 0,
+        limits: [None; LIMITS],
+        parent,
+        group: 0,
+        cpus: ([0; CPU_WORDS], 0),
+        mask: 0,
+        has_handlers: false,
+    };
     let group = sys!(GETPGID, 0);
-    let mut held = Held::new();
-    while is_asked(&mut job, header, &mut held) {
+    let (mut received, mut held) = (Received::new(), Held::new());
+    while is_asked(&mut received, header, &mut held) {
         // The next request may be there before this one's end has been seen.
         let tells = header.tells != 0;
-        serve(&mut job, header, (&mut own, group), &mut askers, &mut held);
+        let all = (&mut received, &mut held);
+        serve(&mut job, header, (&mut own, group), &mut askers, all);
         if tells {
             sys!(WRITE, SOCKET, c"".as_ptr(), 1);
         }
-        clear(&mut job, &held);
+        received.clear(&held);
     }
     exit(0)
 }
@@ -129,11 +141,9 @@ fn map(fd: usize) -> *const Header {
 /// Where this program sleeps: for some time at the bell, which is the cheapest to ring, then at
 /// the socket, which tells too when the caller has ended.
 struct Places<'a> {
-    job: &'a mut Job,
+    received: &'a mut Received,
     header: &'a Header,
     held: &'a mut Held,
-    /// The number of the message that was received last, and is in `job`.
-    message: &'a mut Option<u32>,
 }
 
 impl bell::Server for Places<'_> {
@@ -152,26 +162,31 @@ impl bell::Server for Places<'_> {
     }
 
     fn receive(&mut self) -> bool {
-        *self.message = message(self.job);
-        self.message.is_some()
+        self.received.receive(SOCKET)
     }
 
     fn in_hand(&self) -> Hand {
-        let sent = self.header.sent as usize;
-        match *self.message {
-            _ if sent == 0 && self.job.got == 0 => Hand::Its,
-            Some(number) if number == self.header.number && self.job.got == sent => Hand::Its,
-            Some(number) if number == self.header.number => Hand::Withdrawn,
-            _ => Hand::Others,
+        let (sent, received) = (self.header.sent as usize, &*self.received);
+        match received.number {
+            _ if sent == 0 && received.got == 0 => Hand::Its,
+            Some(number) if number != self.header.number => Hand::Others,
+            Some(_) if received.is_empty || received.is_cut => Hand::Withdrawn,
+            Some(_) if received.got < sent => Hand::Part,
+            Some(_) => Hand::Its,
+            None => Hand::Others,
         }
     }
 
     fn drop_message(&mut self) {
-        clear(self.job, &Held::new());
-        *self.message = None;
+        self.received.clear(&Held::new());
+        self.received.number = None;
     }
 
     fn withdraw(&mut self) {
+        if self.received.is_cut {
+            refuse(self.header, EMFILE);
+        }
+        self.drop_message();
         answer(self.header, DONE);
     }
 }
@@ -179,9 +194,15 @@ impl bell::Server for Places<'_> {
 bell::word!(core::sync::atomic::AtomicU32);
 
 /// Waits for a request, and takes it; `false`: the caller has ended.
-fn is_asked(job: &mut Job, header: &Header, held: &mut Held) -> bool {
-    let message = &mut None;
-    bell::is_asked(&header.bell, &mut Places { job, header, held, message })
+fn is_asked(received: &mut Received, header: &Header, held: &mut Held) -> bool {
+    received.number = None;
+    bell::is_asked(&header.bell, &mut Places { received, header, held })
+}
+
+/// There is no child, and this is why.
+fn refuse(header: &Header, error: isize) {
+    header.failed.store(MAKE, Relaxed);
+    header.errno.store(-error as i32, Relaxed);
 }
 
 fn answer(header: &Header, state: u32) {
@@ -190,62 +211,13 @@ fn answer(header: &Header, state: u32) {
     sys!(FUTEX, &raw const header.state, 1, 1);
 }
 
-/// Closes what is open for one request only.
-fn clear(job: &mut Job, held: &Held) {
-    for fd in job.fds.iter_mut().filter(|fd| **fd >= 0) {
-        if !held.has(*fd) {
-            sys!(CLOSE, *fd);
-        }
-        *fd = -1;
-    }
-    job.got = 0;
-}
-
-/// Waits for a message; its number. `None` if nobody is left to send one.
-fn message(job: &mut Job) -> Option<u32> {
-    #[repr(C)]
-    struct Message {
-        name: usize,
-        name_len: usize,
-        parts: *mut [usize; 2],
-        parts_len: usize,
-        control: *mut usize,
-        control_len: usize,
-        flags: usize,
-    }
-    const CMSG_CLOEXEC: usize = 0x4000_0000;
-    let mut number = 0u32;
-    let mut part = [&raw mut number as usize, size_of::<u32>()];
-    // Its length, level and kind, before the descriptors, two in a word.
-    let mut control = [0usize; 2 + FDS.div_ceil(2)];
-    let mut message = Message {
-        name: 0,
-        name_len: 0,
-        parts: &raw mut part,
-        parts_len: 1,
-        control: control.as_mut_ptr(),
-        control_len: size_of_val(&control),
-        flags: 0,
-    };
-    if sys!(RECVMSG, SOCKET, &raw mut message, CMSG_CLOEXEC) != size_of::<u32>() as isize {
-        return None;
-    }
-    let bytes = if message.control_len == 0 { 0 } else { control[0].saturating_sub(16) };
-    job.got = (bytes / 4).min(FDS);
-    for (at, fd) in job.fds.iter_mut().enumerate().take(job.got) {
-        *fd = (control[2 + at / 2] >> (at % 2 * 32)) as i32;
-    }
-    // SAFETY: the kernel has written it, behind the compiler's back.
-    Some(unsafe { (&raw const number).read_volatile() })
-}
-
 /// Carries out the request that was taken.
 fn serve(
     job: &mut Job,
     header: &Header,
     (own, group): (&mut [[u64; 2]; LIMITS], isize),
     askers: &mut Askers,
-    held: &mut Held,
+    (received, held): (&mut Received, &mut Held),
 ) {
     if !askers.allow(header) {
         return answer(header, ANOTHER);
@@ -253,10 +225,10 @@ fn serve(
     if header.only_look != 0 {
         return answer(header, DONE);
     }
-    if !held.take(job, header, askers.asker(header)) {
+    if !held.take(received, header, askers.asker(header)) {
         return answer(header, SEND);
     }
-    held.keep(job, header);
+    held.keep(received, header);
     for (number, own) in own.iter_mut().enumerate() {
         let mut its = [0; 2];
         let told = sys!(PRLIMIT, job.parent, number, 0, its.as_mut_ptr()) == 0;
@@ -271,11 +243,12 @@ fn serve(
     job.group = if callers == group { 0 } else { callers.max(0) };
     let (cpus, told) = (&mut job.cpus.0, &mut job.cpus.1);
     *told = sys!(SCHED_GETAFFINITY, header.thread, size_of_val(cpus), cpus.as_mut_ptr());
-    let failed = start(job, header);
+    job.mask = header.mask;
+    (job.places, job.places_len) = received.for_child();
+    let failed = start(job, header, received);
     // Else the kernel answers, and the next request may be there already.
     if failed < 0 {
-        header.failed.store(MAKE, Relaxed);
-        header.errno.store(-failed as i32, Relaxed);
+        refuse(header, failed);
         answer(header, DONE);
     }
 }
@@ -314,7 +287,6 @@ impl Askers {
             return false;
         }
         self.at_once = false;
-        const SIGACTION: usize = 13;
         let changed = self.now.ignored ^ self.ignored;
         for signal in (1..=64u64).filter(|signal| changed >> (signal - 1) & 1 != 0) {
             // SIG_DFL is 0, SIG_IGN is 1.
@@ -327,7 +299,7 @@ impl Askers {
 }
 
 /// Makes the child; its error number below 0 if there is none.
-fn start(job: &mut Job, header: &Header) -> isize {
+fn start(job: &mut Job, header: &Header, received: &Received) -> isize {
     const VM: u64 = 0x100;
     const VFORK: u64 = 0x4000;
     const PARENT: u64 = 0x8000;
@@ -337,7 +309,7 @@ fn start(job: &mut Job, header: &Header) -> isize {
     const INTO_CGROUP: u64 = 1 << 33;
     let cgroup = match header.clone_flags & INTO_CGROUP {
         0 => 0,
-        _ => job.fds[header.cgroup as usize % FDS] as u64,
+        _ => received.at(header.cgroup as usize).unwrap_or(-1) as u64,
     };
     let args = CloneArgs {
         flags: VM | VFORK | PARENT | PARENT_SETTID | CHILD_CLEARTID | header.clone_flags,

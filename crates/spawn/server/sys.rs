@@ -5,7 +5,9 @@ use core::arch::asm;
 pub(crate) const WRITE: usize = 1;
 pub(crate) const CLOSE: usize = 3;
 pub(crate) const MMAP: usize = 9;
+pub(crate) const SIGACTION: usize = 13;
 pub(crate) const SIGPROCMASK: usize = 14;
+pub(crate) const IOCTL: usize = 16;
 pub(crate) const PREAD: usize = 17;
 pub(crate) const DUP2: usize = 33;
 pub(crate) const GETPID: usize = 39;
@@ -21,6 +23,7 @@ pub(crate) const GETSID: usize = 124;
 pub(crate) const FUTEX: usize = 202;
 pub(crate) const SCHED_SETAFFINITY: usize = 203;
 pub(crate) const SCHED_GETAFFINITY: usize = 204;
+pub(crate) const GETDENTS: usize = 217;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const READLINKAT: usize = 267;
 pub(crate) const PRLIMIT: usize = 302;
@@ -31,13 +34,20 @@ pub(crate) const STATX: usize = 332;
 pub(crate) const CLONE3: usize = 435;
 pub(crate) const CLOSE_RANGE: usize = 436;
 
+pub(crate) const F_GETFD: usize = 1;
+pub(crate) const F_SETFD: usize = 2;
 pub(crate) const F_DUPFD_CLOEXEC: usize = 1030;
+/// Of the calling process's working folder (AT_FDCWD).
+pub(crate) const HERE: isize = -100;
+pub(crate) const O_CLOEXEC: usize = 0x8_0000;
+pub(crate) const EPERM: isize = -1;
 pub(crate) const ENOENT: isize = -2;
 pub(crate) const ESRCH: isize = -3;
 pub(crate) const EBADF: isize = -9;
 pub(crate) const EACCES: isize = -13;
 pub(crate) const ENOTDIR: isize = -20;
 pub(crate) const EINVAL: isize = -22;
+pub(crate) const EMFILE: isize = -24;
 pub(crate) const ENOSYS: isize = -38;
 pub(crate) const ETIMEDOUT: isize = -110;
 

@@ -1,6 +1,6 @@
 //! What a child is to be, apart from its program.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use bitflags::bitflags;
@@ -52,6 +52,23 @@ impl Signals {
     }
 }
 
+/// A descriptor of the caller's.
+#[derive(Debug)]
+pub(crate) enum Given {
+    Own(OwnedFd),
+    /// It stays with who has it.
+    Lent(BorrowedFd<'static>),
+}
+
+impl AsFd for Given {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Given::Own(fd) => fd.as_fd(),
+            Given::Lent(fd) => *fd,
+        }
+    }
+}
+
 /// Set by [`Command`](crate::Command)'s methods, which say what each is.
 #[derive(Debug, Default)]
 pub(crate) struct Attributes {
@@ -66,21 +83,26 @@ pub(crate) struct Attributes {
     /// Its working folder, where that was said by a descriptor.
     pub(crate) folder: Option<OwnedFd>,
     pub(crate) session: bool,
-    pub(crate) terminal: Option<OwnedFd>,
+    pub(crate) terminal: Option<Given>,
     /// Resource, soft and hard limit.
     pub(crate) limits: Vec<(Resource, u64, u64)>,
-    pub(crate) cgroup: Option<OwnedFd>,
+    pub(crate) cgroup: Option<Given>,
     pub(crate) namespaces: Namespaces,
     /// Users and groups of its user namespace: the first there, the first here, how many.
     pub(crate) maps: [Vec<(u32, u32, u32)>; 2],
     pub(crate) cpus: Option<CpuSet>,
-    pub(crate) blocked: Signals,
+    /// `None`: those that the calling thread blocks.
+    pub(crate) blocked: Option<Signals>,
     pub(crate) default: Signals,
     pub(crate) ignored: Signals,
     pub(crate) parent_death: Option<i32>,
     /// Descriptors beside the standard ones, with their numbers in the child.
     pub(crate) fds: Vec<(OwnedFd, i32)>,
     pub(crate) keep_others: bool,
+    /// SIGPIPE is what it is to the caller.
+    pub(crate) keep_pipe: bool,
+    /// Its effective user and group are the caller's real ones.
+    pub(crate) reset_ids: bool,
     /// The child begins in a server's memory, not in the caller's.
     pub(crate) by_server: bool,
     /// The first thing that was said and cannot be, in words.
@@ -92,7 +114,8 @@ impl Attributes {
     /// nobody should do in the caller's memory.
     pub(crate) fn wants_server(&self) -> bool {
         let other = self.uid.is_some() || self.gid.is_some() || self.groups.is_some();
-        self.by_server || other || !self.spaces().is_empty()
+        let resets = || self.reset_ids && has_other_ids();
+        self.by_server || other || resets() || !self.spaces().is_empty()
     }
 
     /// Its namespaces, with the one that its maps are of.
@@ -121,10 +144,16 @@ impl Attributes {
             (self.cgroup.is_some(), "the cgroup"),
             (!self.spaces().is_empty(), "namespaces"),
             (self.cpus.is_some(), "cpus"),
-            (self.blocked.0 | self.default.0 | self.ignored.0 != 0, "signals"),
+            (self.blocked.is_some() || self.default.0 | self.ignored.0 != 0, "signals"),
             (self.parent_death.is_some(), "the parent-death signal"),
             (!self.fds.is_empty() || self.keep_others, "descriptors above 2"),
         ];
         said.into_iter().find_map(|(is_said, name)| is_said.then_some(name))
     }
+}
+
+/// Whether the calling process is somebody else in effect than it really is.
+fn has_other_ids() -> bool {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    (getuid(), getgid()) != (geteuid(), getegid())
 }

@@ -19,8 +19,10 @@
 //! What the bell tells may be told by a message too, if it crossed with the server's way to the
 //! socket. So neither says that there is a request: the state does, which the server changes to
 //! TAKEN before it looks which message it needs. A message has its request's number, and one of
-//! another is dropped. The library takes back what it cannot send, if the state is ASKED still;
-//! if it is TAKEN it sends a message without descriptors, and the server ends the request.
+//! another is dropped. What a request brings may need several messages: the first is sent before the
+//! bell is rung, the others while the server receives, so that they are never more than the socket
+//! holds. The library takes back what it cannot send, if the state is ASKED still; if it is TAKEN it
+//! sends a message without descriptors, and the server ends the request.
 
 use core::sync::atomic::Ordering::{self, Acquire, Release};
 
@@ -54,6 +56,8 @@ pub(crate) trait Server {
 pub(crate) enum Hand {
     /// All that the request has.
     Its,
+    /// A part of it; the next message brings more.
+    Part,
     /// Nothing, or that of another request.
     Others,
     /// That what it should bring could not be sent.
@@ -84,6 +88,7 @@ pub(crate) fn is_asked(bell: &impl Word, server: &mut impl Server) -> bool {
                 match server.in_hand() {
                     Hand::Its => return true,
                     Hand::Withdrawn => break server.withdraw(),
+                    Hand::Part => {}
                     Hand::Others => server.drop_message(),
                 }
                 if !server.receive() {

@@ -12,14 +12,16 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use kumiki_sys::affinity;
+use kumiki_sys::cancellation::Held;
 
+use crate::actions::{self, Action};
 use crate::attributes::Attributes;
 use crate::child::{Child, Output};
 use crate::itself;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
-use crate::steps::{self, Caller};
+use crate::steps::{self, Caller, Said};
 
 use environment::Environment;
 
@@ -27,6 +29,8 @@ mod attributes;
 mod environment;
 mod zygote;
 
+/// How often it is tried where other threads close what was to be sent to a server.
+const TURNS: usize = 100;
 /// Where a program is searched for without PATH, as confstr(3) has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -59,6 +63,10 @@ pub struct Command {
     folder: Option<PathBuf>,
     pub(crate) attributes: Attributes,
     standard: [Option<Stdio>; 3],
+    pub(crate) actions: Vec<Action>,
+    /// Where the program may be, and whether the search goes on behind one that cannot be executed;
+    /// else its name says it.
+    candidates: Option<(Vec<OsString>, bool)>,
     /// What the last start was refused at.
     refused: Option<String>,
 }
@@ -75,6 +83,8 @@ impl Command {
             folder: None,
             attributes: Attributes::default(),
             standard: [None, None, None],
+            actions: Vec::new(),
+            candidates: None,
             refused: None,
         }
     }
@@ -135,6 +145,20 @@ impl Command {
     pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Command {
         self.folder = Some(folder.as_ref().to_owned());
         self.attributes.folder = None;
+        self
+    }
+
+    /// Where the program may be, in place of what its name says: the first of these paths that can
+    /// be executed is, by one child, which tries them as it is by then. `searches_on`: behind one
+    /// that may not be executed or is no program it tries the others, as CPython does; else as
+    /// execvp(3), only behind those that are not there or may not be executed.
+    pub fn candidates(
+        &mut self,
+        programs: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        searches_on: bool,
+    ) -> &mut Command {
+        let programs = programs.into_iter().map(|program| program.as_ref().to_owned()).collect();
+        self.candidates = Some((programs, searches_on));
         self
     }
 
@@ -223,15 +247,14 @@ impl Command {
         }
         let nothing = || Refused::from(io::Error::from_raw_os_error(libc::EAGAIN));
         let unsaid = [Kind::Inherit, Kind::Inherit, Kind::Inherit];
-        let begun = self.prepared(&unsaid, true, |write| server.begin(write).ok_or_else(nothing));
+        let begun = self.prepared(&unsaid, |write| server.begin(write).ok_or_else(nothing));
         begun.ok().map(|((), pipes)| pipes)
     }
 
     /// What came of it.
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
-            let folder = self.folder.as_deref();
-            self.refused = refused.step.map(|step| steps::said(step, &self.attributes, folder));
+            self.refused = refused.step.map(|step| steps::said(step, &self.said()));
             refused.error
         })
     }
@@ -253,24 +276,21 @@ impl Command {
         mut server: Option<&mut SpawnServer>,
     ) -> io::Result<Child> {
         self.refused = None;
-        let made = match (self.make(&unsaid, server.as_deref_mut(), false), server) {
-            // One of the caller's standard descriptors is closed.
-            (Err(Refused { step: None, error }), server)
-                if error.raw_os_error() == Some(libc::EBADF) =>
-            {
-                self.make(&unsaid, server, true)
+        // A cancellation would go through what is half done.
+        let _held = Held::new();
+        for _ in 1..TURNS {
+            match self.make(&unsaid, server.as_deref_mut()) {
+                // One that was to be sent was closed by another thread.
+                Err(Refused { step: None, error }) if error.raw_os_error() == Some(libc::EBADF) => {
+                }
+                made => return self.made(made),
             }
-            (made, _) => made,
-        };
+        }
+        let made = self.make(&unsaid, server);
         self.made(made)
     }
 
-    fn make(
-        &self,
-        unsaid: &[Kind; 3],
-        server: Option<&mut SpawnServer>,
-        look: bool,
-    ) -> Result<Child, Refused> {
+    fn make(&self, unsaid: &[Kind; 3], server: Option<&mut SpawnServer>) -> Result<Child, Refused> {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
@@ -280,7 +300,7 @@ impl Command {
         {
             return Ok(child);
         }
-        self.prepared(unsaid, look, |write| match server {
+        self.prepared(unsaid, |write| match server {
             Some(server) => server.spawn(write),
             None => with_shared(|server| server.spawn(write)),
         })
@@ -289,7 +309,7 @@ impl Command {
 
     /// By the calling thread, without a server; `None` if that is not possible.
     fn make_itself(&self, unsaid: &[Kind; 3]) -> Result<Option<Child>, Refused> {
-        let (ends, folder) = (self.ends(unsaid, false)?, OnceCell::new());
+        let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
         let caller = Caller {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
@@ -305,14 +325,13 @@ impl Command {
     fn prepared<T>(
         &self,
         unsaid: &[Kind; 3],
-        look: bool,
         make: impl for<'w, 'a> FnOnce(&Write<'w, 'a>) -> Result<T, Refused>,
     ) -> Result<(T, [Option<File>; 3]), Refused> {
-        let (ends, folder) = (self.ends(unsaid, look)?, OnceCell::new());
+        let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
         let caller = Caller {
             folder: &folder,
             standard: [0, 1, 2].map(|number| ends[number].theirs.as_ref()),
-            others: if self.attributes.keep_others { open_at_exec()? } else { Vec::new() },
+            others: self.others()?,
             cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
         let made = make(&|draft| self.write(draft, &caller))?;
@@ -320,13 +339,28 @@ impl Command {
         Ok((made, ends.map(|ends| ends.ours)))
     }
 
-    fn ends<'a>(&'a self, unsaid: &'a [Kind; 3], look: bool) -> io::Result<[Ends<'a>; 3]> {
+    fn ends<'a>(&'a self, unsaid: &'a [Kind; 3]) -> io::Result<[Ends<'a>; 3]> {
         let mut ends = [const { Ends { theirs: None, ours: None } }; 3];
         for (number, end) in ends.iter_mut().enumerate() {
             let said = self.standard[number].as_ref().map(|Stdio(kind)| kind);
-            *end = said.unwrap_or(&unsaid[number]).open(number as i32, look)?;
+            *end = said.unwrap_or(&unsaid[number]).open(number as i32)?;
         }
         Ok(ends)
+    }
+
+    /// The caller's descriptors above the standard ones that a server's child begins with.
+    fn others(&self) -> io::Result<Vec<(BorrowedFd<'static>, bool)>> {
+        let mut all = actions::begin_with(&self.actions);
+        if self.attributes.keep_others {
+            all.retain(|(_, at_exec)| *at_exec);
+            all.extend(open_at_exec()?.into_iter().map(|fd| (fd, false)));
+        }
+        Ok(all)
+    }
+
+    fn said(&self) -> Said<'_> {
+        let (attributes, actions) = (&self.attributes, &self.actions[..]);
+        Said { attributes, folder: self.folder.as_deref(), actions }
     }
 
     fn write<'a>(&'a self, draft: &mut Draft<'a>, caller: &Caller<'a>) -> io::Result<()> {
@@ -336,13 +370,16 @@ impl Command {
             Some(image) => draft.image = draft.descriptor(image.as_fd()) + 1,
             None => self.programs(draft)?,
         }
-        let folder = self.folder.as_ref().map(|folder| folder.as_os_str().as_bytes());
-        steps::write(draft, &self.attributes, folder, caller)
+        steps::write(draft, &self.said(), caller)
     }
 
     /// Where the program may be. As the standard library, by the child's PATH if that was
     /// set, else by the caller's.
     fn programs(&self, draft: &mut Draft<'_>) -> io::Result<()> {
+        if let Some((candidates, searches_on)) = &self.candidates {
+            draft.searches_on = *searches_on;
+            return candidates.iter().try_for_each(|program| draft.program(&[program.as_bytes()]));
+        }
         let program = self.program.as_bytes();
         if program.is_empty() || program.contains(&b'/') {
             return draft.program(&[program]);

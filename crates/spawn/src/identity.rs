@@ -42,3 +42,13 @@ pub(crate) fn may_look_into(server: i32) -> bool {
         unsafe { libc::syscall(libc::SYS_get_robust_list, server, &raw mut head, &raw mut len) };
     told == 0
 }
+
+/// Signals that the calling thread blocks.
+pub(crate) fn blocked() -> u64 {
+    let mut mask = 0u64;
+    // SAFETY: this one only tells, and the kernel writes one word.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, 8usize);
+    }
+    mask
+}

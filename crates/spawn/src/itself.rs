@@ -17,19 +17,23 @@ use rustix::process::Pid;
 use crate::request::{Draft, Maker};
 use crate::server::Answer;
 use crate::servers::{Refused, pid_of};
-use crate::wire::{BYTES, Header, MAKE};
+use crate::wire::{BYTES, Header, MAKE, SENT};
 
 use crate::wire;
 
 #[path = "../server/child.rs"]
 #[allow(dead_code, reason = "the server uses the rest")]
 mod child;
+#[path = "../server/places.rs"]
+mod places;
 #[path = "../server/sys.rs"]
 #[allow(dead_code, reason = "as above")]
 mod sys;
+#[path = "../server/table.rs"]
+mod table;
 
-use child::{CPU_WORDS, CloneArgs, Job, LIMITS, PLACES};
-use sys::{CLONE3, SIGPROCMASK, sys, system_call};
+use child::{CPU_WORDS, CloneArgs, Job, LIMITS};
+use sys::{CLONE, CLONE3, SIGPROCMASK, sys, system_call};
 
 /// Below the stack, so that an overflow is a fault.
 const GUARD: usize = 4096;
@@ -124,40 +128,37 @@ pub(crate) fn spawn<'a>(
             return Err(error.into());
         }
     };
+    let numbers = fds.iter().map(std::os::fd::AsRawFd::as_raw_fd);
+    let mut places: Vec<i32> = [-1; SENT].into_iter().chain(numbers).collect();
     let mut job = Job {
         header: room.header().as_ptr(),
-        fds: [-1; PLACES],
-        got: fds.len(),
+        places: places.as_mut_ptr(),
+        places_len: places.len(),
         limits: [None; LIMITS],
         parent: std::process::id() as isize,
         group: 0,
         cpus: ([0; CPU_WORDS], 0),
+        mask: 0,
+        has_handlers: false,
     };
-    for (place, fd) in job.fds.iter_mut().zip(&fds) {
-        *place = std::os::fd::AsRawFd::as_raw_fd(fd);
-    }
-    let answer = make(&room, &mut job);
+    // SAFETY: written by `Draft::finish`.
+    let in_cgroup = unsafe { room.header().as_ref() }.clone_flags & INTO_CGROUP != 0;
+    let answer = make(&room, &mut job, &places);
     room.give_back(used);
     match (answer.failed, answer.errno) {
-        (MAKE, libc::ENOSYS | libc::EPERM | libc::EINVAL) => Ok(None),
-        (step, libc::ENOSYS | libc::EPERM | libc::EINVAL) if step == CLOSE_OTHERS => {
-            let _ = pid_of(answer);
-            Ok(None)
-        }
+        (MAKE, libc::ENOSYS | libc::EPERM | libc::EINVAL) if !in_cgroup => Ok(None),
         _ => pid_of(answer).map(Some),
     }
 }
 
-const CLOSE_OTHERS: u32 = libc::SYS_close_range as u32;
-
-fn make(room: &Room, job: &mut Job) -> Answer {
+fn make(room: &Room, job: &mut Job, places: &[i32]) -> Answer {
     // SAFETY: written by `Draft::finish`; the child writes to atomics only.
     let header = unsafe { room.header().as_ref() };
     header.errno.store(0, Relaxed);
     header.failed.store(0, Relaxed);
     let cgroup = match header.clone_flags & INTO_CGROUP {
         0 => 0,
-        _ => job.fds[header.cgroup as usize % PLACES] as u64,
+        _ => places[header.cgroup as usize] as u64,
     };
     let args = CloneArgs {
         flags: VM | VFORK | CLEAR_SIGHAND | header.clone_flags,
@@ -176,7 +177,18 @@ fn make(room: &Room, job: &mut Job) -> Answer {
     // Signals for the caller are not taken by the child, and none runs a handler in this memory.
     let (all, mut before) = (u64::MAX, 0u64);
     sys!(SIGPROCMASK, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
-    let made = child::clone(CLONE3, first, &args, job);
+    job.mask = before;
+    let mut made = child::clone(CLONE3, first, &args, job);
+    // Older kernels, and filters that cannot look into clone3's arguments. What these ask for
+    // clone(2) has, but for a cgroup: then the child drops the handlers itself.
+    const REFUSED: [isize; 3] =
+        [-(libc::ENOSYS as isize), -(libc::EPERM as isize), -(libc::EINVAL as isize)];
+    if REFUSED.contains(&made) && args.flags >> 32 == CLEAR_SIGHAND >> 32 {
+        job.has_handlers = true;
+        let flags = args.flags & !CLEAR_SIGHAND | args.exit_signal;
+        let first = [flags as usize, (args.stack + args.stack_size) as usize];
+        made = child::clone(CLONE, first, &args, job);
+    }
     sys!(SIGPROCMASK, libc::SIG_SETMASK, &raw const before, 0, 8);
     if made < 0 {
         return Answer { pid: None, errno: -made as i32, failed: MAKE };

@@ -31,6 +31,7 @@
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("kumiki-spawn needs Linux on x86-64: its server makes system calls itself.");
 
+mod actions;
 mod attributes;
 #[allow(dead_code, reason = "the server sleeps")]
 mod bell;
@@ -52,6 +53,7 @@ mod steps;
 mod wire;
 mod zygote;
 
+pub use actions::Action;
 pub use attributes::{Namespaces, Resource};
 pub use child::{Child, Output};
 pub use command::Command;

@@ -2,13 +2,13 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, Step};
+use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, PLACES, SENT, Step};
 
 /// Writes a request.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>) -> io::Result<()> + 'w;
@@ -35,9 +35,12 @@ pub(crate) struct Draft<'a> {
     pub(crate) steps: Vec<Step>,
     pub(crate) clone_flags: u64,
     pub(crate) cgroup: u32,
-    pub(crate) above: u32,
     pub(crate) image: u32,
     pub(crate) maps: [u64; 2],
+    /// The search goes on behind whatever cannot be executed.
+    pub(crate) searches_on: bool,
+    /// Signals that the calling thread blocks.
+    pub(crate) mask: u64,
     own: u32,
     brings: [u32; 3],
     programs: Vec<u64>,
@@ -59,9 +62,10 @@ impl<'a> Draft<'a> {
             steps: Vec::with_capacity(16),
             clone_flags: 0,
             cgroup: 0,
-            above: 0,
             image: 0,
             maps: [0; 2],
+            searches_on: false,
+            mask: 0,
             own: 0,
             brings: [0; 3],
             programs: Vec::with_capacity(8),
@@ -79,10 +83,10 @@ impl<'a> Draft<'a> {
         self.maker == Maker::Server { takes: true }
     }
 
-    /// A descriptor for the message; its place there.
+    /// A descriptor for a message, or of the caller where that makes the child; its place.
     pub(crate) fn descriptor(&mut self, fd: BorrowedFd<'a>) -> u32 {
         self.fds.push(fd);
-        self.fds.len() as u32 - 1
+        (SENT + self.fds.len() - 1) as u32
     }
 
     /// The caller's own descriptor 0, 1 or 2; its place.
@@ -111,11 +115,17 @@ impl<'a> Draft<'a> {
         Ok(self.descriptor(open()?))
     }
 
-    /// One system call of the child's.
-    pub(crate) fn step<const N: usize>(&mut self, call: i64, flags: u32, args: [u64; N]) {
-        let mut all = [0; 5];
+    /// One step of the child's; `what` is handed back if it is refused.
+    pub(crate) fn step<const N: usize>(
+        &mut self,
+        what: u32,
+        call: u32,
+        flags: u32,
+        args: [u64; N],
+    ) {
+        let mut all = [0; 4];
         all[..N].copy_from_slice(&args);
-        self.steps.push(Step { call: call as u32, flags, args: all });
+        self.steps.push(Step { call, flags, what, unused: 0, args: all });
     }
 
     pub(crate) fn program(&mut self, parts: &[&[u8]]) -> io::Result<()> {
@@ -177,34 +187,27 @@ impl<'a> Draft<'a> {
     /// Completes it, but for its state.
     ///
     /// # Errors
-    /// `E2BIG`; more descriptors than a message takes.
+    /// `E2BIG`.
     pub(crate) fn finish(mut self) -> io::Result<Vec<BorrowedFd<'a>>> {
-        if self.fds.len() > FDS {
-            let why =
-                format!("{} descriptors for a child, where {FDS} can be sent", self.fds.len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if SENT + self.fds.len() > PLACES {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         let (steps, programs) =
             (std::mem::take(&mut self.steps), std::mem::take(&mut self.programs));
         let (argv, envp) = (std::mem::take(&mut self.argv), std::mem::take(&mut self.envp));
         let step = self.words(steps.iter().flat_map(|step| {
             let first = u64::from(step.call) | u64::from(step.flags) << 32;
-            [first].into_iter().chain(step.args)
+            [first, step.what.into()].into_iter().chain(step.args)
         }))?;
         let program = self.words(programs.iter().copied())?;
         let argv = self.words(argv.into_iter().chain([0]))?;
         let envp = self.words(envp.into_iter().chain([0]))?;
-        // A message's descriptors are all above the standard ones; those of the caller may be
-        // where others are to be.
-        if self.maker == Maker::Caller && self.fds.iter().any(|fd| fd.as_raw_fd() <= 2) {
-            self.above = self.above.max(3);
-        }
         // SAFETY: at the memory's beginning, and ours as the rest of it.
         let header = unsafe { self.memory.cast::<Header>().as_mut() };
         header.only_look = 0;
         header.clone_flags = self.clone_flags;
         header.cgroup = self.cgroup;
-        header.above = self.above;
+        (header.searches_on, header.mask) = (self.searches_on.into(), self.mask);
         (header.image, header.maps) = (self.image, self.maps);
         (header.own, header.brings) = (self.own, self.brings);
         (header.step, header.steps) = (step, steps.len() as u32);

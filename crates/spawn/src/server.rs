@@ -28,7 +28,7 @@ use crate::identity;
 use crate::maps;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::wire::{
-    ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, Header, MAPS, READY, SEND, STARTS, TAKEN,
+    ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAPS, READY, SEND, STARTS, TAKEN,
 };
 
 bell::word!(std::sync::atomic::AtomicU32);
@@ -192,13 +192,17 @@ impl Server {
         Ok(())
     }
 
-    /// Wakes it where it sleeps, once the descriptors are on their way.
+    /// Wakes it where it sleeps, once the first descriptors are on their way, and sends the others.
     fn wake(&self, number: u32, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         // SAFETY: the server writes to atomics only.
         let bell = &unsafe { self.memory.as_ref() }.bell;
-        let send = |with: bool| send(&self.socket, number, if with { fds } else { &[] });
+        let mut parts = fds.chunks(FDS);
+        let first = parts.next().unwrap_or_default();
+        let send = |fds: &[BorrowedFd<'_>]| send(&self.socket, number, fds);
+        let first = |with: bool| send(if with { first } else { &[] });
         let wake = || futex::wake(bell, 1, Scope::Shared).map(|_| ()).map_err(|_| Errno::NOSYS);
-        bell::ring(bell, !fds.is_empty(), send, wake)
+        bell::ring(bell, !fds.is_empty(), first, wake)?;
+        parts.try_for_each(send)
     }
 
     /// Whether the answer is there, or will never be.

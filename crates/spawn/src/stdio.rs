@@ -73,18 +73,15 @@ impl AsFd for Theirs<'_> {
 }
 
 impl Kind {
-    /// Opens it as descriptor `number` of a child. `look`: whether the caller has one, which is
-    /// noticed else when it is sent.
-    pub(crate) fn open(&self, number: i32, look: bool) -> io::Result<Ends<'_>> {
+    /// Opens it as descriptor `number` of a child; that the caller has one to inherit is not said.
+    pub(crate) fn open(&self, number: i32) -> io::Result<Ends<'_>> {
         let reads = number == 0;
         let own = |fd| Some(Theirs::Own(fd));
         Ok(match self {
             Kind::Inherit => {
-                // SAFETY: only asks.
-                let is_open = || unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
                 // SAFETY: the program's standard descriptors are there for all.
-                let fd = || unsafe { BorrowedFd::borrow_raw(number) };
-                Ends { theirs: (!look || is_open()).then(|| Theirs::Caller(fd())), ours: None }
+                let fd = unsafe { BorrowedFd::borrow_raw(number) };
+                Ends { theirs: Some(Theirs::Caller(fd)), ours: None }
             }
             Kind::Null => {
                 let flags = if reads { OFlags::RDONLY } else { OFlags::WRONLY };

@@ -5,7 +5,7 @@
 //!  starts it                            looks who has started it
 //!  wakes ◀──────────────────────────── state = READY
 //!  writes the request, state = ASKED
-//!  descriptors in a message, bell ───▶ state = TAKEN
+//!  descriptors in messages, bell ────▶ state = TAKEN
 //!                                      looks who asks; if that is another one:
 //!  wakes ◀──────────────────────────── state = ANOTHER
 //!                                      clone3: the kernel writes `pid`
@@ -23,8 +23,20 @@
 //! the child is there and goes on without it; `TAKEN` without one, nothing was made.
 //! The kernel writes `pid` before the child runs (CLONE_PARENT_SETTID).
 //!
-//! What the child does before it executes its program is a list of system calls, which the
-//! library has written and the child makes one by one: the server knows none of them.
+//! What the child does before it executes its program is a list of steps, which the library has
+//! written and the child carries out one by one, on a table of descriptors of its own: the server
+//! knows none of them.
+//!
+//! **Descriptors.** A step names one by its *number*, as the child has it at that moment, or by
+//! its *place*: where the maker has it, which the child may move. Places 0 to 3 are what a server
+//! can take itself, the others what messages bring, in their order; where the calling thread makes
+//! the child itself they are its own numbers. [`PUT`] gives what is at a place a number. Whatever
+//! else has that number and is at a place still to be used moves out of its way first, so no number
+//! is the server's own, and none is forbidden. A place is used once.
+//!
+//! A child begins with the maker's table. That of the calling thread is what it is to have. That of
+//! a server is not: all of it is closed by exec, and before file actions by [`CLOSE_ALL`], so that
+//! they find what the caller has and nothing else.
 
 use core::sync::atomic::{AtomicI32, AtomicU32};
 
@@ -60,13 +72,18 @@ pub(crate) const DATA: usize = 4096;
 /// Where the server has the memory, so that the library can write its pointers. Nothing
 /// else of so small a program is there: its own pages are far below, the stack far above.
 pub(crate) const BASE: usize = 0x1000_0000_0000;
-/// Descriptors of a message, as many as the kernel takes (SCM_MAX_FD, include/net/scm.h).
+/// Descriptors of one message, as many as the kernel takes (SCM_MAX_FD, include/net/scm.h). A
+/// request has as many messages as it needs.
 pub(crate) const FDS: usize = 253;
 /// Places of what the server takes itself, in a step's arguments: the caller's descriptors 0,
-/// 1 and 2, and then its working folder. They follow those of the message.
-pub(crate) const OWN: usize = FDS;
+/// 1 and 2, and then its working folder.
+pub(crate) const OWN: usize = 0;
 /// The caller's working folder is the last of them.
-pub(crate) const FOLDER: usize = 3;
+pub(crate) const FOLDER: usize = OWN + 3;
+/// Places of what messages bring begin here.
+pub(crate) const SENT: usize = FOLDER + 1;
+/// Most places of a request: a step for each more than fills the memory.
+pub(crate) const PLACES: usize = 1 << 18;
 
 /// The beginning of the shared memory.
 #[repr(C)]
@@ -77,7 +94,7 @@ pub(crate) struct Header {
     pub(crate) pid: AtomicI32,
     /// Why it does not run; 0 if it does.
     pub(crate) errno: AtomicI32,
-    /// [`Step::call`] of what was refused. Tells nothing without `errno`.
+    /// [`Step::what`] of what was refused. Tells nothing without `errno`.
     pub(crate) failed: AtomicU32,
     /// Where the server sleeps.
     pub(crate) bell: AtomicU32,
@@ -86,7 +103,7 @@ pub(crate) struct Header {
     pub(crate) holds: AtomicU32,
     /// Number of the request, which its message has too: one that was late is for no other.
     pub(crate) number: u32,
-    /// Descriptors in the request's message; 0: if there is one it only wakes.
+    /// Descriptors in the request's messages; 0: if there is one it only wakes.
     pub(crate) sent: u32,
     /// Bit n: the server takes the one with place [`OWN`] + n itself.
     pub(crate) own: u32,
@@ -106,11 +123,11 @@ pub(crate) struct Header {
     pub(crate) tells: u32,
     /// Flags of clone3(2) beside the server's own: namespaces, a cgroup.
     pub(crate) clone_flags: u64,
-    /// The cgroup among the message's descriptors, if `clone_flags` say that there is one.
+    /// Place of the cgroup, if `clone_flags` say that there is one.
     pub(crate) cgroup: u32,
-    /// Descriptors of the message have at least this number before the steps begin, and
-    /// numbers below it are free for them; 0 if all of these are standard ones.
-    pub(crate) above: u32,
+    /// 1: a program that may not be executed, or is none, does not end the search, as in
+    /// CPython; 0: as in execvp(3).
+    pub(crate) searches_on: u32,
     /// How many steps.
     pub(crate) steps: u32,
     /// How many programs, to be tried in order.
@@ -127,39 +144,62 @@ pub(crate) struct Header {
     pub(crate) maps: [u64; 2],
     /// What writing them has come to: 0, or an error number below it.
     pub(crate) mapped: AtomicI32,
-    /// The program among the message's descriptors, and 1; 0 if `programs` name it.
+    /// Place of the program, and 1; 0 if `programs` name it.
     pub(crate) image: u32,
+    /// Signals that the calling thread blocks.
+    pub(crate) mask: u64,
 }
 
-/// A system call of the child's. One that is refused ends it.
+/// A step of the child's, carried out in order. One that is refused ends it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// Its number, or one of those below.
+    /// A system call's number, or one of those below.
     pub(crate) call: u32,
-    /// Bit n: argument n is a descriptor's place in the message. [`MAY_FAIL`].
+    /// Bit n: argument n is a descriptor's place. [`MAY_FAIL`].
     pub(crate) flags: u32,
-    pub(crate) args: [u64; 5],
+    /// Tells the library what was refused; the child only hands it back.
+    pub(crate) what: u32,
+    pub(crate) unused: u32,
+    pub(crate) args: [u64; 4],
 }
 
 /// In [`Step::flags`]: if it is refused the child goes on.
 pub(crate) const MAY_FAIL: u32 = 1 << 31;
-/// Step: sets the caller's limits where the server has others. What may not be raised
-/// stays lower.
-pub(crate) const CALLERS_LIMITS: u32 = 1 << 16;
-/// Step: refused (ESRCH) if the parent is another one than the server's.
-pub(crate) const PARENT_LIVES: u32 = CALLERS_LIMITS + 1;
-/// Step: joins the caller's process group where that is not the server's.
-pub(crate) const CALLERS_GROUP: u32 = CALLERS_LIMITS + 2;
-/// Step: takes the cpus of the thread that asks.
-pub(crate) const CALLERS_CPUS: u32 = CALLERS_LIMITS + 3;
-/// Step: has the library write the maps of the child's user namespace, which only who is
-/// outside of it may.
-pub(crate) const MAPPED: u32 = CALLERS_LIMITS + 4;
+
+/// The first number that is no system call's.
+const FIRST: u32 = 1 << 16;
+/// Sets the caller's limits where the maker has others. What may not be raised stays lower.
+pub(crate) const CALLERS_LIMITS: u32 = FIRST;
+/// Refused (ESRCH) if the parent is another one than the maker's.
+pub(crate) const PARENT_LIVES: u32 = FIRST + 1;
+/// Joins the caller's process group where that is not the maker's.
+pub(crate) const CALLERS_GROUP: u32 = FIRST + 2;
+/// Takes the cpus of the thread that asks.
+pub(crate) const CALLERS_CPUS: u32 = FIRST + 3;
+/// Blocks the signals that the thread that asks blocks.
+pub(crate) const CALLERS_MASK: u32 = FIRST + 4;
+/// Has the library write the maps of the child's user namespace, which only who is outside of
+/// it may.
+pub(crate) const MAPPED: u32 = FIRST + 5;
+/// A place, a number, and whether exec closes it: gives the descriptor that number.
+pub(crate) const PUT: u32 = FIRST + 6;
+/// A number, a path, open(2)'s flags and mode: opens a file as that descriptor.
+pub(crate) const OPEN: u32 = FIRST + 7;
+/// Two numbers: copies a descriptor, or has exec keep it where both are the same.
+pub(crate) const COPY: u32 = FIRST + 8;
+/// A number, which is free then.
+pub(crate) const CLOSE: u32 = FIRST + 9;
+/// The first and the last number: all of these are free then.
+pub(crate) const CLOSE_ALL: u32 = FIRST + 10;
+/// The first and the last number: exec closes them.
+pub(crate) const CLOSE_AT_EXEC: u32 = FIRST + 11;
+/// A number of a terminal, whose foreground group becomes the child's own.
+pub(crate) const FOREGROUND: u32 = FIRST + 12;
 
 /// In [`Header::failed`]: the program.
-pub(crate) const EXECUTE: u32 = CALLERS_LIMITS + 5;
+pub(crate) const EXECUTE: u32 = u32::MAX;
 /// In [`Header::failed`]: the child itself.
-pub(crate) const MAKE: u32 = CALLERS_LIMITS + 6;
+pub(crate) const MAKE: u32 = u32::MAX - 1;
 
 const _: () = assert!(size_of::<Header>() <= DATA && size_of::<Step>() == 48);

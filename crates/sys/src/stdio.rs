@@ -1,20 +1,34 @@
-//! Whether there was a standard output when the program began.
+//! What the program was given as it began: whether there was a standard output, and what
+//! becomes of it when the reader of its pipe leaves.
 //!
 //! Before `main` the standard library opens /dev/null in place of standard descriptors
 //! that are closed, so that no file gets their numbers. From then on every write
-//! succeeds. A program that must report that its output went nowhere has to check
-//! earlier: among the functions that the C library calls before `main`, those of the
+//! succeeds. It also ignores SIGPIPE, whatever the starter had chosen. A program that must
+//! report that its output went nowhere, or end as others do when nobody reads it, has to
+//! look earlier: among the functions that the C library calls before `main`, those of the
 //! section `.init_array`.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 static CLOSED: AtomicBool = AtomicBool::new(false);
+static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Whether stdout was closed when the program began. In a library that was loaded
 /// later: when that was.
 pub fn stdout_was_closed() -> bool {
     CLOSED.load(Relaxed)
+}
+
+/// Gives SIGPIPE its default action, the end of the process, unless it was ignored when the
+/// program began: so a write to a pipe that nobody reads ends the program as it ends those
+/// in C. For the beginning of `main`.
+pub fn restore_pipe_signal() {
+    if !PIPE_IGNORED.load(Relaxed) {
+        // SAFETY: a signal's number and a default action.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
 }
 
 #[used]
@@ -27,6 +41,12 @@ extern "C" fn look() {
     // SAFETY: asks for a flag; takes no pointer, and fails for a closed descriptor.
     let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
     CLOSED.store(flags < 0, Relaxed);
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: changes nothing, and writes the whole of the action that there is.
+    unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: numbers, and a pointer that may be null.
+    let handler = unsafe { action.assume_init() }.sa_sigaction;
+    PIPE_IGNORED.store(handler == libc::SIG_IGN, Relaxed);
 }
 
 #[cfg(test)]
@@ -35,6 +55,31 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    const PIPE: &str = "KUMIKI_TEST_PIPE";
+    const PIPE_NAME: &str =
+        "stdio::tests::a_pipe_that_nobody_reads_ends_it_unless_that_was_ignored";
+
+    #[test]
+    fn a_pipe_that_nobody_reads_ends_it_unless_that_was_ignored() {
+        if env::var_os(PIPE).is_some() {
+            restore_pipe_signal();
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let error = std::io::Write::write(&mut writer, b"x").unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+            return;
+        }
+        let own = env::current_exe().unwrap();
+        // As 128 and the signal's number: a shell that executes nothing else after it.
+        for (trap, expected) in [("", Some(128 + libc::SIGPIPE)), ("trap '' PIPE;", Some(0))] {
+            let script = format!("{trap} \"$0\" --exact {PIPE_NAME}; exit $?");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &script]).arg(&own).env(PIPE, "1");
+            // std starts it with the default action.
+            assert_eq!(shell.status().unwrap().code(), expected, "{trap}");
+        }
+    }
 
     const EXPECTED: &str = "KUMIKI_TEST_STDOUT_WAS_CLOSED";
     const OWN_NAME: &str = "stdio::tests::a_closed_stdout_is_seen_before_main";

@@ -63,6 +63,12 @@ const SIZES: [usize; 4] = [1, 10, 50, 300];
 
 /// What is not to get slower beside busy processes ÷ the plain way.
 const LOADED: f64 = 1.05;
+/// The same of calls that are shared where there is nobody else.
+const SHARED_LOADED: f64 = 1.1;
+/// Other processes that keep cpus busy.
+const BUSY: [usize; 4] = [1, 2, 4, 8];
+/// Batches with one thread of the program, and none of the engine's ÷ bare threads.
+const OWN_THREADS: f64 = 1.15;
 /// Reads that wait for the disk ÷ those of bare threads, …
 const COLD: f64 = 1.3;
 /// … in so many of twenty processes.
@@ -128,6 +134,13 @@ fn musts(figures: &Figures) -> Vec<Must> {
     musts.push(du("io_uring", &["io_uring"], 0.42));
     musts.extend(loaded(figures));
     musts.extend(cold(figures));
+    musts.push(of(
+        "own_threads, statx × 300 with a thread of the program ÷ bare threads",
+        || {
+            let at = |subject| figures.at("own_threads", subject, 300);
+            Some((Ratios::of(at(KUMIKI)?, at(BARE)?).median(), Bound::AtMost(OWN_THREADS), "×"))
+        },
+    ));
     musts
 }
 
@@ -140,14 +153,20 @@ fn loaded(figures: &Figures) -> Vec<Must> {
             (!ratios.0.is_empty()).then(|| (ratios.median(), Bound::AtMost(LOADED), "×"))
         })
     });
-    let walks = [1, 2, 4].map(|busy| {
+    let shared = BUSY.map(|busy| {
+        of(&format!("statx × 300 beside {busy} busy ÷ loop"), || {
+            let ratios = Ratios::of_plain(figures.at(&format!("statx_busy{busy}"), KUMIKI, 300)?);
+            (!ratios.0.is_empty()).then(|| (ratios.median(), Bound::AtMost(SHARED_LOADED), "×"))
+        })
+    });
+    let walks = BUSY.map(|busy| {
         of(&format!("du of /usr beside {busy} busy ÷ --plain"), || {
             let own = figures.at("du_loaded", KUMIKI, busy)?.median;
             let plain = figures.at("du_loaded", "kumiki/plain", busy)?.median;
             Some((own / plain, Bound::AtMost(LOADED), "×"))
         })
     });
-    unlinks.into_iter().chain(walks).collect()
+    unlinks.into_iter().chain(shared).chain(walks).collect()
 }
 
 /// Reads that wait for the disk, from a quarter of a second on: all but one process of
@@ -292,10 +311,14 @@ mod tests {
             let unlink = row(&format!("unlink_one_busy{busy}"), KUMIKI, n, 1050.0);
             rows.push(Row { of_plain: vec![1.0, 1.05, 3.0], ..unlink });
         }
-        for busy in [1, 2, 4] {
+        for busy in BUSY {
+            let statx = row(&format!("statx_busy{busy}"), KUMIKI, 300, 1100.0);
+            rows.push(Row { of_plain: vec![1.0, 1.1, 3.0], ..statx });
             rows.push(row("du_loaded", KUMIKI, busy, 105.0));
             rows.push(row("du_loaded", "kumiki/plain", busy, 100.0));
         }
+        rows.push(row("own_threads", KUMIKI, 300, 1150.0));
+        rows.push(row("own_threads", BARE, 300, 1000.0));
         for n in [8, 32, 200] {
             for case in ["pread_cold", "pread_cold_warmed"] {
                 // One process of twenty has not found out.
@@ -316,7 +339,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3 + 7 + 6);
+        assert_eq!(musts(&Figures(&good())).len(), 10 * 4 + 6 + 1 + 3 + 12 + 6 + 1);
     }
 
     #[test]
@@ -358,11 +381,11 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 63);
+        assert_eq!(broken(&[]).len(), 69);
         let mut rows: Vec<Row> = good().into_iter().filter(|row| row.subject != LOOP).collect();
         assert_eq!(broken(&rows).len(), 1);
         rows.iter_mut().for_each(|row| row.of_plain.clear());
-        assert_eq!(broken(&rows).len(), 45);
+        assert_eq!(broken(&rows).len(), 49);
     }
 
     #[test]

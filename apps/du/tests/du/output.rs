@@ -2,9 +2,12 @@
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Output, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Output, Stdio};
 
 use crate::scene::{OURS, Scene, gnu_du, said};
+
+const SIGPIPE: i32 = rustix::process::Signal::PIPE.as_raw();
 
 /// The program by a shell that redirects its stdout.
 fn redirected(scene: &Scene, program: &str, args: &[&str], redirection: &str) -> Output {
@@ -55,37 +58,72 @@ fn what_can_be_written_to_nowhere_is_none() {
     }
 }
 
-/// Runs it as one would before `| head -1`, and returns that line.
-fn first_line(command: &mut Command) -> String {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+/// How a pipe ends that nobody reads: after its first line, or before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    LeavesAfterALine,
+    NeverCame,
+}
+
+/// Runs it by a shell, with SIGPIPE ignored or not, into such a pipe.
+fn without_reader(
+    scene: &Scene,
+    program: &str,
+    args: &[&str],
+    ignored: bool,
+    reader: Reader,
+) -> Output {
+    let trap = if ignored { "trap '' PIPE; " } else { "" };
+    let mut command = scene.command("sh");
+    command.args(["-c", &format!("{trap}exec \"$0\" \"$@\""), program]).args(args);
+    let (theirs, ours) = std::io::pipe().unwrap();
+    let mut lines = BufReader::new(theirs);
+    if reader == Reader::NeverCame {
+        drop(lines);
+        return command.stdout(ours).output().unwrap();
+    }
+    let child = command.stdout(ours).stderr(Stdio::piped()).spawn().unwrap();
+    // Its own end is gone with it.
+    drop(command);
     let mut first = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(said(&output), "");
-    assert!(output.status.success());
-    first
+    lines.read_line(&mut first).unwrap();
+    assert!(first.contains('\t'), "{first}");
+    drop(lines);
+    child.wait_with_output().unwrap()
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_reader_that_leaves_ends_it_as_gnu_du() {
     let scene = Scene::new();
     scene.folder("deep");
     // More than a pipe holds.
     for number in 0..1000 {
         scene.file(format!("deep/{number}{}", "c".repeat(200)), 0);
     }
-    let first = first_line(scene.command(OURS).args(["-a", "deep"]));
-    assert!(first.contains("\tdeep"), "{first}");
-    assert!(first_line(scene.command(OURS).arg("--help")).starts_with("Disk usage"));
-}
-
-#[test]
-fn nor_is_one_that_has_never_come() {
-    let scene = Scene::new();
-    for args in [".", "--help", "--version"] {
-        let (_, closed) = std::io::pipe().unwrap();
-        let output = scene.command(OURS).arg(args).stdout(closed).output().unwrap();
-        assert_eq!((output.status.code(), said(&output)), (Some(0), String::new()));
+    let cases: [(Reader, &[&str]); 5] = [
+        (Reader::LeavesAfterALine, &["-a", "deep"]),
+        (Reader::LeavesAfterALine, &["--plain", "-a", "deep"]),
+        (Reader::NeverCame, &["deep"]),
+        (Reader::NeverCame, &["--help"]),
+        (Reader::NeverCame, &["--version"]),
+    ];
+    for (reader, args) in cases {
+        for ignored in [false, true] {
+            let what = format!("{args:?} {reader:?}, ignored: {ignored}");
+            let ours = without_reader(&scene, OURS, args, ignored, reader);
+            if ignored {
+                assert_eq!(ours.status.code(), Some(1), "{what}");
+                let line = "kumiki-du: write error: Broken pipe\n";
+                assert!(said(&ours).ends_with(line), "{what}: {}", said(&ours));
+            } else {
+                assert_eq!(ours.status.signal(), Some(SIGPIPE), "{what}");
+                assert_eq!(said(&ours), "", "{what}");
+            }
+            if gnu_du() && !args.contains(&"--plain") {
+                let theirs = without_reader(&scene, "du", args, ignored, reader);
+                assert_eq!(theirs.status, ours.status, "{what}");
+            }
+        }
     }
 }
 

@@ -28,7 +28,7 @@ const LOADED: &str = "du_loaded";
 /// Both.
 pub(crate) const NAMES: [&str; 2] = [NAME, LOADED];
 /// So many.
-const BUSY: [u64; 3] = [1, 2, 4];
+const BUSY: [u64; 4] = [1, 2, 4, 8];
 /// Ours, which makes its calls one after the other.
 const PLAIN: &str = "kumiki/plain";
 /// Runs of each walker, in turns.

@@ -66,8 +66,8 @@
  * (membarrier(2)), look at clocks, ask which cpus they may use, prctl(2) for their seccomp
  * mode, and stat(2) whether the process has other threads (/proc/self/task), and read how
  * cpus are related (below /sys).
- * With PARASC_BACKEND_IO_URING, and with _AUTO but not under a seccomp filter, rings are
- * set up, and fstat(2) asked whether a file is one that a ring can read at a place.
+ * With PARASC_BACKEND_IO_URING rings are set up, and fstat(2) asked whether a file is one
+ * that a ring can read at a place.
  * Before a batch of fsync(2) or fdatasync(2), sync_file_range(2) is made on the same
  * descriptors, and its EIO, ENOSPC or EDQUOT is the answer of a call that has found
  * nothing left to write: not if the allow-list lacks it, nor under a seccomp filter.
@@ -95,9 +95,10 @@ struct parasc_engine;
 struct parasc_requester;
 
 /*
- * No processing thread but those that the program sends into parasc_proc(). While
- * one is in there, a thread of the engine's looks whether it dies, and answers
- * what it leaves. See parasc_create() for how a sleep is measured.
+ * No processing thread but those that the program sends into parasc_proc(), which then
+ * serve batches and requests alike. While one is in there, a thread of the engine's
+ * looks whether it dies, and answers what it leaves. See parasc_create() for how a
+ * sleep is measured.
  */
 #define PARASC_NO_THREADS UINT32_C(1)
 /*
@@ -113,7 +114,7 @@ struct parasc_requester;
 
 /* Who makes the calls beside the requesting thread. */
 enum parasc_backend {
-	/* Threads; and io_uring for batches for which it has proved faster. */
+	/* What suits almost everybody: threads only. */
 	PARASC_BACKEND_AUTO = 0,
 	/*
 	 * Threads only: the seccomp filter that the caller had when the threads were
@@ -222,8 +223,12 @@ int parasc_terminate(struct parasc_engine *engine);
  * Makes the calling thread a processing thread until the termination flag is
  * set.
  *
- * Its signals stay as they are: a handler that interrupts a call makes that
- * answer -EINTR. The thread may be cancelled here (deferred cancellation, the
+ * It serves batches beside the engine's own threads, if there are any. As many threads as
+ * have a cpu to spare spin for the next batch, for as long as two sleeps cost; all others
+ * sleep until they are called, for calls that sleep.
+ *
+ * Its signals are handled at calls and while it waits, and blocked in between: a handler
+ * that interrupts a call makes that answer -EINTR. The thread may be cancelled here (deferred cancellation, the
  * default), which takes effect between two calls, or end itself in a handler;
  * the request that it was at is then answered with -EOWNERDEAD.
  *

@@ -99,8 +99,8 @@ struct resource_stop;
 /* Threads of the program are the managers: see resource_manager_create(). */
 #define RESOURCE_ADOPTED UINT32_C(1)
 /*
- * One table a kind under a lock, for all threads, and no managers: the paper's shared
- * type, to compare with. Its one place is "shared", with number 0.
+ * One set of tables for all threads, with a lock a resource, and no managers: the paper's
+ * shared type, to compare with. Its one place is "shared", with number 0.
  */
 #define RESOURCE_LOCKED UINT32_C(2)
 

@@ -39,17 +39,17 @@
  *
  * DIFFERENCES from posix_spawn(3):
  *
- *     - File actions are carried out by the caller, before there is a child: a file is
- *       opened with the caller's rights, whatever user the child is to be.
+ *     - By a server (another user, namespaces of its own) file actions find those of the
+ *       caller's descriptors that have no FD_CLOEXEC, and those that an action names.
  *     - Of one variable that stands in envp twice the first is handed on.
  *     - Scheduling policies cannot be said (setschedparam, setschedpolicy are absent).
- *     - At most 253 descriptors are handed on.
  *     - A process that waits for any child has its spawn server, if it has one, as one that
  *       never ends.
  *
  * What a child has from whom otherwise, and who dies when: docs/design/spawn.md.
  *
- * THREADS. Any threads may start programs at the same time. Attributes and actions are for
+ * THREADS. Any threads may start programs at the same time, and are not cancelled here
+ * (pthread_cancel(3)). Attributes and actions are for
  * one thread at a time while they are changed. No function may be called by a signal
  * handler. A child of fork(2) may use all of it; it starts a server of its own.
  */
@@ -105,7 +105,9 @@ int kumiki_spawn_start_server(void);
 /*
  * ---- file actions ----
  *
- * Carried out in the order in which they were added, each time that a program is started.
+ * Carried out by the child, on descriptors and a working folder of its own, in the order in
+ * which they were added, after the attributes: as the user that it is by then. The caller's
+ * own descriptors, its record locks and its terminal stay as they are.
  */
 
 int kumiki_spawn_file_actions_init(kumiki_spawn_file_actions_t *actions);
@@ -187,6 +189,11 @@ int kumiki_spawnattr_setterminal(kumiki_spawnattr_t *attr, int terminal);
 int kumiki_spawnattr_setdeathsignal(kumiki_spawnattr_t *attr, int signal);
 /* Signals that it ignores, beside those that the caller does. */
 int kumiki_spawnattr_setsigignore(kumiki_spawnattr_t *attr, const sigset_t *signals);
+/*
+ * Unless 0 the spawn server makes it, also where the calling thread could: that takes longer,
+ * but less of it is the caller's own processor time.
+ */
+int kumiki_spawnattr_setbyserver(kumiki_spawnattr_t *attr, int by_server);
 
 /*
  * The sentence to the last error that a function of Kumiki has returned in this thread; ""

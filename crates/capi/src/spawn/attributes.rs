@@ -2,7 +2,6 @@
 
 use std::ffi::{c_int, c_short, c_uint};
 use std::mem::MaybeUninit;
-use std::os::fd::BorrowedFd;
 use std::slice;
 
 use kumiki_spawn::{Command, Namespaces, Resource};
@@ -53,6 +52,7 @@ pub struct Said {
     cpus: Option<CpuSet>,
     terminal: Option<c_int>,
     parent_death: Option<c_int>,
+    by_server: bool,
 }
 
 const KNOWN: c_short = KUMIKI_SPAWN_RESETIDS
@@ -92,9 +92,7 @@ impl Said {
 
     /// Says it to the command.
     pub(super) fn apply(&self, command: &mut Command) -> Result<(), Failure> {
-        if self.has(KUMIKI_SPAWN_RESETIDS) {
-            reset_ids()?;
-        }
+        command.reset_ids(self.has(KUMIKI_SPAWN_RESETIDS));
         if self.has(KUMIKI_SPAWN_SETPGROUP) {
             command.process_group(self.group);
         }
@@ -114,7 +112,8 @@ impl Said {
             command.limit(resource(*number)?, amount(limit.rlim_cur), amount(limit.rlim_max));
         }
         if let Some(fd) = self.cgroup {
-            command.cgroup(copy(fd, "the cgroup's folder")?);
+            // SAFETY: C's caller has named it for this.
+            unsafe { command.cgroup_at(opened(fd, "the cgroup's folder")?) };
         }
         command.namespaces(Namespaces::from_bits_retain(self.namespaces));
         for IdRange { inside, outside, count } in &self.users {
@@ -127,11 +126,13 @@ impl Said {
             command.affinity(cpus);
         }
         if let Some(fd) = self.terminal {
-            command.controlling_terminal(copy(fd, "the terminal")?);
+            // SAFETY: as above.
+            unsafe { command.controlling_terminal_at(opened(fd, "the terminal")?) };
         }
         if let Some(signal) = self.parent_death {
             command.parent_death_signal(signal);
         }
+        command.by_server(self.by_server);
         Ok(())
     }
 
@@ -149,37 +150,14 @@ impl Said {
 
     /// As posix_spawn: what is not said is the calling thread's.
     fn signals(&self, command: &mut Command) {
-        let blocked = if self.has(KUMIKI_SPAWN_SETSIGMASK) { self.mask.clone() } else { blocked() };
-        command.signal_mask(blocked);
-        let default = if self.has(KUMIKI_SPAWN_SETSIGDEF) { &self.default[..] } else { &[] };
-        let mut ignored: Vec<c_int> = SIGNALS.filter(|signal| is_ignored(*signal)).collect();
-        ignored.retain(|signal| !default.contains(signal));
-        ignored.extend(&self.ignored);
-        command.signal_default(default.iter().copied()).signal_ignore(ignored);
+        if self.has(KUMIKI_SPAWN_SETSIGMASK) {
+            command.signal_mask(self.mask.iter().copied());
+        }
+        if self.has(KUMIKI_SPAWN_SETSIGDEF) {
+            command.signal_default(self.default.iter().copied());
+        }
+        command.sigpipe_default(false).signal_ignore(self.ignored.iter().copied());
     }
-}
-
-/// Nothing to do where real and effective ones are the same.
-fn reset_ids() -> Result<(), Failure> {
-    use rustix::process::{getegid, geteuid, getgid, getuid};
-    if (getuid(), getgid()) == (geteuid(), getegid()) {
-        return Ok(());
-    }
-    let text = "KUMIKI_SPAWN_RESETIDS where real and effective ids differ: say them by \
-                kumiki_spawnattr_setuid and kumiki_spawnattr_setgid";
-    Err(Failure::new(libc::ENOTSUP, text))
-}
-
-fn blocked() -> Vec<c_int> {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: only asks, and writes to `set`.
-    let failed =
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), set.as_mut_ptr()) };
-    if failed != 0 {
-        return Vec::new();
-    }
-    // SAFETY: written just now.
-    numbers(unsafe { set.assume_init_ref() })
 }
 
 fn numbers(set: &libc::sigset_t) -> Vec<c_int> {
@@ -187,21 +165,12 @@ fn numbers(set: &libc::sigset_t) -> Vec<c_int> {
     SIGNALS.filter(|signal| unsafe { libc::sigismember(set, *signal) } == 1).collect()
 }
 
-fn is_ignored(signal: c_int) -> bool {
-    let mut action = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: only asks, and writes to `action`.
-    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: written if that did not fail.
-    failed == 0 && unsafe { action.assume_init_ref() }.sa_sigaction == libc::SIG_IGN
-}
-
-fn copy(fd: c_int, what: &str) -> Result<std::os::fd::OwnedFd, Failure> {
-    if fd < 0 {
-        return Err(Failure::new(libc::EBADF, format!("{what}: descriptor {fd}")));
+fn opened(fd: c_int, what: &str) -> Result<c_int, Failure> {
+    // SAFETY: only asks.
+    if fd < 0 || unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(Failure::new(libc::EBADF, format!("{what}: descriptor {fd} is not open")));
     }
-    // SAFETY: C says that it is open; if it is not the copy fails.
-    let copy = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    copy.map_err(|error| Failure::from(error).about(&format!("{what}, descriptor {fd}")))
+    Ok(fd)
 }
 
 fn resource(number: c_int) -> Result<Resource, Failure> {
@@ -421,6 +390,10 @@ setters! {
     };
     kumiki_spawnattr_setdeathsignal(signal: c_int) = |said| {
         said.parent_death = Some(signal);
+        Ok(())
+    };
+    kumiki_spawnattr_setbyserver(by_server: c_int) = |said| {
+        said.by_server = by_server != 0;
         Ok(())
     };
     kumiki_spawnattr_setnamespaces(flags: u64) = |said| {

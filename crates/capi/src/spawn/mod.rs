@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use kumiki_spawn::{Command, start_server};
+use kumiki_sys::cancellation::Held;
 
 use crate::failure::{Failure, answer, last_error};
 
@@ -59,9 +60,12 @@ pub unsafe extern "C" fn kumiki_spawn(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
+    let itself = || {
+        // SAFETY: the caller's promise.
+        let path = unsafe { text(path, "path") }?;
+        Ok((path, vec![search::itself(path)]))
+    };
     // SAFETY: the caller's promise.
-    let itself = || Ok(vec![search::itself(unsafe { text(path, "path") }?)]);
-    // SAFETY: as above.
     unsafe { start(pid, itself, actions, attributes, argv, envp) }
 }
 
@@ -78,9 +82,12 @@ pub unsafe extern "C" fn kumiki_spawnp(
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
+    let places = || {
+        // SAFETY: the caller's promise.
+        let file = unsafe { text(file, "file") }?;
+        Ok((file, search::places(file)))
+    };
     // SAFETY: the caller's promise.
-    let places = || Ok(search::places(unsafe { text(file, "file") }?));
-    // SAFETY: as above.
     unsafe { start(pid, places, actions, attributes, argv, envp) }
 }
 
@@ -98,16 +105,18 @@ unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a OsStr, Failure
 ///
 /// # Safety
 /// As posix_spawn(3).
-unsafe fn start(
+unsafe fn start<'a>(
     pid: *mut libc::pid_t,
-    programs: impl FnOnce() -> Result<Vec<OsString>, Failure>,
+    programs: impl FnOnce() -> Result<(&'a OsStr, Vec<OsString>), Failure>,
     actions: *const FileActions,
     attributes: *const Attributes,
     argv: *const *mut c_char,
     envp: *const *mut c_char,
 ) -> c_int {
     told(|| {
-        let programs = programs()?;
+        // As posix_spawn(3) this is no point where a thread is cancelled.
+        let _held = Held::new();
+        let (name, programs) = programs()?;
         // SAFETY: the caller's promise.
         let args = unsafe { strings(argv, "argv") }?;
         // SAFETY: as above.
@@ -117,16 +126,14 @@ unsafe fn start(
         let attributes = unsafe { attributes::of(attributes) }?;
         // SAFETY: as above.
         let actions = unsafe { actions::of(actions) }?;
-        let child = first(&programs, |program| {
-            let mut command = Command::new(program);
-            command.env_clear().envs(env.iter().copied());
-            if let Some((own, others)) = args.split_first() {
-                command.arg0(own).args(others);
-            }
-            attributes.apply(&mut command)?;
-            actions.apply(&mut command, attributes.inherits())?;
-            Ok(command)
-        })?;
+        let mut command = Command::new(name);
+        command.candidates(&programs, false).env_clear().envs(env);
+        if let Some((own, others)) = args.split_first() {
+            command.arg0(own).args(others);
+        }
+        attributes.apply(&mut command)?;
+        actions::apply(actions, &mut command, attributes.inherits());
+        let child = command.spawn().map_err(|error| why(&command, error))?.id();
         if !pid.is_null() {
             // SAFETY: the caller's promise.
             unsafe { pid.write(child.cast_signed()) };
@@ -135,29 +142,11 @@ unsafe fn start(
     })
 }
 
-/// As execvp(3): goes on searching, and tells of a program that may not be executed.
-fn first(
-    programs: &[OsString],
-    command: impl Fn(&OsStr) -> Result<Command, Failure>,
-) -> Result<u32, Failure> {
-    let mut why = Failure::new(libc::ENOENT, "no folder of PATH has such a program");
-    for program in programs {
-        let mut command = command(program)?;
-        let error = match command.spawn() {
-            Ok(child) => return Ok(child.id()),
-            Err(error) => error,
-        };
-        let errno = error.raw_os_error();
-        // The program itself is what is mostly refused, and is named.
-        let at = command.refused_at().filter(|at| !at.ends_with("the program"));
-        let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
-        let shown = program.display();
-        let failure = Failure::from(error).about(&format!("starting {shown}{at}"));
-        match errno {
-            Some(libc::EACCES) => why = failure,
-            Some(libc::ENOENT | libc::ENOTDIR) if programs.len() > 1 => {}
-            _ => return Err(failure),
-        }
-    }
-    Err(why)
+/// What was refused, and at which step.
+fn why(command: &Command, error: io::Error) -> Failure {
+    // The program itself is what is mostly refused, and is named.
+    let at = command.refused_at().filter(|at| !at.ends_with("the program"));
+    let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
+    let shown = command.get_program().display();
+    Failure::from(error).about(&format!("starting {shown}{at}"))
 }

@@ -16,8 +16,7 @@ pub(super) fn itself(path: &OsStr) -> OsString {
     Path::new(".").join(path).into()
 }
 
-/// As posix_spawnp(3), by the caller's PATH: only those that are there, or all that there
-/// could be, to be told why none is.
+/// As posix_spawnp(3), by the caller's PATH, in its order.
 pub(super) fn places(file: &OsStr) -> Vec<OsString> {
     if file.is_empty() || file.as_bytes().contains(&b'/') {
         return vec![file.to_owned()];
@@ -25,8 +24,7 @@ pub(super) fn places(file: &OsStr) -> Vec<OsString> {
     let path = env::var_os("PATH").unwrap_or_else(|| DEFAULT.into());
     // An empty one is the working folder.
     let place = |folder: std::path::PathBuf| Path::new(".").join(folder).join(file);
-    let all = env::split_paths(&path).map(place);
-    all.filter(|place| place.symlink_metadata().is_ok()).map(Into::into).collect()
+    env::split_paths(&path).map(place).map(Into::into).collect()
 }
 
 #[cfg(test)]
@@ -38,7 +36,6 @@ mod tests {
         assert_eq!(["/x", "x", ""].map(|path| itself(OsStr::new(path))), ["/x", "./x", ""]);
         assert_eq!(places(OsStr::new("./x")), ["./x"]);
         assert_eq!(places(OsStr::new("")), [""]);
-        assert!(!places(OsStr::new("sh")).is_empty());
-        assert!(places(OsStr::new("no-such-program-anywhere")).is_empty());
+        assert!(places(OsStr::new("sh")).iter().all(|place| place.as_bytes().ends_with(b"/sh")));
     }
 }

@@ -4,8 +4,8 @@ use std::fs;
 
 use anyhow::Result;
 use kumiki_node::{Image, Node};
-use kumiki_resource::published::{ls_of, processes};
-use kumiki_resource::{Error, Id, Listed, Pattern};
+use kumiki_resource::published::{ls_of_each, processes};
+use kumiki_resource::{Id, Listed, Pattern};
 use serde::Serialize;
 
 use super::Which;
@@ -33,15 +33,12 @@ pub(crate) struct Row {
 pub(crate) fn look(which: &Which) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     let asked = which.pid.map_or_else(processes, |pid| Ok(vec![pid]))?;
-    for process in asked {
-        match ls_of(process, &which.pattern) {
+    for (process, answer) in ls_of_each(&asked, &which.pattern)? {
+        match answer {
             Ok(listing) => {
-                let program = fs::read_to_string(format!("/proc/{process}/comm")).ok();
-                let program = program.map(|text| text.trim_end().to_owned());
+                let program = program(process);
                 all.extend(listing.into_iter().map(|listed| of(process, &program, listed)));
             }
-            // The pattern is wrong for every process alike.
-            Err(error @ Error::Refused { .. }) => return Err(error.into()),
             Err(error) if which.pid.is_some() => return Err(error.into()),
             Err(error) => output::talk(error),
         }
@@ -51,6 +48,13 @@ pub(crate) fn look(which: &Which) -> Result<Vec<Row>> {
         all.extend(of_machine().into_iter().filter(|row| pattern.matches(&row.name)));
     }
     Ok(all)
+}
+
+/// The process's program, of which a process may make any bytes: they go to a terminal
+/// by `output` only.
+fn program(process: u32) -> Option<String> {
+    let comm = fs::read(format!("/proc/{process}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&comm).trim_end_matches('\n').to_owned())
 }
 
 fn of(process: u32, program: &Option<String>, listed: Listed) -> Row {

@@ -1,5 +1,8 @@
 //! `kumiki resource`: this process publishes something, and the command lists it.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+
 use kumiki_resource::{Interface, Memory};
 
 use crate::common::Home;
@@ -74,5 +77,52 @@ fn what_a_process_publishes_is_listed() {
     {
         let output = kumiki(args).assert().code(2).get_output().clone();
         assert!(String::from_utf8(output.stderr).unwrap().contains(what), "{args:?}");
+    }
+}
+
+/// Whoever is of the same user can put a socket there, and answer anything.
+#[test]
+fn another_party_s_words_stay_within_their_row() {
+    let home = Home::new();
+    let runtime = home.path("run");
+    std::fs::create_dir_all(runtime.join("kumiki")).unwrap();
+    let number = u32::MAX;
+    let socket = runtime.join(format!("kumiki/{number}.sock"));
+    let listener = UnixListener::bind(socket).unwrap();
+    let interface = Interface::builder().kind::<Memory>().shared().unwrap();
+    let id = interface.create::<Memory>(interface.places()[0], None, 1).unwrap().id();
+    let row = |name: &str, state: &str| {
+        format!(
+            r#"[{{"name":"{name}","id":"{id}","named":true,"owner":"me\u001b[31m",
+                "calls":18446744073709551615,"state":"{state}","bytes":18446744073709551615}}]"#
+        )
+    };
+    let answers = [
+        row("core0/memory/a", r"idle\n1 init\r\u001b[2J\u202e"),
+        row(r"core0/memory/a\n1 init", "idle"),
+        r#"{"error":"no\u001b[2J\n1 init"}"#.to_owned(),
+    ];
+    for (n, answer) in answers.iter().enumerate() {
+        for command in ["ls", "top"] {
+            let seen = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // The first only looks whether there is somebody.
+                    for _ in 0..2 {
+                        let (mut client, _) = listener.accept().unwrap();
+                        let _ = BufReader::new(&client).read_line(&mut String::new());
+                        let _ = client.write_all(answer.as_bytes());
+                    }
+                });
+                let once = if command == "top" { &["--count", "1"][..] } else { &[] };
+                let mut command = home.kumiki(&[&["resource", command], once].concat());
+                command.env("XDG_RUNTIME_DIR", &runtime).assert().get_output().clone()
+            });
+            let text = [seen.stdout, seen.stderr].concat();
+            let text = String::from_utf8(text).unwrap();
+            assert!(!text.contains(['\x1b', '\r', '\u{202e}']), "{text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("1 init")), "{text:?}");
+            let expected = ["memory/a", "is no listing", "answers: no"][n];
+            assert!(text.contains(expected), "{expected}: {text:?}");
+        }
     }
 }

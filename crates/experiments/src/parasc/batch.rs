@@ -1,12 +1,15 @@
 //! Calls made one after the other, and the same calls as a batch.
 
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kumiki_measure::case::Workload;
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
 use kumiki_parasc::op::Errno;
-use kumiki_parasc::{Config, Operation, Requester};
+use kumiki_parasc::{Config, CpuSet, Operation, Policy, Requester, Threshold};
+use kumiki_sys::affinity;
 
 use super::running::{Running, refused};
 use crate::timed;
@@ -78,12 +81,41 @@ impl<C: Calls> Workload for Plain<C> {
 /// The calls as requests.
 pub(super) struct Batches<C> {
     calls: C,
+    /// Threads that serve, beside the engine's own: ended before it.
+    own: Vec<JoinHandle<()>>,
     running: Running,
 }
 
 impl<C: Calls> Batches<C> {
     pub(super) fn new(calls: C, config: &Config) -> Result<Self> {
-        let mut batches = Batches { calls, running: Running::new(config)? };
+        Batches { calls, own: Vec::new(), running: Running::new(config)? }.learnt()
+    }
+
+    /// The mechanism as the paper has it: a thread on each of `cpus` that never sleeps, and
+    /// a requesting thread that makes no call itself. There is nothing to choose.
+    pub(super) fn by_threads_alone(calls: C, cpus: &CpuSet) -> Result<Self> {
+        let policy = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+        let none = CpuSet::new();
+        let config =
+            Config { cpus: Some(none), threads: 0, help: false, policy, ..Config::default() };
+        let running = Running::new(&config)?;
+        let mut batches = Batches { calls, own: Vec::new(), running };
+        for cpu in cpus.iter() {
+            let engine = Arc::clone(&batches.running.engine);
+            let serve = move || {
+                // Refused: then wherever it is.
+                let _bound = affinity::bind(cpu);
+                engine.process();
+            };
+            let thread = Builder::new().name("processing".to_owned()).spawn(serve);
+            let failed = |error| Error::Invalid(format!("no thread that processes: {error}"));
+            batches.own.push(thread.map_err(failed)?);
+        }
+        batches.learnt()
+    }
+
+    fn learnt(mut self) -> Result<Self> {
+        let batches = &mut self;
         let enough = Instant::now() + LEARN_FOR;
         for made in 0..LEARN {
             if made >= LEARN_AT_LEAST && Instant::now() >= enough {
@@ -92,13 +124,22 @@ impl<C: Calls> Batches<C> {
             batches.calls.prepare()?;
             batches.calls.batch(&mut batches.running.requester)?;
         }
-        Ok(batches)
+        Ok(self)
+    }
+}
+
+impl<C> Drop for Batches<C> {
+    fn drop(&mut self) {
+        if !self.own.is_empty() {
+            self.running.engine.shut_down(Duration::ZERO);
+        }
+        self.own.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
 impl<C: Calls> Workload for Batches<C> {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        let Batches { calls, running } = self;
+        let Batches { calls, running, .. } = self;
         let requester = &mut running.requester;
         if !C::PREPARED {
             (0..AWAKE).try_for_each(|_| calls.batch(requester))?;

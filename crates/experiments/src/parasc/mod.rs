@@ -1,6 +1,7 @@
 //! The figures of Nakamura's paper on parallel system calls (2018), section 5:
 //! Table 3 with Figure 6, and Figure 7; then other calls in the same way.
 
+mod bare;
 mod batch;
 mod calls;
 mod files;

@@ -1,6 +1,8 @@
 //! Figure 7: reads of 4096 bytes from /dev/zero, by number of requests and of
-//! processing threads. The paper's threads serve while its requesting thread
-//! waits; here that one helps, as it does by default.
+//! processing threads. Four ways: plain calls; the engine as it is by default, whose
+//! requesting thread helps, and which may make plain calls where these are faster; the
+//! mechanism alone, as the paper has it (`Batches::by_threads_alone`); bare threads, what there is to
+//! be had (`bare.rs`).
 
 use std::fs::File;
 use std::path::Path;
@@ -12,13 +14,15 @@ use kumiki_parasc::op::Read;
 use kumiki_parasc::{Config, Requester};
 use kumiki_sys::affinity;
 
+use super::bare::{Bare, Part};
 use super::batch::{Batches, Calls, Plain, make};
 use super::files::{PAGE, page};
 use super::running::cpus;
 
 const ABOUT: &str = "so many reads of 4096 bytes from /dev/zero, all together: plain calls (0 \
                      processing threads) or requests to 1 to 3 processing threads whose results \
-                     are all awaited; each on an open file of its own, or all on one";
+                     are all awaited; each on an open file of its own, or all on one; by the \
+                     engine as it is, by processing threads alone, or by bare threads";
 
 const ZERO: &str = "/dev/zero";
 
@@ -34,6 +38,11 @@ fn counts() -> impl Iterator<Item = (usize, Level)> {
 
 /// The paper's numbers of processing threads.
 const THREADS: std::ops::RangeInclusive<usize> = 1..=3;
+/// Those of the mechanism alone.
+const ALONE: std::ops::RangeInclusive<usize> = 1..=4;
+/// What the parameter `by` says where calls are not made by the engine as it is.
+const MECHANISM: &str = "mechanism";
+const BARE: &str = "bare threads";
 
 pub(super) fn cases() -> Vec<Case> {
     let others = affinity::current().map_or(0, |cpus| cpus.len().saturating_sub(1));
@@ -47,6 +56,10 @@ pub(super) fn cases() -> Vec<Case> {
             let told = (count, own) == (300, true);
             let threads = THREADS.filter(|threads| *threads <= others || told);
             cases.extend(threads.map(|threads| parallel(count, own, threads).level(level)));
+            let threads = ALONE.filter(|threads| *threads <= others || told && *threads == 1);
+            cases.extend(threads.flat_map(|threads| {
+                [mechanism, bare].map(|case| case(count, own, threads).level(level))
+            }));
         }
     }
     cases
@@ -67,6 +80,37 @@ fn parallel(count: usize, own: bool, threads: usize) -> Case {
     params(Case::new("parasc.requests", ABOUT, setup), count, own, threads).two_cpus()
 }
 
+fn mechanism(count: usize, own: bool, threads: usize) -> Case {
+    let allowed = affinity::current().unwrap_or_default();
+    let setup = move |place: &Place| {
+        let cpus = cpus(place, &allowed, threads)?;
+        Batches::by_threads_alone(Reads::new(count, own)?, &cpus)
+    };
+    params(Case::new("parasc.requests", ABOUT, setup), count, own, threads)
+        .with("by", MECHANISM)
+        .two_cpus()
+}
+
+fn bare(count: usize, own: bool, threads: usize) -> Case {
+    let allowed = affinity::current().unwrap_or_default();
+    let setup = move |place: &Place| {
+        let cpus = cpus(place, &allowed, threads)?;
+        let one = open()?;
+        let file = || if own { open() } else { one.try_clone().map_err(failed) };
+        let part = |count: usize| -> Result<Part> {
+            let reads = (0..count).map(|_| Ok((file()?, page()))).collect::<Result<Vec<_>>>();
+            let mut reads: Vec<(File, Box<[u8; PAGE]>)> = reads?;
+            Ok(Box::new(move || reads.iter_mut().try_for_each(|(file, page)| read(file, page))))
+        };
+        // The calling thread's is the largest, as it need not be asked.
+        let part_of = |i: usize| part((count + threads - i) / (threads + 1));
+        Bare::new((0..=threads).map(part_of).collect::<Result<_>>()?, &cpus)
+    };
+    params(Case::new("parasc.requests", ABOUT, setup), count, own, threads)
+        .with("by", BARE)
+        .two_cpus()
+}
+
 fn params(case: Case, count: usize, own: bool, threads: usize) -> Case {
     let files = if own { "own" } else { "one" };
     let case = case.with("requests", count as u64).with("files", files);
@@ -81,11 +125,8 @@ struct Reads {
 
 impl Reads {
     fn new(count: usize, own: bool) -> Result<Self> {
-        let path = Path::new(ZERO);
-        let failed = |source| Error::File { path: path.to_owned(), source };
-        let open = || File::open(path).map(Rc::new).map_err(failed);
-        let one = open()?;
-        let file = |_| if own { open() } else { Ok(Rc::clone(&one)) };
+        let one = Rc::new(open()?);
+        let file = |_| if own { open().map(Rc::new) } else { Ok(Rc::clone(&one)) };
         let files = (0..count).map(file).collect::<Result<Vec<_>>>()?;
         Ok(Reads {
             plain: files.iter().map(|file| (Rc::clone(file), page())).collect(),
@@ -96,9 +137,7 @@ impl Reads {
 
 impl Calls for Reads {
     fn plain(&mut self) -> Result<()> {
-        self.plain.iter_mut().try_for_each(|(file, page)| {
-            whole(rustix::io::read(&**file, &mut page[..]).map_err(|e| Error::os(ZERO, e))?)
-        })
+        self.plain.iter_mut().try_for_each(|(file, page)| read(file, page))
     }
 
     fn batch(&mut self, requester: &mut Requester) -> Result<()> {
@@ -106,6 +145,19 @@ impl Calls for Reads {
         make(requester, &mut self.requests, |count: usize| bytes += count)?;
         whole(bytes / self.requests.len())
     }
+}
+
+fn failed(source: std::io::Error) -> Error {
+    Error::File { path: Path::new(ZERO).to_owned(), source }
+}
+
+fn open() -> Result<File> {
+    File::open(ZERO).map_err(failed)
+}
+
+#[inline]
+fn read(file: &File, page: &mut [u8; PAGE]) -> Result<()> {
+    whole(rustix::io::read(file, &mut page[..]).map_err(|e| Error::os(ZERO, e))?)
 }
 
 /// An endless file gives what it is asked for.
@@ -140,6 +192,7 @@ mod tests {
         let lacking: Vec<Case> = cases()
             .into_iter()
             .filter(|case| case.params["processing_threads"] == 3_u64.into())
+            .filter(|case| !case.params.contains_key("by"))
             .collect();
         if affinity::current().unwrap().len() < 4 {
             assert_eq!(lacking.len(), 1);

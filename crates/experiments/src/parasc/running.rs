@@ -1,5 +1,6 @@
 //! An engine for the time of a visit.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -17,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// An engine, and a lane in it for the calling thread.
 pub(super) struct Running {
     pub(super) requester: Requester,
-    pub(super) engine: Engine,
+    pub(super) engine: Arc<Engine>,
     _gone: Gone,
 }
 
@@ -28,7 +29,7 @@ impl Running {
 
     /// The same, by who has counted the threads already.
     pub(super) fn beside(gone: Gone, config: &Config) -> Result<Self> {
-        let engine = Engine::new(config).map_err(refused)?;
+        let engine = Arc::new(Engine::new(config).map_err(refused)?);
         let requester = engine.requester().map_err(refused)?;
         Ok(Running { requester, engine, _gone: gone })
     }

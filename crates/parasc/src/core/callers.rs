@@ -5,13 +5,16 @@
 //! looks for dead ones ([`Life`]) and repairs what they were at (`threads/dead.rs`). The
 //! program cannot end the engine's own threads, but a seccomp filter may kill one at a call
 //! that it makes, or the program's handler of SIGSYS may end it.
+//!
+//! There may be more of them than cpus, and nobody knows on which they run. So only as many
+//! of them spin as there are cpus for that; the others sleep until they are called.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use kumiki_slot::Life;
-use kumiki_wait::Bell;
 
+use super::Doorbell;
 use crate::claim::Claim;
 use crate::primitive::{AtomicUsize, Mutex, lock};
 
@@ -19,8 +22,14 @@ use crate::primitive::{AtomicUsize, Mutex, lock};
 #[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) claim: Claim,
-    pub(crate) bell: Bell,
+    pub(crate) bell: Doorbell,
     pub(crate) life: Life,
+}
+
+impl Caller {
+    fn is_idle(&self) -> bool {
+        !self.claim.is_set()
+    }
 }
 
 /// The program's processing threads in one engine.
@@ -28,21 +37,34 @@ pub(crate) struct Caller {
 pub(crate) struct Callers {
     list: Mutex<Vec<Arc<Caller>>>,
     count: AtomicUsize,
+    /// How often one has come or gone.
+    changes: AtomicUsize,
 }
 
 impl Callers {
+    /// How many there are, dead ones that nobody has found among them.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(SeqCst)
+    }
+
     /// Whether there is one, perhaps dead.
+    #[inline(always)]
     pub(crate) fn any(&self) -> bool {
-        self.count.load(SeqCst) > 0
+        self.count() > 0
+    }
+
+    /// How often one has come or gone.
+    #[inline(always)]
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.load(SeqCst)
     }
 
     /// Registers the calling thread as one, until [`leave`](Self::leave).
     pub(crate) fn enter(&self) -> Arc<Caller> {
         let caller = Arc::new(Caller::default());
         caller.life.begin();
-        let mut list = lock(&self.list);
-        list.push(Arc::clone(&caller));
-        self.count.store(list.len(), SeqCst);
+        self.change(|list| list.push(Arc::clone(&caller)));
         caller
     }
 
@@ -54,9 +76,14 @@ impl Callers {
 
     /// Takes one off the list that has left or died.
     pub(crate) fn forget(&self, caller: &Arc<Caller>) {
+        self.change(|list| list.retain(|other| !Arc::ptr_eq(other, caller)));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<Arc<Caller>>)) {
         let mut list = lock(&self.list);
-        list.retain(|other| !Arc::ptr_eq(other, caller));
+        change(&mut list);
         self.count.store(list.len(), SeqCst);
+        self.changes.fetch_add(1, SeqCst);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Caller>> {
@@ -68,18 +95,54 @@ impl Callers {
         self.all().iter().for_each(|caller| caller.bell.ring());
     }
 
-    /// Wakes one that is at no request, to look for some. `false` if there is none.
-    pub(crate) fn call(&self) -> bool {
-        if !self.any() {
-            return false;
+    /// Wakes up to so many that are at no request, to look for some, and says how many there
+    /// are of these; who is awake comes first.
+    pub(crate) fn call(&self, threads: usize) -> usize {
+        if threads == 0 || !self.any() {
+            return 0;
         }
         let list = lock(&self.list);
-        let idle = list.iter().find(|caller| !caller.claim.is_set());
-        idle.map(|caller| caller.bell.ring()).is_some()
+        let idle = |asleep: bool| {
+            let idle = list.iter().filter(|caller| caller.is_idle());
+            idle.filter(move |caller| caller.bell.is_asleep() == asleep)
+        };
+        let called = idle(false).chain(idle(true)).take(threads);
+        called.map(|caller| caller.bell.call()).count()
+    }
+
+    /// Whether one that is about to wait may spin, as not more than `most` do then.
+    pub(crate) fn may_spin(&self, most: usize) -> bool {
+        let list = lock(&self.list);
+        let spinning = list.iter().filter(|caller| caller.is_idle() && !caller.bell.is_asleep());
+        // The one that asks is among them.
+        spinning.take(most + 1).count() <= most
     }
 
     /// Sums up the requests that have been taken.
     pub(crate) fn quick(&self) -> u32 {
         self.all().iter().map(|caller| caller.claim.quick()).fold(0, u32::wrapping_add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_spin_and_who_is_awake_is_called_first() {
+        let callers = Callers::default();
+        assert_eq!((callers.call(3), callers.count()), (0, 0));
+        let changes = callers.changes();
+        // Of one thread each, as its life is a thread's.
+        let enter = || std::thread::scope(|scope| scope.spawn(|| callers.enter()).join().unwrap());
+        let three = [(); 3].map(|()| enter());
+        assert_eq!((callers.count(), callers.changes() - changes), (3, 3));
+        assert!(callers.may_spin(3) && !callers.may_spin(2) && !callers.may_spin(0));
+        three[0].claim.hold(0);
+        assert!(callers.may_spin(2) && !callers.may_spin(1));
+        assert_eq!((callers.call(1), callers.call(9)), (1, 2));
+        assert!(three.iter().all(|caller| caller.bell.looks_soon()));
+        callers.forget(&three[1]);
+        assert_eq!((callers.count(), callers.call(9)), (2, 1));
     }
 }

@@ -2,6 +2,7 @@
 //! stands in `threads`, above.
 
 mod callers;
+mod doorbell;
 mod pool;
 mod seat;
 mod watch;
@@ -12,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) use callers::{Caller, Callers};
+pub(crate) use doorbell::Doorbell;
 pub(crate) use pool::Pool;
 pub(crate) use seat::Seat;
 pub(crate) use watch::Watch;
@@ -26,7 +28,7 @@ use kumiki_wait::Policy;
 use crate::area::Area;
 use crate::backend::{Backend, Device};
 use crate::claim::Claim;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::cost::{Durations, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::Rules;
@@ -64,6 +66,8 @@ pub(crate) struct Core {
     pub(crate) rules: Rules,
     /// Where its threads run.
     pub(crate) cpus: CpuSet,
+    /// On so many cpus its threads and those of the program may run.
+    pub(crate) parallel: usize,
     /// A processing thread for each cpu, in rising order of cpus.
     pub(crate) seats: Vec<Seat>,
     /// Processing threads for calls that sleep.
@@ -102,6 +106,7 @@ impl Core {
             _ => None,
         };
         let cpus = config.cpus()?;
+        let parallel = cpus.len().max(config::allowed()?.len());
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
         let generation = GENERATION.fetch_add(FAR, Relaxed);
         // Which calls are for threads that sleep: a question where there are none.
@@ -112,6 +117,7 @@ impl Core {
             rules,
             seats: cpus.iter().map(Seat::new).collect(),
             cpus,
+            parallel,
             pool: Pool::new(config.threads),
             callers: Callers::default(),
             watch: Watch::default(),
@@ -129,6 +135,20 @@ impl Core {
             crew: Arc::default(),
             topology: OnceLock::new(),
         })
+    }
+
+    /// Among how many a batch of calls that are soon over is parted at most.
+    #[inline(always)]
+    pub(crate) fn share(&self) -> usize {
+        let threads = self.seats.len() + self.callers.count();
+        threads.min(self.parallel).max(2)
+    }
+
+    /// How many of the program's threads have a cpu to spin on: not a requesting thread's,
+    /// nor one of a thread of the engine's own.
+    pub(crate) fn spare_cpus(&self) -> usize {
+        let taken = self.seats.iter().filter(|seat| seat.post.is_taken()).count();
+        (self.parallel - 1).saturating_sub(taken)
     }
 
     /// The berths of threads that are the engine's own.

@@ -23,8 +23,17 @@ pub(crate) struct Key {
     sysnum: u16,
     /// Logarithm of the number of calls, to the base of four.
     size: u8,
+    around: Around,
+}
+
+/// What else there is when a batch is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Around {
     /// The requesting thread has something to do meanwhile.
-    beside: bool,
+    pub(crate) beside: bool,
+    /// Threads of the program serve, too: another rival, of which nobody knows on which cpus
+    /// it runs, nor how many take part.
+    pub(crate) own: bool,
 }
 
 /// Stands for batches of several different calls.
@@ -40,19 +49,21 @@ impl Key {
     /// Whether the requesting thread has something to do meanwhile.
     #[inline]
     pub(crate) fn is_beside(self) -> bool {
-        self.beside
+        self.around.beside
     }
 
     /// How far another key of the same call is; `None` if it is of another.
     pub(super) fn distance(self, other: Key) -> Option<u8> {
-        let far = 2 * self.size.abs_diff(other.size) + u8::from(self.beside != other.beside);
+        let (one, two) = (self.around, other.around);
+        let differ = u8::from(one.beside != two.beside) + u8::from(one.own != two.own);
+        let far = 2 * self.size.abs_diff(other.size) + differ;
         (self.sysnum == other.sysnum).then_some(far)
     }
 }
 
 /// The key of a batch, and what to expect of it. `requests` has one at least.
 #[inline]
-pub(crate) fn survey(requests: &[Request], differ: Differences, beside: bool) -> (Key, Prior) {
+pub(crate) fn survey(requests: &[Request], differ: Differences, around: Around) -> (Key, Prior) {
     let first = &requests[0];
     let sysnum = if differ.in_call() { MIXED } else { first.sysnum };
     let prior = match kind(first.sysnum).contends {
@@ -61,7 +72,7 @@ pub(crate) fn survey(requests: &[Request], differ: Differences, beside: bool) ->
         _ if may_sleep(first) => Prior::Sleeps,
         _ => Prior::Scales,
     };
-    (Key { sysnum, size: (requests.len().ilog2() / 2) as u8, beside }, prior)
+    (Key { sysnum, size: (requests.len().ilog2() / 2) as u8, around }, prior)
 }
 
 #[cfg(test)]
@@ -70,7 +81,7 @@ mod tests {
 
     fn key(call: i64, count: usize, beside: bool) -> (Key, Prior) {
         let requests = vec![Request::new(call, [0]); count];
-        survey(&requests, Differences::of(&requests), beside)
+        survey(&requests, Differences::of(&requests), Around { beside, own: false })
     }
 
     #[test]
@@ -80,6 +91,10 @@ mod tests {
         assert!(size(3) != size(4) && size(15) != size(16));
         assert_eq!(size(300).distance(size(10)), Some(6));
         assert_eq!(size(10).distance(key(libc::SYS_read, 10, true).0), Some(1));
+        let own = Around { beside: false, own: true };
+        let requests = [Request::new(libc::SYS_read, [0]); 10];
+        let own = survey(&requests, Differences::of(&requests), own).0;
+        assert_eq!((own == size(10), size(10).distance(own)), (false, Some(1)));
         assert_eq!(size(10).distance(key(libc::SYS_pread64, 10, false).0), None);
     }
 
@@ -93,7 +108,7 @@ mod tests {
             assert_eq!(key(call, 2, false).1, expected, "{call}");
         }
         let mixed = [Request::new(libc::SYS_munmap, [0]), Request::new(libc::SYS_read, [0])];
-        let (key, prior) = survey(&mixed, Differences::of(&mixed), false);
+        let (key, prior) = survey(&mixed, Differences::of(&mixed), Around::default());
         assert_eq!((key.sysnum(), prior), (None, Prior::Scales));
     }
 }

@@ -3,7 +3,7 @@
 //! | | rule |
 //! |---|---|
 //! | 1 | A batch is made *plainly* by its requesting thread, *shared* with the threads that spin on other cpus, or made by the *pool*. One call is plain, and so is what changes the address space. |
-//! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
+//! | 2 | What is learnt is kept by a [`Key`]: the call and the size of the batch, beside other work or not, and whether threads of the program serve, too. The first 32 calls of a key are made plainly and timed; a key of a new size starts from the nearest size of the same call, and is probed at once. |
 //! | 3 | A key has one rival of the plain way: shared, or the pool if its calls sleep. `favour` = ¾ `favour` + ln(plain ÷ rival), that within ±1, for each probe; above 0 the rival is taken. It starts at what a rival is expected to save. |
 //! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
@@ -29,7 +29,7 @@ use std::collections::HashMap;
 pub(crate) use duration::Durations;
 use entry::Entry;
 use helpers::Helpers;
-pub(crate) use key::{Key, Prior, survey};
+pub(crate) use key::{Around, Key, Prior, survey};
 pub(crate) use sleep::sleep_ticks;
 
 /// A probe may lose one part in so many of a key's time (rules 4, 5 and 7), and a chunk or a
@@ -86,6 +86,10 @@ pub(crate) struct Means {
 }
 
 impl Means {
+    /// Nobody is there.
+    pub(crate) const NONE: Means =
+        Means { others: false, hot: false, alone: false, pool: false, sleep: 0.0 };
+
     /// What the requesting thread pays of a wake; the rest of a sleep's cost passes while it
     /// goes on.
     fn wake(self) -> f32 {

@@ -109,7 +109,7 @@ impl World {
             self.now += self.gap;
             let (count, load) = next(self.batches);
             let requests = vec![Request::new(call, []); count];
-            let (key, prior) = survey(&requests, Differences::of(&requests), false);
+            let (key, prior) = survey(&requests, Differences::of(&requests), Around::default());
             self.spent.plain += f64::from(load.plain * count as f32);
             if pass > 0 {
                 pass -= 1;
@@ -395,7 +395,7 @@ fn short_batches_are_rarely_asked() {
     let mut world = World::new();
     world.run(READ, 10, CHEAP, 1e8);
     let requests = [Request::new(READ, []); 10];
-    let key = survey(&requests, Differences::of(&requests), false);
+    let key = survey(&requests, Differences::of(&requests), Around::default());
     // While it is no probe's turn.
     let mut measured = 0;
     for _ in 0..1000 {

@@ -41,7 +41,7 @@ impl Requester {
         let start = self.ticks.now();
         let seat = self.near.first().copied().filter(|at| wake_seat(core, *at));
         if seat.is_none() {
-            core.callers.call();
+            core.callers.call(1);
         }
         while self.ticks.now().wrapping_sub(start) < self.quiet {}
         if let Some(result) = slot.result() {

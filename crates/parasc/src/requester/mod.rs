@@ -6,6 +6,7 @@ mod passes;
 mod run;
 mod writeback;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 
@@ -17,7 +18,7 @@ use self::writeback::Begun;
 
 use crate::area::LANES;
 use crate::backend::OwnRing;
-use crate::core::Core;
+use crate::core::{Caller, Core};
 use crate::cost::{Costs, Means, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::{Rules, call};
@@ -36,7 +37,6 @@ const NO_CALL: u64 = u64::MAX;
 /// own batch, as a read from a pipe for the write that fills it, may wait for ever.
 ///
 /// It may move between threads; each thread that makes requests has its own.
-#[derive(Debug)]
 pub struct Requester {
     core: Arc<Core>,
     /// Of the engine, at hand.
@@ -61,11 +61,27 @@ pub struct Requester {
     cpu: usize,
     /// Seats on other cpus, the nearest first.
     near: Vec<usize>,
+    /// Threads of the program that serve …
+    own: Vec<Arc<Caller>>,
+    /// … when so many changes had been made to their list.
+    own_changes: usize,
     /// How long one call handed over takes, and not to disturb it, ticks.
     quiet: u64,
     requests: Vec<Request>,
     results: Vec<i64>,
     begun: Begun,
+}
+
+/// Which one it is; what it has learnt is hundreds of numbers.
+impl fmt::Debug for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Requester { lane, batches, cpu, .. } = self;
+        f.debug_struct("Requester")
+            .field("lane", lane)
+            .field("batches", batches)
+            .field("cpu", &(*cpu != usize::MAX).then_some(*cpu))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Requester {
@@ -78,8 +94,7 @@ impl Requester {
         let lanes = core.sides.len();
         let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: LANES })?;
         core.area.open_lane(lane);
-        let pool = core.pool.threads() > 0;
-        let means = Means { others: false, hot: false, alone: is_alone(), pool, sleep };
+        let means = Means { alone: is_alone(), sleep, ..Means::NONE };
         let mut requester = Requester {
             rules: core.rules.clone(),
             help: core.help,
@@ -96,6 +111,8 @@ impl Requester {
             ring,
             cpu: usize::MAX,
             near: Vec::new(),
+            own: Vec::new(),
+            own_changes: 0,
             quiet: 0,
             requests: Vec::new(),
             results: Vec::new(),
@@ -316,7 +333,34 @@ impl Requester {
         self.cpu = cpu;
         let usable = |at: &usize| seats[*at].cpu != cpu && !seats[*at].post.is_closed();
         self.near = self.core.near(cpu).iter().copied().filter(usable).collect();
-        self.means.others = !self.near.is_empty();
+        self.look_for_others();
+    }
+
+    /// Looks whether threads of the program serve.
+    #[inline(always)]
+    fn look_for_own(&mut self) -> bool {
+        let callers = &self.core.callers;
+        if callers.changes() != self.own_changes {
+            self.own_changes = callers.changes();
+            self.own = callers.all();
+        }
+        !self.own.is_empty()
+    }
+
+    /// Looks who can make calls beside this thread, and who is awake.
+    #[inline(always)]
+    fn look_for_others(&mut self) {
+        let own = !self.own.is_empty();
+        let hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
+        self.means.hot = hot || self.own.iter().any(|caller| caller.bell.looks_soon());
+        self.means.others = !self.near.is_empty() || own && self.core.spare_cpus() > 0;
+        self.means.pool = self.core.pool.threads() > 0 || own;
+    }
+
+    /// How many threads may make calls of a batch of calls that are soon over beside this one.
+    fn others(&self) -> usize {
+        let most = self.near.len().max(self.core.parallel - 1);
+        (self.near.len() + self.own.len()).min(most)
     }
 }
 

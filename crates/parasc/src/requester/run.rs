@@ -10,7 +10,7 @@ use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
 use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
-use crate::cost::{End, Key, PART, Prior, Sample, Way, survey};
+use crate::cost::{Around, End, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
@@ -186,7 +186,8 @@ impl Requester {
             unsafe { plain(requests, results) };
             return Ok(());
         }
-        let (key, prior) = survey(requests, differ, beside);
+        let around = Around { beside, own: self.look_for_own() };
+        let (key, prior) = survey(requests, differ, around);
         let (mut at, mut pass) = (0, 0);
         while at < requests.len() {
             let (requests, results) = (&requests[at..], &mut results[at..]);
@@ -227,7 +228,7 @@ impl Requester {
             unsafe { ring.run(requests, results) };
             return Ok(Ran { calls: requests.len(), pass: 0 });
         }
-        self.means.hot = self.near.first().is_some_and(|at| self.core.seats[*at].is_hot());
+        self.look_for_others();
         let (means, ticks) = (self.means, self.ticks);
         let now = || ticks.now();
         let choice = self.costs.choose((key, prior), requests.len(), means, now);
@@ -237,7 +238,7 @@ impl Requester {
             // One on this thread's own cpu would only be in the way: it may have moved.
             self.settle();
         }
-        if choice.way == Way::Shared && self.near.is_empty() {
+        if choice.way == Way::Shared && self.near.is_empty() && self.own.is_empty() {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
             return Ok(ran);
@@ -249,7 +250,7 @@ impl Requester {
             // SAFETY: as above.
             Way::Plain => unsafe { plain(requests, results) },
             Way::Shared => {
-                let (part, most) = self.costs.terms(key, requests.len(), self.near.len(), means);
+                let (part, most) = self.costs.terms(key, requests.len(), self.others(), means);
                 // While this thread is away the others may come to the end.
                 kept = if key.is_beside() { 0 } else { part };
                 let terms = Terms { by: By::Seats { wake: choice.wake }, kept, most };
@@ -260,7 +261,7 @@ impl Requester {
                 self.costs.shared(key, End { calls, helped, waited, woke }, means, now);
             }
             Way::Pool => {
-                let threads = self.core.pool.threads();
+                let threads = 1 + self.core.pool.threads() + self.own.len();
                 self.begin_writeback(key.sysnum(), requests);
                 // SAFETY: as above.
                 unsafe { self.pooled(requests, results, threads, meanwhile) }?;
@@ -329,13 +330,19 @@ impl Requester {
                 for seat in self.near.iter().take(offered.len()) {
                     let _ = wake_seat(core, *seat);
                 }
+                if !self.own.is_empty() {
+                    core.callers.call(core.spare_cpus().min(offered.len()));
+                }
             }
             By::Pool(threads) => {
-                summon_pool(core, threads.min(offered.len()) - 1);
+                let wanted = threads.min(offered.len()) - 1;
+                summon_pool(core, wanted - core.callers.call(wanted));
             }
             By::Others => {
                 let seat = self.near.first().copied().filter(|at| wake_seat(core, *at));
-                core.callers.call();
+                // Others may come while the first one sleeps in its call.
+                let sleeps = core.durations.is_long(&offered[0]);
+                core.callers.call(if sleeps { offered.len() } else { 1 });
                 left = Some(Left { seat });
             }
         }
@@ -346,7 +353,7 @@ impl Requester {
             // SAFETY: the caller vouches for all requests.
             unsafe { plain(kept, own) };
             // SAFETY: as above.
-            unsafe { offer.make_last(self.near.len() + 1) };
+            unsafe { offer.make_last(self.others() + 1) };
         }
         let over = || offer.over();
         if let Some(calls) = (0..LOOKS).find_map(|_| over()) {

@@ -9,7 +9,7 @@ use kumiki_sys::affinity;
 use super::*;
 use crate::config::Config;
 use crate::core::Seat;
-use crate::cost::survey;
+use crate::cost::{Around, survey};
 use crate::differences::Differences;
 use crate::threads::wake_seat;
 
@@ -130,7 +130,7 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
             thread::yield_now();
         }
         let requests = [Request::new(libc::SYS_getppid, []); 10];
-        let (key, _) = survey(&requests, Differences::of(&requests), false);
+        let (key, _) = survey(&requests, Differences::of(&requests), Around::default());
         let parent = i64::from(std::os::unix::process::parent_id());
         requester.costs.repeat(key, 5);
         assert_eq!(parents(&mut requester, 10), [parent; 10]);
@@ -177,7 +177,8 @@ fn an_engine_that_ends_leaves_the_calls_to_the_caller() {
 #[test]
 fn one_call_handed_over_to_an_engine_that_ends_is_made() {
     ends(|| {
-        for _ in 0..100 {
+        // Each call handed over waits for a cpu of its own where others want them.
+        for _ in 0..30 {
             let config = Config { help: false, ..Config::default() };
             let engine = crate::Engine::new(&config).unwrap();
             let mut requester = engine.requester().unwrap();
@@ -185,7 +186,7 @@ fn one_call_handed_over_to_an_engine_that_ends_is_made() {
             let worker = thread::spawn(move || {
                 let parent = i64::from(std::os::unix::process::parent_id());
                 for call in 0..20_000 {
-                    if call == 500 {
+                    if call == 50 {
                         tell.send(()).unwrap();
                     }
                     assert_eq!(parents(&mut requester, 1), [parent]);

@@ -19,6 +19,7 @@ pub(crate) use seat::wake as wake_seat;
 
 use kumiki_slot::Life;
 use kumiki_sys::cpuset::CpuSet;
+use kumiki_wait::{Policy, Threshold};
 
 use crate::core::Core;
 use crate::queue::SLEEPING;
@@ -72,9 +73,9 @@ fn serve_what_waits(core: &Arc<Core>) {
 /// `false` if there is none to be had.
 pub(crate) fn summon(core: &Arc<Core>, queue: usize) -> bool {
     if queue == SLEEPING {
-        return pool::summon(core, 1) || core.callers.call();
+        return pool::summon(core, 1) || core.callers.call(1) > 0;
     }
-    core.callers.call()
+    core.callers.call(1) > 0
         || summon_seat(core)
         || {
             // With one cpu in all, a thread that spins would only be in the way.
@@ -97,6 +98,21 @@ fn summon_seat(core: &Arc<Core>) -> bool {
         return watched && seat::wake(core, *at);
     }
     near.iter().any(|at| seat::wake(core, *at))
+}
+
+/// How a thread that spins waits. What it would learn from its own waits is wrong:
+/// a requesting thread wakes it rarely, and goes on until it has come. Such long
+/// waits would teach it to sleep at once, so that it is asleep again when the
+/// next batch comes, and is woken rarely. That is stable, and all batches are
+/// slow in it. So it always spins for as long as a waiter spins at most.
+fn spinning(chosen: Policy) -> Policy {
+    match chosen.threshold {
+        Threshold::Adaptive => {
+            let bound = kumiki_wait::sleep_cost_ticks().saturating_mul(2);
+            Policy { threshold: Threshold::Ticks(bound), ..chosen }
+        }
+        _ => chosen,
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +170,16 @@ mod tests {
             let task = put(&core, false, call);
             until(|| task.base().ended().is_some());
             assert_eq!(task.base().ended(), Some(End::Returned(-i64::from(libc::ENOSYS))));
+        }
+    }
+
+    #[test]
+    fn a_threshold_that_adapts_is_fixed_for_who_spins() {
+        let bound = Threshold::Ticks(2 * kumiki_wait::sleep_cost_ticks());
+        assert_eq!(spinning(Policy::default()).threshold, bound);
+        for threshold in [Threshold::Ticks(7), Threshold::Infinite] {
+            let chosen = Policy { threshold, ..Policy::default() };
+            assert_eq!(spinning(chosen), chosen);
         }
     }
 

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use kumiki_sys::cancellation::Held;
 use kumiki_sys::signals::Blocked;
-use kumiki_wait::{Policy, Waiter};
+use kumiki_wait::{Policy, Threshold, Waiter};
 
 use super::processor::{bits, serve_lane};
 use super::queue::{Hand, serve};
-use super::{alert, serve_what_waits};
+use super::{alert, serve_what_waits, spinning};
 use crate::core::{Caller, Core, STEP};
 use crate::queue::{QUEUES, Queue};
 
@@ -26,19 +26,29 @@ pub(crate) fn process(core: &Arc<Core>) {
     // What it leaves behind if it dies is to be found, whoever waits for it.
     alert(core);
     let mut hand = Hand::new(&caller.claim, Some(&serving.signals));
-    let Ok(mut waiter) = Waiter::new(&core.policy).or(Waiter::new(&Policy::default())) else {
+    let waiter = |policy: Policy| Waiter::new(&policy).or(Waiter::new(&Policy::default()));
+    let asleep = Policy { threshold: Threshold::Ticks(0), ..core.policy };
+    let (Ok(mut spinner), Ok(mut sleeper)) = (waiter(spinning(core.policy)), waiter(asleep)) else {
         return;
     };
+    // Spins once after it has had something to do, or has been called for it.
+    let mut rests = false;
     let area = &core.area;
     let word = core.area.slot(0).status();
     while !area.is_terminated() {
         bits(core.area.open_lanes()).for_each(|lane| serve_lane(core, lane, &hand));
         (0..QUEUES).for_each(|queue| serve(core, queue, &mut hand));
-        let ready = || (area.is_terminated() || has_work(core)).then_some(());
-        serving.signals.lifted(|| {
+        let ready = || {
+            let called = caller.bell.looks();
+            (called || area.is_terminated() || has_work(core)).then_some(())
+        };
+        let spins = core.policy.threshold == Threshold::Infinite
+            || !rests && core.callers.may_spin(core.spare_cpus());
+        let waiter = if spins { &mut spinner } else { &mut sleeper };
+        rests = serving.signals.lifted(|| {
             cancel.point();
             // In steps, to see a cancellation.
-            let _ = waiter.wait_until(&caller.bell, word, Instant::now() + STEP, ready);
+            waiter.wait_until(&caller.bell, word, Instant::now() + STEP, ready).is_err()
         });
     }
 }

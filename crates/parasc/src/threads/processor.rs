@@ -44,7 +44,7 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     let alone = core.kernel.is_none();
     loop {
         let ready = || {
-            let called = seat.looks();
+            let called = seat.bell.looks();
             if area.is_terminated() {
                 return Some(Event::Terminated);
             }
@@ -207,7 +207,7 @@ pub(super) fn serve_lane(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
 #[inline(always)]
 fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     let (side, claim) = (&core.sides[lane], hand.claim);
-    let share = core.seats.len().max(2);
+    let share = core.share();
     let mut made = 0;
     claim.hold(lane);
     while let Some(chunk) = side.offer.next(made, share) {
@@ -448,7 +448,7 @@ mod tests {
                 while !seat.bell.is_asleep() {
                     thread::yield_now();
                 }
-                seat.call();
+                seat.bell.call();
             }
             while !seat.bell.is_asleep() {
                 thread::yield_now();

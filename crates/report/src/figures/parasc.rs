@@ -9,6 +9,11 @@ use super::{Figure, Line};
 use crate::format::{self, interval, quantity, times};
 use crate::parasc::{against, measured};
 
+/// Ways other than the engine as it is, and how their lines are named.
+const BY: [(&str, &str); 2] = [("mechanism", "alone: "), ("bare threads", "bare, beside ")];
+/// Processing threads of a way, at most.
+const MOST: usize = 5;
+
 /// With own open files, and with one.
 pub(super) fn requests(results: &[Results], names: &[String]) -> Vec<Figure> {
     ["own", "one"].iter().filter_map(|files| figure(results, names, files)).collect()
@@ -18,17 +23,23 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
     let several = names.len() > 1;
     let mut series: Vec<Series> = Vec::new();
     for (result, r) in results.iter().enumerate() {
-        let rows = measured(r, files);
+        let rows = measured(r, files, None);
         let plain = |requests| rows.iter().find(|one| (one.0, one.1) == (0, requests));
-        for &(threads, requests, row) in &rows {
-            let way = format::value("processing_threads", &threads.into());
+        let others = BY.iter().flat_map(|(by, word)| {
+            measured(r, files, Some(by)).into_iter().map(move |row| (*word, row))
+        });
+        let own = rows.iter().map(|row| ("", *row));
+        for (by, (threads, requests, row)) in own.chain(others) {
+            let way = format!("{by}{}", format::value("processing_threads", &threads.into()));
             let label = if several { format!("{}: {way}", names[result]) } else { way };
             let plain = plain(requests).map(|(.., plain)| *plain).filter(|_| threads > 0);
             let point = point(requests, row, plain, &label);
             match series.iter_mut().find(|one| one.label == label) {
                 Some(one) => one.points.push(point),
                 None => {
-                    let variant = threads as usize;
+                    // Of each way its own lines, 0 of them the plain calls'.
+                    let at = BY.iter().position(|(_, word)| *word == by).map_or(0, |at| at + 1);
+                    let variant = MOST * at + threads as usize;
                     let colour = if several { result } else { variant };
                     series.push(Series { label, colour, variant, points: vec![point] });
                 }
@@ -55,7 +66,11 @@ fn figure(results: &[Results], names: &[String], files: &str) -> Option<Figure> 
         id: format!("parasc-requests-{files}"),
         caption: format!(
             "Figure 7 of Nakamura: so many reads of 4096 bytes, from the first request until the \
-             last result has been collected. The requesting thread helps; the paper's waited.{}",
+             last result has been collected. Where nothing else is said by the engine as it is: \
+             its requesting thread helps, and it makes plain calls where these have proved \
+             faster. The mechanism alone is as in the paper: all calls by threads that are in \
+             parasc_proc and spin, none by the requesting thread. Bare threads have a part each \
+             and do nothing else: what there is to be had.{}",
             said.collect::<String>()
         ),
         dots: false,

@@ -337,6 +337,11 @@ fn parascs(r: &mut Results) {
                 let ns = if requests == 1 { plain } else { ns };
                 r.rows.push(crossing(row("parasc.requests", all(threads), ns)));
             }
+            for (by, share) in [("mechanism", 1.2), ("bare threads", 0.5)] {
+                let mut params = all(1);
+                params.insert("by".to_owned(), by.into());
+                r.rows.push(crossing(row("parasc.requests", params, plain * share)));
+            }
         }
     }
     for (call, ns, share) in

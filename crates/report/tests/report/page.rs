@@ -140,6 +140,10 @@ fn the_parasc_papers_table_and_figure_are_there() {
         // Kumiki's figure, as a multiple of the round trip, and the paper's.
         ("parasc-steps", [">gettid awake *<", "<b>540 ns</b>", "1.74 ×", "16.1 µs"]),
         ("parasc-requests-own", ["Figure 7", "data-x=\"count log", "2 processing threads", own]),
+        (
+            "parasc-requests-own",
+            ["alone: 1 processing thread", "bare, beside 1 processing", "engine as it is", own],
+        ),
         ("parasc-requests-one", ["Figure 7", "plain calls", "1 processing thread", one]),
         ("parasc-ratio-own", [own, "class=\"better\">0.539 ×", "class=\"same\">1.00 ×", "51.0 µs"]),
         (

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
-use kumiki_resource::PageAlloc;
+use kumiki_resource::{PageAlloc, page};
+
+#[path = "../../../sys/tests/child/mod.rs"]
+mod child;
 
 #[global_allocator]
 static ALLOCATOR: PageAlloc = PageAlloc::SYSTEM;
@@ -64,4 +67,70 @@ fn many_threads_end_with_pools_of_their_own() {
             .collect();
         assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
     }
+}
+
+/// Threads at a time, of which one has many pages, and pages that it has.
+const THREADS: usize = 8;
+const MANY: usize = 4096;
+
+/// Blocks that are pages, on their way to who frees them.
+type Sent = mpsc::Sender<Vec<Vec<u8>>>;
+
+fn short_threads(round: usize, send: &Sent) {
+    let all_have_a_pool = Barrier::new(THREADS);
+    thread::scope(|scope| {
+        for n in 0..THREADS {
+            let all_have_a_pool = &all_have_a_pool;
+            scope.spawn(move || {
+                let first = Vec::<u8>::with_capacity(4096);
+                all_have_a_pool.wait();
+                if n == round % THREADS {
+                    send.send((1..MANY).map(|_| Vec::with_capacity(4096)).collect()).unwrap();
+                }
+                drop(first);
+            });
+        }
+    });
+}
+
+#[test]
+fn what_is_kept_is_little_more_than_what_was_in_use() {
+    child::in_a_child("what_is_kept_is_little_more_than_what_was_in_use", || {
+        let (send, receive) = mpsc::channel();
+        let (freed, is_freed) = mpsc::channel();
+        let other = thread::spawn(move || {
+            for blocks in receive {
+                drop(blocks);
+                freed.send(()).unwrap();
+            }
+        });
+        for round in 0..4 * THREADS {
+            short_threads(round, &send);
+            is_freed.recv().unwrap();
+        }
+        drop(send);
+        other.join().unwrap();
+        // Threads that live and free what they had: each at its time.
+        let (go, is_over) = (Barrier::new(1), Barrier::new(THREADS + 1));
+        thread::scope(|scope| {
+            let mut before = None;
+            for _ in 0..THREADS {
+                let (tell, told) = mpsc::channel::<()>();
+                let is_over = &is_over;
+                let turn = before.replace(told);
+                scope.spawn(move || {
+                    turn.map(|turn| turn.recv());
+                    drop((0..MANY).map(|_| Vec::<u8>::with_capacity(4096)).collect::<Vec<_>>());
+                    tell.send(()).ok();
+                    is_over.wait();
+                });
+            }
+            go.wait();
+            is_over.wait();
+        });
+        // 16 MiB in use, and what each of ten threads may keep; all of them together have had
+        // more than 500.
+        let most = (16 << 20) + (THREADS + 2) * (8 << 20);
+        assert!((16 << 20..=most).contains(&page::bytes()), "{} of {most}", page::bytes());
+    });
 }

@@ -1,13 +1,14 @@
 //! The tree seen through its socket.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope};
 use std::time::Duration;
 
-use kumiki_resource::Error;
-use kumiki_resource::published::{ls_of, processes};
+use kumiki_resource::published::{ls_in, ls_of, processes};
+use kumiki_resource::{Error, Listed};
 use kumiki_sys::affinity;
 
 use crate::{Flag, builder};
@@ -25,7 +26,10 @@ fn others_list_what_a_process_has() {
     assert!(listed[0].name.ends_with("/flag/here"));
 
     let refused = ls_of(own, "[").unwrap_err();
-    assert!(matches!(&refused, Error::Refused { .. }), "{refused}");
+    assert!(matches!(&refused, Error::Pattern { .. }), "{refused}");
+    // It is not asked for more than it reads.
+    let long = ls_of(own, &"*".repeat(5000)).unwrap_err();
+    assert!(matches!(&long, Error::Pattern { .. }), "{long}");
     let second = interface.publish().unwrap_err();
     assert!(second.to_string().contains("a second interface"), "{second}");
     // One that says nothing, and one that says more than anybody needs.
@@ -102,4 +106,79 @@ fn a_child_of_fork_leaves_it_to_its_parent() {
     }
     let published = published.unwrap();
     assert!(ask(published.path()).starts_with('['));
+}
+
+/// Does `serve` with each client that has asked, until the listener is shut down.
+fn hostile<'s>(
+    scope: &'s Scope<'s, '_>,
+    listener: &'s UnixListener,
+    serve: impl Fn(UnixStream) + Send + 's,
+) {
+    let asked = |client: &UnixStream| {
+        BufReader::new(client).read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
+    };
+    scope.spawn(move || {
+        listener.incoming().map_while(Result::ok).filter(asked).for_each(serve);
+    });
+}
+
+#[test]
+fn nobody_holds_or_fills_who_asks() {
+    let interface = builder().per_core().unwrap();
+    let flag = interface.create::<Flag>(interface.places()[0], None, ()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let published = interface.publish_in(folder.path()).unwrap();
+    let own = std::process::id();
+    let is_over = AtomicBool::new(false);
+    // Numbers that no process has.
+    let [trickles, floods, silent, gone, forges] = [1, 2, 3, 4, 5].map(|n| u32::MAX - n);
+    let sockets = [trickles, floods, silent, gone, forges].map(|number| {
+        let path = folder.path().join(format!("{number}.sock"));
+        (UnixListener::bind(&path).unwrap(), path)
+    });
+    let [trickle, flood, silence, end, forgery] = sockets.each_ref().map(|(listener, _)| listener);
+    // Its queue is full: whoever connects would wait.
+    rustix::net::listen(silence, 0).unwrap();
+    let _first = UnixStream::connect(&sockets[2].1).unwrap();
+    let answers = thread::scope(|scope| {
+        hostile(scope, trickle, |mut client| {
+            while !is_over.load(Ordering::Relaxed) && client.write_all(b" ").is_ok() {
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        hostile(scope, flood, |mut client| while client.write_all(&[b'['; 1 << 16]).is_ok() {});
+        hostile(scope, end, drop);
+        hostile(scope, forgery, |mut client| {
+            let row = format!(
+                r#"{{"name":"core0/memory/a\n1 init","id":"{}","named":true,"owner":"","calls":0,
+                    "state":"","bytes":0}}"#,
+                flag.id()
+            );
+            let _ = client.write_all(format!("[{row}]").as_bytes());
+        });
+        let asked = [trickles, floods, silent, gone, forges, own];
+        let answers = ls_in(folder.path(), &asked, "*/flag/*").unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        for listener in [trickle, flood, end, forgery] {
+            let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
+        answers
+    });
+    drop(published);
+    let said = |number| {
+        let (_, answer) = answers.iter().find(|(asked, _)| *asked == number).unwrap();
+        answer.as_ref().map_or_else(ToString::to_string, |listing: &Vec<Listed>| {
+            format!("{} resources", listing.len())
+        })
+    };
+    for (number, what) in [
+        (trickles, "within 5 s"),
+        (floods, "more than"),
+        (silent, "within 5 s"),
+        (gone, "it is empty"),
+        (forges, "is no resource name"),
+        (own, "1 resources"),
+    ] {
+        assert!(said(number).contains(what), "{what}: {}", said(number));
+    }
 }

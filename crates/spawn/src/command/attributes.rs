@@ -1,12 +1,13 @@
 //! What the kernel lets a process be, set without a hook in the child.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use kumiki_sys::cpuset::CpuSet;
 
 use super::Command;
-use crate::attributes::{Namespaces, Resource, Signals};
+use crate::actions::Action;
+use crate::attributes::{Given, Namespaces, Resource, Signals};
 
 impl Command {
     /// The user that it runs as, real, effective and saved. Without [`groups`](Self::groups)
@@ -20,6 +21,13 @@ impl Command {
     /// The group that it runs as, real, effective and saved.
     pub fn gid(&mut self, id: u32) -> &mut Command {
         self.attributes.gid = Some(id);
+        self
+    }
+
+    /// Its effective user and group are the real ones of the caller, as POSIX_SPAWN_RESETIDS
+    /// has it; what [`uid`](Self::uid) and [`gid`](Self::gid) say holds all the same.
+    pub fn reset_ids(&mut self, reset: bool) -> &mut Command {
+        self.attributes.reset_ids = reset;
         self
     }
 
@@ -70,7 +78,17 @@ impl Command {
 
     /// A terminal that becomes the one of its session, which is a new one.
     pub fn controlling_terminal(&mut self, terminal: impl Into<OwnedFd>) -> &mut Command {
-        self.attributes.terminal = Some(terminal.into());
+        self.attributes.terminal = Some(Given::Own(terminal.into()));
+        self.setsid(true)
+    }
+
+    /// The same by a number, for callers in C.
+    ///
+    /// # Safety
+    /// It is open whenever a program is started, and may be handed on.
+    pub unsafe fn controlling_terminal_at(&mut self, number: RawFd) -> &mut Command {
+        // SAFETY: the caller's promise.
+        self.attributes.terminal = Some(Given::Lent(unsafe { BorrowedFd::borrow_raw(number) }));
         self.setsid(true)
     }
 
@@ -90,7 +108,17 @@ impl Command {
 
     /// The cgroup that it begins in: its folder in a cgroup2 file system (CLONE_INTO_CGROUP).
     pub fn cgroup(&mut self, folder: impl Into<OwnedFd>) -> &mut Command {
-        self.attributes.cgroup = Some(folder.into());
+        self.attributes.cgroup = Some(Given::Own(folder.into()));
+        self
+    }
+
+    /// The same by a number, for callers in C.
+    ///
+    /// # Safety
+    /// It is open whenever a program is started, and may be handed on.
+    pub unsafe fn cgroup_at(&mut self, number: RawFd) -> &mut Command {
+        // SAFETY: the caller's promise.
+        self.attributes.cgroup = Some(Given::Lent(unsafe { BorrowedFd::borrow_raw(number) }));
         self
     }
 
@@ -133,9 +161,16 @@ impl Command {
         self
     }
 
-    /// Signals that are blocked in it; none, if nothing is said.
+    /// Signals that are blocked in it; those of the calling thread, if nothing is said.
     pub fn signal_mask(&mut self, signals: impl IntoIterator<Item = i32>) -> &mut Command {
-        self.attributes.blocked = self.signals(signals);
+        self.attributes.blocked = Some(self.signals(signals));
+        self
+    }
+
+    /// Whether SIGPIPE does in it what it does by default, which is so if nothing is said: Rust's
+    /// programs ignore it themselves. `false`: it is ignored if the caller ignores it.
+    pub fn sigpipe_default(&mut self, default: bool) -> &mut Command {
+        self.attributes.keep_pipe = !default;
         self
     }
 
@@ -178,6 +213,19 @@ impl Command {
     /// posix_spawn(3).
     pub fn close_others(&mut self, close: bool) -> &mut Command {
         self.attributes.keep_others = !close;
+        self
+    }
+
+    /// One more step of the child's on its descriptors and its working folder, for callers in C:
+    /// carried out in the order in which they were added, after all else but the signals. It
+    /// begins with the descriptors that were said ([`fd`](Self::fd), [`stdin`](Self::stdin), …);
+    /// by the others' numbers actions have them also where
+    /// [`close_others`](Self::close_others) keeps them from the program.
+    ///
+    /// # Safety
+    /// Descriptors of the caller that actions name may be handed on.
+    pub unsafe fn action(&mut self, action: Action) -> &mut Command {
+        self.actions.push(action);
         self
     }
 

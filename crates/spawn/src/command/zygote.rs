@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::{Command, Ends};
-use crate::stdio::Kind;
+use crate::actions;
+use crate::stdio::{Kind, Theirs};
 use crate::steps::here;
 
 impl Command {
@@ -38,9 +39,14 @@ impl Command {
         send: impl FnOnce(&[u8], &[BorrowedFd<'_>]) -> io::Result<()>,
     ) -> io::Result<[Option<File>; 3]> {
         let unsaid = [const { Kind::Inherit }; 3];
-        let ends = self.ends(&unsaid, true)?;
+        let ends = self.ends(&unsaid)?;
         let folder = here()?;
-        let standard = ends.iter().map(|Ends { theirs, .. }| theirs.as_ref().map(AsFd::as_fd));
+        let is_there = |number| actions::flags(number) == Some(false);
+        let standard = ends.iter().zip(0..).map(|(Ends { theirs, .. }, number)| {
+            let theirs = theirs.as_ref();
+            let theirs = theirs.filter(|end| !matches!(end, Theirs::Caller(_)) || is_there(number));
+            theirs.map(AsFd::as_fd)
+        });
         let bits = standard.clone().zip(0..).map(|(fd, place)| u8::from(fd.is_some()) << place);
         let into = self.folder.as_deref().map(Path::as_os_str);
         let content = content(bits.sum(), into.map(OsStr::new), &self.args, |put| {

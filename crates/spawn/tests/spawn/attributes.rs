@@ -221,12 +221,33 @@ fn descriptors_under_their_numbers() {
     let (all, inodes) = while_it_waits(set, open);
     assert_eq!(all, [&[0, 1, 2], &numbers[..]].concat());
     assert_eq!(inodes, files.iter().take(numbers.len()).map(inode).collect::<Vec<_>>());
-    let many = |command: &mut Command| {
-        for number in 3..300 {
-            command.fd(files[0].try_clone().unwrap(), number);
+}
+
+/// More than a message to a server takes, and each where another one was.
+#[test]
+fn a_thousand_descriptors() {
+    alone!("a_thousand_descriptors", || {
+        const MANY: i32 = 1000;
+        let limit = rustix::process::Rlimit { current: Some(2500), maximum: Some(2500) };
+        if rustix::process::setrlimit(Resource::Nofile, limit).is_err() {
+            return println!("skipped: no so many descriptors here");
         }
-    };
-    assert_eq!(refused(many), (None, None));
+        let file = tempfile::tempfile().unwrap();
+        let set = |command: &mut Command| {
+            for number in 3..3 + MANY {
+                command.fd(file.try_clone().unwrap(), number);
+            }
+        };
+        let open = |id: u32| fs::read_dir(format!("/proc/{id}/fd")).unwrap().count();
+        assert_eq!(while_it_waits(set, open), 3 + MANY as usize);
+        // Inherited ones.
+        let all: Vec<_> = (0..MANY).map(|_| file.try_clone().unwrap()).collect();
+        for file in &all {
+            rustix::io::fcntl_setfd(file, rustix::io::FdFlags::empty()).unwrap();
+        }
+        let set = |command: &mut Command| _ = command.close_others(false);
+        assert!(while_it_waits(set, open) >= 3 + MANY as usize);
+    });
 }
 
 #[test]

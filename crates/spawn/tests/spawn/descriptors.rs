@@ -27,10 +27,15 @@ fn one(link: &str, info: &str) -> String {
     format!("{link} at {} {flags:o}", field("pos:"))
 }
 
+/// As exec leaves them.
 fn own() -> Standard {
     [0, 1, 2].map(|number| {
         let link = fs::read_link(format!("/proc/self/fd/{number}")).ok()?;
         let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
+        // SAFETY: only asks.
+        if unsafe { libc::fcntl(number, libc::F_GETFD) } & libc::FD_CLOEXEC != 0 {
+            return None;
+        }
         Some(one(link.to_str().unwrap(), &info))
     })
 }

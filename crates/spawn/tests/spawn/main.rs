@@ -10,6 +10,7 @@ macro_rules! alone {
     }};
 }
 
+mod actions;
 mod by_server;
 #[path = "../../../sys/tests/child/mod.rs"]
 mod child;

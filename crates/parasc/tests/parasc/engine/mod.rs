@@ -7,6 +7,7 @@ mod children;
 mod end;
 mod meanwhile;
 mod memory;
+mod own;
 mod parting;
 mod signals;
 mod together;

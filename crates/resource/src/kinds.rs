@@ -1,0 +1,134 @@
+//! The kinds of an interface, by their numbers, and the tables that they are kept in.
+
+use std::any::{Any, TypeId};
+
+use crate::error::{Error, Result};
+use crate::id::{KindId, Place, Serial};
+use crate::kind::{About, Entry, Kind};
+use crate::shared_table::{AnyShared, SharedTable};
+use crate::table::Table;
+
+/// One place's table of one kind, with the pool.
+pub(crate) struct KindTable<K: Kind> {
+    pub(crate) entries: Table<Entry<K>>,
+    pub(crate) pool: K::Pool,
+}
+
+/// Takes a resource's serial, its calls, and what its kind says.
+pub(crate) type Each<'a> = dyn FnMut(Serial, u64, About) + 'a;
+
+/// What is asked of a table whose kind the caller does not know.
+pub(crate) trait AnyTable: Any + Send {
+    /// Each resource.
+    fn list(&self, each: &mut Each<'_>);
+    /// Destroys all.
+    fn clear(&mut self);
+}
+
+impl<K: Kind> AnyTable for KindTable<K> {
+    fn list(&self, each: &mut Each<'_>) {
+        for (serial, entry) in self.entries.iter() {
+            each(serial, entry.calls, entry.value.about());
+        }
+    }
+
+    fn clear(&mut self) {
+        let all: Vec<Serial> = self.entries.iter().map(|(serial, _)| serial).collect();
+        for serial in all {
+            if let Ok(entry) = self.entries.remove(serial) {
+                entry.value.destroy(&mut self.pool);
+            }
+        }
+    }
+}
+
+/// The kinds of an interface, by their numbers.
+#[derive(Clone, Default)]
+pub(crate) struct Kinds(Vec<Registered>);
+
+#[derive(Clone, Copy)]
+struct Registered {
+    name: &'static str,
+    /// Of its [`KindTable`].
+    table: TypeId,
+    make: fn(Place) -> Result<Box<dyn AnyTable>>,
+    share: fn(usize) -> Result<Box<dyn AnyShared>>,
+}
+
+impl Kinds {
+    /// The most kinds: their number has 8 bits.
+    pub(crate) const MOST: usize = 1 << 8;
+
+    pub(crate) fn add<K: Kind>(&mut self) {
+        if self.find(K::NAME).is_none() && self.0.len() < Self::MOST {
+            let make = |place| -> Result<Box<dyn AnyTable>> {
+                Ok(Box::new(KindTable::<K> { entries: Table::default(), pool: K::pool(place)? }))
+            };
+            let table = TypeId::of::<KindTable<K>>();
+            let share = |pools| -> Result<Box<dyn AnyShared>> {
+                Ok(Box::new(SharedTable::<K>::new(pools)?))
+            };
+            self.0.push(Registered { name: K::NAME, table, make, share });
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<KindId> {
+        self.0.iter().position(|kind| kind.name == name).map(|at| KindId(at as u8))
+    }
+
+    /// The number of `K`.
+    pub(crate) fn of<K: Kind>(&self) -> Result<KindId> {
+        let table = TypeId::of::<KindTable<K>>();
+        let at = self.0.iter().position(|kind| kind.table == table);
+        // Of another type with this name its table tells.
+        let kind = at.map(|at| KindId(at as u8)).or_else(|| self.find(K::NAME));
+        kind.ok_or_else(|| self.none(K::NAME.to_owned()))
+    }
+
+    pub(crate) fn name(&self, id: KindId) -> Result<&'static str> {
+        let kind = self.0.get(usize::from(id.0));
+        kind.map(|kind| kind.name).ok_or_else(|| self.none(format!("number {}", id.0)))
+    }
+
+    /// A table of each, at `place`.
+    pub(crate) fn tables(&self, place: Place) -> Result<Vec<Made>> {
+        let made = |kind: &Registered| Ok(Made { of: kind.table, table: (kind.make)(place)? });
+        self.0.iter().map(made).collect()
+    }
+
+    /// A shared table of each, with so many pools.
+    pub(crate) fn shared(&self, pools: usize) -> Result<Vec<Box<dyn AnyShared>>> {
+        self.0.iter().map(|kind| (kind.share)(pools)).collect()
+    }
+
+    pub(crate) fn none(&self, kind: String) -> Error {
+        let names: Vec<_> = self.0.iter().map(|kind| kind.name).collect();
+        Error::NoKind { kind, kinds: names.join(", ") }
+    }
+}
+
+/// A kind's management table.
+pub(crate) struct Made {
+    /// Its type.
+    of: TypeId,
+    table: Box<dyn AnyTable>,
+}
+
+impl Made {
+    /// Of whatever kind.
+    pub(crate) fn table(&mut self) -> &mut dyn AnyTable {
+        &mut *self.table
+    }
+
+    /// If it is of kind `K`.
+    #[inline(always)]
+    pub(crate) fn of_kind<K: Kind>(&mut self) -> Option<&mut KindTable<K>> {
+        if self.of != TypeId::of::<KindTable<K>>() {
+            return None;
+        }
+        let table: *mut dyn AnyTable = &mut *self.table;
+        // SAFETY: `tables` has made it of this type. What `downcast_mut` does costs a call
+        // through the table's own list of functions.
+        Some(unsafe { &mut *table.cast() })
+    }
+}

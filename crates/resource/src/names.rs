@@ -1,0 +1,76 @@
+//! A name tree's part of one kind: names to ids, and who hears of changes.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::mpsc::Sender;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+
+use crate::id::Id;
+use crate::list::{Change, Pattern};
+
+/// Of one kind at one place: names to ids. A resource keeps its name's hash, so that the
+/// name is found by the id, too.
+#[derive(Default)]
+pub(crate) struct Names {
+    hasher: RandomState,
+    tree: HashTable<Named>,
+}
+
+struct Named {
+    unique: Box<str>,
+    id: Id,
+}
+
+impl Names {
+    #[inline(always)]
+    pub(crate) fn hash(&self, unique: &str) -> u64 {
+        self.hasher.hash_one(unique)
+    }
+
+    #[inline(always)]
+    pub(crate) fn find(&self, hash: u64, unique: &str) -> Option<Id> {
+        self.tree.find(hash, |named| *named.unique == *unique).map(|named| named.id)
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, hash: u64, unique: &str, id: Id) {
+        let Names { hasher, tree } = self;
+        let named = Named { unique: unique.into(), id };
+        tree.insert_unique(hash, named, |named| hasher.hash_one(&*named.unique));
+    }
+
+    /// Takes out the name of `id`, if that still has it.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, hash: u64, id: Id) -> Option<Box<str>> {
+        let entry = self.tree.find_entry(hash, |named| named.id == id).ok()?;
+        Some(entry.remove().0.unique)
+    }
+
+    /// All of them, by their ids.
+    pub(crate) fn by_id(&self) -> HashMap<Id, &str> {
+        self.tree.iter().map(|named| (named.id, &*named.unique)).collect()
+    }
+}
+
+/// Who hears of which names.
+#[derive(Default)]
+pub(crate) struct Watchers(Vec<(Pattern, Sender<Change>)>);
+
+impl Watchers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, pattern: Pattern, to: Sender<Change>) {
+        self.0.push((pattern, to));
+    }
+
+    /// Tells them. One whose receiver is gone watches no more.
+    pub(crate) fn tell(&mut self, name: &str, id: Id, created: bool) {
+        self.0.retain(|(pattern, to)| {
+            !pattern.matches(name) || to.send(Change { name: name.to_owned(), id, created }).is_ok()
+        });
+    }
+}
