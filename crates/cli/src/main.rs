@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {
         Ok(cli) => dispatch(cli.command),
         // Help and version are data; clap would print them and not look whether they arrived.
-        Err(told) if !told.use_stderr() => output::told(&told).map(|()| Verdict::Fine),
+        Err(told) if !told.use_stderr() => output::help(&told).map(|()| Verdict::Fine),
         Err(wrong) => wrong.exit(),
     };
     match outcome {

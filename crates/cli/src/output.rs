@@ -131,7 +131,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Prints what clap has to say, with its colours where they are wanted.
-pub(crate) fn told(told: &clap::Error) -> Result<()> {
+pub(crate) fn help(told: &clap::Error) -> Result<()> {
     let text = told.render();
     let plain = !io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some();
     let text = if plain { text.to_string() } else { text.ansi().to_string() };
