@@ -167,6 +167,7 @@ static int __init osnode_init(void)
 	error = memory_init();
 	if (error)
 		return error;
+	pci_init();
 	error = cpus_init();
 	if (error)
 		goto memory;
