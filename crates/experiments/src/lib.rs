@@ -7,7 +7,8 @@
 //!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
 //!                                           .idle, .idle_power, .copy
 //!                                           parasc.steps, .requests, .calls
-//!                                           resource.memory, .process, .call, .spawn
+//!                                           resource.memory, .process (and as in the
+//!                                           paper), .call, .spawn
 //! ```
 //!
 //! ```
@@ -21,7 +22,7 @@
 #![deny(unsafe_code)]
 
 mod parasc;
-mod resource;
+pub mod resource;
 mod shadow;
 mod timed;
 mod widened;
