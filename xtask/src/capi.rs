@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::run::{cargo, metadata, root, run};
+use crate::run::{cargo, metadata, program, root, run};
 
 /// What a program must be linked with beside `libkumiki.a`: what
 /// `rustc --print native-static-libs` says for this target, but for `-lgcc_s`. C
@@ -31,9 +31,12 @@ pub(crate) fn capi(prefix: &Path) -> Result<ExitCode> {
         put(&fs::read(&header)?, &include.join(header.file_name().expect("a file has a name")))?;
     }
     let lib = prefix.join("lib");
-    put(&fs::read(built.join("libkumiki_c.a"))?, &lib.join("libkumiki.a"))?;
+    // Static programs are linked by names, which stay; what a debugger reads goes.
+    let archive = stripped(built.join("libkumiki_c.a").as_std_path(), "--strip-debug")?;
+    put(&archive, &lib.join("libkumiki.a"))?;
     let full = format!("libkumiki.so.{version}");
-    put(&fs::read(built.join("libkumiki_c.so"))?, &lib.join(&full))?;
+    let shared = stripped(built.join("libkumiki_c.so").as_std_path(), "--strip-unneeded")?;
+    put(&shared, &lib.join(&full))?;
     // The name in the library itself, for running programs; and for linkers.
     let major = format!("libkumiki.so.{}", version.major);
     link(&full, &lib.join(&major))?;
@@ -42,6 +45,16 @@ pub(crate) fn capi(prefix: &Path) -> Result<ExitCode> {
 
     println!("installed into {}", prefix.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// A library without what only debuggers read, most of its bytes. `strip` is of the
+/// binutils, which every C compiler brings.
+fn stripped(library: &Path, how: &str) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir().context("a folder for the library without its symbols")?;
+    let small = folder.path().join("library");
+    let mut strip = program("strip", [how, "-o"]);
+    run(strip.arg(&small).arg(library))?;
+    fs::read(&small).with_context(|| format!("reading {}", small.display()))
 }
 
 /// `kumiki.pc` for this place.

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
-use crate::{aarch64, deny, layers, modules};
+use crate::{aarch64, deny, documents, layers, modules};
 
 type Check = fn() -> Result<()>;
 
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 8] = [
+    let checks: [(&str, Check); 9] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("modules", modules::check),
@@ -25,6 +25,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
             let what = everything()?;
             run(cargo(&format!("doc {what} --locked --no-deps")).env("RUSTDOCFLAGS", "-D warnings"))
         }),
+        ("documents", documents::check),
         // Of no workspace, so nothing else sees whether they still compile.
         ("fuzz targets", || {
             let clippy = "clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings";

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[cfg(not(feature = "bench"))]
-use anyhow::{Context, Result};
+use anyhow::Context;
+use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use fresh::Release;
@@ -19,6 +20,7 @@ mod bench;
 mod capi;
 mod debian;
 mod deny;
+mod documents;
 mod fresh;
 mod kmod;
 mod layers;
@@ -53,7 +55,7 @@ enum Chore {
         #[arg(last = true, value_name = "FILTER")]
         filters: Vec<String>,
     },
-    /// Checks format, clippy, layers, circles of modules, documentation, licences
+    /// Checks format, clippy, layers, circles of modules, documents, licences
     Lint {
         /// Only these checks; all if none is given
         checks: Vec<String>,
@@ -139,7 +141,19 @@ fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<&str>, _: &[String]) -> 
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().chore {
+    let chore = Cli::parse().chore;
+    let outcome =
+        run::moved_from().map_or_else(|| carried_out(chore), |f| run::again_after_move(&f));
+    // Not through main's result: that adds a backtrace where one is asked for,
+    // and what failed here is another program.
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn carried_out(chore: Chore) -> Result<ExitCode> {
+    match chore {
         Chore::Test { part: Some(Part::Fresh), debian, .. } => fresh::fresh(debian),
         Chore::Test { debian: Some(_), .. } => {
             Err(anyhow::anyhow!("--debian is for `cargo xtask test fresh` only"))
@@ -155,11 +169,5 @@ fn main() -> ExitCode {
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests } => test::test(Some(Part::Lab), &tests),
         Chore::Capi { prefix } => capi::capi(&prefix),
-    };
-    // Not through main's result: that adds a backtrace where one is asked for,
-    // and what failed here is another program.
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    }
 }

@@ -2,15 +2,60 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Metadata, MetadataCommand};
 
-/// The repository's root.
+/// The repository's root: that of the cargo that runs us. The one that we were built in
+/// may be another, where a clone was copied with its target folder.
 pub(crate) fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let running = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let xtask = running.unwrap_or_else(|| Path::new(BUILT_IN).to_owned());
     xtask.parent().expect("xtask is a folder of the repository").to_owned()
+}
+
+/// xtask's folder when it was compiled.
+const BUILT_IN: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The folder that this clone was copied or moved from with its target folder, if it
+/// was. Cargo takes what is built there for fresh, and test programs have the old
+/// folder's files and programs by their paths.
+pub(crate) fn moved_from() -> Option<PathBuf> {
+    let running = env::var_os("CARGO_MANIFEST_DIR")?;
+    other_folder(Path::new(BUILT_IN), Path::new(&running))
+}
+
+/// `built`'s repository, unless both are one folder.
+fn other_folder(built: &Path, running: &Path) -> Option<PathBuf> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    (real(built) != real(running)).then(|| built.parent().unwrap_or(built).to_owned())
+}
+
+/// Has cargo build the workspace's own crates anew, ourselves too, and runs us again.
+pub(crate) fn again_after_move(from: &Path) -> Result<ExitCode> {
+    const ONCE: &str = "KUMIKI_XTASK_MOVED";
+    ensure!(
+        env::var_os(ONCE).is_none(),
+        "xtask was built anew and still names {}: remove the folder target, and try again",
+        from.display()
+    );
+    eprintln!(
+        "the target folder is of {}, and what was built there names it: the workspace's crates \
+         are built anew",
+        from.display()
+    );
+    let metadata = metadata()?;
+    let names: Vec<_> = metadata
+        .workspace_packages()
+        .iter()
+        .map(|package| format!("-p {}", package.name))
+        .collect();
+    run(&mut cargo(&format!("clean {}", names.join(" "))))?;
+    let mut again = cargo("run --quiet --package xtask --");
+    again.args(env::args_os().skip(1)).current_dir(env::current_dir()?).env(ONCE, "");
+    let status = again.status().context("cannot run xtask again")?;
+    Ok(ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
 /// The workspace's manifests, without what they depend on.
@@ -100,6 +145,28 @@ pub(crate) fn text(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copied_clone_is_seen_and_a_link_to_one_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new, link] = ["old", "new", "link"].map(|name| folder.path().join(name));
+        for clone in [&old, &new] {
+            std::fs::create_dir_all(clone.join("xtask")).unwrap();
+        }
+        std::os::unix::fs::symlink(&old, &link).unwrap();
+        let seen = |built: &Path, running: &Path| {
+            other_folder(&built.join("xtask"), &running.join("xtask"))
+        };
+        assert_eq!(seen(&old, &new), Some(old.clone()));
+        assert_eq!(seen(&old, &old), None);
+        assert_eq!(seen(&old, &link), None);
+        // Moved: the old one is gone.
+        std::fs::remove_dir_all(&old).unwrap();
+        assert_eq!(seen(&old, &new), Some(old));
+        // As this test runs, it is not.
+        assert_eq!(moved_from(), None);
+        assert!(root().join("xtask/src/run.rs").exists());
+    }
 
     #[test]
     fn everything_has_all_features_but_those_that_bring_peers() {

@@ -29,8 +29,8 @@ pub(crate) enum Request {
     NBody {
         /// How many.
         bodies: usize,
-        /// Beside another program on each of the two cpus.
-        busy: bool,
+        /// Beside so many other programs on the two cpus.
+        busy: usize,
     },
     /// Copy of memory.
     Copy {
@@ -98,8 +98,11 @@ impl Case for Request {
             Request::ForkJoinGap { .. } => "fork_join_gap",
             Request::IdleBurn => "idle_burn",
             Request::SumF32 { .. } => "sum_f32",
-            Request::NBody { busy: false, .. } => "nbody",
-            Request::NBody { busy: true, .. } => "nbody_busy",
+            Request::NBody { busy: 0, .. } => "nbody",
+            Request::NBody { busy: 1, .. } => "nbody_busy1",
+            Request::NBody { busy: 2, .. } => "nbody_busy2",
+            Request::NBody { busy: 3..=4, .. } => "nbody_busy4",
+            Request::NBody { .. } => "nbody_busy8",
             Request::Copy { state: State::Cold, .. } => "copy_cold",
             Request::Copy { state: State::Unaligned, .. } => "copy_unaligned",
             Request::Copy { state: State::Warm, .. } => "copy_warm",

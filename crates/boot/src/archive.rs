@@ -1,6 +1,6 @@
 //! A look at an archive that somebody else made, before a kernel unpacks it.
 //!
-//! The kernel (`init/initramfs.c`) gives up at what it does not know and loses all that
+//! The kernel (`linux/init/initramfs.c`) gives up at what it does not know and loses all that
 //! follows, the archives behind it included; a file that is cut off swallows them. So
 //! what can be seen without decompressing is looked at here.
 

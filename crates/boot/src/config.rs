@@ -1,7 +1,7 @@
 //! What a kernel was built with, and whether that is enough for a node.
 //!
 //! `CONFIG_IKCONFIG=y` puts the configuration into the kernel itself, gzipped
-//! between two marks (`kernel/configs.c`); distributions mostly put it into a file
+//! between two marks (`linux/kernel/configs.c`); distributions mostly put it into a file
 //! beside the kernel instead.
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ const SPAN_LIMIT_BYTES: u64 = 1 << 30;
 const ALIGNMENT: u64 = 2 << 20;
 
 /// A kernel that refuses further cpus if the first lacks the BSP bit says so by
-/// this text (Linux 6.10 and later, `arch/x86/kernel/cpu/topology.c`).
+/// this text (Linux 6.10 and later, `linux/arch/x86/kernel/cpu/topology.c`).
 const CHECKS_BSP_BIT: &[u8] = b"not marked in APICBASE MSR";
 
 /// An uncompressed kernel: what to copy where, and its entry.

@@ -42,7 +42,7 @@ pub enum Form {
 /// `COMMAND_LINE_SIZE` on x86, with its end.
 const COMMAND_LINE_LIMIT: usize = 2047;
 
-/// What a kernel says of itself begins so (`linux_banner`, `init/version-timestamp.c`).
+/// What a kernel says of itself begins so (`linux_banner`, `linux/init/version-timestamp.c`).
 const BANNER: &[u8] = b"Linux version ";
 /// No version is longer, bytes.
 const LONGEST_VERSION: usize = 512;

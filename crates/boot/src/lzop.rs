@@ -1,5 +1,5 @@
 //! The container that `lzop` puts around LZO1X blocks, as the kernel's build
-//! writes it and `lib/decompress_unlzo.c` reads it.
+//! writes it and `linux/lib/decompress_unlzo.c` reads it.
 //!
 //! Magic, a header of variable length with its checksum, then blocks: size
 //! uncompressed, size compressed, checksums by the header's flags, the bytes.

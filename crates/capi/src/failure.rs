@@ -43,7 +43,7 @@ impl From<Error> for Failure {
         let errno = match &error {
             Error::Busy => libc::EBUSY,
             Error::NotForked | Error::Orphaned => libc::ESRCH,
-            Error::NoFreeCpu { .. } => libc::ENODEV,
+            Error::NoFreeCpu { .. } | Error::TeamTooLarge { .. } => libc::ENODEV,
             Error::SameCpu { .. } => libc::EINVAL,
             Error::TimedOut { .. } => libc::ETIMEDOUT,
             Error::Thread { .. } => libc::EAGAIN,

@@ -14,6 +14,7 @@ use kumiki_measure::schema::{Results, Row, Unit};
 use kumiki_report::format;
 use kumiki_report::headline::{Advice, Figure, Headline, Standing, headline, much_disturbed};
 use kumiki_report::reference::Reference;
+use kumiki_sys::visible::visible;
 
 use crate::{disturbed, output};
 
@@ -129,7 +130,7 @@ impl Answer<'_> {
             text += &format!("Each row: kumiki compare @{} {id}\n", reference.name());
         }
         if let Some(page) = page {
-            text += &format!("Page: {}\n", page.display());
+            text += &format!("Page: {}\n", visible(page.display()));
         }
         text
     }
@@ -195,7 +196,7 @@ fn line(line: Line) -> String {
         let cut = PARTS.iter().filter_map(|mark| rest.rfind(mark)).max();
         rest = &rest[..cut.unwrap_or(0)];
     };
-    format!("{}\n", format!("{start}{whole}").trim_end())
+    format!("{}\n", visible(format!("{start}{whole}").trim_end()))
 }
 
 fn to_do(advice: &Advice) -> String {

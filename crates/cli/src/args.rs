@@ -221,6 +221,9 @@ pub(crate) enum ResultsCommand {
         /// Files that `results export` or `measure --json` wrote
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        /// Give them this label instead of the one that they have
+        #[arg(long, value_parser = label)]
+        label: Option<String>,
         #[command(flatten)]
         db: Db,
     },
@@ -312,10 +315,7 @@ pub(crate) struct Completions {
 }
 
 fn label(text: &str) -> Result<String, String> {
-    if text.starts_with('@') {
-        return Err("'@' begins the name of a reference; choose another first letter".to_owned());
-    }
-    Ok(text.to_owned())
+    kumiki_measure::label::check(text).map(|()| text.to_owned()).map_err(|why| format!("it {why}"))
 }
 
 fn percent(text: &str) -> Result<f64, String> {

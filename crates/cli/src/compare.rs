@@ -39,7 +39,7 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
 fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> {
     let headings = ["verdict", "case", "parameters", "A", "B/A", "B", "95 % CI", "p", "line A → B"];
     let shown = if output::narrow(output::WIDE) { &headings[..5] } else { &headings[..] };
-    let mut table = output::columns(shown, 3);
+    let mut table = output::Rows::new(shown, 3);
     let told =
         |row: &&Compared| all || matches!(row.verdict, Found::Regression | Found::Improvement);
     for row in comparison.rows.iter().filter(told) {
@@ -58,15 +58,15 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
             format!("{:.3}", row.p),
             distance(row),
         ];
-        table.add_row(&cells[..shown.len()]);
+        table.add(&cells[..shown.len()]);
     }
-    if table.row_iter().next().is_some() {
-        output::line(table.trim_fmt())?;
+    if !table.is_empty() {
+        table.print()?;
         output::line("")?;
     }
     unclear(comparison, all)?;
     for (side, loaded) in ["A", "B"].iter().zip(sides) {
-        output::data(output::wrapped(&origin(side, loaded), "").as_bytes())?;
+        output::text(output::wrapped(&origin(side, loaded), ""))?;
     }
     let count = |found| comparison.count(found);
     let counts = format!(
@@ -81,7 +81,7 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
         comparison.only_a.len(),
         comparison.only_b.len(),
     );
-    output::data(output::wrapped(&counts, "").as_bytes())?;
+    output::text(output::wrapped(&counts, ""))?;
     if comparison.rows.is_empty() {
         output::talk("the two results have no row in common; there is nothing to compare");
     }
@@ -123,7 +123,7 @@ fn unclear(comparison: &Comparison, all: bool) -> Result<()> {
         }
         text += "\n";
     }
-    output::data(text.as_bytes())
+    output::text(text)
 }
 
 /// A row, why it is unclear, and what would clear just this one.

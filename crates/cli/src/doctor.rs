@@ -15,7 +15,7 @@ pub(crate) fn run(args: Doctor) -> Result<Verdict> {
     if args.json {
         output::json(&known)?;
     } else {
-        output::data(report(&known).as_bytes())?;
+        output::text(report(&known))?;
     }
     Ok(Verdict::Fine)
 }

@@ -109,7 +109,7 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
     if json {
         return output::json(&images);
     }
-    let mut table = output::columns(&["image", "state", "kernel", "nodes", "memory"], 4);
+    let mut table = output::Rows::new(&["image", "state", "kernel", "nodes", "memory"], 4);
     for image in images {
         let release = image.release.as_deref().unwrap_or("-").to_owned();
         let nodes = image.nodes.join(",");
@@ -118,7 +118,7 @@ fn images(images: &[ImageInfo], json: bool) -> Result<()> {
             None => format::bytes(image.bytes),
         };
         let nodes = if nodes.is_empty() { "-".to_owned() } else { nodes };
-        table.add_row([image.name.clone(), image.state.clone(), release, nodes, memory]);
+        table.add([image.name.clone(), image.state.clone(), release, nodes, memory]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: Measure) -> Result<Verdict> {
         output::aside(&text);
     } else {
         output::table(&results)?;
-        output::data(format!("\n{text}").as_bytes())?;
+        output::text(format!("\n{text}"))?;
     }
     Ok(session::verdict(&interrupt, &results))
 }
@@ -68,6 +68,6 @@ fn ls(select: &Select, level: kumiki_measure::case::Level, json: bool) -> Result
         };
     }
     text += &format!("{:width$}  {:>3}  rows in all\n", "", cases.len());
-    output::data(text.as_bytes())?;
+    output::text(text)?;
     Ok(Verdict::Fine)
 }

@@ -2,7 +2,7 @@
 
 mod exec;
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -203,10 +203,9 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         NodeCommand::Exec(exec) => return exec::exec(exec),
         NodeCommand::Console { name } => return exec::console(&name),
         NodeCommand::Logs { name, follow: true } => {
-            let mut out = io::stdout().lock();
-            Node::find(&name)?.follow_log(|lines| out.write_all(lines).and(out.flush()))?;
+            Node::find(&name)?.follow_log(|lines| output::log(lines).map_err(as_io))?;
         }
-        NodeCommand::Logs { name, follow: false } => output::data(&Node::find(&name)?.log()?)?,
+        NodeCommand::Logs { name, follow: false } => output::log(&Node::find(&name)?.log()?)?,
         NodeCommand::Stop { name, timeout } => {
             Node::find(&name)?.stop(Duration::from_secs(timeout))?;
         }
@@ -260,21 +259,21 @@ fn lent(json: bool) -> Result<()> {
     if json {
         return output::json(&known);
     }
-    let mut table = output::columns(&["node", "word"], 2);
+    let mut table = output::Rows::new(&["node", "word"], 2);
     for (name, word) in known {
-        table.add_row([name, word.to_owned()]);
+        table.add([name, word.to_owned()]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
     if json {
         return output::json(&nodes);
     }
-    let mut table = output::columns(&["node", "state", "image", "cpus", "memory"], 4);
+    let mut table = output::Rows::new(&["node", "state", "image", "cpus", "memory"], 4);
     for node in nodes {
         let cpus: Vec<_> = node.cpus.iter().map(u32::to_string).collect();
-        table.add_row([
+        table.add([
             node.name.clone(),
             state_of(node).to_owned(),
             node.image.as_deref().unwrap_or("-").to_owned(),
@@ -282,7 +281,7 @@ fn nodes(nodes: &[NodeInfo], json: bool) -> Result<()> {
             format::bytes(node.bytes),
         ]);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 /// Where a node stands, in a word.
@@ -300,4 +299,9 @@ pub(crate) fn state_of(node: &NodeInfo) -> &'static str {
 fn address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").ok_or("an address is expected, such as 0x40000000")?;
     u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
+}
+
+/// Of output that could not be written.
+fn as_io(error: anyhow::Error) -> io::Error {
+    error.downcast().unwrap_or_else(io::Error::other)
 }

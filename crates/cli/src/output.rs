@@ -1,11 +1,18 @@
 //! What goes to standard output: tables for people, JSON for programs.
+//!
+//! Names, labels, paths and errors hold what others wrote: programs of other users,
+//! result files, nodes. Whatever goes out here for people passes
+//! [`visible`](kumiki_sys::visible), so that none of it is carried out by a terminal or
+//! forges a row; [`data`] alone writes bytes as they are.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use kumiki_measure::schema::{Params, Results, Row, Value};
-use kumiki_report::format;
+use kumiki_report::{export, format};
+use kumiki_sys::visible::{visible, visible_lines};
 
 /// Columns of the narrowest terminal that texts are made for.
 pub(crate) const WIDTH: usize = 80;
@@ -16,13 +23,23 @@ pub(crate) const WIDE: usize = 110;
 /// Says something to a person, on standard error. Unlike `eprintln!` it goes on
 /// where nobody listens: a closed pipe or a full disk there is no reason to
 /// lose a measurement.
-pub(crate) fn talk(text: impl std::fmt::Display) {
-    let mut line = format!("kumiki: {text}\n");
-    // Lines that programs read stay whole.
-    if io::stderr().is_terminal() {
-        line = wrapped(line.trim_end(), "");
-    }
-    aside(&line);
+pub(crate) fn talk(text: impl Display) {
+    aside(&told(text, io::stderr().is_terminal()));
+}
+
+/// What is said, line by line; lines after the first are indented, so that none of them
+/// looks like something else that is said.
+fn told(text: impl Display, is_terminal: bool) -> String {
+    let text = format!("kumiki: {text}");
+    let lines = text.trim_end().lines().enumerate();
+    let told = lines.map(|(n, line)| match (n, is_terminal) {
+        (0, true) => wrapped(line, ""),
+        (_, true) => wrapped(line, "  "),
+        // Lines that programs read stay whole.
+        (0, false) => format!("{line}\n"),
+        (_, false) => format!("  {line}\n"),
+    });
+    told.collect()
 }
 
 /// An error with its causes. Some texts already say their cause; it is not
@@ -39,10 +56,10 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
 
 /// Shows text to a person beside data, on standard error.
 pub(crate) fn aside(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(visible_lines(text).to_string().as_bytes());
 }
 
-/// Text as lines that fit a terminal of 80 columns, each after `indent`.
+/// Text in one line as lines that fit a terminal of 80 columns, each after `indent`.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     hanging(text, indent, indent)
 }
@@ -55,25 +72,39 @@ pub(crate) fn hanging(text: &str, first: &str, indent: &str) -> String {
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .initial_indent(first)
         .subsequent_indent(indent);
-    textwrap::fill(text, options) + "\n"
+    textwrap::fill(&visible(text).to_string(), options) + "\n"
 }
 
 /// Prints any value as JSON.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
-    let mut text = serde_json::to_string(value)?;
-    text.push('\n');
-    data(text.as_bytes())
+    let mut line = Vec::new();
+    export::json_line(value, &mut line)?;
+    data(&line)
 }
 
-/// Prints these bytes.
+/// Prints lines for people.
+pub(crate) fn text(lines: impl Display) -> Result<()> {
+    data(visible_lines(lines).to_string().as_bytes())
+}
+
+/// Prints lines that another machine wrote: to a terminal what they are, elsewhere as
+/// they are.
+pub(crate) fn log(bytes: &[u8]) -> Result<()> {
+    if !io::stdout().is_terminal() {
+        return data(bytes);
+    }
+    text(String::from_utf8_lossy(bytes).replace("\r\n", "\n"))
+}
+
+/// Prints these bytes as they are.
 pub(crate) fn data(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).context("writing to standard output")
 }
 
-/// Prints text and a newline.
-pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
-    data(format!("{text}\n").as_bytes())
+/// Prints a line.
+pub(crate) fn line(line: impl Display) -> Result<()> {
+    text(format_args!("{}\n", visible(line)))
 }
 
 /// Whether the reader of our output is gone.
@@ -84,27 +115,60 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// An empty table with these headings; all columns but the first `left` are
-/// aligned to the right.
-pub(crate) fn columns(headings: &[&str], left: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(headings);
-    // Where the terminal is too narrow parameters are broken, between words.
-    let parameters = headings.iter().position(|name| ["parameters", "with"].contains(name));
-    if let (Some(parameters), Some(_)) = (parameters, table.width()) {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        for i in (0..headings.len()).filter(|i| *i != parameters) {
-            if let Some(column) = table.column_mut(i) {
-                column.set_constraint(ColumnConstraint::ContentWidth);
+/// A table for people; each cell is one line.
+pub(crate) struct Rows(Table);
+
+impl Rows {
+    /// None yet, with these headings; all columns but the first `left` are aligned to
+    /// the right.
+    pub(crate) fn new(headings: &[&str], left: usize) -> Rows {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_header(headings);
+        // Where the terminal is too narrow parameters are broken, between words.
+        let parameters = headings.iter().position(|name| ["parameters", "with"].contains(name));
+        if let (Some(parameters), Some(_)) = (parameters, table.width()) {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            for i in (0..headings.len()).filter(|i| *i != parameters) {
+                if let Some(column) = table.column_mut(i) {
+                    column.set_constraint(ColumnConstraint::ContentWidth);
+                }
             }
         }
-    }
-    for i in left..headings.len() {
-        if let Some(column) = table.column_mut(i) {
-            column.set_cell_alignment(CellAlignment::Right);
+        for i in left..headings.len() {
+            if let Some(column) = table.column_mut(i) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
+        Rows(table)
     }
-    table
+
+    /// Without room before the first column: its cells bring their own.
+    pub(crate) fn indented(mut self) -> Rows {
+        if let Some(column) = self.0.column_mut(0) {
+            column.set_padding((0, 1));
+        }
+        self
+    }
+
+    /// Adds a row.
+    pub(crate) fn add(&mut self, cells: impl IntoIterator<Item: Display>) {
+        self.0.add_row(cells.into_iter().map(|cell| visible(cell).to_string()));
+    }
+
+    /// Prints the table.
+    pub(crate) fn print(&self) -> Result<()> {
+        text(format_args!("{self}\n"))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.row_iter().next().is_none()
+    }
+}
+
+impl Display for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.trim_fmt())
+    }
 }
 
 /// Whether standard output is a terminal of fewer columns.
@@ -116,7 +180,7 @@ pub(crate) fn narrow(columns: usize) -> bool {
 pub(crate) fn table(results: &Results) -> Result<()> {
     let headings = ["case", "parameters", "median", "95 % CI", "p99", "cpu", "line"];
     let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
-    let mut table = columns(shown, 2);
+    let mut table = Rows::new(shown, 2);
     for row in &results.rows {
         let cells = [
             format!("{}{}", if row.disturbed { "! " } else { "" }, row.case),
@@ -127,9 +191,9 @@ pub(crate) fn table(results: &Results) -> Result<()> {
             format::time(row.cpu_ns),
             round_trip(row),
         ];
-        table.add_row(&cells[..shown.len()]);
+        table.add(&cells[..shown.len()]);
     }
-    line(table.trim_fmt())?;
+    table.print()?;
     if shown.len() < headings.len() {
         talk(format_args!(
             "{} are shown from {WIDE} columns on",
@@ -140,8 +204,7 @@ pub(crate) fn table(results: &Results) -> Result<()> {
     for skipped in &results.skipped {
         let name = format!("{} {}", skipped.case, params(&skipped.params));
         let text = format!("skipped {}: {}", name.trim_end(), skipped.reason);
-        let text = if narrow(WIDE) { wrapped(&text, "") } else { text + "\n" };
-        data(text.as_bytes())?;
+        if narrow(WIDE) { self::text(wrapped(&text, ""))? } else { line(text)? }
     }
     Ok(())
 }
@@ -152,7 +215,7 @@ fn slopes(results: &Results) -> Result<()> {
     }
     let headings = ["growth", "by", "with", "a 4 KiB page", "95 % CI", "R²", "knee"];
     let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
-    let mut table = columns(shown, 3);
+    let mut table = Rows::new(shown, 3);
     for slope in &results.slopes {
         let flat = slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0;
         let cells = [
@@ -164,9 +227,10 @@ fn slopes(results: &Results) -> Result<()> {
             format!("{:.3}", slope.r2),
             slope.knee_bytes.map_or_else(String::new, format::bytes),
         ];
-        table.add_row(&cells[..shown.len()]);
+        table.add(&cells[..shown.len()]);
     }
-    line(format_args!("\n{}", table.trim_fmt()))
+    line("")?;
+    table.print()
 }
 
 /// The raw cache-line round trip, for rows of two cpus.

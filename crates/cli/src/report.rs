@@ -6,11 +6,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use kumiki_measure::label::is_name;
 
 use crate::answer::Answer;
 use crate::args::{Report, Select};
 use crate::destination::Destination;
-use crate::results::{Loaded, is_name, label_of, load};
+use crate::results::{Loaded, label_of, load};
 use crate::{Verdict, output, owners, select, session};
 
 /// What the page is about.
@@ -60,7 +61,7 @@ pub(crate) fn run(args: Report) -> Result<Verdict> {
     if to_stdout {
         output::aside(&text)
     } else {
-        output::data(text.as_bytes())?
+        output::text(text)?
     }
     Ok(interrupt.map_or(Verdict::Fine, |interrupt| session::verdict(&interrupt, &results[0])))
 }

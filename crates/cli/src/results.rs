@@ -26,7 +26,7 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
                 output::table(&results)?;
                 let disturbed = disturbed::text(&results, verbose);
                 if !disturbed.is_empty() {
-                    output::data(format!("\n{disturbed}").as_bytes())?;
+                    output::text(format!("\n{disturbed}"))?;
                 }
             }
             Ok(Verdict::Fine)
@@ -43,10 +43,13 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
             }
             Ok(Verdict::Fine)
         }
-        ResultsCommand::Import { files, db } => {
+        ResultsCommand::Import { files, label, db } => {
             let read: Vec<_> = files.iter().map(|f| read_results(f)).collect::<Result<_, _>>()?;
             let mut store = session::open(db.db.as_deref())?;
-            for (file, results) in files.iter().zip(read) {
+            for (file, mut results) in files.iter().zip(read) {
+                if let Some(label) = &label {
+                    results.run.label = Some(label.clone());
+                }
                 let Imported { id, new } = store.import(&results)?;
                 let is = if new { "is now" } else { "is already" };
                 output::talk(format_args!("{} {is} result {id}", file.display()));
@@ -77,16 +80,6 @@ pub(crate) struct Loaded {
     /// `result 3`, `@epyc-zen4-kvm-6.18`, a file.
     pub(crate) name: String,
     pub(crate) results: schema::Results,
-}
-
-/// Whether a word can only be the name of a result: a number, `latest`,
-/// `latest~1`, `@NAME`, or a JSON file.
-pub(crate) fn is_name(word: &str) -> bool {
-    let latest = word.strip_prefix("latest").is_some_and(|rest| {
-        rest.is_empty() || rest.strip_prefix('~').is_some_and(|back| back.parse::<usize>().is_ok())
-    });
-    let number = word.parse::<i64>().is_ok();
-    latest || number || word.starts_with('@') || word.ends_with(".json") || word.contains('/')
 }
 
 /// A result by number, label, `latest`, `latest~1`, `@NAME` of a reference, or
@@ -139,17 +132,17 @@ fn ls(db: Option<&Path>, json: bool) -> Result<Verdict> {
     for one in reference::all() {
         let about = format!("{}, {} rows", one.date(), one.results().rows.len());
         output::line(format_args!("  @{}  {about}", one.name()))?;
-        output::data(output::wrapped(&one.conditions(), "    ").as_bytes())?;
+        output::text(output::wrapped(&one.conditions(), "    "))?;
     }
     if stored.is_empty() {
         output::talk("no results yet; `kumiki measure` makes one");
         return Ok(Verdict::Fine);
     }
     let mut table =
-        output::columns(&["id", "label", "started", "mode", "host", "kernel", "rows", "took"], 6);
+        output::Rows::new(&["id", "label", "started", "mode", "host", "kernel", "rows", "took"], 6);
     for entry in stored {
         let took = format::wait(entry.run.seconds);
-        table.add_row([
+        table.add([
             entry.id.to_string(),
             entry.run.label.unwrap_or_default(),
             minute(&entry.run.started),
@@ -160,7 +153,8 @@ fn ls(db: Option<&Path>, json: bool) -> Result<Verdict> {
             if entry.run.complete { took } else { "unfinished".to_owned() },
         ]);
     }
-    output::line(format_args!("\n{}", table.trim_fmt()))?;
+    output::line("")?;
+    table.print()?;
     Ok(Verdict::Fine)
 }
 

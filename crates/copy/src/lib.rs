@@ -17,7 +17,7 @@
 //! use kumiki_shadow::Shadow;
 //! use kumiki_copy::{Method, copy};
 //!
-//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+//! let mut shadow = Shadow::create_or_inline()?;
 //! let from = vec![7_u8; 1 << 20];
 //! let mut to = vec![0_u8; 1 << 20];
 //! copy(&mut shadow, &mut to, &from, Method::Auto)?;

@@ -5,7 +5,8 @@
 //! kumiki measure shadow          kumiki_measure::sampler
 //!        │                               ▲
 //!        └── kumiki_experiments::catalogue: shadow.null, .threshold, .pair,
-//!                                           .idle, .idle_power, .copy
+//!                                           .idle, .idle_power, .idle_over,
+//!                                           .copy, .message, .chase
 //!                                           parasc.steps, .requests, .calls
 //!                                           resource.memory, .process (and as in the
 //!                                           paper), .call, .spawn
@@ -104,7 +105,10 @@ mod tests {
             }
             seen.insert(case.name);
         }
-        for name in ["shadow.null", "shadow.threshold", "shadow.idle", "shadow.copy"] {
+        for name in ["shadow.null", "shadow.threshold", "shadow.threshold_both", "shadow.idle"] {
+            assert!(seen.contains(name), "{name}");
+        }
+        for name in ["shadow.idle_over", "shadow.copy", "shadow.message", "shadow.chase"] {
             assert!(seen.contains(name), "{name}");
         }
         for name in ["parasc.steps", "parasc.requests", "parasc.calls", "resource.call"] {

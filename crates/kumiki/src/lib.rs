@@ -25,13 +25,14 @@
 //! # #[cfg(feature = "shadow")] {
 //! use kumiki::shadow::Shadow;
 //!
-//! // Without a second cpu, jobs run in this thread.
-//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+//! // On a single cpu, jobs run in this thread.
+//! let mut shadow = Shadow::create_or_inline()?;
 //! let numbers: Vec<u64> = (0..100_000).collect();
 //! let (left, right) = numbers.split_at(numbers.len() / 2);
 //! let (a, b) = shadow.both(|| left.iter().sum::<u64>(), || right.iter().sum::<u64>());
 //! assert_eq!(a + b, 4_999_950_000);
 //! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # System calls in a batch
@@ -76,17 +77,25 @@
 )]
 
 #[cfg(feature = "copy")]
+#[doc(inline)]
 pub use kumiki_copy as copy;
 #[cfg(feature = "measure")]
+#[doc(inline)]
 pub use kumiki_measure as measure;
 #[cfg(feature = "parasc")]
+#[doc(inline)]
 pub use kumiki_parasc as parasc;
 #[cfg(feature = "resource")]
+#[doc(inline)]
 pub use kumiki_resource as resource;
 #[cfg(feature = "shadow")]
+#[doc(inline)]
 pub use kumiki_shadow as shadow;
 #[cfg(feature = "spawn")]
+#[doc(inline)]
 pub use kumiki_spawn as spawn;
+#[doc(inline)]
 pub use kumiki_sys as sys;
 #[cfg(feature = "wait")]
+#[doc(inline)]
 pub use kumiki_wait as wait;

@@ -3,16 +3,49 @@
 
 use std::collections::BTreeSet;
 
-use crate::schema::{Params, Unit, Visit};
+use jiff::Timestamp;
+
+use crate::schema::{Machine, Params, Run, Unit, Visit};
 
 /// The largest figure: 10¹⁸ ns are 31 years. It keeps every sum of squares
 /// finite.
 const LARGEST: f64 = 1e18;
 
+/// The most operations of a visit, so that those of a run can be added up.
+const MOST_OPERATIONS: u64 = 1 << 48;
+
+/// Says what is wrong with how and where a run was made.
+pub(crate) fn run(run: &Run, machine: &Machine) -> Result<(), String> {
+    // Of a file that tells no more than rows it is empty.
+    if !run.started.is_empty() {
+        let parsed = run.started.parse::<Timestamp>();
+        parsed
+            .map_err(|_| format!("run.started is {:?}, no date as RFC 3339 has it", run.started))?;
+    }
+    let others = run.others.iter().map(|other| ("run.others.cpu_seconds", Some(other.cpu_seconds)));
+    let amounts = [
+        ("run.seconds", Some(run.seconds)),
+        ("machine.tsc_hz", machine.tsc_hz),
+        ("machine.load", machine.load),
+        ("machine.round_trip_ns", machine.round_trip_ns),
+    ];
+    for (name, value) in amounts.into_iter().chain(others) {
+        amount(value.unwrap_or(0.0)).map_err(|wrong| format!("{name} is {wrong}"))?;
+    }
+    Ok(())
+}
+
 /// Says what is wrong with a visit.
 pub(crate) fn visit(visit: &Visit) -> Result<(), String> {
     if visit.samples.is_empty() {
         return Err("has no samples".to_owned());
+    }
+    if visit.batch.saturating_mul(visit.samples.len() as u64) > MOST_OPERATIONS {
+        return Err(format!(
+            "has {} samples of {} operations, together more than 2^48",
+            visit.samples.len(),
+            visit.batch
+        ));
     }
     for (i, &sample) in visit.samples.iter().enumerate() {
         // A fixed name for all of them: only the index tells them apart.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::check::Identities;
+use crate::check::{self, Identities};
 use crate::schema::{Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
 
 /// The largest file that is read. A full run is about 10 MiB.
@@ -115,7 +115,8 @@ struct Version {
     schema: Option<u64>,
 }
 
-fn parse(bytes: &[u8], path: &Path) -> Result<Results, Error> {
+/// Reads a result from a file's bytes; `path` names it in errors.
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Results, Error> {
     let json = |source| Error::Json { path: path.to_owned(), source };
     let version: Version = serde_json::from_slice(bytes).map_err(json)?;
     match version.schema {
@@ -126,6 +127,8 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Results, Error> {
         Some(_) => {}
     }
     let facts: Facts = serde_json::from_slice(bytes).map_err(json)?;
+    check::run(&facts.run, &facts.machine)
+        .map_err(|what| Error::Inconsistent { path: path.to_owned(), what })?;
     let mut identities = Identities::default();
     for row in &facts.rows {
         let checked = identities.row(&row.case, &row.params, row.unit, &row.visits);
@@ -208,6 +211,36 @@ mod tests {
         let (start, end) = (one.find("[{").unwrap() + 1, one.rfind("]").unwrap());
         let twice = rows(&format!("{0},{0}", &one[start..end]));
         assert!(message(&twice).contains("a.b bytes=1 [ns] is there twice"));
+    }
+
+    #[test]
+    fn dates_and_durations_that_are_none_are_refused() {
+        let with_run = |run: &str| {
+            with_visit(r#""samples":[1]"#).replacen('{', &format!(r#"{{"run":{{{run}}},"#), 1)
+        };
+        for run in [
+            "",
+            r#""started":"2026-11-25T01:02:03Z","seconds":0"#,
+            r#""started":"2026-11-25T01:02:03.5+02:00","seconds":86400.5"#,
+        ] {
+            read(with_run(run).as_bytes()).unwrap();
+        }
+        for (run, says) in [
+            (r#""started":"yesterday""#, "run.started is \"yesterday\", no date"),
+            (r#""started":"2026-02-30T00:00:00Z""#, "2026-02-30"),
+            (r#""started":"2026-11-25""#, "no date"),
+            (r#""started":"\u001b[2J""#, "\\u{1b}[2J"),
+            (r#""seconds":-1"#, "run.seconds is -1, not a number from 0"),
+            (r#""seconds":1e300"#, "run.seconds"),
+            (r#""others":[{"name":"x","cpu_seconds":-2,"cpus":[]}]"#, "cpu_seconds is -2"),
+        ] {
+            let message = message(&with_run(run));
+            assert!(message.contains(says), "{message}");
+        }
+        let batch = with_visit(r#""samples":[1,2]"#).replace(r#""batch":1"#, r#""batch":1e18"#);
+        assert!(message(&batch).contains("line"), "a number of operations is whole");
+        let batch = batch.replace("1e18", "18446744073709551615");
+        assert!(message(&batch).contains("2 samples of 18446744073709551615 operations"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod compare;
 pub mod error;
 pub mod file;
 mod helper;
+pub mod label;
 pub mod machine;
 pub mod meter;
 mod neighbours;

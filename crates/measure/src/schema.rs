@@ -225,7 +225,8 @@ pub struct Row {
 impl Row {
     /// How often the operation was made for all samples.
     pub fn operations(&self) -> u64 {
-        self.visits.iter().map(|visit| visit.batch * visit.samples.len() as u64).sum()
+        let each = |visit: &Visit| visit.batch.saturating_mul(visit.samples.len() as u64);
+        self.visits.iter().map(each).fold(0, u64::saturating_add)
     }
 }
 

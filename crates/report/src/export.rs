@@ -3,7 +3,11 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use kumiki_measure::schema::{Results, Row, Value};
+use kumiki_measure::schema::{Results, Row};
+use kumiki_sys::visible::{is_shown, visible};
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 
 use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times};
 use crate::headline::headline;
@@ -28,7 +32,8 @@ const COLUMNS: [&str; 12] = [
 /// Writes one line a row: `case`, a column for each parameter that occurs
 /// (empty where a row has none), then `unit`, `n`, `median`, `p99`, `ci_low`,
 /// `ci_high`, `min`, `mad`, `outliers`, `cpu_ns`, `disturbed` and
-/// `round_trip_ns`. Figures are in the row's unit, unrounded.
+/// `round_trip_ns`. Figures are in the row's unit, unrounded. A text that a spreadsheet
+/// would take for a formula begins with an apostrophe.
 ///
 /// # Errors
 ///
@@ -48,16 +53,28 @@ fn write_csv(results: &Results, out: impl Write) -> csv::Result<()> {
     names.dedup();
 
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(["case"].into_iter().chain(names.iter().copied()).chain(COLUMNS))?;
+    let heads = names.iter().map(|name| cell(name));
+    let known = COLUMNS.map(str::to_owned);
+    csv.write_record(["case".to_owned()].into_iter().chain(heads).chain(known))?;
     for row in &results.rows {
-        let own = names.iter().map(|name| row.params.get(*name).map(Value::to_string));
-        csv.write_field(&row.case)?;
+        let own =
+            names.iter().map(|name| row.params.get(*name).map(|value| cell(&value.to_string())));
+        csv.write_field(cell(&row.case))?;
         for value in own.chain(figures(row).map(Some)) {
             csv.write_field(value.unwrap_or_default())?;
         }
         csv.write_record(None::<&[u8]>)?;
     }
     Ok(csv.flush()?)
+}
+
+/// A cell of text that stays text: in a spreadsheet one that begins with one of these
+/// is a formula (<https://owasp.org/www-community/attacks/CSV_Injection>), unless it is
+/// a number.
+fn cell(text: &str) -> String {
+    let text = visible(text).to_string();
+    let is_formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
+    if is_formula { format!("'{text}") } else { text }
 }
 
 /// A row's [`COLUMNS`].
@@ -84,10 +101,40 @@ fn figures(row: &Row) -> impl Iterator<Item = String> {
 /// # Errors
 ///
 /// Fails if `out` does.
-pub fn json(results: &Results, mut out: impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut out, results)?;
+pub fn json(results: &Results, out: impl Write) -> io::Result<()> {
+    json_line(results, out)
+}
+
+/// Writes any value as one line of JSON, with `\u` for each character that a terminal
+/// would carry out, not show: readers of JSON see no difference.
+///
+/// # Errors
+///
+/// Fails if `out` does, or if the value cannot be JSON.
+pub fn json_line(value: &(impl Serialize + ?Sized), mut out: impl Write) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(&mut out, Visible))?;
     out.write_all(b"\n")?;
     out.flush()
+}
+
+/// JSON as serde_json writes it, which escapes what JSON asks for: U+0000 to U+001F.
+struct Visible;
+
+impl Formatter for Visible {
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        to: &mut W,
+        mut text: &str,
+    ) -> io::Result<()> {
+        while let Some((at, hidden)) = text.char_indices().find(|(_, c)| !is_shown(*c)) {
+            to.write_all(&text.as_bytes()[..at])?;
+            for unit in hidden.encode_utf16(&mut [0; 2]) {
+                write!(to, "\\u{unit:04x}")?;
+            }
+            text = &text[at + hidden.len_utf8()..];
+        }
+        to.write_all(text.as_bytes())
+    }
 }
 
 /// The result as a Markdown document: first figures, machine, tables by part, slopes,
@@ -103,7 +150,7 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     let name = machine::names(std::slice::from_ref(results)).remove(0);
     writeln!(out, "# What the operating system costs on {}\n", escape(&name))?;
     for warning in machine::warnings(results) {
-        writeln!(out, "> ⚠ {warning}\n")?;
+        writeln!(out, "> ⚠ {}\n", escape(&warning))?;
     }
     markdown_headline(results, out)?;
 
@@ -144,10 +191,10 @@ fn write_markdown(results: &Results, out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "With Kumiki {} on the machine above:\n",
-        if version.is_empty() { "(version not recorded)" } else { version }
+        if version.is_empty() { "(version not recorded)".to_owned() } else { escape(version) }
     )?;
     // An indented block cannot be closed by what is in it.
-    writeln!(out, "    {}", results.run.command.replace(['\n', '\r'], " "))
+    writeln!(out, "    {}", visible(results.run.command.replace(['\n', '\r'], " ")))
 }
 
 /// The first figures with their standing, and what to do.
@@ -239,13 +286,13 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
 
 /// Text that stays text in Markdown, in a table's cell too.
 fn escape(text: &str) -> String {
+    let text = visible(text.replace(['\n', '\r'], " ")).to_string();
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
         let in_word = before.is_alphanumeric() && rest.peek().is_some_and(|c| c.is_alphanumeric());
         match c {
-            '\n' | '\r' => out.push(' '),
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
             '_' if in_word => out.push('_'),

@@ -34,6 +34,9 @@ mod figures;
 pub mod format;
 pub mod headline;
 mod machine;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod made_up;
 mod nodes;
 mod page;
 mod paper;

@@ -8,6 +8,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kumiki_sys::visible::is_shown;
+
 use crate::error::Error;
 
 /// The longest of each part, bytes.
@@ -90,7 +92,7 @@ pub(crate) fn check_unique(unique: &str) -> Result<(), Error> {
         "" => "its unique part is empty",
         part if part.len() > LONGEST => "its unique part is longer than 200 bytes",
         part if part.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') => return Ok(()),
-        part if part.chars().any(|c| c == '/' || is_harmful(c)) => {
+        part if part.chars().any(|c| c == '/' || !is_shown(c)) => {
             "its unique part has a / or a control character"
         }
         _ => return Ok(()),
@@ -101,15 +103,8 @@ pub(crate) fn check_unique(unique: &str) -> Result<(), Error> {
 /// Another party's text as far as it is repeated: so many characters at most, and none that
 /// controls a terminal or ends a line.
 pub(crate) fn plain(text: &str, most: usize) -> String {
-    let shown = |c: char| if is_harmful(c) { char::REPLACEMENT_CHARACTER } else { c };
+    let shown = |c: char| if is_shown(c) { c } else { char::REPLACEMENT_CHARACTER };
     text.chars().take(most).map(shown).collect()
-}
-
-/// Controls, ends of lines and paragraphs, and what changes the direction of others.
-fn is_harmful(c: char) -> bool {
-    let is_direction =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || is_direction || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 impl fmt::Display for Name {

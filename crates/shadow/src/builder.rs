@@ -123,12 +123,27 @@ impl Builder {
         Shadow::beside(pair, bound, &self.policy, deadline)
     }
 
+    /// As [`Builder::create`], but where this thread may use one cpu only, jobs run in it
+    /// ([`Shadow::inline`]): a program goes on with half the threads where nothing else
+    /// can be had.
+    ///
+    /// # Errors
+    /// As [`Builder::create`]; above all [`NoFreeCpu`](Error::NoFreeCpu) where there are
+    /// cpus and other shadows of this process have them. Jobs that ran in the caller then
+    /// would only hide that.
+    pub fn create_or_inline(self) -> Result<Shadow> {
+        match self.create() {
+            Err(Error::NoFreeCpu { allowed, .. }) if allowed.len() == 1 => Ok(Shadow::inline()),
+            outcome => outcome,
+        }
+    }
+
     /// A team of `size` threads, the caller included: [`Builder::create`] with several
     /// helpers. A team of 1 has no helper.
     ///
     /// # Errors
-    /// As [`Builder::create`]; typically fewer free cpus than `size`, unless
-    /// [`Builder::share`] is set. A `size` of 0 is an error too.
+    /// As [`Builder::create`]; typically [fewer](Error::TeamTooLarge) free cpus than
+    /// `size`, unless [`Builder::share`] is set. A `size` of 0 is an error too.
     pub fn create_team(self, size: usize) -> Result<Team> {
         self.create_team_timeout(size, Duration::MAX)
     }
@@ -148,7 +163,18 @@ impl Builder {
         let deadline = Deadline::after(timeout);
         let machine = Machine::read()?;
         let pairs = (0..helpers).map(|helper| Pair::take(&machine, self.wish(helper)));
-        Team::of(pairs, |pair| self.place(pair), &self.policy, deadline)
+        Team::of(pairs, |pair| self.place(pair), &self.policy, deadline, &machine.taken()?)
+    }
+
+    /// A team of `size` threads, or of as many as this thread may use cpus if that is
+    /// fewer.
+    ///
+    /// # Errors
+    /// As [`Builder::create_team`]; above all where other shadows of this process have
+    /// some of the cpus.
+    pub fn create_team_up_to(self, size: usize) -> Result<Team> {
+        let cpus = Machine::read()?.cpus();
+        self.create_team(size.min(cpus))
     }
 
     /// Moves the calling thread to its cpu, once or for as long as the value lives.
@@ -184,6 +210,15 @@ impl Shadow {
     pub fn create() -> Result<Shadow> {
         Builder::new().create()
     }
+
+    /// The same, or [inline](Shadow::inline) where this thread may use one cpu only:
+    /// [`Builder::create_or_inline`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_or_inline() -> Result<Shadow> {
+        Builder::new().create_or_inline()
+    }
 }
 
 impl Team {
@@ -195,6 +230,15 @@ impl Team {
     /// As [`Builder::create_team`].
     pub fn create(size: usize) -> Result<Team> {
         Builder::new().create_team(size)
+    }
+
+    /// A team of `size` threads, or of as many as this thread may use cpus:
+    /// [`Builder::create_team_up_to`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_up_to(size: usize) -> Result<Team> {
+        Builder::new().create_team_up_to(size)
     }
 
     /// The same with the given wait policy.

@@ -53,6 +53,16 @@ impl Machine {
         Ok(Arc::new(Machine { topology: Topology::read()?, allowed: affinity::unbound()? }))
     }
 
+    /// How many cpus the calling thread may use.
+    pub(crate) fn cpus(&self) -> usize {
+        self.allowed.len()
+    }
+
+    /// Those on which shadows of this process are.
+    pub(crate) fn taken(&self) -> Result<CpuSet> {
+        Ok(lock(TAKEN.get()?).keys().copied().collect())
+    }
+
     /// Where this thread runs, or the first cpu that it may use.
     fn here(&self) -> usize {
         let here = rustix::thread::sched_getcpu();

@@ -29,6 +29,23 @@ pub enum Error {
         /// Those on which a shadow's main thread or helper runs.
         taken: CpuSet,
     },
+    /// Fewer cpus are free than a team has threads.
+    #[error(
+        "a team of {asked} threads has a cpu for each, and {free} are free: allowed {allowed} to \
+         this thread, taken by other shadows {}; ask for {free}, allow more cpus, end a shadow, or \
+         ask for shared cpus (`share`)",
+        listed(taken)
+    )]
+    TeamTooLarge {
+        /// Threads asked for, the caller included.
+        asked: usize,
+        /// Threads of the largest team that there could have been.
+        free: usize,
+        /// The cpus that this thread may use when no shadow binds it.
+        allowed: CpuSet,
+        /// Those on which main threads and helpers ran before.
+        taken: CpuSet,
+    },
     /// The helper's cpu must differ from the main thread's.
     #[error(
         "cpu {cpu} was chosen for the main thread and for the helper: choose two, or ask for a \

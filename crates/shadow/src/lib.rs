@@ -18,8 +18,8 @@
 //! ```
 //! use kumiki_shadow::Shadow;
 //!
-//! // Without a second cpu, jobs run in this thread.
-//! let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+//! // On a single cpu, jobs run in this thread.
+//! let mut shadow = Shadow::create_or_inline()?;
 //! let numbers: Vec<u64> = (0..1000).collect();
 //! let (left, right) = numbers.split_at(500);
 //!

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use kumiki_crew::roll::{self, Look};
 use kumiki_sys::affinity::Bound;
+use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
 use crate::barrier::Barrier;
@@ -24,7 +25,7 @@ use kumiki_wait::Deadline;
 /// ```
 /// use kumiki_shadow::Team;
 ///
-/// let mut team = Team::create(2).unwrap_or_else(|_| Team::inline());
+/// let mut team = Team::create_up_to(2)?;
 /// let numbers: Vec<u64> = (0..100_000).collect();
 /// let sum = team.reduce(
 ///     numbers.len(),
@@ -33,6 +34,7 @@ use kumiki_wait::Deadline;
 ///     |a, b| a + b,
 /// );
 /// assert_eq!(sum, Some(4_999_950_000));
+/// # Ok::<(), kumiki_shadow::Error>(())
 /// ```
 pub struct Team {
     shadows: Vec<Shadow>,
@@ -45,12 +47,14 @@ pub struct Team {
 }
 
 impl Team {
-    /// A team with a helper on each of these pairs, whose main thread is the caller.
+    /// A team with a helper on each of these pairs, whose main thread is the caller; `taken`
+    /// were cpus before.
     pub(crate) fn of(
         mut pairs: impl ExactSizeIterator<Item = Result<Pair>>,
         place: impl Fn(&Pair) -> Result<Option<Bound>>,
         policy: &Policy,
         deadline: Deadline,
+        taken: &CpuSet,
     ) -> Result<Team> {
         let (mut team, helpers) = (Team::inline(), pairs.len());
         match pairs.try_for_each(|pair| team.grow(pair?, &place, policy, deadline)) {
@@ -65,6 +69,13 @@ impl Team {
                 team.end(deadline);
                 Err(match error {
                     Error::TimedOut { what, .. } => Error::late(deadline, what, come, helpers),
+                    // Not the cpus that the team itself had taken meanwhile.
+                    Error::NoFreeCpu { allowed, .. } if come > 0 => Error::TeamTooLarge {
+                        asked: helpers + 1,
+                        free: come + 1,
+                        allowed,
+                        taken: taken.clone(),
+                    },
                     other => other,
                 })
             }

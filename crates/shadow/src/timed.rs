@@ -122,13 +122,14 @@ impl Team {
     ///
     /// use kumiki_shadow::{Error, Team};
     ///
-    /// let mut team = Team::create(2).unwrap_or_else(|_| Team::inline());
+    /// let mut team = Team::create_up_to(2)?;
     /// let slow = |_| std::thread::sleep(Duration::from_millis(1));
     /// match team.for_each_timeout(1_000_000, 10, Duration::from_millis(5), slow) {
     ///     // Elements 0..done were given to `slow`, no other.
     ///     Err(Error::TimedOut { done, of, .. }) => assert!(done < of),
     ///     other => panic!("{other:?}"),
     /// }
+    /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Errors

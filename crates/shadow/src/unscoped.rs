@@ -23,7 +23,7 @@ impl Shadow {
     ///
     /// use kumiki_shadow::Shadow;
     ///
-    /// let mut shadow = Shadow::create().unwrap_or_else(|_| Shadow::inline());
+    /// let mut shadow = Shadow::create_or_inline()?;
     /// let sum = Arc::new(AtomicU64::new(0));
     /// let theirs = Arc::clone(&sum);
     /// shadow.fork(move || theirs.store((1..=100).sum(), Ordering::Relaxed))?;

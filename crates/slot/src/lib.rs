@@ -1,9 +1,10 @@
 //! The cache line that changes its owner.
 //!
-//! A call to another core, a fork to a helper, a parallel system call are one thing: a
-//! thread writes a request into a cache line, another one finds it there, serves it and
-//! answers in the same line. The status word says whose the line is. It costs one round
-//! trip of the line between the two cpus, and no system call.
+//! A call to another core and a fork to a helper are one thing: a thread writes a request
+//! into a cache line, another one finds it there, serves it and answers in the same line.
+//! The status word says whose the line is. It costs one round trip of the line between
+//! the two cpus, and no system call. (A parallel system call has a line of its own, in
+//! `kumiki-parasc`.)
 //!
 //! ```text
 //!  requester               lane: one cache line a request         server

@@ -93,6 +93,7 @@ pub mod signals;
 pub mod stdio;
 pub mod syscall;
 pub mod topology;
+pub mod visible;
 
 pub use error::{Error, Result};
 pub use rustix::io::Errno;

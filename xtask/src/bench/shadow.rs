@@ -47,6 +47,9 @@ const NEVER_SLOWER: [(&str, &str, &str); 9] = [
     ("copy_fresh", KUMIKI, "libc"),
     ("copy_first", KUMIKI, "libc"),
 ];
+/// Loops beside one, two, four and eight processes that never sleep.
+const BUSY: [&str; 4] = ["nbody_busy1", "nbody_busy2", "nbody_busy4", "nbody_busy8"];
+
 /// Two runs of the C library's copy differ by as much.
 const NOISE: f64 = 0.05;
 
@@ -83,6 +86,12 @@ fn musts(figures: &Figures) -> Vec<Must> {
     musts.push(worst("f32 sum, any n, ÷ sequential", sum(|_| true), Bound::AtMost(1.02)));
     let large = sum(|n| n >= SUM_FASTER_FROM);
     musts.push(worst("f32 sum, from 16k elements, ÷ sequential", large, Bound::Below(1.0)));
+    musts.extend(BUSY.map(|case| {
+        of(&format!("{case}, a team ÷ one thread"), || {
+            let at = |subject| figures.at(case, subject, 128);
+            Some((at(KUMIKI)?.median / at("sequential")?.median, Bound::AtMost(1.1), "×"))
+        })
+    }));
     for (peer, factor) in [("libc", 2.5), ("nontemporal_1t", 1.5)] {
         let ratios = figures.ratios("copy_cold", [KUMIKI, peer], |n| COPY_SIZES.contains(&n));
         let name = format!("cold copy, 1-64 MB, ÷ {peer}");
@@ -139,6 +148,10 @@ mod tests {
             rows.push(row("sum_f32", "kumiki", n, kumiki));
             rows.push(row("sum_f32", "sequential", n, 100.0));
         }
+        for case in BUSY {
+            rows.push(row(case, "kumiki", 128, 110.0));
+            rows.push(row(case, "sequential", 128, 100.0));
+        }
         // Beyond both ends of the promise: slower, and nobody minds.
         let copies = [(4096, 9.5), (1 << 20, 25.0), (64 << 20, 30.0), (256 << 20, 20.0)];
         for (n, kumiki) in copies {
@@ -172,7 +185,7 @@ mod tests {
     fn limits_themselves_hold() {
         // 25 ÷ 15 and 30 ÷ 15, both beyond 1.5.
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 23);
+        assert_eq!(musts(&Figures(&good())).len(), 27);
     }
 
     #[test]
@@ -194,6 +207,8 @@ mod tests {
                 100.0,
                 "16k elements, ÷ sequential: 1.000 × at n = 16384",
             ),
+            ("nbody_busy1", "kumiki", 128, 111.0, "nbody_busy1, a team ÷ one thread: 1.110 ×"),
+            ("nbody_busy8", "kumiki", 128, 111.0, "nbody_busy8, a team ÷ one thread: 1.110 ×"),
             ("copy_cold", "libc", 64 << 20, 13.0, "÷ libc: 2.308 × at n = 67108864"),
             ("copy_cold", "libc", 4096, 10.1, "copy_cold, any n, ÷ libc: 0.941 × at n = 4096"),
             (
@@ -252,12 +267,12 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 23);
+        assert_eq!(broken(&[]).len(), 27);
         let without = |subject: &str| {
             let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
             broken(&rows)
         };
-        assert_eq!(without("kumiki").len(), 22);
+        assert_eq!(without("kumiki").len(), 26);
         assert_eq!(without("kumiki/awake").len(), 1);
         assert_eq!(without("forkunion").len(), 1);
         assert_eq!(without("libc").len(), 9);

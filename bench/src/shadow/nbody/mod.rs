@@ -74,8 +74,8 @@ const CHECKED: usize = 3;
 
 const HOT: Amount = Amount { warm: 5, ..Amount::hot(50) };
 
-/// So long are iterations counted for one sample beside other work: each thread has lost
-/// its cpu some times and got it back.
+/// So long are iterations counted for one sample beside a process on each cpu, longer
+/// beside more: each thread has lost its cpu some times and got it back.
 const WINDOW: Duration = Duration::from_millis(30);
 const WINDOWS: usize = 3;
 
@@ -89,14 +89,15 @@ impl<S: Loops> Looper<S> {
     pub(crate) fn answer(&mut self, request: Request) -> Result<Option<Vec<f64>>> {
         let Request::NBody { bodies, busy } = request else { return Ok(None) };
         let bodies = checked(&mut self.subject, bodies)?;
-        if !busy {
+        if busy == 0 {
             let iteration = || iterate(&mut self.subject, &bodies);
             return Ok(Some(self.watch.each(HOT, iteration)));
         }
-        let _others = Others::beside(self.pair)?;
+        let _others = Others::beside(self.pair, busy)?;
+        let window = WINDOW * busy.div_ceil(2) as u32;
         let samples = (0..WINDOWS).map(|_| {
             let (start, mut iterations) = (Instant::now(), 0);
-            while start.elapsed() < WINDOW {
+            while start.elapsed() < window {
                 iterate(&mut self.subject, &bodies);
                 iterations += 1;
             }

@@ -1,4 +1,4 @@
-//! Other work on the two cpus: a program on each that never sleeps.
+//! Other work on the two cpus: programs that never sleep.
 
 use std::process::{Child, Command, Stdio};
 
@@ -16,10 +16,10 @@ const BUSY: &str =
 pub(super) struct Others(Vec<Child>);
 
 impl Others {
-    /// Starts one on each cpu of the pair.
-    pub(super) fn beside(pair: Pair) -> Result<Self> {
+    /// Starts so many on the cpus of the pair in turn, on the helper's first.
+    pub(super) fn beside(pair: Pair, count: usize) -> Result<Self> {
         let mut others = Others(Vec::new());
-        for cpu in [pair.main, pair.helper] {
+        for cpu in [pair.helper, pair.main].into_iter().cycle().take(count) {
             // What is started inherits the cpu.
             let _bound = affinity::bind(cpu)?;
             let mut busy = Command::new("sh");

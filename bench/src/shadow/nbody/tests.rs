@@ -6,12 +6,14 @@ fn works<S: Loops>(make: impl FnOnce(Pair) -> Result<S>) {
     pair.bind_main().unwrap();
     let mut looper = Looper::new(make(pair).unwrap(), pair);
     for bodies in [1, 2, 3, 129] {
-        let request = Request::NBody { bodies, busy: false };
+        let request = Request::NBody { bodies, busy: 0 };
         let samples = looper.answer(request).unwrap().unwrap();
         assert!(samples.len() >= HOT.least, "{} samples", samples.len());
     }
-    let busy = Request::NBody { bodies: 2, busy: true };
-    assert_eq!(looper.answer(busy).unwrap().unwrap().len(), WINDOWS);
+    for busy in [1, 4] {
+        let request = Request::NBody { bodies: 2, busy };
+        assert_eq!(looper.answer(request).unwrap().unwrap().len(), WINDOWS);
+    }
     assert_eq!(looper.answer(Request::ForkCall).unwrap(), None);
 }
 
@@ -66,10 +68,11 @@ fn halves_are_all_of_it() {
 #[test]
 fn other_work_takes_both_cpus_and_ends() {
     let Ok((pair, _)) = Pair::choose() else { return eprintln!("skipped: needs two cpus") };
-    let others = Others::beside(pair).unwrap();
+    let others = Others::beside(pair, 3).unwrap();
     let status = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/status"));
     let pids = others.pids();
-    for (pid, cpu) in pids.iter().zip([pair.main, pair.helper]) {
+    assert_eq!(pids.len(), 3);
+    for (pid, cpu) in pids.iter().zip([pair.helper, pair.main, pair.helper]) {
         let status = status(*pid).unwrap();
         assert!(status.contains(&format!("Cpus_allowed_list:\t{cpu}\n")), "{status}");
     }

@@ -123,3 +123,15 @@ fn a_program_asks_for_the_name_with_the_major_version() {
     let major = env!("CARGO_PKG_VERSION_MAJOR");
     assert!(wanted.contains(&format!("[libkumiki.so.{major}]")), "{wanted}");
 }
+
+/// A library that ships what only debuggers read is eight times as large.
+#[test]
+fn libraries_are_without_what_debuggers_read() {
+    for library in ["libkumiki.so", "libkumiki.a"] {
+        let mut readelf = Command::new("readelf");
+        let said =
+            well(readelf.args(["--sections", "--wide"]).arg(prefix().join("lib").join(library)));
+        assert!(said.contains(".text"), "{library}: {said}");
+        assert!(!said.contains(".debug_"), "{library} has debug information");
+    }
+}

@@ -20,7 +20,6 @@ fn the_c_program_starts_one_with_its_limit() {
     let mut compiler = Command::new("gcc");
     compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(source);
     well(compiler.args(dynamic()));
-    // It does not wait for its child, which still writes there.
     let said = well(Command::new(program).env("LD_LIBRARY_PATH", prefix().join("lib")));
     assert_eq!(said, "64\n");
 }

@@ -32,7 +32,7 @@ pub(crate) fn run(args: Lab) -> Result<Verdict> {
             verdict(terminal::attached(guest.command("sh").arg("-l"))?)
         }
         LabCommand::Log { name } => {
-            output::data(standing::log_text(&name.name)?.as_bytes())?;
+            output::log(standing::log_text(&name.name)?.as_bytes())?;
             Ok(Verdict::Fine)
         }
         LabCommand::Down { name, all } => down(&name.name, all),
@@ -186,9 +186,9 @@ fn ls(json: bool) -> Result<Verdict> {
         output::json(&labs)?;
         return Ok(Verdict::Fine);
     }
-    let mut table = output::columns(&["name", "state", "kernel", "cpus", "memory"], 3);
+    let mut table = output::Rows::new(&["name", "state", "kernel", "cpus", "memory"], 3);
     for lab in &labs {
-        table.add_row([
+        table.add([
             lab.name.clone(),
             if lab.running { "running" } else { "ended" }.to_owned(),
             lab.kernel.clone(),
@@ -196,6 +196,6 @@ fn ls(json: bool) -> Result<Verdict> {
             kumiki_report::format::bytes(lab.memory_bytes),
         ]);
     }
-    output::line(table.trim_fmt())?;
+    table.print()?;
     Ok(Verdict::Fine)
 }

@@ -27,7 +27,7 @@ pub(super) fn up(name: &str) -> Result<Verdict> {
     let talking = thread::spawn(move || {
         let mut last = None;
         for line in BufReader::new(talk).lines().map_while(Result::ok) {
-            eprintln!("{line}");
+            output::aside(&format!("{line}\n"));
             last = Some(line);
         }
         last

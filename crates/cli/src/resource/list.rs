@@ -13,21 +13,18 @@ pub(crate) fn print(rows: Vec<Row>, all: bool) -> Result<()> {
     if all {
         headings.push("id");
     }
-    let mut table = output::columns(&headings, 3);
-    if let Some(column) = table.column_mut(0) {
-        column.set_padding((0, 1));
-    }
+    let mut table = output::Rows::new(&headings, 3).indented();
     let (mut process, mut place) = (None, String::new());
     for row in sorted(rows) {
         let (its_place, rest) = row.name.split_once('/').unwrap_or(("", &row.name));
         let head = (row.process, row.program.clone());
         if process.as_ref() != Some(&head) {
-            table.add_row([title(&row)]);
+            table.add([title(&row)]);
             (process, place) = (Some(head), String::new());
         }
         if place != its_place {
             its_place.clone_into(&mut place);
-            table.add_row([format!("  {place}")]);
+            table.add([format!("  {place}")]);
         }
         let some = |number: u64, text: String| if number == 0 { String::new() } else { text };
         let mut cells = vec![
@@ -41,9 +38,9 @@ pub(crate) fn print(rows: Vec<Row>, all: bool) -> Result<()> {
         if all {
             cells.push(row.id.map(|id| id.to_string()).unwrap_or_default());
         }
-        table.add_row(cells);
+        table.add(cells);
     }
-    output::line(table.trim_fmt())
+    table.print()
 }
 
 fn title(row: &Row) -> String {

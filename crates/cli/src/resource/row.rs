@@ -50,12 +50,11 @@ pub(crate) fn look(which: &Which) -> Result<Vec<Row>> {
     Ok(all)
 }
 
-/// The process's program, of which a process may make any bytes.
+/// The process's program, of which a process may make any bytes: they go to a terminal
+/// by `output` only.
 fn program(process: u32) -> Option<String> {
     let comm = fs::read(format!("/proc/{process}/comm")).ok()?;
-    let comm = String::from_utf8_lossy(&comm);
-    let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    Some(comm.trim_end_matches('\n').chars().map(shown).collect())
+    Some(String::from_utf8_lossy(&comm).trim_end_matches('\n').to_owned())
 }
 
 fn of(process: u32, program: &Option<String>, listed: Listed) -> Row {

@@ -95,21 +95,21 @@ fn show(rows: &[Row], before: &mut Option<Before>, sort: Sort, terminal: bool) -
         format::bytes(sum(|(row, _)| row.bytes)),
         format::count(sum(|(_, rate)| rate.unwrap_or(0))),
     );
-    write!(text, "{}", table(&all).trim_fmt())?;
+    write!(text, "{}", table(&all))?;
     text.push('\n');
     *before =
         Some(Before { at: now, calls: rows.iter().map(|row| (key(row), row.calls)).collect() });
-    output::data(if terminal { fitted(&text) } else { text }.as_bytes())
+    if terminal { output::data(fitted(&text).as_bytes()) } else { output::text(text) }
 }
 
 fn counted(count: usize, one: &str, more: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { more })
 }
 
-fn table(all: &[(&Row, Option<u64>)]) -> comfy_table::Table {
-    let mut table = output::columns(&["process", "name", "state", "calls/s", "memory"], 3);
+fn table(all: &[(&Row, Option<u64>)]) -> output::Rows {
+    let mut table = output::Rows::new(&["process", "name", "state", "calls/s", "memory"], 3);
     for (row, rate) in all {
-        table.add_row([
+        table.add([
             row.process.map(|process| process.to_string()).unwrap_or_default(),
             row.name.clone(),
             row.state.clone(),
@@ -120,7 +120,7 @@ fn table(all: &[(&Row, Option<u64>)]) -> comfy_table::Table {
     table
 }
 
-/// Text for the whole screen: its first lines, none longer than a line of the screen.
+/// Lines of a table for the whole screen: its first lines, none longer than a line of the screen.
 fn fitted(text: &str) -> String {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let (lines, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));

@@ -123,7 +123,7 @@ fn references_need_no_database() {
     home.prints(&["report", &name]);
     home.refuses(&["results", "show", "@nobodys"], &["@nobodys", &name]);
     home.refuses(&["results", "rm", &name], &[&name, "shipped"]);
-    home.refuses(&["measure", "entry", "--label", "@mine"], &["'@'", "--label"]);
+    home.refuses(&["measure", "entry", "--label", "@mine"], &["@mine", "--label"]);
     assert!(!home.path("data").exists(), "no database was made");
     // Imported it is a result like any other.
     home.write("x.json", exported.to_string());
@@ -216,4 +216,79 @@ fn a_reader_that_leaves_early_is_no_error() {
         assert_eq!(text(output.stderr), "", "{args:?}");
         assert_eq!(output.status.code(), Some(0), "{args:?}");
     }
+}
+
+/// What somebody's file says goes to a terminal as text, in its own row, and into a
+/// spreadsheet as text.
+#[test]
+fn a_foreign_result_controls_nothing() {
+    const EVIL: &str = "\u{1b}[2J\u{9b}31m\u{202e}a\nkumiki: all is well\r\u{7f}";
+    let home = Home::measured("own");
+    let mut foreign = home.json(&["results", "export"]);
+    for field in ["hostname", "kernel", "cpu_model", "os", "governor", "hypervisor", "scratch"] {
+        foreign["machine"][field] = json!(EVIL);
+    }
+    for field in ["mode", "command", "version"] {
+        foreign["run"][field] = json!(EVIL);
+    }
+    let row = &mut foreign["rows"][0];
+    row["case"] = json!(format!("=cmd|' /C calc'!A0{EVIL}"));
+    row["params"] = json!({ "+name": "@SUM(A1)", "digits": "-12", "word": EVIL });
+    for visit in row["visits"].as_array_mut().unwrap() {
+        visit["disturbances"] = json!([EVIL]);
+    }
+    foreign["skipped"] = json!([{ "case": EVIL, "params": { "word": EVIL }, "reason": EVIL }]);
+    home.write("evil.json", foreign.to_string());
+    foreign["run"]["label"] = json!(EVIL);
+    home.write("label.json", foreign.to_string());
+    home.refuses(&["results", "import", "label.json"], &["label", "import has --label"]);
+    home.kumiki(&["results", "import", "label.json", "--label", "evil"]).assert().success();
+
+    for args in [
+        &["results", "ls"][..],
+        &["results", "ls", "--json"],
+        &["results", "show", "evil", "--verbose"],
+        &["results", "show", "label.json"],
+        &["results", "show", "evil", "--json"],
+        &["results", "export", "evil"],
+        &["results", "export", "evil", "--format", "csv"],
+        &["results", "export", "evil", "--format", "markdown"],
+        &["compare", "own", "evil", "--all"],
+        &["compare", "evil", "own", "--json"],
+        &["report", "evil", "--verbose"],
+        &["results", "rm", "no\u{1b}[2J"],
+    ] {
+        let output = home.kumiki(args).assert().get_output().clone();
+        for told in [text(output.stdout), text(output.stderr)] {
+            let hidden = told.chars().find(|c| *c != '\n' && !kumiki_sys::visible::is_shown(*c));
+            assert_eq!(hidden, None, "{args:?}: {told}");
+            let forged = told.lines().find(|line| line.starts_with("kumiki: all is"));
+            assert_eq!(forged, None, "{args:?}: {told}");
+        }
+    }
+    assert_eq!(home.json(&["results", "export", "evil"])["machine"]["hostname"], EVIL);
+    let csv = home.prints(&["results", "export", "evil", "--format", "csv"]);
+    let cells: Vec<&str> = csv.lines().flat_map(|line| line.split(',')).collect();
+    assert!(cells.contains(&"'@SUM(A1)") && cells.contains(&"'+name"), "{csv}");
+    assert!(cells.contains(&"-12") && csv.contains("'=cmd|"), "{csv}");
+    let formula = |cell: &&&str| {
+        let text = cell.trim_start_matches('"');
+        text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err()
+    };
+    assert_eq!(cells.iter().find(formula), None, "{csv}");
+}
+
+#[test]
+fn a_label_that_names_another_result_is_refused() {
+    let home = Home::measured("own");
+    for label in ["1", "latest", "latest~1", "x.json", "a/b", ""] {
+        home.refuses(&["measure", "entry", "--label", label], &["--label"]);
+        let mut copy = home.json(&["results", "export"]);
+        copy["run"]["label"] = json!(label);
+        home.write("copy.json", copy.to_string());
+        home.refuses(&["results", "import", "copy.json"], &["label", "--label"]);
+    }
+    home.kumiki(&["results", "import", "copy.json", "--label", "copy"]).assert().success();
+    assert_eq!(home.runs().len(), 2);
+    assert_eq!(home.json(&["results", "export", "copy"])["run"]["label"], "copy");
 }

@@ -1,10 +1,14 @@
 //! The figures of Hori et al., "A Ultra-light Thread Library Using Hardware
-//! Synchronization" (2011): Table 1, Table 2, Figures 5, 6, 8 and 13.
+//! Synchronization" (2011): Table 1, Table 2, Figures 5, 6, 8 and 13, and the uses that
+//! its text names: a message's latency hidden, a chain read ahead.
 
+mod chase;
 mod copy;
 mod energy;
 mod idle;
+mod message;
 mod null;
+mod over;
 mod pair;
 mod threshold;
 mod user_thread;
@@ -14,7 +18,7 @@ use std::time::{Duration, Instant};
 use kumiki_measure::case::{Case, Choice, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result};
-use kumiki_shadow::{Builder, Policy, Shadow, Threshold};
+use kumiki_shadow::{Builder, Policy, Shadow, Sleep, Threshold};
 
 use crate::{Widened, partner, timed};
 
@@ -22,8 +26,12 @@ use crate::{Widened, partner, timed};
 const TIGHT_POLLS: u32 = 4096;
 /// Forks before a sample.
 const AWAKE: u32 = 4;
-/// Until the helper sleeps, at most; a sleep in the processor does not show.
-const ASLEEP_WITHIN: Duration = Duration::from_micros(100);
+/// A sleep in the processor does not show: a helper that sleeps there does so by then.
+const DOZES_WITHIN: Duration = Duration::from_micros(100);
+/// A sleep in the kernel shows. A helper that has not come to it by then has no cpu.
+const SLEEPS_WITHIN: Duration = Duration::from_secs(1);
+/// No wait of a case is that long.
+const LONG: Duration = Duration::from_secs(3600);
 /// From there until it is within the kernel.
 const SETTLE: Duration = Duration::from_micros(20);
 
@@ -32,7 +40,10 @@ pub(crate) fn cases(choice: &Choice) -> Vec<Case> {
     cases.extend(threshold::cases());
     cases.extend(pair::cases());
     cases.extend(idle::cases());
+    cases.extend(over::cases());
     cases.extend(copy::cases(choice));
+    cases.extend(message::cases());
+    cases.extend(chase::cases());
     cases
 }
 
@@ -76,6 +87,13 @@ impl Helped {
             let _ = job.join();
         });
     }
+
+    /// The same, and main waits as the helper does: it spins and then sleeps.
+    #[inline(always)]
+    fn hand_over_waiting(&mut self) {
+        // With a limit nothing is taken back.
+        self.shadow.scope(|scope| _ = scope.fork(|| ()).join_timeout(LONG));
+    }
 }
 
 /// An operation again and again, with the helper awake when the clock starts.
@@ -94,31 +112,53 @@ impl<F: FnMut(&mut Helped)> Workload for Hot<F> {
 }
 
 /// A helper that sleeps before each request.
-struct Asleep(Helped);
+struct Asleep {
+    helped: Helped,
+    hand_over: fn(&mut Helped),
+    /// Whether it sleeps in the kernel, so that its sleep shows.
+    shows: bool,
+}
 
 impl Asleep {
+    /// Main spins until the helper has done it.
     fn new(place: &Place) -> Result<Self> {
-        Ok(Asleep(Helped::new(place, waiting(Threshold::Ticks(0)))?))
+        let helped = Helped::new(place, waiting(Threshold::Ticks(0)))?;
+        let shows = null::sleep() == Sleep::Futex;
+        Ok(Asleep { helped, hand_over: Helped::hand_over, shows })
     }
 
-    fn fall_asleep(&self) {
-        let give_up = Instant::now() + ASLEEP_WITHIN;
-        while self.0.shadow.wake_ticks() == 0 && Instant::now() < give_up {
+    /// Main sleeps, too.
+    fn waiting(place: &Place) -> Result<Self> {
+        Ok(Asleep { hand_over: Helped::hand_over_waiting, ..Asleep::new(place)? })
+    }
+
+    /// Until it is asleep: seen, where it can be seen.
+    fn fall_asleep(&self) -> Result<()> {
+        let give_up = Instant::now() + if self.shows { SLEEPS_WITHIN } else { DOZES_WITHIN };
+        while self.helped.shadow.wake_ticks() == 0 {
+            if Instant::now() > give_up {
+                if self.shows {
+                    let late = format!("the helper did not fall asleep within {SLEEPS_WITHIN:?}");
+                    return Err(Error::Invalid(late));
+                }
+                break;
+            }
             std::hint::spin_loop();
         }
         let settled = Instant::now() + SETTLE;
         while Instant::now() < settled {
             std::hint::spin_loop();
         }
+        Ok(())
     }
 }
 
 impl Workload for Asleep {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         timed::one_by_one(iterations, || {
-            self.fall_asleep();
+            self.fall_asleep()?;
             meter.time(|| {
-                self.0.hand_over();
+                (self.hand_over)(&mut self.helped);
                 Ok(())
             })
         })

@@ -53,7 +53,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// The best means to sleep of this machine; `Auto` where it lacks what
 /// `KUMIKI_WAIT` asks for, as every shadow will say.
-fn sleep() -> Sleep {
+pub(super) fn sleep() -> Sleep {
     // It never comes to sleep, so nothing is prepared for that.
     let waiter = Waiter::new(&waiting(Threshold::Infinite));
     waiter.map_or(Sleep::Auto, |waiter| waiter.sleep())

@@ -27,7 +27,24 @@ pub(super) fn cases() -> Vec<Case> {
         return Vec::new();
     };
     let pairs = pairs(&topology, &allowed);
-    pairs.into_iter().flat_map(|(pair, level)| [spin(pair, level), sleep(pair, level)]).collect()
+    let both = |(pair, level): ([usize; 2], Level)| {
+        let [main, helper] = pair;
+        let relation = word(topology.relation(main, helper));
+        [spin(pair, level), sleep(pair, level)].map(|case| case.with("relation", relation.as_str()))
+    };
+    pairs.into_iter().flat_map(both).collect()
+}
+
+/// What two cpus have in common, in a word.
+fn word(relation: Relation) -> String {
+    match relation {
+        Relation::Sibling => "one_core".to_owned(),
+        Relation::Cache { level } => format!("one_l{level}"),
+        Relation::Node => "one_node".to_owned(),
+        Relation::Package => "one_socket".to_owned(),
+        Relation::Remote => "other_socket".to_owned(),
+        Relation::Same => "one_cpu".to_owned(),
+    }
 }
 
 /// Pairs of main thread's and helper's cpu with the shortest run that has them.

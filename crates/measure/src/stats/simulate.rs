@@ -57,7 +57,7 @@ fn visit() -> impl Strategy<Value = Visit> {
     let activity = (time(), any::<u64>(), any::<Option<u64>>(), prop::option::of(time()));
     let samples = prop::collection::vec(time(), 1..12);
     let words = prop::collection::vec(".{0,12}", 0..3);
-    (any::<u64>(), time(), samples, cpu, prop::option::of(time()), activity, words).prop_map(
+    (0..1_u64 << 40, time(), samples, cpu, prop::option::of(time()), activity, words).prop_map(
         |(batch, overhead_ns, samples, cpu, round_trip_before_ns, activity, disturbances)| {
             let (wall_ns, minor_faults, steal_ns, other_cpu_ns) = activity;
             let activity =
@@ -96,8 +96,9 @@ fn skipped() -> impl Strategy<Value = Skipped> {
 }
 
 fn run() -> impl Strategy<Value = Run> {
-    let label = prop::option::of(".{0,10}");
-    (label, ".{0,10}", 0.0..1e6f64, any::<bool>()).prop_map(
+    let label = prop::option::of("[a-k]{1,10}");
+    let started = prop_oneof![Just(""), Just("2026-11-25T01:02:03Z"), Just("1970-01-01T00:00Z")];
+    (label, started.prop_map(str::to_owned), 0.0..1e6f64, any::<bool>()).prop_map(
         |(label, started, seconds, complete)| Run {
             label,
             started,

@@ -22,6 +22,7 @@ pub use error::{Error, Result};
 pub use read::Listed;
 
 use crate::check::{self, Identities};
+use crate::label;
 use crate::schema::{Machine, Params, Results, Run, Skipped, Unit, Visit};
 
 /// How long to wait for another process that writes. A write takes milliseconds.
@@ -120,6 +121,12 @@ impl Store {
     /// Stores a whole result, or nothing. Its figures are not stored. A result
     /// that is there already, to the last sample, is not stored again.
     pub fn import(&mut self, results: &Results) -> Result<Imported> {
+        if let Some(label) = &results.run.label {
+            label::check(label).map_err(|why| {
+                Error::Inconsistent(format!("label {label:?} {why} (import has --label)"))
+            })?;
+        }
+        check::run(&results.run, &results.machine).map_err(Error::Inconsistent)?;
         let mut identities = Identities::default();
         for row in &results.rows {
             let checked = identities.row(&row.case, &row.params, row.unit, &row.visits);

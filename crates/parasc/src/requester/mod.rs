@@ -6,6 +6,7 @@ mod passes;
 mod run;
 mod writeback;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 
@@ -36,7 +37,6 @@ const NO_CALL: u64 = u64::MAX;
 /// own batch, as a read from a pipe for the write that fills it, may wait for ever.
 ///
 /// It may move between threads; each thread that makes requests has its own.
-#[derive(Debug)]
 pub struct Requester {
     core: Arc<Core>,
     /// Of the engine, at hand.
@@ -70,6 +70,18 @@ pub struct Requester {
     requests: Vec<Request>,
     results: Vec<i64>,
     begun: Begun,
+}
+
+/// Which one it is; what it has learnt is hundreds of numbers.
+impl fmt::Debug for Requester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Requester { lane, batches, cpu, .. } = self;
+        f.debug_struct("Requester")
+            .field("lane", lane)
+            .field("batches", batches)
+            .field("cpu", &(*cpu != usize::MAX).then_some(*cpu))
+            .finish_non_exhaustive()
+    }
 }
 
 impl Requester {

@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use kumiki_shadow::{Builder, Error, Team};
+use kumiki_shadow::{Builder, Error, Shadow, Team};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::topology::Relation;
@@ -341,4 +342,48 @@ fn a_team_sits_where_it_was_asked_to() {
     let alone = Builder::new().main_cpu(last).create_team(1).unwrap();
     assert_eq!((alone.size(), alone.info().count()), (1, 0));
     assert_eq!(affinity::current().unwrap(), before);
+}
+
+/// As somebody who writes 64 because that is the machine at work.
+#[test]
+fn a_team_that_is_too_large_is_told_how_large_it_may_be() {
+    let _turn = turn();
+    let allowed = affinity::current().unwrap();
+    let asked = allowed.len() + 62;
+    match Team::create(asked).err().expect("there are not that many cpus") {
+        Error::TeamTooLarge { asked: told, free, allowed: among, taken } => {
+            assert_eq!((told, free, &among), (asked, allowed.len(), &allowed));
+            assert!(taken.is_empty(), "its own helpers are no other shadows: {taken}");
+        }
+        Error::NoFreeCpu { .. } if allowed.len() == 1 => {}
+        error => panic!("{error}"),
+    }
+    // Nothing of it stays, and as many as there are can be had.
+    let all = Team::create_up_to(asked).unwrap();
+    assert_eq!(all.size(), allowed.len());
+    if allowed.len() > 1 {
+        let error = Team::create(asked).err().expect("a team has the cpus");
+        assert!(matches!(&error, Error::NoFreeCpu { taken, .. } if *taken == allowed), "{error}");
+        // Which no fallback hides.
+        assert!(matches!(Shadow::create_or_inline(), Err(Error::NoFreeCpu { .. })));
+        assert!(Team::create_up_to(2).is_err());
+    }
+    drop(all);
+    assert!(Shadow::create_or_inline().unwrap().info().is_some() == (allowed.len() > 1));
+    assert_eq!(Team::create_up_to(2).unwrap().size(), allowed.len().min(2));
+}
+
+#[test]
+fn with_one_cpu_it_is_this_thread_alone() {
+    let _turn = turn();
+    let first = affinity::current().unwrap().first().unwrap();
+    thread::spawn(move || {
+        affinity::set(&CpuSet::from_iter([first])).unwrap();
+        let mut shadow = Shadow::create_or_inline().unwrap();
+        assert!(shadow.info().is_none());
+        assert_eq!(shadow.both(|| 1, || 2), (1, 2));
+        assert_eq!(Team::create_up_to(64).unwrap().size(), 1);
+    })
+    .join()
+    .unwrap();
 }

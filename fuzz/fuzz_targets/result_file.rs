@@ -1,0 +1,5 @@
+//! Any bytes where somebody's `kumiki results export` or `kumiki measure --json` should
+//! have been.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| kumiki_report::made_up::result(bytes));

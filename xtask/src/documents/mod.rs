@@ -1,0 +1,76 @@
+//! What documents and doc comments show is there: paths of files, and commands.
+//!
+//! A path is text in backticks that begins with a folder of the repository, or ends as
+//! a source file does; it may leave out folders at its beginning (`copy.md`), and have
+//! alternatives (`src/{lint,loom}.rs`). A command is text in backticks, or a line with a
+//! prompt in a block of `console`, that begins with `cargo` or `kumiki`. Words in
+//! capitals (`NAME`, `FILE`) stand for what a person puts there.
+
+mod commands;
+mod paths;
+mod shown;
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::run::{program, read, root};
+use commands::Programs;
+use paths::Paths;
+use shown::{Shown, of_markdown, of_rust};
+
+/// Checks every document and doc comment.
+pub(crate) fn check() -> Result<()> {
+    let files = files()?;
+    let paths = Paths::of(&files);
+    let programs = Programs::built()?;
+    let mut faults = Vec::new();
+    for file in &files {
+        for Shown { line, text } in shown(file)? {
+            let wrong = match commands::is_command(&text) {
+                true => programs.check(&text).err(),
+                false => paths.check(&text).err(),
+            };
+            faults.extend(wrong.map(|why| format!("{file}:{line}: `{text}`: {why}")));
+        }
+    }
+    if !faults.is_empty() {
+        bail!("{} things that are shown and not there:\n  {}", faults.len(), faults.join("\n  "));
+    }
+    Ok(())
+}
+
+/// What is under version control, from the root.
+fn files() -> Result<Vec<String>> {
+    let list = read(&mut program(
+        "git",
+        ["ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+    ))?;
+    let mut files: Vec<_> = list.split('\0').filter(|name| !name.is_empty()).collect();
+    // A file that was removed and is not committed yet is listed, too.
+    files.retain(|name| root().join(name).exists());
+    Ok(files.into_iter().map(str::to_owned).collect())
+}
+
+/// What a file shows; of the past, where things had other names, nothing.
+fn shown(file: &str) -> Result<Vec<Shown>> {
+    let of: fn(&str) -> Vec<Shown> = match file.rsplit_once('.') {
+        _ if file.starts_with("docs/results/") => return Ok(Vec::new()),
+        Some((_, "md")) => of_markdown,
+        Some((_, "rs")) => of_rust,
+        _ => return Ok(Vec::new()),
+    };
+    let path = root().join(file);
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(of(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_there() {
+        check().unwrap();
+    }
+}
