@@ -2,7 +2,7 @@
 //! of it, one at a time, and another thread frees it.
 
 use std::ptr::NonNull;
-use std::sync::{Barrier, mpsc};
+use std::sync::{Barrier, OnceLock, mpsc};
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -20,9 +20,12 @@ struct Sent(NonNull<u8>);
 // SAFETY: a page is its user's, whichever thread that is.
 unsafe impl Send for Sent {}
 
-/// What this process has resident more than before, MiB.
+/// What this process has resident more than before the first turn, MiB: what a turn has left
+/// the next one uses.
 pub(super) fn mib(pages: impl Pages) -> Result<f64> {
-    let before = resident_mib()?;
+    static BEFORE: OnceLock<f64> = OnceLock::new();
+    let now = resident_mib()?;
+    let before = *BEFORE.get_or_init(|| now);
     let (send, receive) = mpsc::channel::<Vec<Sent>>();
     let (freed, is_freed) = mpsc::channel();
     let other = thread::spawn(move || {
