@@ -1,15 +1,18 @@
 //! `kumiki node`: OS nodes.
 
+mod device;
 mod exec;
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
 
+use crate::image::BaseArgs;
 use crate::size::size;
 use crate::{Verdict, machine, output};
 
@@ -51,10 +54,23 @@ enum NodeCommand {
         /// Words for its kernel's command line
         #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
         append: String,
+        #[command(flatten)]
+        devices: device::Devices,
     },
+    /// Devices that this machine serves a node
+    Device(device::Args),
     /// Start a node and wait until it answers; in a node, one that is lent to it
+    ///
+    /// With --kernel from files instead of the node's image: what is read is kept in memory
+    /// while the node starts, as an image of its own, and a start from files of the same
+    /// content finds it there. `kumiki image evict` removes it.
     Start {
         name: String,
+        /// Start this kernel, this once, e.g. /boot/vmlinuz
+        #[arg(long, value_name = "FILE", conflicts_with = "bzimage")]
+        kernel: Option<PathBuf>,
+        #[command(flatten)]
+        base: BaseArgs,
         #[command(flatten)]
         how: Starting,
         /// Print how long each stage took as JSON
@@ -115,6 +131,14 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Serve a node's devices until it ends, as `start` does for a node that has some
+    Serve {
+        #[arg(required_unless_present = "worker")]
+        name: Option<String>,
+        /// The process that has nothing but what standard input brings
+        #[arg(long, hide = true)]
+        worker: bool,
+    },
     /// What runs in a node
     #[command(hide = true)]
     Agent {
@@ -170,7 +194,16 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
-        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
+        NodeCommand::Create {
+            name,
+            cpus,
+            cpu_list,
+            memory,
+            memory_from,
+            image,
+            append,
+            devices,
+        } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
             let spec = Spec {
                 name,
@@ -179,10 +212,14 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 memory_bytes: memory,
                 memory_from: memory_from.into(),
                 command_line: append,
+                devices: devices.specs(),
             };
             Node::create(&spec)?;
         }
-        NodeCommand::Start { name, how, json } if is_node() => {
+        NodeCommand::Start { kernel: Some(_), .. } if is_node() => {
+            bail!("a node starts another one from the image that it was lent with: no --kernel")
+        }
+        NodeCommand::Start { name, how, json, .. } if is_node() => {
             let stages = Lent::find(&name)?.start(how.bzimage, false, how.limit())?;
             started(&name, &stages, json)?;
         }
@@ -192,7 +229,13 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } if is_node() => lent(json)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
-        NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
+        NodeCommand::Start { name, kernel: Some(kernel), base, how, json } => {
+            let node = Node::find(&name)?;
+            let (stages, image) = node.start_kernel(&kernel, &base.into(), how.limit())?;
+            started(&name, &stages, json)?;
+            output::talk(format_args!("it is resident as image {image}"));
+        }
+        NodeCommand::Start { name, how, json, .. } => start(&Node::find(&name)?, &how, json)?,
         NodeCommand::Restart { name, how } => {
             let node = Node::find(&name)?;
             if node.is_running()? {
@@ -218,6 +261,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             node.delete()?;
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
+        NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
+        NodeCommand::Serve { name, .. } => {
+            kumiki_node::serve::serve(&name.unwrap_or_default())?;
+        }
         NodeCommand::Agent { window, .. } => kumiki_node::agent::main(window)?,
     }
     Ok(Verdict::Fine)
@@ -234,6 +282,9 @@ fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
 }
 
 fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
+    for problem in &stages.problems {
+        output::talk(format_args!("not served: {problem}"));
+    }
     if json {
         return output::json(stages);
     }

@@ -25,6 +25,7 @@
 //!     memory_bytes: vec![256 << 20],
 //!     memory_from: MemorySource::Any,
 //!     command_line: String::new(),
+//!     devices: vec![],
 //! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
@@ -43,11 +44,16 @@ mod compose;
 mod cpu_list;
 mod cpus;
 mod device;
+mod devices;
+mod drivers;
 mod early;
 mod error;
+mod files;
 mod frame;
 mod grant;
 mod image;
+mod ingredients;
+mod interface;
 mod kind;
 mod lent;
 mod listing;
@@ -57,13 +63,17 @@ mod machine;
 #[doc(hidden)]
 pub mod made_up;
 mod memory;
+mod needs;
 mod node;
 mod numa;
 mod origin;
+mod plugging;
 mod record;
 mod requests;
 mod ring;
+pub mod serve;
 mod session;
+mod shipped;
 mod silence;
 mod spec;
 mod stages;
@@ -73,17 +83,20 @@ mod window;
 
 pub use client::{Client, Ending, Order, Orders};
 pub use compose::Base;
+pub use devices::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use error::{Error, Result};
+pub use files::Files;
 pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
+pub use interface::Address;
 pub use lent::{Lent, is_node};
 pub use listing::{NodeInfo, State};
 pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
 pub use node::Node;
-pub use origin::Files;
+pub use plugging::DeviceInfo;
 pub use record::Record;
 pub use requests::probe;
 pub use session::Session;
 pub use spec::{Cpus, MemorySource, Spec};
-pub use stages::Stages;
+pub use stages::{LoadParts, Stages};
 pub use taking::Reservation;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
 use crate::clocks::Clocks;
+use crate::early::StartId;
 use crate::frame::{self, Kind, Program, Size};
 use crate::grant::Grant;
 use crate::image::Image;
@@ -22,6 +23,7 @@ use crate::window::{Window, has_ended, meaning};
 use crate::{abi, early, load, tree};
 
 pub use crate::machine::made_up::machine;
+pub use crate::serve::made_up::node;
 
 const CLOCKS: Clocks = Clocks { tsc_khz: 2_000_000, pm_timer: None };
 /// Pieces of a window lie at multiples of this.
@@ -107,11 +109,14 @@ pub fn image(json: &[u8]) {
         memory_bytes: vec![first.bytes],
         memory_from: MemorySource::Any,
         command_line: String::new(),
+        devices: vec![],
     };
     let record = Record::new(&spec, vec![3, 2]);
     for compressed in [false, true] {
         let Ok(origin) = image.origin(compressed) else { continue };
-        let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS) else { continue };
+        let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS, StartId::now()) else {
+            continue;
+        };
         for write in &plan.writes {
             let end = write.address + write.source.bytes();
             let within = |from: u64, bytes: u64| from <= write.address && end <= from + bytes;
