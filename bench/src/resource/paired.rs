@@ -54,10 +54,14 @@ pub(crate) fn map(pair: Pair) -> Result<()> {
     use std::sync::Arc;
 
     use dashmap::DashMap;
-    use kumiki_resource::page::{Page, UninitPage};
 
-    fn once(map: &DashMap<String, UninitPage>, name: &str) {
-        map.insert(name.to_owned(), Page::uninit().expect("there is memory"));
+    use super::pages::BYTES;
+
+    /// Of any content.
+    type Page = Box<std::mem::MaybeUninit<[u8; BYTES]>>;
+
+    fn once(map: &DashMap<String, Page>, name: &str) {
+        map.insert(name.to_owned(), Box::new_uninit());
         map.remove(name).expect("made just now");
     }
     let map = Arc::new(DashMap::new());
