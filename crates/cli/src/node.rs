@@ -131,6 +131,21 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Copy a file into a node, or out of it: one of the two is NODE:PATH
+    Cp {
+        #[arg(value_name = "FILE|NODE:PATH")]
+        from: String,
+        #[arg(value_name = "FILE|NODE:PATH")]
+        to: String,
+    },
+    /// The other end of `cp`
+    #[command(hide = true)]
+    File {
+        #[command(subcommand)]
+        what: device::FileEnd,
+    },
+    /// Relay standard input and output by vsock, between a node and its host
+    Vsock(device::VsockArgs),
     /// Serve a node's devices until it ends, as `start` does for a node that has some
     Serve {
         #[arg(required_unless_present = "worker")]
@@ -262,6 +277,9 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
         NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
+        NodeCommand::File { what } => what.run()?,
+        NodeCommand::Vsock(args) => args.run()?,
         NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
         NodeCommand::Serve { name, .. } => {
             kumiki_node::serve::serve(&name.unwrap_or_default())?;

@@ -41,6 +41,7 @@ mod blocks;
 mod client;
 mod clocks;
 mod compose;
+pub mod copying;
 mod cpu_list;
 mod cpus;
 mod device;
@@ -79,6 +80,7 @@ mod spec;
 mod stages;
 mod taking;
 mod tree;
+pub mod vsock;
 mod window;
 
 pub use client::{Client, Ending, Order, Orders};
