@@ -4,7 +4,7 @@
 //!    it is nobody.
 //! 2. Descriptors that were given, while no limit forbids their numbers.
 //! 3. Session, terminal, process group.
-//! 4. Umask, nice value, cpus, the caller's limits, those asked for: what only root may do comes
+//! 4. Umask, nice value, scheduling policy, cpus, the caller's limits, those asked for: what only root may do comes
 //!    before it ceases to be root.
 //! 5. The caller's working folder, and from there the root folder.
 //! 6. Supplementary groups, group, user. Each may forbid those before it.
@@ -23,15 +23,15 @@ use std::path::Path;
 use kumiki_sys::cpuset::CpuSet;
 use libc::{
     SYS_chdir, SYS_chroot, SYS_fchdir, SYS_ioctl, SYS_prctl, SYS_prlimit64, SYS_rt_sigaction,
-    SYS_rt_sigprocmask, SYS_sched_setaffinity, SYS_setgroups, SYS_setpgid, SYS_setpriority,
-    SYS_setresgid, SYS_setresuid, SYS_setsid, SYS_umask,
+    SYS_rt_sigprocmask, SYS_sched_setaffinity, SYS_sched_setparam, SYS_sched_setscheduler,
+    SYS_setgroups, SYS_setpgid, SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid,
+    SYS_umask,
 };
-use rustix::fs::{Mode, OFlags};
-use rustix::process::getrlimit;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::actions::{self, Action};
 use crate::attributes::{Attributes, Resource, Signals};
-use crate::identity::blocked;
+use crate::identity::{self, blocked};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
 use crate::wire::{
@@ -52,6 +52,7 @@ enum What {
     Group,
     Umask,
     Nice,
+    Scheduler,
     Cpus,
     Limits,
     Limit,
@@ -64,10 +65,12 @@ enum What {
     ParentDeath,
     Parent,
     Signals,
+    CallersCpus,
+    CallersFolder,
 }
 
 impl What {
-    const ALL: [What; 19] = [
+    const ALL: [What; 22] = [
         What::Maps,
         What::Descriptors,
         What::Session,
@@ -75,6 +78,7 @@ impl What {
         What::Group,
         What::Umask,
         What::Nice,
+        What::Scheduler,
         What::Cpus,
         What::Limits,
         What::Limit,
@@ -87,6 +91,8 @@ impl What {
         What::ParentDeath,
         What::Parent,
         What::Signals,
+        What::CallersCpus,
+        What::CallersFolder,
     ];
 
     fn number(self, index: usize) -> u32 {
@@ -134,7 +140,7 @@ impl<'a> Caller<'a> {
 /// The calling thread's working folder.
 pub(crate) fn here() -> io::Result<OwnedFd> {
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    above(rustix::fs::open(".", folder, Mode::empty())?)
+    above(openat(CWD, ".", folder, Mode::empty())?)
 }
 
 /// Writes them.
@@ -162,6 +168,18 @@ pub(crate) fn write<'a>(
         let args = [libc::PRIO_PROCESS.into(), 0, nice as u64];
         draft.step(What::Nice.number(0), SYS_setpriority as u32, 0, args);
     }
+    match attributes.scheduler {
+        Some((Some(policy), priority)) => {
+            let at = draft.words([u64::from(priority.cast_unsigned())])?;
+            let args = [0, policy as u64, at];
+            draft.step(What::Scheduler.number(0), SYS_sched_setscheduler as u32, 0, args);
+        }
+        Some((None, priority)) => {
+            let at = draft.words([u64::from(priority.cast_unsigned())])?;
+            draft.step(What::Scheduler.number(0), SYS_sched_setparam as u32, 0, [0, at]);
+        }
+        None => {}
+    }
     cpus(draft, attributes, caller)?;
     if draft.maker != Maker::Caller {
         draft.step(What::Limits.number(0), CALLERS_LIMITS, 0, []);
@@ -169,7 +187,7 @@ pub(crate) fn write<'a>(
     limits(draft, attributes, |limit| !is_late(limit))?;
     if draft.maker != Maker::Caller {
         let folder = draft.folder(|| caller.folder())?;
-        draft.step(What::Folder.number(0), SYS_fchdir as u32, 1, [folder.into()]);
+        draft.step(What::CallersFolder.number(0), SYS_fchdir as u32, 1, [folder.into()]);
     }
     if let Some(root) = &attributes.root {
         let at = draft.string(&[root.as_os_str().as_bytes()])?;
@@ -302,15 +320,14 @@ fn cpus(draft: &mut Draft<'_>, attributes: &Attributes, caller: &Caller<'_>) -> 
         let args = [0, words.len() as u64 * 8, at];
         draft.step(What::Cpus.number(0), SYS_sched_setaffinity as u32, 0, args);
     } else if draft.maker != Maker::Caller {
-        draft.step(What::Cpus.number(0), CALLERS_CPUS, 0, []);
+        draft.step(What::CallersCpus.number(0), CALLERS_CPUS, 0, []);
     }
     Ok(())
 }
 
 /// Whether a limit is one of descriptors that the child may set at any time, as it raises nothing.
 fn is_late((resource, _, hard): &(Resource, u64, u64)) -> bool {
-    let now = || getrlimit(Resource::Nofile).maximum.unwrap_or(libc::RLIM_INFINITY);
-    *resource == Resource::Nofile && *hard <= now()
+    *resource == Resource::Nofile && *hard <= identity::limit(Resource::Nofile)[1]
 }
 
 fn limits(
@@ -368,7 +385,9 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
     let broken_pipe = if attributes.keep_pipe { 0 } else { 1 << (libc::SIGPIPE - 1) };
     let default = draft.words([libc::SIG_DFL as u64, 0, 0, 0])?;
     let ignored = draft.words([libc::SIG_IGN as u64, 0, 0, 0])?;
-    for signal in Signals(attributes.default.0 | broken_pipe).iter() {
+    // Nobody can ask it of these two, which always do so.
+    let always = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+    for signal in Signals((attributes.default.0 | broken_pipe) & !always).iter() {
         draft.step(what, SYS_rt_sigaction as u32, 0, [signal as u64, default, 0, 8]);
     }
     for signal in attributes.ignored.iter() {
@@ -386,6 +405,12 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether this step only makes a server's child what the caller's own child is without it.
+pub(crate) fn is_of_server(step: u32) -> bool {
+    let all = [What::CallersCpus, What::CallersFolder, What::Descriptors, What::Limits];
+    What::of(step).is_some_and(|(what, _)| all.contains(&what))
 }
 
 /// What a step does and by which value, for messages.
@@ -409,6 +434,10 @@ pub(crate) fn said(step: u32, said: &Said<'_>) -> String {
         What::Group => attributes.group.map(|group| group.to_string()),
         What::Umask => attributes.umask.map(|mask| format!("{mask:#o}")),
         What::Nice => attributes.nice.map(|nice| nice.to_string()),
+        What::Scheduler => attributes.scheduler.map(|(policy, priority)| match policy {
+            Some(policy) => format!("{policy}, priority {priority}"),
+            None => format!("priority {priority}"),
+        }),
         What::Cpus => attributes.cpus.as_ref().map(CpuSet::to_string),
         What::Groups => attributes.groups.as_ref().map(|groups| format!("{groups:?}")),
         What::Gid => attributes.gid.map(|gid| gid.to_string()),
@@ -438,13 +467,14 @@ fn name(what: What) -> &'static str {
         What::Group => "its process group",
         What::Umask => "its umask",
         What::Nice => "its nice value",
-        What::Cpus => "its cpus",
+        What::Scheduler => "its scheduling policy",
+        What::Cpus | What::CallersCpus => "its cpus",
         What::Limits | What::Limit => "its limits",
         What::Root => "its root folder",
         What::Groups => "its supplementary groups",
         What::Gid => "its group",
         What::Uid => "its user",
-        What::Folder => "its working folder",
+        What::Folder | What::CallersFolder => "its working folder",
         What::Action => "one of its file actions",
         What::ParentDeath => "its parent-death signal",
         What::Parent => "finding the parent alive",
