@@ -90,12 +90,12 @@ fn every_experiment_runs_on_eight_cpus_with_holes() {
 fn who_may_use_some_of_sixteen_cpus_uses_those() {
     let Some(labs) = Labs::new() else { return };
     // Cpus 4 to 7 and 12 to 15: a half of each socket.
-    let measure = "taskset f0f0 kumiki measure shadow.pair parasc.requests resource.call";
+    let measure = "taskset f0f0 kumiki measure shadow.pair resource.call";
     let result = measured(&labs, 16, "true", measure);
     let rows = checked(&result, &[4, 5, 6, 7, 12, 13, 14, 15]);
     assert_eq!(result["machine"]["cpus"], 16);
     let common = ["one_core", "one_l3", "other_socket"].map(str::to_owned);
     assert_eq!(relations(rows), BTreeSet::from(common));
-    let expected = ["parasc.requests", "resource.call", "shadow.pair"];
+    let expected = ["resource.call", "shadow.pair"];
     assert_eq!(names(rows), BTreeSet::from(expected));
 }
