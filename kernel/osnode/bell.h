@@ -6,42 +6,59 @@
 #include <linux/poll.h>
 #include <linux/uaccess.h>
 
-static atomic64_t bells;
-static DECLARE_WAIT_QUEUE_HEAD(bell_queue);
-static void (**platform_ipi_callback)(void);
+/* Those that some waiters hear, counted. */
+struct bells {
+	atomic64_t count;
+	wait_queue_head_t queue;
+};
 
-void bell_rung(void);
+/* A descriptor's private data begins with it. */
+struct hearer {
+	struct bells *bells;
+	u64 seen; /* how many its readers have been told of */
+};
 
-/* No word says who has rung, so every reader looks at its own window. */
-void bell_rung(void)
+static inline void bells_ring(struct bells *bells)
 {
-	atomic64_inc(&bells);
-	wake_up_all(&bell_queue);
+	atomic64_inc(&bells->count);
+	wake_up_all(&bells->queue);
 }
 
-/* A descriptor's private data begins with how many its readers have been told of. */
-static ssize_t bell_read(struct file *file, char __user *to, size_t size, loff_t *at)
+static inline void hearer_begin(struct hearer *hearer, struct bells *bells)
 {
-	u64 *seen = file->private_data;
+	WRITE_ONCE(hearer->seen, atomic64_read(&bells->count));
+	smp_store_release(&hearer->bells, bells);
+}
+
+static inline bool bell_has_rung(struct hearer *hearer, struct bells *bells)
+{
+	return atomic64_read(&bells->count) != READ_ONCE(hearer->seen);
+}
+
+static inline ssize_t bell_read(struct file *file, char __user *to, size_t size, loff_t *at)
+{
+	struct hearer *hearer = file->private_data;
+	struct bells *bells = smp_load_acquire(&hearer->bells);
 	u64 now, news;
 
 	if (size < sizeof(news))
 		return -EINVAL;
-	if ((file->f_flags & O_NONBLOCK) && atomic64_read(&bells) == READ_ONCE(*seen))
+	if ((file->f_flags & O_NONBLOCK) && !bell_has_rung(hearer, bells))
 		return -EAGAIN;
-	if (wait_event_interruptible(bell_queue, atomic64_read(&bells) != READ_ONCE(*seen)))
+	if (wait_event_interruptible(bells->queue, bell_has_rung(hearer, bells)))
 		return -ERESTARTSYS;
-	now = atomic64_read(&bells);
-	news = now - xchg(seen, now);
+	now = atomic64_read(&bells->count);
+	news = now - xchg(&hearer->seen, now);
 	return copy_to_user(to, &news, sizeof(news)) ? -EFAULT : sizeof(news);
 }
 
-static __poll_t bell_poll(struct file *file, poll_table *table)
+static inline __poll_t bell_poll(struct file *file, poll_table *table)
 {
-	u64 *seen = file->private_data;
+	struct hearer *hearer = file->private_data;
+	struct bells *bells = smp_load_acquire(&hearer->bells);
 
-	poll_wait(file, &bell_queue, table);
-	return atomic64_read(&bells) == READ_ONCE(*seen) ? 0 : EPOLLIN | EPOLLRDNORM;
+	poll_wait(file, &bells->queue, table);
+	return bell_has_rung(hearer, bells) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 #endif

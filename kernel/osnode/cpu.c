@@ -140,7 +140,7 @@ int cpu_stop(struct holding *holding)
 	return error;
 }
 
-int cpu_bell(struct holding *holding)
+int cpu_bell(struct holding *holding, u32 whom)
 {
 	struct osnode_window *window = holding->window;
 	u32 word;
@@ -152,5 +152,6 @@ int cpu_bell(struct holding *holding)
 	if (READ_ONCE(window->lent) == OSNODE_STARTING || word < OSNODE_BOOTING ||
 	    word >= OSNODE_HALTED)
 		return 0;
+	atomic_or(whom, (atomic_t *)&bus_of(window)->bells);
 	return ipi(cpu_apic_id(holding->cpu[0]), APIC_DM_FIXED | BELL_VECTOR);
 }

@@ -14,6 +14,9 @@
 #include "osnode.h"
 #include "symbols.h"
 
+static void (**platform_ipi_callback)(void);
+static struct bells nobodys = { .queue = __WAIT_QUEUE_HEAD_INITIALIZER(nobodys.queue) };
+
 static int bell_init(void)
 {
 	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
@@ -21,7 +24,7 @@ static int bell_init(void)
 		pr_err("x86_platform_ipi_callback is not in this kernel: no doorbell\n");
 		return -ENOENT;
 	}
-	if (cmpxchg(platform_ipi_callback, NULL, bell_rung)) {
+	if (cmpxchg(platform_ipi_callback, NULL, holdings_rung)) {
 		pr_err("the platform interrupt has another user\n");
 		return -EBUSY;
 	}
@@ -46,21 +49,25 @@ static int device_open(struct inode *inode, struct file *file)
 	error = security_locked_down(LOCKDOWN_DEV_MEM);
 	if (error)
 		return error;
-	BUILD_BUG_ON(offsetof(struct handle, bells_seen));
+	BUILD_BUG_ON(offsetof(struct handle, hearer));
 	handle = kzalloc(sizeof(*handle), GFP_KERNEL);
 	if (!handle)
 		return -ENOMEM;
-	handle->bells_seen = atomic64_read(&bells);
+	hearer_begin(&handle->hearer, &nobodys);
 	file->private_data = handle;
 	return 0;
 }
 
 static int device_release(struct inode *inode, struct file *file)
 {
+	struct handle *handle = file->private_data;
+
 	mutex_lock(&osnode_lock);
-	holding_detach(file->private_data);
+	holding_detach(handle);
 	mutex_unlock(&osnode_lock);
-	kfree(file->private_data);
+	if (handle->heard)
+		kobject_put(&handle->heard->kobj);
+	kfree(handle);
 	return 0;
 }
 
@@ -85,11 +92,13 @@ static int perform(struct handle *handle, unsigned int request, union argument *
 		argument->version = OSNODE_VERSION;
 		return 0;
 	case OSNODE_IOC_CREATE:
-		return holding ? -EISCONN : holding_create(handle, &argument->create);
+		return handle->heard ? -EISCONN : holding_create(handle, &argument->create);
 	case OSNODE_IOC_ATTACH:
-		return holding ? -EISCONN : holding_attach(handle, &argument->attach);
+		return handle->heard ? -EISCONN : holding_attach(handle, &argument->attach);
 	case OSNODE_IOC_BELL:
-		return !holding ? error : handle->mode == OSNODE_READ ? -EPERM : cpu_bell(holding);
+		return !holding ? error : handle->mode == OSNODE_READ ? -EPERM :
+			cpu_bell(holding, handle->mode == OSNODE_SERVE ? OSNODE_FOR_DEVICES :
+									 OSNODE_FOR_CHANNELS);
 	case OSNODE_IOC_MEMORY:
 		return error ?: memory_add(holding, &argument->memory);
 	case OSNODE_IOC_CPU:

@@ -19,6 +19,7 @@
 
 #include <osnode.h>
 #include "bell.h"
+#include "guest.h"
 #include "ipi.h"
 #include "symbols.h"
 
@@ -27,21 +28,57 @@ module_param_named(window, window_address, ulong, 0444);
 MODULE_PARM_DESC(window, "physical address of the shared window");
 
 static struct osnode_window *window;
+static struct osnode_bus *bus;
+static void (**platform_ipi_callback)(void);
+static struct bells for_agent = { .queue = __WAIT_QUEUE_HEAD_INITIALIZER(for_agent.queue) };
+static void (*device_bell)(void);
 
-static void ring_host(void)
+static void ring_host(u32 whom)
 {
 	unsigned long flags;
 
+	atomic_or(whom, (atomic_t *)&bus->calls);
 	local_irq_save(flags);
 	apic->icr_write(APIC_DM_FIXED | BELL_VECTOR, READ_ONCE(window->host_apic_id));
 	local_irq_restore(flags);
+}
+
+/* What the module for devices needs of this one. */
+struct osnode_bus *osnode_bus(void)
+{
+	return bus;
+}
+EXPORT_SYMBOL_GPL(osnode_bus);
+
+void osnode_ring_server(void)
+{
+	ring_host(OSNODE_FOR_DEVICES);
+}
+EXPORT_SYMBOL_GPL(osnode_ring_server);
+
+void osnode_on_bell(void (*call)(void))
+{
+	smp_store_release(&device_bell, call);
+}
+EXPORT_SYMBOL_GPL(osnode_on_bell);
+
+/* In an interrupt, with interrupts off. */
+static void bell_rung(void)
+{
+	u32 whom = xchg(&bus->bells, 0);
+	void (*call)(void) = smp_load_acquire(&device_bell);
+
+	if (whom & OSNODE_FOR_CHANNELS)
+		bells_ring(&for_agent);
+	if (whom & OSNODE_FOR_DEVICES && call)
+		call();
 }
 
 static void say(enum osnode_word word)
 {
 	/* The message, if there is one, comes before the word. */
 	smp_store_release(&window->state, word);
-	ring_host();
+	ring_host(OSNODE_FOR_CHANNELS | OSNODE_FOR_DEVICES);
 }
 
 /* The last word, and nothing after it: the platform is the host's. */
@@ -98,8 +135,13 @@ static struct console log_console = {
 /* A descriptor's own is how many doorbells its readers have been told of. */
 static int guest_open(struct inode *inode, struct file *file)
 {
-	file->private_data = kzalloc(sizeof(u64), GFP_KERNEL);
-	return file->private_data ? 0 : -ENOMEM;
+	struct hearer *hearer = kzalloc(sizeof(*hearer), GFP_KERNEL);
+
+	if (!hearer)
+		return -ENOMEM;
+	hearer_begin(hearer, &for_agent);
+	file->private_data = hearer;
+	return 0;
 }
 
 static int guest_release(struct inode *inode, struct file *file)
@@ -147,7 +189,7 @@ static long guest_ioctl(struct file *file, unsigned int request, unsigned long v
 	case OSNODE_IOC_BELL:
 		if (value)
 			return -EINVAL;
-		ring_host();
+		ring_host(OSNODE_FOR_CHANNELS);
 		return 0;
 	case OSNODE_GUEST_IOC_INIT:
 	case OSNODE_GUEST_IOC_START:
@@ -193,6 +235,7 @@ static int __init guest_init(void)
 		       OSNODE_VERSION, window_address);
 		goto unmap;
 	}
+	bus = (void *)window + OSNODE_BUS_AT;
 	window->stamp_module = rdtsc_ordered();
 	platform_ipi_callback = (void *)symbol("x86_platform_ipi_callback");
 	error = -ENOENT;

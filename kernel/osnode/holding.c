@@ -3,6 +3,7 @@
 
 #include <linux/io.h>
 #include <linux/module.h>
+#include <linux/rculist.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <asm/msr.h>
@@ -20,6 +21,42 @@ static struct holding *find(const char *name, enum osnode_kind kind)
 		if (holding->kind == kind && !strcmp(holding->name, name))
 			return holding;
 	return NULL;
+}
+
+/* In a node's bell: its window says whom of those who look at it that is for. */
+void holdings_rung(void)
+{
+	struct holding *holding;
+	struct osnode_window *window;
+	u32 whom;
+
+	rcu_read_lock();
+	list_for_each_entry_rcu(holding, &holdings, list) {
+		window = smp_load_acquire(&holding->window);
+		if (!window || !READ_ONCE(bus_of(window)->calls))
+			continue;
+		whom = xchg(&bus_of(window)->calls, 0);
+		if (whom & OSNODE_FOR_CHANNELS)
+			bells_ring(&holding->for_channels);
+		if (whom & OSNODE_FOR_DEVICES)
+			bells_ring(&holding->for_devices);
+	}
+	rcu_read_unlock();
+}
+
+/* This descriptor's from now on, and so are those of the holding's bells that are for it. */
+static void take(struct handle *handle, struct holding *holding, enum osnode_mode mode)
+{
+	holding->attached++;
+	if (mode == OSNODE_OWN)
+		holding->owner = task_tgid_nr(current);
+	holding->servers += mode == OSNODE_SERVE;
+	handle->holding = holding;
+	handle->mode = mode;
+	handle->heard = holding;
+	kobject_get(&holding->kobj);
+	hearer_begin(&handle->hearer, mode == OSNODE_SERVE ? &holding->for_devices :
+							     &holding->for_channels);
 }
 
 static bool good_name(const char *name)
@@ -41,6 +78,8 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	BUILD_BUG_ON(offsetof(struct osnode_window, apic_ids) != 0x180);
 	BUILD_BUG_ON(offsetof(struct osnode_window, channels) != 0x1000);
 	BUILD_BUG_ON(sizeof(struct osnode_channel) != 512);
+	BUILD_BUG_ON(sizeof(struct osnode_bus) != 0x1000);
+	BUILD_BUG_ON(sizeof(struct osnode_slot) != 0x1000);
 	if (!good_name(create->name) || create->reserved)
 		return -EINVAL;
 	if (create->kind != OSNODE_NODE && create->kind != OSNODE_IMAGE)
@@ -50,6 +89,8 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 		return -ENOMEM;
 	strscpy(holding->name, create->name, sizeof(holding->name));
 	holding->kind = create->kind;
+	init_waitqueue_head(&holding->for_channels.queue);
+	init_waitqueue_head(&holding->for_devices.queue);
 
 	error = find(holding->name, holding->kind) ? -EEXIST : 0;
 	if (!error && holding->kind == OSNODE_NODE)
@@ -61,11 +102,8 @@ int holding_create(struct handle *handle, struct osnode_create *create)
 	error = tree_add(holding);
 	if (error)
 		return error; /* the kobject has freed it */
-	list_add_tail(&holding->list, &holdings);
-	holding->owner = task_tgid_nr(current);
-	holding->attached = 1;
-	handle->holding = holding;
-	handle->mode = OSNODE_OWN;
+	list_add_tail_rcu(&holding->list, &holdings);
+	take(handle, holding, OSNODE_OWN);
 	create->slice = holding->slice;
 	return 0;
 }
@@ -102,15 +140,13 @@ int holding_attach(struct handle *handle, struct osnode_attach *attach)
 		error = holding->owner ? -EBUSY : 0;
 	else if (attach->mode == OSNODE_TALK && holding->kind == OSNODE_NODE)
 		error = claim_channel(handle, holding);
+	else if (attach->mode == OSNODE_SERVE && holding->kind == OSNODE_NODE)
+		error = holding->state == RUNNING ? 0 : -ENOTCONN;
 	else if (attach->mode != OSNODE_READ)
 		error = -EINVAL;
 	if (error)
 		return error;
-	if (attach->mode == OSNODE_OWN)
-		holding->owner = task_tgid_nr(current);
-	holding->attached++;
-	handle->holding = holding;
-	handle->mode = attach->mode;
+	take(handle, holding, attach->mode);
 	attach->channel = handle->channel;
 	return 0;
 }
@@ -123,6 +159,7 @@ void holding_detach(struct handle *handle)
 	if (!holding)
 		return;
 	holding->attached--;
+	holding->servers -= handle->mode == OSNODE_SERVE;
 	if (handle->mode == OSNODE_OWN)
 		holding->owner = 0;
 	if (handle->mode == OSNODE_TALK) {
@@ -131,7 +168,7 @@ void holding_detach(struct handle *handle)
 		if (holding->state == RUNNING &&
 		    cmpxchg(&holding->window->channels[handle->channel].state, OSNODE_CHANNEL_OPEN,
 			    OSNODE_CHANNEL_CLOSED) == OSNODE_CHANNEL_OPEN)
-			cpu_bell(holding);
+			cpu_bell(holding, OSNODE_FOR_CHANNELS);
 	}
 }
 
@@ -171,6 +208,9 @@ int holding_start(struct holding *holding, bool lend)
 		return -EINVAL;
 	if (holding->state == RUNNING)
 		return -EALREADY;
+	/* It would write what the last kernel asked for into the next one. */
+	if (holding->servers)
+		return -EBUSY;
 	/* Memory that was kept from this kernel is not in its direct map. */
 	window = holding->window ?:
 		 memremap(window_address(holding), OSNODE_WINDOW_BYTES, MEMREMAP_WB);
@@ -179,6 +219,8 @@ int holding_start(struct holding *holding, bool lend)
 	/* A node executes code that nobody else can stop: the module stays. */
 	__module_get(THIS_MODULE);
 	memset(window, 0, sizeof(*window));
+	memset(bus_of(window), 0, sizeof(struct osnode_bus) +
+	       OSNODE_SLOTS * sizeof(struct osnode_slot));
 	smp_store_release(&holding->window, window);
 	window->magic = OSNODE_WINDOW_MAGIC;
 	window->version = OSNODE_VERSION;
@@ -215,7 +257,8 @@ int holding_stop(struct holding *holding)
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)
 		WRITE_ONCE(window->state, OSNODE_STOPPED);
-	bell_rung();
+	bells_ring(&holding->for_channels);
+	bells_ring(&holding->for_devices);
 	module_put(THIS_MODULE);
 	return 0;
 }
@@ -224,7 +267,9 @@ static void give_back(struct holding *holding)
 {
 	/* Waits for who reads its files; its name is free then. */
 	kobject_del(&holding->kobj);
-	list_del(&holding->list);
+	list_del_rcu(&holding->list);
+	/* A cpu in a bell may still look at its window. */
+	synchronize_rcu();
 	cpu_free(holding);
 	memory_free(holding);
 	kobject_put(&holding->kobj);

@@ -225,7 +225,8 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 
 	if (!holding)
 		return -ENOTCONN;
-	if (handle->mode != OSNODE_OWN && holding->kind == OSNODE_NODE) {
+	if (handle->mode != OSNODE_OWN && handle->mode != OSNODE_SERVE &&
+	    holding->kind == OSNODE_NODE) {
 		if (writes && handle->mode != OSNODE_TALK)
 			return -EACCES;
 		return holding->pieces && within(window_address(holding), OSNODE_WINDOW_BYTES,
@@ -233,9 +234,9 @@ static int may_map(struct handle *handle, phys_addr_t from, size_t length, bool 
 	}
 	if (handle->mode == OSNODE_READ && !holding->sealed)
 		return -EAGAIN;
-	if (writes && (handle->mode != OSNODE_OWN || holding->sealed))
+	if (writes && (handle->mode == OSNODE_READ || holding->sealed))
 		return -EACCES;
-	if (holding->slice && within(holding->slice, OSNODE_SLICE_BYTES, from, length))
+	if (handle->mode == OSNODE_OWN && holding->slice && within(holding->slice, OSNODE_SLICE_BYTES, from, length))
 		return 0;
 	for (n = 0; n < holding->pieces; n++)
 		if (within(holding->piece[n].address, holding->piece[n].bytes, from, length))

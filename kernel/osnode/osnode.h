@@ -8,6 +8,7 @@
 #include <linux/mutex.h>
 
 #include <osnode.h>
+#include "bell.h"
 
 enum holding_state { CREATED, RUNNING, STOPPED };
 
@@ -26,6 +27,7 @@ struct holding {
 	bool sealed;
 	pid_t owner; /* 0: nobody's, to be taken over */
 	unsigned int attached; /* descriptors */
+	unsigned int servers; /* those of them that are its devices, until nothing of it is mapped */
 	atomic_t mapped; /* mappings, of any descriptor; from 0 to 1 under the lock */
 	unsigned int channels; /* bit n: a descriptor has channel n */
 	phys_addr_t slice;
@@ -34,11 +36,13 @@ struct holding {
 	struct piece piece[OSNODE_PIECES];
 	unsigned int cpus;
 	unsigned int cpu[OSNODE_CPUS];
+	struct bells for_channels, for_devices;
 };
 
 /* An open file of the device. */
 struct handle {
-	u64 bells_seen; /* first, for bell_read and bell_poll */
+	struct hearer hearer; /* first, for bell_read and bell_poll */
+	struct holding *heard; /* whose bells they are: kept until the file is closed */
 	struct holding *holding; /* NULL: not attached yet, or released */
 	enum osnode_mode mode;
 	unsigned int channel;
@@ -49,8 +53,13 @@ static inline phys_addr_t window_address(struct holding *holding)
 	return holding->piece[0].address + holding->piece[0].bytes - OSNODE_WINDOW_BYTES;
 }
 
+static inline struct osnode_bus *bus_of(struct osnode_window *window)
+{
+	return (void *)window + OSNODE_BUS_AT;
+}
+
 extern struct mutex osnode_lock;
-extern struct list_head holdings;
+extern struct list_head holdings; /* changed under the lock, read under it or RCU */
 
 int holding_create(struct handle *handle, struct osnode_create *create);
 int holding_attach(struct handle *handle, struct osnode_attach *attach);
@@ -76,10 +85,10 @@ void cpu_free(struct holding *holding);
 void cpu_keep_broadcasts_off(struct holding *holding);
 int cpu_start(struct holding *holding);
 int cpu_stop(struct holding *holding);
-int cpu_bell(struct holding *holding);
+int cpu_bell(struct holding *holding, u32 whom);
 u32 cpu_apic_id(unsigned int cpu);
 
-void bell_rung(void);
+void holdings_rung(void);
 
 int tree_init(struct kobject *parent);
 void tree_exit(void);

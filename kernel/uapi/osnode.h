@@ -10,7 +10,7 @@
  * Names are 1 to 31 of [a-z0-9._-], not beginning with '.', and end in zeros. Addresses
  * are physical, byte order is the machine's. Reserved fields and unknown bits must be
  * zero, else -EINVAL; an unknown request is -ENOTTY, one that this descriptor's mode does
- * not allow -EPERM; -ENOTCONN: it has no holding yet, -EISCONN: it has one.
+ * not allow -EPERM; -ENOTCONN: it has no holding yet, -EISCONN: it has or had one.
  */
 #ifndef KUMIKI_UAPI_OSNODE_H
 #define KUMIKI_UAPI_OSNODE_H
@@ -19,7 +19,7 @@
 #include <linux/types.h>
 
 #define OSNODE_DEVICE "/dev/kumiki-osnode"
-#define OSNODE_VERSION 2
+#define OSNODE_VERSION 3
 #define OSNODE_NAME_BYTES 32
 #define OSNODE_PIECES 64
 #define OSNODE_CPUS 64
@@ -31,6 +31,11 @@ enum osnode_mode {
 	OSNODE_OWN = 1, /* one descriptor at a time: everything; else -EBUSY */
 	OSNODE_READ = 2, /* any number: map a sealed image, or a node's window, read only */
 	OSNODE_TALK = 3, /* of a running node: map its window, claim one of its channels */
+	OSNODE_SERVE = 4, /* of a running node, any number: map its memory, be its devices */
+};
+/* Whom a bell is for. Of a descriptor: SERVE hears those for devices, all others the rest. */
+enum osnode_whom {
+	OSNODE_FOR_CHANNELS = 1, OSNODE_FOR_DEVICES = 2,
 };
 
 struct osnode_create { /* this descriptor owns it */
@@ -60,7 +65,8 @@ struct osnode_link { __u8 name[OSNODE_NAME_BYTES]; };
 #define OSNODE_IOC_MEMORY _IOWR(OSNODE_IOC_TYPE, 3, struct osnode_memory)
 #define OSNODE_IOC_CPU _IOWR(OSNODE_IOC_TYPE, 4, struct osnode_cpu)
 #define OSNODE_IOC_SEAL _IO(OSNODE_IOC_TYPE, 5) /* an image: nobody maps it writable again */
-#define OSNODE_IOC_START _IO(OSNODE_IOC_TYPE, 6) /* INIT, SIPI; -EIO: not seen to arrive */
+/* INIT, SIPI; -EIO: not seen to arrive; -EBUSY: somebody still serves its last run */
+#define OSNODE_IOC_START _IO(OSNODE_IOC_TYPE, 6)
 #define OSNODE_IOC_STOP _IO(OSNODE_IOC_TYPE, 7) /* INIT to every cpu; -EBUSY: in STARTING */
 #define OSNODE_IOC_RELEASE _IO(OSNODE_IOC_TYPE, 8) /* -EBUSY: runs, mapped, or attached to */
 #define OSNODE_IOC_BELL _IO(OSNODE_IOC_TYPE, 9) /* interrupts the other side */
@@ -116,6 +122,46 @@ struct osnode_window { /* of the host's module, but for what says another writer
 	__u8 message[256]; /* node: the panic's text, ends in a zero */
 	__u32 apic_ids[OSNODE_CPUS], reserved2[864]; /* 0x180 */
 	struct osnode_channel channels[OSNODE_CHANNELS]; /* 0x1000 */
+};
+
+/*
+ * Devices: a bus and slots for them in the window, all plain words with one writer each but
+ * for the masks, which one side sets bits of and the other takes. docs/design/node-devices.md
+ * has the protocol.
+ */
+#define OSNODE_BUS_AT 0x180000
+#define OSNODE_SLOTS 63
+#define OSNODE_QUEUES 32
+#define OSNODE_CONFIG_BYTES 1024
+#define OSNODE_CONFIG_BIT 63 /* of kicks and interrupts: the configuration was written */
+
+struct osnode_bus {
+	__u64 to_node, reserved0[7]; /* bit n: slot n has interrupts */
+	__u64 to_host, reserved1[7]; /* bit n: slot n has kicks, or a request */
+	__u32 announced; /* server: counts what came or went */
+	__u32 bells; /* host's module sets, node takes: enum osnode_whom */
+	__u32 calls; /* node sets, host's module takes: the same */
+	__u32 reserved2[13];
+	__u64 reserved3[488];
+};
+struct osnode_queue { /* limit: server, 0: there is none; the rest: node, physical addresses */
+	__u32 limit, size;
+	__u64 descriptors, driver, device;
+};
+struct osnode_slot {
+	__u32 present; /* server: 0, or another number than the last device here had */
+	__u32 id; /* and up to answer: server; virtio's number of the kind of device */
+	__u64 features;
+	__u32 config_bytes, generation;
+	__u32 answer, host_status; /* the request that was carried out, and what became of it */
+	__u64 reserved0[4];
+	__u32 request, status; /* node: counts requests, each to set this status */
+	__u64 accepted, reserved1[6]; /* node: of the features */
+	__u64 kicks, reserved2[7]; /* bit n: queue n; node sets, server takes */
+	__u64 interrupts, reserved3[7]; /* the same the other way */
+	struct osnode_queue queues[OSNODE_QUEUES]; /* 0x100 */
+	__u8 config[OSNODE_CONFIG_BYTES]; /* 0x500 */
+	__u64 reserved4[224];
 };
 
 /* In a node: mmap(2) at 0 is its window, bells are as above. The other two take the address of

@@ -105,6 +105,24 @@ def start_server() -> None:
     _checked(_lib.kumiki_spawn_start_server())
 
 
+class Tree:
+    """A child and all that comes of it, as long as this object lives."""
+
+    def __init__(self) -> None:
+        self._handle = _Handle()
+        _checked(_lib.kumiki_spawn_tree_init(byref(self._handle)))
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._handle)
+
+    def kill(self) -> None:
+        _checked(_lib.kumiki_spawn_tree_kill(byref(self._handle)))
+
+    def __del__(self, destroy: Any = _lib.kumiki_spawn_tree_destroy) -> None:
+        destroy(ctypes.byref(self._handle))
+
+
 class Attributes:
     """What a child is to be. Closes itself at the end of a with statement."""
 
@@ -183,6 +201,9 @@ class Attributes:
     def death_signal(self, signal: int) -> None:
         self._number("deathsignal", "signal", signal)
 
+    def tree(self, tree: Tree) -> None:
+        self._set("tree", ctypes.c_void_p(tree.address))
+
     def by_server(self) -> None:
         self._set("byserver", c_int(1))
 
@@ -196,7 +217,7 @@ class Attributes:
         error = _lib.kumiki_spawn(
             byref(pid),
             path,
-            ctypes.addressof(actions.handle),
+            actions.address,
             ctypes.addressof(self._handle),
             _strings(args),
             _environ() if env is None else _strings(env),
@@ -218,18 +239,30 @@ class Actions:
     """What the child's descriptors and working folder become, in their order."""
 
     def __init__(self) -> None:
-        self.handle = _Handle()
-        _checked(_lib.kumiki_spawn_file_actions_init(byref(self.handle)))
+        # Most children have none.
+        self._handle: "_Handle | None" = None
+
+    @property
+    def address(self) -> "int | None":
+        return None if self._handle is None else ctypes.addressof(self._handle)
 
     def __enter__(self) -> "Actions":
         return self
 
     def __exit__(self, *_: object) -> None:
-        _lib.kumiki_spawn_file_actions_destroy(byref(self.handle))
+        if self._handle is not None:
+            _lib.kumiki_spawn_file_actions_destroy(byref(self._handle))
+
+    def _add(self, name: str, *arguments: Any) -> None:
+        if self._handle is None:
+            handle = _Handle()
+            _checked(_lib.kumiki_spawn_file_actions_init(byref(handle)))
+            self._handle = handle
+        add = getattr(_lib, f"kumiki_spawn_file_actions_add{name}")
+        _checked(add(byref(self._handle), *arguments))
 
     def dup2(self, fd: int, new_fd: int) -> None:
-        fd, new_fd = fitting("descriptor", fd), fitting("descriptor", new_fd)
-        _checked(_lib.kumiki_spawn_file_actions_adddup2(byref(self.handle), fd, new_fd))
+        self._add("dup2", fitting("descriptor", fd), fitting("descriptor", new_fd))
 
     def chdir(self, folder: bytes) -> None:
-        _checked(_lib.kumiki_spawn_file_actions_addchdir(byref(self.handle), folder))
+        self._add("chdir", folder)

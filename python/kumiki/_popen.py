@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import warnings
 from contextlib import ExitStack
 from typing import Any, Iterable, Mapping, Sequence
 
 from ._lasting import lasting
-from ._library import CLOEXEC_DEFAULT, SETSID, Actions, Attributes, fitting
+from ._library import CLOEXEC_DEFAULT, SETSID, Actions, Attributes, Tree, fitting
 
 _NAMESPACES = {
     "time": 0x0000_0080,
@@ -65,6 +64,9 @@ class Popen(subprocess.Popen):
     signal_default, signal_ignore: signals that do there what they do by default, or nothing.
     controlling_terminal: a descriptor of a terminal, or what has one, that becomes the one of
         its session, which is a new one.
+    kill_tree: kill(), and with it run(..., timeout=...), ends all that comes of it, too: by a cgroup
+        of its own where one can be made, else by a process group of its own, which a process can
+        leave, and only until the child has been waited for.
     by_server: a spawn server makes it also where the calling thread could.
     """
 
@@ -100,6 +102,7 @@ class Popen(subprocess.Popen):
         signal_default: "Iterable[int]" = (),
         signal_ignore: "Iterable[int]" = (),
         controlling_terminal: "int | Any | None" = None,
+        kill_tree: bool = False,
         by_server: bool = False,
         **named: Any,
     ) -> None:
@@ -112,6 +115,7 @@ class Popen(subprocess.Popen):
         self._default, self._ignored = list(signal_default), list(signal_ignore)
         self._terminal = controlling_terminal
         self._by_server = by_server
+        self._tree = Tree() if kill_tree else None
         self._maps = {"uid": _ranges(uid_map), "gid": _ranges(gid_map)}
         self._nice = nice
         self._affinity = None if affinity is None else sorted(affinity)
@@ -163,6 +167,13 @@ class Popen(subprocess.Popen):
         self._child_created = True
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
+    def kill(self) -> None:
+        """Ends it by SIGKILL; with kill_tree all that came of it, too."""
+        if self._tree is None:
+            super().kill()
+        else:
+            self._tree.kill()
+
     def _further(self, attributes: Attributes, stack: ExitStack) -> None:
         """What subprocess has not."""
         if self._cgroup is not None:
@@ -177,11 +188,14 @@ class Popen(subprocess.Popen):
         if self._namespaces:
             attributes.namespaces(self._namespaces)
         for name, ranges in self._maps.items():
-            attributes.maps(name, ranges)
+            if ranges:
+                attributes.maps(name, ranges)
         if self._nice is not None:
             attributes.nice(self._nice)
         if self._affinity is not None:
             attributes.affinity(self._affinity)
+        if self._tree is not None:
+            attributes.tree(self._tree)
         if self._by_server:
             attributes.by_server()
         if self._mask is not None:
@@ -264,10 +278,7 @@ def _programs(executable: bytes, env: Any) -> "list[bytes]":
     """Where it may be, in order."""
     if os.path.dirname(executable):
         return [executable]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BytesWarning)
-        folders = os.get_exec_path(env)
-    return [os.path.join(os.fsencode(folder), executable) for folder in folders]
+    return [os.path.join(os.fsencode(folder), executable) for folder in os.get_exec_path(env)]
 
 
 def _identity(attributes: Attributes, uid: Any, gid: Any, gids: Any, umask: int) -> None:

@@ -23,6 +23,24 @@ def says(script, **named):
     return kumiki.check_output(["sh", "-c", script], text=True, **named).strip()
 
 
+def own_cgroup():
+    """The folder of this program's own cgroup, if another one can be made there."""
+    lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+    place = next((line[3:] for line in lines if line.startswith("0::")), None)
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        if place is not None and fields[fields.index("-") + 1] == "cgroup2" and fields[3] == "/":
+            folder = pathlib.Path(fields[4] + place)
+            try:
+                made = pathlib.Path(tempfile.mkdtemp(prefix="kumiki-test-", dir=folder))
+            except OSError:
+                return None
+            ends = (made / "cgroup.kill").exists()
+            made.rmdir()
+            return folder if ends else None
+    return None
+
+
 class Functions(unittest.TestCase):
     def test_they_are_subprocess_s_with_our_popen(self):
         self.assertEqual(kumiki.run(["sh", "-c", "exit 3"]).returncode, 3)
@@ -140,6 +158,40 @@ class Attributes(unittest.TestCase):
         thread.start()
         thread.join()
         self.assertEqual([error.filename for error in errors], ["/nonexistent"])
+
+    def test_a_timeout_ends_the_whole_tree(self):
+        """Also what holds the pipe open when the child itself has ended, and in a session of its own
+        where a cgroup can be made."""
+        for script in ["sleep 1000 & sleep 1000", "sleep 1000 &"]:
+            with self.subTest(script=script), self.assertRaises(kumiki.TimeoutExpired):
+                # It would wait for the end of the pipe, of which the other one has a copy.
+                kumiki.run(["sh", "-c", script], stdout=kumiki.PIPE, timeout=0.2, kill_tree=True)
+
+    def test_a_tree_leaves_no_cgroup(self):
+        folder = own_cgroup()
+        if folder is None:
+            self.skipTest("no cgroup can be made here")
+        with kumiki.Popen(["setsid", "sleep", "1000"], kill_tree=True) as child:
+            made = [each for each in folder.iterdir() if each.name.startswith(f"kumiki-{os.getpid()}-")]
+            self.assertEqual(len(made), 1)
+            child.kill()
+            self.assertEqual(child.wait(), -signal.SIGKILL)
+        del child
+        self.assertFalse(made[0].exists())
+
+    def test_a_program_that_is_being_written_is_tried_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_bytes(pathlib.Path("/bin/true").read_bytes())
+            program.chmod(0o755)
+            file = open(program, "ab")
+            timer = threading.Timer(0.03, file.close)
+            timer.start()
+            self.assertEqual(kumiki.call([program]), 0)
+            timer.join()
+            with open(program, "ab"), self.assertRaises(OSError) as raised:
+                kumiki.call([program])
+            self.assertEqual((raised.exception.errno, raised.exception.filename), (26, program))
 
     def test_a_number_that_does_not_fit_is_refused(self):
         for named in [

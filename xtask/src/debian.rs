@@ -34,6 +34,22 @@ pub(crate) const CAPI: &[Package] = &[
         name: "libpython3.11-testsuite | libpython3.13-testsuite",
         reason: "CPython's own tests of subprocess hold for the package for Python",
     },
+    Package { name: "valgrind", reason: "a program with libkumiki runs in it" },
+];
+
+/// What the suites of other projects need, and those suites.
+pub(crate) const PEERS: &[Package] = &[
+    Package { name: "gcc", reason: "glibc's and gnulib's tests are programs in C" },
+    Package { name: "glibc-source", reason: "glibc's own tests of posix_spawn" },
+    Package { name: "gnulib", reason: "gnulib's tests of posix_spawn" },
+    Package { name: "libc6-dev", reason: "the C library's headers, for both" },
+    Package {
+        name: "libpython3.11-testsuite | libpython3.13-testsuite",
+        reason: "CPython's own tests of subprocess and asyncio",
+    },
+    Package { name: "python3", reason: "they run in it" },
+    Package { name: "util-linux", reason: "tests run as another user by its setpriv" },
+    Package { name: "xz-utils", reason: "unpacks glibc's source" },
 ];
 
 /// The same for tests in machines of their own. Kernels, headers and compilers

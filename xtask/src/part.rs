@@ -25,12 +25,15 @@ pub(crate) enum Part {
     Loom,
     /// What is promised for aarch64, in an emulator
     Cross,
+    /// Suites of glibc, gnulib and CPython with Kumiki in place of posix_spawn and subprocess;
+    /// only when it is named, some minutes
+    Peers,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,
 }
 
 impl Part {
-    /// Those that run when no part is named.
+    /// Those that run when no part is named: not `Peers`, which takes long and tests one crate.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 
@@ -40,6 +43,7 @@ impl Part {
             Part::Page => debian::PAGE,
             Part::Capi => debian::CAPI,
             Part::Lab => debian::LAB,
+            Part::Peers => debian::PEERS,
             // Cross says by itself what is not to be had, and goes on without.
             _ => &[],
         }
@@ -47,6 +51,7 @@ impl Part {
 
     /// Whether its tests are programs that a build of the workspace makes.
     pub(crate) fn has_programs(self) -> bool {
-        matches!(self, Part::Fast | Part::Workspace | Part::Page | Part::Capi | Part::Lab)
+        use Part::{Capi, Fast, Lab, Page, Peers, Workspace};
+        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers)
     }
 }

@@ -1,5 +1,6 @@
 //! `kumiki node`: OS nodes.
 
+mod device;
 mod exec;
 
 use std::io;
@@ -51,7 +52,11 @@ enum NodeCommand {
         /// Words for its kernel's command line
         #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
         append: String,
+        #[command(flatten)]
+        devices: device::Devices,
     },
+    /// Devices that this machine serves a node
+    Device(device::Args),
     /// Start a node and wait until it answers; in a node, one that is lent to it
     Start {
         name: String,
@@ -115,6 +120,14 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Serve a node's devices until it ends, as `start` does for a node that has some
+    Serve {
+        #[arg(required_unless_present = "worker")]
+        name: Option<String>,
+        /// The process that has nothing but what standard input brings
+        #[arg(long, hide = true)]
+        worker: bool,
+    },
     /// What runs in a node
     #[command(hide = true)]
     Agent {
@@ -170,7 +183,16 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
     match args.command {
         NodeCommand::Plan(args) => machine::plan(&args)?,
         NodeCommand::Apply(args) => return machine::apply(&args),
-        NodeCommand::Create { name, cpus, cpu_list, memory, memory_from, image, append } => {
+        NodeCommand::Create {
+            name,
+            cpus,
+            cpu_list,
+            memory,
+            memory_from,
+            image,
+            append,
+            devices,
+        } => {
             let cpus = cpu_list.map_or(Cpus::Count(cpus), Cpus::These);
             let spec = Spec {
                 name,
@@ -179,6 +201,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
                 memory_bytes: memory,
                 memory_from: memory_from.into(),
                 command_line: append,
+                devices: devices.specs(),
             };
             Node::create(&spec)?;
         }
@@ -218,6 +241,11 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             node.delete()?;
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
+        NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
+        NodeCommand::Serve { name, .. } => {
+            kumiki_node::serve::serve(&name.unwrap_or_default())?;
+        }
         NodeCommand::Agent { window, .. } => kumiki_node::agent::main(window)?,
     }
     Ok(Verdict::Fine)
@@ -234,6 +262,9 @@ fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
 }
 
 fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {
+    for problem in &stages.problems {
+        output::talk(format_args!("not served: {problem}"));
+    }
     if json {
         return output::json(stages);
     }

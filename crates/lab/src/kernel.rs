@@ -152,6 +152,13 @@ impl KernelName {
 }
 
 impl Kernel {
+    /// Files of these modules of its package, and of all that they need, with their places
+    /// in a machine, for [`Config::files`](crate::Config::files). What this kernel has built
+    /// in, or not at all, is left out.
+    pub fn driver_files(&self, names: &[&str]) -> Result<Vec<(PathBuf, PathBuf)>> {
+        self.modules()?.files(names)
+    }
+
     /// The modules of its package.
     pub(crate) fn modules(&self) -> Result<Modules> {
         let usr = self.folder.join("usr/lib/modules").join(&self.version);

@@ -52,6 +52,7 @@ pub mod standing;
 mod talk;
 mod tied;
 
+pub use apt::debian_root;
 pub use cache::Cache;
 pub use command::{Command, Control, Outcome, Output, Running};
 pub use config::{Accelerator, Config};

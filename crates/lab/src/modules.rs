@@ -48,6 +48,7 @@ pub(crate) struct Loadable {
 /// The modules of one kernel.
 pub(crate) struct Modules {
     version: String,
+    folder: PathBuf,
     files: BTreeMap<String, PathBuf>,
     builtin: BTreeSet<String>,
 }
@@ -60,7 +61,22 @@ impl Modules {
         let list = folder.join("modules.builtin");
         let text = fs::read_to_string(&list).map_err(Error::file("reading", &list))?;
         let builtin = text.lines().filter_map(|line| name_of(Path::new(line))).collect();
-        Ok(Modules { version: version.to_owned(), files, builtin })
+        Ok(Modules { version: version.to_owned(), folder: folder.to_owned(), files, builtin })
+    }
+
+    /// The files of these modules and of all that they need, and the list of those that are
+    /// built in; each with its place in a machine. What is not there is left out.
+    pub(crate) fn files(&self, names: &[&str]) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let there = names.iter().filter(|name| self.files.contains_key(**name));
+        let wanted: Vec<Module> = there.map(|name| name.parse()).collect::<Result<_>>()?;
+        let place = Path::new("/lib/modules").join(&self.version);
+        let below = |file: &Path| {
+            let below = file.strip_prefix(&self.folder).expect("it was found there");
+            (file.to_owned(), place.join(below))
+        };
+        let mut files = vec![below(&self.folder.join("modules.builtin"))];
+        files.extend(self.in_order(&wanted)?.iter().map(|one| below(&self.files[&one.name])));
+        Ok(files)
     }
 
     /// These modules and all that they need, in an order in which they can be

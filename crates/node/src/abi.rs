@@ -6,7 +6,7 @@ use rustix::ioctl::{Opcode, opcode};
 
 pub(crate) const DEVICE: &str = "/dev/kumiki-osnode";
 pub(crate) const GUEST_DEVICE: &str = "/dev/kumiki-osnode-guest";
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 pub(crate) const NAME_BYTES: usize = 32;
 pub(crate) const PIECE_UNIT: u64 = 2 << 20;
 pub(crate) const PIECES: usize = 64;
@@ -18,6 +18,7 @@ pub(crate) const IMAGE: u32 = 2;
 pub(crate) const OWN: u32 = 1;
 pub(crate) const READ: u32 = 2;
 pub(crate) const TALK: u32 = 3;
+pub(crate) const SERVE: u32 = 4;
 
 #[repr(C)]
 #[derive(Default)]
@@ -120,7 +121,40 @@ pub(crate) const WORD_READY: u32 = 2;
 pub(crate) const WORD_HALTED: u32 = 3;
 pub(crate) const WORD_STOPPED: u32 = 7;
 
+/// Devices: the bus in the window, and its slots behind it.
+pub(crate) const BUS_AT: usize = 0x18_0000;
+pub(crate) const BUS_BYTES: usize = 0x1000;
+pub(crate) const SLOTS: usize = 63;
+pub(crate) const QUEUES: usize = 32;
+pub(crate) const CONFIG_BYTES: usize = 1024;
+/// Of kicks and interrupts.
+pub(crate) const CONFIG_BIT: u32 = 63;
+/// Offsets in the bus.
+pub(crate) const BUS_TO_NODE: usize = 0;
+pub(crate) const BUS_TO_HOST: usize = 0x40;
+pub(crate) const BUS_ANNOUNCED: usize = 0x80;
+pub(crate) const SLOT_BYTES: usize = 0x1000;
+/// Offsets in a slot.
+pub(crate) const SLOT_PRESENT: usize = 0;
+pub(crate) const SLOT_ID: usize = 4;
+pub(crate) const SLOT_FEATURES: usize = 8;
+pub(crate) const SLOT_CONFIG_BYTES: usize = 0x10;
+pub(crate) const SLOT_GENERATION: usize = 0x14;
+pub(crate) const SLOT_ANSWER: usize = 0x18;
+pub(crate) const SLOT_HOST_STATUS: usize = 0x1c;
+pub(crate) const SLOT_REQUEST: usize = 0x40;
+pub(crate) const SLOT_STATUS: usize = 0x44;
+pub(crate) const SLOT_ACCEPTED: usize = 0x48;
+pub(crate) const SLOT_KICKS: usize = 0x80;
+pub(crate) const SLOT_INTERRUPTS: usize = 0xc0;
+pub(crate) const SLOT_QUEUES: usize = 0x100;
+pub(crate) const QUEUE_BYTES: usize = 32;
+pub(crate) const SLOT_CONFIG: usize = 0x500;
+
 const _: () = {
+    assert!(BUS_AT + BUS_BYTES + SLOTS * SLOT_BYTES <= kumiki_boot::WINDOW_BYTES as usize);
+    assert!(RINGS_AT + CHANNELS * 2 * RING_BYTES <= BUS_AT);
+    assert!(SLOT_QUEUES + QUEUES * QUEUE_BYTES == SLOT_CONFIG);
     assert!(size_of::<Create>() == 48 && offset_of!(Create, slice) == 40);
     assert!(size_of::<Attach>() == 48 && offset_of!(Attach, channel) == 40);
     assert!(size_of::<Memory>() == 24 && offset_of!(Memory, address) == 16);
@@ -172,7 +206,9 @@ mod tests {
         let headers = ["osnode.h", "bell.h", "ipi.h", "symbols.h"].map(str::to_owned);
         let files = own.chain(headers).map(|file| source(&format!("osnode/{file}")));
         let lines: usize = files.map(|text| lines_of_code(&text)).sum();
-        assert!((500..=1000).contains(&lines), "osnode.ko has {lines} lines of code");
+        assert!((500..=1150).contains(&lines), "osnode.ko has {lines} lines of code");
+        let devices = lines_of_code(&source("osnode/virtio.c"));
+        assert!((200..=350).contains(&devices), "osnode-virtio.ko has {devices} lines of code");
     }
 
     #[test]
@@ -187,7 +223,7 @@ mod tests {
         assert_eq!(dkms.matches("BUILT_MODULE_NAME").count(), modules.split(' ').count());
         let version = env!("CARGO_PKG_VERSION");
         assert!(dkms.contains(&format!("PACKAGE_VERSION=\"{version}\"")));
-        for file in ["osnode/device.c", "osnode/guest.c"] {
+        for file in ["osnode/device.c", "osnode/guest.c", "osnode/virtio.c"] {
             assert!(source(file).contains(&format!("MODULE_VERSION(\"{version}\")")), "{file}");
         }
     }
@@ -217,5 +253,10 @@ mod tests {
         assert_eq!(defined("OSNODE_LOG_BYTES"), LOG_BYTES as u64);
         assert_eq!(defined("OSNODE_RINGS_AT"), RINGS_AT as u64);
         assert_eq!(defined("OSNODE_RING_BYTES"), RING_BYTES as u64);
+        assert_eq!(defined("OSNODE_BUS_AT"), BUS_AT as u64);
+        assert_eq!(defined("OSNODE_SLOTS"), SLOTS as u64);
+        assert_eq!(defined("OSNODE_QUEUES"), QUEUES as u64);
+        assert_eq!(defined("OSNODE_CONFIG_BYTES"), CONFIG_BYTES as u64);
+        assert_eq!(defined("OSNODE_CONFIG_BIT"), u64::from(CONFIG_BIT));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use kumiki_boot::{Compression, Initramfs, KernelConfig, packing};
 
-use crate::{Error, Result, device};
+use crate::{Error, Result, device, drivers};
 
 /// Where the agent and its module lie in a node.
 pub(crate) const AGENT: &str = "/bin/kumiki";
@@ -49,6 +49,7 @@ impl Base {
         for (n, (name, bytes)) in modules(&self.modules, release)?.into_iter().enumerate() {
             initramfs.file(&format!("{MODULES}/{n:03}-{name}.ko"), 0o644, &bytes)?;
         }
+        drivers::add(&mut initramfs, &path, release)?;
         if let Some(overlay) = &self.overlay {
             archive(&mut initramfs, overlay)?;
         }
@@ -195,7 +196,7 @@ fn modules(paths: &[PathBuf], release: Option<&str>) -> Result<Vec<(String, Vec<
 
 /// A module's name and its file, uncompressed: whether a node's kernel could do that is
 /// its own affair. One of another kernel would not be loaded.
-fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<u8>)> {
+pub(crate) fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<u8>)> {
     let refused = |why: String| Error::Refused(format!("{}: {why}", path.display()));
     let bytes = read(path)?;
     let compression =
@@ -215,7 +216,7 @@ fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<u8>)> {
 
 /// What a module says of itself in its `.modinfo`: `key=value`, each with a zero
 /// before and behind it.
-fn modinfo(module: &[u8], key: &str) -> Option<String> {
+pub(crate) fn modinfo(module: &[u8], key: &str) -> Option<String> {
     let mark = format!("\0{key}=");
     let at = memchr::memmem::find(module, mark.as_bytes())? + mark.len();
     let end = at + memchr::memchr(0, &module[at..])?;

@@ -61,6 +61,11 @@ impl Device {
         Ok((device, channel as usize))
     }
 
+    /// As one that is a running node's devices.
+    pub(crate) fn serve(name: &str) -> Result<Self> {
+        Self::attach(Kind::Node, name, abi::SERVE).map(|(device, _)| device)
+    }
+
     fn attach(kind: Kind, name: &str, mode: u32) -> Result<(Self, u32)> {
         let mut wanted = abi::Attach {
             name: padded(kind, name)?,
@@ -169,7 +174,24 @@ impl Device {
     }
 
     pub(crate) fn start(&self) -> Result<()> {
-        requests::start(&self.file).map_err(|error| self.not_arrived("starting", error))
+        let begin = Instant::now();
+        loop {
+            match requests::start(&self.file) {
+                // Who served its devices sees that it has ended, and goes.
+                Err(Errno::BUSY) if begin.elapsed() < LEAVING_LIMIT => {
+                    std::thread::sleep(LEAVING_LIMIT / 100);
+                }
+                Err(Errno::BUSY) => {
+                    return Err(Error::Refused(format!(
+                        "the devices of {}'s last run are still served: end kumiki node serve {}, \
+                         and virtiofsd if it has a folder",
+                        self.title(),
+                        self.name
+                    )));
+                }
+                outcome => return outcome.map_err(|error| self.not_arrived("starting", error)),
+            }
+        }
     }
 
     /// Leaves the start to another node.

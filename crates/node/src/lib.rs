@@ -25,6 +25,7 @@
 //!     memory_bytes: vec![256 << 20],
 //!     memory_from: MemorySource::Any,
 //!     command_line: String::new(),
+//!     devices: vec![],
 //! })?;
 //! node.start(false, std::time::Duration::from_secs(60))?;
 //! # Ok::<(), kumiki_node::Error>(())
@@ -43,11 +44,14 @@ mod compose;
 mod cpu_list;
 mod cpus;
 mod device;
+mod devices;
+mod drivers;
 mod early;
 mod error;
 mod frame;
 mod grant;
 mod image;
+mod interface;
 mod kind;
 mod lent;
 mod listing;
@@ -60,9 +64,11 @@ mod memory;
 mod node;
 mod numa;
 mod origin;
+mod plugging;
 mod record;
 mod requests;
 mod ring;
+pub mod serve;
 mod session;
 mod silence;
 mod spec;
@@ -73,14 +79,17 @@ mod window;
 
 pub use client::{Client, Ending, Order, Orders};
 pub use compose::Base;
+pub use devices::{Addressing, Assigned, DeviceSpec, Disk, Net, Share};
 pub use error::{Error, Result};
 pub use frame::{Program, Size};
 pub use image::{Image, ImageInfo};
+pub use interface::Address;
 pub use lent::{Lent, is_node};
 pub use listing::{NodeInfo, State};
 pub use machine::{Apply, Blocks, Free, ImageWanted, Machine, NodeWanted, Step};
 pub use node::Node;
 pub use origin::Files;
+pub use plugging::DeviceInfo;
 pub use record::Record;
 pub use requests::probe;
 pub use session::Session;

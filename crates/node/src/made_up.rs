@@ -22,6 +22,7 @@ use crate::window::{Window, has_ended, meaning};
 use crate::{abi, early, load, tree};
 
 pub use crate::machine::made_up::machine;
+pub use crate::serve::made_up::node;
 
 const CLOCKS: Clocks = Clocks { tsc_khz: 2_000_000, pm_timer: None };
 /// Pieces of a window lie at multiples of this.
@@ -107,6 +108,7 @@ pub fn image(json: &[u8]) {
         memory_bytes: vec![first.bytes],
         memory_from: MemorySource::Any,
         command_line: String::new(),
+        devices: vec![],
     };
     let record = Record::new(&spec, vec![3, 2]);
     for compressed in [false, true] {

@@ -18,7 +18,9 @@ use crate::silence::silent;
 use crate::spec::{MemorySource, Spec};
 use crate::stages::{Loading, Stages};
 use crate::window::{Window, has_ended};
-use crate::{Error, Result, abi, bell, cpus, early, listing, load, numa, taking, tree};
+use crate::{
+    Error, Result, abi, bell, cpus, early, listing, load, numa, plugging, serve, taking, tree,
+};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -28,7 +30,7 @@ const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A node that exists.
 pub struct Node {
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Node {
@@ -51,6 +53,7 @@ impl Node {
         let record = Record::new(spec, cpus::choose(&spec.cpus)?);
         // One too long is refused here.
         record.to_json()?;
+        plugging::nobody_has(name, &record.devices)?;
         let (device, _) = Device::create(Kind::Node, name)?;
         if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
         {
@@ -210,7 +213,7 @@ impl Node {
     }
 
     /// Writes its record anew.
-    fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
+    pub(crate) fn keep(&self, device: &Device, entry: &tree::Entry, record: &Record) -> Result<()> {
         record::window(device, entry, true)?.0.set_record(&record.to_json()?);
         Ok(())
     }
@@ -226,15 +229,22 @@ impl Node {
             )));
         }
         let cpus: Vec<u32> = entry.cpus.iter().map(|&(cpu, _)| cpu).collect();
+        let mut kept = None;
         if !entry.pieces.is_empty() {
             let (window, record) = record::window(&device, &entry, true)?;
+            kept = record.clone();
             // Making it may have been interrupted with a cpu off line and not claimed;
             // on line again before nothing tells of it any more.
             record.map_or(Ok(()), |record| bring_on_line(&record.cpus))?;
             // A node of the same name may get the same memory.
             window.set_record(b"");
         }
-        give_back(&device, &cpus)
+        give_back(&device, &cpus).inspect_err(|_| {
+            // It is there still, if somebody uses it: as it was.
+            if let Some(record) = &kept {
+                let _ = self.keep(&device, &entry, record);
+            }
+        })
     }
 
     /// Its name.
@@ -361,6 +371,11 @@ impl Stopped {
         let begin = Instant::now();
         self.device.start()?;
         let execute = begin.elapsed();
+        let problems = if self.record.devices.is_empty() {
+            Vec::new()
+        } else {
+            serve::spawn(&self.node.name).unwrap_or_else(|error| vec![error.to_string()])
+        };
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
                 let (name, early) = (&self.node.name, self.early_log());
@@ -369,7 +384,7 @@ impl Stopped {
             bell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        Ok(Stages::of(loaded, execute, begin.elapsed(), window))
+        Ok(Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) })
     }
 }
 

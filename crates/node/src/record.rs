@@ -4,6 +4,7 @@ use kumiki_boot::{Piece, WINDOW_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
+use crate::devices::{self, Assigned};
 use crate::spec::Spec;
 use crate::window::Window;
 use crate::{Error, Result, abi, tree};
@@ -25,11 +26,18 @@ pub struct Record {
     /// The node that starts it, if the host has left that to another one.
     #[serde(default)]
     pub lent_to: Option<String>,
+    /// What its host serves it.
+    #[serde(default)]
+    pub devices: Vec<Assigned>,
 }
 
 impl Record {
     /// Of a node that is about to be made of these cpus.
     pub(crate) fn new(spec: &Spec, cpus: Vec<u32>) -> Self {
+        let mut devices = Vec::new();
+        for device in &spec.devices {
+            devices.extend(devices::assign(&devices, device.clone()));
+        }
         Record {
             version: 1,
             name: spec.name.clone(),
@@ -37,6 +45,7 @@ impl Record {
             cpus,
             command_line: spec.command_line.clone(),
             lent_to: None,
+            devices,
         }
     }
 

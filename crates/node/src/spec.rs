@@ -4,6 +4,7 @@ use kumiki_boot::WINDOW_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::abi;
+use crate::devices::DeviceSpec;
 
 /// A kernel for x86 reads 2047, and 64 cpus need less than 300 of them.
 const COMMAND_LINE_BYTES: usize = 1700;
@@ -24,6 +25,9 @@ pub struct Spec {
     pub memory_from: MemorySource,
     /// Words for its kernel's command line.
     pub command_line: String,
+    /// What its host serves it from its first start on.
+    #[serde(default)]
+    pub devices: Vec<DeviceSpec>,
 }
 
 /// Which cpus of the host a node gets.
@@ -163,6 +167,7 @@ pub(crate) mod tests {
             memory_bytes: memory_bytes.to_vec(),
             memory_from: MemorySource::Any,
             command_line: String::new(),
+            devices: vec![],
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn reached(stamps: [u64; 5]) -> &'static str {
 }
 
 /// How long the stages of a start took, ms.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Stages {
     /// The load phase: kernel, initramfs and tables come into the node's memory.
     pub load_ms: f64,
@@ -46,6 +46,9 @@ pub struct Stages {
     pub init_ms: f64,
     /// On to the agent's readiness.
     pub agent_ms: f64,
+    /// Devices that could not be served, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// A load phase under way.
@@ -94,6 +97,7 @@ impl Stages {
             kernel_ms: stage(1),
             init_ms: stage(2),
             agent_ms: stage(3),
+            problems: Vec::new(),
         }
     }
 
@@ -149,9 +153,9 @@ mod tests {
         let known = stages([100, 110, 170, 180, 200]);
         let log = b"[    0.000000] Linux version 6.1\n\
                     [    0.900000] Run /bin/kumiki as init process\n";
-        let parted = known.with_log(log);
+        let parted = known.clone().with_log(log);
         assert_eq!((parted.early_ms, parted.kernel_ms), (1500.0, 900.0));
-        assert_eq!(known.with_log(b"nothing").kernel_ms, 2400.0);
+        assert_eq!(known.clone().with_log(b"nothing").kernel_ms, 2400.0);
         // Its clock may be a bad guess, too.
         let fast = known.with_log(b"[    9.0] Run /bin/kumiki as init process\n");
         assert_eq!((fast.early_ms, fast.kernel_ms), (0.0, 2400.0));

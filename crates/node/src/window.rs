@@ -68,6 +68,13 @@ impl Window {
         self.memory.zero(abi::LOG_HEAD, 8);
         self.memory.zero(abi::STAMPS, abi::MESSAGE + abi::MESSAGE_BYTES - abi::STAMPS);
         self.memory.zero(abi::CHANNELS_AT, abi::CHANNELS * abi::CHANNEL_BYTES);
+        self.memory.zero(abi::BUS_AT, abi::BUS_BYTES + abi::SLOTS * abi::SLOT_BYTES);
+    }
+
+    /// How many times its host has announced devices.
+    pub(crate) fn announced(&self) -> u32 {
+        // Acquire: the record that tells of them was written before.
+        self.memory.u32(abi::BUS_AT + abi::BUS_ANNOUNCED).load(Ordering::Acquire)
     }
 
     /// Whether the node's kernel asked the firmware for a restart.

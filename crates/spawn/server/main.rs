@@ -69,7 +69,7 @@ struct Askers {
     /// The next request needs no look.
     at_once: bool,
     /// What this program ignores itself, so that its children do.
-    ignored: u64,
+    ignored: Option<u64>,
 }
 
 static mut STACK: Stack = Stack([0; 32 << 10]);
@@ -261,7 +261,7 @@ impl Askers {
         first.look(&mut right, true);
         let secure_bits = header.secure_bits;
         let (now, at_once) = (Record::new(), header.at_once != 0);
-        Askers { tasks, first, other: None, right, now, secure_bits, at_once, ignored: !0 }
+        Askers { tasks, first, other: None, right, now, secure_bits, at_once, ignored: None }
     }
 
     /// Who asks, once it was allowed to.
@@ -287,13 +287,14 @@ impl Askers {
             return false;
         }
         self.at_once = false;
-        let changed = self.now.ignored ^ self.ignored;
+        // What it began with may be another: std starts it with SIGPIPE at its default.
+        let changed = self.ignored.map_or(!0, |ignored| self.now.ignored ^ ignored);
         for signal in (1..=64u64).filter(|signal| changed >> (signal - 1) & 1 != 0) {
             // SIG_DFL is 0, SIG_IGN is 1.
             let action = [self.now.ignored >> (signal - 1) & 1, 0, 0, 0];
             sys!(SIGACTION, signal, action.as_ptr(), 0, 8);
         }
-        self.ignored = self.now.ignored;
+        self.ignored = Some(self.now.ignored);
         true
     }
 }

@@ -77,6 +77,8 @@ pub(crate) struct Attributes {
     pub(crate) groups: Option<Vec<u32>>,
     pub(crate) umask: Option<u32>,
     pub(crate) nice: Option<i32>,
+    /// Policy, if that is another one, and priority.
+    pub(crate) scheduler: Option<(Option<i32>, i32)>,
     pub(crate) group: Option<i32>,
     /// Its root folder.
     pub(crate) root: Option<PathBuf>,
@@ -136,6 +138,7 @@ impl Attributes {
             (self.groups.is_some(), "supplementary groups"),
             (self.umask.is_some(), "the umask"),
             (self.nice.is_some(), "the nice value"),
+            (self.scheduler.is_some(), "the scheduling policy"),
             (self.group.is_some(), "the process group"),
             (self.root.is_some(), "the root folder"),
             (self.folder.is_some(), "a working folder by its descriptor"),

@@ -7,11 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
 use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
+    Pid, PidfdFlags, Signal, WaitIdOptions, WaitOptions, kill_process, pidfd_open,
+    pidfd_send_signal, waitpid,
 };
+
+use crate::tree::{Cgroup, Tree};
 
 /// As `std::process::Child`. Dropping it neither ends the child nor waits for it.
 #[derive(Debug)]
@@ -25,6 +30,7 @@ pub struct Child {
     pid: Pid,
     pidfd: OnceLock<OwnedFd>,
     status: Option<ExitStatus>,
+    tree: Option<Tree>,
 }
 
 /// As `std::process::Output`.
@@ -41,7 +47,17 @@ pub struct Output {
 impl Child {
     pub(crate) fn new(pid: Pid, pipes: [Option<File>; 3]) -> Child {
         let [stdin, stdout, stderr] = pipes;
-        Child { stdin, stdout, stderr, pid, pidfd: OnceLock::new(), status: None }
+        Child { stdin, stdout, stderr, pid, pidfd: OnceLock::new(), status: None, tree: None }
+    }
+
+    /// The same with all that comes of it: in this cgroup, or in its process group.
+    pub(crate) fn in_tree(self, cgroup: Option<Cgroup>) -> Child {
+        let tree = cgroup.map_or(Tree::Group, Tree::Cgroup);
+        if let Tree::Group = tree {
+            // By it is known whether somebody else has waited.
+            let _ = self.pidfd();
+        }
+        Child { tree: Some(tree), ..self }
     }
 
     /// Its process id.
@@ -62,12 +78,62 @@ impl Child {
         Ok(self.pidfd.get_or_init(|| pidfd).as_fd())
     }
 
-    /// Ends it by SIGKILL; nothing if it was waited for.
+    /// Ends it by SIGKILL; nothing if it was waited for. With
+    /// [`Command::kill_tree`](crate::Command::kill_tree) all that came of it, too; in a cgroup what
+    /// is left of that also when the child itself was waited for.
     ///
     /// # Errors
     /// The kernel's.
     pub fn kill(&mut self) -> io::Result<()> {
-        self.signal(Signal::KILL)
+        match &self.tree {
+            Some(Tree::Cgroup(cgroup)) => cgroup.kill(),
+            Some(Tree::Group) => self.kill_group(),
+            None => self.signal(Signal::KILL),
+        }
+    }
+
+    /// Its number is that of its group as long as nobody has waited for it.
+    fn kill_group(&self) -> io::Result<()> {
+        if self.status.is_some() {
+            return Ok(());
+        }
+        let unwaited = match self.pidfd.get() {
+            Some(pidfd) => rustix::process::waitid(
+                rustix::process::WaitId::PidFd(pidfd.as_fd()),
+                WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+            ),
+            None => Ok(None),
+        };
+        match unwaited {
+            Err(Errno::CHILD) => Ok(()),
+            _ => Ok(rustix::process::kill_process_group(self.pid, Signal::KILL)?),
+        }
+    }
+
+    /// Closes its standard input and waits for its end, or so long; `None` if it goes on.
+    ///
+    /// # Errors
+    /// As [`Child::wait`] and [`Child::pidfd`].
+    pub fn wait_timeout(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
+        drop(self.stdin.take());
+        let end = Instant::now().checked_add(patience);
+        while self.status.is_none() {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            if let Some(status) = self.try_wait()? {
+                return Ok(Some(status));
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            // More than the kernel takes is for ever.
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            let pidfd = self.pidfd()?;
+            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], left.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(self.status)
     }
 
     /// Sends it a signal; nothing if it was waited for.

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,18 +10,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use kumiki_sys::affinity;
 use kumiki_sys::cancellation::Held;
 
 use crate::actions::{self, Action};
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, Given};
 use crate::child::{Child, Output};
 use crate::itself;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller, Said};
+use crate::tree::Cgroup;
+use crate::valgrind;
+use crate::wire::{EXECUTE, MAKE};
 
 use environment::Environment;
 
@@ -31,6 +36,9 @@ mod zygote;
 
 /// How often it is tried where other threads close what was to be sent to a server.
 const TURNS: usize = 100;
+/// Milliseconds between tries to execute a program that somebody has open for writing: a child that
+/// another thread is just making has a copy of its descriptor until it executes something itself.
+const BUSY_PAUSES_MS: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Where a program is searched for without PATH, as confstr(3) has it.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -69,6 +77,8 @@ pub struct Command {
     candidates: Option<(Vec<OsString>, bool)>,
     /// What the last start was refused at.
     refused: Option<String>,
+    /// Ended with all that comes of it.
+    kill_tree: bool,
 }
 
 impl Command {
@@ -86,6 +96,7 @@ impl Command {
             actions: Vec::new(),
             candidates: None,
             refused: None,
+            kill_tree: false,
         }
     }
 
@@ -138,6 +149,15 @@ impl Command {
     pub fn env_clear(&mut self) -> &mut Command {
         self.environment.clear = true;
         self.environment.changes.clear();
+        self
+    }
+
+    /// Its whole environment, as strings that execve(2) takes: whatever they are and in their
+    /// order, in place of what else was said of it.
+    pub fn environment<'a>(&mut self, strings: impl IntoIterator<Item = &'a CStr>) -> &mut Command {
+        let mut whole = Vec::new();
+        strings.into_iter().for_each(|string| whole.extend_from_slice(string.to_bytes_with_nul()));
+        self.environment.whole = Some(whole);
         self
     }
 
@@ -208,7 +228,9 @@ impl Command {
     /// With the kernel's number, as posix_spawn(3) has it: `ENOENT` without such a program
     /// or folder, `EACCES` for one that may not be executed, `ENOEXEC` for what is no
     /// program, `E2BIG`, `EAGAIN` at a limit of processes. A string with a zero byte is
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput).
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput). `ETXTBSY`, of a program that was just
+    /// written, only after eight tries in an eighth of a second: another thread's child may have
+    /// the file open until it executes its own program.
     pub fn spawn(&mut self) -> io::Result<Child> {
         self.start([Kind::Inherit, Kind::Inherit, Kind::Inherit], None)
     }
@@ -236,6 +258,30 @@ impl Command {
     /// As [`Command::spawn`] and [`Child::wait_with_output`].
     pub fn output(&mut self) -> io::Result<Output> {
         self.start([Kind::Null, Kind::Piped, Kind::Piped], None)?.wait_with_output()
+    }
+
+    /// Whether [`Child::kill`] ends all that comes of it, too: by a cgroup of its own within the
+    /// caller's or the one that was said, where the caller may make one (cgroup.kill, Linux 5.14),
+    /// and else by a process group of its own, which a process can leave. What is left when the
+    /// [`Child`] is dropped goes on, in the cgroup around.
+    ///
+    /// Has no effect on [`spawn_async`](Self::spawn_async).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use kumiki_spawn::Command;
+    ///
+    /// let mut sleeps = Command::new("sh").args(["-c", "sleep 1000 & sleep 1000"]).kill_tree(true).spawn()?;
+    /// if sleeps.wait_timeout(Duration::from_millis(10))?.is_none() {
+    ///     sleeps.kill()?;
+    ///     sleeps.wait()?;
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn kill_tree(&mut self, kill_tree: bool) -> &mut Command {
+        self.kill_tree = kill_tree;
+        self
     }
 
     /// As [`Command::spawn_by`], begun only; the caller's ends of pipes.
@@ -278,16 +324,73 @@ impl Command {
         self.refused = None;
         // A cancellation would go through what is half done.
         let _held = Held::new();
+        if self.kill_tree {
+            return self.start_tree(&unsaid, server);
+        }
+        let made = self.turns(&unsaid, &mut server);
+        self.made(made)
+    }
+
+    /// In a cgroup of its own, if one can be made and begun in, else in a process group of its own.
+    fn start_tree(
+        &mut self,
+        unsaid: &[Kind; 3],
+        mut server: Option<&mut SpawnServer>,
+    ) -> io::Result<Child> {
+        if self.attributes.group.is_some_and(|group| group != 0) {
+            let why = "kill_tree and the process group of others: its group is ended with it";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let within = self.attributes.cgroup.take();
+        let cgroup = Cgroup::make(within.as_ref().map(AsFd::as_fd));
+        if let Some(folder) = cgroup.as_ref().and_then(|cgroup| cgroup.folder().ok()) {
+            self.attributes.cgroup = Some(Given::Own(folder));
+            let made = self.turns(unsaid, &mut server);
+            self.attributes.cgroup = None;
+            match made {
+                // It is the cgroup in which it may not begin.
+                Err(Refused { step: Some(MAKE), .. }) => {}
+                made => {
+                    self.attributes.cgroup = within;
+                    return self.made(made).map(|child| child.in_tree(cgroup));
+                }
+            }
+        }
+        drop(cgroup);
+        self.attributes.cgroup = within;
+        let group = self.attributes.group;
+        if !self.attributes.session {
+            self.attributes.group = Some(0);
+        }
+        let made = self.turns(unsaid, &mut server);
+        self.attributes.group = group;
+        self.made(made).map(|child| child.in_tree(None))
+    }
+
+    /// As often as what hinders it is soon over.
+    fn turns(
+        &self,
+        unsaid: &[Kind; 3],
+        server: &mut Option<&mut SpawnServer>,
+    ) -> Result<Child, Refused> {
+        let mut pauses = BUSY_PAUSES_MS.into_iter();
         for _ in 1..TURNS {
-            match self.make(&unsaid, server.as_deref_mut()) {
+            match self.make(unsaid, server.as_deref_mut()) {
                 // One that was to be sent was closed by another thread.
                 Err(Refused { step: None, error }) if error.raw_os_error() == Some(libc::EBADF) => {
                 }
-                made => return self.made(made),
+                Err(Refused { step: Some(EXECUTE), error })
+                    if error.raw_os_error() == Some(libc::ETXTBSY) =>
+                {
+                    match pauses.next() {
+                        Some(ms) => thread::sleep(Duration::from_millis(ms)),
+                        None => return Err(Refused { step: Some(EXECUTE), error }),
+                    }
+                }
+                made => return made,
             }
         }
-        let made = self.make(&unsaid, server);
-        self.made(made)
+        self.make(unsaid, server.as_deref_mut())
     }
 
     fn make(&self, unsaid: &[Kind; 3], server: Option<&mut SpawnServer>) -> Result<Child, Refused> {
@@ -296,12 +399,15 @@ impl Command {
         }
         if server.is_none()
             && !self.attributes.wants_server()
+            && !valgrind::runs_in_it()
             && let Some(child) = self.make_itself(unsaid)?
         {
             return Ok(child);
         }
         self.prepared(unsaid, |write| match server {
             Some(server) => server.spawn(write),
+            // The signal is sent when the thread ends that has started the server.
+            None if self.attributes.parent_death.is_some() => SpawnServer::new().spawn(write),
             None => with_shared(|server| server.spawn(write)),
         })
         .map(|(pid, pipes)| Child::new(pid, pipes))

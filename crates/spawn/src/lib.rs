@@ -50,6 +50,8 @@ mod server;
 mod servers;
 mod stdio;
 mod steps;
+mod tree;
+mod valgrind;
 mod wire;
 mod zygote;
 

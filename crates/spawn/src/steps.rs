@@ -4,7 +4,7 @@
 //!    it is nobody.
 //! 2. Descriptors that were given, while no limit forbids their numbers.
 //! 3. Session, terminal, process group.
-//! 4. Umask, nice value, cpus, the caller's limits, those asked for: what only root may do comes
+//! 4. Umask, nice value, scheduling policy, cpus, the caller's limits, those asked for: what only root may do comes
 //!    before it ceases to be root.
 //! 5. The caller's working folder, and from there the root folder.
 //! 6. Supplementary groups, group, user. Each may forbid those before it.
@@ -23,8 +23,9 @@ use std::path::Path;
 use kumiki_sys::cpuset::CpuSet;
 use libc::{
     SYS_chdir, SYS_chroot, SYS_fchdir, SYS_ioctl, SYS_prctl, SYS_prlimit64, SYS_rt_sigaction,
-    SYS_rt_sigprocmask, SYS_sched_setaffinity, SYS_setgroups, SYS_setpgid, SYS_setpriority,
-    SYS_setresgid, SYS_setresuid, SYS_setsid, SYS_umask,
+    SYS_rt_sigprocmask, SYS_sched_setaffinity, SYS_sched_setparam, SYS_sched_setscheduler,
+    SYS_setgroups, SYS_setpgid, SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid,
+    SYS_umask,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::process::getrlimit;
@@ -52,6 +53,7 @@ enum What {
     Group,
     Umask,
     Nice,
+    Scheduler,
     Cpus,
     Limits,
     Limit,
@@ -67,7 +69,7 @@ enum What {
 }
 
 impl What {
-    const ALL: [What; 19] = [
+    const ALL: [What; 20] = [
         What::Maps,
         What::Descriptors,
         What::Session,
@@ -75,6 +77,7 @@ impl What {
         What::Group,
         What::Umask,
         What::Nice,
+        What::Scheduler,
         What::Cpus,
         What::Limits,
         What::Limit,
@@ -161,6 +164,18 @@ pub(crate) fn write<'a>(
     if let Some(nice) = attributes.nice {
         let args = [libc::PRIO_PROCESS.into(), 0, nice as u64];
         draft.step(What::Nice.number(0), SYS_setpriority as u32, 0, args);
+    }
+    match attributes.scheduler {
+        Some((Some(policy), priority)) => {
+            let at = draft.words([u64::from(priority.cast_unsigned())])?;
+            let args = [0, policy as u64, at];
+            draft.step(What::Scheduler.number(0), SYS_sched_setscheduler as u32, 0, args);
+        }
+        Some((None, priority)) => {
+            let at = draft.words([u64::from(priority.cast_unsigned())])?;
+            draft.step(What::Scheduler.number(0), SYS_sched_setparam as u32, 0, [0, at]);
+        }
+        None => {}
     }
     cpus(draft, attributes, caller)?;
     if draft.maker != Maker::Caller {
@@ -368,7 +383,9 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
     let broken_pipe = if attributes.keep_pipe { 0 } else { 1 << (libc::SIGPIPE - 1) };
     let default = draft.words([libc::SIG_DFL as u64, 0, 0, 0])?;
     let ignored = draft.words([libc::SIG_IGN as u64, 0, 0, 0])?;
-    for signal in Signals(attributes.default.0 | broken_pipe).iter() {
+    // Nobody can ask it of these two, which always do so.
+    let always = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+    for signal in Signals((attributes.default.0 | broken_pipe) & !always).iter() {
         draft.step(what, SYS_rt_sigaction as u32, 0, [signal as u64, default, 0, 8]);
     }
     for signal in attributes.ignored.iter() {
@@ -409,6 +426,10 @@ pub(crate) fn said(step: u32, said: &Said<'_>) -> String {
         What::Group => attributes.group.map(|group| group.to_string()),
         What::Umask => attributes.umask.map(|mask| format!("{mask:#o}")),
         What::Nice => attributes.nice.map(|nice| nice.to_string()),
+        What::Scheduler => attributes.scheduler.map(|(policy, priority)| match policy {
+            Some(policy) => format!("{policy}, priority {priority}"),
+            None => format!("priority {priority}"),
+        }),
         What::Cpus => attributes.cpus.as_ref().map(CpuSet::to_string),
         What::Groups => attributes.groups.as_ref().map(|groups| format!("{groups:?}")),
         What::Gid => attributes.gid.map(|gid| gid.to_string()),
@@ -438,6 +459,7 @@ fn name(what: What) -> &'static str {
         What::Group => "its process group",
         What::Umask => "its umask",
         What::Nice => "its nice value",
+        What::Scheduler => "its scheduling policy",
         What::Cpus => "its cpus",
         What::Limits | What::Limit => "its limits",
         What::Root => "its root folder",

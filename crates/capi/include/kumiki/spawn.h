@@ -30,9 +30,8 @@
  * child's with (ENOENT, EACCES, ENOEXEC, EPERM of a user or a limit, ...), and
  *
  *     EINVAL     a null pointer, attributes or actions that were not initialised or are
- *                destroyed, a string of envp that has no =, a signal or number that does
- *                not exist
- *     EBADF      a file action on a descriptor that is not open, or below 0
+ *                destroyed, a signal or number that does not exist
+ *     EBADF      a file action on a descriptor that is not open
  *     E2BIG      more strings than the kernel takes
  *     EAGAIN     a limit of processes
  *     EIO        the spawn server was killed each time that it was asked, or a defect
@@ -41,8 +40,9 @@
  *
  *     - By a server (another user, namespaces of its own) file actions find those of the
  *       caller's descriptors that have no FD_CLOEXEC, and those that an action names.
- *     - Of one variable that stands in envp twice the first is handed on.
- *     - Scheduling policies cannot be said (setschedparam, setschedpolicy are absent).
+ *     - A program that somebody has open for writing (ETXTBSY) is tried eight times, for
+ *       an eighth of a second in all: a child that another thread is just making may have
+ *       the file open until it executes its own program.
  *     - A process that waits for any child has its spawn server, if it has one, as one that
  *       never ends.
  *
@@ -56,6 +56,7 @@
 #ifndef KUMIKI_SPAWN_H
 #define KUMIKI_SPAWN_H
 
+#include <sched.h> /* struct sched_param */
 #include <spawn.h> /* sigset_t, wherever <signal.h> has none */
 #include <stddef.h>
 #include <stdint.h>
@@ -81,8 +82,11 @@ typedef struct kumiki_spawn_file_actions {
 #define KUMIKI_SPAWN_SETPGROUP 0x02
 #define KUMIKI_SPAWN_SETSIGDEF 0x04
 #define KUMIKI_SPAWN_SETSIGMASK 0x08
+#define KUMIKI_SPAWN_SETSCHEDPARAM 0x10
+#define KUMIKI_SPAWN_SETSCHEDULER 0x20
 #define KUMIKI_SPAWN_USEVFORK 0x40 /* says nothing */
 #define KUMIKI_SPAWN_SETSID 0x80
+#define KUMIKI_SPAWN_SETCGROUP 0x100 /* says nothing: a cgroup that was set holds */
 /* No descriptor of the caller but 0, 1, 2 and what the file actions make. */
 #define KUMIKI_SPAWN_CLOEXEC_DEFAULT 0x4000
 
@@ -97,6 +101,18 @@ int kumiki_spawnp(pid_t *pid, const char *file, const kumiki_spawn_file_actions_
                   const kumiki_spawnattr_t *attr, char *const argv[], char *const envp[]);
 
 /*
+ * The same, as pidfd_spawn(3): they store a pidfd of the process, which exec closes, in place of
+ * its id.
+ */
+int kumiki_pidfd_spawn(int *pidfd, const char *path,
+                       const kumiki_spawn_file_actions_t *actions,
+                       const kumiki_spawnattr_t *attr, char *const argv[], char *const envp[]);
+int kumiki_pidfd_spawnp(int *pidfd, const char *file,
+                        const kumiki_spawn_file_actions_t *actions,
+                        const kumiki_spawnattr_t *attr, char *const argv[],
+                        char *const envp[]);
+
+/*
  * Starts the process's spawn server, if there is none yet. The first program that needs
  * one does so, too: this is for who wants it before the process is large.
  */
@@ -107,7 +123,9 @@ int kumiki_spawn_start_server(void);
  *
  * Carried out by the child, on descriptors and a working folder of its own, in the order in
  * which they were added, after the attributes: as the user that it is by then. The caller's
- * own descriptors, its record locks and its terminal stay as they are.
+ * own descriptors, its record locks and its terminal stay as they are. A number that no
+ * descriptor can have (sysconf(_SC_OPEN_MAX)) is refused with EBADF when it is added, but for
+ * addfchdir, as by the C library.
  */
 
 int kumiki_spawn_file_actions_init(kumiki_spawn_file_actions_t *actions);
@@ -122,6 +140,7 @@ int kumiki_spawn_file_actions_addchdir(kumiki_spawn_file_actions_t *actions,
                                        const char *path);
 int kumiki_spawn_file_actions_addfchdir(kumiki_spawn_file_actions_t *actions, int fd);
 int kumiki_spawn_file_actions_addclosefrom(kumiki_spawn_file_actions_t *actions, int first);
+int kumiki_spawn_file_actions_addtcsetpgrp(kumiki_spawn_file_actions_t *actions, int terminal);
 
 /*
  * ---- attributes of posix_spawn ----
@@ -138,6 +157,11 @@ int kumiki_spawnattr_setsigmask(kumiki_spawnattr_t *attr, const sigset_t *signal
 int kumiki_spawnattr_getsigmask(const kumiki_spawnattr_t *attr, sigset_t *signals);
 int kumiki_spawnattr_setsigdefault(kumiki_spawnattr_t *attr, const sigset_t *signals);
 int kumiki_spawnattr_getsigdefault(const kumiki_spawnattr_t *attr, sigset_t *signals);
+/* SCHED_BATCH and SCHED_IDLE, too. */
+int kumiki_spawnattr_setschedpolicy(kumiki_spawnattr_t *attr, int policy);
+int kumiki_spawnattr_getschedpolicy(const kumiki_spawnattr_t *attr, int *policy);
+int kumiki_spawnattr_setschedparam(kumiki_spawnattr_t *attr, const struct sched_param *param);
+int kumiki_spawnattr_getschedparam(const kumiki_spawnattr_t *attr, struct sched_param *param);
 
 /*
  * ---- attributes that it lacks ----
@@ -163,6 +187,8 @@ int kumiki_spawnattr_setlimit(kumiki_spawnattr_t *attr, int resource,
                               const struct rlimit *limit);
 /* Begins in a cgroup: a descriptor of its folder in a cgroup2 file system. */
 int kumiki_spawnattr_setcgroup(kumiki_spawnattr_t *attr, int folder);
+/* That descriptor, -1 if there is none. */
+int kumiki_spawnattr_getcgroup(const kumiki_spawnattr_t *attr, int *folder);
 /* Begins in namespaces of its own: CLONE_NEWNS, CLONE_NEWPID, ... of <sched.h>. */
 int kumiki_spawnattr_setnamespaces(kumiki_spawnattr_t *attr, uint64_t flags);
 /*
@@ -194,6 +220,40 @@ int kumiki_spawnattr_setsigignore(kumiki_spawnattr_t *attr, const sigset_t *sign
  * but less of it is the caller's own processor time.
  */
 int kumiki_spawnattr_setbyserver(kumiki_spawnattr_t *attr, int by_server);
+
+/*
+ * ---- a child and all that comes of it ----
+ *
+ *     kumiki_spawn_tree_t tree;
+ *     kumiki_spawn_tree_init(&tree);
+ *     kumiki_spawnattr_settree(&attr, &tree);
+ *     kumiki_spawnp(&pid, "make", NULL, &attr, argv, environ);
+ *     ... it takes too long:
+ *     kumiki_spawn_tree_kill(&tree);
+ *     waitpid(pid, NULL, 0);
+ *     kumiki_spawn_tree_destroy(&tree);
+ */
+
+/* Of one child at a time. Only the functions here touch what is inside. */
+typedef struct kumiki_spawn_tree {
+	void *inner;
+} kumiki_spawn_tree_t;
+
+int kumiki_spawn_tree_init(kumiki_spawn_tree_t *tree);
+/*
+ * The child begins in a cgroup of its own, within the caller's or the one that was set, where the
+ * caller may make one (cgroup.kill, Linux 5.14), else in a process group of its own, which a
+ * process can leave; then no other group may be set (EINVAL). A null pointer: in none. The tree
+ * is there as long as the attributes are used.
+ */
+int kumiki_spawnattr_settree(kumiki_spawnattr_t *attr, const kumiki_spawn_tree_t *tree);
+/*
+ * Ends by SIGKILL all that the last child started in it has become. By a process group that is
+ * possible until the child has been waited for; then it does nothing.
+ */
+int kumiki_spawn_tree_kill(const kumiki_spawn_tree_t *tree);
+/* What runs goes on, in the cgroup around. */
+int kumiki_spawn_tree_destroy(kumiki_spawn_tree_t *tree);
 
 /*
  * The sentence to the last error that a function of Kumiki has returned in this thread; ""

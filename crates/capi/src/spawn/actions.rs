@@ -79,6 +79,17 @@ fn string(path: &OsStr) -> Result<CString, Failure> {
     CString::new(path.as_bytes()).map_err(Failure::invalid)
 }
 
+/// As the C library has it: a number that a descriptor may have by the limit of the process.
+fn named(number: c_int) -> Result<(), Failure> {
+    // SAFETY: only asks.
+    let most = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    if number >= 0 && (most < 0 || i64::from(number) < most) {
+        return Ok(());
+    }
+    let text = format!("descriptor {number}: they are from 0 to below {most} (RLIMIT_NOFILE)");
+    Err(Failure::new(libc::EBADF, text))
+}
+
 /// # Safety
 /// Null, or initialised.
 unsafe fn add(
@@ -87,9 +98,7 @@ unsafe fn add(
     action: impl FnOnce() -> Result<Action, Failure>,
 ) -> c_int {
     told(|| {
-        if let Some(bad) = numbers.iter().find(|number| **number < 0) {
-            return Err(Failure::new(libc::EBADF, format!("descriptor {bad}: they begin at 0")));
-        }
+        numbers.iter().try_for_each(|number| named(*number))?;
         // SAFETY: the caller's promise.
         let list = unsafe { actions.as_mut() }.map(|actions| actions.actions);
         // SAFETY: as above.
@@ -172,8 +181,22 @@ pub unsafe extern "C" fn kumiki_spawn_file_actions_addfchdir(
     actions: *mut FileActions,
     fd: c_int,
 ) -> c_int {
+    // As the C library's, which looks at the number only when it is used.
     // SAFETY: the caller's promise.
-    unsafe { add(actions, &[fd], || Ok(Action::Fchdir(fd))) }
+    unsafe { add(actions, &[], || Ok(Action::Fchdir(fd))) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Initialised actions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_spawn_file_actions_addtcsetpgrp(
+    actions: *mut FileActions,
+    fd: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { add(actions, &[fd], || Ok(Action::Foreground(fd))) }
 }
 
 /// See the header.

@@ -6,11 +6,13 @@ use std::slice;
 
 use kumiki_spawn::{Command, Namespaces, Resource};
 use kumiki_sys::cpuset::CpuSet;
+use libc::{SCHED_BATCH, SCHED_FIFO, SCHED_IDLE, SCHED_OTHER, SCHED_RR};
 
 use super::told;
 use crate::failure::Failure;
 use crate::spawn_abi::{
-    KUMIKI_SPAWN_CLOEXEC_DEFAULT, KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETPGROUP,
+    KUMIKI_SPAWN_CLOEXEC_DEFAULT, KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETCGROUP,
+    KUMIKI_SPAWN_SETPGROUP, KUMIKI_SPAWN_SETSCHEDPARAM, KUMIKI_SPAWN_SETSCHEDULER,
     KUMIKI_SPAWN_SETSID, KUMIKI_SPAWN_SETSIGDEF, KUMIKI_SPAWN_SETSIGMASK, KUMIKI_SPAWN_USEVFORK,
 };
 
@@ -32,7 +34,7 @@ pub struct IdRange {
 }
 
 /// What was said.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Said {
     flags: c_short,
     group: libc::pid_t,
@@ -53,13 +55,48 @@ pub struct Said {
     terminal: Option<c_int>,
     parent_death: Option<c_int>,
     by_server: bool,
+    policy: c_int,
+    priority: c_int,
+    tree: *const super::tree::Inner,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        Said {
+            flags: 0,
+            group: 0,
+            mask: Vec::new(),
+            default: Vec::new(),
+            ignored: Vec::new(),
+            uid: None,
+            gid: None,
+            groups: None,
+            umask: None,
+            nice: None,
+            limits: Vec::new(),
+            cgroup: None,
+            namespaces: 0,
+            users: Vec::new(),
+            id_groups: Vec::new(),
+            cpus: None,
+            terminal: None,
+            parent_death: None,
+            by_server: false,
+            policy: 0,
+            priority: 0,
+            tree: std::ptr::null(),
+        }
+    }
 }
 
 const KNOWN: c_short = KUMIKI_SPAWN_RESETIDS
     | KUMIKI_SPAWN_SETPGROUP
     | KUMIKI_SPAWN_SETSIGDEF
     | KUMIKI_SPAWN_SETSIGMASK
+    | KUMIKI_SPAWN_SETSCHEDPARAM
+    | KUMIKI_SPAWN_SETSCHEDULER
     | KUMIKI_SPAWN_USEVFORK
+    | KUMIKI_SPAWN_SETCGROUP
     | KUMIKI_SPAWN_SETSID
     | KUMIKI_SPAWN_CLOEXEC_DEFAULT;
 
@@ -81,6 +118,15 @@ pub(super) unsafe fn of(attributes: *const Attributes) -> Result<Said, Failure> 
 }
 
 impl Said {
+    /// What the child is to be ended with.
+    ///
+    /// # Safety
+    /// It was not destroyed.
+    pub(super) unsafe fn tree<'a>(&self) -> Option<&'a super::tree::Inner> {
+        // SAFETY: the caller's promise.
+        unsafe { self.tree.as_ref() }
+    }
+
     /// Whether the child has all descriptors that stay open at exec.
     pub(super) fn inherits(&self) -> bool {
         self.flags & KUMIKI_SPAWN_CLOEXEC_DEFAULT == 0
@@ -100,6 +146,12 @@ impl Said {
             command.setsid(true);
         }
         self.signals(command);
+        if self.has(KUMIKI_SPAWN_SETSCHEDULER) {
+            command.scheduler(self.policy, self.priority);
+        } else if self.has(KUMIKI_SPAWN_SETSCHEDPARAM) {
+            command.scheduling_priority(self.priority);
+        }
+        command.kill_tree(!self.tree.is_null());
         self.who(command);
         if let Some(mask) = self.umask {
             command.umask(mask);
@@ -163,6 +215,14 @@ impl Said {
 fn numbers(set: &libc::sigset_t) -> Vec<c_int> {
     // SAFETY: a set that was initialised; a number without a signal is in none.
     SIGNALS.filter(|signal| unsafe { libc::sigismember(set, *signal) } == 1).collect()
+}
+
+/// One that can be.
+fn named(fd: c_int, what: &str) -> Result<c_int, Failure> {
+    match fd {
+        0.. => Ok(fd),
+        _ => Err(Failure::new(libc::EBADF, format!("{what}: descriptor {fd}, they begin at 0"))),
+    }
 }
 
 fn opened(fd: c_int, what: &str) -> Result<c_int, Failure> {
@@ -341,8 +401,7 @@ macro_rules! getters {
 setters! {
     kumiki_spawnattr_setflags(flags: c_short) = |said| {
         if flags & !KNOWN != 0 {
-            let text = format!("flags {flags:#x}: only {KNOWN:#x} are known; a scheduling policy \
-                                (0x10, 0x20) cannot be said");
+            let text = format!("flags {flags:#x}: only {KNOWN:#x} are known");
             return Err(Failure::invalid(text));
         }
         said.flags = flags;
@@ -380,12 +439,30 @@ setters! {
         said.nice = Some(nice);
         Ok(())
     };
+    kumiki_spawnattr_setschedpolicy(policy: c_int) = |said| {
+        // Deadlines take more than a priority.
+        let all = [SCHED_OTHER, SCHED_FIFO, SCHED_RR, SCHED_BATCH, SCHED_IDLE];
+        if !all.contains(&policy) {
+            let text = format!("policy {policy}: there are SCHED_OTHER, FIFO, RR, BATCH and IDLE");
+            return Err(Failure::invalid(text));
+        }
+        said.policy = policy;
+        Ok(())
+    };
+    kumiki_spawnattr_setschedparam(parameters: *const libc::sched_param) = |said| {
+        said.priority = read(parameters, "parameters")?.sched_priority;
+        Ok(())
+    };
+    kumiki_spawnattr_settree(tree: *const super::tree::Tree) = |said| {
+        said.tree = super::tree::of(tree)?;
+        Ok(())
+    };
     kumiki_spawnattr_setcgroup(folder: c_int) = |said| {
-        said.cgroup = Some(folder);
+        said.cgroup = Some(named(folder, "the cgroup's folder")?);
         Ok(())
     };
     kumiki_spawnattr_setterminal(terminal: c_int) = |said| {
-        said.terminal = Some(terminal);
+        said.terminal = Some(named(terminal, "the terminal")?);
         Ok(())
     };
     kumiki_spawnattr_setdeathsignal(signal: c_int) = |said| {
@@ -408,6 +485,11 @@ setters! {
 }
 
 getters! {
+    kumiki_spawnattr_getschedpolicy: c_int = |said| said.policy;
+    kumiki_spawnattr_getschedparam: libc::sched_param = |said| {
+        libc::sched_param { sched_priority: said.priority }
+    };
+    kumiki_spawnattr_getcgroup: c_int = |said| said.cgroup.unwrap_or(-1);
     kumiki_spawnattr_getflags: c_short = |said| said.flags;
     kumiki_spawnattr_getpgroup: libc::pid_t = |said| said.group;
     kumiki_spawnattr_getsigmask: libc::sigset_t = |said| set_of(&said.mask);

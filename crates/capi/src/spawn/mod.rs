@@ -4,20 +4,25 @@ mod actions;
 mod attributes;
 mod search;
 mod strings;
+mod tree;
 
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::io;
+use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 
 use kumiki_spawn::{Command, start_server};
 use kumiki_sys::cancellation::Held;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 use crate::failure::{Failure, answer, last_error};
 
 pub use actions::*;
 pub use attributes::*;
+pub use tree::*;
 
-use self::strings::{pairs, strings};
+use self::strings::strings;
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
@@ -63,7 +68,7 @@ pub unsafe extern "C" fn kumiki_spawn(
     let itself = || {
         // SAFETY: the caller's promise.
         let path = unsafe { text(path, "path") }?;
-        Ok((path, vec![search::itself(path)]))
+        Ok((path, vec![path.to_owned()]))
     };
     // SAFETY: the caller's promise.
     unsafe { start(pid, itself, actions, attributes, argv, envp) }
@@ -114,31 +119,128 @@ unsafe fn start<'a>(
     envp: *const *mut c_char,
 ) -> c_int {
     told(|| {
-        // As posix_spawn(3) this is no point where a thread is cancelled.
-        let _held = Held::new();
-        let (name, programs) = programs()?;
         // SAFETY: the caller's promise.
-        let args = unsafe { strings(argv, "argv") }?;
-        // SAFETY: as above.
-        let env = unsafe { strings(envp, "envp") }?;
-        let env = pairs(&env)?;
-        // SAFETY: as above.
-        let attributes = unsafe { attributes::of(attributes) }?;
-        // SAFETY: as above.
-        let actions = unsafe { actions::of(actions) }?;
-        let mut command = Command::new(name);
-        command.candidates(&programs, false).env_clear().envs(env);
-        if let Some((own, others)) = args.split_first() {
-            command.arg0(own).args(others);
-        }
-        attributes.apply(&mut command)?;
-        actions::apply(actions, &mut command, attributes.inherits());
-        let child = command.spawn().map_err(|error| why(&command, error))?.id();
+        let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
         if !pid.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: as above.
             unsafe { pid.write(child.cast_signed()) };
         }
         Ok(())
+    })
+}
+
+/// The process id of what was started.
+///
+/// # Safety
+/// As posix_spawn(3).
+unsafe fn begun<'a>(
+    programs: impl FnOnce() -> Result<(&'a OsStr, Vec<OsString>), Failure>,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> Result<u32, Failure> {
+    // As posix_spawn(3) this is no point where a thread is cancelled.
+    let _held = Held::new();
+    let (name, programs) = programs()?;
+    if argv.is_null() {
+        return Err(Failure::invalid("argv is a null pointer"));
+    }
+    // SAFETY: the caller's promise.
+    let args = unsafe { strings(argv) };
+    // SAFETY: as above.
+    let env = unsafe { strings(envp) };
+    // SAFETY: as above.
+    let attributes = unsafe { attributes::of(attributes) }?;
+    // SAFETY: as above.
+    let actions = unsafe { actions::of(actions) }?;
+    let mut command = Command::new(name);
+    command.candidates(&programs, false).environment(env);
+    let bytes = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
+    // Of a program without arguments the kernel makes one with an empty name.
+    let (own, others) = args.split_first().map_or((c"", &[][..]), |(own, others)| (*own, others));
+    command.arg0(bytes(own)).args(others.iter().map(|arg| bytes(arg)));
+    attributes.apply(&mut command)?;
+    actions::apply(actions, &mut command, attributes.inherits());
+    let child = command.spawn().map_err(|error| why(&command, error))?;
+    let pid = child.id();
+    // SAFETY: C's caller keeps it as long as the attributes that name it.
+    if let Some(tree) = unsafe { attributes.tree() } {
+        tree.hold(child);
+    }
+    Ok(pid)
+}
+
+/// See the header.
+///
+/// # Safety
+/// As posix_spawn(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_pidfd_spawn(
+    pidfd: *mut c_int,
+    path: *const c_char,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let itself = || unsafe { text(path, "path") }.map(|path| (path, vec![path.to_owned()]));
+    // SAFETY: as above.
+    unsafe { start_with_pidfd(pidfd, itself, actions, attributes, argv, envp) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As posix_spawnp(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kumiki_pidfd_spawnp(
+    pidfd: *mut c_int,
+    file: *const c_char,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let places = || unsafe { text(file, "file") }.map(|file| (file, search::places(file)));
+    // SAFETY: as above.
+    unsafe { start_with_pidfd(pidfd, places, actions, attributes, argv, envp) }
+}
+
+/// # Safety
+/// As posix_spawn(3).
+unsafe fn start_with_pidfd<'a>(
+    pidfd: *mut c_int,
+    programs: impl FnOnce() -> Result<(&'a OsStr, Vec<OsString>), Failure>,
+    actions: *const FileActions,
+    attributes: *const Attributes,
+    argv: *const *mut c_char,
+    envp: *const *mut c_char,
+) -> c_int {
+    told(|| {
+        // The number that it needs is there, before there is a child.
+        let spare = std::fs::File::open("/dev/null");
+        let spare =
+            spare.map_err(|error| Failure::from(error).about("a descriptor for a pidfd"))?;
+        // SAFETY: the caller's promise.
+        let child = unsafe { begun(programs, actions, attributes, argv, envp) }?;
+        drop(spare);
+        let child = Pid::from_raw(child.cast_signed()).expect("a process has a number");
+        match pidfd_open(child, PidfdFlags::empty()) {
+            Ok(opened) if !pidfd.is_null() => {
+                // SAFETY: the caller's promise.
+                unsafe { pidfd.write(opened.into_raw_fd()) };
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let _ = kill_process(child, Signal::KILL);
+                while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+                Err(Failure::from(io::Error::from(error)).about("opening its pidfd"))
+            }
+        }
     })
 }
 

@@ -111,6 +111,37 @@ fn c_without_any_shared_library() {
     }
 }
 
+/// What starts programs is what memcheck makes children of otherwise.
+#[test]
+fn a_program_with_the_library_runs_in_memcheck() {
+    let program = compile("spawn", "memcheck", &["gcc", "-std=c99"], &dynamic());
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=no"]).arg(program);
+    well(valgrind.env("LD_LIBRARY_PATH", prefix().join("lib")));
+}
+
+/// One source for both, in the names of the C library.
+#[test]
+fn at_the_edges_of_posix_spawn_it_does_the_same() {
+    let source = root().join("tests/capi/spawn_same.c");
+    let run = |kind: &str, flags: &[String]| {
+        let program = scratch().join(format!("spawn-same-{kind}"));
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-std=gnu99", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g"]);
+        well(gcc.arg(&source).arg("-o").arg(&program).args(flags));
+        let folder = tempfile::tempdir_in(scratch()).unwrap();
+        let mut run = Command::new(program);
+        well(run.env("LD_LIBRARY_PATH", prefix().join("lib")).current_dir(&folder))
+    };
+    let retarget = root().join("tests/capi/peers/retarget.h").to_str().unwrap().to_owned();
+    let ours = run("kumiki", &[dynamic(), vec!["-include".to_owned(), retarget]].concat());
+    let theirs = run("libc", &[]);
+    for (ours, theirs) in ours.lines().zip(theirs.lines()) {
+        assert_eq!(ours, theirs);
+    }
+    assert_eq!(ours, theirs);
+}
+
 #[test]
 fn cpp_reads_the_header_and_runs() {
     with_shared_library("cpp", &["g++", "-x", "c++", "-std=c++11"]);

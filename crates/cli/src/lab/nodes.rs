@@ -8,19 +8,34 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 12] = [
+const SOURCES: [(&str, &str); 14] = [
     ("osnode/Kbuild", include_str!("../../../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../../../kernel/osnode/cpu.c")),
     ("osnode/device.c", include_str!("../../../../kernel/osnode/device.c")),
     ("osnode/guest.c", include_str!("../../../../kernel/osnode/guest.c")),
+    ("osnode/guest.h", include_str!("../../../../kernel/osnode/guest.h")),
     ("osnode/holding.c", include_str!("../../../../kernel/osnode/holding.c")),
     ("osnode/ipi.h", include_str!("../../../../kernel/osnode/ipi.h")),
     ("osnode/memory.c", include_str!("../../../../kernel/osnode/memory.c")),
     ("osnode/osnode.h", include_str!("../../../../kernel/osnode/osnode.h")),
     ("osnode/symbols.h", include_str!("../../../../kernel/osnode/symbols.h")),
     ("osnode/tree.c", include_str!("../../../../kernel/osnode/tree.c")),
+    ("osnode/virtio.c", include_str!("../../../../kernel/osnode/virtio.c")),
     ("uapi/osnode.h", include_str!("../../../../kernel/uapi/osnode.h")),
+];
+
+/// What this machine needs to serve nodes their devices, and nodes to use them.
+const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
+const DRIVERS: [&str; 8] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_net",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
+    "virtiofs",
+    "vmw_vsock_virtio_transport",
 ];
 
 /// Adds the module, built for the machine's kernel, and what `kumiki image add`
@@ -38,6 +53,12 @@ pub(super) fn equipped(mut config: Config, cache: &Cache) -> Result<Config> {
     let of_kernel = Path::new("/lib/modules").join(&kernel.version);
     let guest = of_kernel.join("updates/osnode-guest.ko");
     config.files.push((module("osnode-guest.ko")?.clone(), guest));
+    let devices = of_kernel.join("updates/osnode-virtio.ko");
+    config.files.push((module("osnode-virtio.ko")?.clone(), devices));
+    config.files.extend(kernel.driver_files(&DRIVERS)?);
+    for name in SERVING {
+        config.modules.push(name.parse()?);
+    }
     config.files.push((kernel.bzimage, "/boot/vmlinuz".into()));
     config.files.push((kernel.config, format!("/boot/config-{}", kernel.version).into()));
     Ok(config)

@@ -4,6 +4,7 @@
 
 mod cloud;
 mod controllers;
+mod devices;
 mod faults;
 mod images;
 mod lent;
@@ -28,6 +29,19 @@ use pool::{Kind, Turn};
 
 /// Modules and the headers that they share.
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
+
+/// What a host needs to serve nodes their devices, and nodes to use them.
+const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
+const DRIVERS: [&str; 8] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_net",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
+    "virtiofs",
+    "vmw_vsock_virtio_transport",
+];
 
 /// Every cpu of a host whose nodes are gone.
 const ALL_CPUS: &str = "0-3\n";
@@ -83,6 +97,11 @@ impl Host {
         let cache = Cache::of_user()?;
         let built = built(kernel)?;
         let file = |from: &Path, to: &str| (from.to_owned(), PathBuf::from(to));
+        let drivers = built.kernel.driver_files(&DRIVERS)?;
+        let mut modules = vec![built.module("osnode.ko").display().to_string().parse()?];
+        for name in SERVING {
+            modules.push(name.parse()?);
+        }
         let mut config = Config {
             cpus: 4,
             memory_bytes: 2 << 30,
@@ -90,10 +109,14 @@ impl Host {
                 file(&built.kernel.vmlinux, "/boot/vmlinux"),
                 file(&built.kernel.bzimage, "/boot/vmlinuz"),
                 file(built.module("osnode-guest.ko"), "/root/osnode-guest.ko"),
+                file(built.module("osnode-virtio.ko"), "/root/osnode-virtio.ko"),
                 file(built.module("osnode.ko"), "/root/osnode.ko"),
-            ],
+            ]
+            .into_iter()
+            .chain(drivers)
+            .collect(),
             kernel: kernel.parse()?,
-            modules: vec![built.module("osnode.ko").display().to_string().parse()?],
+            modules,
             ..Config::new(env!("CARGO_BIN_EXE_kumiki"))
         };
         wanted(&mut config);
@@ -110,7 +133,7 @@ impl Host {
         assert_eq!(self.ok("kumiki node ls --json"), "[]\n");
         let images = self.ok("kumiki image ls --json");
         assert!(images == "[]\n" || images.matches(r#""name":"#).count() == 1, "{images}");
-        self.ok("cd /root; mkdir -p .kept; mv osnode.ko osnode-guest.ko .kept/; rm -rf ./*; \
+        self.ok("cd /root; mkdir -p .kept; mv osnode.ko osnode-guest.ko osnode-virtio.ko .kept/; rm -rf ./*; \
                  mv .kept/* .");
         // Slabs move; a partition or another image would be 48 MiB and more.
         let image_kib = if images == "[]\n" { 0 } else { 80 << 10 };

@@ -291,3 +291,15 @@ fn unpack(deb: &Path, target: &Path) -> Result<()> {
     let status = output.status;
     Err(failed(format!("unpacking {} ended with {status}: {first}{more}", deb.display())))
 }
+/// A folder with these packages of a Debian release and all that they need, unpacked: for
+/// programs that a test runs in a machine and that this one's release does not have.
+pub fn debian_root(
+    cache: &Cache,
+    release: &str,
+    packages: &[&str],
+    talk: Talk<'_>,
+) -> Result<PathBuf> {
+    let packages: Vec<_> = ["base-files"].iter().chain(packages).copied().collect();
+    let name = packages[1..].join("-");
+    Archive::new(cache, talk, release).root_with(&name, &packages, |_| Ok(()))
+}

@@ -4,6 +4,7 @@
 //! agent and reaps whatever loses its parent; should the agent die, it starts
 //! another one.
 
+mod devices;
 mod program;
 mod streams;
 
@@ -124,6 +125,7 @@ fn serve() -> Result<()> {
         // A name is a convenience.
         let _ = sethostname(record.name.as_bytes());
     }
+    devices::Devices::begin(&window).follow(Arc::clone(&window));
     window.set_stamp(abi::STAMP_READY, time_stamp());
     window.say(abi::WORD_READY);
     ring(&bell)?;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use crate::compose::Base;
+use crate::devices::{DeviceSpec, Disk, Net, Share};
 use crate::kind::{Kind, padded};
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
@@ -107,6 +108,13 @@ struct NodeTable {
     memory: Spanned<Value>,
     memory_from: Option<Spanned<String>>,
     append: Option<Spanned<String>>,
+    #[serde(default)]
+    net: Vec<Spanned<String>>,
+    #[serde(default)]
+    disk: Vec<Spanned<String>>,
+    #[serde(default)]
+    share: Vec<Spanned<String>>,
+    vsock: Option<Spanned<u32>>,
     #[serde(default = "yes")]
     start: bool,
 }
@@ -219,6 +227,10 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
     at.keys.extend(table.cpus.iter().map(|cpus| ("cpus", cpus.span().start)));
     at.keys.extend(table.memory_from.iter().map(|from| ("memory_from", from.span().start)));
     at.keys.extend(table.append.iter().map(|append| ("append", append.span().start)));
+    for (key, list) in [("net", &table.net), ("disk", &table.disk), ("share", &table.share)] {
+        at.keys.extend(list.first().map(|first| (key, first.span().start)));
+    }
+    at.keys.extend(table.vsock.iter().map(|vsock| ("vsock", vsock.span().start)));
     named(source, Kind::Node, &name, at.entry)?;
     let spec = || -> Result<Spec, Fault> {
         let spec = Spec {
@@ -228,6 +240,7 @@ fn node(source: &Source, name: String, table: Spanned<NodeTable>) -> Result<Node
             memory_bytes: memory(table.memory.get_ref())?,
             memory_from: table.memory_from.map_or(Ok(MemorySource::Any), memory_from)?,
             command_line: table.append.map(Spanned::into_inner).unwrap_or_default(),
+            devices: devices(table.net, table.disk, table.share, table.vsock)?,
         };
         spec.check()?;
         Ok(spec)
@@ -267,6 +280,33 @@ fn memory_from(value: Spanned<String>) -> Result<MemorySource, Fault> {
         let problem = format!("{word:?}: memory comes from one of {words}");
         Fault::new("memory_from", problem)
     })
+}
+
+/// Devices, each by the words that `kumiki node create` takes.
+fn devices(
+    net: Vec<Spanned<String>>,
+    disk: Vec<Spanned<String>>,
+    share: Vec<Spanned<String>>,
+    vsock: Option<Spanned<u32>>,
+) -> Result<Vec<DeviceSpec>, Fault> {
+    let mut devices = Vec::new();
+    for word in net {
+        let net = Net::parse(word.get_ref()).map_err(|problem| Fault::new("net", problem))?;
+        devices.push(DeviceSpec::Net(net));
+    }
+    for word in disk {
+        let disk = Disk::parse(word.get_ref()).map_err(|problem| Fault::new("disk", problem))?;
+        devices.push(DeviceSpec::Disk(disk));
+    }
+    for word in share {
+        let share = Share::parse(word.get_ref()).map_err(|problem| Fault::new("share", problem))?;
+        devices.push(DeviceSpec::Share(share));
+    }
+    if let Some(cid) = vsock {
+        let vsock = DeviceSpec::vsock(&cid.get_ref().to_string());
+        devices.push(vsock.map_err(|problem| Fault::new("vsock", problem))?);
+    }
+    Ok(devices)
 }
 
 /// A size, or a list of sizes.

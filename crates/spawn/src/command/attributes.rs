@@ -49,6 +49,19 @@ impl Command {
         self
     }
 
+    /// Its scheduling policy (SCHED_OTHER, SCHED_FIFO, …) and real-time priority, as
+    /// sched_setscheduler(2) has them.
+    pub fn scheduler(&mut self, policy: i32, priority: i32) -> &mut Command {
+        self.attributes.scheduler = Some((Some(policy), priority));
+        self
+    }
+
+    /// Its real-time priority in the policy that the calling thread has (sched_setparam(2)).
+    pub fn scheduling_priority(&mut self, priority: i32) -> &mut Command {
+        self.attributes.scheduler = Some((None, priority));
+        self
+    }
+
     /// The process group that it joins; 0 for one of its own.
     pub fn process_group(&mut self, group: i32) -> &mut Command {
         self.attributes.group = Some(group);
@@ -188,7 +201,8 @@ impl Command {
 
     /// The signal that it gets when its parent ends; 0 for none. As everywhere the kernel
     /// sends it when the *thread* ends whose child it is: the one that calls
-    /// [`spawn`](Self::spawn), or the one that has started the spawn server, if that makes it.
+    /// [`spawn`](Self::spawn), which starts a server of its own for it where one is needed, or the
+    /// one that has started the [`SpawnServer`](crate::SpawnServer) that makes it.
     pub fn parent_death_signal(&mut self, signal: i32) -> &mut Command {
         if !(0..=64).contains(&signal) {
             self.wrong(format!("{signal} is no signal: they have the numbers 1 to 64"));

@@ -12,6 +12,8 @@ pub(crate) struct Environment {
     pub(crate) changes: BTreeMap<OsString, Option<OsString>>,
     /// Without the caller's.
     pub(crate) clear: bool,
+    /// Instead of all others: each string with a zero at its end.
+    pub(crate) whole: Option<Vec<u8>>,
 }
 
 unsafe extern "C" {
@@ -26,6 +28,11 @@ impl Environment {
 
     /// Each as `KEY=value`, in parts.
     pub(crate) fn each(&self, mut f: impl FnMut(&[&[u8]]) -> io::Result<()>) -> io::Result<()> {
+        if let Some(whole) = &self.whole {
+            return whole
+                .split_inclusive(|byte| *byte == 0)
+                .try_for_each(|string| f(&[&string[..string.len() - 1]]));
+        }
         if !self.clear {
             each_own(|entry| {
                 // A name may begin with an equals sign, as for the standard library.

@@ -11,6 +11,9 @@ mod inherits;
 #[path = "../limits.rs"]
 mod limits;
 
+#[path = "../trees.rs"]
+mod trees;
+
 const BY_SERVER: bool = false;
 
 fn new(program: impl AsRef<std::ffi::OsStr>) -> kumiki_spawn::Command {

@@ -1,0 +1,104 @@
+//! Devices of a node: what `create` takes, and `kumiki node device`.
+
+use anyhow::Result;
+use clap::{ArgGroup, Subcommand};
+use kumiki_node::{DeviceSpec, Disk, Net, Node, Share};
+
+use crate::output;
+
+/// What a node is given.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Devices {
+    /// A network card: a TAP of this machine, made if there is none; its port of a bridge;
+    /// with address= or address=dhcp the node's own, host= this machine's on the TAP
+    #[arg(long, value_parser = net,
+        value_name = "TAP|auto|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=]")]
+    net: Vec<DeviceSpec>,
+    /// A disk: a file or a block device of this machine
+    #[arg(long, value_parser = disk, value_name = "FILE[,ro][,serial=]")]
+    disk: Vec<DeviceSpec>,
+    /// A folder of this machine, mounted in the node; needs virtiofsd
+    #[arg(long, value_parser = share, value_name = "DIR:/PLACE[,ro]")]
+    share: Vec<DeviceSpec>,
+    /// A vsock with this CID: AF_VSOCK on both sides
+    #[arg(long, value_parser = DeviceSpec::vsock, value_name = "CID")]
+    vsock: Option<DeviceSpec>,
+}
+
+impl Devices {
+    pub(crate) fn specs(self) -> Vec<DeviceSpec> {
+        [self.net, self.disk, self.share].into_iter().flatten().chain(self.vsock).collect()
+    }
+}
+
+fn net(text: &str) -> Result<DeviceSpec, String> {
+    Net::parse(text).map(DeviceSpec::Net)
+}
+
+fn disk(text: &str) -> Result<DeviceSpec, String> {
+    Disk::parse(text).map(DeviceSpec::Disk)
+}
+
+fn share(text: &str) -> Result<DeviceSpec, String> {
+    Share::parse(text).map(DeviceSpec::Share)
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Give a node more devices, at once if it runs, and at each start
+    #[command(group = ArgGroup::new("device").args(["net", "disk", "share", "vsock"])
+        .required(true).multiple(true))]
+    Add {
+        node: String,
+        #[command(flatten)]
+        devices: Devices,
+    },
+    /// Take a device away, at once if the node runs
+    Rm {
+        node: String,
+        /// Its name, as `ls` shows it
+        device: String,
+    },
+    /// List a node's devices
+    Ls {
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(args: Args) -> Result<()> {
+    match args.command {
+        Command::Add { node, devices } => {
+            let node = Node::find(&node)?;
+            for device in devices.specs() {
+                output::line(node.add_device(device)?)?;
+            }
+            Ok(())
+        }
+        Command::Rm { node, device } => Ok(Node::find(&node)?.remove_device(&device)?),
+        Command::Ls { node, json } => {
+            let devices = Node::find(&node)?.devices()?;
+            if json {
+                return output::json(&devices);
+            }
+            let mut table = output::Rows::new(&["device", "of", "mac", "state"], 4);
+            for device in devices {
+                let state = match device.problem {
+                    Some(problem) => format!("{}: {problem}", device.state),
+                    None => device.state.to_owned(),
+                };
+                let mac = device.mac.unwrap_or_else(|| "-".to_owned());
+                table.add([device.name, device.what, mac, state]);
+            }
+            table.print()
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Devices that the host serves nodes: network, disk, folder, vsock.
+
+use std::path::Path;
+use std::process::Command;
+
+use kumiki_lab::{Cache, Talk, debian_root};
+
+use crate::pool::Kind;
+use crate::{Host, text};
+
+/// Of the node's card in what follows.
+const NET: &str = "auto,address=10.77.0.2/24,host=10.77.0.1/24";
+/// Until a line of the node's shell is true.
+const UNTIL: &str = "for n in $(seq 50); do kumiki node exec n1 -- sh -c";
+
+#[test]
+fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
+    let Some(host) = Host::shared(Kind::Debian12) else { return };
+    host.ok(&format!("kumiki node create n1 --memory 256M --image deb --net {NET}"));
+    host.ok("kumiki node start n1 --timeout 120");
+    network(&host);
+    disk(&host);
+    refused(&host);
+    folder(&host);
+    host.ok("kumiki node device add n1 --vsock 42");
+    server_dies(&host);
+    // The next run is served by others, and has them all from the start.
+    host.ok("kumiki node restart n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+    let list = host.ok("kumiki node device ls n1");
+    assert_eq!(list.matches(" served").count(), 3, "{list}");
+    assert_eq!(host.ok("kumiki node exec n1 -- cat /mnt/shared/small"), "hello\n");
+    host.ok("kumiki node delete n1 --force; rm -rf /opt/virtiofsd /usr/libexec/virtiofsd");
+    host.leave();
+}
+
+/// Sends a file into or out of the node: a stream that ends when all of it is there.
+fn stream(host: &Host, sender: &str, receiver: &str) {
+    let listens = format!("rm -f open; mkfifo open; {sender} & sleep 1; {receiver}; wait");
+    host.ok(&listens);
+}
+
+fn network(host: &Host) {
+    let list = host.ok("kumiki node device ls n1");
+    assert!(list.contains("net0") && list.contains(" served"), "{list}");
+    host.ok("ping -c 2 -w 20 10.77.0.2");
+    host.ok("kumiki node exec n1 -- ping -c 2 -w 20 10.77.0.1");
+    // Each way, by the offloads of both sides. An input that stays open: nc ends with it.
+    host.ok("head -c 4000000 /dev/urandom > sent");
+    stream(
+        host,
+        "nc -l -p 7001 < sent",
+        "kumiki node exec n1 -- sh -c \
+         'mkfifo open; exec 3<>open; nc 10.77.0.1 7001 <&3 > /tmp/got; md5sum < /tmp/got' > there",
+    );
+    host.ok("md5sum < sent | cmp - there");
+    stream(
+        host,
+        "{ exec 3<>open; nc -l -p 7002 <&3 > back; }",
+        "kumiki node exec n1 -- sh -c 'nc 10.77.0.1 7002 < /tmp/got'",
+    );
+    host.ok("cmp sent back; rm back");
+}
+
+fn disk(host: &Host) {
+    host.ok("head -c 8000000 /dev/urandom > disk; cp disk before");
+    host.ok("kumiki node device add n1 --disk disk,serial=abc");
+    host.ok(&format!("{UNTIL} '[ -b /dev/vda ]' && exit 0; sleep 0.2; done; false"));
+    let told = host.ok("kumiki node exec n1 -- sh -c 'cat /sys/block/vda/serial; \
+                        md5sum < /dev/vda'");
+    let sum = host.ok("md5sum < disk");
+    assert!(told.contains("abc") && told.ends_with(&sum), "{told}, {sum}");
+    // Written, flushed, and given back to the host's file system.
+    host.ok("kumiki node exec n1 -- sh -c 'head -c 3000000 /tmp/got > /dev/vda; sync; \
+             blkdiscard -o 4096000 -l 1024000 /dev/vda'");
+    host.ok("head -c 3000000 sent > want; head -c 3000000 disk | cmp - want");
+    let hole = "dd if=disk bs=1024 skip=4000 count=1000 | tr -d '\\0' | wc -c";
+    assert_eq!(host.ok(hole), "0\n");
+    // What it is told to write and cannot is an error there, and nowhere else.
+    host.ok("kumiki node device rm n1 disk0; cp before disk");
+    host.ok(&format!("{UNTIL} '[ ! -b /dev/vda ]' && exit 0; sleep 0.2; done; false"));
+    host.ok("kumiki node device add n1 --disk disk,ro");
+    host.ok(&format!("{UNTIL} '[ -b /dev/vda ]' && exit 0; sleep 0.2; done; false"));
+    assert_eq!(host.ok("kumiki node exec n1 -- cat /sys/block/vda/ro"), "1\n");
+    // A disk that shrinks under the node: short reads are errors.
+    host.ok("truncate -s 1000000 disk");
+    let read = host.run("kumiki node exec n1 -- dd if=/dev/vda of=/dev/null bs=1M skip=4 count=1");
+    assert_ne!(read.exit.code(), 0);
+    host.ok("kumiki node device rm n1 disk0");
+    host.ok("ping -c 1 -w 20 10.77.0.2");
+}
+
+fn refused(host: &Host) {
+    host.ok("kumiki node create n2 --memory 256M --image deb");
+    for (device, says) in [
+        ("--net n1.net0", "TAP n1.net0 is node n1's already"),
+        ("--net auto,mac=02:00", "02:00:00:00:00:01"),
+        ("--share /no:/mnt,rw", "one of ro is expected"),
+    ] {
+        let said = host.refused(&format!("kumiki node device add n2 {device}"));
+        assert!(said.contains(says), "{device}: {said}");
+    }
+    host.ok("kumiki node delete n2");
+    let said = host.refused("kumiki node device rm n1 disk7");
+    assert!(said.contains("node n1 has no device disk7"), "{said}");
+    // Of a node that runs it is tried at once, and is not there afterwards.
+    let said = host.refused("kumiki node device add n1 --disk /no/such/file");
+    assert!(said.contains("/no/such/file"), "{said}");
+    let said = host.refused("kumiki node device add n1 --share /root:/mnt");
+    assert!(said.contains("install the package virtiofsd"), "{said}");
+    let list = host.ok("kumiki node device ls n1 --json");
+    assert_eq!(list.matches(r#""name":"#).count(), 1, "{list}");
+    // Whoever serves holds the node.
+    let said = host.refused("kumiki node serve n1");
+    assert!(said.contains("node n1 is served already"), "{said}");
+}
+
+/// virtiofsd is a package of Debian 13, whose libraries it needs, too.
+fn virtiofsd(host: &Host) {
+    let cache = Cache::of_user().unwrap();
+    let talk = Talk::to(&|text| eprintln!("{text}"));
+    let root = debian_root(&cache, "trixie", &["virtiofsd"], talk).unwrap();
+    let (program, libraries) = (root.join("usr/libexec/virtiofsd"), root.join("usr/lib"));
+    let libraries = libraries.join("x86_64-linux-gnu");
+    let loader = libraries.join("ld-linux-x86-64.so.2");
+    let mut list = Command::new(&loader);
+    list.arg("--library-path").arg(&libraries).arg("--list").arg(&program);
+    let list = list.output().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = |from: &Path| {
+        std::fs::copy(from, folder.path().join(from.file_name().unwrap())).unwrap();
+    };
+    copy(&program);
+    copy(&loader);
+    for line in text(&list.stdout).lines() {
+        if let Some((_, path)) = line.split_once(" => /") {
+            copy(&Path::new("/").join(path.split(' ').next().unwrap()));
+        }
+    }
+    host.machine.guest().put(folder.path(), Path::new("/opt/virtiofsd")).unwrap();
+    let at = "/opt/virtiofsd";
+    host.ok(&format!(
+        "mkdir -p /usr/libexec; printf '#!/bin/sh\\nexec {at}/ld-linux-x86-64.so.2 \
+         --library-path {at} {at}/virtiofsd \"$@\"\\n' > /usr/libexec/virtiofsd; \
+         chmod +x /usr/libexec/virtiofsd {at}/*"
+    ));
+}
+
+fn folder(host: &Host) {
+    virtiofsd(host);
+    host.ok("mkdir -p shared; echo hello > shared/small; cp sent shared/large");
+    host.ok("kumiki node device add n1 --share shared:/mnt/shared");
+    host.ok(&format!("{UNTIL} '[ -e /mnt/shared/small ]' && exit 0; sleep 0.2; done; false"));
+    let sums = host.ok("kumiki node exec n1 -- sh -c 'md5sum < /mnt/shared/large; \
+                        head -c 1000000 /mnt/shared/large > /mnt/shared/part; sync'");
+    assert_eq!(sums, host.ok("md5sum < shared/large"));
+    host.ok("head -c 1000000 sent | cmp - shared/part");
+}
+
+/// A stream goes on while the process that serves it is killed: another one takes over.
+fn server_dies(host: &Host) {
+    host.ok("kumiki node exec n1 -- sh -c 'rm -f open /tmp/got; mkfifo open' ; \
+             head -c 20000000 /dev/urandom > sent");
+    let worker = "ps | grep 'serve --worker' | grep -v grep | awk '{print $1}'";
+    stream(
+        host,
+        &format!(
+            "nc -l -p 7003 < sent & sleep 3; kill -9 $({worker}); sleep 0.5; kill -9 $({worker})"
+        ),
+        "kumiki node exec n1 -- sh -c \
+         'exec 3<>open; nc 10.77.0.1 7003 <&3 > /tmp/got; md5sum < /tmp/got' > there",
+    );
+    host.ok("md5sum < sent | cmp - there");
+    let log = host.ok("cat /run/kumiki-node/n1.log");
+    assert_eq!(log.matches("has ended: signal: 9").count(), 2, "{log}");
+}

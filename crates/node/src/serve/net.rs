@@ -1,0 +1,251 @@
+//! A network card where this host has no vhost-net: frames between a TAP and the
+//! node's rings are moved by a thread of this process.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use virtio_queue::{Queue, QueueOwnedT, QueueT};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::backend::{
+    Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
+};
+use super::block::{queue, went_on};
+use super::tap::{self, Link};
+use crate::{Error, Result};
+
+const QUEUE_SIZE: u16 = 256;
+const RECEIVE: u16 = 0;
+const HEADER_BYTES: usize = 12;
+/// Where the header says how many buffers a frame is in.
+const BUFFERS_AT: usize = 10;
+/// The longest frame with its header: what segmentation leaves to a card, and some.
+const FRAME_BYTES: usize = HEADER_BYTES + 65_536 + 14 + 4;
+
+/// A card, and its thread while it is started.
+pub(crate) struct Card {
+    tap: Arc<File>,
+    link: Link,
+    memory: Arc<NodeMemory>,
+    running: Option<(EventFd, JoinHandle<()>)>,
+}
+
+impl Card {
+    pub(crate) fn new(tap: File, link: Link, memory: Arc<NodeMemory>) -> Self {
+        Card { tap: Arc::new(tap), link, memory, running: None }
+    }
+}
+
+impl Backend for Card {
+    fn describe(&self) -> Description {
+        let rings = F_VERSION_1 | F_EVENT_IDX | F_INDIRECT_DESC | tap::F_MRG_RXBUF;
+        Description {
+            id: tap::ID,
+            features: rings | tap::features(&self.link),
+            limits: vec![QUEUE_SIZE; 2],
+            config: self.link.config(),
+        }
+    }
+
+    fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
+        self.stop()?;
+        tap::offload(&self.tap, accepted)?;
+        let (tap, memory) = (Arc::clone(&self.tap), Arc::clone(&self.memory));
+        let mut mover = Mover::new(tap, memory, accepted, rings)?;
+        let end = EventFd::new(EFD_NONBLOCK).map_err(|error| Error::os("an eventfd", error))?;
+        let ended = end.try_clone().map_err(|error| Error::os("an eventfd", error))?;
+        let thread = thread::Builder::new().name("card".into()).spawn(move || {
+            if let Err(error) = mover.run(&ended) {
+                eprintln!("a network card's queues stand still: {error}");
+                mover.transmit.1.interrupt.broken();
+            }
+        });
+        let thread = thread.map_err(|error| Error::os("a network card's thread", error))?;
+        self.running = Some((end, thread));
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        if let Some((end, thread)) = self.running.take() {
+            end.write(1).map_err(|error| Error::os("stopping a network card", error))?;
+            // One that has panicked touches nothing more.
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct Mover {
+    tap: Arc<File>,
+    memory: Arc<NodeMemory>,
+    receive: (Queue, Ring),
+    transmit: (Queue, Ring),
+    /// Whether a frame may lie in several buffers.
+    merges: bool,
+    frame: Vec<u8>,
+    /// Bytes of a frame that was read and for which the node had no room.
+    waiting: usize,
+    /// A frame on its way to the host.
+    outgoing: Vec<u8>,
+}
+
+type Outcome<T> = Result<T, virtio_queue::Error>;
+
+impl Mover {
+    pub(super) fn new(
+        tap: Arc<File>,
+        memory: Arc<NodeMemory>,
+        accepted: u64,
+        rings: Vec<Ring>,
+    ) -> Result<Self> {
+        let (mut receive, mut transmit) = (None, None);
+        for ring in rings {
+            let queue = queue(&ring, accepted)?;
+            let side = if ring.index == RECEIVE { &mut receive } else { &mut transmit };
+            *side = Some((queue, ring));
+        }
+        let (Some(receive), Some(transmit)) = (receive, transmit) else {
+            return Err(Error::Refused("a network card without both of its queues".into()));
+        };
+        let merges = accepted & tap::F_MRG_RXBUF != 0;
+        let (frame, outgoing) = (vec![0; FRAME_BYTES], vec![0; FRAME_BYTES]);
+        Ok(Mover { tap, memory, receive, transmit, merges, frame, waiting: 0, outgoing })
+    }
+
+    /// All that there is now, both ways.
+    pub(super) fn move_all(&mut self) -> Outcome<()> {
+        self.send()?;
+        self.receive()
+    }
+
+    fn run(&mut self, end: &EventFd) -> Outcome<()> {
+        loop {
+            self.move_all()?;
+            // A frame that waits is taken up at the node's next kick.
+            let tap = if self.waiting == 0 { PollFlags::IN } else { PollFlags::empty() };
+            let (receive, transmit) = (fd(&self.receive.1.kick), fd(&self.transmit.1.kick));
+            let input = PollFlags::IN;
+            let mut fds = [
+                PollFd::from_borrowed_fd(fd(end), input),
+                PollFd::from_borrowed_fd(receive, input),
+                PollFd::from_borrowed_fd(transmit, input),
+                PollFd::from_borrowed_fd(self.tap.as_fd(), tap),
+            ];
+            let _ = poll(&mut fds, None);
+            if fds[0].revents().contains(input) {
+                return Ok(());
+            }
+            // A TAP that has vanished is ready for ever, and there is nothing to move.
+            if fds[3].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+                eprintln!("the TAP of a network card is gone");
+                return Ok(());
+            }
+            let _ = self.receive.1.kick.read();
+            let _ = self.transmit.1.kick.read();
+        }
+    }
+
+    /// Frames that the node has put there.
+    fn send(&mut self) -> Outcome<()> {
+        let Mover { tap, memory, transmit: (queue, ring), outgoing, .. } = self;
+        let memory = &**memory;
+        loop {
+            queue.disable_notification(memory)?;
+            let begun = queue.next_avail();
+            while let Some(chain) = queue.iter(memory)?.next() {
+                let head = chain.head_index();
+                let reader = chain.reader::<()>(memory);
+                let length = reader.ok().and_then(|mut reader| {
+                    let length = reader.available_bytes();
+                    let whole = length <= outgoing.len();
+                    (whole && reader.read_exact(&mut outgoing[..length]).is_ok()).then_some(length)
+                });
+                if let Some(length) = length.filter(|length| *length > HEADER_BYTES) {
+                    // A link that is down, or full, loses frames.
+                    let _ = (&**tap).write(&outgoing[..length]);
+                }
+                queue.add_used(memory, head, 0)?;
+                if queue.needs_notification(memory)? {
+                    ring.interrupt.raise();
+                }
+            }
+            if !queue.enable_notification(memory)? {
+                return Ok(());
+            }
+            went_on(queue, begun)?;
+        }
+    }
+
+    /// Frames for the node, as far as it has room.
+    fn receive(&mut self) -> Outcome<()> {
+        loop {
+            if self.waiting == 0 {
+                match (&*self.tap).read(&mut self.frame) {
+                    Ok(length) if length > HEADER_BYTES => self.waiting = length,
+                    Ok(_) => continue,
+                    Err(_) => return Ok(()),
+                }
+            }
+            if !self.place()? {
+                let (queue, _) = &mut self.receive;
+                let available = queue.avail_idx(&*self.memory, Ordering::Acquire)?;
+                // Its driver kicks when it has made room; it may have, just now.
+                // Entries may be there that are too few for this frame.
+                queue.enable_notification(&*self.memory)?;
+                if queue.avail_idx(&*self.memory, Ordering::Acquire)? == available {
+                    return Ok(());
+                }
+                continue;
+            }
+            self.waiting = 0;
+        }
+    }
+
+    /// Puts the frame that waits into buffers; `false` if there are not enough.
+    fn place(&mut self) -> Outcome<bool> {
+        let Mover { memory, receive: (queue, ring), frame, waiting, merges, .. } = self;
+        let memory = &**memory;
+        let mut chains = Vec::new();
+        let mut room = 0;
+        while room < *waiting && (chains.is_empty() || *merges) {
+            let Some(chain) = queue.iter(memory)?.next() else { break };
+            let head = chain.head_index();
+            let writer = chain.writer::<()>(memory);
+            let bytes = writer.as_ref().map_or(0, |writer| writer.available_bytes());
+            room += bytes;
+            chains.push((head, writer.ok()));
+        }
+        if room < *waiting && *merges {
+            for _ in &chains {
+                queue.go_to_previous_position();
+            }
+            return Ok(false);
+        }
+        if chains.is_empty() {
+            return Ok(false);
+        }
+        let buffers = chains.len() as u16;
+        frame[BUFFERS_AT..HEADER_BYTES].copy_from_slice(&buffers.to_le_bytes());
+        let mut at = 0;
+        for (head, writer) in chains {
+            let mut length = 0;
+            if let Some(mut writer) = writer {
+                length = writer.available_bytes().min(*waiting - at);
+                if writer.write_all(&frame[at..at + length]).is_err() {
+                    length = 0;
+                }
+            }
+            at += length;
+            queue.add_used(memory, head, length as u32)?;
+        }
+        if queue.needs_notification(memory)? {
+            ring.interrupt.raise();
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,132 @@
+//! What a device needs of the host, opened by the process that may: the one that
+//! serves gets descriptors and opens nothing.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::pass::Passed;
+use super::share::{self, Daemon};
+use super::tap::{self, Link};
+use crate::devices::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
+use crate::interface::Interface;
+use crate::{Error, Result};
+
+const VHOST_NET: &str = "/dev/vhost-net";
+const VHOST_VSOCK: &str = "/dev/vhost-vsock";
+
+/// What is kept open as long as the device is the node's, whoever serves it.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// By slot: a TAP, or a disk with its lock.
+    files: BTreeMap<usize, File>,
+    pub(super) daemons: BTreeMap<usize, Daemon>,
+}
+
+/// For one serving process.
+pub(crate) struct Opened {
+    pub(crate) passed: Passed,
+    pub(crate) files: Vec<File>,
+    /// Whether a new server may go on where the last one died.
+    pub(crate) resumes: bool,
+}
+
+impl Kept {
+    /// Opens what a device needs; what is kept already is used again.
+    pub(crate) fn open(&mut self, node: &str, device: &Assigned) -> Result<Opened> {
+        match &device.device {
+            DeviceSpec::Net(net) => self.net(node, device, net),
+            DeviceSpec::Disk(disk) => self.disk(device, disk),
+            DeviceSpec::Vsock(cid) => {
+                let file = vhost(VHOST_VSOCK, "vhost_vsock")?;
+                Ok(Opened { passed: Passed::Vsock { cid: *cid }, files: vec![file], resumes: true })
+            }
+            DeviceSpec::Share(wanted) => {
+                // The last one has ended with its connection.
+                self.daemons.remove(&device.slot);
+                let (daemon, socket) = share::start(node, device, wanted)?;
+                self.daemons.insert(device.slot, daemon);
+                let passed = Passed::Share { tag: device.name.clone() };
+                Ok(Opened { passed, files: vec![socket], resumes: false })
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, slot: usize) {
+        self.files.remove(&slot);
+        self.daemons.remove(&slot);
+    }
+
+    fn net(&mut self, node: &str, device: &Assigned, net: &Net) -> Result<Opened> {
+        if let Entry::Vacant(place) = self.files.entry(device.slot) {
+            let name = device.tap(node);
+            let file = tap::open(&name)?;
+            let interface = Interface::named(&name)?;
+            if let Some(mtu) = net.mtu {
+                interface.set_mtu(mtu)?;
+            }
+            if let Some(bridge) = &net.bridge {
+                interface.join(bridge)?;
+            }
+            if let Some(host) = net.host {
+                interface.set_address(host)?;
+            }
+            interface.up()?;
+            place.insert(file);
+        }
+        let mac = mac_bytes(&device.mac(node)).unwrap_or_default();
+        let link = Link { mac, mtu: net.mtu };
+        let mut files = vec![self.copy(device.slot)?];
+        let in_kernel = match vhost(VHOST_NET, "vhost_net") {
+            Ok(file) => {
+                files.push(file);
+                true
+            }
+            Err(lack) => {
+                eprintln!("{}: {lack}; its frames are moved by this process", device.name);
+                false
+            }
+        };
+        Ok(Opened { passed: Passed::Net { link, in_kernel }, files, resumes: true })
+    }
+
+    fn disk(&mut self, device: &Assigned, disk: &Disk) -> Result<Opened> {
+        if let Entry::Vacant(place) = self.files.entry(device.slot) {
+            let file = OpenOptions::new().read(true).write(!disk.read_only).open(&disk.file);
+            let file = file.map_err(|error| Error::file(&disk.file, error))?;
+            let shared = FlockOperation::NonBlockingLockShared;
+            let alone = FlockOperation::NonBlockingLockExclusive;
+            flock(&file, if disk.read_only { shared } else { alone }).map_err(|error| {
+                Error::Refused(format!(
+                    "{}: {error}: another node or program has it and would write it, too",
+                    disk.file.display()
+                ))
+            })?;
+            place.insert(file);
+        }
+        let mut file = self.copy(device.slot)?;
+        let bytes = file.seek(SeekFrom::End(0)).map_err(|error| Error::file(&disk.file, error))?;
+        let serial = disk.serial.clone().unwrap_or_else(|| device.name.clone());
+        let passed = Passed::Disk { bytes, read_only: disk.read_only, serial };
+        Ok(Opened { passed, files: vec![file], resumes: true })
+    }
+
+    fn copy(&self, slot: usize) -> Result<File> {
+        self.files[&slot].try_clone().map_err(|error| Error::os("copying a descriptor", error))
+    }
+}
+
+fn vhost(path: &str, module: &str) -> Result<File> {
+    let opened = OpenOptions::new().read(true).write(true).open(Path::new(path));
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::Unsupported {
+            feature: path.into(),
+            needs: format!("load the module {module} (modprobe {module})"),
+        },
+        _ => Error::file(path, error),
+    })
+}

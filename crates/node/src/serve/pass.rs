@@ -1,0 +1,97 @@
+//! Messages with descriptors, from the process that may open things to the one that
+//! serves a node's memory and may open nothing.
+
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::tap::Link;
+use crate::{Error, Result};
+
+/// A message with all of its words.
+const MESSAGE_BYTES: usize = 16 << 10;
+const FDS: usize = 4;
+
+/// What the serving process is told; descriptors come with it, in the order named.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// The node: address and bytes of its pieces of memory. The module's descriptor.
+    Node { name: String, pieces: Vec<(u64, u64)> },
+    /// One more device. A new one, or one whose server has died.
+    Serve { slot: usize, name: String, device: Passed, resume: bool },
+    /// One less.
+    Withdraw { slot: usize },
+}
+
+/// A device by what was opened for it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Passed {
+    /// A TAP, and a vhost-net device if this host has that.
+    Net { link: Link, in_kernel: bool },
+    /// A file or block device.
+    Disk { bytes: u64, read_only: bool, serial: String },
+    /// A vhost-vsock device.
+    Vsock { cid: u32 },
+    /// A connection to virtiofsd.
+    Share { tag: String },
+}
+
+/// What became of an order; the error's text.
+pub(crate) type Answer = std::result::Result<(), String>;
+
+/// Two ends; each message arrives whole, or not at all.
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|error| Error::os("a pair of sockets", error))
+}
+
+/// Sends one message.
+pub(crate) fn send<T: Serialize>(to: &OwnedFd, message: &T, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    let json = serde_json::to_vec(message).map_err(|error| Error::Refused(error.to_string()))?;
+    if json.len() > MESSAGE_BYTES || fds.len() > FDS {
+        return Err(Error::Refused(format!("a message of {} bytes is too long", json.len())));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "there is room for {FDS}");
+    }
+    sendmsg(to, &[IoSlice::new(&json)], &mut control, SendFlags::NOSIGNAL)
+        .map_err(|error| Error::os("passing a device on", error))?;
+    Ok(())
+}
+
+/// The next message; `None` once the other end is gone.
+pub(crate) fn receive<T: DeserializeOwned>(from: impl AsFd) -> Result<Option<(T, Vec<File>)>> {
+    let mut bytes = vec![0; MESSAGE_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let into = &mut [IoSliceMut::new(&mut bytes)];
+        match recvmsg(&from, into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            received => break received.map_err(|error| Error::os("receiving a message", error))?,
+        }
+    };
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let mut files = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(fds) = message {
+            files.extend(fds.map(File::from));
+        }
+    }
+    let message = serde_json::from_slice(&bytes[..received.bytes]);
+    let message = message.map_err(|error| Error::Refused(format!("a message: {error}")))?;
+    Ok(Some((message, files)))
+}

@@ -1,0 +1,221 @@
+//! One device in its slot: the handshake, and who is told of what.
+//!
+//! ```text
+//!   offered --request ACKNOWLEDGE, DRIVER, FEATURES_OK--> known
+//!      ^                                                    | request DRIVER_OK: queues checked
+//!      |   request 0: stopped, then answered                v
+//!      +------------------------------------------------ running
+//! ```
+//!
+//! A driver or a backend that fails has NEEDS_RESET in the status, and only this
+//! device stands still. A server that takes over from one that died goes on by the
+//! words in the slot: the last answer, and the status that it gave.
+
+use std::sync::Arc;
+
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+use super::backend::{Backend, Description, Interrupt, NodeMemory, Ring, checked};
+use super::bus::{Doorbell, NEEDS_RESET};
+use crate::{Error, Result, abi};
+
+const DRIVER_OK: u32 = 4;
+const FEATURES_OK: u32 = 8;
+/// Those that virtio has.
+const STATUS: u32 = 0xff;
+
+/// A served device.
+pub(crate) struct Slot {
+    number: usize,
+    /// As a person calls it.
+    pub(crate) name: String,
+    doorbell: Doorbell,
+    memory: Arc<NodeMemory>,
+    backend: Box<dyn Backend>,
+    about: Description,
+    kicks: Vec<EventFd>,
+    calls: Vec<EventFd>,
+    /// The last request that was carried out.
+    handled: u32,
+    running: bool,
+}
+
+impl Slot {
+    pub(crate) fn new(
+        (number, name): (usize, &str),
+        backend: Box<dyn Backend>,
+        doorbell: Doorbell,
+        memory: Arc<NodeMemory>,
+    ) -> Result<Self> {
+        let about = backend.describe();
+        let events = || -> Result<Vec<EventFd>> {
+            let made = about.limits.iter().map(|_| EventFd::new(EFD_NONBLOCK));
+            made.collect::<std::io::Result<_>>().map_err(|error| Error::os("an eventfd", error))
+        };
+        let (kicks, calls) = (events()?, events()?);
+        let name = name.to_owned();
+        let (handled, running) = (0, false);
+        Ok(Slot { number, name, doorbell, memory, backend, about, kicks, calls, handled, running })
+    }
+
+    /// What its backend writes when it has used something; by queue.
+    pub(crate) fn calls(&self) -> &[EventFd] {
+        &self.calls
+    }
+
+    /// Shows the device to the node, as a new one.
+    pub(crate) fn offer(&mut self) {
+        let words = self.doorbell.bus.slot(self.number);
+        words.set_present(0);
+        let Description { id, features, limits, config } = &self.about;
+        words.describe(*id, *features, limits, config);
+        self.handled = words.request();
+        // Counts descriptions of this slot: no two devices there have the same.
+        words.set_present(words.generation().max(1));
+        self.doorbell.bus.announce();
+        self.doorbell.ring();
+    }
+
+    /// Goes on with a device whose server has died, if it is still this one.
+    pub(crate) fn resume(&mut self) {
+        let bus = Arc::clone(&self.doorbell.bus);
+        let words = bus.slot(self.number);
+        if words.present() == 0 || words.id() != self.about.id {
+            return self.offer();
+        }
+        self.handled = words.answered();
+        if words.host_status() & DRIVER_OK != 0 {
+            let status = self.start(words.host_status() & STATUS);
+            words.set_host_status(status);
+            for n in 0..self.kicks.len() {
+                self.kick(n as u32);
+                // What the last one has used, and not told.
+                self.doorbell.interrupt(self.number, n as u32);
+            }
+        }
+        bus.announce();
+        self.doorbell.ring();
+        self.look();
+    }
+
+    /// Takes the device away.
+    pub(crate) fn withdraw(&mut self) {
+        let _ = self.backend.stop();
+        self.running = false;
+        withdraw(&self.doorbell, self.number);
+    }
+
+    /// Does what the node asks for, and passes its kicks on.
+    pub(crate) fn look(&mut self) {
+        let bus = Arc::clone(&self.doorbell.bus);
+        let words = bus.slot(self.number);
+        let request = words.request();
+        if request != self.handled {
+            self.handled = request;
+            let status = self.carry_out(words.status() & STATUS, words.accepted());
+            words.answer(request, status);
+        }
+        let kicks = words.take_kicks();
+        for n in 0..self.kicks.len() as u32 {
+            if kicks >> n & 1 == 1 {
+                self.kick(n);
+            }
+        }
+    }
+
+    /// Passes on what its backend has written to `calls`.
+    pub(crate) fn called(&self, queue: usize) {
+        if self.calls[queue].read().is_ok() {
+            self.doorbell.interrupt(self.number, queue as u32);
+        }
+    }
+
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn work(&mut self) {
+        self.backend.work();
+    }
+
+    fn kick(&self, queue: u32) {
+        // Full, or nobody reads it: it has been told.
+        let _ = self.kicks[queue as usize].write(1);
+    }
+
+    fn carry_out(&mut self, status: u32, accepted: u64) -> u32 {
+        if status == 0 {
+            self.running = false;
+            return match self.backend.stop() {
+                Ok(()) => 0,
+                Err(error) => self.failed(0, &error),
+            };
+        }
+        if status & FEATURES_OK != 0 && accepted & !self.about.features != 0 {
+            let too_many = accepted & !self.about.features;
+            eprintln!("{}: features {too_many:#x} were not offered", self.name);
+            return status & !FEATURES_OK;
+        }
+        if status & DRIVER_OK != 0 && !self.running { self.start(status) } else { status }
+    }
+
+    fn start(&mut self, status: u32) -> u32 {
+        let words = self.doorbell.bus.slot(self.number);
+        let accepted = words.accepted() & self.about.features;
+        let rings = self.rings();
+        let started = rings.and_then(|rings| self.backend.start(accepted, rings));
+        match started {
+            Ok(()) => {
+                self.running = true;
+                status
+            }
+            Err(error) => self.failed(status, &error),
+        }
+    }
+
+    fn failed(&self, status: u32, error: &Error) -> u32 {
+        eprintln!("{}: {error}; it stands still until its driver begins anew", self.name);
+        self.doorbell.interrupt(self.number, abi::CONFIG_BIT);
+        status | NEEDS_RESET
+    }
+
+    fn rings(&self) -> Result<Vec<Ring>> {
+        let words = self.doorbell.bus.slot(self.number);
+        let copy = |event: &EventFd| {
+            event.try_clone().map_err(|error| Error::os("copying an eventfd", error))
+        };
+        let mut rings = Vec::new();
+        for (n, &limit) in self.about.limits.iter().enumerate() {
+            let Some((queue, next)) = checked(&self.memory, n, limit, words.queue(n))? else {
+                continue;
+            };
+            let doorbell = self.doorbell.clone();
+            rings.push(Ring {
+                index: n as u16,
+                limit,
+                size: queue.size as u16,
+                descriptors: queue.descriptors,
+                driver: queue.driver,
+                device: queue.device,
+                next,
+                kick: copy(&self.kicks[n])?,
+                call: copy(&self.calls[n])?,
+                interrupt: Interrupt { doorbell, slot: self.number, bit: n as u32 },
+            });
+        }
+        Ok(rings)
+    }
+}
+
+/// Shows that there is nothing in a slot; of a device that nobody serves any more, too.
+pub(crate) fn withdraw(doorbell: &Doorbell, number: usize) {
+    let words = doorbell.bus.slot(number);
+    if words.present() != 0 {
+        words.set_present(0);
+        doorbell.bus.announce();
+        doorbell.ring();
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let _ = self.backend.stop();
+    }
+}

@@ -1,0 +1,291 @@
+//! `kumiki node serve`: opens what a node's devices need, has a process without
+//! privileges serve them, starts another one should that die, and takes requests for
+//! devices that come and go.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use serde::{Deserialize, Serialize};
+
+use super::open::Kept;
+use super::pass::{Answer, Order, pair, receive, send};
+use crate::device::Device;
+use crate::devices::Assigned;
+use crate::kind::Kind;
+use crate::{Error, Result, abi, record, tree};
+
+/// A server that dies so often within so long is not started again.
+const DEATHS: usize = 5;
+const DEATHS_WITHIN: Duration = Duration::from_secs(20);
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
+/// What is asked of a server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Control {
+    Add(Assigned),
+    Remove(String),
+    List,
+}
+
+/// A device as its server sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Served {
+    /// Its name.
+    pub name: String,
+    /// Why it is not there; none if it is.
+    pub problem: Option<String>,
+}
+
+pub(crate) type Reply = std::result::Result<Vec<Served>, String>;
+
+struct Supervisor {
+    name: String,
+    device: Device,
+    pieces: Vec<(u64, u64)>,
+    devices: Vec<Assigned>,
+    kept: Kept,
+    problems: Vec<Served>,
+    worker: Child,
+    orders: OwnedFd,
+}
+
+/// Serves a running node's devices until it ends. Who waits for them reads standard
+/// output: problems, a line each, and its end when all that can be served is.
+pub fn serve(name: &str) -> Result<()> {
+    let device = Device::serve(name)?;
+    let entry = tree::one(Kind::Node, name)?;
+    let record = record::window(&device, &entry, false)?.1;
+    let record = record.ok_or_else(|| record::incomplete(name))?;
+    let requests = listening(name)?;
+    let pieces = entry.pieces.iter().map(|piece| (piece.address, piece.bytes)).collect();
+    let (worker, orders) = worker()?;
+    let mut supervisor = Supervisor {
+        name: name.to_owned(),
+        device,
+        pieces,
+        devices: record.devices,
+        kept: Kept::default(),
+        problems: Vec::new(),
+        worker,
+        orders,
+    };
+    supervisor.begin()?;
+    for Served { name, problem } in &supervisor.problems {
+        if let Some(problem) = problem {
+            println!("{name}: {problem}");
+        }
+    }
+    std::io::stdout().flush().map_err(|error| Error::os("standard output", error))?;
+    let null = File::options().read(true).write(true).open("/dev/null");
+    let null = null.map_err(|error| Error::file("/dev/null", error))?;
+    rustix::stdio::dup2_stdout(&null).map_err(|error| Error::os("standard output", error))?;
+    let ended = supervisor.run(&requests);
+    let _ = fs::remove_file(super::place(name)?);
+    ended
+}
+
+/// The process that serves, and the socket by which it is told what.
+fn worker() -> Result<(Child, OwnedFd)> {
+    let (ours, theirs) = pair()?;
+    let mut command = super::this_program();
+    command.args(["node", "serve", "--worker"]).stdin(theirs).stdout(Stdio::null());
+    let child = command.spawn().map_err(|error| Error::file("/proc/self/exe", error))?;
+    Ok((child, ours))
+}
+
+impl Supervisor {
+    /// Tells a new process of the node and all its devices.
+    fn begin(&mut self) -> Result<()> {
+        let node = Order::Node { name: self.name.clone(), pieces: self.pieces.clone() };
+        self.ask(
+            &node,
+            &[self
+                .device
+                .bell()
+                .try_clone()
+                .map_err(|error| Error::os("copying a descriptor", error))?],
+        )?
+        .map_err(Error::Refused)?;
+        // One that was taken away while nobody served.
+        let used: Vec<_> = self.devices.iter().map(|device| device.slot).collect();
+        for slot in (0..abi::SLOTS).filter(|slot| !used.contains(slot)) {
+            self.ask(&Order::Withdraw { slot }, &[])?.map_err(Error::Refused)?;
+        }
+        self.problems.clear();
+        for device in self.devices.clone() {
+            let problem = self.offer(&device, true).err().map(|error| error.to_string());
+            if let Some(problem) = &problem {
+                eprintln!("{}: {problem}", device.name);
+            }
+            self.problems.push(Served { name: device.name, problem });
+        }
+        Ok(())
+    }
+
+    fn ask(&self, order: &Order, files: &[File]) -> Result<Answer> {
+        let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        send(&self.orders, order, &fds)?;
+        match receive::<Answer>(&self.orders)? {
+            Some((answer, _)) => Ok(answer),
+            None => Err(Error::Refused("the serving process has ended".into())),
+        }
+    }
+
+    fn offer(&mut self, device: &Assigned, again: bool) -> Result<()> {
+        let opened = self.kept.open(&self.name, device)?;
+        let resume = again && opened.resumes;
+        let (slot, name) = (device.slot, device.name.clone());
+        let order = Order::Serve { slot, name, device: opened.passed, resume };
+        let answer = self.ask(&order, &opened.files);
+        // What one process has begun with is of no use to another.
+        drop(opened.files);
+        answer?.map_err(Error::Refused)
+    }
+
+    fn run(&mut self, requests: &OwnedFd) -> Result<()> {
+        let mut deaths: Vec<Instant> = Vec::new();
+        loop {
+            let mut fds = [
+                PollFd::from_borrowed_fd(requests.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.orders.as_fd(), PollFlags::IN),
+            ];
+            let _ = poll(&mut fds, Some(&LOOK));
+            let asked = fds[0].revents().contains(PollFlags::IN);
+            let ended = self.worker.try_wait();
+            match ended.map_err(|error| Error::os("the serving process", error))? {
+                None => {}
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => {
+                    eprintln!("the serving process of node {} has ended: {status}", self.name);
+                    deaths.retain(|death| death.elapsed() < DEATHS_WITHIN);
+                    deaths.push(Instant::now());
+                    if deaths.len() >= DEATHS {
+                        return Err(Error::Refused(format!(
+                            "the devices of node {} have stopped: the serving process has died \
+                             {DEATHS} times within {DEATHS_WITHIN:?}; kumiki node serve {0} tries \
+                             again",
+                            self.name
+                        )));
+                    }
+                    (self.worker, self.orders) = worker()?;
+                    if let Err(error) = self.begin() {
+                        eprintln!("{error}");
+                    }
+                }
+            }
+            self.look_after_daemons();
+            if asked {
+                self.answer(requests);
+            }
+        }
+    }
+
+    /// A folder whose virtiofsd has ended is there no more.
+    fn look_after_daemons(&mut self) {
+        let ended = self
+            .kept
+            .daemons
+            .iter_mut()
+            .filter_map(|(slot, daemon)| daemon.has_ended().then_some(*slot));
+        for slot in ended.collect::<Vec<_>>() {
+            self.kept.close(slot);
+            let _ = self.ask(&Order::Withdraw { slot }, &[]);
+            let name =
+                self.devices.iter().find(|device| device.slot == slot).map(|device| &device.name);
+            let problem = Some("its virtiofsd has ended: remove it and add it again".to_owned());
+            self.problems.iter_mut().filter(|served| Some(&served.name) == name).for_each(
+                |served| {
+                    eprintln!("{}: its virtiofsd has ended", served.name);
+                    served.problem.clone_from(&problem);
+                },
+            );
+        }
+    }
+
+    fn answer(&mut self, requests: &OwnedFd) {
+        let Ok(client) = accept_with(requests, SocketFlags::CLOEXEC) else { return };
+        let Ok(Some((control, _))) = receive::<Control>(&client) else { return };
+        let reply: Reply = match control {
+            Control::List => Ok(self.problems.clone()),
+            Control::Add(device) => self.add(device).map_err(|error| error.to_string()),
+            Control::Remove(name) => self.remove(&name).map_err(|error| error.to_string()),
+        };
+        // A client that has gone has nothing to be told.
+        let _ = send(&client, &reply, &[]);
+    }
+
+    fn add(&mut self, device: Assigned) -> Result<Vec<Served>> {
+        if let Err(error) = self.offer(&device, false) {
+            self.kept.close(device.slot);
+            return Err(error);
+        }
+        self.problems.push(Served { name: device.name.clone(), problem: None });
+        self.devices.push(device);
+        Ok(self.problems.clone())
+    }
+
+    fn remove(&mut self, name: &str) -> Result<Vec<Served>> {
+        let at = self.devices.iter().position(|device| device.name == name);
+        let at = at.ok_or_else(|| Error::Refused(format!("no device {name} is served")))?;
+        let device = self.devices.remove(at);
+        self.problems.retain(|served| served.name != name);
+        // A process that has died is followed by one that is not told of this device.
+        let _ = self.ask(&Order::Withdraw { slot: device.slot }, &[]);
+        self.kept.close(device.slot);
+        Ok(self.problems.clone())
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        let _ = self.worker.kill();
+        let _ = self.worker.wait();
+    }
+}
+
+fn address(name: &str) -> Result<SocketAddrUnix> {
+    SocketAddrUnix::new(super::place(name)?).map_err(|error| Error::os("a server's socket", error))
+}
+
+fn new_socket() -> Result<OwnedFd> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|error| Error::os("a socket", error))
+}
+
+/// Where requests come; one server a node.
+fn listening(name: &str) -> Result<OwnedFd> {
+    if connected(name)?.is_some() {
+        return Err(Error::Refused(format!("node {name} is served already")));
+    }
+    // Of one that was killed.
+    let _ = fs::remove_file(super::place(name)?);
+    let socket = new_socket()?;
+    let failed = |error| Error::os(format!("listening for requests for node {name}"), error);
+    bind(&socket, &address(name)?).map_err(failed)?;
+    listen(&socket, 8).map_err(failed)?;
+    Ok(socket)
+}
+
+/// A connection to a node's server; `None` if there is none.
+fn connected(name: &str) -> Result<Option<OwnedFd>> {
+    let socket = new_socket()?;
+    Ok(connect(&socket, &address(name)?).ok().map(|()| socket))
+}
+
+/// Asks a node's server; `None` if there is none.
+pub(crate) fn ask(name: &str, control: &Control) -> Result<Option<Vec<Served>>> {
+    let Some(socket) = connected(name)? else { return Ok(None) };
+    send(&socket, control, &[])?;
+    match receive::<Reply>(&socket)? {
+        Some((reply, _)) => reply.map(Some).map_err(Error::Refused),
+        None => Err(Error::Refused(format!("the server of node {name} has ended"))),
+    }
+}

@@ -1,0 +1,126 @@
+//! A TAP of the host as a node's network card.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+
+use rustix::io::Errno;
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// Virtio's number of a network card.
+pub(crate) const ID: u32 = 1;
+
+const F_CSUM: u64 = 1 << 0;
+const F_GUEST_CSUM: u64 = 1 << 1;
+const F_MTU: u64 = 1 << 3;
+const F_MAC: u64 = 1 << 5;
+const F_GUEST_TSO4: u64 = 1 << 7;
+const F_GUEST_TSO6: u64 = 1 << 8;
+const F_GUEST_ECN: u64 = 1 << 9;
+const F_HOST_TSO4: u64 = 1 << 11;
+const F_HOST_TSO6: u64 = 1 << 12;
+const F_HOST_ECN: u64 = 1 << 13;
+pub(crate) const F_MRG_RXBUF: u64 = 1 << 15;
+
+const PATH: &str = "/dev/net/tun";
+const NAME_BYTES: usize = 16;
+const TYPE: u8 = b'T';
+const SETIFF: Opcode = opcode::write::<i32>(TYPE, 202);
+const SETOFFLOAD: Opcode = opcode::write::<u32>(TYPE, 208);
+const SETVNETHDRSZ: Opcode = opcode::write::<i32>(TYPE, 216);
+const IFF_TAP: u16 = 0x0002;
+const IFF_NO_PI: u16 = 0x1000;
+const IFF_VNET_HDR: u16 = 0x4000;
+const OFFLOAD_CSUM: usize = 0x01;
+const OFFLOAD_TSO4: usize = 0x02;
+const OFFLOAD_TSO6: usize = 0x04;
+const OFFLOAD_TSO_ECN: usize = 0x08;
+/// Of a virtio header before each frame.
+const HEADER_BYTES: i32 = 12;
+
+/// What a node's card is told of its link.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: Option<u16>,
+}
+
+impl Link {
+    /// `struct virtio_net_config`: address, status, pairs of queues, MTU.
+    pub(crate) fn config(&self) -> Vec<u8> {
+        let mut config = self.mac.to_vec();
+        config.extend([0, 0, 1, 0]);
+        config.extend(self.mtu.unwrap_or(1500).to_le_bytes());
+        config
+    }
+}
+
+/// What a TAP does, by a card's features.
+pub(crate) fn features(link: &Link) -> u64 {
+    let mtu = if link.mtu.is_some() { F_MTU } else { 0 };
+    let to_host = F_CSUM | F_HOST_TSO4 | F_HOST_TSO6 | F_HOST_ECN;
+    let to_node = F_GUEST_CSUM | F_GUEST_TSO4 | F_GUEST_TSO6 | F_GUEST_ECN;
+    F_MAC | mtu | to_host | to_node
+}
+
+/// Has the TAP hand over only what the node's driver can take.
+pub(crate) fn offload(tap: &File, accepted: u64) -> Result<()> {
+    let table = [
+        (F_GUEST_CSUM, OFFLOAD_CSUM),
+        (F_GUEST_TSO4, OFFLOAD_TSO4),
+        (F_GUEST_TSO6, OFFLOAD_TSO6),
+        (F_GUEST_ECN, OFFLOAD_TSO_ECN),
+    ];
+    let flags = table.iter().filter(|(feature, _)| accepted & feature != 0);
+    let flags = flags.fold(0, |flags, (_, flag)| flags | flag);
+    // Without a checksum there is no segmentation.
+    let flags = if flags & OFFLOAD_CSUM == 0 { 0 } else { flags };
+    // SAFETY: this request takes a number.
+    let request = unsafe { IntegerSetter::<SETOFFLOAD>::new_usize(flags) };
+    // SAFETY: as above.
+    unsafe { ioctl(tap, request) }.map_err(|error| Error::os("setting a TAP's offloads", error))
+}
+
+#[repr(C)]
+struct Request {
+    name: [u8; NAME_BYTES],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+const _: () = assert!(size_of::<Request>() == 40);
+
+/// The TAP of this name; it is made if there is none, and goes with its last descriptor.
+pub(crate) fn open(name: &str) -> Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open(PATH);
+    let file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::Unsupported {
+            feature: format!("a TAP ({PATH})"),
+            needs: "load the module tun (modprobe tun)".into(),
+        },
+        _ => Error::file(PATH, error),
+    })?;
+    let flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
+    let mut request = Request { name: [0; NAME_BYTES], flags, rest: [0; 22] };
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: this request reads and writes one `struct ifreq`, which this is.
+    let setter = unsafe { Setter::<SETIFF, Request>::new(request) };
+    // SAFETY: as above.
+    unsafe { ioctl(&file, setter) }.map_err(|error| match error {
+        Errno::BUSY => Error::Refused(format!("TAP {name} is in use: another node or machine has it")),
+        Errno::INVAL => Error::Refused(format!(
+            "{name} is no TAP that one queue can have: choose another name, or one made by ip tuntap add {name} mode tap"
+        )),
+        error => Error::os(format!("opening TAP {name}"), error),
+    })?;
+    // SAFETY: this request reads one number.
+    let setter = unsafe { Setter::<SETVNETHDRSZ, i32>::new(HEADER_BYTES) };
+    // SAFETY: as above.
+    unsafe { ioctl(&file, setter) }
+        .map_err(|error| Error::os(format!("setting TAP {name}'s header"), error))?;
+    rustix::io::ioctl_fionbio(&file, true)
+        .map_err(|error| Error::os(format!("opening TAP {name}"), error))?;
+    Ok(file)
+}

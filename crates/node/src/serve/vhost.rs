@@ -1,0 +1,230 @@
+//! Devices whose data the host's kernel moves: vhost-net and vhost-vsock. Here are only
+//! the set-up and, by [`super::slot`], doorbells that become eventfds and back.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+
+use vhost::VhostBackend;
+use vhost::VhostUserMemoryRegionInfo;
+use vhost::VringConfigData;
+use vhost::net::VhostNet;
+use vhost::vhost_kern::VhostKernBackend;
+use vhost::vhost_kern::vhost_binding::{
+    VHOST_NET_SET_BACKEND, VHOST_VSOCK_SET_GUEST_CID, VHOST_VSOCK_SET_RUNNING, vhost_vring_file,
+};
+use vm_memory::GuestMemoryBackend;
+use vmm_sys_util::ioctl::ioctl_with_ref;
+
+use super::backend::{
+    Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring,
+};
+use super::tap::{self, Link};
+use crate::{Error, Result};
+
+/// Entries of a queue: as many as vhost-net handles well.
+const QUEUE_SIZE: u16 = 256;
+const RING_FEATURES: u64 = F_VERSION_1 | F_EVENT_IDX | F_INDIRECT_DESC;
+
+/// An open vhost device of this host's kernel, and the memory it may reach.
+struct Kernel {
+    file: File,
+    memory: Arc<NodeMemory>,
+}
+
+impl AsRawFd for Kernel {
+    fn as_raw_fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+impl VhostKernBackend for Kernel {
+    type AS = Arc<NodeMemory>;
+
+    fn mem(&self) -> &Self::AS {
+        &self.memory
+    }
+}
+
+impl VhostNet for Kernel {
+    fn set_backend(&self, queue_index: usize, fd: Option<&File>) -> vhost::Result<()> {
+        let fd = fd.map_or(-1, AsRawFd::as_raw_fd);
+        let file = vhost_vring_file { index: queue_index as u32, fd };
+        // SAFETY: this request reads one such argument, and keeps no pointer to it.
+        answered(unsafe { ioctl_with_ref(self, VHOST_NET_SET_BACKEND(), &file) })
+    }
+}
+
+fn answered(returned: i32) -> vhost::Result<()> {
+    match returned {
+        -1 => Err(vhost::Error::IoctlError(std::io::Error::last_os_error())),
+        _ => Ok(()),
+    }
+}
+
+fn failed(doing: &str) -> impl FnOnce(vhost::Error) -> Error {
+    move |error| Error::Refused(format!("{doing}: {error}"))
+}
+
+/// What a vhost backend is told of a node's memory.
+pub(super) fn regions(memory: &NodeMemory) -> Result<Vec<VhostUserMemoryRegionInfo>> {
+    let regions = memory.iter().map(VhostUserMemoryRegionInfo::from_guest_region);
+    regions.collect::<vhost::Result<_>>().map_err(failed("the node's memory"))
+}
+
+/// Where a queue is.
+pub(super) fn vring(ring: &Ring) -> VringConfigData {
+    VringConfigData {
+        queue_max_size: ring.limit,
+        queue_size: ring.size,
+        flags: 0,
+        desc_table_addr: ring.descriptors,
+        used_ring_addr: ring.device,
+        avail_ring_addr: ring.driver,
+        log_addr: None,
+    }
+}
+
+impl Kernel {
+    /// Takes it over: from now on it is this process's.
+    fn new(file: File, memory: Arc<NodeMemory>) -> Result<Self> {
+        let kernel = Kernel { file, memory };
+        kernel.set_owner().map_err(failed("taking over a vhost device"))?;
+        Ok(kernel)
+    }
+
+    fn offered(&self) -> Result<u64> {
+        self.get_features().map_err(failed("asking a vhost device for its features"))
+    }
+
+    /// All but what begins it.
+    fn prepare(&self, features: u64, rings: &[Ring]) -> Result<()> {
+        let regions = regions(&self.memory)?;
+        let tell = || -> vhost::Result<()> {
+            self.set_features(features)?;
+            self.set_mem_table(&regions)?;
+            for ring in rings {
+                let index = ring.index.into();
+                self.set_vring_num(index, ring.size)?;
+                self.set_vring_base(index, ring.next)?;
+                self.set_vring_addr(index, &vring(ring))?;
+                self.set_vring_call(index, &ring.call)?;
+                self.set_vring_kick(index, &ring.kick)?;
+            }
+            Ok(())
+        };
+        tell().map_err(failed("setting up a vhost device"))
+    }
+}
+
+/// A network card: a TAP of the host, its frames moved by vhost-net.
+pub(crate) struct KernelNet {
+    kernel: Kernel,
+    tap: File,
+    link: Link,
+    features: u64,
+    started: Vec<usize>,
+}
+
+impl KernelNet {
+    pub(crate) fn new(vhost: File, tap: File, link: Link, memory: Arc<NodeMemory>) -> Result<Self> {
+        let kernel = Kernel::new(vhost, memory)?;
+        // Of those that it moves; the TAP does the rest.
+        let rings = kernel.offered()? & (RING_FEATURES | tap::F_MRG_RXBUF);
+        Ok(KernelNet {
+            features: rings | tap::features(&link),
+            kernel,
+            tap,
+            link,
+            started: Vec::new(),
+        })
+    }
+}
+
+impl Backend for KernelNet {
+    fn describe(&self) -> Description {
+        Description {
+            id: tap::ID,
+            features: self.features,
+            limits: vec![QUEUE_SIZE; 2],
+            config: self.link.config(),
+        }
+    }
+
+    fn start(&mut self, accepted: u64, rings: Vec<Ring>) -> Result<()> {
+        tap::offload(&self.tap, accepted)?;
+        let of_rings = accepted & (RING_FEATURES | tap::F_MRG_RXBUF);
+        self.kernel.prepare(of_rings, &rings)?;
+        for ring in rings {
+            let index = ring.index.into();
+            let begun = self.kernel.set_backend(index, Some(&self.tap));
+            begun.map_err(failed("starting vhost-net"))?;
+            self.started.push(index);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        for index in std::mem::take(&mut self.started) {
+            let ended = self.kernel.set_backend(index, None);
+            ended.map_err(failed("stopping vhost-net"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A vsock: AF_VSOCK on both sides, moved by vhost-vsock.
+pub(crate) struct KernelVsock {
+    kernel: Kernel,
+    cid: u32,
+    running: bool,
+}
+
+impl KernelVsock {
+    const ID: u32 = 19;
+
+    pub(crate) fn new(vhost: File, cid: u32, memory: Arc<NodeMemory>) -> Result<Self> {
+        let kernel = Kernel::new(vhost, memory)?;
+        let number = u64::from(cid);
+        // SAFETY: this request reads one such argument, and keeps no pointer to it.
+        let set =
+            answered(unsafe { ioctl_with_ref(&kernel, VHOST_VSOCK_SET_GUEST_CID(), &number) });
+        set.map_err(|error| {
+            Error::Refused(format!(
+                "CID {cid}: {error}; another machine or node has it: choose another"
+            ))
+        })?;
+        Ok(KernelVsock { kernel, cid, running: false })
+    }
+
+    fn set_running(&mut self, running: bool) -> Result<()> {
+        let word = i32::from(running);
+        // SAFETY: as in `new`.
+        answered(unsafe { ioctl_with_ref(&self.kernel, VHOST_VSOCK_SET_RUNNING(), &word) })
+            .map_err(failed("starting or stopping vhost-vsock"))?;
+        self.running = running;
+        Ok(())
+    }
+}
+
+impl Backend for KernelVsock {
+    fn describe(&self) -> Description {
+        Description {
+            id: Self::ID,
+            features: self.kernel.offered().unwrap_or(0) & RING_FEATURES,
+            // To the node, to the host, and events, which only a migration has.
+            limits: vec![QUEUE_SIZE, QUEUE_SIZE, 16],
+            config: u64::from(self.cid).to_le_bytes().to_vec(),
+        }
+    }
+
+    fn start(&mut self, accepted: u64, mut rings: Vec<Ring>) -> Result<()> {
+        rings.retain(|ring| ring.index < 2);
+        self.kernel.prepare(accepted, &rings)?;
+        self.set_running(true)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        if self.running { self.set_running(false) } else { Ok(()) }
+    }
+}

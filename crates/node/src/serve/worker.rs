@@ -1,0 +1,218 @@
+//! The process that serves a node's devices: it has the node's memory and what was
+//! opened for each device, and may open nothing more.
+//!
+//! One thread: handshakes, doorbells that become eventfds, eventfds that become
+//! interrupts. Data moves elsewhere: in the host's kernel, in virtiofsd, or in a disk's
+//! or card's own thread.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use kumiki_boot::{Piece, WINDOW_BYTES};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use vm_memory::{FileOffset, GuestAddress};
+
+use super::backend::{Backend, NodeMemory, fd};
+use super::block::{Block, Disk};
+use super::bus::{Bus, Doorbell};
+use super::pass::{Answer, Order, Passed, receive, send};
+use super::slot::{Slot, withdraw};
+use super::user::Share;
+use super::vhost::{KernelNet, KernelVsock};
+use super::{confine, net};
+use crate::memory::Memory;
+use crate::record::window_of;
+use crate::window::has_ended;
+use crate::{Error, Result, abi};
+
+/// How long a sleep may last, should a doorbell get lost.
+const LOOK_AGAIN: rustix::event::Timespec =
+    rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// What an event is of: a slot and a queue, or one of these.
+const BELL: u64 = u64::MAX;
+const ORDERS: u64 = u64::MAX - 1;
+
+struct Worker {
+    epoll: OwnedFd,
+    device: Arc<File>,
+    doorbell: Doorbell,
+    memory: Arc<NodeMemory>,
+    slots: BTreeMap<usize, Slot>,
+}
+
+/// Serves whatever node and devices come by the socket that is standard input, until the
+/// node has ended or the other end is gone.
+pub fn work() -> Result<()> {
+    let orders = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|error| Error::os("the socket for orders", error))?;
+    confine::privileges()?;
+    let first = receive::<Order>(&orders)?;
+    let Some((Order::Node { name, pieces }, files)) = first else {
+        return Err(Error::Refused("kumiki node start starts this program".into()));
+    };
+    let mut worker = Worker::new(&name, &pieces, files)?;
+    confine::calls()?;
+    worker.hear(orders.as_fd(), ORDERS)?;
+    send(&orders, &Answer::Ok(()), &[])?;
+    worker.run(&orders)
+}
+
+impl Worker {
+    fn new(name: &str, pieces: &[(u64, u64)], files: Vec<File>) -> Result<Self> {
+        let pieces: Vec<_> =
+            pieces.iter().map(|&(address, bytes)| Piece { address, bytes }).collect();
+        let device = files.into_iter().next();
+        let device = device.ok_or_else(|| Error::Refused("no descriptor of the module".into()))?;
+        let device = Arc::new(device);
+        let first = *pieces.first().ok_or_else(|| crate::record::incomplete(name))?;
+        let window = Memory::map(device.as_fd(), &[window_of(&first)], true)?;
+        let memory = Arc::new(memory_of(&device, pieces)?);
+        let doorbell =
+            Doorbell { bus: Arc::new(Bus::new(window)), device: Some(Arc::clone(&device)) };
+        let epoll = epoll::create(CreateFlags::CLOEXEC)
+            .map_err(|error| Error::os("waiting for events", error))?;
+        let worker = Worker { epoll, device, doorbell, memory, slots: BTreeMap::new() };
+        worker.hear(worker.device.as_fd(), BELL)?;
+        Ok(worker)
+    }
+
+    fn hear(&self, fd: BorrowedFd<'_>, what: u64) -> Result<()> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(what), EventFlags::IN)
+            .map_err(|error| Error::os("waiting for events", error))
+    }
+
+    fn run(&mut self, orders: &OwnedFd) -> Result<()> {
+        let mut events =
+            [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 32];
+        loop {
+            let count = match epoll::wait(&self.epoll, &mut events[..], Some(&LOOK_AGAIN)) {
+                Ok(count) => count,
+                Err(rustix::io::Errno::INTR) => 0,
+                Err(error) => return Err(Error::os("waiting for events", error)),
+            };
+            if count == 0 {
+                self.look_at_all();
+            }
+            for event in &events[..count] {
+                match event.data.u64() {
+                    BELL => self.rung()?,
+                    ORDERS => match receive::<Order>(orders)? {
+                        Some((order, files)) => {
+                            let answer: Answer =
+                                self.obey(order, files).map_err(|error| error.to_string());
+                            send(orders, &answer, &[])?;
+                        }
+                        None => return Ok(()),
+                    },
+                    call => {
+                        let (slot, queue) = ((call >> 32) as usize, call as u32 as usize);
+                        if let Some(slot) = self.slots.get(&slot) {
+                            slot.called(queue);
+                        }
+                    }
+                }
+            }
+            if has_ended(self.doorbell.bus.node_word()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn rung(&mut self) -> Result<()> {
+        let mut count = [0; 8];
+        (&*self.device)
+            .read_exact(&mut count)
+            .map_err(|error| Error::os("reading a doorbell", error))?;
+        let mut slots = self.doorbell.bus.take_slots();
+        while slots != 0 {
+            let number = slots.trailing_zeros() as usize;
+            slots &= slots - 1;
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.look();
+            }
+        }
+        Ok(())
+    }
+
+    /// Should a bell have been lost.
+    fn look_at_all(&mut self) {
+        self.slots.values_mut().for_each(Slot::look);
+        if self.doorbell.bus.interrupts_wait() {
+            self.doorbell.ring();
+        }
+    }
+
+    fn obey(&mut self, order: Order, files: Vec<File>) -> Result<()> {
+        match order {
+            Order::Node { .. } => Err(Error::Refused("one node is served already".into())),
+            Order::Withdraw { slot } => {
+                if slot >= abi::SLOTS {
+                    return Err(Error::Refused(format!("there is no slot {slot}")));
+                }
+                match self.slots.remove(&slot) {
+                    // Dropped, it closes what was heard of it.
+                    Some(mut slot) => slot.withdraw(),
+                    None => withdraw(&self.doorbell, slot),
+                }
+                Ok(())
+            }
+            Order::Serve { slot: number, name, device, resume } => {
+                if number >= abi::SLOTS || self.slots.contains_key(&number) {
+                    return Err(Error::Refused(format!("slot {number} is taken")));
+                }
+                let backend = self.backend(device, files)?;
+                let (doorbell, memory) = (self.doorbell.clone(), Arc::clone(&self.memory));
+                let mut slot = Slot::new((number, &name), backend, doorbell, memory)?;
+                for (queue, call) in slot.calls().iter().enumerate() {
+                    self.hear(fd(call), (number as u64) << 32 | queue as u64)?;
+                }
+                if resume {
+                    slot.resume()
+                } else {
+                    slot.offer()
+                }
+                self.slots.insert(number, slot);
+                Ok(())
+            }
+        }
+    }
+
+    fn backend(&self, device: Passed, files: Vec<File>) -> Result<Box<dyn Backend>> {
+        let memory = Arc::clone(&self.memory);
+        let mut files = files.into_iter();
+        let mut file =
+            || files.next().ok_or_else(|| Error::Refused("a descriptor is missing for it".into()));
+        Ok(match device {
+            Passed::Net { link, in_kernel: true } => {
+                let (tap, vhost) = (file()?, file()?);
+                Box::new(KernelNet::new(vhost, tap, link, memory)?)
+            }
+            Passed::Net { link, in_kernel: false } => {
+                Box::new(net::Card::new(file()?, link, memory))
+            }
+            Passed::Disk { bytes, read_only, serial } => {
+                Box::new(Block::new(Disk { file: file()?, bytes, read_only, serial }, memory))
+            }
+            Passed::Vsock { cid } => Box::new(KernelVsock::new(file()?, cid, memory)?),
+            Passed::Share { tag } => Box::new(Share::new(file()?, &tag, memory)?),
+        })
+    }
+}
+
+/// All pieces, but for the window.
+fn memory_of(device: &Arc<File>, mut pieces: Vec<Piece>) -> Result<NodeMemory> {
+    pieces[0].bytes -= WINDOW_BYTES;
+    pieces.sort_by_key(|piece| piece.address);
+    let ranges = pieces.iter().map(|piece| {
+        let offset = FileOffset::from_arc(Arc::clone(device), piece.address);
+        (GuestAddress(piece.address), piece.bytes as usize, Some(offset))
+    });
+    NodeMemory::from_ranges_with_files(ranges.collect::<Vec<_>>())
+        .map_err(|error| Error::Refused(format!("mapping the node's memory: {error}")))
+}
