@@ -7,7 +7,7 @@ use kumiki_measure::file::parse;
 use kumiki_measure::schema::Results;
 use kumiki_sys::visible::is_shown;
 
-use crate::{NodeBench, export, html, nodes_html};
+use crate::{export, html};
 
 /// Reads any bytes as a result and writes what was read in every form.
 ///
@@ -32,17 +32,6 @@ pub fn result(bytes: &[u8]) {
     assert_eq!(csv.lines().count(), results.rows.len() + 1, "a line a row: {csv}");
     let page = html(std::slice::from_ref(&results));
     assert!(page.ends_with("</html>") || page.ends_with("</html>\n"), "a whole page");
-}
-
-/// Reads any bytes as what a bench of OS nodes has written, and shows it.
-///
-/// # Panics
-///
-/// If the page is not whole.
-pub fn node_bench(bytes: &[u8]) {
-    let Ok(bench) = serde_json::from_slice::<NodeBench>(bytes) else { return };
-    let page = nodes_html(Some(&bench), None);
-    assert!(page.trim_end().ends_with("</html>"), "a whole page");
 }
 
 #[cfg(test)]
@@ -91,23 +80,6 @@ mod tests {
             text in any::<String>(), number in any::<f64>(), size in any::<u64>(),
         ) {
             result(written(&text, number, size).to_string().as_bytes());
-        }
-
-        #[test]
-        fn any_bench_of_nodes_is_a_page(text in any::<String>(), ms in prop::num::f64::NORMAL | prop::num::f64::ZERO, n in any::<u64>()) {
-            let row = |case: &str, subject: &str| {
-                serde_json::json!({
-                    "case": case, "subject": subject, "n": n, "median": ms, "p99": ms,
-                    "ci": [ms, -ms], "base": null, "failed": n,
-                })
-            };
-            let bench = serde_json::json!({
-                "machine": { "hostname": text, "kernel": text },
-                "rows": [row("load", "resident"), row("load", "disk"), row("load.copy", "first"),
-                    row(&text, "resident"), row("start.kernel", &text), row("stage.kernel", "disk")],
-            });
-            node_bench(bench.to_string().as_bytes());
-            serde_json::from_value::<NodeBench>(bench).map_err(|e| TestCaseError::fail(e.to_string()))?;
         }
 
         #[test]
