@@ -142,6 +142,21 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	return error;
 }
 
+/* Who is handed a node's memory by this descriptor asks where it ends before mapping it. */
+static loff_t device_llseek(struct file *file, loff_t offset, int whence)
+{
+	struct handle *handle = file->private_data;
+	loff_t end = 0;
+	unsigned int n;
+
+	mutex_lock(&osnode_lock);
+	for (n = 0; handle->holding && n < handle->holding->pieces; n++)
+		end = max_t(loff_t, end, handle->holding->piece[n].address +
+					 handle->holding->piece[n].bytes);
+	mutex_unlock(&osnode_lock);
+	return fixed_size_llseek(file, offset, whence, end);
+}
+
 static const struct file_operations device_operations = {
 	.owner = THIS_MODULE,
 	.open = device_open,
@@ -150,7 +165,7 @@ static const struct file_operations device_operations = {
 	.poll = bell_poll,
 	.unlocked_ioctl = device_ioctl,
 	.mmap = memory_mmap,
-	.llseek = noop_llseek,
+	.llseek = device_llseek,
 };
 
 static struct miscdevice device = {
@@ -167,6 +182,7 @@ static int __init osnode_init(void)
 	error = memory_init();
 	if (error)
 		return error;
+	pci_init();
 	error = cpus_init();
 	if (error)
 		goto memory;

@@ -233,9 +233,20 @@ int holding_start(struct holding *holding, bool lend)
 		window->apic_ids[n] = cpu_apic_id(holding->cpu[n]);
 	window->stamp_sipi = rdtsc_ordered();
 	cpu_keep_broadcasts_off(holding);
+	pci_by_memory(true);
 	/* Also if an interrupt is not seen to arrive: the cpu may run all the same. */
 	holding->state = RUNNING;
 	return lend ? 0 : cpu_start(holding);
+}
+
+static bool is_any_running(void)
+{
+	struct holding *holding;
+
+	list_for_each_entry(holding, &holdings, list)
+		if (holding->state == RUNNING)
+			return true;
+	return false;
 }
 
 int holding_stop(struct holding *holding)
@@ -254,6 +265,7 @@ int holding_stop(struct holding *holding)
 	if (error)
 		return error; /* a cpu may still run */
 	holding->state = STOPPED;
+	pci_by_memory(is_any_running());
 	/* Clients wait for an answer; what the node said last tells more, if it said it. */
 	if (READ_ONCE(window->state) < OSNODE_HALTED)
 		WRITE_ONCE(window->state, OSNODE_STOPPED);

@@ -27,7 +27,7 @@ module_param(image_limit_mb, ulong, 0644);
 MODULE_PARM_DESC(image_limit_mb, "all images together take at most so many MiB; 0: what is free");
 
 static u64 image_bytes; /* under osnode_lock, as what it sums up */
-static unsigned long alloc_contig;
+static unsigned long alloc_range;
 static unsigned long real_mode; /* physical; 0: unknown */
 
 /*
@@ -56,10 +56,10 @@ int memory_init(void)
 {
 	void **header = (void **)symbol("real_mode_header");
 
-	alloc_contig = symbol("alloc_contig_pages_noprof") ?: symbol("alloc_contig_pages");
-	if (!alloc_contig || !header || !*header) {
+	alloc_range = symbol("alloc_contig_range_noprof") ?: symbol("alloc_contig_range");
+	if (!alloc_range || !header || !*header) {
 		pr_err("%s is not in this kernel\n",
-		       alloc_contig ? "real_mode_header" : "alloc_contig_pages (CONFIG_CONTIG_ALLOC)");
+		       alloc_range ? "real_mode_header" : "alloc_contig_range (CONFIG_CONTIG_ALLOC)");
 		return -ENOENT;
 	}
 	real_mode = virt_to_phys(*header);
@@ -95,20 +95,71 @@ static int claim(phys_addr_t address, size_t bytes)
 	return error;
 }
 
+/* The kernel clears what it gives, and does not schedule meanwhile: so much at a time. */
+#define PART (32ul << (20 - PAGE_SHIFT))
+#define UNIT (OSNODE_PIECE_UNIT >> PAGE_SHIFT)
+
+/* Memory of one zone of this NUMA node that may be had for good: none that is to stay movable. */
+static bool is_of(struct zone *zone, unsigned long pfn)
+{
+	struct page *page = pfn_to_online_page(pfn);
+
+	return page && page_zone(page) == zone && !PageReserved(page) && !PageHuge(page);
+}
+
+/* One part, all or nothing; the kernel moves what lies there. */
+static bool take(struct zone *zone, unsigned long from, unsigned long pages)
+{
+	unsigned long pfn;
+
+	for (pfn = from; pfn < from + pages; pfn++)
+		if (!is_of(zone, pfn))
+			return false;
+	return !(int)call_sealed(alloc_range, from, from + pages, MIGRATE_MOVABLE,
+				 GFP_KERNEL | __GFP_NOWARN);
+}
+
+static void give_back(unsigned long from, unsigned long end)
+{
+	if (from < end)
+		free_contig_range(from, end - from);
+}
+
+/*
+ * One run of pages, its end first. A part that can't be had ends the run, and the next one
+ * begins below it: so each part of the zone is asked for once.
+ */
+static unsigned long take_run(struct zone *zone, unsigned long pages)
+{
+	unsigned long first = ALIGN(zone->zone_start_pfn, UNIT);
+	unsigned long end = ALIGN_DOWN(zone_end_pfn(zone), UNIT);
+	unsigned long at = end, part;
+
+	while (end >= first + pages && !fatal_signal_pending(current)) {
+		if (at == end - pages)
+			return at;
+		part = min(PART, at - (end - pages));
+		cond_resched();
+		if (take(zone, at - part, part)) {
+			at -= part;
+			continue;
+		}
+		give_back(at, end);
+		end = at -= part;
+	}
+	give_back(at, end);
+	return 0;
+}
+
 static int allocate(struct osnode_memory *memory)
 {
-	unsigned long pages = memory->bytes >> PAGE_SHIFT;
-	nodemask_t near = nodemask_of_node(memory->numa_node); /* and no other one */
-	struct page *page = (void *)call_sealed(alloc_contig, pages, GFP_KERNEL | __GFP_NOWARN,
-						memory->numa_node, (unsigned long)&near);
+	unsigned long pages = memory->bytes >> PAGE_SHIFT, pfn = 0;
+	int zone;
 
-	if (!page)
-		return -ENOMEM;
-	memory->address = page_to_phys(page);
-	if (memory->address % OSNODE_PIECE_UNIT == 0)
-		return 0;
-	free_contig_range(page_to_pfn(page), pages);
-	return -ENOMEM;
+	for (zone = ZONE_NORMAL; zone >= 0 && !pfn; zone--)
+		pfn = take_run(&NODE_DATA(memory->numa_node)->node_zones[zone], pages);
+	memory->address = PFN_PHYS(pfn);
+	return pfn ? 0 : fatal_signal_pending(current) ? -EINTR : -ENOMEM;
 }
 
 int memory_add(struct holding *holding, struct osnode_memory *memory)

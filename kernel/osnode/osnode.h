@@ -90,6 +90,9 @@ u32 cpu_apic_id(unsigned int cpu);
 
 void holdings_rung(void);
 
+void pci_init(void);
+void pci_by_memory(bool yes);
+
 int tree_init(struct kobject *parent);
 void tree_exit(void);
 int tree_add(struct holding *holding);

@@ -125,6 +125,11 @@ static void slot_set_status(struct virtio_device *vdev, u8 status)
 
 	if (error && error != -ENODEV)
 		dev_err(&vdev->dev, "the host did not set status %#x: %d\n", status, error);
+	/* It was not started: who waits for it would wait for ever. */
+	if (READ_ONCE(of(vdev)->slot->host_status) & VIRTIO_CONFIG_S_NEEDS_RESET) {
+		dev_err(&vdev->dev, "the host could not start it: its server's log says why\n");
+		virtio_break_device(vdev);
+	}
 }
 
 static void slot_reset(struct virtio_device *vdev)

@@ -51,7 +51,9 @@ struct osnode_attach {
 struct osnode_memory { /* one more contiguous piece */
 	__u64 bytes;
 	__u32 numa_node, reserved;
-	__u64 address; /* in: 0, or RAM in nobody's use, else -EBUSY; out: offset for mmap(2) */
+	/* In: 0, or RAM in nobody's use, else -EBUSY. Out: offset for mmap(2); lseek(2) knows
+	   where the last piece ends. */
+	__u64 address;
 };
 /* One more cpu, which must be offline, else -EBUSY; the first starts first. apic_id: out. */
 struct osnode_cpu { __u32 cpu, apic_id; };

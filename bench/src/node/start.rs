@@ -60,10 +60,16 @@ impl From {
 /// A stage and its row's name; the first ones are the load phase's, the last ones the
 /// node's own way to its agent.
 type Stage = (&'static str, fn(&Stages) -> f64);
-const STAGES: [Stage; 10] = [
-    ("load.read", |s| s.read_ms),
-    ("load.place", |s| s.place_ms),
-    ("load.copy", |s| s.load_ms - s.read_ms - s.place_ms),
+const STAGES: [Stage; 16] = [
+    ("load.read_kernel", |s| s.parts.read_kernel_ms),
+    ("load.place_kernel", |s| s.parts.place_kernel_ms),
+    ("load.copy_kernel", |s| s.parts.copy_kernel_ms),
+    ("load.read_initramfs", |s| s.parts.read_initramfs_ms),
+    ("load.place_initramfs", |s| s.parts.place_initramfs_ms),
+    ("load.copy_initramfs", |s| s.parts.copy_initramfs_ms),
+    ("load.plan", |s| s.parts.plan_ms),
+    ("load.other", |s| s.parts.other_ms(s.load_ms)),
+    ("keep", |s| s.parts.keep_ms),
     ("execute", |s| s.execute_ms),
     ("start.load", |s| s.load_ms),
     ("start.trampoline", |s| s.trampoline_ms),
@@ -114,6 +120,7 @@ fn figures(starts: &[(From, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
     let limit = Some(median_of(&bare.ms));
     let load_base = Some(median_of(&of(From::Disk, &load)));
     let start_base = Some(median_of(&of(From::Disk, &whole)));
+    let source_base = Some(median_of(&of(From::Disk, &|s| s.load_ms + s.execute_ms)));
     let mut rows = vec![Row::of(("load", "bare"), "ms", &bare.ms, limit, load_base)];
     for from in From::ALL {
         let name = from.name();
@@ -121,6 +128,8 @@ fn figures(starts: &[(From, Vec<Stages>)], bare: &Bare) -> Vec<Row> {
         let limit = limit.filter(|_| from != From::ResidentElf);
         rows.push(Row::of(("load", name), "ms", &of(from, &load), limit, load_base));
         rows.push(Row::of(("start", name), "ms", &of(from, &whole), None, start_base));
+        let source = |s: &Stages| s.load_ms + s.execute_ms;
+        rows.push(Row::of(("load_execute", name), "ms", &of(from, &source), None, source_base));
         for (case, stage) in STAGES {
             rows.push(Row::of((case, name), "ms", &of(from, &stage), None, None));
         }

@@ -15,6 +15,10 @@ const NEWC: [&[u8]; 2] = [b"070701", b"070702"];
 const OLDER: [&[u8]; 3] = [b"070707", b"\xc7\x71", b"\x71\xc7"];
 /// Names and entries end at multiples of this, counted from the archive's beginning.
 const ALIGNMENT: u64 = 4;
+/// A file in memory takes whole pages.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+/// What distributions' initrds unpack to, and some more.
+const GUESSED_RATIO: u64 = 4;
 /// PATH_MAX: an entry of a longer name is left out.
 const NAME_BYTES_MAX: u64 = 4096;
 
@@ -22,17 +26,35 @@ const NAME_BYTES_MAX: u64 = 4096;
 /// archive that is not packed before the one that is. An error where a kernel would lose
 /// something: at bytes that are no archive, and where a file goes on behind the end.
 pub fn packing(archive: &[u8]) -> Result<Option<Compression>> {
-    let mut at = 0;
+    Ok(walk(archive)?.1.map(|(compression, _)| compression))
+}
+
+/// Memory that the files of an initrd take once a kernel has unpacked them, a whole number
+/// of pages each. Of one that cannot be unpacked here this is a guess by its length.
+pub(crate) fn unpacked_bytes(archive: &[u8]) -> Result<u64> {
+    let (bytes, packed) = walk(archive)?;
+    let Some((compression, at)) = packed else { return Ok(bytes) };
+    let rest = &archive[at..];
+    let unpacked = compression.decompress(rest).and_then(|rest| Ok(walk(&rest)?.0));
+    Ok(bytes + unpacked.unwrap_or(GUESSED_RATIO * rest.len() as u64))
+}
+
+/// Bytes of the files that are not packed, in pages; and how the rest is packed that
+/// begins at an offset, if there is one.
+fn walk(archive: &[u8]) -> Result<(u64, Option<(Compression, usize)>)> {
+    let (mut at, mut bytes) = (0, 0_u64);
     loop {
         let rest = &archive[at..];
         at += rest.iter().take_while(|&&byte| byte == 0).count();
         let rest = &archive[at..];
         if rest.is_empty() {
-            return Ok(None);
+            return Ok((bytes, None));
         }
         let aligned = (at as u64).is_multiple_of(ALIGNMENT);
         if aligned && NEWC.iter().any(|magic| rest.starts_with(magic)) {
-            at = end_of_entry(archive, at as u64)? as usize;
+            let (end, file_bytes) = end_of_entry(archive, at as u64)?;
+            at = end as usize;
+            bytes += file_bytes.next_multiple_of(PAGE_BYTES);
             continue;
         }
         if aligned && OLDER.iter().any(|magic| rest.starts_with(magic)) {
@@ -43,13 +65,13 @@ pub fn packing(archive: &[u8]) -> Result<Option<Compression>> {
                 at as u64,
                 "neither a cpio archive nor packed in a way that kernels know",
             )),
-            Ok(compression) => Ok(Some(compression)),
+            Ok(compression) => Ok((bytes, Some((compression, at)))),
         };
     }
 }
 
-/// Where the entry that begins at `at` ends, with what fills it up.
-fn end_of_entry(archive: &[u8], at: u64) -> Result<u64> {
+/// Where the entry that begins at `at` ends, with what fills it up; and its file's bytes.
+fn end_of_entry(archive: &[u8], at: u64) -> Result<(u64, u64)> {
     let number = |n: u64| {
         let digits: [u8; 8] = array(archive, (at + 6 + 8 * n) as usize)
             .ok_or_else(|| wrong(at, "the beginning of an entry, which is cut off"))?;
@@ -68,7 +90,8 @@ fn end_of_entry(archive: &[u8], at: u64) -> Result<u64> {
         return Err(wrong(at, "an entry that is longer than the rest of the file"));
     }
     // The last one need not be filled up.
-    Ok((file_at + file_bytes).next_multiple_of(ALIGNMENT).min(archive.len() as u64))
+    let end = (file_at + file_bytes).next_multiple_of(ALIGNMENT).min(archive.len() as u64);
+    Ok((end, file_bytes))
 }
 
 fn wrong(at: u64, what: &'static str) -> Error {
@@ -105,6 +128,21 @@ pub(crate) mod tests {
             let whole = [&early, &[0; 512][..], &compress(compression, &early)].concat();
             assert_eq!(packing(&whole).unwrap(), Some(compression));
         }
+    }
+
+    #[test]
+    fn the_memory_of_an_initrds_files_is_known_packed_or_not() {
+        let plain = archive(&[("a/b".into(), vec![7; 5000]), ("c".into(), vec![1; 1])]);
+        assert_eq!(unpacked_bytes(&plain).unwrap(), 3 * 4096);
+        for compression in ALL.into_iter().filter(|&one| one != Compression::None) {
+            let whole = [&plain, &[0; 512][..], &compress(compression, &plain)].concat();
+            assert_eq!(unpacked_bytes(&whole).unwrap(), 6 * 4096, "{compression}");
+        }
+        // Cut off: what it would be is guessed.
+        let packed = compress(Compression::Gzip, &plain);
+        let cut = &packed[..packed.len() / 2];
+        assert_eq!(unpacked_bytes(cut).unwrap(), 4 * cut.len() as u64);
+        assert!(unpacked_bytes(b"text").is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::io::Write;
 
 use cpio::newc::{Builder, ModeFileType};
 
-use crate::{Error, Result};
+use crate::{Error, Result, archive};
 
 /// Archives begin at multiples of four bytes; zeros between them are skipped.
 const ALIGNMENT: usize = 4;
@@ -22,6 +22,7 @@ pub struct Initramfs {
     open: Vec<u8>,
     folders: BTreeSet<String>,
     entries: u32,
+    unpacked_bytes: u64,
 }
 
 impl Initramfs {
@@ -33,7 +34,7 @@ impl Initramfs {
     /// Appends a whole archive, as a distribution's initrd or a user's overlay, unless a
     /// kernel would stop within it (see [`packing`](crate::packing)).
     pub fn archive(&mut self, archive: &[u8]) -> Result<()> {
-        crate::packing(archive)?;
+        self.unpacked_bytes += archive::unpacked_bytes(archive)?;
         self.close()?;
         self.bytes.extend_from_slice(archive);
         self.pad();
@@ -76,6 +77,11 @@ impl Initramfs {
         self.write(path, ModeFileType::Directory, permissions, (0, 0), &[])
     }
 
+    /// Memory that its files take once a kernel has unpacked them.
+    pub fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes
+    }
+
     /// The bytes to hand to the kernel.
     pub fn finish(mut self) -> Result<Vec<u8>> {
         self.close()?;
@@ -113,6 +119,7 @@ impl Initramfs {
         let size = u32::try_from(content.len())
             .map_err(|_| refused(format!("{} bytes; at most 4 GiB fit", content.len())))?;
         self.entries += 1;
+        self.unpacked_bytes += (content.len() as u64).next_multiple_of(archive::PAGE_BYTES);
         let entry = Builder::new(path).ino(self.entries).mode(mode).set_mode_file_type(kind);
         let entry = entry.rdev_major(major).rdev_minor(minor);
         let mut writer = entry.write(&mut self.open, size);

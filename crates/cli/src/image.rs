@@ -24,24 +24,8 @@ enum ImageCommand {
         /// The kernel, e.g. /boot/vmlinuz
         #[arg(long, value_name = "FILE")]
         kernel: PathBuf,
-        /// Begin the nodes' initramfs with this one
-        /// [default: this machine's static busybox]
-        #[arg(long, value_name = "FILE")]
-        initrd: Option<PathBuf>,
-        /// A cpio archive to unpack over everything else
-        #[arg(long, value_name = "FILE")]
-        overlay: Option<PathBuf>,
-        /// The configuration that the kernel was built with
-        /// [default: in the kernel, or config-RELEASE beside it]
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
-        /// osnode-guest.ko built for this kernel
-        /// [default: looked for in /lib/modules]
-        #[arg(long, value_name = "FILE")]
-        guest_module: Option<PathBuf>,
-        /// Modules of this kernel to load in each node, in this order
-        #[arg(long, value_delimiter = ',', value_name = "FILE[,FILE]…")]
-        modules: Vec<PathBuf>,
+        #[command(flatten)]
+        base: BaseArgs,
     },
     /// List images
     Ls {
@@ -63,11 +47,40 @@ enum ImageCommand {
     Verify { name: String },
 }
 
+/// What goes with a kernel.
+#[derive(Debug, Args)]
+pub(crate) struct BaseArgs {
+    /// Begin the nodes' initramfs with this one
+    /// [default: this machine's static busybox]
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    initrd: Option<PathBuf>,
+    /// A cpio archive to unpack over everything else
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    overlay: Option<PathBuf>,
+    /// The configuration that the kernel was built with
+    /// [default: in the kernel, or config-RELEASE beside it]
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    config: Option<PathBuf>,
+    /// osnode-guest.ko built for this kernel
+    /// [default: looked for in /lib/modules]
+    #[arg(long, value_name = "FILE", requires = "kernel")]
+    guest_module: Option<PathBuf>,
+    /// Modules of this kernel to load in each node, in this order
+    #[arg(long, value_delimiter = ',', value_name = "FILE[,FILE]…", requires = "kernel")]
+    modules: Vec<PathBuf>,
+}
+
+impl From<BaseArgs> for Base {
+    fn from(args: BaseArgs) -> Self {
+        let BaseArgs { initrd, overlay, config, guest_module, modules } = args;
+        Base { initrd, overlay, config, guest_module, modules }
+    }
+}
+
 pub(crate) fn run(args: ImageArgs) -> Result<Verdict> {
     match args.command {
-        ImageCommand::Add { name, kernel, initrd, overlay, config, guest_module, modules } => {
-            let base = Base { initrd, overlay, config, guest_module, modules };
-            let image = Image::add(&name, &kernel, &base)?;
+        ImageCommand::Add { name, kernel, base } => {
+            let image = Image::add(&name, &kernel, &base.into())?;
             if image.config.is_none() {
                 output::talk(format_args!(
                     "image {name}: whether its kernel has what a node needs was not checked: no \

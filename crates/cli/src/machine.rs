@@ -63,12 +63,14 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
 fn shown(free: &Free) -> String {
     let cpus: Vec<_> = free.cpus.iter().map(u32::to_string).collect();
     let cpus = if cpus.is_empty() { "none".to_owned() } else { cpus.join(",") };
+    let holders = free.holders();
+    let holders = if holders.is_empty() { holders } else { format!(" ({holders})") };
     let blocks = free.blocks.iter();
     let blocks: Vec<_> = blocks
         .map(|blocks| format!("{} of {}", blocks.count, format::bytes(blocks.bytes)))
         .collect();
     format!(
-        "free cpus: {cpus}\nfree memory: {} beside {} that the host keeps; in one piece now: {}",
+        "free cpus: {cpus}{holders}\nfree memory: {} beside {} that the host keeps; in one piece now: {}",
         format::bytes(free.memory_bytes),
         format::bytes(free.host_keeps_bytes),
         blocks.join(", ")

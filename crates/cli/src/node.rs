@@ -4,13 +4,15 @@ mod device;
 mod exec;
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
 
+use crate::image::BaseArgs;
 use crate::size::size;
 use crate::{Verdict, machine, output};
 
@@ -58,8 +60,17 @@ enum NodeCommand {
     /// Devices that this machine serves a node
     Device(device::Args),
     /// Start a node and wait until it answers; in a node, one that is lent to it
+    ///
+    /// With --kernel from files instead of the node's image: what is read is kept in memory
+    /// while the node starts, as an image of its own, and a start from files of the same
+    /// content finds it there. `kumiki image evict` removes it.
     Start {
         name: String,
+        /// Start this kernel, this once, e.g. /boot/vmlinuz
+        #[arg(long, value_name = "FILE", conflicts_with = "bzimage")]
+        kernel: Option<PathBuf>,
+        #[command(flatten)]
+        base: BaseArgs,
         #[command(flatten)]
         how: Starting,
         /// Print how long each stage took as JSON
@@ -120,6 +131,21 @@ enum NodeCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Copy a file into a node, or out of it: one of the two is NODE:PATH
+    Cp {
+        #[arg(value_name = "FILE|NODE:PATH")]
+        from: String,
+        #[arg(value_name = "FILE|NODE:PATH")]
+        to: String,
+    },
+    /// The other end of `cp`
+    #[command(hide = true)]
+    File {
+        #[command(subcommand)]
+        what: device::FileEnd,
+    },
+    /// Relay standard input and output by vsock, between a node and its host
+    Vsock(device::VsockArgs),
     /// Serve a node's devices until it ends, as `start` does for a node that has some
     Serve {
         #[arg(required_unless_present = "worker")]
@@ -205,7 +231,10 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             };
             Node::create(&spec)?;
         }
-        NodeCommand::Start { name, how, json } if is_node() => {
+        NodeCommand::Start { kernel: Some(_), .. } if is_node() => {
+            bail!("a node starts another one from the image that it was lent with: no --kernel")
+        }
+        NodeCommand::Start { name, how, json, .. } if is_node() => {
             let stages = Lent::find(&name)?.start(how.bzimage, false, how.limit())?;
             started(&name, &stages, json)?;
         }
@@ -215,7 +244,13 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } if is_node() => lent(json)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
-        NodeCommand::Start { name, how, json } => start(&Node::find(&name)?, &how, json)?,
+        NodeCommand::Start { name, kernel: Some(kernel), base, how, json } => {
+            let node = Node::find(&name)?;
+            let (stages, image) = node.start_kernel(&kernel, &base.into(), how.limit())?;
+            started(&name, &stages, json)?;
+            output::talk(format_args!("it is resident as image {image}"));
+        }
+        NodeCommand::Start { name, how, json, .. } => start(&Node::find(&name)?, &how, json)?,
         NodeCommand::Restart { name, how } => {
             let node = Node::find(&name)?;
             if node.is_running()? {
@@ -242,6 +277,9 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
         NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
+        NodeCommand::File { what } => what.run()?,
+        NodeCommand::Vsock(args) => args.run()?,
         NodeCommand::Serve { worker: true, .. } => kumiki_node::serve::work()?,
         NodeCommand::Serve { name, .. } => {
             kumiki_node::serve::serve(&name.unwrap_or_default())?;

@@ -29,6 +29,7 @@
 pub mod agent;
 mod apt;
 mod cache;
+mod clean;
 mod command;
 mod config;
 mod credit;
@@ -54,6 +55,7 @@ mod tied;
 
 pub use apt::debian_root;
 pub use cache::Cache;
+pub use clean::{Cleaned, clean};
 pub use command::{Command, Control, Outcome, Output, Running};
 pub use config::{Accelerator, Config};
 pub use error::{Error, Result};

@@ -65,7 +65,7 @@ impl Place {
     fn make(name: &str) -> Result<Self> {
         let root = root()?;
         sweep(&root)?;
-        let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
+        let _alone = alone(&root)?;
         let folder = root.join(name);
         DirBuilder::new().mode(0o700).create(&folder).map_err(Error::file("making", &folder))?;
         let _lock = lock(&folder.join(LOCK), FlockOperation::LockExclusive)?;
@@ -121,7 +121,7 @@ pub(crate) fn is_left_over(folder: &Path) -> bool {
 
 /// Removes the folder of a machine that nobody keeps.
 pub(crate) fn remove_left_over(root: &Path, folder: &Path) -> Result<()> {
-    let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
+    let _alone = alone(root)?;
     if is_left_over(folder) {
         let _ = fs::remove_dir_all(folder);
     }
@@ -131,7 +131,7 @@ pub(crate) fn remove_left_over(root: &Path, folder: &Path) -> Result<()> {
 /// Removes what machines without a name have left over.
 pub(crate) fn sweep(root: &Path) -> Result<()> {
     // Nobody is to be between making a folder and holding its lock.
-    let _alone = lock(&root.join(LOCK), FlockOperation::LockExclusive)?;
+    let _alone = alone(root)?;
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let unnamed = entry.file_name().to_string_lossy().starts_with(UNNAMED);
         if unnamed && is_left_over(&entry.path()) {
@@ -139,6 +139,11 @@ pub(crate) fn sweep(root: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Held while nobody is to make or remove a machine's folder.
+pub(crate) fn alone(root: &Path) -> Result<File> {
+    lock(&root.join(LOCK), FlockOperation::LockExclusive)
 }
 
 fn lock(path: &Path, how: FlockOperation) -> Result<File> {

@@ -119,6 +119,7 @@ pub(crate) const STARTING: u32 = 2;
 pub(crate) const WORD_SILENT: u32 = 0;
 pub(crate) const WORD_READY: u32 = 2;
 pub(crate) const WORD_HALTED: u32 = 3;
+pub(crate) const WORD_PANIC: u32 = 6;
 pub(crate) const WORD_STOPPED: u32 = 7;
 
 /// Devices: the bus in the window, and its slots behind it.
@@ -206,7 +207,7 @@ mod tests {
         let headers = ["osnode.h", "bell.h", "ipi.h", "symbols.h"].map(str::to_owned);
         let files = own.chain(headers).map(|file| source(&format!("osnode/{file}")));
         let lines: usize = files.map(|text| lines_of_code(&text)).sum();
-        assert!((500..=1150).contains(&lines), "osnode.ko has {lines} lines of code");
+        assert!((500..=1200).contains(&lines), "osnode.ko has {lines} lines of code");
         let devices = lines_of_code(&source("osnode/virtio.c"));
         assert!((200..=350).contains(&devices), "osnode-virtio.ko has {devices} lines of code");
     }

@@ -33,7 +33,8 @@ pub struct Base {
 
 impl Base {
     /// The initramfs for a kernel of this release.
-    pub(crate) fn compose(&self, release: Option<&str>) -> Result<Vec<u8>> {
+    /// Returns it with the memory that its files take once they are unpacked.
+    pub(crate) fn compose(&self, release: Option<&str>) -> Result<(Vec<u8>, u64)> {
         let mut initramfs = Initramfs::new();
         match &self.initrd {
             Some(path) => archive(&mut initramfs, path)?,
@@ -53,7 +54,8 @@ impl Base {
         if let Some(overlay) = &self.overlay {
             archive(&mut initramfs, overlay)?;
         }
-        Ok(initramfs.finish()?)
+        let unpacked_bytes = initramfs.unpacked_bytes();
+        Ok((initramfs.finish()?, unpacked_bytes))
     }
 
     /// Refuses a kernel that was built without what a node needs, by the file given

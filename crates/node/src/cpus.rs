@@ -6,8 +6,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::cpu_list::{parse, text};
+use crate::kind::Kind;
 use crate::spec::Cpus;
-use crate::{Error, Result, numa};
+use crate::{Error, Result, numa, tree};
 
 const ROOT: &str = "/sys/devices/system/cpu";
 
@@ -34,6 +35,33 @@ pub(crate) fn free() -> Result<Vec<u32>> {
     Ok(free)
 }
 
+/// Cpus that nodes have, and whose each is.
+pub(crate) fn held() -> Result<BTreeMap<u32, String>> {
+    let nodes = tree::all(Kind::Node)?.into_iter();
+    let cpus = nodes.flat_map(|node| {
+        let name = node.name;
+        node.cpus.into_iter().map(move |(cpu, _)| (cpu, name.clone()))
+    });
+    Ok(cpus.collect())
+}
+
+/// Who has them, for people: `node n1 has 3,2; node n2 has 1`; nothing if nobody has any.
+pub(crate) fn holders(held: &BTreeMap<u32, String>) -> String {
+    let mut nodes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (&cpu, name) in held.iter().rev() {
+        nodes.entry(name).or_default().push(cpu);
+    }
+    let each: Vec<_> =
+        nodes.iter().map(|(name, cpus)| format!("node {name} has {}", text(cpus))).collect();
+    each.join("; ")
+}
+
+/// The same behind what an error says.
+pub(crate) fn and_holders(held: &BTreeMap<u32, String>) -> String {
+    let holders = holders(held);
+    if holders.is_empty() { holders } else { format!("; {holders}") }
+}
+
 /// Cpus whose APIC ids no node's kernel is told, by the host's `/proc/cpuinfo`.
 fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
     let number = |line: &str, key: &str| {
@@ -49,25 +77,33 @@ fn beyond_apic(cpuinfo: &str) -> Vec<u32> {
 
 /// Cpus for a node.
 pub(crate) fn choose(wanted: &Cpus) -> Result<Vec<u32>> {
-    choose_from(&free()?, wanted, &numa::of_cpus())
+    choose_from(&free()?, wanted, &numa::of_cpus(), &held()?)
 }
 
-fn choose_from(free: &[u32], wanted: &Cpus, nodes: &BTreeMap<u32, u32>) -> Result<Vec<u32>> {
+fn choose_from(
+    free: &[u32],
+    wanted: &Cpus,
+    nodes: &BTreeMap<u32, u32>,
+    held: &BTreeMap<u32, String>,
+) -> Result<Vec<u32>> {
     match wanted {
         Cpus::Count(count) if (1..=free.len()).contains(count) => {
             Ok(numa::together(free, *count, nodes))
         }
         Cpus::Count(count) => Err(Error::Refused(format!(
             "{count} cpus for a node: the host has {} online that it could give (cpu 0 stays \
-             its own); ask for 1 to {0}, or delete another node",
-            free.len()
+             its own{}); ask for 1 to {0}, or delete another node",
+            free.len(),
+            and_holders(held)
         ))),
         Cpus::These(cpus) => match cpus.iter().find(|cpu| !free.contains(cpu)) {
             None => Ok(cpus.clone()),
             Some(cpu) => Err(Error::Refused(format!(
                 "cpu {cpu} cannot be given to a node: cpu 0 stays the host's, and another one \
-                 must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are {}",
-                text(free)
+                 must be on line, no node's, and of an APIC id up to {LAST_APIC_ID}; free are \
+                 {}{}",
+                text(free),
+                and_holders(held)
             ))),
         },
     }
@@ -105,7 +141,9 @@ mod tests {
 
     #[test]
     fn the_last_cpus_are_given_or_those_named() {
-        let choose_from = |free: &[u32], wanted: &Cpus| choose_from(free, wanted, &BTreeMap::new());
+        let held = BTreeMap::from([(5, "n2".to_owned()), (4, "n1".into()), (6, "n2".into())]);
+        let choose_from =
+            |free: &[u32], wanted: &Cpus| choose_from(free, wanted, &BTreeMap::new(), &held);
         assert_eq!(choose_from(&[3, 2, 1], &Cpus::Count(2)).unwrap(), [3, 2]);
         let these = Cpus::These(vec![1, 3]);
         assert_eq!(choose_from(&[3, 2, 1], &these).unwrap(), [1, 3]);
@@ -113,7 +151,9 @@ mod tests {
         assert!(refused(&Cpus::Count(2)).contains("1 online"));
         assert!(refused(&Cpus::Count(0)).contains("1 online"));
         assert!(
-            refused(&these).contains("cpu 3 cannot be given") && refused(&these).ends_with("1")
+            refused(&these).contains("cpu 3 cannot be given")
+                && refused(&these).ends_with("free are 1; node n1 has 4; node n2 has 6,5")
         );
+        assert!(refused(&Cpus::Count(2)).contains("its own; node n1 has 4; node n2 has 6,5); ask"));
     }
 }

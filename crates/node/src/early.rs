@@ -4,6 +4,7 @@
 //! taken off its beginning the last two letters stand twice.
 
 use std::ops::Range;
+use std::time::SystemTime;
 
 use memchr::memmem;
 
@@ -12,7 +13,9 @@ use crate::memory::Memory;
 /// A line that every kernel's log begins with.
 const MARK: &[u8] = b"Command line: ";
 /// The faults that end a start.
-const FAULTS: [&str; 4] = ["Oops: ", "BUG: ", "Kernel panic", "kernel BUG at"];
+const FAULTS: [&str; 4] = ["Oops: ", "BUG: ", PANIC, "kernel BUG at"];
+/// What a kernel says that executes nothing more, as `panic=0` is on its command line.
+pub(crate) const PANIC: &str = "Kernel panic - not syncing: ";
 /// What a kernel says that found no rate for its only timer. It comes as far as its first
 /// wait for a time, and stays there.
 const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
@@ -21,33 +24,83 @@ const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
 const KERNEL: Range<usize> = 16 << 20..96 << 20;
 /// As much of a log as an early kernel has.
 const LOG_BYTES: usize = 128 << 10;
+/// A line with a kernel's whole command line in it.
+const LONGEST_LINE: usize = 2560;
 /// Shorter runs of letters are numbers that look so.
 const SHORTEST: usize = 4;
 /// So many zeros lie behind the last line.
 const REST: usize = 64;
 
-/// The lines in the first piece of a node's memory; none if there are none.
-pub(crate) fn log(memory: &Memory) -> Vec<String> {
+/// The log of one start, which its kernel's command line names; others may lie about.
+pub(crate) struct Early {
+    word: String,
+    /// Where it begins in the first piece of memory, once that is known.
+    at: Option<usize>,
+}
+
+impl Early {
+    pub(crate) fn of(start: StartId) -> Self {
+        Early { word: start.word(), at: None }
+    }
+
+    /// Its lines; none if the kernel has not come so far.
+    pub(crate) fn log(&mut self, memory: &Memory) -> Vec<String> {
+        self.at = self.at.or_else(|| place(memory, &self.word));
+        let Some(at) = self.at else { return Vec::new() };
+        let mut text = vec![0; LOG_BYTES.min(memory.bytes() - at)];
+        memory.read(at, &mut text);
+        lines(&text)
+    }
+
+    /// The same of a kernel that has panicked.
+    pub(crate) fn panic(&mut self, memory: &Memory) -> Option<Vec<String>> {
+        let lines = self.log(memory);
+        lines.iter().any(|line| line.contains(PANIC)).then_some(lines)
+    }
+}
+
+/// Tells a start of a node from those before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartId(u128);
+
+impl StartId {
+    /// Of a start that begins now.
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        StartId(since.unwrap_or_default().as_nanos())
+    }
+
+    /// For the kernel's command line: what has a dot in it the kernel takes for a
+    /// module's parameter, and does not hand on.
+    pub(crate) fn word(self) -> String {
+        format!("kumiki.start={:x}", self.0)
+    }
+}
+
+/// Where the log of a kernel that was told this word begins.
+fn place(memory: &Memory, word: &str) -> Option<usize> {
     let mut kernel = vec![0; KERNEL.end.min(memory.bytes()).saturating_sub(KERNEL.start)];
     if kernel.is_empty() {
-        return Vec::new();
+        return None;
     }
     memory.read(KERNEL.start, &mut kernel);
-    // The program has the mark with a `%` behind it.
-    let begin = memmem::find_iter(&kernel, MARK)
-        .filter(|&found| {
-            let next = kernel.get(found + MARK.len());
-            next.is_some_and(|letter| letter.is_ascii_graphic() && *letter != b'%')
-        })
-        .last();
-    let Some(begin) = begin else { return Vec::new() };
-    lines(&kernel[begin..kernel.len().min(begin + LOG_BYTES)])
+    // The program has the mark, too, and a copy of the command line without it.
+    let mut marks = memmem::find_iter(&kernel, MARK);
+    let is_its = |&at: &usize| {
+        let rest = &kernel[at..kernel.len().min(at + LONGEST_LINE)];
+        let line = rest.split(|byte| !is_printable(byte)).next().unwrap_or_default();
+        memmem::find(line, word.as_bytes()).is_some()
+    };
+    marks.find(is_its).map(|at| KERNEL.start + at)
+}
+
+fn is_printable(byte: &u8) -> bool {
+    byte.is_ascii_graphic() || *byte == b' '
 }
 
 pub(crate) fn lines(text: &[u8]) -> Vec<String> {
     let end = memmem::find(text, &[0; REST]).unwrap_or(text.len());
-    let printable = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-    let runs = text[..end].split(|byte| !printable(byte)).filter(|run| run.len() >= SHORTEST);
+    let runs = text[..end].split(|byte| !is_printable(byte)).filter(|run| run.len() >= SHORTEST);
     runs.map(|run| String::from_utf8_lossy(run).into_owned()).collect()
 }
 
@@ -68,17 +121,35 @@ pub(crate) fn has_no_timer(lines: &[String]) -> bool {
 mod tests {
     use super::*;
 
+    fn early() -> Early {
+        Early { word: "kumiki.start=1f".into(), at: None }
+    }
+
     #[test]
-    fn an_early_log_is_found_in_memory() {
+    fn the_early_log_of_this_start_is_found_in_memory() {
         let memory = Memory::zeroed(24 << 20);
-        assert!(log(&memory).is_empty());
-        assert!(log(&Memory::zeroed(8 << 20)).is_empty());
+        assert!(early().log(&memory).is_empty());
+        assert!(early().log(&Memory::zeroed(8 << 20)).is_empty());
+        // The program's own, one of an earlier start, and a copy of the command line.
         memory.write((16 << 20) + 1, b"\x016Command line: %s\n\0");
-        assert!(log(&memory).is_empty());
+        memory.write(17 << 20, b"\x01\0Command line: quiet kumiki.start=1e\0\0");
+        memory.write(18 << 20, b"quiet kumiki.start=1f\0\0");
+        assert!(early().log(&memory).is_empty());
         let at = (20 << 20) - 14;
-        memory.write(at, b"\x01\0\0\0\0\0\0\0Command line: quiet\0\0\0\0\0");
-        memory.write(at + 32, b"\x02\x01\0\0\0\0\0\0BUG: it is\0\0\0\0\0\0\x03\0\0\0\0\0\0\0end\0");
-        assert_eq!(log(&memory), ["Command line: quiet", "BUG: it is"]);
+        memory.write(at, b"\x01\0\0\0\0\0\0\0Command line: a kumiki.start=1f\0\0\0\0\0");
+        memory.write(at + 48, b"\x02\x01\0\0\0\0\0\0BUG: it is\0\0\0\0\0\0\x03\0\0\0\0\0\0\0end\0");
+        assert_eq!(early().log(&memory), ["Command line: a kumiki.start=1f", "BUG: it is"]);
+    }
+
+    #[test]
+    fn a_panic_is_seen_as_it_is_written() {
+        let memory = Memory::zeroed(24 << 20);
+        let mut early = early();
+        assert!(early.panic(&memory).is_none());
+        memory.write(20 << 20, b"Command line: kumiki.start=1f\0\0");
+        assert!(early.panic(&memory).is_none());
+        memory.write((20 << 20) + 31, b"Kernel panic - not syncing: no memory\0");
+        assert_eq!(early.panic(&memory).unwrap().len(), 2);
     }
 
     #[test]

@@ -62,6 +62,16 @@ pub enum Error {
         /// What could not be undone, and why.
         left: String,
     },
+    /// A node came to its end before it was what was waited for.
+    #[error("node {name} ended before it was ready: {word}{log}")]
+    Ended {
+        /// Which node.
+        name: String,
+        /// What ended it, and how far its start came.
+        word: String,
+        /// The end of its log, with a heading.
+        log: String,
+    },
     /// A node did not answer in time.
     #[error("node {name} {what} within {limit:?}; its last words are {word}{log}")]
     Silent {

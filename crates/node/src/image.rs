@@ -4,45 +4,43 @@
 //! kernel and initramfs follow at multiples of a page. A sealed image is never
 //! written again, so a reader relies on what it has checked.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use kumiki_boot::{Kernel, Partition, Piece};
+use kumiki_boot::{Kernel, Piece};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::compose::{self, Base};
-use crate::device::{self, Device};
+use crate::device::Device;
 use crate::kind::Kind;
 use crate::memory::Memory;
+use crate::needs::Needs;
+use crate::origin::Part;
 use crate::spec::MemorySource;
-use crate::{Error, Result, abi, listing, numa, requests, taking, tree};
+use crate::stages::timed;
+use crate::{Error, Result, abi, listing, numa, taking, tree};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
-const PAGE_BYTES: u64 = 4096;
-const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
+pub(crate) const PAGE_BYTES: u64 = 4096;
+pub(crate) const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
 
-/// Bytes within an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    pub(crate) at: u64,
-    pub(crate) bytes: u64,
-}
-
+/// What stands at an image's beginning.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
-    version: u32,
+pub(crate) struct Header {
+    pub(crate) version: u32,
     /// Of the kernel's file, of a bare vmlinux its trimmed bytes, and the initramfs.
-    sha256: String,
-    kernel: Kernel,
-    kernel_bytes: Part,
+    pub(crate) sha256: String,
+    pub(crate) kernel: Kernel,
+    pub(crate) kernel_bytes: Part,
     /// The same kernel as it is shipped.
-    bzimage: Option<Kernel>,
-    bzimage_bytes: Part,
-    initramfs: Part,
+    pub(crate) bzimage: Option<Kernel>,
+    pub(crate) bzimage_bytes: Part,
+    pub(crate) initramfs: Part,
+    /// Memory that its files take once they are unpacked; 0 if nobody has looked.
+    #[serde(default)]
+    pub(crate) unpacked_bytes: u64,
     /// Where the kernel's configuration was found that was checked.
     #[serde(default)]
-    config: Option<String>,
+    pub(crate) config: Option<String>,
 }
 
 /// An image, mapped for reading.
@@ -77,168 +75,18 @@ pub struct ImageInfo {
     pub same_as: Vec<String>,
 }
 
-/// What an image is to be made of, read and not yet uncompressed.
-pub(crate) struct Ingredients {
-    file: Vec<u8>,
-    /// The kernel as it is shipped; a bare vmlinux has no such form.
-    bzimage: Option<Kernel>,
-    initramfs: Vec<u8>,
-    sha256: String,
-    /// The file with the kernel's configuration, if there is one.
-    config: Option<String>,
-    kernel_file: PathBuf,
-    base: Base,
-}
-
-impl Ingredients {
-    /// Reads the kernel and what belongs into the initramfs.
-    pub(crate) fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
-        let file = compose::read(kernel_file)?;
-        let is_bare = file.starts_with(b"\x7fELF");
-        let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
-        let trimmed = if is_bare { Some(Kernel::parse(&file)?) } else { None };
-        let kernel = bzimage.as_ref().or(trimmed.as_ref().map(|(kernel, _)| kernel));
-        let release = kernel.and_then(Kernel::release);
-        let config = base.check_config(kernel_file, release)?;
-        let initramfs = base.compose(release)?;
-        // Of what is in memory: a bare vmlinux's trimmed bytes.
-        let mut hash = Sha256::new();
-        hash.update(trimmed.as_ref().map_or(&file, |(_, bytes)| bytes));
-        hash.update(&initramfs);
-        let sha256 = hex(hash);
-        let (kernel_file, base) = (kernel_file.to_owned(), base.clone());
-        Ok(Ingredients { file, bzimage, initramfs, sha256, config, kernel_file, base })
-    }
-
-    /// Of the kernel and the initramfs, as of [`ImageInfo::sha256`].
-    pub(crate) fn sha256(&self) -> &str {
-        &self.sha256
-    }
-
-    /// Uncompresses the kernel and lays the image out.
-    pub(crate) fn prepare(self) -> Result<Prepared> {
-        let (kernel, kernel_bytes) = Kernel::parse(&self.file)?;
-        let config = match self.config {
-            None => self.base.check_own_config(&self.kernel_file, &kernel_bytes)?,
-            checked => checked,
-        };
-        let file = if self.bzimage.is_some() { self.file } else { Vec::new() };
-        let mut at = HEADER_BYTES;
-        let mut place = |bytes: &[u8]| {
-            let part = Part { at, bytes: bytes.len() as u64 };
-            at = (at + part.bytes).next_multiple_of(PAGE_BYTES);
-            part
-        };
-        let header = Header {
-            version: 1,
-            sha256: self.sha256,
-            kernel,
-            kernel_bytes: place(&kernel_bytes),
-            bzimage: self.bzimage,
-            bzimage_bytes: place(&file),
-            initramfs: place(&self.initramfs),
-            config,
-        };
-        let total = at.next_multiple_of(abi::PIECE_UNIT);
-        let json =
-            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
-        if json.len() as u64 + 16 > HEADER_BYTES {
-            return Err(Error::Refused(format!(
-                "the kernel's description has {} bytes; at most {} fit: it has too many segments",
-                json.len(),
-                HEADER_BYTES - 16
-            )));
-        }
-        Ok(Prepared { header, json, kernel: kernel_bytes, file, initramfs: self.initramfs, total })
-    }
-}
-
-/// An image that only has to be copied into memory that stays.
-pub(crate) struct Prepared {
-    header: Header,
-    json: Vec<u8>,
-    kernel: Vec<u8>,
-    file: Vec<u8>,
-    initramfs: Vec<u8>,
-    total: u64,
-}
-
-impl Prepared {
-    /// Memory that it takes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.total
-    }
-
-    /// What a node's first piece needs for it.
-    pub(crate) fn first_piece_bytes(&self) -> u64 {
-        self.header.first_piece_bytes()
-    }
-
-    /// Where its kernel's configuration was found that was checked.
-    pub(crate) fn config(&self) -> Option<&str> {
-        self.header.config.as_deref()
-    }
-
-    /// Puts it into memory under this name.
-    pub(crate) fn keep(self, name: &str) -> Result<ImageInfo> {
-        let header = self.header;
-        if let Some(known) = same_content(&header.sha256)? {
-            return link(name, &known);
-        }
-        let (device, _) = Device::create(Kind::Image, name)?;
-        let filled = fill(
-            &device,
-            self.total,
-            &[
-                (16, &self.json),
-                (header.kernel_bytes.at, &self.kernel),
-                (header.bzimage_bytes.at, &self.file),
-                (header.initramfs.at, &self.initramfs),
-            ],
-            self.json.len(),
-        );
-        if let Err(error) = filled {
-            // It would only be in the way; its own error matters more than this one's.
-            let _ = device.release();
-            return Err(error);
-        }
-        Ok(ImageInfo {
-            name: name.to_owned(),
-            release: header.kernel.release().map(str::to_owned),
-            bytes: self.total,
-            sha256: Some(header.sha256),
-            config: header.config,
-            state: "sealed".to_owned(),
-            nodes: Vec::new(),
-            same_as: Vec::new(),
-        })
-    }
-}
-
 impl Header {
-    fn first_piece_bytes(&self) -> u64 {
-        Partition::needs(&self.kernel, self.initramfs.bytes)
+    /// Whoever has not looked knows at least this.
+    fn unpacked_bytes(&self) -> u64 {
+        self.unpacked_bytes.max(self.initramfs.bytes)
+    }
+
+    pub(crate) fn needs(&self) -> Needs {
+        Needs::of(&self.kernel, self.initramfs.bytes, self.unpacked_bytes())
     }
 }
 
 impl Image {
-    /// Puts a kernel and what belongs into its initramfs into memory.
-    pub fn add(name: &str, kernel_file: &Path, base: &Base) -> Result<ImageInfo> {
-        requests::probe()?;
-        if tree::all(Kind::Image)?.iter().any(|image| image.name == name) {
-            return Err(device::exists(Kind::Image, name));
-        }
-        let ingredients = Ingredients::read(kernel_file, base)?;
-        // Before the longest step.
-        match same_content(ingredients.sha256())? {
-            Some(known) => {
-                let config = ingredients.config;
-                link(name, &known).map(|info| ImageInfo { config: config.or(info.config), ..info })
-            }
-            None => ingredients.prepare()?.keep(name),
-        }
-    }
-
     /// Maps an image.
     pub fn open(name: &str) -> Result<Self> {
         let device = Device::read(Kind::Image, name)?;
@@ -275,9 +123,7 @@ impl Image {
             });
             Ok(ImageInfo {
                 release: header.and_then(|header| header.kernel.release()).map(str::to_owned),
-                sha256: header
-                    .map(|header| header.sha256.clone())
-                    .filter(|sha256| !sha256.is_empty()),
+                sha256: header.map(|header| header.sha256.clone()),
                 config: header.and_then(|header| header.config.clone()),
                 bytes: entry.pieces.iter().map(|piece| piece.bytes).sum(),
                 nodes: users.of(&entry.name),
@@ -320,12 +166,6 @@ impl Image {
     /// Returns what differs.
     pub fn verify(&self) -> Result<Option<&'static str>> {
         let header = &self.header;
-        if header.sha256.is_empty() {
-            return Err(Error::Refused(format!(
-                "image {} was kept by a start, which takes no hash: there is nothing to compare",
-                self.name
-            )));
-        }
         let is_bare = header.bzimage.is_none();
         let file = self.read(self.kernel(!is_bare)?.1);
         let mut hash = Sha256::new();
@@ -334,7 +174,8 @@ impl Image {
         if hex(hash) != header.sha256 {
             return Ok(Some("its kernel's file or its initramfs"));
         }
-        if is_bare {
+        // Of a bare vmlinux, and of what a start has kept, there is one form.
+        if is_bare || header.kernel_bytes == header.bzimage_bytes {
             return Ok(None);
         }
         let (kernel, bytes) = Kernel::parse(&file)?;
@@ -368,9 +209,14 @@ impl Image {
         self.header.initramfs
     }
 
-    /// What a node's first piece needs for it.
-    pub(crate) fn first_piece_bytes(&self) -> u64 {
-        self.header.first_piece_bytes()
+    /// What a node needs for it.
+    pub(crate) fn needs(&self) -> Needs {
+        self.header.needs()
+    }
+
+    /// Memory that its files take once they are unpacked, as far as that is known.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        self.header.unpacked_bytes()
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -399,19 +245,19 @@ fn unused(name: &str, force: bool) -> Result<()> {
 }
 
 /// A sealed image's header, unless it is damaged.
-fn whole(entry: &tree::Entry) -> Result<Option<Header>> {
+pub(crate) fn whole(entry: &tree::Entry) -> Result<Option<Header>> {
     let device = Device::read(Kind::Image, &entry.name)?;
     Ok(header(&entry.name, &device.map(&entry.pieces, false)?).ok())
 }
 
 /// An image of the same content, if there is one.
-fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
+pub(crate) fn same_content(sha256: &str) -> Result<Option<ImageInfo>> {
     let same = |image: &ImageInfo| image.sha256.as_deref() == Some(sha256);
     Ok(Image::list()?.into_iter().find(same))
 }
 
 /// One more name for an image, which takes no memory.
-fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
+pub(crate) fn link(name: &str, known: &ImageInfo) -> Result<ImageInfo> {
     let (device, _) = Device::create(Kind::Image, name)?;
     if let Err(error) = device.link(&known.name) {
         // It would only be in the way; its own error matters more than this one's.
@@ -445,41 +291,16 @@ fn within_limit(bytes: u64) -> Result<()> {
     }
 }
 
-fn hex(hash: Sha256) -> String {
+pub(crate) fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Image {
-    /// Keeps a kernel in the form that it is shipped in, and nothing else of it. It
-    /// is not hashed, which would take longer than all the rest.
-    pub(crate) fn keep_compressed(
-        name: &str,
-        kernel: &Kernel,
-        file: &[u8],
-        initramfs: &[u8],
-    ) -> Result<()> {
-        let kernel_bytes = Part { at: HEADER_BYTES, bytes: file.len() as u64 };
-        let at = (kernel_bytes.at + kernel_bytes.bytes).next_multiple_of(PAGE_BYTES);
-        let header = Header {
-            version: 1,
-            sha256: String::new(),
-            kernel: kernel.clone(),
-            kernel_bytes,
-            bzimage: Some(kernel.clone()),
-            bzimage_bytes: kernel_bytes,
-            initramfs: Part { at, bytes: initramfs.len() as u64 },
-            config: None,
-        };
-        let json =
-            serde_json::to_vec(&header).map_err(|error| Error::Refused(error.to_string()))?;
-        let total = (at + header.initramfs.bytes).next_multiple_of(abi::PIECE_UNIT);
-        let (device, _) = Device::create(Kind::Image, name)?;
-        let parts = [(16, &json[..]), (kernel_bytes.at, file), (at, initramfs)];
-        fill(&device, total, &parts, json.len()).inspect_err(|_| {
-            // It would only be in the way; its own error matters more than this one's.
-            let _ = device.release();
-        })
-    }
+/// Of an image's kernel, as its file has it, and its initramfs.
+pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(kernel);
+    hash.update(initramfs);
+    hex(hash)
 }
 
 #[cfg(any(test, fuzzing))]
@@ -494,17 +315,29 @@ impl Image {
     }
 }
 
-fn fill(device: &Device, total: u64, parts: &[(u64, &[u8])], json_bytes: usize) -> Result<()> {
+/// Takes memory, puts each part into it, and seals it. Returns how long each part took, ms.
+pub(crate) fn fill(
+    device: &Device,
+    total: u64,
+    parts: &[(u64, &[u8])],
+    json_bytes: usize,
+) -> Result<Vec<f64>> {
     within_limit(total)?;
     let pieces =
         taking::pieces(device, total, abi::PIECE_UNIT, MemorySource::Any, &numa::with_memory())?;
     let memory = device.map(&pieces, true)?;
     memory.u64(0).store(MAGIC, Ordering::Relaxed);
     memory.u64(8).store(json_bytes as u64, Ordering::Relaxed);
-    parts.iter().for_each(|(at, bytes)| memory.write(*at as usize, bytes));
+    let put = |(at, bytes): &(u64, &[u8])| {
+        let mut took = 0.0;
+        timed(&mut took, || memory.write(*at as usize, bytes));
+        took
+    };
+    let took = parts.iter().map(put).collect();
     // Nobody may have it mapped when it is sealed.
     drop(memory);
-    device.seal()
+    device.seal()?;
+    Ok(took)
 }
 
 fn header(name: &str, memory: &Memory) -> Result<Header> {
@@ -580,6 +413,7 @@ mod tests {
                 bzimage: None,
                 bzimage_bytes: part(0, 0),
                 initramfs: part(at, bytes),
+                unpacked_bytes: 0,
             };
             let json = serde_json::to_vec(&made).unwrap();
             let memory = memory(json.len() as u64, &json);

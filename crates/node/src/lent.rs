@@ -19,12 +19,13 @@ use std::time::{Duration, Instant};
 use kumiki_boot::Piece;
 use rustix::fs::{FlockOperation, flock};
 
+use crate::early::StartId;
 use crate::grant::Grant;
 use crate::image::Image;
 use crate::memory::Memory;
 use crate::record::{Record, window_of};
 use crate::silence::silent;
-use crate::stages::{Loading, Stages};
+use crate::stages::{Loading, Stages, timed};
 use crate::window::{Window, has_ended, meaning};
 use crate::{Error, Result, abi, bell, load, requests};
 
@@ -170,11 +171,13 @@ impl Lent {
             bell::ring(&guest).map_err(failed)?;
         }
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
-        let loading = Loading::since(Instant::now());
+        let mut loading = Loading::since(Instant::now());
         let image = Image::of(&record.image, map(image, false)?)?;
         let origin = image.origin(compressed)?;
-        let plan = load::plan(entry, record, &origin, *clocks)?;
-        load::load(|piece| map(&[piece], true), entry, &plan, &origin)?;
+        let plan = timed(&mut loading.parts.plan_ms, || {
+            load::plan(entry, record, &origin, *clocks, StartId::now())
+        })?;
+        load::load(|piece| map(&[piece], true), entry, &plan, &origin, &mut loading.parts)?;
         let loaded = loading.done();
         self.window.renew();
         let begin = Instant::now();

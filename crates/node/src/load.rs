@@ -3,9 +3,11 @@
 use kumiki_boot::{Acpi, CommandLine, Partition, Piece, Plan, SLICE_BYTES, Source};
 
 use crate::clocks::Clocks;
+use crate::early::StartId;
 use crate::memory::Memory;
 use crate::origin::Origin;
 use crate::record::Record;
+use crate::stages::{LoadParts, timed};
 use crate::{Error, Result, abi, compose, tree};
 
 /// Works a start out: what goes where.
@@ -14,10 +16,13 @@ pub(crate) fn plan(
     record: &Record,
     origin: &Origin<'_>,
     clocks: Clocks,
+    start: StartId,
 ) -> Result<Plan> {
     let partition = Partition::new(entry.slice, entry.pieces.clone())?;
     let window = partition.window().address;
     let mut line = CommandLine::of_node(entry.cpus.len(), clocks.tsc_khz);
+    // Early: a log has no more than the first thousand letters of a line.
+    line.word(start.word());
     line.init(compose::AGENT, &["node", "agent", "--window", &format!("{window:#x}")]);
     if !record.command_line.is_empty() {
         line.word(&record.command_line);
@@ -42,6 +47,7 @@ pub(crate) fn load(
     entry: &tree::Entry,
     plan: &Plan,
     origin: &Origin<'_>,
+    parts: &mut LoadParts,
 ) -> Result<()> {
     let first = entry.pieces[0];
     let slice = Piece { address: entry.slice, bytes: SLICE_BYTES };
@@ -61,14 +67,20 @@ pub(crate) fn load(
         })?;
         let at = (write.address - piece.address) as usize;
         match &write.source {
-            Source::Bytes(bytes) => memory.write(at, bytes),
-            Source::Zero { bytes } => memory.zero(at, *bytes as usize),
+            Source::Bytes(bytes) => timed(&mut parts.plan_ms, || memory.write(at, bytes)),
+            Source::Zero { bytes } => {
+                timed(&mut parts.copy_kernel_ms, || memory.zero(at, *bytes as usize));
+            }
             Source::Kernel { offset, bytes } => {
                 let end = offset.checked_add(*bytes);
                 end.filter(|end| *end <= origin.kernel_bytes.length()).ok_or_else(damaged)?;
-                origin.kernel_bytes.copy(*offset, *bytes, memory, at);
+                timed(&mut parts.copy_kernel_ms, || {
+                    origin.kernel_bytes.copy(*offset, *bytes, memory, at);
+                });
             }
-            Source::Initramfs { bytes } => origin.initramfs.copy(0, *bytes, memory, at),
+            Source::Initramfs { bytes } => timed(&mut parts.copy_initramfs_ms, || {
+                origin.initramfs.copy(0, *bytes, memory, at);
+            }),
         }
     }
     Ok(())

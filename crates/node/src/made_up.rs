@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
 use crate::clocks::Clocks;
+use crate::early::StartId;
 use crate::frame::{self, Kind, Program, Size};
 use crate::grant::Grant;
 use crate::image::Image;
@@ -113,7 +114,9 @@ pub fn image(json: &[u8]) {
     let record = Record::new(&spec, vec![3, 2]);
     for compressed in [false, true] {
         let Ok(origin) = image.origin(compressed) else { continue };
-        let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS) else { continue };
+        let Ok(plan) = load::plan(&entry, &record, &origin, CLOCKS, StartId::now()) else {
+            continue;
+        };
         for write in &plan.writes {
             let end = write.address + write.source.bytes();
             let within = |from: u64, bytes: u64| from <= write.address && end <= from + bytes;

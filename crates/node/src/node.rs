@@ -1,29 +1,36 @@
 //! A node from the host's side: make, start, look at, stop, delete.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use kumiki_boot::{Piece, WINDOW_BYTES};
 
 use crate::clocks::Clocks;
+use crate::compose::Base;
 use crate::device::Device;
+use crate::early::{Early, PANIC, StartId};
+use crate::files::Files;
 use crate::grant::Grant;
 use crate::image::Image;
+use crate::ingredients::Ingredients;
 use crate::kind::Kind;
 use crate::listing::NodeInfo;
-use crate::origin::{Files, Origin};
+use crate::memory::Memory;
+use crate::origin::Origin;
 use crate::record::{self, Record, incomplete, window_of};
 use crate::session::{LOG_LOOK, Session};
-use crate::silence::silent;
-use crate::spec::{MemorySource, Spec};
-use crate::stages::{Loading, Stages};
+use crate::silence::{panicked, silent};
+use crate::spec::{Fault, MemorySource, Spec};
+use crate::stages::{LoadParts, Loading, Stages, timed};
 use crate::window::{Window, has_ended};
-use crate::{
-    Error, Result, abi, bell, cpus, early, listing, load, numa, plugging, serve, taking, tree,
-};
+use crate::{Error, Result, abi, bell, cpus, listing, load, numa, plugging, serve, taking, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How often a kernel that has loaded no module yet is looked at for a panic.
+const EARLY_LOOK: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for another node that starts this one.
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
@@ -38,25 +45,23 @@ impl Node {
     /// contiguous piece if there is one. Undone if a step fails.
     pub fn create(spec: &Spec) -> Result<Self> {
         let name = &spec.name;
-        spec.check().map_err(|fault| {
-            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
-        })?;
+        let refused =
+            |fault: Fault| Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem));
+        spec.check().map_err(refused)?;
         let image = Image::open(&spec.image)?;
-        let (bytes, needs) = (spec.memory_bytes[0], image.first_piece_bytes());
-        if bytes < needs {
-            return Err(Error::Refused(format!(
-                "node {name}: {bytes} bytes in the first piece of memory; image {} alone needs \
-                 {needs}: give the node more, 256M at least",
-                image.name()
-            )));
-        }
+        let needs = image.needs();
+        needs.check(&spec.image, &spec.memory_bytes).map_err(refused)?;
         let record = Record::new(spec, cpus::choose(&spec.cpus)?);
         // One too long is refused here.
         record.to_json()?;
         plugging::nobody_has(name, &record.devices)?;
         let (device, _) = Device::create(Kind::Node, name)?;
-        if let Err(error) = furnish(&device, &record, (&spec.memory_bytes, spec.memory_from), needs)
-        {
+        if let Err(error) = furnish(
+            &device,
+            &record,
+            (&spec.memory_bytes, spec.memory_from),
+            needs.first_piece_bytes,
+        ) {
             return Err(match give_back(&device, &record.cpus) {
                 Ok(()) => error,
                 Err(left) => Error::Refused(format!(
@@ -80,31 +85,53 @@ impl Node {
         let stopped = self.stopped()?;
         let begin = Instant::now();
         let image = Image::open(&stopped.record.image)?;
-        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit)
+        stopped.start(&image.origin(compressed)?, Loading::since(begin), limit, |_| Ok(()))
     }
 
     /// Starts from files that are read now: what each start costs that finds no
-    /// image in memory. With `keep` the next one does: what was read, and is still
-    /// compressed, stays as the image of this name, as after the paper's first start.
+    /// image in memory. With `keep` the next one does: while the node's kernel starts, what
+    /// was read, and is still compressed, is put into memory as the image of this name, as
+    /// after the paper's first start. That it cannot be kept is an error of a node that runs.
     pub fn start_from(&self, files: &Files, keep: Option<&str>, limit: Duration) -> Result<Stages> {
         let stopped = self.stopped()?;
-        if stopped.record.cpus.len() > 1 {
-            return Err(Error::Refused(format!(
-                "node {} has several cpus: what its kernel wants to be told of them is seen in \
-                 an image only; kumiki node start {0}",
-                self.name
-            )));
-        }
+        stopped.has_one_cpu()?;
         let mut loading = Loading::since(Instant::now());
-        let begin = Instant::now();
-        let read = files.read()?;
-        loading.read = begin.elapsed();
-        if let Some(name) = keep {
-            let begin = Instant::now();
-            read.keep(name)?;
-            loading.place = begin.elapsed();
+        let read = files.read(&mut loading.parts)?;
+        stopped.start(&read.origin(), loading, limit, |parts| {
+            keep.map_or(Ok(()), |name| read.keep(name, parts).map(drop))
+        })
+    }
+
+    /// The same from a kernel's file and what belongs into its initramfs. If an image of
+    /// this content is resident, it starts from that; else what was read is kept as one.
+    /// Returns the image's name as well. The node's own image stays what it is.
+    pub fn start_kernel(
+        &self,
+        kernel: &Path,
+        base: &Base,
+        limit: Duration,
+    ) -> Result<(Stages, String)> {
+        let stopped = self.stopped()?;
+        let mut loading = Loading::since(Instant::now());
+        let ingredients =
+            timed(&mut loading.parts.read_kernel_ms, || Ingredients::read(kernel, base))?;
+        if let Some(name) = ingredients.resident()? {
+            let image = Image::open(&name)?;
+            return Ok((stopped.start(&image.origin(false)?, loading, limit, |_| Ok(()))?, name));
         }
-        stopped.start(&read.origin(), loading, limit)
+        if let Some(origin) = ingredients.as_shipped().filter(|_| stopped.has_one_cpu().is_ok()) {
+            let stages = stopped.start(&origin, loading, limit, |parts| {
+                ingredients.keep_as_shipped(parts).map(drop)
+            })?;
+            return Ok((stages, ingredients.name()));
+        }
+        // What several cpus are to be told is seen in an uncompressed kernel only.
+        let name = ingredients.name();
+        let prepared = timed(&mut loading.parts.plan_ms, || ingredients.prepare())?;
+        let stages = stopped.start(&prepared.origin(), loading, limit, |parts| {
+            timed(&mut parts.keep_ms, || prepared.keep(&name)).map(drop)
+        })?;
+        Ok((stages, name))
     }
 
     /// Fills the memory of a node that rests with zeros, but for its window, which says
@@ -122,7 +149,7 @@ impl Node {
     /// With all that a start needs of it.
     fn stopped(&self) -> Result<Stopped> {
         let device = Device::own(Kind::Node, &self.name)?;
-        let entry = tree::one(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
         if entry.state == "running" {
             return Err(Error::Refused(format!(
                 "node {} runs already: kumiki node stop {0}",
@@ -135,6 +162,20 @@ impl Node {
             return Err(incomplete(&self.name));
         }
         Ok(Stopped { node: Node { name: self.name.clone() }, device, entry, window, record })
+    }
+
+    /// The node, of which one that has ended by itself is stopped first: it is of no more
+    /// use to anybody. One that is lent is its starter's.
+    fn at_rest(&self, device: &Device) -> Result<tree::Entry> {
+        let entry = tree::one(Kind::Node, &self.name)?;
+        if entry.state != "running"
+            || !has_ended(entry.word)
+            || record::window(device, &entry, false)?.0.is_lent()
+        {
+            return Ok(entry);
+        }
+        self.end(device)?;
+        tree::one(Kind::Node, &self.name)
     }
 
     /// Asks the node to switch itself off, then stops its cpus, which is all
@@ -188,7 +229,7 @@ impl Node {
         }
         let session = Session::open(starter)?;
         let device = Device::own(Kind::Node, &self.name)?;
-        let entry = tree::one(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
         if entry.state == "running" {
             return Err(Error::Refused(format!(
                 "node {} runs or is lent already: kumiki node stop {0}",
@@ -201,7 +242,7 @@ impl Node {
         let image = Image::open(&record.image)?;
         let clocks = Clocks::of_host()?;
         // What would be refused there is refused here.
-        load::plan(&entry, &record, &image.origin(false)?, clocks)?;
+        load::plan(&entry, &record, &image.origin(false)?, clocks, StartId::now())?;
         self.keep(&device, &entry, &record)?;
         let image = tree::one(Kind::Image, &record.image)?.pieces;
         device.lend()?;
@@ -218,10 +259,10 @@ impl Node {
         Ok(())
     }
 
-    /// Gives cpus and memory back to the host.
+    /// Gives cpus and memory back to the host, also of a node that has ended by itself.
     pub fn delete(self) -> Result<()> {
         let device = Device::own(Kind::Node, &self.name)?;
-        let entry = tree::one(Kind::Node, &self.name)?;
+        let entry = self.at_rest(&device)?;
         if entry.state == "running" {
             return Err(Error::Refused(format!(
                 "node {} runs: kumiki node stop {0}, or delete it with --force",
@@ -355,18 +396,47 @@ struct Stopped {
 }
 
 impl Stopped {
-    /// Of a kernel that began and has handed no log over.
-    fn early_log(&self) -> Vec<String> {
+    /// Memory with the log of a kernel that began and has not handed it over.
+    fn early_memory(&self) -> Option<Memory> {
         let began = self.window.stamp(abi::STAMP_TRAMPOLINE) != 0;
+        let is_silent = self.window.word() == abi::WORD_SILENT;
         let memory = self.device.map(&self.entry.pieces[..1], false);
-        memory.ok().filter(|_| began).map_or_else(Vec::new, |memory| early::log(&memory))
+        memory.ok().filter(|_| began && is_silent)
     }
 
-    fn start(&self, origin: &Origin<'_>, loading: Loading, limit: Duration) -> Result<Stages> {
+    fn has_one_cpu(&self) -> Result<()> {
+        if self.record.cpus.len() == 1 {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "node {} has several cpus: what its kernel wants to be told of them is seen in an \
+             image only; kumiki node start {0}",
+            self.node.name
+        )))
+    }
+
+    /// Does something else `meanwhile`, as soon as the node's kernel has begun.
+    fn start(
+        &self,
+        origin: &Origin<'_>,
+        mut loading: Loading,
+        limit: Duration,
+        meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
+    ) -> Result<Stages> {
         let window = &self.window;
-        let plan = load::plan(&self.entry, &self.record, origin, Clocks::of_host()?)?;
-        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin)?;
-        let loaded = loading.done();
+        let name = &self.node.name;
+        let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
+        // It may be another image than the one that the node was made for.
+        origin.needs().check(&self.record.image, &have).map_err(|fault| {
+            Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
+        })?;
+        let id = StartId::now();
+        let parts = &mut loading.parts;
+        let plan = timed(&mut parts.plan_ms, || {
+            load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
+        })?;
+        load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
+        let mut loaded = loading.done();
 
         let begin = Instant::now();
         self.device.start()?;
@@ -376,15 +446,32 @@ impl Stopped {
         } else {
             serve::spawn(&self.node.name).unwrap_or_else(|error| vec![error.to_string()])
         };
+        let kept = meanwhile(&mut loaded.parts);
+        let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {
             if has_ended(window.word()) || window.wants_reset() || begin.elapsed() >= limit {
-                let (name, early) = (&self.node.name, self.early_log());
-                return Err(silent(name, window, &early, "did not become ready", limit));
+                let log = self.early_memory().map(|memory| early.log(&memory));
+                let log = log.unwrap_or_default();
+                return Err(silent(name, window, &log, "did not become ready", limit));
+            }
+            if looked.elapsed() >= EARLY_LOOK {
+                looked = Instant::now();
+                let memory = self.early_memory();
+                if let Some(log) = memory.and_then(|memory| early.panic(&memory)) {
+                    let why = log.iter().find_map(|line| line.split_once(PANIC));
+                    window.say_panic(why.map_or("", |(_, why)| why));
+                    return Err(panicked(name, window, &log));
+                }
             }
             bell::wait(self.device.bell(), &[], LOOK_AGAIN)
                 .map_err(|error| Error::os("waiting for a doorbell", error))?;
         }
-        Ok(Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) })
+        let stages = Stages { problems, ..Stages::of(loaded, execute, begin.elapsed(), window) };
+        kept.map(|()| stages).map_err(|error| {
+            Error::Refused(format!(
+                "node {name} is ready, and what it was started from could not be kept: {error}"
+            ))
+        })
     }
 }
 

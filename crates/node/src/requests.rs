@@ -20,7 +20,7 @@ pub(crate) fn open(writable: bool) -> Result<File> {
         ErrorKind::NotFound => Error::Unsupported {
             feature: format!("the module osnode ({})", abi::DEVICE),
             needs: "build kernel/osnode against this kernel's headers and load osnode.ko, or try \
-                    it in a virtual machine: kumiki lab run --nodes"
+                    it in a virtual machine: kumiki lab up --nodes"
                 .into(),
         },
         ErrorKind::PermissionDenied => Error::Unsupported {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::stages::{self, STAMPS};
-use crate::window::{Window, meaning};
+use crate::window::{Window, has_ended, meaning};
 use crate::{Error, abi, early};
 
 /// Lines of its log that the error shows.
@@ -15,7 +15,8 @@ const NO_TIMER: &str = ", by which it has no timer and waits for ever: its cpu s
                         is short of cpus; start the node again";
 
 /// That a node has not done what was waited for, with the end of its log, or with what
-/// its memory tells of one that the kernel has not come to hand over.
+/// its memory tells of one that the kernel has not come to hand over. One that has ended,
+/// by its word or by a panic in its memory, is not said to have been waited for.
 pub(crate) fn silent(
     name: &str,
     window: &Window,
@@ -31,10 +32,7 @@ pub(crate) fn silent(
     } else if !early.is_empty() {
         let telling = early::telling(early, LOG_LINES).join("\n  ");
         let timer = if early::has_no_timer(early) { NO_TIMER } else { "" };
-        format!(
-            "; it handed no log over, and in its memory is this one (of an earlier start, if its \
-             kernel has not come so far){timer}:\n  {telling}"
-        )
+        format!("; it handed no log over, and in its memory is this one{timer}:\n  {telling}")
     } else {
         ", and it wrote no log".to_owned()
     };
@@ -42,6 +40,17 @@ pub(crate) fn silent(
         abi::WORD_SILENT => "nothing",
         word => meaning(word),
     };
-    let word = format!("{word}, {}", stages::reached(STAMPS.map(|stamp| window.stamp(stamp))));
-    Error::Silent { name: name.to_owned(), what, limit, word, log }
+    let reached = stages::reached(STAMPS.map(|stamp| window.stamp(stamp)));
+    let name = name.to_owned();
+    if has_ended(window.word()) {
+        return Error::Ended { name, word: format!("{word}, {reached}"), log };
+    }
+    Error::Silent { name, what, limit, word: format!("{word}, {reached}"), log }
+}
+
+/// That a node's kernel has panicked before its module could say so.
+pub(crate) fn panicked(name: &str, window: &Window, early: &[String]) -> Error {
+    let reached = stages::reached(STAMPS.map(|stamp| window.stamp(stamp)));
+    let log = format!(":\n  {}", early::telling(early, LOG_LINES).join("\n  "));
+    Error::Ended { name: name.to_owned(), word: format!("panic, {reached}"), log }
 }

@@ -100,6 +100,14 @@ impl Window {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     }
 
+    /// Says of a node that cannot say so itself that it has panicked, and why.
+    pub(crate) fn say_panic(&self, why: &str) {
+        let text = &why.as_bytes()[..why.len().min(abi::MESSAGE_BYTES - 1)];
+        self.memory.zero(abi::MESSAGE, abi::MESSAGE_BYTES);
+        self.memory.write(abi::MESSAGE, text);
+        self.say(abi::WORD_PANIC);
+    }
+
     /// How much the kernel has logged, bytes.
     pub(crate) fn log_head(&self) -> u64 {
         // Acquire: what was logged is there before the head says so.
@@ -230,7 +238,7 @@ pub(crate) fn meaning(word: u32) -> &'static str {
         abi::WORD_HALTED => "halted",
         4 => "powered off",
         5 => "restart",
-        6 => "panic",
+        abi::WORD_PANIC => "panic",
         abi::WORD_STOPPED => "stopped",
         _ => "unknown",
     }
@@ -295,6 +303,9 @@ mod tests {
             channel.open();
             [20, 18, 15, 64, 15, 0, 65].into_iter().for_each(|number| channel.signal(number));
         }
+        window.say_panic(&"é".repeat(200));
+        assert!(window.word() == abi::WORD_PANIC && window.message().starts_with("éé"));
+        window.say(0);
         window.set_record(b"{}");
         for number in 0..abi::CHANNELS {
             let channel = window.channel(number);

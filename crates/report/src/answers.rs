@@ -278,7 +278,7 @@ pub(crate) fn core_call(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, "A call to the core that owns a resource takes ", after + "."))
 }
 
-/// 4 KiB of memory as a resource: of most cores, each with a table of its own, and under a lock.
+/// 4 KiB of memory as a resource: of most cores, each with tables of its own, and with one.
 pub(crate) fn owned_memory(r: &Results) -> Option<Sentence> {
     let cores = |row: &Row| rows::number(&row.params, "cores");
     let memory = |kind: &str| {
@@ -293,7 +293,7 @@ pub(crate) fn owned_memory(r: &Results) -> Option<Sentence> {
         1 => "On one core 4 KiB of named memory are allocated and freed in ".to_owned(),
         n => format!("On {n} cores at once each allocates and frees 4 KiB of named memory in "),
     };
-    let after = format!("; from one table under a lock in {}.", time(shared.median));
+    let after = format!("; with tables that all share in {}.", time(shared.median));
     Some(Sentence::of_row(own, before, after))
 }
 

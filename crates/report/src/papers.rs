@@ -3,7 +3,7 @@
 use kumiki_measure::schema::Results;
 use maud::{Markup, html};
 
-use crate::{parasc, resource, shadow};
+use crate::{nodes, parasc, resource, shadow};
 
 /// A paper.
 pub(crate) struct Paper {
@@ -22,7 +22,7 @@ pub(crate) struct Paper {
 }
 
 /// In the order of the project's parts.
-pub(crate) const PAPERS: [Paper; 4] = [
+pub(crate) const PAPERS: [Paper; 5] = [
     Paper {
         id: "paper-calls",
         authors: "Katsumi Nakamura, Tamotsu Noji",
@@ -45,6 +45,17 @@ pub(crate) const PAPERS: [Paper; 4] = [
         tables: shadow::tables,
     },
     Paper {
+        id: "paper-nodes",
+        authors: "Suetake, Yoshinari Nomura, Hideo Taniguchi",
+        title: "Faster Starts of OS Nodes by Kernel Images Resident in Memory, on Mint",
+        year: 2017,
+        about: "A Linux started on cores of its own from bzImage and initrd on a disk, and from \
+                memory that keeps them, on an Intel Core i7-4770.",
+        figures: &[],
+        above: &[],
+        tables: |_| Some(nodes::published()),
+    },
+    Paper {
         id: "paper-parasc",
         authors: "Nakamura",
         title: "Parallelising System Calls by Shared Memory",
@@ -62,9 +73,14 @@ pub(crate) const PAPERS: [Paper; 4] = [
         authors: "Motofumi Horii, Toshihiro Yamauchi, Hideo Taniguchi",
         title: "Evaluation of Tender, Which Manages OS Resources on Each Core",
         year: 2014,
-        about: "Memory allocated by 1 to 16 cores, with tables for each core and with shared \
-                ones, on two Intel Xeon E5-2665.",
-        figures: &[],
+        about: "Memory allocated and processes created by 1 to 16 cores, with tables for each \
+                core and with shared ones, on two Intel Xeon E5-2665.",
+        figures: &[
+            "resource-memory-throughput",
+            "resource-memory-gain",
+            "resource-process-throughput",
+            "resource-process-gain",
+        ],
         above: &[],
         tables: resource::tables,
     },

@@ -7,7 +7,7 @@
 use crate::sys::*;
 
 /// Fields of /proc/PID/task/TID/status: who the thread is, and what it may not do.
-const FIELDS: [&[u8]; 14] = [
+const FIELDS: [&[u8]; 15] = [
     b"Umask:",
     b"Uid:",
     b"Gid:",
@@ -20,6 +20,7 @@ const FIELDS: [&[u8]; 14] = [
     b"NoNewPrivs:",
     b"Seccomp:",
     FILTERS,
+    b"THP_enabled:",
     b"Speculation_Store_Bypass:",
     b"SpeculationIndirectBranch:",
 ];
@@ -64,7 +65,15 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) const fn new() -> Record {
-        Record { bytes: [0; BYTES], len: 0, ignored: 0, filters: None, rest: 0, is_complete: false, rest_is_complete: false }
+        Record {
+            bytes: [0; BYTES],
+            len: 0,
+            ignored: 0,
+            filters: None,
+            rest: 0,
+            is_complete: false,
+            rest_is_complete: false,
+        }
     }
 
     fn clear(&mut self) {

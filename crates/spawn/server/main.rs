@@ -17,6 +17,7 @@ mod asker;
 mod bell;
 mod child;
 mod held;
+mod limits;
 mod mem;
 mod places;
 mod received;
@@ -30,16 +31,16 @@ use asker::{Asker, Record};
 use bell::Hand;
 use child::{CPU_WORDS, CloneArgs, Job, LIMITS};
 use held::Held;
+use limits::Limits;
 use received::Received;
 use sys::*;
-use wire::{ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN};
+use wire::{ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN, TOLD};
 
 /// This program's standard descriptors: no child keeps any, as each has others or none under these
 /// numbers.
 const SOCKET: usize = 0;
 const MEMORY: usize = 1;
-const NPROC: usize = 6;
-const NOFILE: usize = 7;
+const PR_SET_NAME: usize = 15;
 
 #[panic_handler]
 fn panic(_: &PanicInfo<'_>) -> ! {
@@ -65,10 +66,13 @@ struct Askers {
     /// What the first one was at the start, and has to be.
     right: Record,
     now: Record,
-    secure_bits: i32,
+    /// What it has told of itself.
+    told: [u64; TOLD],
     /// The next request needs no look.
     at_once: bool,
-    /// What this program ignores itself, so that its children do.
+    /// This request is the one that needed none: nothing has changed since the start.
+    is_new: bool,
+    /// What this program ignores itself, so that its children do; `None`: whatever its starter did.
     ignored: Option<u64>,
 }
 
@@ -78,13 +82,9 @@ extern "C" fn main() -> ! {
     // What else the caller had open at that time is nothing for its children, and the end of a
     // pipe would be one that is never closed.
     table::close_all(3, u32::MAX, false);
-    let mut own = [[0u64; 2]; LIMITS];
-    for (number, limit) in own.iter_mut().enumerate() {
-        sys!(PRLIMIT, 0, number, 0, limit.as_mut_ptr());
-    }
-    // A child may want a descriptor beyond the caller's limit of now.
-    own[NOFILE][0] = own[NOFILE][1];
-    sys!(PRLIMIT, 0, NOFILE, own[NOFILE].as_ptr(), 0);
+    // Else it has the name of a number, as it was executed by its descriptor.
+    sys!(PRCTL, PR_SET_NAME, c"kumiki-spawn".as_ptr());
+    let mut limits = Limits::new();
     let at = map(MEMORY);
     for fd in [MEMORY, 2] {
         sys!(DUP2, SOCKET, fd);
@@ -120,7 +120,7 @@ extern "C" fn main() -> ! {
         // The next request may be there before this one's end has been seen.
         let tells = header.tells != 0;
         let all = (&mut received, &mut held);
-        serve(&mut job, header, (&mut own, group), &mut askers, all);
+        serve(&mut job, header, (&mut limits, group), &mut askers, all);
         if tells {
             sys!(WRITE, SOCKET, c"".as_ptr(), 1);
         }
@@ -154,7 +154,9 @@ impl bell::Server for Places<'_> {
 
     fn sleep(&mut self) -> bool {
         const SPAN: [u64; 2] = [0, 10_000_000];
-        sys!(FUTEX, &raw const self.header.bell, 0, AT_BELL, SPAN.as_ptr()) == ETIMEDOUT
+        let bell = &raw const self.header.bell;
+        // Where it may not sleep there it goes to the socket at once.
+        !matches!(sys!(FUTEX, bell, 0, AT_BELL, SPAN.as_ptr()), 0 | EAGAIN | EINTR)
     }
 
     fn leave(&mut self) {
@@ -215,7 +217,7 @@ fn answer(header: &Header, state: u32) {
 fn serve(
     job: &mut Job,
     header: &Header,
-    (own, group): (&mut [[u64; 2]; LIMITS], isize),
+    (limits, group): (&mut Limits, isize),
     askers: &mut Askers,
     (received, held): (&mut Received, &mut Held),
 ) {
@@ -229,14 +231,8 @@ fn serve(
         return answer(header, SEND);
     }
     held.keep(received, header);
-    for (number, own) in own.iter_mut().enumerate() {
-        let mut its = [0; 2];
-        let told = sys!(PRLIMIT, job.parent, number, 0, its.as_mut_ptr()) == 0;
-        // This one holds for who makes the child.
-        if number == NPROC && its != *own && sys!(PRLIMIT, 0, NPROC, its.as_ptr(), 0) == 0 {
-            *own = its;
-        }
-        job.limits[number] = (told && its != *own).then_some(its);
+    if !limits.of(job, askers.is_new) {
+        return answer(header, ANOTHER);
     }
     // 0 if its leader is outside of the pid namespace, where it cannot be joined.
     let callers = sys!(GETPGID, job.parent);
@@ -259,9 +255,19 @@ impl Askers {
         let first = Asker::open(tasks, header.thread);
         let mut right = Record::new();
         first.look(&mut right, true);
-        let secure_bits = header.secure_bits;
+        let told = header.told;
         let (now, at_once) = (Record::new(), header.at_once != 0);
-        Askers { tasks, first, other: None, right, now, secure_bits, at_once, ignored: None }
+        Askers {
+            tasks,
+            first,
+            other: None,
+            right,
+            now,
+            told,
+            at_once,
+            is_new: false,
+            ignored: None,
+        }
     }
 
     /// Who asks, once it was allowed to.
@@ -282,12 +288,11 @@ impl Askers {
             }
         };
         asker.look(&mut self.now, false);
-        let fits = header.secure_bits == self.secure_bits && self.right.allows(&self.now, is_first);
-        if !fits && !core::mem::take(&mut self.at_once) {
+        let fits = header.told == self.told && self.right.allows(&self.now, is_first);
+        self.is_new = core::mem::take(&mut self.at_once);
+        if !fits && !self.is_new {
             return false;
         }
-        self.at_once = false;
-        // What it began with may be another: std starts it with SIGPIPE at its default.
         let changed = self.ignored.map_or(!0, |ignored| self.now.ignored ^ ignored);
         for signal in (1..=64u64).filter(|signal| changed >> (signal - 1) & 1 != 0) {
             // SIG_DFL is 0, SIG_IGN is 1.
@@ -328,8 +333,9 @@ fn start(job: &mut Job, header: &Header, received: &Received) -> isize {
     };
     let first = [&raw const args as usize, size_of::<CloneArgs>()];
     let refused = child::clone(CLONE3, first, &args, job);
-    // As the C library: filters that cannot look into clone3's arguments refuse it so.
-    if refused == ENOSYS && args.flags >> 32 == 0 && args.flags & 0xff == 0 {
+    // Filters that cannot look into clone3's arguments refuse it so. What else is refused is
+    // refused again.
+    if matches!(refused, ENOSYS | EPERM) && args.flags >> 32 == 0 && args.flags & 0xff == 0 {
         let first = [args.flags as usize, (args.stack + args.stack_size) as usize];
         return child::clone(CLONE, first, &args, job).min(0);
     }

@@ -20,12 +20,14 @@ pub(crate) const SETPGID: usize = 109;
 pub(crate) const GETPPID: usize = 110;
 pub(crate) const GETPGID: usize = 121;
 pub(crate) const GETSID: usize = 124;
+pub(crate) const PRCTL: usize = 157;
 pub(crate) const FUTEX: usize = 202;
 pub(crate) const SCHED_SETAFFINITY: usize = 203;
 pub(crate) const SCHED_GETAFFINITY: usize = 204;
 pub(crate) const GETDENTS: usize = 217;
 pub(crate) const OPENAT: usize = 257;
 pub(crate) const READLINKAT: usize = 267;
+pub(crate) const EXIT_GROUP: usize = 231;
 pub(crate) const PRLIMIT: usize = 302;
 pub(crate) const KCMP: usize = 312;
 pub(crate) const SCHED_GETATTR: usize = 315;
@@ -43,7 +45,9 @@ pub(crate) const O_CLOEXEC: usize = 0x8_0000;
 pub(crate) const EPERM: isize = -1;
 pub(crate) const ENOENT: isize = -2;
 pub(crate) const ESRCH: isize = -3;
+pub(crate) const EINTR: isize = -4;
 pub(crate) const EBADF: isize = -9;
+pub(crate) const EAGAIN: isize = -11;
 pub(crate) const EACCES: isize = -13;
 pub(crate) const ENOTDIR: isize = -20;
 pub(crate) const EINVAL: isize = -22;
@@ -79,7 +83,9 @@ macro_rules! sys {
 pub(crate) use sys;
 
 pub(crate) fn exit(code: i32) -> ! {
-    loop {
-        sys!(EXIT, code);
-    }
+    // Each may be refused, but not the fault.
+    sys!(EXIT, code);
+    sys!(EXIT_GROUP, code);
+    // SAFETY: it does not go on.
+    unsafe { asm!("ud2", options(noreturn)) }
 }

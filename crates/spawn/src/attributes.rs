@@ -150,6 +150,8 @@ impl Attributes {
             (self.blocked.is_some() || self.default.0 | self.ignored.0 != 0, "signals"),
             (self.parent_death.is_some(), "the parent-death signal"),
             (!self.fds.is_empty() || self.keep_others, "descriptors above 2"),
+            (self.keep_pipe, "SIGPIPE"),
+            (self.reset_ids, "its ids"),
         ];
         said.into_iter().find_map(|(is_said, name)| is_said.then_some(name))
     }

@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::OnceLock;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -17,6 +17,9 @@ use rustix::process::{
 };
 
 use crate::tree::{Cgroup, Tree};
+
+/// Bytes of one read.
+const PART: usize = 64 << 10;
 
 /// As `std::process::Child`. Dropping it neither ends the child nor waits for it.
 #[derive(Debug)]
@@ -190,19 +193,37 @@ impl Child {
     /// As [`Child::wait`], and reading's.
     pub fn wait_with_output(mut self) -> io::Result<Output> {
         drop(self.stdin.take());
-        let (out, error) = (self.stdout.take(), self.stderr.take());
-        let all = |from: Option<File>| {
-            let mut bytes = Vec::new();
-            from.map_or(Ok(0), |mut from| from.read_to_end(&mut bytes)).map(|_| bytes)
-        };
-        let (stdout, stderr) = match (out, error) {
-            // One may be full while the other is waited for.
-            (Some(out), Some(error)) => thread::scope(|threads| {
-                let errors = threads.spawn(|| all(Some(error)));
-                (all(Some(out)), errors.join().expect("it only reads"))
-            }),
-            (out, error) => (all(out), all(error)),
-        };
-        Ok(Output { status: self.wait()?, stdout: stdout?, stderr: stderr? })
+        let read = read_all([self.stdout.take(), self.stderr.take()]);
+        let status = self.wait()?;
+        let [stdout, stderr] = read?;
+        Ok(Output { status, stdout, stderr })
     }
+}
+
+/// Reads both to their ends: one may be full while the other is waited for.
+fn read_all(mut from: [Option<File>; 2]) -> io::Result<[Vec<u8>; 2]> {
+    let mut all = [Vec::new(), Vec::new()];
+    while let [Some(first), Some(second)] = &mut from {
+        let mut both = [&*first, &*second].map(|end| PollFd::new(end, PollFlags::IN));
+        match poll(&mut both, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let ready = both.map(|end| !end.revents().is_empty());
+        for (place, _) in ready.into_iter().enumerate().filter(|(_, ready)| *ready) {
+            let Some(end) = &mut from[place] else { continue };
+            let bytes = &mut all[place];
+            bytes.reserve(PART);
+            // What it reads is there, if nobody else reads it.
+            match rustix::io::read(&*end, spare_capacity(bytes)) {
+                Ok(0) => from[place] = None,
+                Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    for (end, bytes) in from.into_iter().zip(&mut all) {
+        end.map_or(Ok(0), |mut end| end.read_to_end(bytes))?;
+    }
+    Ok(all)
 }

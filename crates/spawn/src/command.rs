@@ -19,7 +19,8 @@ use kumiki_sys::cancellation::Held;
 use crate::actions::{self, Action};
 use crate::attributes::{Attributes, Given};
 use crate::child::{Child, Output};
-use crate::itself;
+use crate::itself::{self, In};
+use crate::refusal::Refusal;
 use crate::request::{Draft, Write, os_error};
 use crate::servers::{Refused, SpawnServer, with_shared};
 use crate::stdio::{Ends, Kind, Stdio};
@@ -32,6 +33,7 @@ use environment::Environment;
 
 mod attributes;
 mod environment;
+mod shown;
 mod zygote;
 
 /// How often it is tried where other threads close what was to be sent to a server.
@@ -61,7 +63,6 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// | descriptors without FD_CLOEXEC | better: they do not leak into children; [`close_others(false)`](Self::close_others) as there |
 ///
 /// What else is inherited from whom: `docs/design/spawn.md`.
-#[derive(Debug)]
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
@@ -225,9 +226,10 @@ impl Command {
     /// Starts it.
     ///
     /// # Errors
-    /// With the kernel's number, as posix_spawn(3) has it: `ENOENT` without such a program
-    /// or folder, `EACCES` for one that may not be executed, `ENOEXEC` for what is no
-    /// program, `E2BIG`, `EAGAIN` at a limit of processes. A string with a zero byte is
+    /// With the kernel's number, as posix_spawn(3) has it: `ENOENT` without such a program,
+    /// `EACCES` for one that may not be executed, `ENOEXEC` for what is no
+    /// program, `E2BIG`, `EAGAIN` at a limit of processes. What else of the child was refused
+    /// is named, and has its number in [`Refusal`]. A string with a zero byte is
     /// [`InvalidInput`](io::ErrorKind::InvalidInput). `ETXTBSY`, of a program that was just
     /// written, only after eight tries in an eighth of a second: another thread's child may have
     /// the file open until it executes its own program.
@@ -300,13 +302,19 @@ impl Command {
     /// What came of it.
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
-            self.refused = refused.step.map(|step| steps::said(step, &self.said()));
-            refused.error
+            let Some(step) = refused.step else { return refused.error };
+            let said = steps::said(step, &self.said());
+            self.refused = Some(said.clone());
+            match step {
+                // As posix_spawn(3) has them.
+                MAKE | EXECUTE => refused.error,
+                _ => Refusal::new(said, refused.error).into(),
+            }
         })
     }
 
     /// What of the child the last start was refused at, in words and with what was said:
-    /// `its user 0`. An error has the kernel's number alone. `None` if it was not the kernel.
+    /// `its user 0`, `executing the program`. `None` if it was not the kernel.
     pub fn refused_at(&self) -> Option<&str> {
         self.refused.as_deref()
     }
@@ -377,14 +385,15 @@ impl Command {
         for _ in 1..TURNS {
             match self.make(unsaid, server.as_deref_mut()) {
                 // One that was to be sent was closed by another thread.
-                Err(Refused { step: None, error }) if error.raw_os_error() == Some(libc::EBADF) => {
-                }
-                Err(Refused { step: Some(EXECUTE), error })
-                    if error.raw_os_error() == Some(libc::ETXTBSY) =>
+                Err(Refused { step: None, error, .. })
+                    if error.raw_os_error() == Some(libc::EBADF) => {}
+                Err(refused)
+                    if refused.step == Some(EXECUTE)
+                        && refused.error.raw_os_error() == Some(libc::ETXTBSY) =>
                 {
                     match pauses.next() {
                         Some(ms) => thread::sleep(Duration::from_millis(ms)),
-                        None => return Err(Refused { step: Some(EXECUTE), error }),
+                        None => return Err(refused),
                     }
                 }
                 made => return made,
@@ -397,24 +406,29 @@ impl Command {
         if let Some(wrong) = &self.attributes.wrong {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong.as_str()).into());
         }
-        if server.is_none()
-            && !self.attributes.wants_server()
-            && !valgrind::runs_in_it()
-            && let Some(child) = self.make_itself(unsaid)?
-        {
-            return Ok(child);
+        let in_valgrind = valgrind::runs_in_it();
+        if server.is_none() && !self.attributes.wants_server() && !in_valgrind {
+            return self.make_itself(unsaid, In::Caller);
         }
-        self.prepared(unsaid, |write| match server {
+        let may_copy = server.is_none() && !self.attributes.has_maps() && !in_valgrind;
+        let made = self.prepared(unsaid, |write| match server {
             Some(server) => server.spawn(write),
             // The signal is sent when the thread ends that has started the server.
             None if self.attributes.parent_death.is_some() => SpawnServer::new().spawn(write),
             None => with_shared(|server| server.spawn(write)),
-        })
-        .map(|(pid, pipes)| Child::new(pid, pipes))
+        });
+        match made {
+            Ok((pid, pipes)) => Ok(Child::new(pid, pipes)),
+            // Then it is done as the standard library does it.
+            Err(refused) if may_copy && is_the_server_s(&refused) => {
+                self.make_itself(unsaid, In::Copy)
+            }
+            Err(refused) => Err(refused),
+        }
     }
 
-    /// By the calling thread, without a server; `None` if that is not possible.
-    fn make_itself(&self, unsaid: &[Kind; 3]) -> Result<Option<Child>, Refused> {
+    /// By the calling thread, without a server.
+    fn make_itself(&self, unsaid: &[Kind; 3], place: In) -> Result<Child, Refused> {
         let (ends, folder) = (self.ends(unsaid)?, OnceCell::new());
         let caller = Caller {
             folder: &folder,
@@ -422,9 +436,9 @@ impl Command {
             others: Vec::new(),
             cpus: affinity::unbound_if_other().map_err(os_error)?,
         };
-        let made = itself::spawn(|draft| self.write(draft, &caller))?;
+        let (pid, _) = itself::spawn(place, false, |draft| self.write(draft, &caller))?;
         drop(caller);
-        Ok(made.map(|pid| Child::new(pid, ends.map(|ends| ends.ours))))
+        Ok(Child::new(pid, ends.map(|ends| ends.ours)))
     }
 
     /// What `make` makes of the request, and the caller's ends of pipes.
@@ -498,6 +512,19 @@ impl Command {
             draft.program(&[folder, b"/", program])
         })
     }
+}
+
+/// Whether a child that the caller makes itself may be had all the same: there is no server, or it
+/// cannot give the child what the caller's own has without it, or is the first process of a pid
+/// namespace, which has no siblings.
+fn is_the_server_s(refused: &Refused) -> bool {
+    let errno = refused.error.raw_os_error();
+    let by_its_place = || errno == Some(libc::EINVAL);
+    refused.lacks_server
+        // What has to be opened to be sent to it; not what is wrong with the request itself.
+        || refused.step.is_none() && !matches!(errno, None | Some(libc::E2BIG | libc::EBADF))
+        || refused.step.is_some_and(steps::is_of_server)
+        || refused.step == Some(MAKE) && by_its_place()
 }
 
 /// The calling process's descriptors that stay open at exec, the standard ones apart.

@@ -4,6 +4,9 @@
 use std::cell::Cell;
 
 use kumiki_sys::fork::Process;
+use rustix::process::Resource;
+
+use crate::wire::TOLD;
 
 /// The calling thread's number, which the kernel is asked for once.
 pub(crate) fn thread() -> i32 {
@@ -11,7 +14,8 @@ pub(crate) fn thread() -> i32 {
     let known = NUMBER.get().filter(|(process, _)| process.is_current());
     known.map_or_else(
         || {
-            let number = rustix::thread::gettid().as_raw_nonzero().get();
+            // SAFETY: this one only tells. Where it is refused there is no such thread.
+            let number = unsafe { libc::syscall(libc::SYS_gettid) } as i32;
             if let Ok(process) = Process::current() {
                 NUMBER.set(Some((process, number)));
             }
@@ -21,10 +25,53 @@ pub(crate) fn thread() -> i32 {
     )
 }
 
-/// The calling thread's securebits.
-pub(crate) fn secure_bits() -> i32 {
-    // SAFETY: this one only tells.
-    unsafe { libc::prctl(libc::PR_GET_SECUREBITS, 0, 0, 0, 0) }
+/// What its children have from the calling thread and only that can tell of: numbers that are the
+/// same as long as nothing has changed. What the kernel does not know it has not.
+pub(crate) fn told() -> [u64; TOLD] {
+    /// Of prctl(2), newer than the C library's headers may be.
+    const GET_MDWE: i32 = 66;
+    const GET_MEMORY_MERGE: i32 = 68;
+    // SAFETY: these only tell, by their result.
+    let get = |option: i32| unsafe { libc::prctl(option, 0, 0, 0, 0) } as u64;
+    let mut time_stamps = 0i32;
+    // SAFETY: it writes one number.
+    unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut time_stamps, 0, 0, 0) };
+    // SAFETY: asks only, as no domain has this number.
+    let personality = unsafe { libc::personality(0xffff_ffff) } as u64;
+    let [policy, nodes] = memory_policy();
+    const SESSION: i64 = -3;
+    const GET_KEYRING_ID: i64 = 0;
+    // SAFETY: takes numbers, and makes no keyring.
+    let keyring = unsafe { libc::syscall(libc::SYS_keyctl, GET_KEYRING_ID, SESSION, 0) } as u64;
+    [
+        get(libc::PR_GET_SECUREBITS),
+        get(GET_MDWE),
+        get(libc::PR_GET_TIMERSLACK),
+        get(GET_MEMORY_MERGE),
+        time_stamps as u64,
+        personality,
+        policy,
+        nodes,
+        keyring,
+    ]
+}
+
+/// Its mode, and its nodes in short.
+fn memory_policy() -> [u64; 2] {
+    let (mut mode, mut nodes) = (0i32, [0u64; 16]);
+    let mut of = |bits: usize| {
+        // SAFETY: the kernel writes a number, and so many bits at most.
+        let told = unsafe {
+            let (mode, nodes) = (&raw mut mode, nodes.as_mut_ptr());
+            libc::syscall(libc::SYS_get_mempolicy, mode, nodes, bits, 0usize, 0usize)
+        };
+        told == 0
+    };
+    // With fewer bits than there may be nodes it is refused; with more it takes longer.
+    if !of(64) && !of(1024) {
+        return [u64::MAX, 0];
+    }
+    [mode as u64, nodes.iter().fold(0, |all: u64, word| all.rotate_left(7) ^ word)]
 }
 
 /// Whether the calling thread is under no Landlock rules that the server with this number,
@@ -51,4 +98,13 @@ pub(crate) fn blocked() -> u64 {
         libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &raw mut mask, 8usize);
     }
     mask
+}
+
+/// The calling process's soft and hard limit; none where it may not look.
+pub(crate) fn limit(resource: Resource) -> [u64; 2] {
+    let none = libc::RLIM_INFINITY;
+    let mut limit = libc::rlimit { rlim_cur: none, rlim_max: none };
+    // SAFETY: it only tells.
+    unsafe { libc::getrlimit(resource as _, &raw mut limit) };
+    [limit.rlim_cur, limit.rlim_max]
 }

@@ -6,6 +6,7 @@
 //! it meanwhile, and the kernel makes the whole memory one that is not to be dumped.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,9 +47,20 @@ const SPARE: usize = 8;
 
 const VM: u64 = 0x100;
 const VFORK: u64 = 0x4000;
+const PIDFD: u64 = 0x1000;
 const INTO_CGROUP: u64 = 1 << 33;
 /// The caller's handlers are not run in the child.
 const CLEAR_SIGHAND: u64 = 1 << 32;
+
+/// What of the caller's memory the child begins in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum In {
+    /// The memory itself: no page tables are copied.
+    Caller,
+    /// A copy, as fork(2)'s child, at a cost that grows with the caller: for a child that becomes
+    /// somebody else where no server can be had.
+    Copy,
+}
 
 /// Memory for a request and the child's stack.
 struct Room(NonNull<u8>);
@@ -62,12 +74,12 @@ impl Room {
     /// Another one where a spare one cannot be had at once: after fork(2) nobody may unlock.
     fn take() -> io::Result<Room> {
         let spare = SPARES.try_lock().ok().and_then(|mut spares| spares.pop());
-        spare.map_or_else(Room::map, Ok)
+        spare.map_or_else(|| Room::map(MapFlags::PRIVATE), Ok)
     }
 
-    fn map() -> io::Result<Room> {
+    fn map(flags: MapFlags) -> io::Result<Room> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let flags = flags | MapFlags::NORESERVE;
         // SAFETY: a new mapping.
         let at = unsafe { mmap_anonymous(std::ptr::null_mut(), ALL, access, flags) }?;
         let room = Room(NonNull::new(at.cast()).expect("a mapping is not at 0"));
@@ -106,15 +118,21 @@ impl Drop for Room {
     }
 }
 
-/// Makes a child as `write` says; `None` where the kernel or a filter does not let the calling
-/// thread do it like this, which a server may.
+/// Makes a child as `write` says, and its pidfd if `wants_pidfd`.
 ///
 /// # Errors
 /// As posix_spawn(3): what a call in the child was refused with.
 pub(crate) fn spawn<'a>(
+    place: In,
+    wants_pidfd: bool,
     write: impl FnOnce(&mut Draft<'a>) -> io::Result<()>,
-) -> Result<Option<Pid>, Refused> {
-    let room = Room::take()?;
+) -> Result<(Pid, Option<OwnedFd>), Refused> {
+    let room = match place {
+        In::Caller => Room::take(),
+        // Of the copy the caller sees only what is shared.
+        In::Copy => Room::map(MapFlags::SHARED),
+    };
+    let room = room.map_err(|error| Refused { error, step: Some(MAKE), lacks_server: false })?;
     // SAFETY: of the mapping, as long, and ours.
     let mut draft = unsafe { Draft::new(room.header(), Maker::Caller) };
     let made = write(&mut draft).and_then(|()| {
@@ -124,11 +142,13 @@ pub(crate) fn spawn<'a>(
     let (fds, used) = match made {
         Ok(made) => made,
         Err(error) => {
-            room.give_back(BYTES);
+            if place == In::Caller {
+                room.give_back(BYTES);
+            }
             return Err(error.into());
         }
     };
-    let numbers = fds.iter().map(std::os::fd::AsRawFd::as_raw_fd);
+    let numbers = fds.iter().map(AsRawFd::as_raw_fd);
     let mut places: Vec<i32> = [-1; SENT].into_iter().chain(numbers).collect();
     let mut job = Job {
         header: room.header().as_ptr(),
@@ -141,17 +161,17 @@ pub(crate) fn spawn<'a>(
         mask: 0,
         has_handlers: false,
     };
-    // SAFETY: written by `Draft::finish`.
-    let in_cgroup = unsafe { room.header().as_ref() }.clone_flags & INTO_CGROUP != 0;
-    let answer = make(&room, &mut job, &places);
-    room.give_back(used);
-    match (answer.failed, answer.errno) {
-        (MAKE, libc::ENOSYS | libc::EPERM | libc::EINVAL) if !in_cgroup => Ok(None),
-        _ => pid_of(answer).map(Some),
+    let mut pidfd = -1;
+    let answer = make(&room, &mut job, &places, place, wants_pidfd.then_some(&mut pidfd));
+    if place == In::Caller {
+        room.give_back(used);
     }
+    // SAFETY: the kernel has just opened it, for nobody else.
+    let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
+    pid_of(answer).map(|pid| (pid, pidfd))
 }
 
-fn make(room: &Room, job: &mut Job, places: &[i32]) -> Answer {
+fn make(room: &Room, job: &mut Job, places: &[i32], place: In, pidfd: Option<&mut i32>) -> Answer {
     // SAFETY: written by `Draft::finish`; the child writes to atomics only.
     let header = unsafe { room.header().as_ref() };
     header.errno.store(0, Relaxed);
@@ -160,11 +180,15 @@ fn make(room: &Room, job: &mut Job, places: &[i32]) -> Answer {
         0 => 0,
         _ => places[header.cgroup as usize] as u64,
     };
+    let memory = if place == In::Caller { VM } else { 0 };
+    let wants = if pidfd.is_some() { PIDFD } else { 0 };
+    let pidfd = pidfd.map_or(0, |pidfd| &raw mut *pidfd as u64);
     let args = CloneArgs {
-        flags: VM | VFORK | CLEAR_SIGHAND | header.clone_flags,
-        pidfd: 0,
+        flags: memory | VFORK | CLEAR_SIGHAND | wants | header.clone_flags,
+        pidfd,
         child_tid: 0,
-        parent_tid: 0,
+        // Where clone(2) stores the pidfd.
+        parent_tid: pidfd,
         exit_signal: libc::SIGCHLD as u64,
         stack: room.0.as_ptr() as u64 + GUARD as u64,
         stack_size: STACK as u64,

@@ -41,11 +41,14 @@ mod ends;
 mod identity;
 mod image;
 mod itself;
+#[cfg(feature = "resource")]
+mod kinds;
 mod making;
 mod maps;
-mod process;
 mod program;
+mod refusal;
 mod request;
+mod running;
 mod server;
 mod servers;
 mod stdio;
@@ -61,9 +64,11 @@ pub use child::{Child, Output};
 pub use command::Command;
 pub use ends::WaitAsync;
 pub use image::NoProgram;
+#[cfg(feature = "resource")]
+pub use kinds::Process;
 pub use making::SpawnAsync;
-pub use process::Process;
 pub use program::Program;
+pub use refusal::Refusal;
 pub use rustix::process::Signal;
 pub use servers::{SpawnServer, start_server};
 pub use stdio::Stdio;

@@ -1,4 +1,4 @@
-//! The kind *program*: an image resident in memory, checked once.
+//! An image resident in memory, checked once.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,8 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kumiki_resource::kind::{About, Kind};
-use kumiki_resource::{Error, Place, Result};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 
@@ -27,20 +25,7 @@ use crate::image::{self, NoProgram};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A kind, too, created from a path:
-///
-/// ```
-/// use kumiki_resource::Builder;
-/// use kumiki_spawn::{Process, Program};
-///
-/// let interface = Builder::new().kind::<Program>().kind::<Process>().per_core()?;
-/// let place = interface.places()[0];
-/// let program = interface.create::<Program>(place, Some("true"), "/bin/true".into())?;
-/// let command = interface.with(&program, |program, ()| program.command())?;
-/// let process = interface.create::<Process>(place, None, command)?;
-/// assert!(Process::wait(&interface, &process)?.success());
-/// # Ok::<(), kumiki_resource::Error>(())
-/// ```
+/// With the feature `resource` it is a kind, too, created from a path.
 #[derive(Clone, Debug)]
 pub struct Program {
     image: Arc<OwnedFd>,
@@ -73,6 +58,11 @@ impl Program {
         Command::of_image(&self.path, Arc::clone(&self.image))
     }
 
+    /// Length of its image.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Where it was read.
     pub fn path(&self) -> &Path {
         &self.path
@@ -85,36 +75,14 @@ impl AsFd for Program {
     }
 }
 
-/// Its name is what the kernel calls the processes in /proc.
-fn memory(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let name = path.file_name().unwrap_or(OsStr::new("program"));
+/// Memory for an image. Its name is what the kernel calls the processes in /proc.
+pub(crate) fn memory(path: impl AsRef<Path>) -> rustix::io::Result<OwnedFd> {
+    let name = path.as_ref().file_name().unwrap_or(OsStr::new("program"));
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // The kernel takes 249 bytes. Before Linux 6.3 each can be executed, and none says so.
     let name = if name.len() > 200 { OsStr::new("program") } else { name };
     match memfd_create(name, flags | MemfdFlags::EXEC) {
         Err(Errno::INVAL) => memfd_create(name, flags),
         made => made,
-    }
-}
-
-impl Kind for Program {
-    const NAME: &'static str = "program";
-    type Spec = PathBuf;
-    type Pool = ();
-
-    fn pool(_: Place) -> Result<()> {
-        Ok(())
-    }
-
-    fn create(path: PathBuf, (): &mut ()) -> Result<Program> {
-        let refused = |error: NoProgram| Error::Kind { kind: Self::NAME, text: error.to_string() };
-        Program::load(path).map_err(refused)
-    }
-
-    /// Processes of it go on.
-    fn destroy(self, (): &mut ()) {}
-
-    fn about(&self) -> About {
-        About { state: format!("resident {}", self.path.display()), bytes: self.bytes }
     }
 }

@@ -151,11 +151,7 @@ impl<'a> Draft<'a> {
     /// # Errors
     /// `E2BIG`; it has a zero byte.
     pub(crate) fn string(&mut self, parts: &[&[u8]]) -> io::Result<u64> {
-        if let Some(part) = parts.iter().find(|part| part.contains(&0)) {
-            let text = String::from_utf8_lossy(part);
-            let why = format!("{text:?} has a zero byte, which no argument of a program can have");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
+        parts.iter().try_for_each(|part| no_zero(part))?;
         let start = self.at;
         parts.iter().try_for_each(|part| self.put(part))?;
         self.put(&[0])?;
@@ -215,6 +211,19 @@ impl<'a> Draft<'a> {
         (header.argv, header.envp) = (argv, envp);
         Ok(self.fds)
     }
+}
+
+/// What is to end with a zero has none before.
+///
+/// # Errors
+/// `InvalidInput`.
+pub(crate) fn no_zero(part: &[u8]) -> io::Result<()> {
+    if !part.contains(&0) {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(part);
+    let why = format!("{text:?} has a zero byte, which no argument of a program can have");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
 /// Sends a message with descriptors, for the request with that number.

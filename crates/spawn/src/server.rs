@@ -4,14 +4,14 @@
 use std::ffi::{CStr, c_char};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::process;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use kumiki_sys::affinity;
+use kumiki_sys::cancellation::Held;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
 use kumiki_sys::futex::{self, Deadline, Scope};
@@ -21,12 +21,15 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::net::{
     AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, recv, shutdown, socketpair,
 };
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Resource, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::bell;
 use crate::identity;
 use crate::maps;
+use crate::program;
 use crate::request::{Draft, Maker, os_error, send};
+use crate::running::Running;
+use crate::stdio::above;
 use crate::wire::{
     ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAPS, READY, SEND, STARTS, TAKEN,
 };
@@ -37,13 +40,14 @@ bell::word!(std::sync::atomic::AtomicU32);
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 /// Between two looks whether a server that does not answer is alive.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often the starting process may change while a server starts.
+/// How often the starting process may change while a server starts, or the server die.
 const STARTS_AT_MOST: usize = 5;
+const DEATHS_AT_MOST: usize = 3;
 
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    process: process::Child,
+    process: Running,
     socket: OwnedFd,
     memory: NonNull<Header>,
     /// The cpu that it runs on.
@@ -79,50 +83,55 @@ pub(crate) struct Answer {
 impl Server {
     /// Starts one. `at_once`: the caller asks it for a child next, and nothing before.
     pub(crate) fn start(at_once: bool) -> io::Result<Server> {
+        // A cancellation would go through what is half done.
+        let _held = Held::new();
+        let mut deaths = 0;
         for _ in 0..STARTS_AT_MOST {
             let before = inherited();
-            let server = Server::once(at_once)?;
+            let Some(server) = Server::once(at_once)? else {
+                deaths += 1;
+                if deaths == DEATHS_AT_MOST {
+                    break;
+                }
+                continue;
+            };
             // Other threads may have changed the process meanwhile, so that the server has
             // the former of what it has been told.
             if inherited() == before {
                 return Ok(server);
             }
         }
-        Err(io::Error::other("the process's users or rights change all the time"))
+        Err(io::Error::other(match deaths {
+            0 => "the process's users or rights change all the time",
+            _ => "the spawn server has ended before it began, each time; see who does that",
+        }))
     }
 
-    fn once(at_once: bool) -> io::Result<Server> {
+    /// `None`: it has ended before it began.
+    fn once(at_once: bool) -> io::Result<Option<Server>> {
         let of = Process::current().map_err(os_error)?;
-        let program = memfd_create("kumiki-spawn", MemfdFlags::CLOEXEC)?;
-        let mut program = File::from(program);
+        may_be_so_long()?;
+        may_have_siblings()?;
+        let mut program = File::from(program::memory("kumiki-spawn")?);
         program.write_all(PROGRAM)?;
         let file = memfd_create("kumiki-spawn-requests", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, BYTES as u64)?;
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let [ours, theirs] = [above(ours)?, above(theirs)?];
         let memory = map(&file)?;
         // SAFETY: new, and nobody else has it yet.
         let header = unsafe { &mut *memory.as_ptr() };
         header.thread = identity::thread();
-        header.secure_bits = identity::secure_bits();
+        header.told = identity::told();
         header.at_once = at_once.into();
         header.bell.store(AT_SOCKET, Relaxed);
         header.state.store(STARTS, Relaxed);
-        let path = format!("/proc/self/fd/{}", program.as_raw_fd());
-        let process = process::Command::new(path)
-            .env_clear()
-            .stdin(theirs)
-            .stdout(file)
-            .stderr(process::Stdio::null())
-            .spawn();
-        match process {
+        match Running::start(&program.into(), [theirs.as_fd(), file.as_fd(), file.as_fd()]) {
             Ok(process) => {
                 let mut server =
                     Server { process, socket: ours, memory, cpu: None, of, asked: false };
-                match server.wait() {
-                    READY => Ok(server),
-                    _ => Err(io::Error::other("the spawn server has ended before it began")),
-                }
+                Ok((server.wait() == READY).then_some(server))
             }
             Err(error) => {
                 unmap(memory);
@@ -134,7 +143,7 @@ impl Server {
     /// Whether the calling process has started it, which still runs, and the caller is under
     /// no rules that it is not under.
     pub(crate) fn may_be_asked(&self) -> bool {
-        self.of.is_current() && identity::may_look_into(self.process.id() as i32)
+        self.of.is_current() && identity::may_look_into(self.process.pid.as_raw_nonzero().get())
     }
 
     /// Whether it may be asked to take the caller's standard descriptors and folder itself.
@@ -166,7 +175,7 @@ impl Server {
         // SAFETY: as `draft`.
         let header = unsafe { self.memory.as_mut() };
         header.thread = identity::thread();
-        header.secure_bits = identity::secure_bits();
+        header.told = identity::told();
         header.tells = tells.into();
         header.number = header.number.wrapping_add(1);
         header.sent = fds.len() as u32;
@@ -200,7 +209,11 @@ impl Server {
         let first = parts.next().unwrap_or_default();
         let send = |fds: &[BorrowedFd<'_>]| send(&self.socket, number, fds);
         let first = |with: bool| send(if with { first } else { &[] });
-        let wake = || futex::wake(bell, 1, Scope::Shared).map(|_| ()).map_err(|_| Errno::NOSYS);
+        let wake = || {
+            // Where that is refused it sees what has been rung when its time at the bell is over.
+            let _ = futex::wake(bell, 1, Scope::Shared);
+            Ok(())
+        };
         bell::ring(bell, !fds.is_empty(), first, wake)?;
         parts.try_for_each(send)
     }
@@ -209,7 +222,7 @@ impl Server {
     pub(crate) fn has_answered(&mut self) -> bool {
         // SAFETY: the server writes to atomics only.
         let state = unsafe { self.memory.as_ref() }.state.load(Acquire);
-        !matches!(state, ASKED | TAKEN) || !matches!(self.process.try_wait(), Ok(None))
+        !matches!(state, ASKED | TAKEN) || !self.process.is_alive()
     }
 
     /// What it sends bytes to, and hangs up when it ends. What it has sent is taken.
@@ -266,7 +279,7 @@ impl Server {
             let look = Some(Deadline::after(LOOK));
             let slept = futex::wait(state, now, Scope::Shared, look);
             let is_late = matches!(slept, Ok(futex::Outcome::TimedOut) | Err(_));
-            if is_late && !matches!(self.process.try_wait(), Ok(None)) {
+            if is_late && !self.process.is_alive() {
                 let now = state.load(Acquire);
                 if now == MAPS {
                     continue;
@@ -302,9 +315,10 @@ impl Server {
     fn come_here(&mut self) {
         let here = rustix::thread::sched_getcpu();
         if self.cpu != Some(here) {
-            let process = Pid::from_child(&self.process);
-            // If it may not it stays where it is.
-            let _ = affinity::request(Some(process), &CpuSet::from_iter([here]));
+            // If it may not it stays where it is. Of one that has ended the number may be another's.
+            if self.process.is_alive() {
+                let _ = affinity::request(Some(self.process.pid), &CpuSet::from_iter([here]));
+            }
             self.cpu = Some(here);
         }
     }
@@ -319,10 +333,34 @@ impl Drop for Server {
         // It ends when nobody can ask it any more, also if it may not be killed by who the
         // caller is now; a copy of the socket may be in a child of fork(2).
         let _ = shutdown(&self.socket, Shutdown::Both);
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.end();
         unmap(self.memory);
     }
+}
+
+/// Whether files of this process may have the length of the memory: who writes beyond its limit is
+/// ended by SIGXFSZ.
+fn may_be_so_long() -> io::Result<()> {
+    let [limit, _] = identity::limit(Resource::Fsize);
+    if limit >= BYTES.max(PROGRAM.len()) as u64 {
+        return Ok(());
+    }
+    let why = format!(
+        "a spawn server has {BYTES} bytes of memory with its caller, whose files may have no more \
+         than {limit} (RLIMIT_FSIZE)"
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
+}
+
+/// Whether it may make children for the caller: where that has entered a new pid namespace for its
+/// children it would be the first process there, whose end ends all others.
+fn may_have_siblings() -> io::Result<()> {
+    let space = |name: &str| fs::read_link(format!("/proc/thread-self/ns/{name}")).ok();
+    if space("pid") == space("pid_for_children") {
+        return Ok(());
+    }
+    let why = "a spawn server would be the first process of the caller's new pid namespace";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
 }
 
 fn map(file: &OwnedFd) -> io::Result<NonNull<Header>> {
@@ -346,8 +384,8 @@ fn unmap(memory: NonNull<Header>) {
 
 /// What a server has from the calling thread and other threads may change.
 fn inherited() -> [Option<Vec<u8>>; 3] {
-    const FIELDS: [&[u8]; 8] =
-        [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec"];
+    const FIELDS: [&[u8]; 9] =
+        [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec", b"THP"];
     let file = |name: &str| fs::read(format!("/proc/thread-self/{name}")).ok();
     let fields = file("status").map(|status| {
         let lines = status.split(|byte| *byte == b'\n');

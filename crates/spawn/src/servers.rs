@@ -41,26 +41,33 @@ pub struct SpawnServer(Option<Server>);
 /// # Errors
 /// No process, memory or descriptor is to be had.
 pub fn start_server() -> io::Result<()> {
-    with_shared(SpawnServer::start)
+    with_shared(|server| server.start().map_err(no_server)).map_err(|refused| refused.error)
 }
 
 /// What was refused, and at which step.
 pub(crate) struct Refused {
     pub(crate) error: io::Error,
-    /// Its number; `None`: the server could not be asked.
+    /// Its number ([`Step::what`](crate::wire::Step::what)); `None`: there was none.
     pub(crate) step: Option<u32>,
+    /// It is no fault of what was asked for: there is no server.
+    pub(crate) lacks_server: bool,
 }
 
 impl From<io::Error> for Refused {
     fn from(error: io::Error) -> Refused {
-        Refused { error, step: None }
+        Refused { error, step: None, lacks_server: false }
     }
 }
 
-pub(crate) fn with_shared<T, E: From<io::Error>>(
-    f: impl FnOnce(&mut SpawnServer) -> Result<T, E>,
-) -> Result<T, E> {
-    let server = SHARED.get().map_err(os_error)?;
+/// There is no server, and this is why.
+fn no_server(error: io::Error) -> Refused {
+    Refused { error, step: None, lacks_server: true }
+}
+
+pub(crate) fn with_shared<T>(
+    f: impl FnOnce(&mut SpawnServer) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    let server = SHARED.get().map_err(os_error).map_err(no_server)?;
     f(&mut server.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -121,7 +128,7 @@ impl SpawnServer {
         for _ in 0..TRIES {
             let server = match self.0.as_mut().filter(|server| server.may_be_asked()) {
                 Some(_) => self.0.as_mut().expect("it was just there"),
-                None => self.replace(true)?,
+                None => self.replace(true).map_err(no_server)?,
             };
             let takes = server.takes();
             let mut answer = ask(server, takes, write)?;
@@ -130,16 +137,20 @@ impl SpawnServer {
             }
             if let Err(No::Another) = answer {
                 // The same request, as the memory is a new one.
-                answer = ask(self.replace(true)?, false, write)?;
+                answer = ask(self.replace(true).map_err(no_server)?, false, write)?;
             }
             match answer.map(pid_of) {
                 Ok(child) => return child,
-                Err(No::Sent(error)) => return Err(error.into()),
+                // Of the request, which names what is not open.
+                Err(No::Sent(error)) if error.raw_os_error() == Some(libc::EBADF) => {
+                    return Err(error.into());
+                }
+                Err(No::Sent(error)) => return Err(no_server(error)),
                 // Nothing has begun: the next server may try.
                 Err(No::Died | No::Another | No::Send) => self.0 = None,
             }
         }
-        Err(gone().into())
+        Err(no_server(gone()))
     }
 }
 
@@ -159,7 +170,7 @@ pub(crate) fn pid_of(answer: Answer) -> Result<Pid, Refused> {
         while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()) {}
     }
     let error = io::Error::from_raw_os_error(answer.errno);
-    Err(Refused { error, step: Some(answer.failed) })
+    Err(Refused { error, step: Some(answer.failed), lacks_server: false })
 }
 
 fn gone() -> io::Error {

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::process;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// As `std::process::Stdio`.
@@ -17,6 +18,8 @@ pub(crate) enum Kind {
     Null,
     Closed,
     Piped,
+    /// The caller's descriptor 1 or 2, whichever of the child's that becomes.
+    Standard(RawFd),
     Given(OwnedFd),
 }
 
@@ -43,9 +46,52 @@ impl Stdio {
     }
 }
 
-impl<T: Into<OwnedFd>> From<T> for Stdio {
-    fn from(descriptor: T) -> Stdio {
-        Stdio(Kind::Given(descriptor.into()))
+/// What owns a descriptor: a blanket `impl` would leave no room for those of
+/// `std::process::Stdio` below.
+macro_rules! from_owners {
+    ($($owner:ty),* $(,)?) => {$(
+        impl From<$owner> for Stdio {
+            fn from(owner: $owner) -> Stdio {
+                Stdio(Kind::Given(owner.into()))
+            }
+        }
+    )*};
+}
+
+from_owners!(
+    OwnedFd,
+    File,
+    io::PipeReader,
+    io::PipeWriter,
+    process::ChildStdin,
+    process::ChildStdout,
+    process::ChildStderr,
+    std::net::TcpListener,
+    std::net::TcpStream,
+    std::net::UdpSocket,
+    std::os::unix::net::UnixDatagram,
+    std::os::unix::net::UnixListener,
+    std::os::unix::net::UnixStream,
+);
+
+/// The caller's standard output, as whichever of the child's.
+impl From<io::Stdout> for Stdio {
+    fn from(_: io::Stdout) -> Stdio {
+        Stdio(Kind::Standard(1))
+    }
+}
+
+/// The caller's standard error, as whichever of the child's.
+impl From<io::Stderr> for Stdio {
+    fn from(_: io::Stderr) -> Stdio {
+        Stdio(Kind::Standard(2))
+    }
+}
+
+impl FromRawFd for Stdio {
+    unsafe fn from_raw_fd(number: RawFd) -> Stdio {
+        // SAFETY: the caller's promise.
+        Stdio(Kind::Given(unsafe { OwnedFd::from_raw_fd(number) }))
     }
 }
 
@@ -85,7 +131,7 @@ impl Kind {
             }
             Kind::Null => {
                 let flags = if reads { OFlags::RDONLY } else { OFlags::WRONLY };
-                let null = rustix::fs::open("/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
+                let null = openat(CWD, "/dev/null", flags | OFlags::CLOEXEC, Mode::empty())?;
                 Ends { theirs: own(above(null)?), ours: None }
             }
             Kind::Closed => Ends { theirs: None, ours: None },
@@ -94,6 +140,11 @@ impl Kind {
                 let (reader, writer) = (above(reader)?, above(writer)?);
                 let (theirs, ours) = if reads { (reader, writer) } else { (writer, reader) };
                 Ends { theirs: own(theirs), ours: Some(File::from(ours)) }
+            }
+            Kind::Standard(own) => {
+                // SAFETY: as above.
+                let fd = unsafe { BorrowedFd::borrow_raw(*own) };
+                Ends { theirs: Some(Theirs::Given(fd)), ours: None }
             }
             Kind::Given(fd) => {
                 debug_assert!(fd.as_raw_fd() >= 0);

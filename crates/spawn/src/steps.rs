@@ -27,12 +27,11 @@ use libc::{
     SYS_setgroups, SYS_setpgid, SYS_setpriority, SYS_setresgid, SYS_setresuid, SYS_setsid,
     SYS_umask,
 };
-use rustix::fs::{Mode, OFlags};
-use rustix::process::getrlimit;
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::actions::{self, Action};
 use crate::attributes::{Attributes, Resource, Signals};
-use crate::identity::blocked;
+use crate::identity::{self, blocked};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
 use crate::wire::{
@@ -66,10 +65,12 @@ enum What {
     ParentDeath,
     Parent,
     Signals,
+    CallersCpus,
+    CallersFolder,
 }
 
 impl What {
-    const ALL: [What; 20] = [
+    const ALL: [What; 22] = [
         What::Maps,
         What::Descriptors,
         What::Session,
@@ -90,6 +91,8 @@ impl What {
         What::ParentDeath,
         What::Parent,
         What::Signals,
+        What::CallersCpus,
+        What::CallersFolder,
     ];
 
     fn number(self, index: usize) -> u32 {
@@ -137,7 +140,7 @@ impl<'a> Caller<'a> {
 /// The calling thread's working folder.
 pub(crate) fn here() -> io::Result<OwnedFd> {
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    above(rustix::fs::open(".", folder, Mode::empty())?)
+    above(openat(CWD, ".", folder, Mode::empty())?)
 }
 
 /// Writes them.
@@ -184,7 +187,7 @@ pub(crate) fn write<'a>(
     limits(draft, attributes, |limit| !is_late(limit))?;
     if draft.maker != Maker::Caller {
         let folder = draft.folder(|| caller.folder())?;
-        draft.step(What::Folder.number(0), SYS_fchdir as u32, 1, [folder.into()]);
+        draft.step(What::CallersFolder.number(0), SYS_fchdir as u32, 1, [folder.into()]);
     }
     if let Some(root) = &attributes.root {
         let at = draft.string(&[root.as_os_str().as_bytes()])?;
@@ -317,15 +320,14 @@ fn cpus(draft: &mut Draft<'_>, attributes: &Attributes, caller: &Caller<'_>) -> 
         let args = [0, words.len() as u64 * 8, at];
         draft.step(What::Cpus.number(0), SYS_sched_setaffinity as u32, 0, args);
     } else if draft.maker != Maker::Caller {
-        draft.step(What::Cpus.number(0), CALLERS_CPUS, 0, []);
+        draft.step(What::CallersCpus.number(0), CALLERS_CPUS, 0, []);
     }
     Ok(())
 }
 
 /// Whether a limit is one of descriptors that the child may set at any time, as it raises nothing.
 fn is_late((resource, _, hard): &(Resource, u64, u64)) -> bool {
-    let now = || getrlimit(Resource::Nofile).maximum.unwrap_or(libc::RLIM_INFINITY);
-    *resource == Resource::Nofile && *hard <= now()
+    *resource == Resource::Nofile && *hard <= identity::limit(Resource::Nofile)[1]
 }
 
 fn limits(
@@ -405,6 +407,12 @@ fn signals(draft: &mut Draft<'_>, attributes: &Attributes) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether this step only makes a server's child what the caller's own child is without it.
+pub(crate) fn is_of_server(step: u32) -> bool {
+    let all = [What::CallersCpus, What::CallersFolder, What::Descriptors, What::Limits];
+    What::of(step).is_some_and(|(what, _)| all.contains(&what))
+}
+
 /// What a step does and by which value, for messages.
 pub(crate) fn said(step: u32, said: &Said<'_>) -> String {
     let Said { attributes, folder, actions } = *said;
@@ -460,13 +468,13 @@ fn name(what: What) -> &'static str {
         What::Umask => "its umask",
         What::Nice => "its nice value",
         What::Scheduler => "its scheduling policy",
-        What::Cpus => "its cpus",
+        What::Cpus | What::CallersCpus => "its cpus",
         What::Limits | What::Limit => "its limits",
         What::Root => "its root folder",
         What::Groups => "its supplementary groups",
         What::Gid => "its group",
         What::Uid => "its user",
-        What::Folder => "its working folder",
+        What::Folder | What::CallersFolder => "its working folder",
         What::Action => "one of its file actions",
         What::ParentDeath => "its parent-death signal",
         What::Parent => "finding the parent alive",

@@ -85,6 +85,9 @@ pub(crate) const SENT: usize = FOLDER + 1;
 /// Most places of a request: a step for each more than fills the memory.
 pub(crate) const PLACES: usize = 1 << 18;
 
+/// Numbers by which the thread that asks tells of itself.
+pub(crate) const TOLD: usize = 9;
+
 /// The beginning of the shared memory.
 #[repr(C)]
 pub(crate) struct Header {
@@ -112,8 +115,8 @@ pub(crate) struct Header {
     pub(crate) brings: [u32; 3],
     /// Who has started the server; then who asks.
     pub(crate) thread: i32,
-    /// Its securebits, which nobody else can see (prctl(2)).
-    pub(crate) secure_bits: i32,
+    /// What nobody else can see of it, such as its securebits (prctl(2)).
+    pub(crate) told: [u64; TOLD],
     /// 1: the first request is by the thread that has started the server, which does nothing
     /// between. 0: it is looked at as all others are.
     pub(crate) at_once: u32,

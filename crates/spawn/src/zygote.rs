@@ -114,7 +114,15 @@ impl Zygotes {
                 file.rewind()?;
                 let all: Vec<_> = [file.as_fd()].iter().chain(fds).copied().collect();
                 Ok(send(&socket, 0, &all)?)
-            })?;
+            });
+            let pipes = match pipes {
+                Ok(pipes) => pipes,
+                Err(error) => {
+                    // It has heard nothing.
+                    self.ready.push_front((child, socket));
+                    return Err(error);
+                }
+            };
             [child.stdin, child.stdout, child.stderr] = pipes;
             // It is off already. If there cannot be another one now the next start tells.
             let _ = self.refill();

@@ -1,5 +1,5 @@
-//! The bell under every interleaving (`cargo xtask loom`): requests with and without messages,
-//! and ones that could not be sent, while the server's time at the bell runs out. A request that
+//! The bell under every interleaving (`cargo xtask loom`): requests without messages, with one and
+//! with several, and ones that could not be sent or only in part, while the server's time at the bell runs out. A request that
 //! does not wake it would leave all threads asleep, which loom tells.
 
 #![cfg(loom)]
@@ -22,7 +22,20 @@ use wire::{ASKED, AT_BELL, AT_SOCKET, DONE, TAKEN};
 
 bell::word!(AtomicU32);
 
-/// Messages: the number of their request, and whether they bring its descriptors.
+/// What a request brings: in so many messages, of which this one, from 0 on, cannot be sent.
+#[derive(Clone, Copy)]
+struct Brings {
+    messages: u32,
+    fails_at: Option<u32>,
+}
+
+const NOTHING: Brings = Brings { messages: 0, fails_at: None };
+const ONE: Brings = Brings { messages: 1, fails_at: None };
+const TWO: Brings = Brings { messages: 2, fails_at: None };
+const UNSENT: Brings = Brings { messages: 1, fails_at: Some(0) };
+const HALF: Brings = Brings { messages: 2, fails_at: Some(1) };
+
+/// Messages: the number of their request, and whether they bring descriptors of it.
 #[derive(Default)]
 struct Socket {
     messages: VecDeque<(u32, bool)>,
@@ -77,24 +90,33 @@ impl Both {
         self.arrived.notify_all();
     }
 
-    /// As `Server::tell` of the library, and then it waits. `Err`: what it brings cannot be sent.
-    fn ask(&self, message: Option<Result<(), ()>>) {
+    /// As `Server::tell` of the library, and then it waits.
+    fn ask(&self, brings: Brings) {
         let number = self.number.load(Relaxed) + 1;
         self.number.store(number, Relaxed);
-        self.sent.store(u32::from(message.is_some()), Relaxed);
+        self.sent.store(brings.messages, Relaxed);
         self.state.store(ASKED, Release);
-        let send = |with: bool| {
-            if with {
-                message.unwrap()?;
+        let part = |part: u32| {
+            if brings.fails_at == Some(part) {
+                return Err(());
             }
-            self.send(number, with);
-            Ok::<_, ()>(())
+            self.send(number, true);
+            Ok(())
+        };
+        let first = |with: bool| {
+            if with {
+                return part(0);
+            }
+            self.send(number, false);
+            Ok(())
         };
         let wake = || {
             self.wake();
             Ok(())
         };
-        if bell::ring(&self.bell, message.is_some(), send, wake).is_err() {
+        let told = bell::ring(&self.bell, brings.messages > 0, first, wake)
+            .and_then(|()| (1..brings.messages).try_for_each(part));
+        if told.is_err() {
             if self.state.compare_exchange(ASKED, DONE, Relaxed, Relaxed).is_ok() {
                 return;
             }
@@ -109,7 +131,9 @@ impl Both {
 
 struct Places<'a> {
     both: &'a Both,
+    /// The last one's number, and whether it brought something.
     message: Option<(u32, bool)>,
+    got: u32,
 }
 
 impl bell::Server for Places<'_> {
@@ -140,26 +164,35 @@ impl bell::Server for Places<'_> {
     fn receive(&mut self) -> bool {
         let mut socket = self.both.socket.lock().unwrap();
         loop {
-            self.message = socket.messages.pop_front();
-            if self.message.is_some() || socket.is_closed {
-                return self.message.is_some();
+            if let Some((number, brings)) = socket.messages.pop_front() {
+                if self.message.is_none_or(|(last, _)| last != number) {
+                    self.got = 0;
+                }
+                self.message = Some((number, brings));
+                self.got += u32::from(brings);
+                return true;
+            }
+            if socket.is_closed {
+                return false;
             }
             socket = self.both.arrived.wait(socket).unwrap();
         }
     }
 
     fn in_hand(&self) -> Hand {
-        let (sent, number) = (self.both.sent.load(Relaxed) != 0, self.both.number.load(Relaxed));
+        let (sent, number) = (self.both.sent.load(Relaxed), self.both.number.load(Relaxed));
         match self.message {
-            None | Some((_, false)) if !sent => Hand::Its,
-            Some((its, with)) if its == number && with == sent => Hand::Its,
-            Some((its, _)) if its == number => Hand::Withdrawn,
-            _ => Hand::Others,
+            _ if sent == 0 && self.got == 0 => Hand::Its,
+            Some((its, _)) if its != number => Hand::Others,
+            Some((_, false)) => Hand::Withdrawn,
+            Some(_) if self.got < sent => Hand::Part,
+            Some(_) => Hand::Its,
+            None => Hand::Others,
         }
     }
 
     fn drop_message(&mut self) {
-        self.message = None;
+        (self.message, self.got) = (None, 0);
     }
 
     fn withdraw(&mut self) {
@@ -170,7 +203,7 @@ impl bell::Server for Places<'_> {
 
 /// The server, until the socket is closed.
 fn serve(both: &Both) {
-    while bell::is_asked(&both.bell, &mut Places { both, message: None }) {
+    while bell::is_asked(&both.bell, &mut Places { both, message: None, got: 0 }) {
         both.served.fetch_add(1, Relaxed);
         both.state.store(DONE, Release);
         both.wake();
@@ -179,7 +212,7 @@ fn serve(both: &Both) {
 
 /// The server begins at `at`; its time at the bell is over at any moment, and again at the end,
 /// as the library's socket is closed.
-fn requests(at: u32, all: &'static [Option<Result<(), ()>>]) {
+fn requests(at: u32, all: &'static [Brings]) {
     loom::model(move || {
         let both = Arc::new(Both::new(at));
         let server = thread::spawn({
@@ -193,31 +226,43 @@ fn requests(at: u32, all: &'static [Option<Result<(), ()>>]) {
                 both.woken.notify_all();
             }
         });
-        all.iter().for_each(|message| both.ask(*message));
+        all.iter().for_each(|brings| both.ask(*brings));
         clock.join().unwrap();
         both.socket.lock().unwrap().is_closed = true;
         both.arrived.notify_all();
         *both.futex.lock().unwrap() = Over::Always;
         both.woken.notify_all();
         server.join().unwrap();
-        let wanted = all.iter().filter(|message| !matches!(message, Some(Err(())))).count();
+        let wanted = all.iter().filter(|brings| brings.fails_at.is_none()).count();
         assert_eq!(both.served.load(Relaxed), wanted as u32);
     });
 }
 
 #[test]
 fn a_ring_and_the_way_to_the_socket_cross() {
-    requests(AT_BELL, &[None, None]);
+    requests(AT_BELL, &[NOTHING, NOTHING]);
 }
 
 #[test]
 fn messages_wake_it_at_either_place() {
-    requests(AT_BELL, &[Some(Ok(())), None]);
-    requests(AT_SOCKET, &[None, Some(Ok(()))]);
+    requests(AT_BELL, &[ONE, NOTHING]);
+    requests(AT_SOCKET, &[NOTHING, ONE]);
+}
+
+#[test]
+fn what_needs_two_messages_waits_for_both() {
+    requests(AT_BELL, &[TWO, NOTHING]);
+    requests(AT_SOCKET, &[TWO, ONE]);
 }
 
 #[test]
 fn what_could_not_be_sent_is_withdrawn() {
-    requests(AT_BELL, &[Some(Err(())), None]);
-    requests(AT_SOCKET, &[Some(Err(())), Some(Ok(()))]);
+    requests(AT_BELL, &[UNSENT, NOTHING]);
+    requests(AT_SOCKET, &[UNSENT, ONE]);
+}
+
+#[test]
+fn so_is_what_was_sent_in_part() {
+    requests(AT_BELL, &[HALF, NOTHING]);
+    requests(AT_SOCKET, &[HALF, ONE]);
 }

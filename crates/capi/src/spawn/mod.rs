@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 
-use kumiki_spawn::{Command, start_server};
+use kumiki_spawn::{Command, Refusal, start_server};
 use kumiki_sys::cancellation::Held;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
@@ -31,7 +31,7 @@ impl From<io::Error> for Failure {
             io::ErrorKind::OutOfMemory => libc::ENOMEM,
             _ => libc::EIO,
         };
-        Failure::new(error.raw_os_error().unwrap_or(errno), error)
+        Failure::new(Refusal::number(&error).unwrap_or(errno), error)
     }
 }
 
@@ -246,9 +246,18 @@ unsafe fn start_with_pidfd<'a>(
 
 /// What was refused, and at which step.
 fn why(command: &Command, error: io::Error) -> Failure {
-    // The program itself is what is mostly refused, and is named.
-    let at = command.refused_at().filter(|at| !at.ends_with("the program"));
-    let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
     let shown = command.get_program().display();
-    Failure::from(error).about(&format!("starting {shown}{at}"))
+    match Refusal::of(&error) {
+        Some(refusal) => {
+            let text =
+                format!("starting {shown}: refused at {}: {}", refusal.step(), refusal.error());
+            Failure::new(Refusal::number(&error).unwrap_or(libc::EIO), text)
+        }
+        // The program itself is what is mostly refused, and is named.
+        None => {
+            let at = command.refused_at().filter(|at| !at.ends_with("the program"));
+            let at = at.map_or_else(String::new, |at| format!(": refused at {at}"));
+            Failure::from(error).about(&format!("starting {shown}{at}"))
+        }
+    }
 }

@@ -79,6 +79,11 @@ pub(super) enum LabCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Remove machines that have ended, and all that is kept between runs
+    ///
+    /// Packages, kernels, modules that were built and logs of runs that failed; the
+    /// next machine downloads what it needs again. Not while a machine runs.
+    Clean,
     /// Download kernels, the newest of each, so that no network is needed later
     Fetch {
         /// Stock kernels [default: that of this machine's Debian]

@@ -37,6 +37,7 @@ pub(crate) fn run(args: Lab) -> Result<Verdict> {
         }
         LabCommand::Down { name, all } => down(&name.name, all),
         LabCommand::Ls { json } => ls(json),
+        LabCommand::Clean => clean(),
         LabCommand::Fetch { kernels } => {
             let _interrupts = Interrupts::watched()?;
             let own = [Default::default()];
@@ -177,6 +178,17 @@ fn down(name: &str, all: bool) -> Result<Verdict> {
         standing::down(&lab.name)?;
         output::line(lab.name)?;
     }
+    Ok(Verdict::Fine)
+}
+
+fn clean() -> Result<Verdict> {
+    let cleaned = kumiki_lab::clean(&Cache::of_user()?)?;
+    cleaned.machines.iter().try_for_each(output::line)?;
+    output::talk(format_args!(
+        "{} in {} removed",
+        kumiki_report::format::bytes(cleaned.bytes),
+        cleaned.cache.display()
+    ));
     Ok(Verdict::Fine)
 }
 

@@ -8,7 +8,7 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::output;
 
 /// The kernel modules' sources, so that nobody needs more than this program.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 15] = [
     ("osnode/Kbuild", include_str!("../../../../kernel/osnode/Kbuild")),
     ("osnode/bell.h", include_str!("../../../../kernel/osnode/bell.h")),
     ("osnode/cpu.c", include_str!("../../../../kernel/osnode/cpu.c")),
@@ -19,6 +19,7 @@ const SOURCES: [(&str, &str); 14] = [
     ("osnode/ipi.h", include_str!("../../../../kernel/osnode/ipi.h")),
     ("osnode/memory.c", include_str!("../../../../kernel/osnode/memory.c")),
     ("osnode/osnode.h", include_str!("../../../../kernel/osnode/osnode.h")),
+    ("osnode/pci.c", include_str!("../../../../kernel/osnode/pci.c")),
     ("osnode/symbols.h", include_str!("../../../../kernel/osnode/symbols.h")),
     ("osnode/tree.c", include_str!("../../../../kernel/osnode/tree.c")),
     ("osnode/virtio.c", include_str!("../../../../kernel/osnode/virtio.c")),

@@ -1,8 +1,10 @@
 //! Devices of a node: what `create` takes, and `kumiki node device`.
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
-use kumiki_node::{DeviceSpec, Disk, Net, Node, Share};
+use kumiki_node::{DeviceSpec, Disk, Net, Node, Share, copying, vsock};
 
 use crate::output;
 
@@ -100,5 +102,83 @@ pub(crate) fn run(args: Args) -> Result<()> {
             }
             table.print()
         }
+    }
+}
+
+/// Where `cp` goes on in the node.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FileEnd {
+    Take { target: PathBuf, name: PathBuf, mode: String, bytes: u64 },
+    Give { source: PathBuf },
+}
+
+impl FileEnd {
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            FileEnd::Take { target, name, mode, bytes } => {
+                copying::take(&target, &name, u32::from_str_radix(&mode, 8)?, bytes)?;
+            }
+            FileEnd::Give { source } => copying::give(&source)?,
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn copy(from: &str, to: &str) -> Result<()> {
+    match (in_node(from), in_node(to)) {
+        (Some((node, source)), None) => copying::out_of_node(node, source, Path::new(to))?,
+        (None, Some((node, target))) => copying::into_node(node, Path::new(from), target)?,
+        _ => bail!(
+            "{from} and {to}: one of the two is a file in a node, NODE:PATH; here a name with a \
+             colon is written with a slash before it, such as ./a:b"
+        ),
+    }
+    Ok(())
+}
+
+/// A place in a node: a colon, and no slash before it.
+fn in_node(text: &str) -> Option<(&str, &str)> {
+    text.split_once(':').filter(|(node, path)| !node.contains('/') && !path.is_empty())
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct VsockArgs {
+    #[command(subcommand)]
+    command: VsockCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum VsockCommand {
+    /// Wait for one connection to a port
+    Listen {
+        port: u32,
+        /// Send back what comes, instead
+        #[arg(long)]
+        echo: bool,
+    },
+    /// Connect to a port of a node, by its CID, or of the host, whose CID is 2
+    Connect { cid: u32, port: u32 },
+}
+
+impl VsockArgs {
+    pub(crate) fn run(self) -> Result<()> {
+        match self.command {
+            VsockCommand::Listen { port, echo } => vsock::serve(port, echo)?,
+            VsockCommand::Connect { cid, port } => vsock::connect(cid, port)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_node_has_its_name_and_a_colon() {
+        assert_eq!(in_node("n1:/a/b:c"), Some(("n1", "/a/b:c")));
+        assert_eq!(in_node("./a:b"), None);
+        assert_eq!(in_node("n1:"), None);
+        assert!(copy("a", "b").unwrap_err().to_string().contains("NODE:PATH"));
     }
 }

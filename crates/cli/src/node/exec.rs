@@ -34,6 +34,9 @@ pub(super) struct Exec {
     /// [default: if standard input and output are one]
     #[arg(short, long, overrides_with = "no_tty")]
     tty: bool,
+    /// Standard input is the command's in any case; taken as docker and kubectl take it
+    #[arg(short, long)]
+    interactive: bool,
     /// Give the command no terminal
     #[arg(short = 'T', long, overrides_with = "tty")]
     no_tty: bool,
@@ -42,10 +45,10 @@ pub(super) struct Exec {
     #[arg(short, long, value_name = "NAME[=VALUE]")]
     env: Vec<String>,
     /// Folder to run the command in
-    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    #[arg(short = 'w', long, alias = "workdir", value_name = "FOLDER", default_value = "/")]
     cwd: String,
-    /// Program and arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// Program and arguments; what follows the program is its own
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ fn a_machine_that_stays() {
 
     let (_, stderr) = labs.gives(2, &["lab", "up", "one"]);
     assert!(stderr.contains("it runs already"), "{stderr}");
-    labs.gives(0, &["lab", "down", "one"]);
+    what_is_kept_goes_once_nothing_runs(&labs);
     labs.assert_nothing_is_left();
     let (_, stderr) = labs.gives(2, &["lab", "down", "one"]);
     assert!(stderr.contains("there is none of this name"), "{stderr}");
@@ -56,6 +56,31 @@ fn an_interrupted_start_leaves_no_machine() {
     assert!(!up.wait().unwrap().success());
     eventually("its keeper ends", || labs.folders().is_empty());
     labs.assert_nothing_is_left();
+}
+
+/// Of a cache of its own: the others go on.
+fn what_is_kept_goes_once_nothing_runs(labs: &Labs) {
+    let kept = tempfile::tempdir().unwrap();
+    let file = kept.path().join("kumiki/lab/packages/p");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, vec![1; 3 << 20]).unwrap();
+    let clean = || {
+        let command = &mut labs.command(&["lab", "clean"]);
+        let output = command.env("XDG_CACHE_HOME", kept.path()).output().unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, said) = clean();
+    assert!(code == Some(2) && said.contains("one") && said.contains("kumiki lab down"), "{said}");
+    assert!(file.exists());
+    labs.gives(0, &["lab", "down", "one"]);
+    // One that has ended.
+    fs::create_dir(labs.runtime.path().join("kumiki-lab/two")).unwrap();
+    let (code, machines, said) = clean();
+    assert!(
+        code == Some(0) && machines == "two\n" && said.contains("3.01 MiB in "),
+        "{machines}{said}"
+    );
+    assert!(!kept.path().join("kumiki/lab").exists());
 }
 
 fn it_is_listed(labs: &Labs) {

@@ -23,6 +23,9 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     refused(&host);
     folder(&host);
     host.ok("kumiki node device add n1 --vsock 42");
+    vsock(&host);
+    copies(&host);
+    without_vhost_net(&host);
     server_dies(&host);
     // The next run is served by others, and has them all from the start.
     host.ok("kumiki node restart n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
@@ -112,6 +115,43 @@ fn refused(host: &Host) {
     // Whoever serves holds the node.
     let said = host.refused("kumiki node serve n1");
     assert!(said.contains("node n1 is served already"), "{said}");
+}
+
+/// AF_VSOCK, and connections from both sides.
+fn vsock(host: &Host) {
+    host.ok(&format!(
+        "{UNTIL} 'grep -q VSOCK /proc/net/protocols' && exit 0; sleep 0.2; done; false"
+    ));
+    host.ok("(kumiki node exec n1 -- kumiki node vsock listen 5000 --echo & echo) > /dev/null; \
+             for n in $(seq 50); do kumiki node vsock connect 42 5000 < sent > echoed && break; \
+             sleep 0.2; done; cmp sent echoed");
+    host.ok("kumiki node vsock listen 5001 < sent > /dev/null & sleep 1; \
+             kumiki node exec n1 -- sh -c 'kumiki node vsock connect 2 5001 < /dev/null | md5sum' \
+             > there; md5sum < sent | cmp - there; wait");
+}
+
+fn copies(host: &Host) {
+    host.ok("chmod 750 sent; kumiki node cp sent n1:/tmp; kumiki node cp n1:/tmp/sent again; \
+             cmp sent again; [ $(stat -c %a again) = 750 ]; rm again");
+    assert!(host.refused("kumiki node cp n1:/no x").contains("node n1: /no: "));
+    assert!(host.refused("kumiki node cp sent n1:/no/x").contains("node n1: /no/x"));
+}
+
+/// A host that has none moves a card's frames itself.
+fn without_vhost_net(host: &Host) {
+    host.ok("mv /dev/vhost-net /dev/kept");
+    host.ok("kumiki node device add n1 --net auto,address=10.78.0.2/24,host=10.78.0.1/24,mtu=2000");
+    host.ok("mv /dev/kept /dev/vhost-net; ping -c 2 -w 20 10.78.0.2");
+    assert!(host.ok("cat /run/kumiki-node/n1.log").contains("frames are moved by this process"));
+    stream(
+        host,
+        "nc -l -p 7004 < sent",
+        "kumiki node exec n1 -- sh -c \
+         'exec 3<>open; nc 10.78.0.1 7004 <&3 | md5sum' > there",
+    );
+    host.ok("md5sum < sent | cmp - there");
+    host.ok("kumiki node exec n1 -- ping -c 1 -w 20 -s 1900 10.78.0.1");
+    host.ok("kumiki node device rm n1 net1");
 }
 
 /// virtiofsd is a package of Debian 13, whose libraries it needs, too.

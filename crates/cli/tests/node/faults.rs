@@ -121,7 +121,7 @@ fn what_ends_a_node_leaves_the_host_and_is_told() {
         ("poweroff -f", "halted"),
         ("sh -c \"echo c > /proc/sysrq-trigger\"", "panic"),
     ] {
-        let output = host.run(&format!("kumiki node exec n1 -- {command}"));
+        let output = host.run(&format!("kumiki node exec n1 {command}"));
         assert_eq!(output.exit.code(), 2);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(&format!("has ended ({word})")), "{said}");
@@ -133,9 +133,48 @@ fn what_ends_a_node_leaves_the_host_and_is_told() {
         host.ok("kumiki node restart n1 --timeout 120");
         assert_eq!(host.ok("kumiki node exec n1 -- hostname"), "n1\n");
     }
+    in_order(&host);
     // A node that is busy is not asked.
     host.run("kumiki node exec n1 -- sh -c 'while :; do :; done' > /dev/null 2>&1 & sleep 1");
     host.ok("kumiki node kill n1");
     host.ok("kumiki node delete n1");
     host.leave();
+}
+
+/// Without `-f` the first process is asked, which has programs end first; and what has ended
+/// is in nobody's way.
+fn in_order(host: &Host) {
+    for (command, word) in [("reboot", "restart"), ("poweroff", "halted")] {
+        // What a program says as it is told to end still arrives.
+        host.ok("rm -f said; kumiki node exec n1 sh -c \"trap 'echo told; exit 3' TERM; echo on; \
+                 while :; do sleep 0.1; done\" > said & until grep -qs on said; do sleep 0.2; done");
+        host.run(&format!("kumiki node exec n1 {command}"));
+        let until =
+            format!(r#"until kumiki node ls --json | grep '"word":"{word}"'; do sleep 0.2; done"#);
+        host.ok(&until);
+        assert_eq!(host.ok("cat said"), "on\ntold\n");
+        assert!(host.ok("kumiki node plan").starts_with("free cpus: 2,1 (node n1 has 3)\n"));
+        host.ok("kumiki node start n1 --timeout 120");
+    }
+    by_memory(host);
+    host.run("kumiki node exec n1 halt");
+    host.ok(r#"until kumiki node ls --json | grep '"word":"halted"'; do sleep 0.2; done"#);
+    host.ok("kumiki node delete n1");
+    host.ok("kumiki node create n1 --memory 256M --image deb; kumiki node start n1 --timeout 120");
+}
+
+/// A node's kernel reads ports 0xcf8 and 0xcfc: as long as it may, the host does not.
+fn by_memory(host: &Host) {
+    let seen = |way: &str| {
+        host.ok(&format!(
+            "cd /sys/kernel/debug/tracing; echo pci_conf1_read pci_mmcfg_read > set_ftrace_filter; \
+             echo function > current_tracer; cat /sys/bus/pci/devices/*/config > /dev/null; \
+             {{ grep -c {way} trace || true; }}; echo nop > current_tracer; echo > set_ftrace_filter"
+        ))
+    };
+    let none = "0\n";
+    assert!(seen("pci_conf1_read") == none && seen("pci_mmcfg_read") != none);
+    host.ok("kumiki node kill n1");
+    assert!(seen("pci_mmcfg_read") == none && seen("pci_conf1_read") != none);
+    host.ok("kumiki node start n1 --timeout 120");
 }

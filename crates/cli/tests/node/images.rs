@@ -38,6 +38,7 @@ fn images_are_counted_shared_limited_checked_and_evicted() {
     assert!(refusal.contains("there is no image deb"), "{refusal}");
     host.ok(&add("deb"));
     assert_eq!(memory("twin"), memory("deb"));
+    from_files(&host);
     host.ok("kumiki node start n1 --timeout 120");
 
     // A node can write anywhere, and that is seen. The kernel begins in the fifth page.
@@ -60,6 +61,35 @@ fn images_are_counted_shared_limited_checked_and_evicted() {
     host.ok("kumiki image rm twin");
     assert!(host.free_kib() > free + 40 * 1024);
     host.leave();
+}
+
+/// A start from files keeps what it has read, once for each content.
+fn from_files(host: &Host) {
+    let start = |more: &str| {
+        let line = format!(
+            "kumiki node start n1 --timeout 120 --json --kernel /boot/vmlinuz --guest-module \
+             osnode-guest.ko {more} > stages; grep -o 'image .*' stages_said"
+        );
+        let name = host.ok(&line.replace("> stages", "> stages 2> stages_said"));
+        assert_eq!(host.ok("kumiki node exec n1 hostname"), "n1\n");
+        host.ok("kumiki node kill n1");
+        name.trim().to_owned()
+    };
+    // The same content as the image `deb` and its twin.
+    let known = start("");
+    assert!(known == "image deb" || known == "image twin", "{known}");
+    host.ok("echo other > text; echo text | cpio -o -H newc > overlay");
+    let kept = start("--overlay overlay");
+    let name = kept.strip_prefix("image kept-").unwrap_or_else(|| panic!("{kept}"));
+    let list = || host.ok("kumiki image ls --json");
+    assert!(list().contains(&format!(r#""name":"kept-{name}""#)));
+    host.ok(&format!("kumiki image verify kept-{name}"));
+    assert!(!host.ok("cat stages").contains(r#""keep_ms":0.0,"#));
+    let images = list();
+    assert_eq!(start("--overlay overlay"), kept);
+    assert!(host.ok("cat stages").contains(r#""keep_ms":0.0,"#));
+    assert_eq!(list(), images);
+    host.ok(&format!("kumiki image rm kept-{name}"));
 }
 
 /// An image more than the machine's limit allows is refused, and leaves nothing.

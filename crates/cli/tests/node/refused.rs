@@ -80,6 +80,9 @@ fn images(host: &Host) {
     assert!(said.contains("was not checked") && unchecked.exit.code() == 0, "{said}");
     let small = "kumiki node create n2 --image x --memory 192M".to_owned();
     refused(host, &[(small, "image x alone needs")]);
+    // Enough for the initramfs as it is, and not for its files beside it.
+    let packed = "kumiki node create n2 --image x --memory 256M".to_owned();
+    refused(host, &[(packed, "image x needs ")]);
     host.ok("kumiki image rm x; rm zeros");
     host.ok(&format!("{} 2> said; cat said; ! grep 'not checked' said", add("--config config")));
     host.ok("kumiki image rm x");
@@ -95,13 +98,17 @@ fn nodes(host: &Host) {
             ("kumiki node create N1 --memory 256M --image deb".into(), "1 to 31"),
             ("kumiki node create n2 --memory 256M --image none".into(), "there is no image none"),
             (create("--memory 32M"), "image deb alone needs"),
+            (create("--memory 128M"), "134217728 bytes in all, and image deb needs "),
             (create("--memory 4M"), "256M suit"),
             (create("--memory 255M"), "256M is the next"),
             (create("--memory 100G"), "are not free"),
             (create("--memory 256M --cpus 0"), "0 cpus: a node has 1 to 64"),
-            (create("--memory 256M --cpus 3"), "2 online"),
+            (
+                create("--memory 256M --cpus 3"),
+                "2 online that it could give (cpu 0 stays its own; node n1 has 2)",
+            ),
             (create("--memory 256M --cpu-list 0"), "cpu 0 stays the host's"),
-            (create("--memory 256M --cpu-list 3,2"), "cpu 2 cannot be given"),
+            (create("--memory 256M --cpu-list 3,2"), "free are 3,1; node n1 has 2"),
             (create("--memory 256M --cpu-list 3,3"), "cpu 3 is there twice"),
             (create("--memory 256M --cpu-list 9"), "cpu 9 cannot be given"),
             ("kumiki node start n9".into(), "there is no node n9"),
@@ -130,7 +137,7 @@ fn modules(host: &Host) {
     host.ok("rmmod osnode");
     for line in [CREATE.to_owned() + " --memory 256M", ADD.to_owned(), "kumiki node ls".into()] {
         let said = host.refused(&line);
-        assert!(said.contains("kumiki lab run --nodes"), "{line}: {said}");
+        assert!(said.contains("kumiki lab up --nodes"), "{line}: {said}");
     }
     let talk = Talk::to(&|text| eprintln!("{text}"));
     let sources = changed(&[("#define OSNODE_VERSION ", "#define OSNODE_VERSION 999 //")]);

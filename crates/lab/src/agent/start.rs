@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{WaitOptions, wait};
 
 use super::{SERVE, WORD, power_off, say};
 use crate::initramfs::{AGENT, MODULES};
@@ -80,7 +80,9 @@ fn collect() -> Result<(), String> {
         .spawn()
         .map_err(|error| format!("running {AGENT}: {error}"))?;
     loop {
-        match waitpid(None, WaitOptions::empty()) {
+        // `waitpid` of nobody in particular waits for this process's own group only, and
+        // whoever called setsid(2) is of another one.
+        match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid.as_raw_pid() as u32 == serving.id() => {
                 return Err(format!("the agent has ended: {status:?}"));
             }

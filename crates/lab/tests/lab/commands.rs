@@ -140,12 +140,15 @@ fn what_a_command_leaves_behind_does_not_hold_it_up() {
     let output = machine.command("sh").args(["-c", "sleep 986 & echo done"]).output().unwrap();
     assert_eq!(output.stdout, b"done\n");
     machine.command("pkill").args(["-f", "sleep 986"]).output().unwrap();
-    // Process 1 collects what has lost its parent.
+    // Process 1 collects what has lost its parent, also of a session or group of its own.
     let script = "(true &)
-        for i in $(seq 200); do ps -o stat,comm | grep -q 'Z.*true' || exit 0; sleep 0.05; done
-        exit 1";
+        (setsid sh -c 'echo $$ > /tmp/orphan; exec sleep 985' &)
+        until grep -q sleep /proc/$(cat /tmp/orphan)/comm; do sleep 0.05; done
+        kill -9 $(cat /tmp/orphan)
+        for i in $(seq 200); do ps -o stat,comm | grep -q '^Z' || exit 0; sleep 0.05; done
+        ps -o pid,ppid,stat,args; exit 1";
     let output = machine.command("sh").args(["-c", script]).output().unwrap();
-    assert_eq!(output.exit.code(), 0);
+    assert_eq!(output.exit.code(), 0, "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]

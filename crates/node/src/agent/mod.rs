@@ -2,9 +2,10 @@
 //!
 //! The first process sets up the file systems, loads the module, starts the
 //! agent and reaps whatever loses its parent; should the agent die, it starts
-//! another one.
+//! another one. It ends the node when reboot(8) and its like ask for it.
 
 mod devices;
+mod ending;
 mod program;
 mod streams;
 
@@ -68,6 +69,7 @@ fn first_process(window: u64) -> Result<()> {
             let _ = load(&path, c"");
         }
     }
+    ending::listen()?;
     loop {
         let argument = format!("--window={window:#x}");
         let mut command = Command::new(compose::AGENT);

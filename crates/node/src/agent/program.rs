@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use rustix::system::{RebootCommand, reboot};
 use rustix::termios::tcgetpgrp;
 
 use super::streams::{Streams, would_block};
@@ -73,10 +72,7 @@ impl Talk<'_> {
                     return self.send(Kind::Exited, &0u32.to_le_bytes()).map(drop);
                 }
                 Some((Kind::Shutdown, _)) => {
-                    rustix::fs::sync();
-                    // Comes back only if it fails.
-                    return reboot(RebootCommand::PowerOff)
-                        .map_err(|error| Error::os("switching the node off", error));
+                    return super::ending::ask_for_power_off();
                 }
                 Some((other, _)) => {
                     return Err(Error::Protocol(format!("{other:?} at the beginning")));

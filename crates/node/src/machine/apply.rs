@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::file::Machine;
 use super::plan::{Offer, Step, chosen, plan};
 use super::situation::{Free, Situation};
-use crate::image::{Image, Ingredients, Prepared};
+use crate::image::Image;
+use crate::ingredients::{Ingredients, Prepared};
 use crate::node::Node;
 use crate::{Error, Result};
 
@@ -34,16 +35,13 @@ impl Apply {
             let sha256 = ingredients.sha256().to_owned();
             let offer = match resident {
                 // Uncompressing a kernel is what takes long.
-                Some(resident) => {
-                    let first_piece_bytes = resident.first_piece_bytes;
-                    Offer { sha256, bytes: 0, first_piece_bytes, config: None }
-                }
+                Some(resident) => Offer { sha256, bytes: 0, needs: resident.needs, config: None },
                 None => {
                     let prepared = ingredients.prepare()?;
                     let offer = Offer {
                         sha256,
                         bytes: prepared.bytes(),
-                        first_piece_bytes: prepared.first_piece_bytes(),
+                        needs: Some(prepared.needs()),
                         config: prepared.config().map(str::to_owned),
                     };
                     images.insert(name.clone(), prepared);

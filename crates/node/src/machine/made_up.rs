@@ -8,6 +8,7 @@ use super::file::Machine;
 use super::plan::{Offer, Step, plan};
 use super::situation::{Existing, Free, Resident, Situation};
 use crate::listing::State;
+use crate::needs::Needs;
 use crate::spec::{Cpus, MemorySource};
 use crate::{Error, Result};
 
@@ -56,11 +57,13 @@ pub(super) fn planned(machine: &Machine, begin: Situation) -> Result<Situation> 
     Ok(end)
 }
 
+const NEEDS: Needs = Needs { first_piece_bytes: 100 * MIB, all_bytes: 100 * MIB };
+
 pub(super) fn offer(sha256: &str) -> Offer {
     Offer {
         sha256: sha256.into(),
         bytes: 70 * MIB,
-        first_piece_bytes: 100 * MIB,
+        needs: Some(NEEDS),
         config: Some("config".into()),
     }
 }
@@ -80,7 +83,7 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
     match step {
         Step::Add { image, bytes, .. } => {
             taken = *bytes;
-            let resident = Resident { sha256: Some("now".into()), first_piece_bytes: 100 * MIB };
+            let resident = Resident { sha256: Some("now".into()), needs: Some(NEEDS) };
             assert!(situation.images.insert(image.clone(), resident).is_none());
         }
         Step::Create(spec) => {

@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::file::{ImageWanted, Machine, NodeWanted};
 use super::situation::{Existing, Situation};
 use crate::listing::State;
+use crate::needs::Needs;
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
-use crate::{Result, cpu_list, numa};
+use crate::{Result, cpu_list, cpus, numa};
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -66,7 +67,7 @@ pub(super) struct Offer {
     pub(super) sha256: String,
     /// Memory that it takes.
     pub(super) bytes: u64,
-    pub(super) first_piece_bytes: u64,
+    pub(super) needs: Option<Needs>,
     pub(super) config: Option<String>,
 }
 
@@ -116,10 +117,11 @@ pub(super) fn chosen<'a>(
             Cpus::These(cpus) => cpus.clone(),
             Cpus::Count(count) if *count > free.len() => {
                 let problem = format!(
-                    "{count} cpus, and {} of {} that are free ({}) are left for it",
+                    "{count} cpus, and {} of {} that are free ({}) are left for it{}",
                     free.len(),
                     all.len(),
-                    cpu_list::text(all)
+                    cpu_list::text(all),
+                    cpus::and_holders(&situation.free.held)
                 );
                 return Err(machine.node_fault(node, &Fault::new("cpus", problem)));
             }
@@ -195,20 +197,13 @@ impl Planning<'_> {
 
     fn fits(&mut self, spec: &Spec) -> Result<(), Fault> {
         let image = &spec.image;
-        let offered = self.offers.get(image).map(|offer| offer.first_piece_bytes);
-        let resident = self.situation.images.get(image).filter(|image| image.sha256.is_some());
-        let needs = offered.or(resident.map(|image| image.first_piece_bytes)).ok_or_else(|| {
+        let offered = self.offers.get(image).and_then(|offer| offer.needs);
+        let resident = self.situation.images.get(image).and_then(|image| image.needs);
+        let needs = offered.or(resident).ok_or_else(|| {
             let problem = format!("there is no image {image}, neither in this file nor in memory");
             Fault::new("image", problem)
         })?;
-        if spec.memory_bytes[0] < needs {
-            let problem = format!(
-                "{} bytes in the first piece, and image {image} alone needs {needs}: give it \
-                 more, 256M at least",
-                spec.memory_bytes[0]
-            );
-            return Err(Fault::new("memory", problem));
-        }
+        needs.check(image, &spec.memory_bytes)?;
         // What was kept from the host when it started is not of what it has free.
         if spec.memory_from == MemorySource::Boot {
             return Ok(());

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::image::Image;
 use crate::listing::State;
+use crate::needs::Needs;
 use crate::node::Node;
 use crate::{Result, cpus, device, numa, requests};
 
@@ -15,6 +16,8 @@ use crate::{Result, cpus, device, numa, requests};
 pub struct Free {
     /// Cpus that the host could give, those first that are given first.
     pub cpus: Vec<u32>,
+    /// Cpus that nodes have, and whose each is.
+    pub held: BTreeMap<u32, String>,
     /// Memory that the host could give.
     pub memory_bytes: u64,
     /// Memory that it keeps for itself beside that.
@@ -40,10 +43,19 @@ impl Free {
         let path = "/proc/buddyinfo";
         Ok(Free {
             cpus: cpus::free()?,
+            held: cpus::held()?,
             memory_bytes: device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES),
             host_keeps_bytes: device::HOST_KEEPS_BYTES,
             blocks: blocks(&fs::read_to_string(path).map_err(|e| crate::Error::file(path, e))?),
         })
+    }
+}
+
+impl Free {
+    /// Who has the cpus that are not free, for people: `node n1 has 3,2`; cpu 0 is always
+    /// the host's. Nothing if no node has any.
+    pub fn holders(&self) -> String {
+        cpus::holders(&self.held)
     }
 }
 
@@ -66,8 +78,8 @@ fn blocks(buddyinfo: &str) -> Vec<Blocks> {
 pub(super) struct Resident {
     /// Of its contents; none if making it was interrupted.
     pub(super) sha256: Option<String>,
-    /// What a node's first piece needs for it.
-    pub(super) first_piece_bytes: u64,
+    /// What a node needs for it; none if making it was interrupted.
+    pub(super) needs: Option<Needs>,
 }
 
 /// A node that exists.
@@ -97,9 +109,8 @@ impl Situation {
         let mut images = BTreeMap::new();
         for image in Image::list()? {
             let complete = image.sha256.is_some();
-            let first_piece_bytes =
-                if complete { Image::open(&image.name)?.first_piece_bytes() } else { 0 };
-            images.insert(image.name, Resident { sha256: image.sha256, first_piece_bytes });
+            let needs = if complete { Some(Image::open(&image.name)?.needs()) } else { None };
+            images.insert(image.name, Resident { sha256: image.sha256, needs });
         }
         let nodes = Node::list()?.into_iter().map(|node| {
             let made_of = node.image.zip(node.command_line);

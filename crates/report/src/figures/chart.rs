@@ -101,6 +101,16 @@ pub(super) fn lines(title: &str, axes: Axes, series: &[Series]) -> String {
     draw(title, &axes.along, [x, y], &size, series, |point| (point.at, point.value), false)
 }
 
+/// Numbers against whole numbers, both evenly from zero.
+pub(super) fn counts(title: &str, along: &str, series: &[Series]) -> String {
+    let points = || series.iter().flat_map(|one| &one.points);
+    let x = Axis::over(Quantity::Count, false, points().map(|point| point.at));
+    let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
+    let y = Axis::over(Quantity::Count, false, ends);
+    let size = Layout { size: (WIDTH, HEIGHT), left: 56, ticks: [6, 8] };
+    draw(title, along, [x, y], &size, series, |point| (point.at, point.value), false)
+}
+
 /// Values of ways, one below the other; `ways` names each place from the top.
 /// Times are far apart: their axis is logarithmic.
 pub(super) fn dots(title: &str, unit: Unit, ways: &[String], series: &[Series]) -> String {

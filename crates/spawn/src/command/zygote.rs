@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::{Command, Ends};
 use crate::actions;
+use crate::request::no_zero;
 use crate::stdio::{Kind, Theirs};
 use crate::steps::here;
 
@@ -29,7 +30,8 @@ impl Command {
             let (own, its) = (self.shown(), zygote.shown());
             return Some(format!("{own} was asked for, of a pool of {its}"));
         }
-        let said = self.attributes.first_said()?;
+        let actions = (!self.actions.is_empty()).then_some("file actions");
+        let said = self.attributes.first_said().or(actions)?;
         Some(format!("{said} of a process that is there already: say it to the pool's command"))
     }
 
@@ -69,6 +71,8 @@ fn content(
     let mut all = vec![standard];
     all.extend((args.len() as u32).to_ne_bytes());
     let mut put = |parts: &[&[u8]]| {
+        // Each would be two, and those behind it others.
+        parts.iter().try_for_each(|part| no_zero(part))?;
         parts.iter().for_each(|part| all.extend_from_slice(part));
         all.push(0);
         Ok(())

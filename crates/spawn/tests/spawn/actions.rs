@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-use kumiki_spawn::{Action, Command};
+use kumiki_spawn::{Action, Command, Refusal};
 
 use crate::child::in_a_child;
 
@@ -99,7 +99,7 @@ fn ours(actions: &[Action], to: &Path, by_server: bool) -> Seen {
     }
     match command.spawn() {
         Ok(child) => Ok(waited(child.id() as i32, to)),
-        Err(error) => Err(error.raw_os_error().unwrap()),
+        Err(error) => Err(Refusal::number(&error).unwrap()),
     }
 }
 
@@ -137,6 +137,9 @@ fn table(folder: &Path) {
         // SAFETY: as above: nobody uses them.
         unsafe { libc::close(number) };
     }
+    // Exec closes it, unless an action has copied it.
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::fcntl(0, libc::F_SETFD, libc::FD_CLOEXEC) }, 0);
     for (from, number) in sources.into_iter().zip(3..) {
         let flags = if number % 2 == 0 { libc::O_CLOEXEC } else { 0 };
         // SAFETY: as above.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use kumiki_spawn::{Child, Command, Namespaces, Resource, Stdio};
+use kumiki_spawn::{Child, Command, Namespaces, Refusal, Resource, Stdio};
 use kumiki_sys::affinity;
 
 use super::new;
@@ -45,7 +45,13 @@ fn refused(set: impl FnOnce(&mut Command)) -> (Option<i32>, Option<String>) {
     let mut command = new("true");
     set(&mut command);
     let error = command.spawn().unwrap_err();
-    (error.raw_os_error(), command.refused_at().map(str::to_owned))
+    let step = command.refused_at().map(str::to_owned);
+    // The text has the step, unless it is of the process or its program.
+    if let Some(refusal) = Refusal::of(&error) {
+        assert_eq!(Some(refusal.step()), step.as_deref());
+        assert_eq!(error.kind(), refusal.error().kind());
+    }
+    (Refusal::number(&error), step)
 }
 
 fn is_root() -> bool {

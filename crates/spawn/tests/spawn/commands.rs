@@ -134,3 +134,45 @@ fn many_threads_spawn_at_once() {
         }
     });
 }
+
+/// Whatever was said, in the words of the standard library.
+#[test]
+fn it_is_shown_as_that_of_the_standard_library() {
+    macro_rules! shown {
+        ($new:expr) => {{
+            let mut command = $new;
+            command.arg("a b").env("K", "v\"").env_remove("X").env_remove("Y").current_dir("/tmp");
+            let mut cleared = $new;
+            cleared.env_clear().env("A", "b").arg0("other");
+            [format!("{:?}", $new), format!("{command:?}"), format!("{cleared:?}")]
+        }};
+    }
+    use std::os::unix::process::CommandExt;
+    assert_eq!(shown!(new("prog")), shown!(std::process::Command::new("prog")));
+}
+
+/// Outputs that are longer than a pipe, one after the other and crossed.
+#[test]
+fn both_outputs_are_read_whatever_comes_first() {
+    let script = "head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero; echo end >&2; echo end";
+    let output = new("sh").args(["-c", script]).output().unwrap();
+    assert_eq!((output.stdout.len(), output.stderr.len()), (300_004, 300_004));
+    assert!(output.stdout.ends_with(b"end\n") && output.stderr.ends_with(b"end\n"));
+}
+
+#[test]
+fn the_caller_s_own_outputs_are_given_crossed() {
+    alone!("the_caller_s_own_outputs_are_given_crossed", || {
+        let script = "readlink /proc/$$/fd/1; readlink /proc/$$/fd/2 >&2; :";
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: changes this process, which is for this test alone.
+        assert_eq!(unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&null), 2) }, 2);
+        let mut command = new("sh");
+        command.args(["-c", script]).stderr(std::io::stdout()).stdout(std::io::stderr());
+        assert!(command.status().unwrap().success());
+        let look = "test $(readlink /proc/$$/fd/1) = /dev/null; exit $?";
+        let mut command = new("sh");
+        command.args(["-c", look]).stdout(std::io::stderr());
+        assert!(command.status().unwrap().success());
+    });
+}

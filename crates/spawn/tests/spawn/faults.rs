@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use kumiki_spawn::{Command, Stdio};
+use kumiki_spawn::{Command, Refusal, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::in_a_child;
@@ -19,7 +19,7 @@ fn by(server: bool, program: impl AsRef<OsStr>) -> Command {
 }
 
 fn number(command: &mut Command) -> Option<i32> {
-    command.stdin(Stdio::null()).spawn().unwrap_err().raw_os_error()
+    Refusal::number(&command.stdin(Stdio::null()).spawn().unwrap_err())
 }
 
 /// In a process of its own, whose children are known.

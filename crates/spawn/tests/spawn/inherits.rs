@@ -20,7 +20,36 @@ fn status(field: &str) -> String {
 #[test]
 fn its_parent_is_the_caller_not_the_server() {
     assert_eq!(status("PPid"), std::process::id().to_string());
-    assert_eq!(status("SigBlk"), "0".repeat(16));
+}
+
+/// As by the standard library: the calling thread's, not the server's or none.
+#[test]
+fn signals_are_blocked_as_in_the_calling_thread() {
+    let theirs = || {
+        let mut grep = std::process::Command::new("grep");
+        let output = grep.args(["^SigBlk:", "/proc/self/status"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(status("SigBlk"), theirs());
+    std::thread::spawn(move || {
+        let set = [1u64 << (libc::SIGUSR1 - 1) | 1 << (libc::SIGHUP - 1)];
+        let how = libc::SIG_BLOCK;
+        // SAFETY: changes this thread's mask, which is for this test alone.
+        let failed =
+            unsafe { libc::syscall(libc::SYS_rt_sigprocmask, how, set.as_ptr(), 0usize, 8usize) };
+        assert_eq!(failed, 0);
+        assert_eq!(status("SigBlk"), "0000000000000201");
+        assert_eq!(theirs(), "0000000000000201");
+        assert_eq!(
+            says(new("grep").args(["^SigBlk:", "/proc/self/status"]).signal_mask([]))
+                .split_whitespace()
+                .nth(1),
+            Some("0000000000000000")
+        );
+    })
+    .join()
+    .unwrap();
 }
 
 #[test]

@@ -16,9 +16,12 @@ mod by_server;
 mod child;
 mod descriptors;
 mod faults;
+mod features;
 #[path = "../../../wait/tests/filter/mod.rs"]
 mod filter;
 mod itself;
+mod kept;
 mod named;
 mod programs;
+mod refused;
 mod zygotes;

@@ -78,6 +78,28 @@ fn what_a_process_cannot_become_is_refused() {
     assert!(Zygotes::new(command, 1).unwrap_err().to_string().contains("descriptor 3"));
 }
 
+/// A zero byte would make two of one, and others of those behind it.
+#[test]
+fn no_string_becomes_another_by_a_zero_byte() {
+    let mut pool = pool(1);
+    let said: [&dyn Fn(&mut Command); 4] = [
+        &|command| _ = command.arg("a\0LD_PRELOAD=/tmp/x.so"),
+        &|command| _ = command.env("A", "1\0B=2"),
+        &|command| _ = command.env("A\0B", "1"),
+        &|command| _ = command.current_dir("/\0/tmp"),
+    ];
+    for say in said {
+        let mut command = work();
+        say(&mut command);
+        let error = pool.start(&mut command).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{command:?}");
+        assert!(error.to_string().contains("zero byte"), "{error}");
+        assert_eq!(pool.len(), 1, "the child has not been lost");
+    }
+    let output = pool.start(work().arg("a")).unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+}
+
 #[test]
 fn they_die_and_are_replaced() {
     in_a_child("zygotes::they_die_and_are_replaced", || {

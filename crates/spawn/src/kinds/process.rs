@@ -88,10 +88,7 @@ impl Kind for Process {
 
     fn create(mut command: Command, server: &mut SpawnServer) -> Result<Process> {
         let child = command.spawn_by(server);
-        let child = child.map_err(|error| {
-            let at = command.refused_at().map_or_else(String::new, |at| format!("{at}: "));
-            refused(format!("{}: {at}{error}", command.shown()))
-        })?;
+        let child = child.map_err(|error| refused(format!("{}: {error}", command.shown())))?;
         Ok(Process { child, status: None })
     }
 

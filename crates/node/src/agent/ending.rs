@@ -1,0 +1,136 @@
+//! The node's end in order: who asks the first process for it, and what that does.
+//!
+//! reboot(8), poweroff(8) and halt(8) without `-f` send the first process a signal and
+//! leave the rest to it. So does this agent when the host asks for the node's end.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::system::{RebootCommand, reboot};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::{Error, Result};
+
+/// By the signal that asks for it, as busybox and sysvinit have them; SIGINT is what the
+/// kernel sends for Ctrl-Alt-Del.
+const ORDERS: [(i32, RebootCommand); 4] = [
+    (SIGUSR1, RebootCommand::Halt),
+    (SIGUSR2, RebootCommand::PowerOff),
+    (SIGTERM, RebootCommand::Restart),
+    (SIGINT, RebootCommand::Restart),
+];
+
+/// Who asked for the end is let go first: its own exit status is its answer.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How long programs have after SIGTERM: a fifth of what `kumiki node stop` waits.
+const TERM_LIMIT: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether they have gone.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Asks the first process to switch the node off.
+pub(super) fn ask_for_power_off() -> Result<()> {
+    kill_process(Pid::INIT, Signal::USR2)
+        .map_err(|error| Error::os("asking the first process for the node's end", error))
+}
+
+/// In the first process: carries out what signals ask for, from now on.
+pub(super) fn listen() -> Result<()> {
+    let mut signals = Signals::new(ORDERS.map(|(signal, _)| signal))
+        .map_err(|error| Error::os("installing the handlers for the node's end", error))?;
+    thread::spawn(move || {
+        for signal in &mut signals {
+            if let Some((_, order)) = ORDERS.iter().find(|(number, _)| *number == signal) {
+                end(*order);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Programs end, then the file systems of disks are given back, then the kernel ends.
+/// The agent stays to the last: its clients hear how their programs ended.
+fn end(order: RebootCommand) {
+    thread::sleep(GRACE);
+    let begin = Instant::now();
+    send_all(Signal::TERM);
+    while !programs().is_empty() && begin.elapsed() < TERM_LIMIT {
+        thread::sleep(LOOK);
+    }
+    send_all(Signal::KILL);
+    rustix::fs::sync();
+    for place in mounted(&fs::read_to_string("/proc/mounts").unwrap_or_default()) {
+        // One that is in use is in order as well: it has just been written out.
+        let _ = unmount(&place, UnmountFlags::empty());
+    }
+    if let Err(error) = reboot(order) {
+        super::log(&format!("ending the node: {error}"));
+    }
+}
+
+fn send_all(signal: Signal) {
+    for program in programs() {
+        // It may have ended just now.
+        let _ = kill_process(program, signal);
+    }
+}
+
+/// Processes that run a program, but for the first one and agents.
+fn programs() -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_program = |pid: &Pid| {
+        let folder = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        // The kernel's own threads have no program, and what has ended has none any more.
+        let runs = fs::read_link(folder.join("exe")).is_ok();
+        let words = fs::read(folder.join("cmdline")).unwrap_or_default();
+        runs && !is_agent(&words)
+    };
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
+        .filter(|pid| !pid.is_init())
+        .filter(is_program)
+        .collect()
+}
+
+/// Whether a process of these words, each with a zero behind it, is the node's agent.
+fn is_agent(words: &[u8]) -> bool {
+    let agent = format!("{}\0node\0agent\0", crate::compose::AGENT);
+    words.starts_with(agent.as_bytes())
+}
+
+/// Where disks are mounted, the last one first.
+fn mounted(mounts: &str) -> Vec<String> {
+    let places = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (device, place) = (words.next()?, words.next()?);
+        device.starts_with("/dev/").then(|| place.replace("\\040", " "))
+    });
+    let mut places: Vec<String> = places.collect();
+    places.reverse();
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_are_unmounted_in_the_reverse_order_and_nothing_else_is() {
+        let mounts = "rootfs / rootfs rw 0 0\ndevtmpfs /dev devtmpfs rw 0 0\n\
+                      /dev/vda /mnt ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n\
+                      /dev/vdb /mnt/in\\040it ext4 rw 0 0\n";
+        assert_eq!(mounted(mounts), ["/mnt/in it", "/mnt"]);
+    }
+
+    #[test]
+    fn the_agent_is_told_from_programs_of_the_same_file() {
+        assert!(is_agent(b"/bin/kumiki\0node\0agent\0--window=0x1\0"));
+        assert!(!is_agent(b"/bin/kumiki\0node\0start\0n2\0") && !is_agent(b""));
+    }
+}

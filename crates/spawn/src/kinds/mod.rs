@@ -1,0 +1,6 @@
+//! Programs and processes as kinds of `kumiki-resource`.
+
+mod process;
+mod program;
+
+pub use process::Process;
