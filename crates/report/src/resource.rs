@@ -26,6 +26,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
         param: "in_flight",
         paper: "paper, 2014",
         published: &[],
+        ticks: false,
         marked: &[],
         title: "a call to another core",
         caption: "A counter of the other core counted up through interface control, with so many \

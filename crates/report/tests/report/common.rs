@@ -271,6 +271,12 @@ fn shadows(r: &mut Results) {
     let mut idle = Vec::new();
     for (threshold, (ns, cpu)) in thresholds.zip(costs) {
         add("threshold", params([("threshold_ticks", threshold.clone())]), ns);
+        let both = [("threshold_ticks", threshold.clone())];
+        add("threshold_both", params(both), if ns > 1e3 { 2.0 * ns } else { ns });
+        for after in [0_u64, 800] {
+            let age = [("threshold_ticks", threshold.clone()), ("after_ms", after.into())];
+            idle.push(add("idle_over", params(age), if after == 0 { 1.5 } else { cpu }));
+        }
         idle.push(add("idle", params([("threshold_ticks", threshold)]), cpu));
     }
     let cpus = 4u64;
@@ -280,6 +286,8 @@ fn shadows(r: &mut Results) {
             let cpu = [("main_cpu", main.into()), ("helper_cpu", helper.into())];
             let mut all = params(cpu);
             all.insert("wait".to_owned(), wait.into());
+            let relation = if near > 1.0 { "other_socket" } else { "one_l3" };
+            all.insert("relation".to_owned(), relation.into());
             add("pair", all, ns * near);
         }
     }
