@@ -13,19 +13,17 @@
 	_Static_assert(offsetof(type, field) == (offset), #type "." #field)
 #define IS(name, value) _Static_assert((name) == (value), #name)
 
-SIZE(struct parasc_slot, 64);
-AT(struct parasc_slot, status, 0);
-AT(struct parasc_slot, sysnum, 4);
-AT(struct parasc_slot, args_num, 6);
-AT(struct parasc_slot, args, 8);
-AT(struct parasc_slot, ret_val, 56);
+SIZE(struct parasc_line, 64);
+AT(struct parasc_line, state, 0);
+AT(struct parasc_line, words, 8);
+AT(struct parasc_line, ret_val, 56);
 
 SIZE(struct parasc_area, 4096);
 AT(struct parasc_area, terminate, 0);
 AT(struct parasc_area, magic, 4);
 AT(struct parasc_area, version, 8);
-AT(struct parasc_area, open_slots, 64);
-AT(struct parasc_area, slots, 128);
+AT(struct parasc_area, open_lines, 64);
+AT(struct parasc_area, lines, 128);
 
 SIZE(struct parasc_proc, 32);
 AT(struct parasc_proc, area, 0);
@@ -34,14 +32,13 @@ AT(struct parasc_proc, idle_ns, 16);
 AT(struct parasc_proc, flags, 24);
 
 IS(PARASC_MAGIC, 0x63617270);
-IS(PARASC_VERSION, 3);
+IS(PARASC_VERSION, 4);
 IS(PARASC_MAX_ARGS, 6);
-IS(PARASC_MAX_SLOTS, 62);
-IS(PARASC_FREE, 0);
-IS(PARASC_REQUESTING, 1);
-IS(PARASC_REQUEST, 2);
-IS(PARASC_PROCESSING, 3);
-IS(PARASC_SUCCESS, 4);
-IS(PARASC_ERROR, 5);
+IS(PARASC_MAX_LINES, 62);
+IS(PARASC_BATCH, 0xffff);
+IS(PARASC_REQUESTS, 0);
+IS(PARASC_RESULTS, 1);
+IS(PARASC_AT_ONCE, 2);
+IS(PARASC_STATE(1, 2, 3, 4), 0x0004000300020001);
 IS(PARASC_IOC_VERSION, 0x8004bd00);
 IS(PARASC_IOC_PROC, 0x4020bd01);

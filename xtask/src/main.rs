@@ -87,7 +87,7 @@ enum Chore {
     },
     /// Draws the README's picture of the page that `kumiki report` writes
     Picture {
-        /// Draws this page [default: measure a quick one now]
+        /// Draws this page [default: that of a quiet machine's result, shipped as a reference]
         #[arg(long, value_name = "FILE")]
         page: Option<PathBuf>,
     },

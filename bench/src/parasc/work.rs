@@ -3,13 +3,13 @@
 use std::arch::asm;
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use kumiki_parasc::{Place, Request};
+use kumiki_parasc::Request;
 use kumiki_sys::syscall;
 use rustix::fs::{Advice, fadvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -100,7 +100,6 @@ impl Work {
                     let fd = memory.files[i % files].as_raw_fd();
                     let block = &raw const memory.blocks[i];
                     Request::new(libc::SYS_read, [fd as u64, block as u64, BLOCK as u64])
-                        .at(open_file(fd))
                 };
                 all.map(read).collect()
             }
@@ -118,7 +117,7 @@ impl Work {
                     let fd = memory.files[file].as_raw_fd();
                     let block = &raw const memory.blocks[i];
                     let args = [fd as u64, block as u64, BLOCK as u64, offset as u64];
-                    Request::new(libc::SYS_pread64, args).at(open_file(fd))
+                    Request::new(libc::SYS_pread64, args)
                 };
                 all.map(pread).collect()
             }
@@ -149,7 +148,7 @@ impl Work {
                 memory.open(before.iter().cloned())?;
                 let fsync = |file: &File| {
                     let fd = file.as_raw_fd();
-                    Request::new(libc::SYS_fsync, [fd as u64]).at(open_file(fd))
+                    Request::new(libc::SYS_fsync, [fd as u64])
                 };
                 memory.files.iter().map(fsync).collect()
             }
@@ -176,12 +175,10 @@ impl Work {
                 };
                 before = all.map(path).collect::<Result<_>>()?;
                 memory.name(before.iter().cloned())?;
-                let unlink = |(i, path): (usize, &CString)| {
-                    let directory = if kind.is_unlink_one() { 1 } else { 1 + i as u64 };
+                let unlink = |path: &CString| {
                     Request::new(libc::SYS_unlinkat, [HERE, path.as_ptr() as u64, 0])
-                        .at(Place(directory))
                 };
-                memory.paths.iter().enumerate().map(unlink).collect()
+                memory.paths.iter().map(unlink).collect()
             }
             Kind::Mmap => {
                 expected = Expected::Something;
@@ -218,7 +215,7 @@ impl Work {
 
     /// Every descriptor that the calls use.
     #[cfg(feature = "peers")]
-    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
+    pub(crate) fn descriptors(&self) -> Vec<std::os::fd::RawFd> {
         self.memory.files.iter().map(File::as_raw_fd).collect()
     }
 
@@ -303,11 +300,6 @@ const NOT_RUN: i64 = i64::MIN;
 
 /// AT_FDCWD as an argument: a path is full.
 const HERE: u64 = libc::AT_FDCWD as u64;
-
-/// Two descriptors of a process are never the same open file here.
-fn open_file(fd: RawFd) -> Place {
-    Place(1 + fd as u64)
-}
 
 /// The start of `bytes` of address space where nothing is mapped, nor will be by
 /// chance. What a mapping costs depends on its neighbours, with which the kernel

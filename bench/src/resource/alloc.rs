@@ -12,6 +12,7 @@ use crate::child::turns;
 use crate::pair::Pair;
 use crate::stopwatch::{Amount, Stopwatch};
 
+use super::kept;
 use super::pages::{Pages, touch};
 use super::request::{BATCH, Request};
 use super::together::Together;
@@ -39,6 +40,8 @@ pub(crate) fn serve<P: Pages>(pages: P, pair: Pair) -> Result<()> {
     let mut remote = None;
     turns(|request| match request {
         Request::Alloc { threads } => Ok(pairs.turn(threads)),
+        Request::AllocBusy { .. } => Ok(pairs.turn(1)),
+        Request::Kept => kept::mib(pages).map(|mib| Some(vec![mib])),
         Request::AllocBatch => {
             let samples = batches.turn(1);
             Ok(samples.map(|all| all.into_iter().map(|ns| ns / BATCH as f64).collect()))

@@ -23,7 +23,18 @@ pub(crate) trait Calls {
 
     /// For each key, up to `in_flight` at a time; the sum of the results.
     fn flow(&mut self, in_flight: usize, keys: impl Iterator<Item = u64>) -> u64;
+
+    /// For each of so many keys, which are known beforehand; the sum of the results. One after
+    /// the other, as many under way as there may be, unless they can travel together.
+    fn each(&mut self, count: usize, keys: impl Iterator<Item = u64>) -> u64 {
+        self.flow(count.min(MOST_UNDER_WAY), keys)
+    }
 }
+
+/// As many as any way has room for.
+const MOST_UNDER_WAY: usize = 32;
+/// Keys of a sample in batches, at least.
+const EACH: u64 = 512;
 
 /// Calls of a sample, of each that is under way at the same time.
 const CALLS: u64 = 16;
@@ -36,6 +47,17 @@ const FLOW: Amount = Amount {
     span: Duration::from_millis(3),
 };
 
+/// Calls of a sample beside busy processes, of which the scheduler's slices are milliseconds.
+const BUSY_CALLS: u64 = 20_000;
+
+const BUSY: Amount = Amount {
+    warm: 1,
+    warm_span: Duration::from_millis(1),
+    least: 3,
+    most: 20,
+    span: Duration::from_millis(150),
+};
+
 /// Serves as the way `calls`.
 pub(crate) fn serve(mut calls: impl Calls) -> Result<()> {
     let watch = Stopwatch::new();
@@ -45,7 +67,31 @@ pub(crate) fn serve(mut calls: impl Calls) -> Result<()> {
     anyhow::ensure!(after >= 8 * before + 36, "a call was lost: {after} after {before}");
     let mut key = 0;
     turns(|request| {
-        let Request::CoreCall { in_flight } = request else { return Ok(None) };
+        let in_flight = match request {
+            Request::CoreCall { in_flight } => in_flight,
+            Request::CoreEach { batch } => {
+                let batches = EACH / batch;
+                return Ok(Some(watch.means(FLOW, |watch| {
+                    let start = watch.clock().start();
+                    for _ in 0..batches {
+                        calls.each(batch as usize, (0..batch).map(|key| key % ENTRIES));
+                    }
+                    watch.ns(start, watch.clock().end()) / (batches * batch) as f64
+                })));
+            }
+            Request::CallBusy { .. } => {
+                // Of a mean: most calls are as quick as ever, and the others are all that counts.
+                return Ok(Some(watch.means(BUSY, |watch| {
+                    let start = watch.clock().start();
+                    for _ in 0..BUSY_CALLS {
+                        key = (key + 1) % ENTRIES;
+                        calls.call(key);
+                    }
+                    watch.ns(start, watch.clock().end()) / BUSY_CALLS as f64
+                })));
+            }
+            _ => return Ok(None),
+        };
         if in_flight == 1 {
             return Ok(Some(watch.each(Amount::hot(200), || {
                 key = (key + 1) % ENTRIES;
@@ -99,6 +145,12 @@ impl Calls for Kumiki {
             self.under_way.push_back(answer.expect(SERVED));
         }
         sum + self.under_way.drain(..).map(|answer| answer.join().expect(SERVED)).sum::<u64>()
+    }
+
+    fn each(&mut self, _: usize, keys: impl Iterator<Item = u64>) -> u64 {
+        let all = keys.map(|key| (&self.table, key));
+        let counts = self.interface.each(all, |table, (), key| table.count(key));
+        counts.into_iter().map(|count| count.expect(SERVED)).sum()
     }
 }
 

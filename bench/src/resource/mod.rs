@@ -1,15 +1,18 @@
 //! Resources owned per core beside allocators, channels and locks.
 
 use anyhow::{Result, bail};
+use kumiki_experiments::resource::cores::By;
 
 use crate::pair::Pair;
 use crate::run::{self, Row};
 
 mod alloc;
 mod calls;
+mod kept;
 mod local;
 mod pages;
 mod paired;
+mod paper;
 mod plan;
 pub(crate) mod process;
 mod request;
@@ -60,6 +63,14 @@ pub(crate) fn serve(subject: &str, pair: Pair) -> Result<()> {
         "local:direct" => local::direct(),
         "paired:kumiki" => paired::kumiki(pair),
         "paired:kumiki/shared" => paired::shared(pair),
+        #[cfg(feature = "peers")]
+        "paired:concurrent_map" => paired::map(pair),
+        "paper:kumiki" => paper::serve(By::PerCore, pair),
+        "paper:kumiki/shared" => paper::serve(By::Shared, pair),
+        "paper:plain_threads" => paper::serve(By::PlainThreads, pair),
+        "paper:plain_processes" => paper::serve(By::PlainProcesses, pair),
+        #[cfg(feature = "peers")]
+        "paper:concurrent_map" => paper::map::serve(pair),
         _ => bail!("there is no subject {subject:?} in this build"),
     }
 }

@@ -17,7 +17,11 @@ fn once(interface: &Interface, place: Place, name: &str) {
 
 fn serve(mut pairs: Together<impl FnMut()>) -> Result<()> {
     turns(|request| {
-        let Request::MemoryPair { cores } = request else { return Ok(None) };
+        let cores = match request {
+            Request::MemoryPair { cores } => cores,
+            Request::MemoryBusy { .. } => 2,
+            _ => return Ok(None),
+        };
         let samples = pairs.turn(cores);
         Ok(samples.map(|all| all.into_iter().map(|ns| ns / cores as f64).collect()))
     })
@@ -42,6 +46,28 @@ pub(crate) fn kumiki(pair: Pair) -> Result<()> {
         }
     };
     serve(Together::both(|| once(&interface, here, "buffer"), pair, other)?)
+}
+
+/// A sharded map from names to pages, for both: what an engineer would write today.
+#[cfg(feature = "peers")]
+pub(crate) fn map(pair: Pair) -> Result<()> {
+    use std::sync::Arc;
+
+    use dashmap::DashMap;
+
+    use super::pages::BYTES;
+
+    /// Of any content.
+    type Page = Box<std::mem::MaybeUninit<[u8; BYTES]>>;
+
+    fn once(map: &DashMap<String, Page>, name: &str) {
+        map.insert(name.to_owned(), Box::new_uninit());
+        map.remove(name).expect("made just now");
+    }
+    let map = Arc::new(DashMap::new());
+    let theirs = Arc::clone(&map);
+    let other = move || move || once(&theirs, "buffer-1");
+    serve(Together::both(move || once(&map, "buffer-0"), pair, other)?)
 }
 
 /// One table and one name tree for both.

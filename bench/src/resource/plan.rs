@@ -35,8 +35,28 @@ const LOCAL: &[&str] = &["local:kumiki", "local:kumiki/shared", "local:mutex_map
 /// The handler itself.
 const DIRECT: &str = "local:direct";
 
-/// The paper's two types.
-const PAIRED: &[&str] = &["paired:kumiki", "paired:kumiki/shared"];
+/// The paper's two types, and what an engineer would write today.
+const PAIRED: &[&str] = &[
+    "paired:kumiki",
+    "paired:kumiki/shared",
+    #[cfg(feature = "peers")]
+    "paired:concurrent_map",
+];
+
+/// The same in the paper's own experiments, and the operating system alone.
+const PAPER: &[&str] = &[
+    "paper:kumiki",
+    "paper:kumiki/shared",
+    PROCESSES,
+    "paper:plain_threads",
+    #[cfg(feature = "peers")]
+    "paper:concurrent_map",
+];
+/// What Linux itself lets a further core do.
+const PROCESSES: &str = "paper:plain_processes";
+
+/// Busy processes beside.
+const BUSY: [u64; 4] = [1, 2, 4, 8];
 
 pub(crate) struct Resource;
 
@@ -46,7 +66,7 @@ impl Plan for Resource {
     const NAME: &'static str = "resource";
 
     fn subjects(&self) -> Vec<&'static str> {
-        [PAGES, CALLS, LOCAL, PAIRED].concat()
+        [PAGES, CALLS, LOCAL, PAIRED, PAPER].concat()
     }
 
     fn argument(&self) -> String {
@@ -69,15 +89,33 @@ impl Plan for Resource {
         // The handler is measured beside, where it runs alone.
         phases.push(phase(Request::LocalCall, Some(DIRECT)));
         phases.extend([1, 2, 8, 32].map(|in_flight| phase(Request::CoreCall { in_flight }, None)));
+        phases.extend([1, 16, 32, 256].map(|batch| phase(Request::CoreEach { batch }, None)));
         phases.push(phase(Request::Lookup, None));
         phases.extend([1, 2].map(|cores| phase(Request::MemoryPair { cores }, None)));
+        // A turn takes a while.
+        let paper = |case| Phase { rounds: 12, ..phase(case, Some(PROCESSES)) };
+        phases.extend([1, 2].map(|cores| paper(Request::MemoryPaper { cores })));
+        phases.extend([1, 2].map(|cores| paper(Request::ProcessPaper { cores })));
+        phases.push(Phase { rounds: 8, ..phase(Request::Kept, Some("pages:glibc")) });
+        for busy in BUSY {
+            let beside = |case, base| Phase { rounds: 16, ..phase(case, Some(base)) };
+            phases.push(beside(Request::AllocBusy { busy }, "pages:glibc"));
+            phases.push(beside(Request::MemoryBusy { busy }, "paired:kumiki/shared"));
+            phases.push(beside(Request::CallBusy { busy }, "calls:mutex_map"));
+        }
         phases
     }
 
     fn asks(&self, case: Request, subject: &str) -> bool {
         let group = match case {
+            // It lists what a thread had that has gone, and is unmapped at once.
+            Request::Kept => return PAGES.contains(&subject) && subject != "pages:mmap",
+            Request::AllocBusy { .. } => &PAGES[..2],
+            Request::CallBusy { .. } => &CALLS[..3],
+            Request::MemoryBusy { .. } => &PAIRED[..2],
+            Request::MemoryPaper { .. } | Request::ProcessPaper { .. } => PAPER,
             Request::Alloc { .. } | Request::AllocBatch | Request::FreeRemote => PAGES,
-            Request::CoreCall { .. } => CALLS,
+            Request::CoreCall { .. } | Request::CoreEach { .. } => CALLS,
             Request::LocalCall => LOCAL,
             Request::Lookup => &LOCAL[..3],
             Request::MemoryPair { .. } => PAIRED,
@@ -91,6 +129,8 @@ impl Plan for Resource {
         match case {
             Request::Alloc { threads: 2 } => Some(Request::Alloc { threads: 1 }),
             Request::MemoryPair { cores: 2 } => Some(Request::MemoryPair { cores: 1 }),
+            Request::MemoryPaper { cores: 2 } => Some(Request::MemoryPaper { cores: 1 }),
+            Request::ProcessPaper { cores: 2 } => Some(Request::ProcessPaper { cores: 1 }),
             _ => None,
         }
     }

@@ -1,5 +1,6 @@
 //! What a subject is asked for: one turn at one case.
 
+use kumiki_measure::schema::Unit;
 use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
@@ -34,7 +35,33 @@ pub(crate) enum Request {
         /// On so many cores at once.
         cores: u64,
     },
+    /// The paper's memory: a region of 4 KiB made and attached as a user space, both deleted;
+    /// nanoseconds of all cores together.
+    MemoryPaper {
+        /// On so many cores at once.
+        cores: u64,
+    },
+    /// The paper's process, of a resident program; nanoseconds of all cores together.
+    ProcessPaper {
+        /// On so many cores at once.
+        cores: u64,
+    },
+    /// So many entries counted up by the thread on the other cpu that owns them, handed over
+    /// together where there is a way to; nanoseconds each.
+    CoreEach { batch: u64 },
+    /// [`CoreCall`](Self::CoreCall), one at a time, beside so many busy processes.
+    CallBusy { busy: u64 },
+    /// [`Alloc`](Self::Alloc) by one thread beside so many busy processes.
+    AllocBusy { busy: u64 },
+    /// [`MemoryPair`](Self::MemoryPair) by two cores beside so many busy processes.
+    MemoryBusy { busy: u64 },
+    /// What an allocator has from the system after threads of a short life have each had
+    /// [`MOST_MIB`] in turn, of which another thread has freed all; MiB.
+    Kept,
 }
+
+/// What lives at a time in [`Request::Kept`], MiB.
+pub(crate) const MOST_MIB: usize = 64;
 
 /// Pages of [`Request::AllocBatch`].
 pub(crate) const BATCH: usize = 256;
@@ -49,6 +76,13 @@ impl Case for Request {
             Request::LocalCall => "local_call",
             Request::Lookup => "lookup",
             Request::MemoryPair { .. } => "memory_pair",
+            Request::MemoryPaper { .. } => "memory_paper",
+            Request::ProcessPaper { .. } => "process_paper",
+            Request::CoreEach { .. } => "core_each",
+            Request::CallBusy { .. } => "core_call_busy",
+            Request::AllocBusy { .. } => "alloc_4k_busy",
+            Request::MemoryBusy { .. } => "memory_pair_busy",
+            Request::Kept => "kept",
         }
     }
 
@@ -56,9 +90,29 @@ impl Case for Request {
         match self {
             Request::Alloc { threads: n }
             | Request::CoreCall { in_flight: n }
-            | Request::MemoryPair { cores: n } => Some(n),
+            | Request::MemoryPair { cores: n }
+            | Request::MemoryPaper { cores: n }
+            | Request::ProcessPaper { cores: n }
+            | Request::CoreEach { batch: n }
+            | Request::CallBusy { busy: n }
+            | Request::AllocBusy { busy: n }
+            | Request::MemoryBusy { busy: n } => Some(n),
+            Request::Kept => Some(MOST_MIB as u64),
             Request::AllocBatch => Some(BATCH as u64),
             Request::FreeRemote | Request::LocalCall | Request::Lookup => None,
+        }
+    }
+
+    fn unit(self) -> &'static str {
+        if self == Request::Kept { "MiB" } else { Unit::Nanoseconds.as_str() }
+    }
+
+    fn busy(self) -> usize {
+        match self {
+            Request::CallBusy { busy }
+            | Request::AllocBusy { busy }
+            | Request::MemoryBusy { busy } => busy as usize,
+            _ => 0,
         }
     }
 

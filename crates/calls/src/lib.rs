@@ -1,7 +1,6 @@
 //! What is known of each system call, and typed operations to make them.
 //!
-//! A system call is data here, a [`Request`]: number, arguments, and the place that
-//! it contends on. A table says of each call what other such calls wait for, whether
+//! A system call is data here, a [`Request`]: number and arguments. A table says of each call what other such calls wait for, whether
 //! it commonly sleeps, and why another thread must not make it. This crate starts no
 //! thread: who makes calls for other threads (`kumiki-parasc`) builds on it.
 //!
@@ -49,9 +48,9 @@ mod table;
 pub use allow::{AllowError, AllowList};
 pub use callset::{CallSet, NUMBERS};
 pub use contends::Contends;
-pub use kind::{Kind, default_place, kind, may_sleep};
+pub use kind::{Kind, kind, may_sleep};
 pub use op::Operation;
 pub use reason::{Refusal, RefusalKind};
 pub use refusal::{refusal, refusal_of, refusals};
-pub use request::{Place, Request, call};
+pub use request::{Request, call};
 pub use rules::{Denied, Rules};

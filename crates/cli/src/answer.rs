@@ -53,15 +53,10 @@ impl Answer<'_> {
         for figure in &headline.figures {
             text += &line(of_figure(figure));
         }
-        if text.contains(&format!("×{OF_TRIPS} ")) {
-            text += &format!(
-                "{:>20}counted in round trips of the cache line, which move\n",
-                format!("{OF_TRIPS} ")
-            );
-        }
         if headline.figures.len() < A_FEW {
             text += &self.rows(&headline);
         }
+        text += &legend(&text);
         let mut end = String::new();
         // Where much was disturbed it is the first advice.
         if self.verbose || !much_disturbed(self.results) {
@@ -87,7 +82,7 @@ impl Answer<'_> {
         words.extend(machine.hypervisor.as_ref().map(|name| format!("under {name}")));
         words.retain(|word| !word.trim().is_empty());
         let interrupted = if self.results.run.complete { "" } else { "Interrupted; until then: " };
-        let beside = reference.map(|r| format!("; × is against @{}, {}", r.name(), r.date()));
+        let beside = reference.map(|r| format!("; beside @{}, {}", r.name(), r.date()));
         format!("{interrupted}{}{}", words.join(", "), beside.unwrap_or_default())
     }
 
@@ -109,7 +104,7 @@ impl Answer<'_> {
             told.iter().map(|row| line(of_row(row, headline.reference))).collect();
         let more = rows.len() - told.len();
         if more > 0 && !self.rows_above {
-            text += &format!("{:>27}and {more} more rows\n", "");
+            text += &format!("{:>28}and {more} more rows\n", "");
         }
         text
     }
@@ -184,8 +179,8 @@ fn of_row(row: &Row, reference: Option<&Reference>) -> Line {
 /// One line. Of a meaning that is too long the last parts are left out.
 fn line(line: Line) -> String {
     let Line { figure, disturbed, ratio, grade, name, meaning } = line;
-    let mark = if disturbed { "! " } else { "" };
-    let start = format!("{:>10} {ratio:>8} {grade:<5}  ", format!("{mark}{figure}"));
+    let mark = output::mark(disturbed);
+    let start = format!("{mark:<1} {figure:>9} {ratio:>8} {grade:<7} ");
     let room = output::WIDTH - start.chars().count();
     let mut rest = meaning.as_str();
     let whole = loop {
@@ -197,6 +192,24 @@ fn line(line: Line) -> String {
         rest = &rest[..cut.unwrap_or(0)];
     };
     format!("{}\n", visible(format!("{start}{whole}").trim_end()))
+}
+
+/// What the marks above it mean, as far as there are any, in a line.
+fn legend(above: &str) -> String {
+    let mut marks = Vec::new();
+    if above.lines().any(|line| line.starts_with("! ")) {
+        marks.push("! disturbed".to_owned());
+    }
+    if above.contains('×') {
+        marks.push("× of the reference".to_owned());
+    }
+    if above.contains(&format!("×{OF_TRIPS}")) {
+        marks.push(format!("{OF_TRIPS} in round trips of the cache line"));
+    }
+    if above.contains(" unclear ") {
+        marks.push("unclear: an interval too wide".to_owned());
+    }
+    if marks.is_empty() { String::new() } else { format!("({})\n", marks.join(" · ")) }
 }
 
 fn to_do(advice: &Advice) -> String {
@@ -232,6 +245,7 @@ mod tests {
             let all = lines.join("\n");
             assert!(all.contains("system call: into the kernel"), "{all}");
             assert!(all.contains("1.00\u{202f}× usual"), "it is its own reference: {all}");
+            assert_eq!(lines.iter().filter(|line| line.starts_with('(')).count(), 1, "{all}");
             assert!(all.contains("result 7") && all.contains("compare @"), "{all}");
             assert_eq!(lines.last().unwrap(), "Page: /home/somebody/kumiki-report.html");
         }
@@ -267,7 +281,7 @@ mod tests {
                 meaning: meaning.to_owned(),
             })
         };
-        let start = " ! 36.0\u{202f}ms   1.30\u{202f}× usual  fork with 1 GiB written";
+        let start = "!   36.0\u{202f}ms   1.30\u{202f}× usual   fork with 1 GiB written";
         assert_eq!(
             with("137 ns a page, by many more sizes; and more"),
             format!("{start}: 137 ns a page\n")

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Measure(Measure),
     /// List, show, export, import or remove stored results, and show references
     ///
+    /// Without a word more it lists them.
+    ///
     /// A result is named by its number, its label, `latest`, `latest~1` for the one
     /// before, `@NAME` for a reference, or a JSON file.
     ///
@@ -44,6 +46,14 @@ pub(crate) enum Command {
     /// measure` takes it, and that selection is measured and reported. A result's
     /// label goes to --results.
     Report(Report),
+    /// Is B slower than A? Two commands in interleaved pairs, with a verdict that holds
+    ///
+    /// `kumiki ab -- CMD… --- CMD…`, or one command under two settings:
+    /// `kumiki ab --env A=1 --vs A=2 -- CMD…`.
+    ///
+    /// Exit status: 0 B is no worse, 1 B is slower, 2 an error, 3 it cannot be said, and
+    /// what would clear it up is. 130 ended by Ctrl-C; what there was is told.
+    Ab(Box<crate::ab::Ab>),
     /// Say what this machine has and lacks for every part of Kumiki
     Doctor(Doctor),
     /// Run commands in a QEMU machine with a stock kernel
@@ -175,7 +185,7 @@ pub(crate) struct Db {
 #[derive(Debug, Args)]
 pub(crate) struct Results {
     #[command(subcommand)]
-    pub(crate) command: ResultsCommand,
+    pub(crate) command: Option<ResultsCommand>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -210,7 +220,7 @@ pub(crate) enum ResultsCommand {
         /// Format
         #[arg(long, value_enum, default_value_t = Format::Json)]
         format: Format,
-        /// File to write [default: standard output]
+        /// File to write, - for standard output [default: -]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
@@ -244,6 +254,15 @@ pub(crate) enum Format {
     Markdown,
 }
 
+/// The least verdict that is a negative result.
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// A row that is worse
+    Worse,
+    /// A row that is worse or unclear
+    Unclear,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
     /// The old one: number, label, `latest~1`, `@NAME` of a reference, or a JSON file
@@ -253,6 +272,9 @@ pub(crate) struct Compare {
     /// Worse by more than this is a regression, in percent, e.g. 5 or 0.1
     #[arg(long, default_value_t = 5.0, value_name = "PERCENT", value_parser = percent)]
     pub(crate) threshold: f64,
+    /// Exit 1 also where a row is unclear
+    #[arg(long, value_enum, default_value_t = FailOn::Worse, value_name = "VERDICT")]
+    pub(crate) fail_on: FailOn,
     /// Show all rows, not only those that differ, and why each unclear one is
     #[arg(long)]
     pub(crate) all: bool,
@@ -276,7 +298,7 @@ pub(crate) struct Report {
     #[arg(long, value_name = "RESULT", num_args = 1..,
         conflicts_with_all = ["sizes", "quick", "full", "cpus", "time", "scratch", "label"])]
     pub(crate) results: Vec<String>,
-    /// The page to write
+    /// The page to write, - for standard output
     #[arg(long, short, default_value = "kumiki-report.html", value_name = "FILE")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -318,7 +340,7 @@ fn label(text: &str) -> Result<String, String> {
     kumiki_measure::label::check(text).map(|()| text.to_owned()).map_err(|why| format!("it {why}"))
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
         _ => Err("a percentage of 0 or more, e.g. 5".to_owned()),

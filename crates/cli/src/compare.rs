@@ -6,7 +6,7 @@ use kumiki_measure::compare::{
 };
 use kumiki_report::format;
 
-use crate::args::Compare;
+use crate::args::{Compare, FailOn};
 use crate::results::Loaded;
 use crate::{Verdict, output, results};
 
@@ -28,8 +28,9 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
     } else {
         print(&comparison, [&a, &b], args.all)?;
     }
-    let regressions = comparison.count(Found::Regression);
-    Ok(if regressions > 0 || comparison.rows.is_empty() {
+    let unclear = args.fail_on == FailOn::Unclear && comparison.count(Found::Unclear) > 0;
+    let worse = comparison.count(Found::Regression) > 0;
+    Ok(if worse || unclear || comparison.rows.is_empty() {
         Verdict::Negative
     } else {
         Verdict::Fine
@@ -37,17 +38,16 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
 }
 
 fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> {
-    let headings = ["verdict", "case", "parameters", "A", "B/A", "B", "95 % CI", "p", "line A → B"];
-    let shown = if output::narrow(output::WIDE) { &headings[..5] } else { &headings[..] };
-    let mut table = output::Rows::new(shown, 3);
+    let headings =
+        ["", "verdict", "case", "parameters", "A", "B/A", "B", "95 % CI", "p", "line A → B"];
+    let shown = if output::narrow(output::WIDE) { &headings[..6] } else { &headings[..] };
+    let mut table = output::Rows::new(shown, 4);
     let told =
         |row: &&Compared| all || matches!(row.verdict, Found::Regression | Found::Improvement);
     for row in comparison.rows.iter().filter(told) {
-        let median = |side: &Side| {
-            let mark = if side.disturbed { "! " } else { "" };
-            format!("{mark}{}", format::quantity(side.median, row.unit))
-        };
+        let median = |side: &Side| format::quantity(side.median, row.unit);
         let cells = [
+            output::mark(row.a.disturbed || row.b.disturbed).to_owned(),
             word(row.verdict).to_owned(),
             row.case.clone(),
             output::params(&row.params),

@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::output;
+
+/// The name of standard output, in place of a file's.
+pub(crate) const STDOUT: &str = "-";
+
 /// Where to write, checked before long work starts. What the file held stays
 /// until its successor is complete.
 pub(crate) struct Destination {
@@ -19,11 +24,16 @@ enum Way {
     Replace(PathBuf),
     /// A device, a pipe, or a file in a folder that takes no new one.
     InPlace(File),
+    /// Standard output.
+    Stdout,
 }
 
 impl Destination {
     /// Fails if `path` cannot be written, and changes nothing.
     pub(crate) fn new(path: &Path) -> Result<Self> {
+        if path == Path::new(STDOUT) {
+            return Ok(Destination { path: path.to_owned(), way: Way::Stdout });
+        }
         Self::check(path).with_context(|| {
             format!("{} cannot be written; choose another --output", path.display())
         })
@@ -58,6 +68,11 @@ impl Destination {
         let written = match way {
             Way::Replace(folder) => replace(&path, &folder, fill),
             Way::InPlace(file) => overwrite(file, fill),
+            Way::Stdout => {
+                let mut whole = Vec::new();
+                fill(&mut whole)?;
+                return output::data(&whole);
+            }
         };
         written.with_context(|| format!("writing {}", path.display()))
     }

@@ -2,6 +2,7 @@
 //! measure, keep, compare and report.
 #![forbid(unsafe_code)]
 
+mod ab;
 mod answer;
 mod args;
 mod compare;
@@ -48,7 +49,13 @@ fn main() -> ExitCode {
     if words.next_if(|word| word == kumiki_lab::agent::WORD).is_some() {
         return kumiki_lab::agent::run(words);
     }
-    match dispatch(Cli::parse().command) {
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => dispatch(cli.command),
+        // Help and version are data; clap would print them and not look whether they arrived.
+        Err(told) if !told.use_stderr() => output::help(&told).map(|()| Verdict::Fine),
+        Err(wrong) => wrong.exit(),
+    };
+    match outcome {
         Ok(Verdict::Fine) => ExitCode::SUCCESS,
         Ok(Verdict::Exit(code)) => ExitCode::from(code),
         Ok(Verdict::Negative) => ExitCode::from(1),
@@ -68,6 +75,7 @@ fn dispatch(command: Command) -> Result<Verdict> {
         Command::Results(args) => results::run(args.command),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
+        Command::Ab(args) => ab::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Image(args) => image::run(args),

@@ -13,6 +13,7 @@ pub(crate) fn run(args: Measure) -> Result<Verdict> {
     if let Some(MeasureCommand::Ls { select, quick, full, json }) = args.command {
         return ls(&select, session::level(quick, full), json);
     }
+    output::check()?;
     let Measured { id, results, interrupt } = session::measure(&args.select, &args.how)?;
     let answer = Answer {
         name: &format!("result {id}"),

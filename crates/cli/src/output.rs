@@ -10,8 +10,9 @@ use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
-use kumiki_measure::schema::{Params, Results, Row, Value};
+use kumiki_measure::schema::{Params, Results, Row, Trend, Value};
 use kumiki_report::{export, format};
+use kumiki_sys::stdio::stdout_was_closed;
 use kumiki_sys::visible::{visible, visible_lines};
 
 /// Columns of the narrowest terminal that texts are made for.
@@ -56,7 +57,8 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
 
 /// Shows text to a person beside data, on standard error.
 pub(crate) fn aside(text: &str) {
-    let _ = io::stderr().write_all(visible_lines(text).to_string().as_bytes());
+    let lines = spaced(visible_lines(text).to_string(), &io::stderr());
+    let _ = io::stderr().write_all(lines.as_bytes());
 }
 
 /// Text in one line as lines that fit a terminal of 80 columns, each after `indent`.
@@ -84,7 +86,12 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
 
 /// Prints lines for people.
 pub(crate) fn text(lines: impl Display) -> Result<()> {
-    data(visible_lines(lines).to_string().as_bytes())
+    data(spaced(visible_lines(lines).to_string(), &io::stdout()).as_bytes())
+}
+
+/// Where a program reads it, numbers, units and thousands are apart by plain spaces.
+fn spaced(lines: String, to: &impl IsTerminal) -> String {
+    if to.is_terminal() { lines } else { lines.replace(format::THIN, " ") }
 }
 
 /// Prints lines that another machine wrote: to a terminal what they are, elsewhere as
@@ -97,9 +104,38 @@ pub(crate) fn log(bytes: &[u8]) -> Result<()> {
 }
 
 /// Prints these bytes as they are.
+///
+/// # Errors
+/// They went nowhere: the disk is full, or there is no standard output.
 pub(crate) fn data(bytes: &[u8]) -> Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes).and_then(|()| out.flush()).context("writing to standard output")
+    let written = || {
+        has_stdout()?;
+        let mut out = io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush())
+    };
+    written().context("writing to standard output")
+}
+
+/// Whether what is printed arrives anywhere. The standard library lets writes to a
+/// standard output that was closed succeed.
+fn has_stdout() -> io::Result<()> {
+    if stdout_was_closed() {
+        return Err(rustix::io::Errno::BADF.into());
+    }
+    Ok(())
+}
+
+/// Fails where [`data`] would, before long work whose result is to be printed.
+pub(crate) fn check() -> Result<()> {
+    has_stdout().context("standard output is closed, and what is measured goes there")
+}
+
+/// Prints what clap has to say, with its colours where they are wanted.
+pub(crate) fn help(told: &clap::Error) -> Result<()> {
+    let text = told.render();
+    let plain = !io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some();
+    let text = if plain { text.to_string() } else { text.ansi().to_string() };
+    data(text.as_bytes())
 }
 
 /// Prints a line.
@@ -178,12 +214,13 @@ pub(crate) fn narrow(columns: usize) -> bool {
 
 /// Prints a result: a line a row, then how costs grow, then what was skipped.
 pub(crate) fn table(results: &Results) -> Result<()> {
-    let headings = ["case", "parameters", "median", "95 % CI", "p99", "cpu", "line"];
-    let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
-    let mut table = Rows::new(shown, 2);
+    let headings = ["", "case", "parameters", "median", "95 % CI", "p99", "cpu", "line"];
+    let shown = if narrow(WIDE) { &headings[..5] } else { &headings[..] };
+    let mut table = Rows::new(shown, 3);
     for row in &results.rows {
         let cells = [
-            format!("{}{}", if row.disturbed { "! " } else { "" }, row.case),
+            mark(row.disturbed).to_owned(),
+            row.case.clone(),
             params(&row.params),
             format::quantity(row.median, row.unit),
             format::interval(row.ci, row.unit),
@@ -209,6 +246,11 @@ pub(crate) fn table(results: &Results) -> Result<()> {
     Ok(())
 }
 
+/// In a column of its own, beside what other work disturbed.
+pub(crate) fn mark(disturbed: bool) -> &'static str {
+    if disturbed { "!" } else { "" }
+}
+
 fn slopes(results: &Results) -> Result<()> {
     if results.slopes.is_empty() {
         return Ok(());
@@ -217,12 +259,12 @@ fn slopes(results: &Results) -> Result<()> {
     let shown = if narrow(WIDE) { &headings[..4] } else { &headings[..] };
     let mut table = Rows::new(shown, 3);
     for slope in &results.slopes {
-        let flat = slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0;
+        let known = matches!(slope.trend, Trend::Grows | Trend::Falls);
         let cells = [
             slope.case.clone(),
             slope.param.trim_end_matches("_bytes").to_owned(),
             params(&slope.params),
-            if flat { "flat".to_owned() } else { format::time(slope.ns_per_page) },
+            if known { format::time(slope.ns_per_page) } else { slope.trend.word().to_owned() },
             format::interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             format!("{:.3}", slope.r2),
             slope.knee_bytes.map_or_else(String::new, format::bytes),

@@ -10,7 +10,7 @@ use kumiki_measure::label::is_name;
 
 use crate::answer::Answer;
 use crate::args::{Report, Select};
-use crate::destination::Destination;
+use crate::destination::{Destination, STDOUT};
 use crate::results::{Loaded, label_of, load};
 use crate::{Verdict, output, owners, select, session};
 
@@ -23,6 +23,7 @@ enum Source {
 }
 
 pub(crate) fn run(args: Report) -> Result<Verdict> {
+    output::check()?;
     let destination = Destination::new(&args.output)?;
     if let Some(bench) = &args.nodes {
         let page = owners::page(bench.as_deref())?;
@@ -52,7 +53,7 @@ pub(crate) fn run(args: Report) -> Result<Verdict> {
     let answer = Answer {
         name: &names[0],
         results: &results[0],
-        page: Some(&path),
+        page: (!to_stdout).then_some(path.as_path()),
         verbose: args.verbose,
         rows_above: false,
     };
@@ -106,6 +107,9 @@ fn labels(filters: &[String], args: &Report) -> Result<()> {
 
 /// Whether a file of this name is where standard output goes.
 fn is_stdout(path: &Path) -> bool {
+    if path == Path::new(STDOUT) {
+        return true;
+    }
     let own = std::io::stdout().as_fd().try_clone_to_owned().map(File::from);
     let own = own.and_then(|file| file.metadata());
     match (own, fs::metadata(path)) {

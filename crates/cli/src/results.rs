@@ -11,12 +11,13 @@ use kumiki_measure::store::{Imported, Store};
 use kumiki_report::reference::{self, Reference};
 use kumiki_report::{export, format};
 
-use crate::args::{Format, ResultsCommand};
+use crate::args::{Db, Format, ResultsCommand};
 use crate::destination::Destination;
 use crate::{Verdict, disturbed, output, session};
 
-pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
-    match command {
+pub(crate) fn run(command: Option<ResultsCommand>) -> Result<Verdict> {
+    let list = ResultsCommand::Ls { db: Db::default(), json: false };
+    match command.unwrap_or(list) {
         ResultsCommand::Ls { db, json } => ls(db.db.as_deref(), json),
         ResultsCommand::Show { result, db, json, verbose } => {
             let Loaded { results, .. } = load(&result, db.db.as_deref())?;
@@ -62,7 +63,7 @@ pub(crate) fn run(command: ResultsCommand) -> Result<Verdict> {
                     "{name} is a reference, shipped with the tool: only stored results are removed"
                 );
             }
-            let mut store = session::open(db.db.as_deref())?;
+            let Some(mut store) = existing(db.db.as_deref())? else { bail!(NOTHING) };
             // All names are looked up first: a typing error removes nothing.
             let ids: BTreeSet<_> =
                 results.iter().map(|name| store.resolve(name)).collect::<Result<_, _>>()?;
@@ -95,7 +96,9 @@ pub(crate) fn load(name: &str, db: Option<&Path>) -> Result<Loaded> {
     if there || path.extension().is_some_and(|e| e == "json") {
         return Ok(Loaded { name: name.to_owned(), results: read_results(path)? });
     }
-    let store = session::open(db)?;
+    let Some(store) = existing(db)? else {
+        bail!("no result {name:?}: {NOTHING}");
+    };
     let id = store.resolve(name)?;
     Ok(Loaded { name: format!("result {id}"), results: store.load(id)? })
 }
@@ -111,10 +114,13 @@ pub(crate) fn label_of<'a>(word: &'a str, db: Option<&Path>) -> Option<&'a str> 
     store.resolve(word).is_ok().then_some(word)
 }
 
+/// Said where nothing has been kept.
+const NOTHING: &str = "no results yet; `kumiki measure` makes one";
+
 /// The store, unless it is the person's own and nothing has been kept in it yet:
 /// reading makes no database.
 fn existing(db: Option<&Path>) -> Result<Option<Store>> {
-    if db.is_none() && !Store::default_path()?.exists() {
+    if db.is_none() && !Store::default_path().is_ok_and(|path| path.exists()) {
         return Ok(None);
     }
     session::open(db).map(Some)
@@ -135,7 +141,7 @@ fn ls(db: Option<&Path>, json: bool) -> Result<Verdict> {
         output::text(output::wrapped(&one.conditions(), "    "))?;
     }
     if stored.is_empty() {
-        output::talk("no results yet; `kumiki measure` makes one");
+        output::talk(NOTHING);
         return Ok(Verdict::Fine);
     }
     let mut table =

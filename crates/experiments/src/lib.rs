@@ -8,7 +8,8 @@
 //!                                           .idle, .idle_power, .idle_over,
 //!                                           .copy, .message, .chase
 //!                                           parasc.steps, .requests, .calls
-//!                                           resource.memory, .process, .call, .spawn
+//!                                           resource.memory, .process (and as in the
+//!                                           paper), .call, .spawn
 //! ```
 //!
 //! ```
@@ -22,7 +23,7 @@
 #![deny(unsafe_code)]
 
 mod parasc;
-mod resource;
+pub mod resource;
 mod shadow;
 mod timed;
 mod widened;

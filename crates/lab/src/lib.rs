@@ -43,6 +43,9 @@ mod kernel;
 mod kvm;
 mod log;
 mod machine;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod made_up;
 mod modules;
 mod place;
 mod qemu;

@@ -99,6 +99,11 @@ impl Probe {
         })
     }
 
+    /// Whether other work is known to the nanosecond.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.schedstat.is_some()
+    }
+
     /// Smallest amount of other work that can be told from none.
     fn resolution_ns(&self) -> f64 {
         if self.schedstat.is_some() { 0.0 } else { 2.0 * self.tick_ns * self.cpus.len() as f64 }
@@ -145,6 +150,15 @@ impl Probe {
             ("pages were read from disk", activity.major_faults > 0),
         ];
         causes.iter().filter(|(_, struck)| *struck).map(|(cause, _)| (*cause).to_owned()).collect()
+    }
+}
+
+impl Snapshot {
+    /// Time that the cpus worked since `earlier` and not for this process or children that
+    /// it waited for, or that a hypervisor took, nanoseconds.
+    pub(crate) fn others_since(&self, earlier: &Snapshot) -> f64 {
+        let busy = self.busy_ns - earlier.busy_ns - (cpu_ns(self) - cpu_ns(earlier));
+        busy.max(0.0) + self.steal_ns.saturating_sub(earlier.steal_ns) as f64
     }
 }
 

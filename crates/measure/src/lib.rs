@@ -20,6 +20,7 @@ pub mod label;
 pub mod machine;
 pub mod meter;
 mod neighbours;
+pub mod others;
 mod peak;
 mod program;
 pub mod round_trip;

@@ -230,6 +230,38 @@ impl Row {
     }
 }
 
+/// What may be said of how a cost changes with a size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trend {
+    /// The whole interval of the slope lies above zero.
+    Grows,
+    /// The whole interval lies below zero.
+    Falls,
+    /// The interval holds zero, and from its one end to its other the cost changes by at
+    /// most [`FLAT`] over the sizes that were measured.
+    Flat,
+    /// The interval holds zero and much else: nothing may be said.
+    #[default]
+    Unclear,
+}
+
+/// The change over all measured sizes, as a share of the cost at the smallest of them,
+/// up to which a cost is called flat.
+pub const FLAT: f64 = 0.1;
+
+impl Trend {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trend::Grows => "grows",
+            Trend::Falls => "falls",
+            Trend::Flat => "flat",
+            Trend::Unclear => "unclear",
+        }
+    }
+}
+
 /// How a case's cost grows with one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slope {
@@ -243,6 +275,9 @@ pub struct Slope {
     pub ns_per_page: f64,
     /// 95 % confidence interval of `ns_per_page`.
     pub ci: [f64; 2],
+    /// What the interval lets one say about the cost.
+    #[serde(default)]
+    pub trend: Trend,
     /// Cost at size zero by the same line, nanoseconds.
     pub base_ns: f64,
     /// Share of the variance that the line explains.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kumiki_boot::Initramfs;
 
-use crate::compose::{modinfo, module};
+use crate::module_file::{modinfo, module};
 use crate::{Error, Result};
 
 /// Where they lie in a node: a module a file, and a list of them for each kind of device.

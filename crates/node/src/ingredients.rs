@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kumiki_boot::Kernel;
 
-use crate::compose::{self, Base};
+use crate::compose::Base;
 use crate::device::{self, Device};
 use crate::image::{
     HEADER_BYTES, Header, Image, ImageInfo, PAGE_BYTES, content_hash, fill, link, same_content,
@@ -16,7 +16,7 @@ use crate::needs::Needs;
 use crate::origin::{Bytes, Origin, Part};
 use crate::shipped::Shipped;
 use crate::stages::{LoadParts, timed};
-use crate::{Error, Result, abi, requests, tree};
+use crate::{Error, Result, abi, module_file, requests, tree};
 
 /// What an image is to be made of, read and not yet uncompressed.
 pub(crate) struct Ingredients {
@@ -38,7 +38,7 @@ pub(crate) struct Ingredients {
 impl Ingredients {
     /// Reads the kernel and what belongs into the initramfs.
     pub(crate) fn read(kernel_file: &Path, base: &Base) -> Result<Self> {
-        let file = compose::read(kernel_file)?;
+        let file = module_file::read(kernel_file)?;
         let is_bare = file.starts_with(b"\x7fELF");
         let bzimage = if is_bare { None } else { Some(Kernel::compressed(&file)?) };
         let trimmed = if is_bare { Some(Kernel::parse(&file)?) } else { None };

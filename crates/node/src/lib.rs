@@ -38,6 +38,7 @@ mod abi;
 pub mod agent;
 mod bell;
 mod blocks;
+mod claims;
 mod client;
 mod clocks;
 mod compose;
@@ -64,6 +65,7 @@ mod machine;
 #[doc(hidden)]
 pub mod made_up;
 mod memory;
+mod module_file;
 mod needs;
 mod node;
 mod numa;

@@ -24,7 +24,7 @@ use crate::silence::{panicked, silent};
 use crate::spec::{Fault, MemorySource, Spec};
 use crate::stages::{LoadParts, Loading, Stages, timed};
 use crate::window::{Window, has_ended};
-use crate::{Error, Result, abi, bell, cpus, listing, load, numa, plugging, serve, taking, tree};
+use crate::{Error, Result, abi, bell, claims, cpus, listing, load, numa, serve, taking, tree};
 
 /// How long a look at a starting node may sleep, should a doorbell get lost.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -54,7 +54,7 @@ impl Node {
         let record = Record::new(spec, cpus::choose(&spec.cpus)?);
         // One too long is refused here.
         record.to_json()?;
-        plugging::nobody_has(name, &record.devices)?;
+        claims::nobody_has(name, &record.devices)?;
         let (device, _) = Device::create(Kind::Node, name)?;
         if let Err(error) = furnish(
             &device,

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use crate::claims::nobody_has;
 use crate::device::Device;
-use crate::devices::{Assigned, DeviceSpec, assign, clash};
+use crate::devices::{Assigned, DeviceSpec, assign};
 use crate::kind::Kind;
 use crate::node::Node;
 use crate::record::{self, Record, incomplete};
@@ -120,33 +121,4 @@ impl Node {
         let record = record.ok_or_else(|| incomplete(&self.name))?;
         Ok((device, entry, record))
     }
-}
-
-/// Refuses devices of a node that another node has, or that clash with each other.
-pub(crate) fn nobody_has(name: &str, devices: &[Assigned]) -> Result<()> {
-    let refused = |device: &Assigned, what: String, other: &str| {
-        Error::Refused(format!(
-            "node {name}: {}: {what} is {other}'s already: choose another",
-            device.name
-        ))
-    };
-    for (n, device) in devices.iter().enumerate() {
-        for other in &devices[..n] {
-            if let Some(what) = clash(name, device, name, other) {
-                return Err(refused(device, what, &other.name));
-            }
-        }
-    }
-    for entry in tree::all(Kind::Node)?.iter().filter(|entry| entry.name != name) {
-        let Ok(reader) = Device::read(Kind::Node, &entry.name) else { continue };
-        let Ok((_, Some(record))) = record::window(&reader, entry, false) else { continue };
-        for device in devices {
-            for other in &record.devices {
-                if let Some(what) = clash(name, device, &entry.name, other) {
-                    return Err(refused(device, what, &format!("node {}", entry.name)));
-                }
-            }
-        }
-    }
-    Ok(())
 }

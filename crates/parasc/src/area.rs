@@ -3,18 +3,18 @@
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use crate::line::Line;
 use crate::primitive::{AtomicU32, AtomicU64};
-use crate::slot::Slot;
 
 /// "prac" in memory.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
-/// Requesting threads at the same time, each with a lane of its own: as many slots as a page
+/// Requesting threads at the same time, each with a lane of its own: as many as a page
 /// has lines beside the first two.
 pub(crate) const LANES: usize = 62;
 
-/// The shared memory of one engine. A lane is the place of one requesting thread: a slot
+/// The shared memory of one engine. A lane is the place of one requesting thread: a line
 /// here, and a [`Side`](crate::side::Side).
 #[derive(Debug)]
 #[repr(C, align(4096))]
@@ -27,7 +27,7 @@ pub(crate) struct Area {
     /// Bit i: lane i may hold a request.
     open: AtomicU64,
     _reserved1: [u64; 7],
-    slots: [Slot; LANES],
+    lines: [Line; LANES],
 }
 
 #[cfg(not(loom))]
@@ -35,7 +35,7 @@ const _: () = {
     assert!(size_of::<Area>() == 4096);
     assert!(std::mem::offset_of!(Area, terminate) == 0);
     assert!(std::mem::offset_of!(Area, open) == 64);
-    assert!(std::mem::offset_of!(Area, slots) == 128);
+    assert!(std::mem::offset_of!(Area, lines) == 128);
 };
 
 /// For comparison with the header (`tests.rs`).
@@ -45,8 +45,8 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Area, terminate)),
     ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Area, magic)),
     ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Area, version)),
-    ("offsetof(struct parasc_area, open_slots)", std::mem::offset_of!(Area, open)),
-    ("offsetof(struct parasc_area, slots)", std::mem::offset_of!(Area, slots)),
+    ("offsetof(struct parasc_area, open_lines)", std::mem::offset_of!(Area, open)),
+    ("offsetof(struct parasc_area, lines)", std::mem::offset_of!(Area, lines)),
 ];
 
 impl Default for Area {
@@ -58,16 +58,16 @@ impl Default for Area {
             _reserved0: [0; 13],
             open: AtomicU64::new(0),
             _reserved1: [0; 7],
-            slots: std::array::from_fn(|_| Slot::default()),
+            lines: std::array::from_fn(|_| Line::default()),
         }
     }
 }
 
 impl Area {
-    /// Where a lane's thread hands a single call over.
+    /// What a lane's requesting thread offers.
     #[inline(always)]
-    pub(crate) fn slot(&self, lane: usize) -> &Slot {
-        &self.slots[lane]
+    pub(crate) fn line(&self, lane: usize) -> &Line {
+        &self.lines[lane]
     }
 
     /// Tells all processing threads to return. They must be woken after it.

@@ -1,6 +1,6 @@
-//! A processing thread's note of what it is at: a request that was in a queue, the slot of a
-//! lane, or a chunk of the calls that a requesting thread offers. If the thread dies,
-//! what it was at is repaired from the note.
+//! A processing thread's note of what it is at: a request that was in a queue, or the single
+//! call or a chunk of the batch that a requesting thread offers in its line. If the thread
+//! dies, what it was at is repaired from the note.
 //!
 //! A thread of the engine's own dies at a call alone, by a seccomp filter. One of the
 //! program's may end at any moment, by a handler of a signal: it has its signals blocked but
@@ -20,7 +20,7 @@ use crate::task::Task;
 /// The answer to a request whose thread has died: perhaps executed.
 pub(crate) const OWNER_DIED: i64 = -(libc::EOWNERDEAD as i64);
 
-/// A note of what a lane's requesting thread offers.
+/// A note of a batch, or of no lane.
 const HELD: u64 = 1 << 31;
 
 /// The chunk of an offer at which a thread has died.
@@ -37,8 +37,6 @@ pub(crate) struct Left {
 pub(crate) enum At {
     /// A request that was in a queue.
     Task(Arc<dyn Task>),
-    /// The slot of this lane.
-    Slot(usize),
     /// What this lane's requesting thread offers, and which part of it.
     Offer(usize, Left),
 }
@@ -48,7 +46,7 @@ pub(crate) enum At {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Claim {
-    /// How many so far in the high half; 1 + the lane in the low half, or [`HELD`] too, 0 if
+    /// How many so far in the high half; 1 + the lane in the low half, [`HELD`] too of a batch, 0 if
     /// the thread is at none.
     word: AtomicU64,
     /// Where the claimed calls of an offer begin and end, and which one the thread is
@@ -68,7 +66,7 @@ impl Claim {
         self.word.store(count << 32 | low, Relaxed);
     }
 
-    /// Says that the thread is about to take the request in a lane's slot.
+    /// Says that the thread is about to take the single call in a lane's line.
     #[inline(always)]
     pub(crate) fn set(&self, lane: usize) {
         self.note(lane as u64 + 1);
@@ -81,7 +79,7 @@ impl Claim {
         self.note(HELD);
     }
 
-    /// Says that the thread is at what the requesting thread of a lane offers.
+    /// Says that the thread is at the batch that the requesting thread of a lane offers.
     #[inline(always)]
     pub(crate) fn hold(&self, lane: usize) {
         // At no call yet.
@@ -117,7 +115,7 @@ impl Claim {
         }
         let lane = (low & !HELD).checked_sub(1)? as usize;
         if low & HELD == 0 {
-            return Some(At::Slot(lane));
+            return Some(At::Offer(lane, Left { chunk: 0..1, at: 0 }));
         }
         let chunk = self.chunk.load(Relaxed);
         let field = |at: u32| (chunk >> (16 * at) & 0xffff) as usize;
@@ -125,7 +123,7 @@ impl Claim {
         (!left.chunk.is_empty()).then_some(At::Offer(lane, left))
     }
 
-    /// The lane whose slot the thread is at.
+    /// The lane whose single call the thread is at.
     pub(crate) fn lane(&self) -> Option<usize> {
         let low = self.word.load(Relaxed) & u64::from(u32::MAX);
         (low & HELD == 0).then(|| low.checked_sub(1).map(|lane| lane as usize))?
@@ -142,7 +140,7 @@ impl Claim {
         self.word.load(Relaxed) as u32 != 0
     }
 
-    /// Differs between two requests, also of the same slot.
+    /// Differs between two requests, also of the same lane.
     pub(crate) fn word(&self) -> u64 {
         self.word.load(Relaxed)
     }
@@ -170,7 +168,10 @@ mod tests {
             let word = claim.word();
             claim.set(lane);
             assert_ne!(claim.word(), word);
-            assert!(matches!(claim.take(), Some(At::Slot(at)) if at == lane));
+            let single = Left { chunk: 0..1, at: 0 };
+            assert!(
+                matches!(claim.take(), Some(At::Offer(at, left)) if (at, &left) == (lane, &single))
+            );
             assert!(claim.task().is_none());
         }
         let request = crate::Request::new(7, []);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_at_calls_without_a_slot_is_at_something() {
+    fn a_thread_at_calls_of_a_batch_is_at_something() {
         let claim = Claim::default();
         claim.hold(63);
         assert!(claim.is_set() && claim.lane().is_none() && claim.take().is_none());

@@ -31,7 +31,7 @@ pub struct Config {
     /// Requesting threads with a lane of their own at the same time, 1 to 62.
     pub requesters: usize,
     /// Slots for requests [placed by hand](crate::Engine::place), 2 to 4096: so many can be
-    /// outstanding or not collected. A batch of more calls is run in parts of so many.
+    /// outstanding or not collected. They bound no batch.
     pub slots: usize,
     /// Processing threads for calls that sleep, at most; 0 to 64.
     pub threads: usize,

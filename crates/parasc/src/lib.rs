@@ -9,10 +9,11 @@
 //! (`docs/design/parasc.md`, "Where it loses").
 //!
 //! ```text
-//!  requesting thread            request area               processing threads
-//!  run, submit, place ─ REQUEST ─▶ slot ─▶ PROCESSING ───▶ one on each other cpu,
-//!  makes calls itself,          64 bytes each              up to 64 for calls
-//!  from the other end           ◀─ SUCCESS, ERROR ──────── that sleep
+//!  requesting thread          request area                  processing threads
+//!  run ──── offers ─────────▶ a line of 64 bytes ── claim ─▶ one on each other cpu,
+//!  makes calls itself,        for each requesting thread     up to 64 for calls that
+//!  from the other end                            ◀─ made ──  sleep, and the program's
+//!  submit, place ───────────▶ a queue ────────────────────▶  (Engine::process)
 //! ```
 //!
 //! ```
@@ -95,16 +96,15 @@ mod differences;
 mod engine;
 mod error;
 mod execute;
+mod line;
 #[cfg(all(test, loom))]
 mod loom;
-mod offer;
 mod pending;
 mod placed;
 mod primitive;
 mod queue;
 mod requester;
 mod side;
-mod slot;
 mod task;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -118,8 +118,8 @@ pub use engine::Engine;
 pub use error::{Error, Result};
 pub use kumiki_calls::op::{self, Operation};
 pub use kumiki_calls::{
-    AllowError, AllowList, Contends, Kind, Place, Refusal, RefusalKind, Request, default_place,
-    kind, may_sleep, refusal, refusal_of, refusals,
+    AllowError, AllowList, Contends, Kind, Refusal, RefusalKind, Request, kind, may_sleep, refusal,
+    refusal_of, refusals,
 };
 pub use kumiki_sys::cpuset::CpuSet;
 pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};

@@ -12,13 +12,15 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::core::Pool;
-use crate::offer::Calls;
+use crate::line::{Calls, Line, State};
 use crate::placed::{Look, Placed};
 use crate::queue::Queue;
 use crate::side::Side;
-use crate::slot::Slot;
 use crate::task::{Base, End, Task};
 use kumiki_calls::Request;
+
+/// A single call's number.
+const ONE: libc::c_long = 7;
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
     bounded(3, scene);
@@ -37,31 +39,6 @@ fn sleeper() -> Policy {
     Policy { threshold: Threshold::Ticks(0), sleep: Sleep::Futex, ..Policy::default() }
 }
 
-/// Slots, and how often each one's request was executed.
-struct Memory {
-    slots: Vec<Slot>,
-    executed: Vec<Count>,
-}
-
-impl Memory {
-    fn new(slots: usize) -> Self {
-        Memory {
-            slots: (0..slots).map(|_| Slot::default()).collect(),
-            executed: (0..slots).map(|_| Count::new(0)).collect(),
-        }
-    }
-
-    /// Executes the request of a slot, if it is there to be had: the answer is
-    /// its first argument.
-    fn execute(&self, at: usize) {
-        let slot = &self.slots[at];
-        if slot.is_requested() && slot.take() {
-            self.executed[at].fetch_add(1, Relaxed);
-            slot.finish(slot.taken().args[0] as i64);
-        }
-    }
-}
-
 /// Does `work` beside so many processing threads, which end before it returns.
 fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: impl FnOnce()) {
     let processor = |_| {
@@ -75,6 +52,7 @@ fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: im
 
 /// What a requesting thread offers, with results that only one thread may be at.
 struct Offered {
+    line: Line,
     side: Side,
     results: Vec<UnsafeCell<i64>>,
     executed: Vec<Count>,
@@ -83,6 +61,7 @@ struct Offered {
 impl Offered {
     fn new(calls: usize) -> Arc<Self> {
         Arc::new(Offered {
+            line: Line::default(),
             side: Side::default(),
             results: (0..calls).map(|_| UnsafeCell::new(0)).collect(),
             executed: (0..calls).map(|_| Count::new(0)).collect(),
@@ -102,27 +81,54 @@ impl Offered {
         self.results[at].with_mut(|to| unsafe { to.write(result) });
     }
 
-    /// As a processing thread does that finds work once.
+    /// As a processing thread does that finds work once: a single call or calls of a batch.
     fn serve(&self) {
+        let seen = self.line.look();
+        if seen.is_single() {
+            if seen.has_work() && self.line.take(seen) {
+                self.make_one(seen);
+                self.side.made(&self.line);
+            }
+            return;
+        }
         let mut made = 0;
-        while let Some(chunk) = self.side.offer.next(made, 2) {
+        while let Some(chunk) = self.line.next(made, 2) {
             made = chunk.len();
-            chunk.for_each(|at| self.make(self.side.offer.calls(), at));
+            chunk.for_each(|at| self.make(self.line.calls(), at));
         }
         if made > 0 {
-            self.side.made();
+            self.side.made(&self.line);
         }
     }
 
+    /// Makes the single call that was claimed: the answer is its first argument.
+    fn make_one(&self, seen: State) {
+        self.executed[0].fetch_add(1, Relaxed);
+        self.line.finish(seen, self.line.taken(seen).args[0] as i64);
+    }
+
+    /// Offers a single call, and takes it back if nobody has it and it is asked to.
+    fn one(&self, number: usize, takes_back: bool, waiter: &mut Waiter) {
+        self.line.open_one(&Request::new(ONE, [number as u64]));
+        if takes_back && self.line.last(1).is_some() {
+            self.executed[0].fetch_add(1, Relaxed);
+            assert_eq!(self.line.over(), Some(0));
+            return;
+        }
+        if self.line.over().is_none() {
+            waiter.wait(&self.side.bell, self.line.word(), || self.line.over());
+        }
+        assert_eq!(self.line.result(), Some(number as i64));
+    }
+
     fn batch(&self, number: usize, waiter: &mut Waiter) {
-        let (offer, calls) = (&self.side.offer, Self::calls(number));
-        offer.open(calls, self.results.len(), 2);
-        while let Some(chunk) = offer.last(2) {
+        let (line, calls) = (&self.line, Self::calls(number));
+        line.open(calls, self.results.len(), 2);
+        while let Some(chunk) = line.last(2) {
             chunk.for_each(|at| self.make(calls, at));
         }
-        if offer.over().is_none() {
-            self.side.expect_end();
-            waiter.wait(&self.side.bell, offer.word(), || offer.over());
+        if line.over().is_none() {
+            waiter.wait(&self.side.bell, line.word(), || line.over());
         }
         for (at, result) in self.results.iter().enumerate() {
             // SAFETY: as above.
@@ -157,47 +163,47 @@ fn an_offer_that_is_seen_late_is_the_next_batch() {
     offers(1, 2, 3);
 }
 
-#[test]
-fn a_request_is_executed_or_taken_back() {
-    model(|| {
-        let memory = Arc::new(Memory::new(1));
-        memory.slots[0].publish(&Request::new(0, [7]));
-        let others = [(); 2].map(|()| {
-            let memory = Arc::clone(&memory);
-            thread::spawn(move || memory.execute(0))
+/// Single calls and batches in turns, of which `processors` threads each serve one.
+fn in_turns(processors: usize, singles_first: bool, takes_back: bool) {
+    bounded(4 - processors, move || {
+        let offered = Offered::new(2);
+        beside(processors, &offered, Offered::serve, || {
+            let mut waiter = Waiter::new(&sleeper()).unwrap();
+            if singles_first {
+                offered.one(1, true, &mut waiter);
+                offered.batch(2, &mut waiter);
+            } else {
+                offered.batch(2, &mut waiter);
+                offered.one(1, takes_back, &mut waiter);
+            }
         });
-        let taken_back = memory.slots[0].take();
-        others.into_iter().for_each(|other| other.join().unwrap());
-        let executed = memory.executed[0].load(Relaxed);
-        assert_eq!(executed + usize::from(taken_back), 1);
+        let executed: Vec<usize> =
+            offered.executed.iter().map(|count| count.load(Relaxed)).collect();
+        assert_eq!(executed, [2, 1]);
     });
 }
 
 #[test]
-fn the_awaited_answer_wakes_the_one_who_sleeps() {
-    model(|| {
-        let scene = Arc::new((Side::default(), Memory::new(2)));
-        for (at, slot) in scene.1.slots.iter().enumerate() {
-            slot.publish(&Request::new(0, [at as u64]));
-        }
-        let server = thread::spawn({
-            let scene = Arc::clone(&scene);
-            move || {
-                let (side, memory) = &*scene;
-                (0..2).for_each(|at| {
-                    memory.execute(at);
-                    side.answered(at);
-                });
-            }
-        });
-        let (side, memory) = &*scene;
+fn a_single_call_is_executed_or_taken_back_and_the_batch_after_it_whole() {
+    in_turns(1, true, true);
+}
+
+#[test]
+fn a_batch_and_the_single_call_after_it_seen_late() {
+    in_turns(1, false, true);
+}
+
+#[test]
+fn of_two_that_see_a_single_call_one_makes_it_and_wakes_who_sleeps() {
+    bounded(2, || {
+        let offered = Offered::new(1);
         let mut waiter = Waiter::new(&sleeper()).unwrap();
-        for at in [1, 0] {
-            let slot = &memory.slots[at];
-            side.expect(at);
-            assert_eq!(waiter.wait(&side.bell, slot.status(), || slot.result()), at as i64);
-        }
-        server.join().unwrap();
+        offered.line.open_one(&Request::new(ONE, [7]));
+        beside(2, &offered, Offered::serve, || {
+            waiter.wait(&offered.side.bell, offered.line.word(), || offered.line.over());
+            assert_eq!(offered.line.result(), Some(7));
+        });
+        assert_eq!(offered.executed[0].load(Relaxed), 1);
     });
 }
 

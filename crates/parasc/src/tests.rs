@@ -7,8 +7,7 @@ use std::process::Command;
 
 use kumiki_sys::syscall::MAX_ARGS;
 
-use crate::backend::kernel;
-use crate::{area, slot};
+use crate::{area, line};
 
 const STRICT: [&str; 5] = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
 
@@ -31,9 +30,7 @@ fn well(command: &mut Command) -> String {
 
 /// What this crate says: C's expression, and its value here.
 fn here() -> BTreeMap<String, u64> {
-    let layouts = [area::LAYOUT, slot::LAYOUT, kernel::LAYOUT].concat();
-    let call = "offsetof(struct parasc_slot, sysnum)";
-    let at = layouts.iter().find(|(name, _)| *name == call).unwrap().1;
+    let layouts = [area::LAYOUT, line::LAYOUT].concat();
     let mut all: BTreeMap<_, _> =
         layouts.iter().map(|(name, value)| ((*name).to_owned(), *value as u64)).collect();
     macro_rules! values {
@@ -42,21 +39,22 @@ fn here() -> BTreeMap<String, u64> {
         };
     }
     values! {
-        // The high half of the word that holds both, in this machine's byte order.
-        "offsetof(struct parasc_slot, args_num)" = at + 2;
         "PARASC_MAGIC" = area::MAGIC;
         "PARASC_VERSION" = area::VERSION;
         "PARASC_MAX_ARGS" = MAX_ARGS;
-        "PARASC_MAX_SLOTS" = area::LANES;
-        "PARASC_REQUEST" = slot::REQUEST;
-        "PARASC_PROCESSING" = slot::PROCESSING;
-        "PARASC_SUCCESS" = slot::SUCCESS;
-        "PARASC_ERROR" = slot::ERROR;
-        "PARASC_IOC_TYPE" = kernel::TYPE;
-        "PARASC_IOC_VERSION" = kernel::IOC_VERSION;
-        "PARASC_IOC_PROC" = kernel::IOC_PROC;
+        "PARASC_MAX_LINES" = area::LANES;
+        "PARASC_BATCH" = line::BATCH;
+        // Fields of the word: what is made, first and last, and the call.
+        "PARASC_MADE(0x4444333322221111ull)" = 0x1111;
+        "PARASC_FIRST(0x4444333322221111ull)" = 0x2222;
+        "PARASC_LAST(0x4444333322221111ull)" = 0x3333;
+        "PARASC_CALL(0x4444333322221111ull)" = 0x4444;
+        "PARASC_STATE(0x1111, 0x2222, 0x3333, 0x4444)" = 0x4444_3333_2222_1111_u64;
+        "PARASC_REQUESTS" = line::REQUESTS;
+        "PARASC_RESULTS" = line::RESULTS;
+        "PARASC_AT_ONCE" = line::AT_ONCE;
     }
-    assert!(all.len() > 26, "{all:?}");
+    assert!(all.len() > 22, "{all:?}");
     all
 }
 
@@ -68,19 +66,17 @@ fn sizes_places_and_values_are_those_of_the_header() {
     for name in here.keys() {
         source += &format!("\tprintf(\"%llu %s\\n\", (unsigned long long)({name}), \"{name}\");\n");
     }
-    source += "\tputs(PARASC_DEVICE);\n\treturn 0;\n}\n";
+    source += "\treturn 0;\n}\n";
     let folder = tempfile::tempdir().unwrap();
     let (file, program) = (folder.path().join("print.c"), folder.path().join("print"));
     std::fs::write(&file, source).unwrap();
     well(cc().arg(&file).arg("-o").arg(&program));
     let printed = well(&mut Command::new(&program));
-    let (values, device) = printed.trim_end().rsplit_once('\n').unwrap();
-    let there = values.lines().map(|line| {
+    let there = printed.lines().map(|line| {
         let (value, name) = line.split_once(' ').unwrap();
         (name.to_owned(), value.parse().unwrap())
     });
     assert_eq!(there.collect::<BTreeMap<_, _>>(), here);
-    assert_eq!(device, kernel::DEVICE);
 }
 
 #[test]

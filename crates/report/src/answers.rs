@@ -1,11 +1,11 @@
 //! Answers to the page's questions, in sentences. Each is given only when its
 //! rows are there, and each carries its interval.
 
-use kumiki_measure::schema::{Results, Row, Slope, Unit, Value};
+use kumiki_measure::schema::{Results, Row, Slope, Trend, Unit, Value};
 
 use crate::format::{bytes, count, interval, quantity, time, times};
 use crate::parasc::against;
-use crate::rows::{self, find, row};
+use crate::rows::{self, Verdict, find, row};
 
 /// Pages of 4 KiB in a MiB.
 const PAGES_PER_MIB: f64 = 256.0;
@@ -47,6 +47,24 @@ pub(crate) fn system_call(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, "A system call costs ", "."))
 }
 
+/// The same as most programs make it, where that is another figure.
+pub(crate) fn through_libc(r: &Results) -> Option<Sentence> {
+    let (bare, libc) = (row(r, "entry.getppid", &[])?, row(r, "entry.getppid.libc", &[])?);
+    let after = match rows::compare(bare, libc) {
+        (ratio, Verdict::Worse) => format!(
+            ", {} the instruction alone: some processors empty their return predictor at each \
+             entry to the kernel, so the library’s own return is mispredicted.",
+            times(ratio)
+        ),
+        _ => ".".to_owned(),
+    };
+    Some(Sentence::of_row(
+        libc,
+        "Through the C library, as most programs make it, it costs ",
+        after,
+    ))
+}
+
 pub(crate) fn clock(r: &Results) -> Option<Sentence> {
     let fast = row(r, "entry.clock.vdso", &[])?;
     let after = match row(r, "entry.clock.syscall", &[]) {
@@ -74,11 +92,22 @@ fn written(huge: bool) -> [(&'static str, Value); 2] {
     [("touch", "write".into()), ("huge", huge.into())]
 }
 
-/// A slope as a sentence about a MiB; one whose interval holds zero is flat.
+/// A slope as a sentence about a MiB, as far as its interval goes.
 fn per_mib(r: &Results, slope: &Slope, before: &str, after: String) -> Sentence {
-    let (figure, after) = match rows::is_flat(slope) {
-        true => ("nothing that can be told from zero".to_owned(), " per MiB.".to_owned()),
-        false => (time(slope.ns_per_page * PAGES_PER_MIB), after),
+    let most = || time(slope.ci[1].max(0.0) * PAGES_PER_MIB);
+    let (figure, after) = match slope.trend {
+        Trend::Grows => (time(slope.ns_per_page * PAGES_PER_MIB), after),
+        Trend::Falls => {
+            (format!("{} less", time(-slope.ns_per_page * PAGES_PER_MIB)), " per MiB.".to_owned())
+        }
+        Trend::Flat => (
+            "about the same whatever the size".to_owned(),
+            format!(", at most {} more per MiB.", most()),
+        ),
+        Trend::Unclear => (
+            format!("at most {} more", most()),
+            " per MiB; whether it grows at all is unclear.".to_owned(),
+        ),
     };
     Sentence {
         before: before.to_owned(),
@@ -102,12 +131,47 @@ pub(crate) fn fork_huge(r: &Results) -> Option<Sentence> {
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true))?;
     let ordinary = rows::slope(r, "process.fork", "anon_bytes", &written(false));
     // A ratio to nothing, or to noise below nothing, says nothing.
-    let less = ordinary.map(|o| o.ns_per_page / huge.ns_per_page);
-    let after = match less.filter(|less| huge.ci[0] > 0.0 && *less > 1.0) {
+    let grows = |slope: &Slope| slope.trend == Trend::Grows;
+    let ordinary = ordinary.filter(|o| grows(o) && grows(huge) && o.ci[0] > huge.ci[1]);
+    let after = match ordinary.map(|o| o.ns_per_page / huge.ns_per_page) {
         Some(less) => format!(" per MiB, {} less.", times(less)),
         None => " per MiB.".to_owned(),
     };
     Some(per_mib(r, huge, "In huge pages the same memory costs fork ", after))
+}
+
+/// How each further result stands to the first: its rows, counted.
+pub(crate) fn compared(results: &[Results], names: &[String]) -> Vec<Sentence> {
+    let Some((first, others)) = results.split_first() else { return Vec::new() };
+    let sentence = |(other, name): (&Results, &String)| {
+        let common: Vec<(f64, Verdict)> = first
+            .rows
+            .iter()
+            .filter_map(|row| Some(rows::compare(row, rows::same(other, row)?)))
+            .collect();
+        let of = |verdict| common.iter().filter(|(_, found)| *found == verdict).count();
+        let more = |n: usize| count(n as u64);
+        let disturbed = |r: &Results| r.rows.iter().any(|row| row.disturbed);
+        Sentence {
+            before: format!(
+                "Of {} rows that {name} and {} have both, ",
+                more(common.len()),
+                names[0]
+            ),
+            figure: format!(
+                "{} are better and {} worse",
+                more(of(Verdict::Better)),
+                more(of(Verdict::Worse))
+            ),
+            after: format!(
+                " beyond their intervals; of {} no difference is shown.",
+                more(of(Verdict::Same))
+            ),
+            ci: String::new(),
+            disturbed: disturbed(first) || disturbed(other),
+        }
+    };
+    others.iter().zip(&names[1..]).map(sentence).collect()
 }
 
 /// Whether starting a program depends on the size of who starts it.
@@ -194,14 +258,19 @@ pub(crate) fn on_disk(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, "4 KiB are written over a file and are on disk after ", "."))
 }
 
-/// The way with the quickest round trip, each at its smallest message.
-fn quickest(r: &Results, cpu: &str, before: &str) -> Option<Sentence> {
+/// The row of the way with the least round trip.
+pub(crate) fn quickest_row<'a>(r: &'a Results, cpu: &str) -> Option<&'a Row> {
     let talks = |row: &&Row| {
         row.case.starts_with("ipc.")
             && row.case.ends_with(".latency")
             && row.params.get("cpu") == Some(&cpu.into())
     };
-    let row = r.rows.iter().filter(talks).min_by(|a, b| a.median.total_cmp(&b.median))?;
+    r.rows.iter().filter(talks).min_by(|a, b| a.median.total_cmp(&b.median))
+}
+
+/// The way with the quickest round trip, each at its smallest message.
+fn quickest(r: &Results, cpu: &str, before: &str) -> Option<Sentence> {
+    let row = quickest_row(r, cpu)?;
     let way = row.case.trim_start_matches("ipc.").trim_end_matches(".latency").replace('_', " ");
     Some(Sentence::of_row(
         row,
@@ -278,7 +347,7 @@ pub(crate) fn core_call(r: &Results) -> Option<Sentence> {
     Some(Sentence::of_row(row, "A call to the core that owns a resource takes ", after + "."))
 }
 
-/// 4 KiB of memory as a resource: of most cores, each with a table of its own, and under a lock.
+/// 4 KiB of memory as a resource: of most cores, each with tables of its own, and with one.
 pub(crate) fn owned_memory(r: &Results) -> Option<Sentence> {
     let cores = |row: &Row| rows::number(&row.params, "cores");
     let memory = |kind: &str| {
@@ -293,7 +362,7 @@ pub(crate) fn owned_memory(r: &Results) -> Option<Sentence> {
         1 => "On one core 4 KiB of named memory are allocated and freed in ".to_owned(),
         n => format!("On {n} cores at once each allocates and frees 4 KiB of named memory in "),
     };
-    let after = format!("; from one table under a lock in {}.", time(shared.median));
+    let after = format!("; with tables that all share in {}.", time(shared.median));
     Some(Sentence::of_row(own, before, after))
 }
 

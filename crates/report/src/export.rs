@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times};
+use crate::format::{self, bytes, count, fixed, interval, number, params, quantity, time, times};
 use crate::headline::headline;
 use crate::{machine, rows};
 
@@ -273,7 +273,7 @@ fn markdown_slopes(results: &Results, out: &mut String) -> std::fmt::Result {
             escape(&slope.case),
             escape(&crate::format::words(&slope.param)),
             escape(&fixed(&slope.params)),
-            if rows::is_flat(slope) { "flat".to_owned() } else { time(slope.ns_per_page) },
+            format::growth(slope),
             interval(slope.ci, kumiki_measure::schema::Unit::Nanoseconds),
             time(slope.base_ns),
             number(slope.r2),

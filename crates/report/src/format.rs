@@ -1,7 +1,7 @@
 //! Numbers as a person reads them: three significant digits, the unit that
 //! fits, and a space between them that neither breaks nor spreads.
 
-use kumiki_measure::schema::{Params, Unit, Value};
+use kumiki_measure::schema::{Params, Slope, Trend, Unit, Value};
 
 use crate::rows::is_size;
 
@@ -84,6 +84,14 @@ pub fn time(ns: f64) -> String {
     quantity(ns, Unit::Nanoseconds)
 }
 
+/// A slope's figure, or the word for what may be said instead.
+pub fn growth(slope: &Slope) -> String {
+    match slope.trend {
+        Trend::Grows | Trend::Falls => time(slope.ns_per_page),
+        Trend::Flat | Trend::Unclear => slope.trend.word().to_owned(),
+    }
+}
+
 /// An interval, both ends in the unit of the larger one: `[14.2, 15.0] µs`.
 pub fn interval([low, high]: [f64; 2], unit: Unit) -> String {
     let (factor, name) = scale(low.abs().max(high.abs()), unit);
@@ -125,6 +133,8 @@ pub fn wait(seconds: f64) -> String {
     }
 }
 
+const MILLION: u64 = 1_000_000;
+
 /// One parameter in words: `data 1 MiB`, `written`, `huge pages`.
 pub fn param(name: &str, value: &Value) -> String {
     match (name, value) {
@@ -153,6 +163,9 @@ pub fn param(name: &str, value: &Value) -> String {
             let text = match name.rsplit_once('_') {
                 Some((_, "bytes")) => bytes(*n),
                 Some((_, "ns")) => time(*n as f64),
+                Some((_, "ticks")) if *n >= MILLION && n.is_multiple_of(MILLION) => {
+                    format!("{}{THIN}million ticks", count(*n / MILLION))
+                }
                 Some((_, "ticks")) => format!("{}{THIN}ticks", count(*n)),
                 _ => count(*n),
             };
@@ -194,9 +207,20 @@ fn said(params: &Params, without_zeros: bool) -> String {
 
 /// A parameter's name as words, without the unit that its values carry.
 pub fn words(name: &str) -> String {
+    if let Some((_, words)) = SHORT.iter().find(|(short, _)| *short == name) {
+        return (*words).to_owned();
+    }
     let name = name.trim_end_matches("_bytes").trim_end_matches("_ns");
     name.trim_end_matches("_ticks").replace('_', " ")
 }
+
+/// Parameters whose names are no words.
+const SHORT: [(&str, &str); 4] = [
+    ("anon_bytes", "memory"),
+    ("args_bytes", "arguments"),
+    ("env_bytes", "environment"),
+    ("asleep_ns", "asleep for"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -28,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ab;
 mod answers;
 pub mod export;
 mod figures;
@@ -48,7 +49,10 @@ mod resource;
 mod rows;
 mod scaling;
 mod shadow;
+mod steps;
 mod tables;
+#[cfg(test)]
+mod truth;
 
 pub use nodes::{NodeBench, Owner, Owners, nodes_html};
 pub use page::html;

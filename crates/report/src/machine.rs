@@ -1,5 +1,7 @@
 //! A result's name, its machine and its run as lines of text.
 
+use std::collections::HashMap;
+
 use kumiki_measure::schema::{Machine, Results};
 
 use crate::format::{bytes, hertz, number, wait};
@@ -12,14 +14,35 @@ pub(crate) fn names(results: &[Results]) -> Vec<String> {
         _ => r.machine.hostname.clone(),
     };
     let plain: Vec<_> = results.iter().map(own).collect();
-    let number = |(i, name): (usize, &String)| {
-        if plain.iter().filter(|other| *other == name).count() < 2 {
+    let twice = |names: &[String], name: &String| names.iter().filter(|n| *n == name).count() > 1;
+    // When it was measured tells runs of one machine apart, as far as it does.
+    let dated = |(name, r): (&String, &Results)| match minute(&r.run.started) {
+        Some(minute) if twice(&plain, name) => format!("{name}, {minute}"),
+        _ => name.clone(),
+    };
+    let dated: Vec<_> = plain.iter().zip(results).map(dated).collect();
+    let taken = |name: &String| dated.contains(name);
+    let mut last: HashMap<&String, usize> = HashMap::new();
+    let mut number = |name| {
+        if !twice(&dated, name) {
             return name.clone();
         }
-        let before = plain[..i].iter().filter(|other| *other == name).count();
-        format!("{name} #{}", before + 1)
+        let at = last.entry(name).or_default();
+        // A name may end in a number already.
+        loop {
+            *at += 1;
+            let numbered = format!("{name} #{at}");
+            if !taken(&numbered) {
+                return numbered;
+            }
+        }
     };
-    plain.iter().enumerate().map(number).collect()
+    dated.iter().map(&mut number).collect()
+}
+
+/// `2026-11-24 08:11` of `2026-11-24T08:11:12Z`.
+fn minute(started: &str) -> Option<String> {
+    started.get(..16).map(|text| text.replace('T', " "))
 }
 
 /// The machine in one line: processor, cpus, memory, kernel.

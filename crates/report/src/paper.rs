@@ -15,6 +15,8 @@ pub(crate) struct Table<'a> {
     pub(crate) paper: &'a str,
     /// The paper's nanoseconds by the parameter's value.
     pub(crate) published: &'a [(&'a str, f64)],
+    /// Whether the paper counts ticks of the time stamp counter: then these stand beside.
+    pub(crate) ticks: bool,
     /// Values with a star, which the caption explains.
     pub(crate) marked: &'a [&'a str],
     pub(crate) title: &'a str,
@@ -24,13 +26,15 @@ pub(crate) struct Table<'a> {
 impl Table<'_> {
     /// What a result has of it.
     pub(crate) fn of(&self, results: &Results) -> Option<Markup> {
-        let Table { case, param, paper, published, marked, title, caption } = *self;
+        let Table { case, param, paper, published, ticks, marked, title, caption } = *self;
         let rows: Vec<&Row> = find(results, case, &[]).collect();
         if rows.is_empty() {
             return None;
         }
         let raw = raw(&rows);
         let scale = Scale::of(&rows, raw);
+        let hertz = results.machine.tsc_hz.filter(|_| ticks);
+        let counted = |ns: f64, hertz: f64| format::count((ns * hertz / 1e9).round() as u64);
         let name = |row: &Row| {
             let Some(value) = row.params.get(param) else { return String::new() };
             let star = if marked.contains(&value.to_string().as_str()) { " *" } else { "" };
@@ -49,6 +53,7 @@ impl Table<'_> {
                             tr {
                                 th scope="col" { (format::words(param)) }
                                 th.n scope="col" { "median" }
+                                @if hertz.is_some() { th.n scope="col" { "ticks" } }
                                 th scope="col" { "95 % CI, log scale" }
                                 th.n scope="col" { "round trips" }
                                 th.n scope="col" { "made" }
@@ -60,6 +65,7 @@ impl Table<'_> {
                                 tr.quiet {
                                     th scope="row" { "a cache line, there and back" }
                                     td.n { (time(raw)) }
+                                    @if let Some(hertz) = hertz { td.n { (counted(raw, hertz)) } }
                                     td { (scale.bar(raw, [raw, raw])) }
                                     td.n { (times(1.0)) }
                                     td {}
@@ -70,6 +76,7 @@ impl Table<'_> {
                                 tr.disturbed[row.disturbed] {
                                     th scope="row" { (name(row)) }
                                     td.n title=(interval(row.ci, row.unit)) { b { (quantity(row.median, row.unit)) } (mark(row)) }
+                                    @if let Some(hertz) = hertz { td.n { (counted(row.median, hertz)) } }
                                     td { (scale.bar(row.median, row.ci)) }
                                     td.n { (rows::round_trips(row).map(times).unwrap_or_default()) }
                                     td.n { (format::count(row.operations())) }

@@ -73,9 +73,14 @@ pub(crate) const PAPERS: [Paper; 5] = [
         authors: "Motofumi Horii, Toshihiro Yamauchi, Hideo Taniguchi",
         title: "Evaluation of Tender, Which Manages OS Resources on Each Core",
         year: 2014,
-        about: "Memory allocated by 1 to 16 cores, with tables for each core and with shared \
-                ones, on two Intel Xeon E5-2665.",
-        figures: &[],
+        about: "Memory allocated and processes created by 1 to 16 cores, with tables for each \
+                core and with shared ones, on two Intel Xeon E5-2665.",
+        figures: &[
+            "resource-memory-throughput",
+            "resource-memory-gain",
+            "resource-process-throughput",
+            "resource-process-gain",
+        ],
         above: &[],
         tables: resource::tables,
     },

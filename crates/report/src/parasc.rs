@@ -27,6 +27,7 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
         param: "step",
         paper: "paper, 2018",
         published: &PAPER_STEPS,
+        ticks: false,
         marked: &["gettid_asleep", "gettid_awake"],
         title: "the steps of one parallel system call",
         caption: "Table 3 and Figure 6 of Nakamura. Init: until a processing thread has started \

@@ -31,6 +31,11 @@ pub(crate) fn part_of(case: &str) -> &str {
     case.split_once('.').map_or(case, |(part, _)| part)
 }
 
+/// A part's heading; its own name where this page does not know it.
+pub(crate) fn title_of(part: &str) -> &str {
+    PARTS.iter().find(|(known, _)| *known == part).map_or(part, |(_, title)| title)
+}
+
 /// All rows by part and case. Parts that this page does not know come last,
 /// under their own name.
 pub(crate) fn by_part(results: &Results) -> Vec<Part<'_>> {
@@ -38,7 +43,7 @@ pub(crate) fn by_part(results: &Results) -> Vec<Part<'_>> {
     for row in &results.rows {
         let name = part_of(&row.case);
         let at = parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
-            let title = PARTS.iter().find(|(known, _)| *known == name).map_or(name, |(_, t)| t);
+            let title = title_of(name);
             parts.push(Part { name, title, cases: Vec::new() });
             parts.len() - 1
         });
@@ -150,11 +155,6 @@ pub(crate) fn slope<'a>(
 ) -> Option<&'a Slope> {
     let mut slopes = results.slopes.iter();
     slopes.find(|s| s.case == case && s.param == param && says(&s.params, wanted))
-}
-
-/// Whether a slope's interval holds zero: nothing says that the cost grows.
-pub(crate) fn is_flat(slope: &Slope) -> bool {
-    slope.ci[0] <= 0.0 && slope.ci[1] >= 0.0
 }
 
 /// The rows below a slope.

@@ -1,12 +1,13 @@
-//! Tables 1 and 2 of Hori et al.'s paper on shadow threads, and its Figures 5
-//! and 6, as tables: they need no script.
+//! Tables 1 and 2 of Hori et al.'s paper on shadow threads, and its Figures 5, 6
+//! and 8, as tables: they need no script.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use kumiki_measure::schema::{Results, Row};
+use kumiki_measure::schema::{Results, Row, Value};
 use maud::{Markup, html};
 
-use crate::format::{interval, quantity, times};
+use crate::format::{self, interval, quantity, times};
 use crate::paper::{Scale, Table, mark};
 use crate::rows::{self, find, number};
 
@@ -31,12 +32,13 @@ const PAPER_THRESHOLD: [(&str, f64); 6] = [
 
 /// What a result has of them.
 pub(crate) fn tables(results: &Results) -> Option<Markup> {
-    let [null, threshold, spin, sleep] = [
+    let [null, threshold, both, spin, sleep, over] = [
         Table {
             case: "shadow.null",
             param: "way",
             paper: "paper, 2011",
             published: &PAPER_NULL,
+            ticks: true,
             marked: &[],
             title: "a thread that does nothing",
             caption: "Table 1 of Hori et al., whose machine has an Intel Xeon X5560 of 2.8 GHz: \
@@ -56,11 +58,25 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
             param: "threshold_ticks",
             paper: "paper, 2011",
             published: &PAPER_THRESHOLD,
+            ticks: true,
             marked: &[],
             title: "fork and join against the threshold",
             caption: "Table 2 of Hori et al.: one after the other, and the helper sleeps when it \
                       has spun so many ticks in vain. With 0 it may still be on its way to sleep \
                       when the next comes; in Table 1 and Figure 6 it sleeps.",
+        }
+        .of(results),
+        Table {
+            case: "shadow.threshold_both",
+            param: "threshold_ticks",
+            paper: "paper, 2011",
+            published: &PAPER_THRESHOLD,
+            ticks: true,
+            marked: &[],
+            title: "fork and join against the threshold of both sides",
+            caption: "Table 2 of Hori et al. as they have it: main, too, sleeps when it has spun so \
+                      many ticks in vain for the job's end. With 0 the helper is asleep before \
+                      each fork. 10⁵ and 10⁹ ticks are of their Figure 8.",
         }
         .of(results),
         matrix(
@@ -76,8 +92,10 @@ pub(crate) fn tables(results: &Results) -> Option<Markup> {
             "Figure 6 of Hori et al., who sleep by monitor and mwait. Here the helper sleeps before \
              each fork by the best means of the machine, and has to be woken.",
         ),
+        over(results),
     ];
-    let all: Vec<Markup> = [null, threshold, spin, sleep].into_iter().flatten().collect();
+    let all: Vec<Markup> =
+        [null, threshold, both, spin, sleep, over].into_iter().flatten().collect();
     (!all.is_empty()).then(|| html! { div.figures.small-tables { @for one in &all { (one) } } })
 }
 
@@ -125,8 +143,9 @@ fn matrix(results: &Results, wait: &str, title: &str, caption: &str) -> Option<M
                 }
                 figcaption {
                     p {
-                        (caption) " Below each figure: the raw round trips of a cache line \
-                        between the same two cpus that it is."
+                        (caption) " Below each figure: starts a second, which the paper draws; \
+                        the raw round trips of a cache line between the same two cpus that it \
+                        is; and what the two have in common."
                         @if some { " Of many cpus some pairs of each relation are measured, \
                                     in a full run all." }
                     }
@@ -142,7 +161,66 @@ fn shaded(row: &Row, scale: &Scale) -> Markup {
     html! {
         td.n style=(style) title={ "95 % CI " (interval(row.ci, row.unit)) } {
             (quantity(row.median, row.unit)) (mark(row))
+            small { (format::number(1e3 / row.median)) (format::THIN) "M/s" }
             @if let Some(ratio) = rows::round_trips(row) { small { (times(ratio)) } }
+            @if let Some(relation) = row.params.get("relation") {
+                small { (format::words(&relation.to_string())) }
+            }
         }
     }
+}
+
+/// What a wait uses as it grows old, by threshold.
+fn over(results: &Results) -> Option<Markup> {
+    let rows: Vec<&Row> = find(results, "shadow.idle_over", &[]).collect();
+    let mut ages: Vec<u64> = rows.iter().filter_map(|r| number(&r.params, "after_ms")).collect();
+    ages.sort_unstable();
+    ages.dedup();
+    let mut thresholds: Vec<&Value> =
+        rows.iter().filter_map(|row| row.params.get("threshold_ticks")).collect();
+    // Numbers before the word, as they grow.
+    thresholds.sort_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    thresholds.dedup();
+    let at = |threshold: &Value, age: u64| {
+        rows.iter().find(|row| {
+            row.params.get("threshold_ticks") == Some(threshold)
+                && number(&row.params, "after_ms") == Some(age)
+        })
+    };
+    (!rows.is_empty()).then(|| html! {
+        figure data-figure="shadow-idle-over" {
+            h4 { "cpus in use while main and helpers wait" }
+            div.scroll tabindex="0" role="region" aria-label="cpus in use while they wait" {
+                table.compact {
+                    thead {
+                        tr {
+                            th scope="col" { "threshold ╲ after" }
+                            @for age in &ages { th.n scope="col" { (age) (format::THIN) "ms" } }
+                        }
+                    }
+                    tbody {
+                        @for threshold in &thresholds {
+                            tr {
+                                th scope="row" { (format::value("threshold_ticks", threshold)) }
+                                @for age in &ages {
+                                    td.n {
+                                        @if let Some(row) = at(threshold, *age) {
+                                            (quantity(row.median, row.unit)) (mark(row))
+                                        } @else { "–" }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            figcaption {
+                p {
+                    "Figure 8 of Hori et al., whose axis of time has the temperature of the cores: \
+                    main waits in a join and a helper on each other cpu for work, and here stands \
+                    how many cpus they use from then on. From the threshold on they sleep."
+                }
+            }
+        }
+    })
 }

@@ -3,7 +3,9 @@
 use kumiki_measure::schema::{Results, Row, Skipped, Slope, Unit};
 use maud::{Markup, html};
 
-use crate::format::{bytes, count, fixed, interval, number, params, quantity, time, times, words};
+use crate::format::{
+    bytes, count, fixed, growth, interval, number, params, quantity, time, times, words,
+};
 use crate::rows::{self, Part, Verdict};
 
 /// One part's rows.
@@ -133,9 +135,7 @@ pub(crate) fn slopes(slopes: &[&Slope]) -> Markup {
                             th scope="row" { (slope.case) }
                             td { (words(&slope.param)) }
                             td { (fixed(&slope.params)) }
-                            td.n {
-                                @if rows::is_flat(slope) { b { "flat" } } @else { b { (time(slope.ns_per_page)) } }
-                            }
+                            td.n { b { (growth(slope)) } }
                             td.n { (interval(slope.ci, Unit::Nanoseconds)) }
                             td.n { (time(slope.base_ns)) }
                             td.n { (number(slope.r2)) }

@@ -53,7 +53,7 @@ struct Inner {
     how: How,
 }
 
-enum How {
+pub(crate) enum How {
     PerCore(PerCore),
     Shared(Shared),
 }
@@ -158,7 +158,7 @@ impl Builder {
 
 /// The table for all, if `place` is the one that it has.
 #[inline]
-fn shared(core: &Shared, place: Place) -> Result<&Shared> {
+pub(crate) fn shared(core: &Shared, place: Place) -> Result<&Shared> {
     if place == SHARED {
         return Ok(core);
     }
@@ -185,6 +185,14 @@ impl Interface {
     /// What it is to have.
     pub fn builder() -> Builder {
         Builder::new()
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.inner.number
+    }
+
+    pub(crate) fn how(&self) -> &How {
+        &self.inner.how
     }
 
     /// The places, in the order of their numbers.

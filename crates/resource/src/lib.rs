@@ -60,6 +60,7 @@
 mod alloc;
 mod answer;
 mod core;
+mod each;
 mod error;
 mod frames;
 mod handle;

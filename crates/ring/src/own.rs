@@ -15,7 +15,7 @@ pub struct OwnRing {
 }
 
 impl OwnRing {
-    /// A ring for batches of up to `slots` requests; of a longer one the rest is made plain.
+    /// A ring for batches of up to `slots` requests; a longer one goes in parts.
     ///
     /// # Errors
     /// Why there is none to be had.
@@ -40,16 +40,19 @@ impl OwnRing {
     /// As for [`call`](kumiki_calls::call), for each request; they may be made at the same
     /// time and in any order, and what they point to stays until this returns.
     pub unsafe fn run(&mut self, requests: &[Request], results: &mut [i64]) {
-        if let Some(ring) = &mut self.ring {
-            // SAFETY: the caller vouches for all requests.
-            if !unsafe { ring.run(requests, results) } {
-                self.ring = None;
+        let parts = requests.chunks(self.slots).zip(results.chunks_mut(self.slots));
+        for (requests, results) in parts {
+            if let Some(ring) = &mut self.ring {
+                // SAFETY: the caller vouches for all requests.
+                if !unsafe { ring.run(requests, results) } {
+                    self.ring = None;
+                }
+                continue;
             }
-            return;
-        }
-        for (request, result) in requests.iter().zip(results) {
-            // SAFETY: as above.
-            *result = unsafe { call(request) };
+            for (request, result) in requests.iter().zip(results) {
+                // SAFETY: as above.
+                *result = unsafe { call(request) };
+            }
         }
     }
 }

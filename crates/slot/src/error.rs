@@ -49,7 +49,8 @@ pub struct Panic {
 unsafe impl Sync for Panic {}
 
 impl Panic {
-    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+    /// Of what [`catch_unwind`](std::panic::catch_unwind) has caught.
+    pub fn new(payload: Box<dyn Any + Send>) -> Self {
         let text = payload
             .downcast_ref::<&str>()
             .copied()

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of};
+use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, digits, measured, of, worst};
 use super::{Must, Outcome, Row};
 use crate::debian::{self, Package};
 
@@ -69,9 +69,34 @@ fn musts(figures: &Figures) -> Vec<Must> {
     musts.push(of("4 KiB, freed on another core, ÷ snmalloc", || {
         Some((ratio("free_remote", None, "snmalloc")?, Bound::AtMost(0.5), "×"))
     }));
-    musts.push(of("memory resource, 2 cores, per core ÷ shared, throughput", || {
-        let at = |subject| figures.at("memory_pair", subject, 2);
-        Some((at(SHARED)?.median / at(KUMIKI)?.median, Bound::AtLeast(10.0), "×"))
+    for (case, name) in
+        [("memory_pair", "a frame with a name"), ("memory_paper", "memory as in the paper")]
+    {
+        musts.push(of(&format!("{name}, 2 cores, per core ÷ shared, throughput"), || {
+            let at = |subject| figures.at(case, subject, 2);
+            Some((at(SHARED)?.median / at(KUMIKI)?.median, Bound::AtLeast(1.0), "×"))
+        }));
+    }
+    for (case, name) in [("memory_paper", "memory"), ("process_paper", "process")] {
+        musts.push(of(
+            &format!("{name} as in the paper, gain a core ÷ that of the plain way"),
+            || {
+                let gain = |subject| more(figures.at(case, subject, 2)?);
+                Some((gain(KUMIKI)? / gain("plain_processes")?, Bound::AtLeast(0.95), "×"))
+            },
+        ));
+    }
+    for (case, name, plain) in BUSY {
+        let ratios = figures.ratios(case, [KUMIKI, plain], |_| true);
+        musts.push(worst(
+            &format!("{name} beside busy processes, ÷ {plain}"),
+            ratios,
+            Bound::AtMost(1.1),
+        ));
+    }
+    musts.push(of("memory kept after short threads, ÷ what lived", || {
+        let kept = figures.rows("kept", KUMIKI).next()?;
+        Some((kept.median / kept.n as f64, Bound::AtMost(2.5), "×"))
     }));
     musts.push(of("call between cores, median ÷ (raw round trip + handler)", || {
         let call = figures.at("core_call", KUMIKI, 1)?;
@@ -79,6 +104,12 @@ fn musts(figures: &Figures) -> Vec<Must> {
         Some((call.median / floor, Bound::AtMost(1.1), "×"))
     }));
     musts.push(in_flight(figures));
+    for (peer, case) in [("crossbeam_channel", "core_call"), ("mutex_map", "core_each")] {
+        musts.push(of(&format!("a batch of 32 on another core, each, ÷ {peer}"), || {
+            let each = figures.at("core_each", KUMIKI, 32)?.median;
+            Some((each / figures.at(case, peer, 32)?.median, Bound::AtMost(0.5), "×"))
+        }));
+    }
     musts.push(of("local call through interface control, over a direct call", || {
         let local = figures.one("local_call", KUMIKI)?;
         Some((local.median - handler(figures)?, Bound::AtMost(5.0), "ns"))
@@ -92,6 +123,18 @@ fn musts(figures: &Figures) -> Vec<Must> {
 /// What the handler takes where nothing is between it and its caller.
 fn handler(figures: &Figures) -> Option<f64> {
     Some(figures.one("local_call", "direct")?.median)
+}
+
+/// Cases beside busy processes, and the plain way there.
+const BUSY: [(&str, &str, &str); 3] = [
+    ("alloc_4k_busy", "4 KiB", "glibc"),
+    ("memory_pair_busy", "a frame with a name", SHARED),
+    ("core_call_busy", "a call between cores", "mutex_map"),
+];
+
+/// How often as much as one core each of two does, where samples are of both together.
+fn more(two: &Row) -> Option<f64> {
+    gain(two).map(|gain| gain / 4.0)
 }
 
 /// How often as much as one core two do: by the turns of one core just before and after.
@@ -132,6 +175,11 @@ mod tests {
         Row { of_plain, ..sample::row(case, subject, n, median) }
     }
 
+    /// A row of two cores, which together take so much of what one takes.
+    fn by_cores(case: &str, subject: &str, of_one: f64) -> Row {
+        Row { of_plain: vec![of_one], ..sample::row(case, subject, 2, 1.0) }
+    }
+
     /// Rows by which every promise just holds.
     fn good() -> Vec<Row> {
         vec![
@@ -146,10 +194,27 @@ mod tests {
             row("free_remote", KUMIKI, 9, 50.0),
             row("free_remote", "snmalloc", 9, 100.0),
             row("memory_pair", KUMIKI, 2, 50.0),
-            row("memory_pair", SHARED, 2, 500.0),
+            row("memory_pair", SHARED, 2, 50.0),
+            Row { median: 5000.0, ..by_cores("memory_paper", KUMIKI, 0.526) },
+            row("memory_paper", SHARED, 2, 5000.0),
+            by_cores("memory_paper", "plain_processes", 0.5),
+            by_cores("process_paper", KUMIKI, 0.526),
+            by_cores("process_paper", "plain_processes", 0.5),
+            row("alloc_4k_busy", KUMIKI, 1, 11.0),
+            row("alloc_4k_busy", "glibc", 1, 10.0),
+            row("memory_pair_busy", KUMIKI, 1, 11.0),
+            row("memory_pair_busy", SHARED, 1, 10.0),
+            row("core_call_busy", KUMIKI, 1, 110.0),
+            row("core_call_busy", "mutex_map", 1, 100.0),
+            row("core_call_busy", KUMIKI, 8, 11.0),
+            row("core_call_busy", "mutex_map", 8, 10.0),
+            row("kept", KUMIKI, 64, 160.0),
             row("core_call", KUMIKI, 1, 121.0),
             row("core_call", KUMIKI, 32, 50.0),
             row("core_call", "bare", 32, 45.0),
+            row("core_each", KUMIKI, 32, 50.0),
+            row("core_each", "mutex_map", 32, 100.0),
+            row("core_call", "crossbeam_channel", 32, 100.0),
             row("local_call", KUMIKI, 9, 15.0),
             row("local_call", "direct", 9, 10.0),
             row("lookup", KUMIKI, 9, 60.0),
@@ -163,7 +228,7 @@ mod tests {
     #[test]
     fn limits_themselves_hold() {
         assert_eq!(broken(&good()), [] as [&str; 0]);
-        assert_eq!(musts(&Figures(&good())).len(), 12);
+        assert_eq!(musts(&Figures(&good())).len(), 21);
     }
 
     #[test]
@@ -173,9 +238,15 @@ mod tests {
             ("alloc_4k", 2, 3.1, &["÷ tcmalloc: 0.620 ×", "÷ glibc: 0.103 ×"]),
             ("alloc_4k_batch", 256, 10.1, &["÷ tcmalloc: 1.010 ×"]),
             ("free_remote", 9, 51.0, &["÷ snmalloc: 0.510 ×"]),
-            ("memory_pair", 2, 51.0, &["throughput: 9.804 ×"]),
+            ("memory_pair", 2, 51.0, &["throughput: 0.980 ×"]),
+            ("memory_paper", 2, 5100.0, &["throughput: 0.980 ×"]),
+            ("alloc_4k_busy", 1, 11.1, &["÷ glibc: 1.110 × at n = 1"]),
+            ("memory_pair_busy", 1, 11.1, &["÷ kumiki/shared: 1.110 × at n = 1"]),
+            ("core_call_busy", 8, 11.1, &["÷ mutex_map: 1.110 × at n = 8"]),
+            ("kept", 64, 161.0, &["÷ what lived: 2.516 ×"]),
             ("core_call", 1, 122.0, &["handler): 1.109 ×"]),
             ("core_call", 32, 51.0, &["2.373 × one at a time, 0.882 × two bare threads"]),
+            ("core_each", 32, 51.0, &["crossbeam_channel: 0.510 ×", "mutex_map: 0.510 ×"]),
             ("local_call", 9, 15.1, &["direct call: 5.100 ns"]),
             ("lookup", 9, 61.0, &["name: 61.000 ns"]),
         ] {
@@ -200,6 +271,16 @@ mod tests {
     }
 
     #[test]
+    fn a_further_core_gains_nearly_as_much_as_the_plain_way_s() {
+        let mut rows = good();
+        for row in rows.iter_mut().filter(|r| r.case == "process_paper" && r.subject == KUMIKI) {
+            row.of_plain = vec![0.53];
+        }
+        let name = "process as in the paper, gain a core ÷ that of the plain way";
+        assert_eq!(broken(&rows), [format!("{name}: 0.943 ×")]);
+    }
+
+    #[test]
     fn three_times_one_at_a_time_is_enough_too() {
         let mut rows = good();
         let row = rows.iter_mut().find(|row| row.subject == "bare").unwrap();
@@ -211,7 +292,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_does_not_hold() {
-        assert_eq!(broken(&[]).len(), 12);
+        assert_eq!(broken(&[]).len(), 21);
         let without = |subject: &str| {
             let rows: Vec<Row> = good().into_iter().filter(|r| r.subject != subject).collect();
             broken(&rows).len()

@@ -9,8 +9,7 @@ use std::os::fd::AsFd;
 use rustix::pipe::SpliceFlags;
 
 use super::output::descriptor;
-use super::place;
-use crate::request::{Place, Request};
+use crate::request::Request;
 
 operation! {
     /// copy_file_range(2): copies up to `length` bytes between two files.
@@ -31,8 +30,7 @@ operation! {
             op.length as u64,
             0,
         ],
-    )
-    .at(place::open_file(&op.to)) => usize
+    ) => usize
 }
 
 operation! {
@@ -52,8 +50,7 @@ operation! {
             offset(&mut op.from_offset),
             op.length as u64,
         ],
-    )
-    .at(place::open_file(&op.to)) => usize
+    ) => usize
 }
 
 operation! {
@@ -77,21 +74,11 @@ operation! {
             op.length as u64,
             op.flags.bits() as u64,
         ],
-    )
-    .at(pipe(op)) => usize
+    ) => usize
 }
 
 /// Where the kernel reads and moves the offset, or null.
 #[inline]
 fn offset(offset: &mut Option<u64>) -> u64 {
     offset.as_mut().map_or(0, |offset| &raw mut *offset as u64)
-}
-
-/// The side without offset: it is the pipe, which is locked for the whole move.
-#[inline]
-fn pipe<F: AsFd, T: AsFd>(op: &Splice<F, T>) -> Place {
-    match op.from_offset {
-        None => place::open_file(&op.from),
-        Some(_) => place::open_file(&op.to),
-    }
 }

@@ -1,9 +1,6 @@
 //! Directories: creating, removing and changing names.
 //!
-//! A change takes the lock of the directory, so that [`Place`] is the directory
-//! as the path names it.
-//!
-//! [`Place`]: crate::Place
+//! A change takes the lock of the directory: several in one gain little from each other.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -11,7 +8,6 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, Dev, FileType, Mode, RenameFlags};
 
 use super::output::{descriptor, name};
-use super::place;
 use crate::request::Request;
 
 operation! {
@@ -20,8 +16,7 @@ operation! {
     |op| Request::new(
         libc::SYS_mkdirat,
         [descriptor(&op.dir), name(&op.path), op.mode.as_raw_mode() as u64],
-    )
-    .at(place::directory(&op.dir, op.path.as_ref().to_bytes())) => ()
+    ) => ()
 }
 
 operation! {
@@ -46,8 +41,7 @@ operation! {
             u64::from(op.kind.as_raw_mode() | op.mode.as_raw_mode()),
             op.device,
         ],
-    )
-    .at(place::directory(&op.dir, op.path.as_ref().to_bytes())) => ()
+    ) => ()
 }
 
 operation! {
@@ -57,8 +51,7 @@ operation! {
     |op| Request::new(
         libc::SYS_unlinkat,
         [descriptor(&op.dir), name(&op.path), op.flags.bits() as u64],
-    )
-    .at(place::directory(&op.dir, op.path.as_ref().to_bytes())) => ()
+    ) => ()
 }
 
 operation! {
@@ -79,8 +72,7 @@ operation! {
             name(&op.to),
             op.flags.bits() as u64,
         ],
-    )
-    .at(place::directory(&op.from_dir, op.from.as_ref().to_bytes())) => ()
+    ) => ()
 }
 
 operation! {
@@ -101,15 +93,13 @@ operation! {
             name(&op.to),
             op.flags.bits() as u64,
         ],
-    )
-    .at(place::directory(&op.to_dir, op.to.as_ref().to_bytes())) => ()
+    ) => ()
 }
 
 operation! {
     /// symlinkat(2): makes the symbolic link `path` that leads to `target`.
     pub struct Symlinkat<T: AsRef<CStr>, F: AsFd, P: AsRef<CStr>> { target: T, dir: F, path: P }
-    |op| Request::new(libc::SYS_symlinkat, [name(&op.target), descriptor(&op.dir), name(&op.path)])
-        .at(place::directory(&op.dir, op.path.as_ref().to_bytes())) => ()
+    |op| Request::new(libc::SYS_symlinkat, [name(&op.target), descriptor(&op.dir), name(&op.path)]) => ()
 }
 
 filling! {

@@ -9,8 +9,7 @@ use rustix::io::Errno;
 
 use super::Operation;
 use super::output::{descriptor, name, typed};
-use super::place;
-use crate::request::{Place, Request};
+use crate::request::Request;
 
 operation! {
     /// openat(2): opens `path`, relative to `dir`.
@@ -21,11 +20,7 @@ operation! {
     |op| Request::new(
         libc::SYS_openat,
         [descriptor(&op.dir), name(&op.path), op.flags.bits() as u64, op.mode.as_raw_mode() as u64],
-    )
-    .at(match op.flags.contains(OFlags::CREATE) {
-        true => place::directory(&op.dir, op.path.as_ref().to_bytes()),
-        false => Place::NONE,
-    }) => OwnedFd
+    ) => OwnedFd
 }
 
 /// openat2(2), since Linux 5.6: opens `path`, relative to `dir`, with control over how it
@@ -69,11 +64,7 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Operation for Openat2<F, P> {
     fn request(&mut self) -> Request {
         let how = &raw const self.how as u64;
         let args = [descriptor(&self.dir), name(&self.path), how, size_of::<OpenHow>() as u64];
-        let create = self.how.flags & u64::from(OFlags::CREATE.bits()) != 0;
-        Request::new(libc::SYS_openat2, args).at(match create {
-            true => place::directory(&self.dir, self.path.as_ref().to_bytes()),
-            false => Place::NONE,
-        })
+        Request::new(libc::SYS_openat2, args)
     }
 
     #[inline]
@@ -139,15 +130,13 @@ operation! {
             SeekFrom::Hole(offset) => (offset, libc::SEEK_HOLE),
         };
         Request::new(libc::SYS_lseek, [descriptor(&op.file), offset, whence as u64])
-            .at(place::open_file(&op.file))
     } => u64
 }
 
 operation! {
     /// ftruncate(2): makes the file `length` bytes long.
     pub struct Ftruncate<F: AsFd> { file: F, length: u64 }
-    |op| Request::new(libc::SYS_ftruncate, [descriptor(&op.file), op.length])
-        .at(place::open_file(&op.file)) => ()
+    |op| Request::new(libc::SYS_ftruncate, [descriptor(&op.file), op.length]) => ()
 }
 
 operation! {
@@ -163,8 +152,7 @@ operation! {
     |op| Request::new(
         libc::SYS_fallocate,
         [descriptor(&op.file), op.flags.bits() as u64, op.offset, op.length],
-    )
-    .at(place::open_file(&op.file)) => ()
+    ) => ()
 }
 
 operation! {

@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 
 use rustix::fs::FileType;
 
+use super::BufferMut;
 use super::output::descriptor;
-use super::{BufferMut, place};
 use crate::request::Request;
 
 filling! {
@@ -20,7 +20,6 @@ filling! {
     /// buffer of fixed length: a vector is full after one call.
     pub struct Getdents64<F: AsFd> { dir: F }
     |op, pointer, room| Request::new(libc::SYS_getdents64, [descriptor(&op.dir), pointer, room])
-        .at(place::open_file(&op.dir))
 }
 
 impl<F: AsFd, B: BufferMut> Getdents64<F, B> {

@@ -3,14 +3,12 @@
 use std::os::fd::AsFd;
 
 use super::output::descriptor;
-use super::place;
 use crate::request::Request;
 
 filling! {
     /// read(2): reads at the open file's position, and moves it.
     pub struct Read<F: AsFd> { file: F }
     |op, pointer, room| Request::new(libc::SYS_read, [descriptor(&op.file), pointer, room])
-        .at(place::open_file(&op.file))
 }
 
 filling! {
@@ -29,7 +27,6 @@ operation! {
             libc::SYS_write,
             [descriptor(&op.file), data.as_ptr() as u64, data.len() as u64],
         )
-        .at(place::open_file(&op.file))
     } => usize
 }
 
@@ -43,6 +40,5 @@ operation! {
             libc::SYS_pwrite64,
             [descriptor(&op.file), data.as_ptr() as u64, data.len() as u64, op.offset],
         )
-        .at(place::open_file(&op.file))
     } => usize
 }

@@ -2,7 +2,7 @@
 //!
 //! Addresses are numbers, so that an operation may go from thread to thread.
 //! All but [`MemfdCreate`] take the lock of the process's memory map, so that
-//! they share one place and gain nothing from each other.
+//! they gain nothing from each other.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,6 @@ use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, MremapFlags, Msync
 
 use super::Operation;
 use super::output::{descriptor, name, typed};
-use super::place;
 use crate::request::Request;
 
 /// mmap(2): maps memory; gives its address.
@@ -92,7 +91,6 @@ unsafe impl<F: AsFd> Operation for Mmap<F> {
                 self.offset,
             ],
         )
-        .at(place::ADDRESS_SPACE)
     }
 
     #[inline]
@@ -105,8 +103,7 @@ unsafe impl<F: AsFd> Operation for Mmap<F> {
 operation! {
     /// munmap(2): unmaps `length` bytes.
     pub struct Munmap { address: usize, length: usize }
-    |op| Request::new(libc::SYS_munmap, [op.address as u64, op.length as u64])
-        .at(place::ADDRESS_SPACE) => ();
+    |op| Request::new(libc::SYS_munmap, [op.address as u64, op.length as u64]) => ();
     /// # Safety
     /// Nobody uses the memory any more, or will before it is mapped again.
     unsafe
@@ -118,8 +115,7 @@ operation! {
     |op| Request::new(
         libc::SYS_mprotect,
         [op.address as u64, op.length as u64, op.protection.bits().into()],
-    )
-    .at(place::ADDRESS_SPACE) => ();
+    ) => ();
     /// # Safety
     /// Nobody does with the memory what the protection takes away, or has
     /// references to it that promise more.
@@ -132,8 +128,7 @@ operation! {
     |op| Request::new(
         libc::SYS_madvise,
         [op.address as u64, op.length as u64, op.advice as u64],
-    )
-    .at(place::ADDRESS_SPACE) => ();
+    ) => ();
     /// # Safety
     /// Advice such as [`Advice::LinuxDontNeed`] takes the content of the memory:
     /// nobody may rely on it.
@@ -147,8 +142,7 @@ operation! {
     |op| Request::new(
         libc::SYS_mremap,
         [op.address as u64, op.old_length as u64, op.length as u64, op.flags.bits().into()],
-    )
-    .at(place::ADDRESS_SPACE) => usize;
+    ) => usize;
     /// # Safety
     /// Nobody uses the memory under its old address any more where it may move,
     /// or the part that is cut off.
@@ -161,8 +155,7 @@ operation! {
     |op| Request::new(
         libc::SYS_msync,
         [op.address as u64, op.length as u64, op.flags.bits().into()],
-    )
-    .at(place::ADDRESS_SPACE) => ()
+    ) => ()
 }
 
 operation! {
@@ -173,16 +166,14 @@ operation! {
     |op| Request::new(
         libc::SYS_mlock2,
         [op.address as u64, op.length as u64, op.flags.bits().into()],
-    )
-    .at(place::ADDRESS_SPACE) => ()
+    ) => ()
 }
 
 operation! {
     /// munlock(2): lets the pages of `length` bytes leave memory again, however
     /// often they were locked.
     pub struct Munlock { address: usize, length: usize }
-    |op| Request::new(libc::SYS_munlock, [op.address as u64, op.length as u64])
-        .at(place::ADDRESS_SPACE) => ()
+    |op| Request::new(libc::SYS_munlock, [op.address as u64, op.length as u64]) => ()
 }
 
 operation! {

@@ -4,7 +4,7 @@ use kumiki_sys::syscall;
 use rustix::io::Errno;
 
 use super::buffer::Filling;
-use super::{BufferMut, Operation, place};
+use super::{BufferMut, Operation};
 use crate::request::Request;
 
 /// Of x86-64, whose kernels have no other.
@@ -55,7 +55,6 @@ unsafe impl<B: BufferMut> Operation for Mincore<B> {
         self.pages = room.min(self.length.div_ceil(PAGE_BYTES));
         let length = self.length.min(self.pages.saturating_mul(PAGE_BYTES));
         Request::new(libc::SYS_mincore, [self.address as u64, length as u64, pointer])
-            .at(place::ADDRESS_SPACE)
     }
 
     #[inline]

@@ -33,7 +33,6 @@ mod define;
 
 pub mod buffer;
 pub mod path;
-pub mod place;
 
 mod address;
 mod asked;

@@ -1,7 +1,7 @@
 //! Any system call, by number.
 
 use super::Operation;
-use crate::request::{Place, Request};
+use crate::request::Request;
 
 /// A system call with any arguments, made by [`raw`]; gives what the kernel
 /// returned, a result or `-errno`.
@@ -38,13 +38,6 @@ impl Raw {
     #[inline]
     pub const unsafe fn of(request: Request) -> Raw {
         Raw { request }
-    }
-
-    /// The same call, said to contend on `place`.
-    #[inline]
-    #[must_use]
-    pub const fn at(self, place: Place) -> Raw {
-        Raw { request: Request { place, ..self.request } }
     }
 }
 

@@ -6,8 +6,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::output::descriptor;
 use super::ranges::{Gather, Scatter};
-use super::{BufferMut, Operation, place};
-use crate::request::{Place, Request};
+use super::{BufferMut, Operation};
+use crate::request::Request;
 
 /// An operation whose field between the semicolons is several buffers, held by a
 /// [`Gather`] or a [`Scatter`]. The request gets the array of ranges and its
@@ -83,7 +83,6 @@ vectored! {
     /// (`IOV_MAX`) are an error, `EINVAL`.
     pub struct Readv<F: AsFd, B: BufferMut> { file: F; buffers: Scatter; }
     |op, ranges, count| Request::new(libc::SYS_readv, [descriptor(&op.file), ranges, count])
-        .at(place::open_file(&op.file))
 }
 
 vectored! {
@@ -102,10 +101,6 @@ vectored! {
             libc::SYS_preadv2,
             [descriptor(&op.file), ranges, count, op.offset, 0, flags],
         )
-        .at(match op.offset {
-            u64::MAX => place::open_file(&op.file),
-            _ => Place::NONE,
-        })
     }
 }
 
@@ -115,7 +110,6 @@ vectored! {
     /// (`IOV_MAX`) are an error, `EINVAL`.
     pub struct Writev<F: AsFd, B: AsRef<[u8]>> { file: F; data: Gather; }
     |op, ranges, count| Request::new(libc::SYS_writev, [descriptor(&op.file), ranges, count])
-        .at(place::open_file(&op.file))
 }
 
 vectored! {
@@ -135,7 +129,6 @@ vectored! {
             libc::SYS_pwritev2,
             [descriptor(&op.file), ranges, count, op.offset, 0, flags],
         )
-        .at(place::open_file(&op.file))
     }
 }
 

@@ -24,8 +24,6 @@ pub(crate) struct Row {
     name: &'static str,
     /// What other such calls wait for.
     pub(crate) contends: Contends,
-    /// For openat: the directory in which it may make a name, by the argument.
-    pub(crate) creates_in: Option<u8>,
     /// Whether it commonly waits for a device, a time or another thread.
     pub(crate) sleeps: bool,
     /// Whether it does with these arguments; `None`: they do not tell.
@@ -56,7 +54,6 @@ const fn numbered(sysnum: u16, name: &'static str) -> Row {
         sysnum,
         name,
         contends: Contends::Nothing,
-        creates_in: None,
         sleeps: false,
         sleeps_if: None,
         refusals: [None; MOST_REFUSALS],
@@ -85,11 +82,6 @@ impl Row {
             assert!((arg as usize) < MAX_ARGS, "a call has no such argument");
         }
         Row { contends, ..self }
-    }
-
-    /// Makes a name in the directory of argument `arg`, if it is told to create.
-    const fn creates_in(self, arg: u8) -> Row {
-        Row { creates_in: Some(arg), ..self }
     }
 
     /// Commonly waits, whatever its arguments are.

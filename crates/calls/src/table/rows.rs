@@ -177,7 +177,7 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::flock)
         .file(0)
         .sleeps_if(|args| int(args[1]) & (libc::LOCK_NB | libc::LOCK_UN) == 0),
-    // Waits for the device, and many at once are what it gains by: no place.
+    // Waits for the device, and many at once are what it gains by.
     call(Sysno::fsync).sleeps(),
     call(Sysno::fdatasync).sleeps(),
     call(Sysno::truncate),
@@ -495,7 +495,7 @@ pub(crate) static ROWS: [Row; 384] = [
     call(Sysno::inotify_add_watch).file(0),
     call(Sysno::inotify_rm_watch).file(0),
     call(Sysno::migrate_pages).address_space(),
-    call(Sysno::openat).creates_in(0),
+    call(Sysno::openat),
     call(Sysno::mkdirat).directory(Some(0)),
     call(Sysno::mknodat).directory(Some(0)),
     call(Sysno::fchownat),

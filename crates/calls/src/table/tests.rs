@@ -85,7 +85,6 @@ fn the_rows_say_what_the_lists_before_them_said() {
     for (arg, names) in DIRECTORIES {
         assert_eq!(rows(|row| row.contends == Contends::Directory(arg)), named(names));
     }
-    assert_eq!(rows(|row| row.creates_in.is_some()), named("openat"));
     assert_eq!(rows(|row| row.sleeps), named(SLEEPING));
     assert_eq!(rows(|row| row.rules().next().is_some()), named(REFUSED));
 }

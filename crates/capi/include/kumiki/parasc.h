@@ -8,8 +8,8 @@
  *     struct parasc_engine *engine;
  *     struct parasc_requester *requester;
  *     struct parasc_call calls[2] = {
- *         { SYS_fsync, 1, { fd }, 0 },
- *         { SYS_pread64, 4, { other, (uintptr_t)buffer, sizeof(buffer), 0 }, 0 },
+ *         { SYS_fsync, 1, { fd } },
+ *         { SYS_pread64, 4, { other, (uintptr_t)buffer, sizeof(buffer), 0 } },
  *     };
  *     int64_t ret_vals[2];
  *     if (parasc_create(&engine, NULL) < 0 ||
@@ -27,7 +27,7 @@
  *     parasc_collect(engine, ticket, &ret_val);
  *
  * Source of the names: Nakamura, "Parallelising system calls by shared memory",
- * 2018. The layout of the shared memory itself (slots, statuses, table 1) is in
+ * 2018. The layout of the shared memory itself (lines, statuses, table 1) is in
  * kernel/uapi/parasc.h of Kumiki's source; no program needs it to use this.
  *
  * RETURN VALUES. Every function returns 0 or a negative errno value, unless it
@@ -138,7 +138,7 @@ struct parasc_config {
 	uint32_t requesters;
 	/*
 	 * Slots for requests, 2 to 4096: those that are outstanding or not collected
-	 * take one each. A batch of more calls is run in parts of so many.
+	 * take one each. They bound no batch.
 	 */
 	uint32_t slots;
 	/* Threads for calls that sleep, beside one for each cpu; 0 to 64. */
@@ -169,12 +169,6 @@ struct parasc_call {
 	/* How many arguments count, 0 to 6. */
 	uint16_t args_num;
 	uint64_t args[6];
-	/*
-	 * What the call contends on in the kernel, as a number that is equal for
-	 * equal things (an open file for read(2), a directory for unlink(2)); 0 if
-	 * unknown. Decides speed, and nothing else.
-	 */
-	uint64_t place;
 };
 
 /* A timeout_ns without end. */

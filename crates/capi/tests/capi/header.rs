@@ -9,14 +9,13 @@ use kumiki_c::abi::{self, Info, Options, method, relation, sleep};
 use kumiki_c::parasc_abi::{self, Call, ParascConfig, backend};
 use kumiki_c::resource_abi::{self, ResourceListed};
 use kumiki_c::spawn_abi;
-use kumiki_parasc::Place;
 
 /// What C calls a type.
 fn c_type(rust: &str) -> &'static str {
     match rust {
         "u16" => "uint16_t",
         "i32" => "int32_t",
-        "u64" | "Place" => "uint64_t",
+        "u64" => "uint64_t",
         "List" => "const uint16_t *",
         "Args" => "uint64_t *",
         "u32" => "uint32_t",
@@ -64,7 +63,7 @@ fn asserts() -> String {
         cache_level: u32, sleep: u32, asymmetric: u32);
     layout!(ParascConfig = "struct parasc_config": requesters: u32, slots: u32, threads: u32,
         flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
-    layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args, place: Place);
+    layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args);
     layout!(IdRange = "struct kumiki_spawn_id_range": inside: u32, outside: u32, count: u32);
     layout!(ResourceListed = "struct resource_listed": name: Text, owner: Text, state: Text, id: u64,
         bytes: u64, calls: u64);

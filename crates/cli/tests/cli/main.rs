@@ -4,6 +4,7 @@
 //! One program: no test changes anything of this process but the cpus of its own
 //! thread, so that none needs a process of its own.
 
+mod ab;
 mod common;
 mod compare;
 mod database;
@@ -11,6 +12,7 @@ mod docs;
 mod doctor;
 mod interrupt;
 mod measure;
+mod output;
 mod report;
 mod resource;
 mod results;

@@ -128,7 +128,7 @@ fn disturbances_are_counts_unless_names_are_asked_for() {
     assert_eq!(long.replace('\n', " ").matches("visits)").count(), rows, "{long}");
     // The answer says who it was, and on which cpus.
     let answer = home.prints(&["report", "busy.json"]).replace('\n', " ");
-    says(&answer, &["rows were disturbed", "Stop rustc (38.2\u{202f}s of cpus 0, 1)"]);
+    says(&answer, &["rows were disturbed", "Stop rustc (38.2 s of cpus 0, 1)"]);
 }
 
 #[test]

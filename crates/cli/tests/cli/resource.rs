@@ -32,7 +32,7 @@ fn what_a_process_publishes_is_listed() {
         let lines: Vec<&str> = text.lines().collect();
         let at = lines.iter().position(|line| line.trim_start().starts_with("memory/b"));
         let at = at.unwrap_or_else(|| panic!("{text}"));
-        for part in ["memory/buffer", "core", "256 frames", "1\u{202f}MiB"] {
+        for part in ["memory/buffer", "core", "256 frames", "1 MiB"] {
             assert!(lines[at].contains(part), "{part}: {text}");
         }
         let core = lines[..at].iter().rposition(|line| line.starts_with("  core"));

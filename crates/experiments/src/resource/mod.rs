@@ -1,8 +1,8 @@
 //! The figures of Horii et al., "Evaluation of Tender, which manages OS resources on each
-//! core": Figures 5 and 6, processes, and the calls between cores that the paper left open.
+//! core": Figures 5 to 8, and the calls between cores that the paper left open.
 
 mod calls;
-mod cores;
+pub mod cores;
 mod spawn;
 
 use kumiki_measure::Error;

@@ -21,6 +21,17 @@ pub(super) fn cases(_choice: &Choice) -> Vec<Case> {
             }))
         }),
         Case::new(
+            "entry.getppid.libc",
+            "the same by the C library's function, as most programs make it",
+            |_| {
+                Ok(Each(|| {
+                    // SAFETY: takes nothing, changes nothing and cannot fail.
+                    black_box(unsafe { libc::getppid() });
+                    Ok(())
+                }))
+            },
+        ),
+        Case::new(
             "entry.gettid",
             "a system call that does next to nothing, and takes no lock on the way",
             |_| {

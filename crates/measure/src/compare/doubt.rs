@@ -84,7 +84,7 @@ pub(super) struct Unclear<'a> {
 impl Unclear<'_> {
     pub(super) fn doubt(&self) -> Doubt {
         let (cause, why) = self.cause();
-        let waits = matches!(cause, Cause::Wide | Cause::Disturbed);
+        let waits = matches!(cause, Cause::Wide | Cause::Disturbed) && !self.apart(self.ci);
         let same_at = self.ci[1].max(1.0 / self.ci[0]) - 1.0;
         let judged = !matches!(cause, Cause::Moved | Cause::FewVisits);
         Doubt {
@@ -111,6 +111,11 @@ impl Unclear<'_> {
                 format!("{m} and {n} visits cannot give p below {reachable:.2}"),
             );
         }
+        let side = self.disturbed();
+        if let (true, Some(side)) = (self.apart(self.ci), side) {
+            let text = format!("other work disturbed {side}, and the quiet visits do not tell");
+            return (Cause::Disturbed, text);
+        }
         if self.apart(self.ci) {
             return (Cause::Overlap, format!("the visits of A and B overlap: p = {:.2}", self.p));
         }
@@ -120,16 +125,20 @@ impl Unclear<'_> {
         }
         let [low, high] = self.ci.map(|end| 100.0 * (end - 1.0));
         let reaches = format!("the interval reaches from {low:+.1} to {high:+.1} %");
-        let side = match (self.a.disturbed, self.b.disturbed) {
-            (true, true) => Some("A and B"),
-            (true, false) => Some("A"),
-            (false, true) => Some("B"),
-            (false, false) => None,
-        };
         match side {
             Some(side) => (Cause::Disturbed, format!("other work disturbed {side}: {reaches}")),
             None if self.near() => (Cause::Near, reaches),
             None => (Cause::Wide, reaches),
+        }
+    }
+
+    /// Which sides other work disturbed.
+    fn disturbed(&self) -> Option<&'static str> {
+        match (self.a.disturbed, self.b.disturbed) {
+            (true, true) => Some("A and B"),
+            (true, false) => Some("A"),
+            (false, true) => Some("B"),
+            (false, false) => None,
         }
     }
 

@@ -5,6 +5,9 @@
 //! side rank above those of the other (Mann–Whitney, p < 0.05), and, where the
 //! case runs on two cpus, these were as far apart on both sides.
 //!
+//! Of a row that other work disturbed, on either side, the visits that nothing disturbed
+//! must say the same; else it is unclear.
+//!
 //! Visits are what is compared, not samples: a thousand samples of one visit
 //! share one placement of pages, and are no thousand experiments.
 //!
@@ -178,16 +181,41 @@ fn unmatched(row: &Row) -> Unmatched {
     Unmatched { case: row.case.clone(), params: row.params.clone(), unit: row.unit }
 }
 
+/// What two rows' visits say of their ratio.
+struct Evidence {
+    /// Ratio of the medians.
+    ratio: f64,
+    /// Its interval by resampling alone.
+    resampled: [f64; 2],
+    /// Its interval, widened by how far the core's clock wandered on each side.
+    ci: [f64; 2],
+    /// Of the ranks of the visits.
+    p: f64,
+}
+
+impl Evidence {
+    fn of(a: &Row, b: &Row) -> Self {
+        let ratio = quotient(b.median, a.median);
+        let [mut from_a, mut from_b] = [a, b].map(|row| Resampler::new(samples(row)));
+        let independent = from_a.independent().min(from_b.independent());
+        let resampled = bootstrap::interval(ratio, independent, |rng| {
+            quotient(from_b.median(rng), from_a.median(rng))
+        });
+        // What the core's clock does to one side it does not do to the other.
+        let ci = widen(resampled, ratio, &[a.wander, b.wander]);
+        let p = mann_whitney::p_value(&visit_medians(a), &visit_medians(b));
+        Evidence { ratio, resampled, ci, p }
+    }
+}
+
+/// The row by the visits that nothing disturbed.
+fn undisturbed(row: &Row) -> Row {
+    let quiet = row.visits.iter().filter(|visit| visit.disturbances.is_empty()).cloned();
+    Row::summarise(&row.case, row.params.clone(), row.unit, row.cpus.clone(), quiet.collect())
+}
+
 fn compare_row(a: &Row, b: &Row, threshold: f64) -> Compared {
-    let ratio = quotient(b.median, a.median);
-    let [mut from_a, mut from_b] = [a, b].map(|row| Resampler::new(samples(row)));
-    let independent = from_a.independent().min(from_b.independent());
-    let resampled = bootstrap::interval(ratio, independent, |rng| {
-        quotient(from_b.median(rng), from_a.median(rng))
-    });
-    // What the core's clock does to one side it does not do to the other.
-    let ci = widen(resampled, ratio, &[a.wander, b.wander]);
-    let p = mann_whitney::p_value(&visit_medians(a), &visit_medians(b));
+    let Evidence { ratio, resampled, ci, p } = Evidence::of(a, b);
     let (verdict, doubt) = judge(a, b, [ratio, ci[0], ci[1]], resampled, p, threshold);
     Compared {
         case: a.case.clone(),
@@ -222,9 +250,21 @@ fn judge(
     let (ci, limit) = (worse([low, high]), 1.0 + threshold);
     let [least, most] = ci;
     let apart = p < SIGNIFICANT && moved(a, b).is_none();
-    let verdict = if least > limit && apart {
+    // Of a row that was disturbed the other visits have to say the same.
+    let holds = |verdict: fn([f64; 2], f64) -> bool| {
+        if !a.disturbed && !b.disturbed {
+            return true;
+        }
+        let [a, b] = [a, b].map(undisturbed);
+        if a.visits.is_empty() || b.visits.is_empty() {
+            return false;
+        }
+        let quiet = Evidence::of(&a, &b);
+        quiet.p < SIGNIFICANT && verdict(worse(quiet.ci), limit)
+    };
+    let verdict = if least > limit && apart && holds(|[least, _], limit| least > limit) {
         Verdict::Regression
-    } else if most < 1.0 / limit && apart {
+    } else if most < 1.0 / limit && apart && holds(|[_, most], limit| most < 1.0 / limit) {
         Verdict::Improvement
     } else if least >= 1.0 / limit && most <= limit && a.visits.len().min(b.visits.len()) > 1 {
         // One visit knows nothing about the next one.

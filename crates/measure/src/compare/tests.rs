@@ -94,6 +94,32 @@ fn an_unclear_row_says_why_and_what_would_clear_it() {
 }
 
 #[test]
+fn a_row_that_differs_by_disturbance_is_not_worse() {
+    let struck = |n: usize, slow: f64| {
+        let mut side = row("x", Unit::Nanoseconds, 1, 50.0, steady(100.0, 10));
+        for visit in side.visits.iter_mut().take(n) {
+            visit.disturbances = vec!["steal".to_owned()];
+            visit.samples.iter_mut().for_each(|sample| *sample *= slow);
+        }
+        results(vec![Row::summarise("x", Params::new(), side.unit, side.cpus, side.visits)])
+    };
+    let all = compare(&struck(0, 1.0), &struck(9, 2.0), 0.05).rows.remove(0);
+    assert_eq!(all.verdict, Verdict::Unclear, "{all:?}");
+    let doubt = all.doubt.unwrap();
+    assert_eq!(doubt.cause, Cause::Disturbed);
+    assert!(doubt.why.contains("disturbed B"), "{doubt:?}");
+    // Where the quiet visits differ as much, it is worse all the same.
+    let mut slow = struck(4, 1.0);
+    for visit in &mut slow.rows[0].visits {
+        visit.samples.iter_mut().for_each(|sample| *sample *= 2.0);
+    }
+    let visits = std::mem::take(&mut slow.rows[0].visits);
+    slow.rows[0] = Row::summarise("x", Params::new(), Unit::Nanoseconds, vec![0], visits);
+    assert!(slow.rows[0].disturbed);
+    assert_eq!(compare(&struck(0, 1.0), &slow, 0.05).count(Verdict::Regression), 1);
+}
+
+#[test]
 fn medians_apart_whose_ranks_overlap_say_so() {
     // A visit of one sample weighs nothing in the median and as much in the ranks.
     let visits = |usual: f64, odd: f64| [vec![vec![usual; 300]; 4], vec![vec![odd]]].concat();

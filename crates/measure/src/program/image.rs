@@ -69,6 +69,11 @@ impl Image {
             code.extend([DATA, size].iter().flat_map(|v| v.to_le_bytes()));
         }
 
+        if let Code::Sized(bytes) = self.code {
+            // Behind what runs: traps.
+            code.resize(bytes.into(), 0xcc);
+        }
+
         let mut bytes = Vec::new();
         let mut elf = Writer::new(object::Endianness::Little, true, &mut bytes);
         elf.reserve_file_header();
@@ -188,6 +193,16 @@ mod tests {
         let header = elf::FileHeader64::<object::LittleEndian>::parse(&*bytes).unwrap();
         let entry = header.e_entry(object::LittleEndian) - TEXT;
         assert_eq!(&bytes[entry as usize..], Code::Exit.bytes());
+    }
+
+    #[test]
+    fn a_program_of_a_text_s_size_has_it_and_ends_at_once() {
+        let (_folder, path) = image(Code::Sized(1000), 220, 8);
+        let loads = loads(&std::fs::read(&path).unwrap());
+        let header = loads[0].3 - 1000;
+        assert!(header < 256, "{header} bytes of headers");
+        assert_eq!((loads[1].3, loads[1].4), (220, 228));
+        start(&mut Command::new(&path)).unwrap().wait().unwrap();
     }
 
     #[test]

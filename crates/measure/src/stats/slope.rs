@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::line::{self, Point};
-use crate::schema::{Params, Row, Slope, Unit, Value};
+use crate::schema::{FLAT, Params, Row, Slope, Trend, Unit, Value};
 
 /// Bytes of the page that slopes are stated for, whatever the machine's own.
 pub const PAGE_BYTES: f64 = 4096.0;
@@ -108,12 +108,15 @@ impl<'a> Line<'a> {
         let line = line::line(&points)?;
         // The core's clock moves all points together: the line does not show it.
         let wander = rows.iter().map(|row| row.wander).fold(0.0, f64::max);
+        let ci = widened(&line, wander);
+        let smallest = points.iter().min_by(|a, b| a.pages.total_cmp(&b.pages))?;
         Some(Slope {
             case: self.case.to_owned(),
             param: self.param.to_owned(),
             params: self.fixed,
             ns_per_page: line.ns_per_page,
-            ci: widened(&line, wander),
+            ci,
+            trend: trend(ci, sizes[sizes.len() - 1] - sizes[0], smallest.ns, line.knee.is_some()),
             base_ns: line.base_ns,
             r2: line.r2,
             knee_bytes: line.knee.map(|knee| (knee.pages * PAGE_BYTES).round() as u64),
@@ -128,6 +131,19 @@ fn widened(line: &line::Line, wander: f64) -> [f64; 2] {
     let further = wander * line.ns_per_page;
     let half = (line.ci[1] - line.ns_per_page).hypot(further);
     [line.ns_per_page - half, line.ns_per_page + half]
+}
+
+/// What the interval of a slope allows to be said, over a span of so many pages from a
+/// cost of `smallest_ns` on. Of a line that breaks, the part below the knee is not the
+/// whole: it is never called flat.
+fn trend([low, high]: [f64; 2], span: f64, smallest_ns: f64, breaks: bool) -> Trend {
+    let within = |slope: f64| (slope * span).abs() <= FLAT * smallest_ns;
+    match () {
+        () if low > 0.0 => Trend::Grows,
+        () if high < 0.0 => Trend::Falls,
+        () if within(low) && within(high) && !breaks => Trend::Flat,
+        () => Trend::Unclear,
+    }
 }
 
 fn point(row: &Row, param: &str) -> Option<Point> {

@@ -65,10 +65,18 @@ impl Store {
 
     /// Where results are kept unless a person chooses otherwise:
     /// `$XDG_DATA_HOME/kumiki/results.db`.
+    ///
+    /// # Errors
+    /// There is no home, or it would be in one that is not there.
     pub fn default_path() -> Result<PathBuf> {
         let base = etcetera::base_strategy::Xdg::new();
         let base = base.map_err(|e| Error::NoDataFolder(e.to_string()))?;
-        Ok(base.data_dir().join("kumiki").join("results.db"))
+        let (home, data) = (base.home_dir(), base.data_dir());
+        // A home that is not there is nobody's to make.
+        if data.starts_with(home) && !home.exists() {
+            return Err(Error::NoDataFolder(format!("HOME is {}: not there", home.display())));
+        }
+        Ok(data.join("kumiki").join("results.db"))
     }
 
     /// The file.

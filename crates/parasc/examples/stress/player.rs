@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use kumiki_parasc::{Place, Request, Requester};
+use kumiki_parasc::{Request, Requester};
 
 use super::kind::{self, Kind, MOST};
 use super::round::{Round, not_allowed};
@@ -89,7 +89,6 @@ impl<'a> Player<'a> {
         let mut words: Vec<u64> = kinds.iter().map(|kind| self.argument(*kind)).collect();
         let sent = words.clone();
         let addresses = words.iter_mut().map(|word| &raw mut *word as u64);
-        let at_a_place = self.random.u32(..4) == 0;
         let mut requests = Vec::with_capacity(kinds.len());
         for (kind, address) in kinds.iter().zip(addresses) {
             let number = sent[requests.len()];
@@ -98,8 +97,7 @@ impl<'a> Player<'a> {
                 _ => address,
             };
             let request = self.things.request(*kind, address, number);
-            let place = Place(if at_a_place { self.random.u64(..4) } else { 0 });
-            requests.push(request.at(place));
+            requests.push(request);
         }
         let mut results = vec![i64::MIN; kinds.len()];
         // SAFETY: each call reads or writes its own word in `words`, a byte of

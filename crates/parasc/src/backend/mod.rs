@@ -5,19 +5,25 @@
 //! |---|---|---|
 //! | `user` | processing threads of this process | nothing |
 //! | `io_uring` | the kernel's io_uring, for the calls that it has | a kernel and a sandbox that allow it |
-//! | `kernel` | the same threads, inside a kernel module | the module |
+//! | `kernel` | the same threads, inside a kernel module | the module, which this version has not |
 //!
 //! All of them serve the same requests with the same results. `user` is always
 //! there, and what the others cannot do falls back to it.
 
 mod availability;
-pub(crate) mod kernel;
 
 pub use availability::{Availability, availability};
-pub(crate) use kernel::{Device, LOOK};
 pub(crate) use kumiki_ring::{Lack, OwnRing};
 
 pub use crate::choice::Backend;
+
+/// Requests that a ring takes at once; a longer batch goes in several steps.
+const AT_ONCE: usize = 512;
+
+/// Why there is no kernel module.
+pub(crate) fn no_module() -> Lack {
+    Lack::new("module kumiki-parasc is not part of this version", "choose backend user")
+}
 
 impl Backend {
     /// Why an engine cannot have it.
@@ -29,7 +35,10 @@ impl Backend {
     ///
     /// # Errors
     /// [`Error::Backend`](crate::Error::Backend) with the reason.
-    pub(crate) fn check(self, slots: usize, help: bool) -> crate::Result<()> {
+    pub(crate) fn check(self, help: bool) -> crate::Result<()> {
+        if self == Backend::Kernel {
+            return Err(self.lacks(no_module()));
+        }
         if self == Backend::IoUring && !help {
             return Err(self.lacks(Lack::new(
                 "Config::help = false leaves all calls to processing threads, and io_uring makes \
@@ -37,15 +46,15 @@ impl Backend {
                 "choose one of the two",
             )));
         }
-        self.ring(slots).map(drop)
+        self.ring().map(drop)
     }
 
     /// The calling thread's ring, if this backend has one.
     ///
     /// # Errors
     /// As for [`check`](Self::check).
-    pub(crate) fn ring(self, slots: usize) -> crate::Result<Option<OwnRing>> {
-        let wanted = (self == Backend::IoUring).then(|| OwnRing::new(slots));
+    pub(crate) fn ring(self) -> crate::Result<Option<OwnRing>> {
+        let wanted = (self == Backend::IoUring).then(|| OwnRing::new(AT_ONCE));
         wanted.transpose().map_err(|lack| self.lacks(lack))
     }
 }

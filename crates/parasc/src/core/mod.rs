@@ -26,7 +26,7 @@ use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
 use crate::area::Area;
-use crate::backend::{Backend, Device};
+use crate::backend::Backend;
 use crate::claim::Claim;
 use crate::config::{self, Config};
 use crate::cost::{Durations, sleep_ticks};
@@ -89,8 +89,6 @@ pub(crate) struct Core {
     pub(crate) retire: Duration,
     pub(crate) help: bool,
     pub(crate) backend: Backend,
-    /// The kernel module, if it was chosen.
-    pub(crate) kernel: Option<Device>,
     /// Threads of its own that have started and not ended.
     pub(crate) crew: Arc<Crew>,
     topology: OnceLock<Option<Topology>>,
@@ -100,11 +98,7 @@ impl Core {
     pub(crate) fn new(config: &Config) -> Result<Self> {
         config.check()?;
         let backend = config.backend;
-        backend.check(config.slots, config.help)?;
-        let kernel = match backend {
-            Backend::Kernel => Some(Device::open().map_err(|lack| backend.lacks(lack))?),
-            _ => None,
-        };
+        backend.check(config.help)?;
         let cpus = config.cpus()?;
         let parallel = cpus.len().max(config::allowed()?.len());
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
@@ -131,7 +125,6 @@ impl Core {
             retire: config.retire,
             help: config.help,
             backend: config.backend,
-            kernel,
             crew: Arc::default(),
             topology: OnceLock::new(),
         })

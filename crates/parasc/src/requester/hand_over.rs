@@ -1,7 +1,7 @@
 //! One call, made by a processing thread while the caller waits.
 //!
 //! Request and result travel in one cache line, and each change of its owner
-//! costs a line's way. A caller that looks at the slot while the call is being
+//! costs a line's way. A caller that looks at the line while the call is being
 //! made takes the line away from the processing thread, which then must fetch
 //! it back to give the result: a third way. So the caller first stays away from
 //! it for as long as such calls have taken of late.
@@ -11,6 +11,7 @@ use kumiki_sys::cache::prefetch_to_write;
 use super::Requester;
 use super::run::{LOOKS, Left, finish};
 use crate::execute::call;
+use crate::line::BATCH;
 use crate::threads::wake_seat;
 use kumiki_calls::Request;
 
@@ -30,40 +31,31 @@ impl Requester {
     /// As for [`Requester::run_raw`].
     pub(super) unsafe fn hand_over(&mut self, request: &Request) -> i64 {
         let (core, lane) = (&self.core, self.lane);
-        let slot = core.area.slot(lane);
-        // A processing thread looks at it: its line is on the way while this thread does.
-        prefetch_to_write((&raw const *slot).addr());
-        if !self.has_help() {
+        let line = core.area.line(lane);
+        // A processing thread looks at it: the line is on the way while this thread does.
+        prefetch_to_write((&raw const *line).addr());
+        // No kernel has a call of the number that says that calls stand elsewhere.
+        if !self.has_help() || request.sysnum == BATCH {
             // SAFETY: the caller vouches for the call.
             return unsafe { call(request) };
         }
-        slot.publish(request);
+        line.open_one(request);
         let start = self.ticks.now();
         let seat = self.near.first().copied().filter(|at| wake_seat(core, *at));
         if seat.is_none() {
             core.callers.call(1);
         }
         while self.ticks.now().wrapping_sub(start) < self.quiet {}
-        if let Some(result) = slot.result() {
+        if let Some(result) = line.result() {
             // Too late, if by little: one look too early costs more.
             self.quiet -= self.quiet.min(8);
             return result;
         }
-        let result = match (0..LOOKS).find_map(|_| slot.result()) {
-            Some(result) => result,
-            None => {
-                core.sides[lane].expect(0);
-                let waits = || slot.is_requested().then_some(0);
-                let make = || {
-                    if slot.take() {
-                        // SAFETY: published above, the caller vouches for it.
-                        slot.finish(unsafe { call(&slot.taken()) });
-                    }
-                };
-                let (left, over) = (Some(Left { seat }), || slot.result());
-                finish(&mut self.waiter, (core, lane), slot.status(), left, over, waits, make)
-            }
-        };
+        let result = (0..LOOKS).find_map(|_| line.result()).unwrap_or_else(|| {
+            // SAFETY: the caller vouches for the call.
+            unsafe { finish(&mut self.waiter, core, lane, Some(Left { seat })) };
+            line.result().expect("waited for")
+        });
         if self.ticks.now().wrapping_sub(start) > LONGEST_QUIET {
             // Perhaps the two are on one cpu by now.
             self.settle();

@@ -86,7 +86,7 @@ impl fmt::Debug for Requester {
 
 impl Requester {
     pub(crate) fn new(core: Arc<Core>) -> Result<Self> {
-        let ring = core.backend.ring(core.placed.slots())?;
+        let ring = core.backend.ring()?;
         // Before the waiter, which would have it measured in its own way.
         let sleep = sleep_ticks(&core.cpus) as f32;
         let waiter = Waiter::new(&Policy::default())?;

@@ -8,13 +8,12 @@ use kumiki_wait::Waiter;
 
 use super::meanwhile::{Forked, Meanwhile};
 use super::{NO_CALL, Requester};
-use crate::backend::LOOK;
 use crate::core::{Core, RARE, STEP};
 use crate::cost::{Around, End, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
 use crate::execute::{call, plain};
-use crate::offer::Calls;
+use crate::line::{Calls, MOST};
 use crate::primitive::lock;
 use crate::threads::{summon_pool, wake_seat};
 use kumiki_calls::Request;
@@ -121,7 +120,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Runs a batch of allowed requests in parts as long as the table has slots.
+    /// Runs a batch of allowed requests in parts as long as an offer can be.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -136,7 +135,7 @@ impl Requester {
         results: &mut [i64],
         meanwhile: &mut Meanwhile<'_>,
     ) -> Result<()> {
-        let most = self.core.placed.slots();
+        let most = MOST;
         let parts = requests.chunks(most).zip(results.chunks_mut(most));
         let is_whole = requests.len() <= most;
         for (part, (requests, results)) in parts.enumerate() {
@@ -180,7 +179,7 @@ impl Requester {
             return unsafe { self.offer(requests, results, terms, meanwhile) }.map(drop);
         }
         let beside = meanwhile.is_left();
-        // Of a batch longer than the lane each part may be plain without a question.
+        // Of a batch longer than an offer each part may be plain without a question.
         if !beside && self.passes.take(requests) {
             // SAFETY: as above.
             unsafe { plain(requests, results) };
@@ -320,8 +319,8 @@ impl Requester {
         let (answers, own) = results.split_at_mut(offered.len());
         let calls = Calls { requests: offered.as_ptr(), results: answers.as_mut_ptr() };
         let (core, lane) = (&self.core, self.lane);
-        let offer = &core.sides[lane].offer;
-        offer.open(calls, offered.len(), most);
+        let line = core.area.line(lane);
+        line.open(calls, offered.len(), most);
         let mut left = None;
         match by {
             By::Seats { wake: false } => (),
@@ -347,24 +346,20 @@ impl Requester {
             }
         }
         // In a child of fork(2) the offer stays as it was.
-        let forked = |forked| Forked { handed: offer.claimed(), ..forked };
+        let forked = |forked| Forked { handed: line.claimed(), ..forked };
         meanwhile.run(offered.len(), self.ticks, core.process).map_err(forked)?;
         if left.is_none() {
             // SAFETY: the caller vouches for all requests.
             unsafe { plain(kept, own) };
             // SAFETY: as above.
-            unsafe { offer.make_last(self.others() + 1) };
+            unsafe { line.make_last(self.others() + 1) };
         }
-        let over = || offer.over();
-        if let Some(calls) = (0..LOOKS).find_map(|_| over()) {
+        if let Some(calls) = (0..LOOKS).find_map(|_| line.over()) {
             return Ok(Help { calls, waited: 0 });
         }
         let start = self.ticks.now();
         // SAFETY: as above.
-        let make = || unsafe { offer.make_last(1) };
-        let waits = || offer.has_work().then(|| offer.claimed());
-        core.sides[lane].expect_end();
-        let calls = finish(&mut self.waiter, (core, lane), offer.word(), left, over, waits, make);
+        let calls = unsafe { finish(&mut self.waiter, core, lane, left) };
         Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
     }
 }
@@ -376,19 +371,21 @@ pub(super) struct Left {
     pub(super) seat: Option<usize>,
 }
 
-/// Waits until what others are at is `over`. If it is `left` to others altogether, this
-/// thread makes it after all if they are gone, or if nobody has begun with more of it for
-/// a while: `waits` tells how far it was begun, if some of it was not.
-pub(super) fn finish<T>(
+/// Waits until what the requesting thread of a lane offers is over, and says how many calls
+/// others have made. If it is `left` to others altogether, this thread makes it after all if
+/// they are gone, or if nobody has begun with more of it for a while.
+///
+/// # Safety
+/// As for [`Requester::run_raw`], for the calls offered; by the lane's requesting thread.
+pub(super) unsafe fn finish(
     waiter: &mut Waiter,
-    (core, lane): (&Arc<Core>, usize),
-    word: &impl Sync,
+    core: &Arc<Core>,
+    lane: usize,
     left: Option<Left>,
-    over: impl Fn() -> Option<T>,
-    waits: impl Fn() -> Option<usize>,
-    make: impl Fn(),
-) -> T {
-    let side = &core.sides[lane];
+) -> usize {
+    let (line, side) = (core.area.line(lane), &core.sides[lane]);
+    // How far it was begun, if some of it was not.
+    let waits = || line.look().has_work().then(|| line.claimed());
     loop {
         let watched = core.callers.any();
         let gone = || {
@@ -400,32 +397,25 @@ pub(super) fn finish<T>(
         };
         // A thread of the program may come, and die: it rings first.
         let come = || !watched && core.callers.any();
-        let ready = || over().map(Some).or_else(|| (gone() || come()).then_some(None));
+        let ready = || line.over().map(Some).or_else(|| (gone() || come()).then_some(None));
         let begun = left.and_then(|_| waits());
         // A thread of the engine's own hardly dies; who has not even begun is held up.
         let patience = if watched || begun.is_some() { STEP } else { RARE };
-        let end = Instant::now() + patience;
-        let mut ended = None;
-        while ended.is_none() && Instant::now() < end {
-            // A module does not ring.
-            let step = if core.kernel.is_some() { LOOK } else { patience };
-            let until = end.min(Instant::now() + step);
-            ended = waiter.wait_until(&side.bell, word, until, ready).ok();
-        }
-        match ended {
-            Some(Some(result)) => return result,
-            Some(None) if !gone() => continue,
+        match waiter.wait_until(&side.bell, line.word(), Instant::now() + patience, ready) {
+            Ok(Some(calls)) => return calls,
+            Ok(None) if !gone() => continue,
             _ => (),
         }
         core.repair();
         let dead = std::mem::take(&mut *lock(&side.left));
         for dead in dead {
-            // SAFETY: this batch is not over, its claimer is dead, and who has offered it
-            // vouches for its calls.
-            unsafe { side.offer.repair(&dead) };
+            // SAFETY: this offer is not over, its claimer is dead, and the caller vouches for
+            // its calls.
+            unsafe { line.repair(&dead) };
         }
         if gone() || begun.is_some() && waits() == begun {
-            make();
+            // SAFETY: the caller vouches for the calls.
+            unsafe { line.make_last(1) };
         }
     }
 }

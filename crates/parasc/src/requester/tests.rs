@@ -124,9 +124,9 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         let mut byte = 0_u8;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&reader) as u64;
         let read = Request::new(libc::SYS_read, [fd, (&raw mut byte).addr() as u64, 1]);
-        core.area.slot(lane).publish(&read);
+        core.area.line(lane).open_one(&read);
         assert!(wake_seat(&core, 0));
-        while core.area.slot(lane).is_requested() || !core.seats[0].is_hot() {
+        while core.area.line(lane).look().has_work() || !core.seats[0].is_hot() {
             thread::yield_now();
         }
         let requests = [Request::new(libc::SYS_getppid, []); 10];
@@ -136,7 +136,7 @@ fn a_batch_that_is_shared_without_a_question_asks_once_nobody_comes() {
         assert_eq!(parents(&mut requester, 10), [parent; 10]);
         assert_eq!(requester.costs.repeats(key), 0);
         std::io::Write::write_all(&mut &writer, b"!").unwrap();
-        while core.area.slot(lane).result().is_none() {
+        while core.area.line(lane).result().is_none() {
             thread::yield_now();
         }
         // It comes again.
@@ -220,7 +220,7 @@ fn what_is_never_shared_passes_and_what_the_ring_makes_asks() {
 #[test]
 fn parts_of_a_long_batch_pass_too() {
     let core = Arc::new(Core::new(&Config::default()).unwrap());
-    let most = core.placed.slots();
+    let most = crate::line::MOST;
     let left_after = |parts| {
         let mut requester = Requester::new(Arc::clone(&core)).unwrap();
         // The address space is never shared.
@@ -229,6 +229,7 @@ fn parts_of_a_long_batch_pass_too() {
         unsafe { requester.run_raw(&requests, &mut vec![0; parts * most]) }.unwrap();
         (0..).take_while(|_| requester.passes.take(&requests[..most])).count()
     };
+    // Asked about once, and not for the parts that follow.
     let given = left_after(1);
     assert!(given > 2);
     assert_eq!([left_after(2), left_after(3)], [given - 1, given - 2]);

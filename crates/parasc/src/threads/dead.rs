@@ -59,11 +59,7 @@ impl Core {
         match claim.take() {
             None => (),
             Some(At::Task(task)) => task.base().end(End::Returned(OWNER_DIED)),
-            Some(At::Slot(lane)) => {
-                self.area.slot(lane).finish(OWNER_DIED);
-                self.sides[lane].answered(0);
-            }
-            // Its other calls are for the lane's requesting thread.
+            // For the lane's requesting thread, which makes the other calls of the chunk.
             Some(At::Offer(lane, left)) => lock(&self.sides[lane].left).push(left),
         }
     }

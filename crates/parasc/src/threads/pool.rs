@@ -68,7 +68,7 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
 }
 
 fn has_work(core: &Core) -> bool {
-    bits(core.pool.lanes()).any(|lane| core.sides[lane].offer.has_work())
+    bits(core.pool.lanes()).any(|lane| core.area.line(lane).look().has_work())
         || core.queues[SLEEPING].any()
         || core.pool.rescues() && core.queues[QUICK].any()
 }

@@ -34,7 +34,7 @@ pub(crate) fn process(core: &Arc<Core>) {
     // Spins once after it has had something to do, or has been called for it.
     let mut rests = false;
     let area = &core.area;
-    let word = core.area.slot(0).status();
+    let word = core.area.line(0).word();
     while !area.is_terminated() {
         bits(core.area.open_lanes()).for_each(|lane| serve_lane(core, lane, &hand));
         (0..QUEUES).for_each(|queue| serve(core, queue, &mut hand));
@@ -55,8 +55,7 @@ pub(crate) fn process(core: &Arc<Core>) {
 
 fn has_work(core: &Core) -> bool {
     core.queues.iter().any(Queue::any)
-        || bits(core.area.open_lanes())
-            .any(|lane| core.area.slot(lane).is_requested() || core.sides[lane].offer.has_work())
+        || bits(core.area.open_lanes()).any(|lane| core.area.line(lane).look().has_work())
 }
 
 /// Held by a thread while it serves, so that it leaves on every way out. Its signals are

@@ -9,6 +9,7 @@ use super::alert;
 use super::queue::{self, Hand, mortally};
 use crate::core::{Core, Seat};
 use crate::execute::call;
+use crate::line::State;
 use crate::primitive::{after, fence_after_swap};
 use crate::queue::QUICK;
 
@@ -21,9 +22,7 @@ enum Event {
     /// Somebody has called. What was to be done then may be done already: a small
     /// batch is over before a thread that slept is on its cpu.
     Called,
-    /// In this lane's slot.
-    Request(usize),
-    /// What this lane's requesting thread offers.
+    /// In this lane's line.
     Offer(usize),
     /// It has been offered, and is made.
     Served(usize),
@@ -35,13 +34,11 @@ enum Event {
 /// set or there was nothing to do for long.
 pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &mut Hand<'_>) {
     let area = &core.area;
-    let word = core.area.slot(0).status();
+    let word = area.line(0).word();
     // Moved on when it has come, not after each request: reading the kernel's
     // clock takes longer than finding the next one.
     let mut retire = after(core.retire);
     let mut worked = false;
-    // A module is to find what there is, as it was requested.
-    let alone = core.kernel.is_none();
     loop {
         let ready = || {
             let called = seat.bell.looks();
@@ -52,9 +49,6 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             // At once, and then what there is to do at the end of a wait: unless others
             // take this thread for one that sleeps, and comes when it is called.
             match event {
-                Some(Event::Request(lane)) if alone && !seat.bell.is_asleep() => {
-                    serve_soon(core, lane, hand);
-                }
                 Some(Event::Offer(lane)) if !seat.bell.is_asleep() => {
                     serve_soon(core, lane, hand);
                     return Some(Event::Served(lane));
@@ -64,20 +58,12 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
             event.or_else(|| called.then_some(Event::Called))
         };
         let served = match waiter.wait_until(&seat.bell, word, retire, ready) {
-            Ok(Event::Request(lane)) => {
-                enter_module(core);
-                serve_lane(core, lane, hand);
-                lane
-            }
             Ok(Event::Offer(lane)) => {
                 serve_lane(core, lane, hand);
                 lane
             }
             Ok(Event::Served(lane)) => lane,
-            Ok(Event::Queued) => {
-                enter_module(core);
-                QUICK
-            }
+            Ok(Event::Queued) => QUICK,
             Ok(Event::Terminated) => return,
             // Spins anew, for the next batch: it is why there was a call.
             Ok(Event::Called) => continue,
@@ -92,14 +78,6 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
         serve_lanes_after(core, served, hand);
         queue::serve(core, QUICK, hand);
         worked = true;
-    }
-}
-
-/// Serves inside the kernel module, if there is one.
-#[inline(always)]
-fn enter_module(core: &Core) {
-    if let Some(module) = &core.kernel {
-        module.serve(&core.area);
     }
 }
 
@@ -121,10 +99,7 @@ fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     while lanes != 0 {
         let lane = lanes.trailing_zeros() as usize;
         lanes &= lanes - 1;
-        if core.area.slot(lane).is_requested() {
-            return Some(Event::Request(lane));
-        }
-        if core.sides[lane].offer.has_work() {
+        if core.area.line(lane).look().has_work() {
             return Some(Event::Offer(lane));
         }
     }
@@ -148,8 +123,8 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Executes the first request of a lane, which often is the only one, or what is offered
-/// there, and what comes there just after it, as long as nobody else has a request.
+/// Makes what is offered in a lane, often a single call, and what comes there just after it,
+/// as long as nobody else has a request.
 ///
 /// From one to the next there is no return from a function. A kernel that returns by
 /// Safe RET (Speculative Return Stack Overflow, AMD Zen 1 to 4) leaves calls of its own on
@@ -157,13 +132,9 @@ pub(super) fn bits(word: u64) -> impl Iterator<Item = usize> {
 /// to 50 ns longer there, a fifth.
 #[inline(never)]
 fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
-    let (slot, side) = (core.area.slot(lane), &core.sides[lane]);
+    let line = core.area.line(lane);
     loop {
-        if slot.is_requested() {
-            try_execute(core, lane, hand);
-        } else {
-            make_offered(core, lane, hand);
-        }
+        make_offered(core, lane, hand);
         let mut looks = 0u32;
         // Own ones last: they are on their way meanwhile.
         loop {
@@ -174,7 +145,7 @@ fn serve_soon(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
             if !is_own || work_in(core, others).is_some() || core.area.is_terminated() {
                 return;
             }
-            if slot.is_requested() || side.offer.has_work() {
+            if line.look().has_work() {
                 break;
             }
             if looks == LOOKS {
@@ -194,27 +165,39 @@ fn serve_lanes_after(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     }
 }
 
-/// Makes what a requesting thread hands over in its slot, or offers.
+/// Makes what a requesting thread offers.
 #[inline(never)]
 pub(super) fn serve_lane(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
-    try_execute(core, lane, hand);
-    if core.sides[lane].offer.has_work() {
-        make_offered(core, lane, hand);
+    make_offered(core, lane, hand);
+}
+
+/// Makes what a requesting thread offers: a single call, or calls of its batch as long as
+/// there are some.
+#[inline(always)]
+fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
+    let seen = core.area.line(lane).look();
+    if !seen.has_work() {
+        return;
+    }
+    if seen.is_single() {
+        make_one(core, lane, seen, hand);
+    } else {
+        make_batch(core, lane, hand);
     }
 }
 
-/// Makes calls that a requesting thread offers, as long as there are some.
+/// Makes calls of a batch, as long as there are some.
 #[inline(always)]
-fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
-    let (side, claim) = (&core.sides[lane], hand.claim);
+fn make_batch(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
+    let (line, claim) = (core.area.line(lane), hand.claim);
     let share = core.share();
     let mut made = 0;
     claim.hold(lane);
-    while let Some(chunk) = side.offer.next(made, share) {
+    while let Some(chunk) = line.next(made, share) {
         claim.advance(&chunk, chunk.start);
         see_to_others(core, hand);
         made = chunk.len();
-        let calls = side.offer.calls();
+        let calls = line.calls();
         let begins = |at| claim.advance(&chunk, at);
         // SAFETY: claimed just now, and the batch's requesting thread, which has
         // vouched for its calls, waits until they are made.
@@ -222,7 +205,25 @@ fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     }
     claim.clear();
     if made > 0 {
-        side.made();
+        core.sides[lane].made(line);
+    }
+}
+
+/// Makes the single call of a lane that `seen` shows, if nobody else does.
+#[inline(always)]
+fn make_one(core: &Arc<Core>, lane: usize, seen: State, hand: &Hand<'_>) {
+    let line = core.area.line(lane);
+    hand.claim.set(lane);
+    let taken = line.take(seen);
+    if taken {
+        see_to_others(core, hand);
+        // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
+        let ret_val = mortally(hand.signals, || unsafe { call(&line.taken(seen)) });
+        line.finish(seen, ret_val);
+    }
+    hand.claim.clear();
+    if taken {
+        core.sides[lane].made(line);
     }
 }
 
@@ -238,28 +239,6 @@ fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
     }
 }
 
-/// Executes the request in a lane's slot, if there is one.
-#[inline(always)]
-fn try_execute(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
-    let slot = core.area.slot(lane);
-    if !slot.is_requested() {
-        return;
-    }
-    hand.claim.set(lane);
-    let taken = slot.take();
-    if taken {
-        see_to_others(core, hand);
-        // SAFETY: a request is published only by who vouches for the call
-        // (`Requester::run_raw`).
-        let ret_val = mortally(hand.signals, || unsafe { call(&slot.taken()) });
-        slot.finish(ret_val);
-    }
-    hand.claim.clear();
-    if taken {
-        core.sides[lane].answered(0);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::thread;
@@ -269,9 +248,8 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::backend::Device;
     use crate::claim::Claim;
-    use crate::offer::Calls;
+    use crate::line::Calls;
     use kumiki_calls::Request;
 
     /// Nothing for so long is a hang.
@@ -292,7 +270,7 @@ mod tests {
         let placed = Arc::new(crate::task::Base::of(request));
         assert!(placed.claim());
         core.queues[QUICK].push(placed);
-        core.sides[lane].offer.open(calls, 1, 1);
+        core.area.line(lane).open(calls, 1, 1);
         let start = Instant::now();
         let comes = |what: &dyn Fn() -> bool| {
             while !what() && start.elapsed() < PATIENCE {
@@ -306,7 +284,7 @@ mod tests {
                 let mut waiter = Waiter::new(&policy).unwrap();
                 serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
             });
-            let offer = &core.sides[lane].offer;
+            let offer = core.area.line(lane);
             let claim = &core.seats[0].berth.claim;
             let asleep = comes(&|| offer.claimed() == 1 && core.watch.is_alerted());
             let noted = claim.is_set() && offer.over().is_none();
@@ -320,63 +298,28 @@ mod tests {
     }
 
     #[test]
-    fn a_module_has_the_first_look_at_a_request() {
-        let spins = Policy { threshold: Threshold::Infinite, ..Policy::default() };
-        for before in [Duration::ZERO, Duration::from_millis(20)] {
-            let mut core = Core::new(&Config::default()).unwrap();
-            core.kernel = Some(Device::deaf());
-            let core = Arc::new(core);
-            let entered = core.kernel.as_ref().unwrap().failed();
-            core.area.open_lane(0);
-            let slot = core.area.slot(0);
-            // Writes down whether the device has been entered when the call is made.
-            let seen = tempfile::tempfile().unwrap();
-            let fd = std::os::fd::AsRawFd::as_raw_fd(&seen) as u64;
-            let at = entered.as_ptr().addr() as u64;
-            let request = Request::new(libc::SYS_pwrite64, [fd, at, 1, 0]);
-            thread::scope(|threads| {
-                threads.spawn(|| {
-                    let (seat, mut waiter) = (&core.seats[0], Waiter::new(&spins).unwrap());
-                    serve(&core, seat, &mut waiter, &mut Hand::new(&seat.berth.claim, None));
-                });
-                // It begins with a look, or has looked for long.
-                thread::sleep(before);
-                slot.publish(&request);
-                while slot.result().is_none() {
-                    thread::yield_now();
-                }
-                core.area.terminate();
-                core.wake_all();
-            });
-            let mut byte = [7];
-            std::os::unix::fs::FileExt::read_exact_at(&seen, &mut byte, 0).unwrap();
-            assert_eq!((slot.result(), byte), (Some(1), [1]));
-        }
-    }
-
-    #[test]
     fn after_one_lane_all_that_follow_are_served_whatever_comes_in_it_meanwhile() {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
         let request = Request::new(libc::SYS_getpid, []);
         let lanes = [0, 1, 3];
-        let slot = |lane: usize| core.area.slot(lane);
+        let waits = |lane: usize| core.area.line(lane).look().has_work();
         for lane in lanes {
             core.area.open_lane(lane);
-            slot(lane).publish(&request);
+            core.area.line(lane).open_one(&request);
         }
         let offered = 2;
         core.area.open_lane(offered);
         let mut result = 0;
         let calls = Calls { requests: &raw const request, results: &raw mut result };
-        core.sides[offered].offer.open(calls, 1, 1);
+        core.area.line(offered).open(calls, 1, 1);
         let claim = Claim::default();
         let hand = Hand::new(&claim, None);
         serve_lanes_after(&core, 0, &hand);
-        assert_eq!(lanes.map(|lane| slot(lane).is_requested()), [true, false, false]);
-        assert_eq!(core.sides[offered].offer.over(), Some(1));
+        assert_eq!(lanes.map(waits), [true, false, false]);
+        assert_eq!(core.area.line(offered).over(), Some(1));
         // There is none after the last one there can be.
         serve_lanes_after(&core, 63, &hand);
-        assert!(slot(0).is_requested() && !claim.is_set());
+        assert!(waits(0) && !claim.is_set());
     }
 
     /// Others would call it, and rely on that it comes.
@@ -385,8 +328,7 @@ mod tests {
         let core = Arc::new(Core::new(&Config::default()).unwrap());
         let lane = 0;
         core.area.open_lane(lane);
-        let (seat, offer) = (&core.seats[0], &core.sides[lane].offer);
-        let slot = core.area.slot(lane);
+        let (seat, line) = (&core.seats[0], core.area.line(lane));
         let at_once = Policy { threshold: Threshold::Ticks(0), ..Policy::default() };
         let mut waiter = Waiter::new(&at_once).unwrap();
         let looked_asleep = thread::scope(|threads| {
@@ -405,13 +347,12 @@ mod tests {
                 let offered = round % 2 == 0;
                 if offered {
                     let calls = Calls { requests: &raw const request, results: &raw mut result };
-                    offer.open(calls, 1, 1);
+                    line.open(calls, 1, 1);
                 } else {
-                    slot.publish(&request);
+                    line.open_one(&request);
                 }
-                let begun = || if offered { offer.claimed() > 0 } else { !slot.is_requested() };
-                let over =
-                    || if offered { offer.over().is_some() } else { slot.result().is_some() };
+                let begun = || line.claimed() > 0;
+                let over = || line.over().is_some();
                 let start = Instant::now();
                 while !begun() {
                     if start.elapsed() > Duration::from_micros(100) {

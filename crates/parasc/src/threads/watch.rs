@@ -159,8 +159,8 @@ fn learn(core: &Core, seen: &mut Seen) {
     let words: Vec<u64> = now.clone().map(Claim::word).collect();
     for (at, claim) in now.enumerate() {
         if seen.claims.get(at) == Some(&claim.word()) {
-            let slot = || Some(core.area.slot(claim.lane()?).taken().sysnum);
-            let sysnum = claim.task().map(|task| task.base().request.sysnum).or_else(slot);
+            let single = || core.area.line(claim.lane()?).single();
+            let sysnum = claim.task().map(|task| task.base().request.sysnum).or_else(single);
             sysnum.into_iter().for_each(|sysnum| core.durations.record_sleep(sysnum));
         }
     }

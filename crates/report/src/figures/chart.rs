@@ -97,8 +97,18 @@ pub(super) fn lines(title: &str, axes: Axes, series: &[Series]) -> String {
     let x = Axis::over(axes.quantity, log_along, points().map(|point| point.at));
     let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
     let y = Axis::over(Quantity::Measured(axes.unit), log_values, ends);
-    let size = Layout { size: (WIDTH, HEIGHT), left: 56, ticks: [6, 8] };
+    let size = Layout { size: (WIDTH, HEIGHT), left: 66, ticks: [6, 8] };
     draw(title, &axes.along, [x, y], &size, series, |point| (point.at, point.value), false)
+}
+
+/// Numbers against whole numbers, both evenly from zero.
+pub(super) fn counts(title: &str, along: &str, series: &[Series]) -> String {
+    let points = || series.iter().flat_map(|one| &one.points);
+    let x = Axis::over(Quantity::Count, false, points().map(|point| point.at));
+    let ends = points().flat_map(|point| point.ci.into_iter().chain([point.value]));
+    let y = Axis::over(Quantity::Count, false, ends);
+    let size = Layout { size: (WIDTH, HEIGHT), left: 56, ticks: [6, 8] };
+    draw(title, along, [x, y], &size, series, |point| (point.at, point.value), false)
 }
 
 /// Values of ways, one below the other; `ways` names each place from the top.
@@ -112,7 +122,7 @@ pub(super) fn dots(title: &str, unit: Unit, ways: &[String], series: &[Series]) 
     let y = Axis::ways(names);
     let size = Layout {
         size: (WIDTH, 34 + WAY * ways.len() as u32),
-        left: longest * 6 + 16,
+        left: (longest * LETTER).div_ceil(10) + 16,
         ticks: [5, ways.len()],
     };
     draw(title, "", [x, y], &size, series, |point| (point.value, point.at), true)
@@ -126,6 +136,10 @@ fn shortened(way: &str) -> String {
         None => way.to_owned(),
     }
 }
+
+/// Width of a letter of a way's name, tenths of a pixel: of DejaVu Sans at 11 pixels, the
+/// widest of the fonts that the page asks for.
+const LETTER: u32 = 67;
 
 struct Layout {
     size: (u32, u32),

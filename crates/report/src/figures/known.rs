@@ -56,7 +56,7 @@ const COMMON: Known = Known {
 };
 
 /// All of them.
-pub(super) const KNOWN: [Known; 16] = [
+pub(super) const KNOWN: [Known; 17] = [
     Known {
         id: "fork-data",
         title: "fork against initialised data",
@@ -138,6 +138,16 @@ pub(super) const KNOWN: [Known; 16] = [
         axis: "anonymous memory of the parent",
         caption: "What copies the parent’s page tables grows with the parent; what borrows its \
                   address space until exec stays flat.",
+        log: [false, true],
+        ..COMMON
+    },
+    Known {
+        id: "resource-spawn-lines",
+        title: "a program started, by the parent’s memory",
+        cases: |case| case == "resource.spawn",
+        param: "anon_bytes",
+        axis: "anonymous memory of the parent",
+        caption: "By the calling thread itself (kumiki), by a spawn server, and by other ways.",
         log: [false, true],
         ..COMMON
     },

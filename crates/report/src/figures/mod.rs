@@ -6,6 +6,7 @@ mod chart;
 mod dots;
 mod known;
 mod parasc;
+mod resource;
 mod shadow;
 mod svg;
 mod sweep;
@@ -56,5 +57,6 @@ pub(crate) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
     figures.extend(shadow::ways(results, names));
     figures.extend(shadow::idle(results, names));
     figures.extend(parasc::requests(results, names));
+    figures.extend(resource::by_cores(results, names));
     figures
 }

@@ -49,11 +49,11 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
         let size = if param == "bytes" { "size".to_owned() } else { format::words(param) };
         let about = About {
             id: format!("other-{part}-{}", param.replace('_', "-")),
-            title: match cases.keys().collect::<Vec<_>>().as_slice() {
-                [one] => format!("{} by {size}", one.replace(['.', '_'], " ")),
-                _ => format!("{part}: by {size}"),
+            title: format!("{}, by {size}", rows::title_of(part)),
+            caption: match cases.keys().collect::<Vec<_>>().as_slice() {
+                [one] => format!("The case {one}."),
+                _ => String::new(),
             },
-            caption: String::new(),
             axes: Axes { along: size, quantity: Quantity::Bytes, unit, log: [true, true] },
         };
         out.extend(figure(about, param, lines, results, names));

@@ -53,6 +53,12 @@ pub fn much_disturbed(results: &Results) -> bool {
     disturbed > 0 && disturbed as f64 >= MUCH_DISTURBED * results.rows.len() as f64
 }
 
+/// Whether most rows were disturbed: then nothing is graded.
+pub fn mostly_disturbed(results: &Results) -> bool {
+    let disturbed = results.rows.iter().filter(|row| row.disturbed).count();
+    2 * disturbed > results.rows.len()
+}
+
 fn disturbed(results: &Results) -> Option<Advice> {
     if !much_disturbed(results) {
         return None;
@@ -67,8 +73,12 @@ fn disturbed(results: &Results) -> Option<Advice> {
     }
     let most = causes.into_iter().max_by_key(|(_, visits)| *visits).map(|(cause, _)| cause);
     let why = most.map(|cause| format!(", most by this: {cause}")).unwrap_or_default();
-    let finding =
-        format!("{} of {} rows were disturbed{why}.", count(rows.len() as u64), count(all as u64));
+    let grey = if mostly_disturbed(results) { ", so nothing here is graded" } else { "" };
+    let finding = format!(
+        "{} of {} rows were disturbed{why}{grey}.",
+        count(rows.len() as u64),
+        count(all as u64)
+    );
     Some(Advice { figure: None, finding, action: against(most.unwrap_or_default(), results) })
 }
 
@@ -137,11 +147,12 @@ fn state(machine: &Machine) -> Vec<Advice> {
 }
 
 fn spawn_instead(fork: &Figure, spawn: &Figure) -> Option<Advice> {
-    (fork.value > FORK_TO_SPAWN * spawn.value).then(|| Advice {
+    (fork.interval[0] > FORK_TO_SPAWN * spawn.interval[1]).then(|| Advice {
         figure: Some("fork-gib"),
         finding: format!(
-            "A process that has written 1 GiB forks in {}; posix_spawn takes {} whatever the size.",
+            "A process that has written 1 GiB forks in {}{}; posix_spawn takes {}.",
             fork.quantity(),
+            if fork.extrapolated { " (extrapolated)" } else { "" },
             spawn.quantity()
         ),
         action: "Start programs by posix_spawn or vfork from large processes, and look for \
@@ -151,11 +162,12 @@ fn spawn_instead(fork: &Figure, spawn: &Figure) -> Option<Advice> {
 }
 
 fn stay_awake(wake: &Figure, line: &Figure, shadow: Option<&Figure>) -> Option<Advice> {
-    if wake.value < WAKE_TO_LINE * line.value {
+    if wake.interval[0] < WAKE_TO_LINE * line.interval[1] {
         return None;
     }
+    let quicker = shadow.filter(|shadow| shadow.interval[1] < wake.interval[0]);
     let instead =
-        shadow.map(|s| format!("; a shadow thread that waits awake answers in {}", time(s.value)));
+        quicker.map(|s| format!("; a shadow thread that waits awake answers in {}", time(s.value)));
     Some(Advice {
         figure: Some("wake"),
         finding: format!(
@@ -260,9 +272,11 @@ mod tests {
             interval: [1.0, 1.0],
             meaning: String::new(),
             disturbed: false,
+            extrapolated: false,
             standing: Some(Standing {
                 grade: Grade::Bad,
                 ratio: BAD,
+                interval: [BAD; 2],
                 in_round_trips: false,
                 reference: "r",
             }),

@@ -1,6 +1,6 @@
 //! The dozen figures, and where a result has each of them.
 
-use kumiki_measure::schema::{Results, Row, Unit, Value};
+use kumiki_measure::schema::{Results, Row, Slope, Trend, Unit, Value};
 
 use crate::format::{bytes, count, time, times};
 use crate::parasc::against;
@@ -14,6 +14,8 @@ pub(super) struct Found {
     pub(super) interval: [f64; 2],
     pub(super) meaning: String,
     pub(super) disturbed: bool,
+    /// Whether it follows from a line through what was measured, beyond its end.
+    pub(super) extrapolated: bool,
     /// The raw cache-line round trip beside it, if that is what it consists of.
     pub(super) trip_ns: Option<f64>,
     /// Only figures that say the same here are compared.
@@ -28,6 +30,7 @@ impl Found {
             interval: row.ci,
             meaning: meaning.into(),
             disturbed: row.disturbed,
+            extrapolated: false,
             trip_ns: None,
             like: String::new(),
         }
@@ -60,13 +63,26 @@ pub(super) const QUESTIONS: [Question; 12] = [
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
+/// What a line says beyond the sizes that were measured is left out where its interval
+/// spans more than this factor.
+const WIDEST: f64 = 2.0;
+
+/// Whether an extrapolated interval is narrow enough to be told.
+fn told([low, high]: [f64; 2]) -> bool {
+    low > 0.0 && high <= WIDEST * low
+}
+
 /// A case's row with the least size.
 fn least<'a>(r: &'a Results, case: &str) -> Option<&'a Row> {
     find(r, case, &[]).min_by_key(|row| rows::size(row))
 }
 
 fn system_call(r: &Results) -> Option<Found> {
-    Some(Found::of(row(r, "entry.getppid", &[])?, "into the kernel and back, by getppid"))
+    let mut meaning = "into the kernel and back, by getppid".to_owned();
+    if let Some(libc) = row(r, "entry.getppid.libc", &[]) {
+        meaning += &format!("; through the C library {}", time(libc.median));
+    }
+    Some(Found::of(row(r, "entry.getppid", &[])?, meaning))
 }
 
 fn clock(r: &Results) -> Option<Found> {
@@ -107,11 +123,10 @@ fn written(huge: bool) -> [(&'static str, Value); 2] {
     [("touch", "write".into()), ("huge", huge.into())]
 }
 
-/// By the line through the sizes that were measured; a slope whose interval
-/// holds zero says nothing about a GiB.
+/// By the line through the sizes that were measured, if that says enough about a GiB.
 fn fork_gib(r: &Results) -> Option<Found> {
     let slope = rows::slope(r, "process.fork", "anon_bytes", &written(false))?;
-    if slope.ci[0] <= 0.0 {
+    if slope.trend != Trend::Grows {
         return None;
     }
     let pages = |bytes: f64| bytes / 4096.0;
@@ -126,22 +141,36 @@ fn fork_gib(r: &Results) -> Option<Found> {
     let end = |ns_per_page: f64| slope.base_ns + growth_ns * ns_per_page / slope.ns_per_page;
     let below = rows::below(r, slope);
     let largest = below.iter().map(|row| rows::size(row)).max()?;
-    let mut meaning = format!(
-        "{} a page of 4\u{202f}KiB, by sizes up to {}",
-        time(slope.ns_per_page),
-        bytes(largest)
-    );
+    let extrapolated = (largest as f64) < GIB;
+    let interval = slope.ci.map(end);
+    if extrapolated && !told(interval) {
+        return None;
+    }
+    let mut meaning = match extrapolated {
+        true => format!(
+            "extrapolated from sizes up to {}, {} a page of 4\u{202f}KiB",
+            bytes(largest),
+            time(slope.ns_per_page)
+        ),
+        false => format!(
+            "{} a page of 4\u{202f}KiB, by sizes up to {}",
+            time(slope.ns_per_page),
+            bytes(largest)
+        ),
+    };
     let huge = rows::slope(r, "process.fork", "anon_bytes", &written(true));
-    if let Some(huge) = huge.filter(|huge| huge.ci[0] > 0.0) {
-        meaning +=
-            &format!("; in huge pages {}", time(huge.base_ns + huge.ns_per_page * GIB / 4096.0));
+    let of_huge = |ns_per_page: f64, huge: &Slope| huge.base_ns + ns_per_page * pages(GIB);
+    let huge = huge.filter(|huge| told(huge.ci.map(|end| of_huge(end, huge))));
+    if let Some(huge) = huge {
+        meaning += &format!("; in huge pages {}", time(of_huge(huge.ns_per_page, huge)));
     }
     Some(Found {
         value: slope.base_ns + growth_ns,
         unit: Unit::Nanoseconds,
-        interval: slope.ci.map(end),
+        interval,
         meaning,
         disturbed: below.iter().any(|row| row.disturbed),
+        extrapolated,
         trip_ns: None,
         like: String::new(),
     })
@@ -196,6 +225,7 @@ fn line(r: &Results) -> Option<Found> {
         interval: [at(0.05), at(0.95)],
         meaning,
         disturbed: false,
+        extrapolated: false,
         trip_ns: None,
         like: String::new(),
     })

@@ -20,7 +20,7 @@ use kumiki_measure::schema::{Results, Unit};
 use crate::format;
 use crate::reference::{self, Reference};
 
-pub use advice::{Advice, much_disturbed};
+pub use advice::{Advice, mostly_disturbed, much_disturbed};
 pub use standing::{BAD, GOOD, Grade, Standing};
 
 /// A result's figures and what to do about them.
@@ -52,6 +52,8 @@ pub struct Figure {
     pub meaning: String,
     /// Whether a row below it was disturbed.
     pub disturbed: bool,
+    /// Whether it was not measured, but follows from a line through what was.
+    pub extrapolated: bool,
     /// How it stands to a reference; nothing where none has the like.
     pub standing: Option<Standing>,
 }
@@ -78,12 +80,21 @@ pub fn headline(results: &Results) -> Headline {
 }
 
 /// The figures against others, the nearest first, and the advice.
-fn against(results: &Results, others: &[(&'static str, &Results)]) -> (Vec<Figure>, Vec<Advice>) {
+pub(crate) fn against(
+    results: &Results,
+    others: &[(&'static str, &Results)],
+) -> (Vec<Figure>, Vec<Advice>) {
+    let mostly = mostly_disturbed(results);
     let figure = |question: &figures::Question| {
         let found = (question.find)(results)?;
         let standing = others
             .iter()
             .find_map(|(name, other)| standing::standing(&found, &(question.find)(other)?, name));
+        // Of a machine that others used, the figures are the others' too.
+        let standing = standing.map(|standing| match mostly {
+            true => Standing { grade: Grade::Unclear, ..standing },
+            false => standing,
+        });
         Some(Figure {
             key: question.key,
             name: question.name,
@@ -92,6 +103,7 @@ fn against(results: &Results, others: &[(&'static str, &Results)]) -> (Vec<Figur
             interval: found.interval,
             meaning: found.meaning,
             disturbed: found.disturbed,
+            extrapolated: found.extrapolated,
             standing,
         })
     };

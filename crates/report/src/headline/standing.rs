@@ -12,15 +12,19 @@ pub const GOOD: f64 = 1.0 / 1.5;
 /// and a host's neighbours by as much; half as much again is more than that.
 pub const BAD: f64 = 1.5;
 
-/// How a figure is to be taken.
+/// How a figure is to be taken. A grade holds for the whole interval of the ratio, or it
+/// is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grade {
-    /// At most [`GOOD`] times the reference's cost, and the intervals apart.
+    /// At most [`GOOD`] times the reference's cost.
     Good,
-    /// Neither.
+    /// Between the two.
     Usual,
-    /// At least [`BAD`] times the reference's cost, and the intervals apart.
+    /// At least [`BAD`] times the reference's cost.
     Bad,
+    /// The interval of the ratio reaches over a threshold, or most rows of the run were
+    /// disturbed.
+    Unclear,
 }
 
 impl Grade {
@@ -30,6 +34,7 @@ impl Grade {
             Grade::Good => "good",
             Grade::Usual => "usual",
             Grade::Bad => "bad",
+            Grade::Unclear => "unclear",
         }
     }
 }
@@ -43,6 +48,8 @@ pub struct Standing {
     /// the other and back is counted in round trips of the raw cache line on
     /// both sides, because that one moves by itself.
     pub ratio: f64,
+    /// 95 % interval of `ratio`, from those of both figures.
+    pub interval: [f64; 2],
     /// Whether `ratio` is one of round trips.
     pub in_round_trips: bool,
     /// The reference's name.
@@ -70,16 +77,23 @@ pub(super) fn standing(own: &Found, other: &Found, name: &'static str) -> Option
     if !ratio.is_finite() || ratio <= 0.0 {
         return None;
     }
-    let (a, b) = (own.interval.map(|v| v / own_scale), other.interval.map(|v| v / other_scale));
-    let apart = a[0] > b[1] || b[0] > a[1];
-    let cost = if own.unit.less_is_better() { ratio } else { 1.0 / ratio };
-    let grade = match cost {
-        _ if !apart => Grade::Usual,
-        cost if cost <= GOOD => Grade::Good,
-        cost if cost >= BAD => Grade::Bad,
-        _ => Grade::Usual,
+    let interval = interval(ratio, own, other);
+    let [least, most] =
+        if own.unit.less_is_better() { interval } else { [1.0 / interval[1], 1.0 / interval[0]] };
+    let grade = match () {
+        () if most <= GOOD => Grade::Good,
+        () if least >= BAD => Grade::Bad,
+        () if least > GOOD && most < BAD => Grade::Usual,
+        () => Grade::Unclear,
     };
-    Some(Standing { grade, ratio, in_round_trips: trips.is_some(), reference: name })
+    Some(Standing { grade, ratio, interval, in_round_trips: trips.is_some(), reference: name })
+}
+
+/// The two errors are independent: squares add, on a scale of ratios.
+fn interval(ratio: f64, own: &Found, other: &Found) -> [f64; 2] {
+    let below = |found: &Found| (found.value / found.interval[0].max(0.0)).ln();
+    let above = |found: &Found| (found.interval[1] / found.value).ln();
+    [ratio / below(own).hypot(above(other)).exp(), ratio * above(own).hypot(below(other)).exp()]
 }
 
 #[cfg(test)]
@@ -95,6 +109,7 @@ mod tests {
             interval: [value * (1.0 - spread), value * (1.0 + spread)],
             meaning: String::new(),
             disturbed: false,
+            extrapolated: false,
             trip_ns: None,
             like: String::new(),
         }
@@ -109,20 +124,25 @@ mod tests {
         let reference = found(100.0, 0.01);
         for (value, expected) in [
             (60.0, Grade::Good),
-            (66.0, Grade::Good),
+            (65.0, Grade::Good),
+            (66.6, Grade::Unclear),
             (68.0, Grade::Usual),
             (100.0, Grade::Usual),
-            (148.0, Grade::Usual),
-            (152.0, Grade::Bad),
+            (147.0, Grade::Usual),
+            (151.0, Grade::Unclear),
+            (153.0, Grade::Bad),
         ] {
             assert_eq!(grade(&found(value, 0.01), &reference), expected, "{value}");
         }
     }
 
     #[test]
-    fn intervals_that_overlap_are_no_difference() {
-        assert_eq!(grade(&found(200.0, 0.6), &found(100.0, 0.1)), Grade::Usual);
-        assert_eq!(grade(&found(50.0, 0.9), &found(100.0, 0.1)), Grade::Usual);
+    fn what_reaches_over_a_threshold_is_unclear() {
+        assert_eq!(grade(&found(200.0, 0.6), &found(100.0, 0.1)), Grade::Unclear);
+        assert_eq!(grade(&found(50.0, 0.9), &found(100.0, 0.1)), Grade::Unclear);
+        // Four times as much, and in the next run again, of a line that moves by itself.
+        assert_eq!(grade(&found(400.0, 0.8), &found(100.0, 0.8)), Grade::Unclear);
+        assert_eq!(grade(&found(100.0, 1.0), &found(100.0, 0.01)), Grade::Unclear);
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Charts and sentences as elements.
 
-use kumiki_measure::schema::{Slope, Unit};
+use kumiki_measure::schema::{Slope, Trend, Unit};
 use maud::{Markup, PreEscaped, html};
 
 use crate::answers::Sentence;
 use crate::figures::{self, Figure, Line};
 use crate::format::{bytes, interval, number, time};
-use crate::rows;
 
 /// Sentences as a list, the figure in each told apart.
 pub(super) fn sentences(said: &[Sentence]) -> Markup {
@@ -58,8 +57,9 @@ fn legend(at: usize, line: &Line, dots: bool) -> Markup {
 fn slope(slope: &Slope) -> Markup {
     let ci = interval(slope.ci, Unit::Nanoseconds);
     html! {
-        @if rows::is_flat(slope) { " " b title={ (ci) " a page" } { "flat" } }
-        @else {
+        @if matches!(slope.trend, Trend::Flat | Trend::Unclear) {
+            " " b title={ (ci) " a page" } { (slope.trend.word()) }
+        } @else {
             span title={ "95 % CI " (ci) ", R² " (number(slope.r2)) } {
                 " " b { (time(slope.ns_per_page)) } " a page"
             }

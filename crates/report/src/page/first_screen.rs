@@ -112,6 +112,7 @@ fn pill(figure: &Figure) -> Markup {
         Grade::Good => "▾",
         Grade::Usual => "•",
         Grade::Bad => "▴",
+        Grade::Unclear => "?",
     };
     let trips = if standing.in_round_trips { ", in round trips of the cache line" } else { "" };
     html! {
@@ -149,8 +150,9 @@ fn legend(headlines: &[Headline]) -> Markup {
     html! {
         p.small {
             span.pill.good { "▾ good" } " costs at most two thirds of what the reference does, "
-            span.pill.bad { "▴ bad" } " at least half as much again, where the intervals are apart; "
-            span.pill.usual { "• usual" } " is what lies between. Intervals in brackets are of 95" (THIN) "%; \
+            span.pill.bad { "▴ bad" } " at least half as much again, "
+            span.pill.usual { "• usual" } " is what lies between, each with its whole interval; "
+            span.pill.unclear { "? unclear" } " is what reaches over. Intervals in brackets are of 95" (THIN) "%; \
             of the cache line, what 90" (THIN) "% of its round trips lay in."
             @for (name, date, conditions) in &said {
                 " Reference: " b { (name) } ", " (date) " (" (conditions) ")."

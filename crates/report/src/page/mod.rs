@@ -11,7 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::figures::{self, Figure};
 use crate::papers::PAPERS;
 use crate::questions::QUESTIONS;
-use crate::{machine, rows, tables};
+use crate::{answers, machine, rows, tables};
 
 /// Lets the page load nothing, not even if a text in it tried to.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
@@ -147,6 +147,7 @@ impl<'a> Writer<'a> {
             return;
         }
         let body = html! {
+            (figure::sentences(&answers::compared(self.results, self.names)))
             p { "Medians, and each as a multiple of " b { (self.names[0]) } "’s. Where the 95 % \
                  confidence intervals overlap, no difference is shown." }
             (folded("Every row side by side", &tables::comparison(self.results, self.names)))
@@ -166,9 +167,10 @@ impl<'a> Writer<'a> {
             if figures.is_empty() && answers.0.is_empty() && rows.0.is_empty() {
                 continue;
             }
+            let to_do = question.to_do(self.results);
             let body = html! {
                 @if self.results.len() > 1 { div.two { (answers) } } @else { (answers) }
-                p.to-do { b { "What to do. " } (question.to_do) }
+                @if !to_do.is_empty() { p.to-do { b { "What to do. " } (to_do.join(" ")) } }
                 @if !figures.is_empty() && !told { p.small.how { (HOW_TO_READ) } }
                 (figure::grid(&figures))
                 (rows)
@@ -310,7 +312,9 @@ const NOTES: &str = "Medians over all samples; none was dropped. Confidence inte
                      over visits and samples, and widened by how far the core’s clock moved. Time of \
                      a page is for 4 KiB. A row between two cpus is also given as a multiple of the \
                      raw cache-line round trip measured beside it, because on a virtual machine that \
-                     round trip itself moves. A slope whose interval holds zero is flat.";
+                     round trip itself moves. A slope is flat where its interval holds zero and the cost \
+                     changes by at most a tenth over all sizes; where the interval holds zero and \
+                     more than that, it is unclear.";
 
 fn footer(notes: Option<&str>) -> Markup {
     html! {

@@ -31,8 +31,12 @@ const DIGITS: usize = 4;
 ///
 /// Fails if the result is too large even with few samples.
 pub fn pack(results: &Results, conditions: &str) -> io::Result<Vec<u8>> {
+    let visits = results.rows.iter().flat_map(|row| &row.visits);
+    let there = visits.map(|visit| visit.samples.len()).max().unwrap_or(0);
     let mut bytes = 0;
     for samples_a_visit in SAMPLES_A_VISIT {
+        // One that is packed again has no more than it was left.
+        let samples_a_visit = samples_a_visit.min(there);
         let results = thinned(results, samples_a_visit);
         let packed = Packed { conditions: conditions.to_owned(), samples_a_visit, results };
         let mut file = GzEncoder::new(Vec::new(), Compression::best());

@@ -1,6 +1,6 @@
 //! The answers to the page's questions, each from its rows alone.
 
-use kumiki_measure::schema::{Params, Results, Row};
+use kumiki_measure::schema::{Params, Results, Row, Trend};
 
 use crate::common::{MIB, crossing, disturbed, empty, full, params, row};
 
@@ -96,8 +96,17 @@ fn a_disturbed_row_marks_its_sentence() {
 fn a_slope_whose_interval_holds_zero_is_no_growth() {
     let mut r = full("host", 1.0);
     let mut slopes = r.slopes.iter_mut();
-    slopes.find(|slope| slope.param == "anon_bytes").expect("a slope").ci = [-1.0, 60.0];
-    let said = of(&r);
-    let fork = said.iter().find(|s| s.starts_with("fork costs ")).expect("a slope");
-    assert!(fork.starts_with("fork costs nothing that can be told from zero per MiB."), "{fork}");
+    let slope = slopes.find(|slope| slope.param == "anon_bytes").expect("a slope");
+    (slope.ci, slope.trend) = ([-1.0, 60.0], Trend::Unclear);
+    let fork =
+        |r: &Results| of(r).into_iter().find(|s| s.starts_with("fork costs ")).expect("a slope");
+    let said = fork(&r);
+    let unclear = "fork costs at most 15.4 µs more per MiB; whether it grows at all is unclear.";
+    assert!(said.starts_with(unclear), "{said}");
+    let mut slopes = r.slopes.iter_mut();
+    let slope = slopes.find(|slope| slope.param == "anon_bytes").expect("a slope");
+    (slope.ci, slope.trend) = ([-0.02, 0.04], Trend::Flat);
+    let said = fork(&r);
+    let flat = "fork costs about the same whatever the size, at most 10.2 ns more per MiB.";
+    assert!(said.starts_with(flat), "{said}");
 }

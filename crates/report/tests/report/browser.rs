@@ -286,6 +286,15 @@ const TEXTS: [&str; 10] = [
     ".compact .quiet",
 ];
 
+/// Texts of charts that reach beyond their drawing, which cuts them off.
+const CUT_LABELS: &str = "[...document.querySelectorAll('svg.plot')].flatMap((plot) => {
+    const all = plot.getBoundingClientRect();
+    return [...plot.querySelectorAll('text')].filter((text) => {
+        const own = text.getBoundingClientRect();
+        return own.left < all.left - 1 || own.right > all.right + 1;
+    }).map((text) => text.textContent);
+})";
+
 fn it_fits_and_is_readable(page: &Open, name: &str) {
     let mut grounds = Vec::new();
     for theme in ["light", "dark"] {
@@ -296,6 +305,7 @@ fn it_fits_and_is_readable(page: &Open, name: &str) {
             assert!(wide <= f64::from(width), "{wide} px wide in a window of {width} px");
             let high = page.number("document.scrollingElement.scrollHeight");
             assert!(width < 1600 || high <= 12_000.0, "{high} px high at {width} px");
+            assert_eq!(page.eval(CUT_LABELS), serde_json::json!([]), "{name} at {width} px");
             if theme == "light" || width == 1600 {
                 page.screenshot(&format!("{name}-{width}-{theme}.png"));
             }

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use kumiki_measure::schema::{
-    CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Slope, Unit, Value, Visit,
+    CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Slope, Trend, Unit, Value, Visit,
 };
 
 pub const KIB: u64 = 1 << 10;
@@ -82,6 +82,7 @@ fn sweep(r: &mut Results, case: &str, size: &str, max: u64, line: [f64; 2], rest
         params: fixed,
         ns_per_page: per_page,
         ci: [per_page * 0.96, per_page * 1.05],
+        trend: Trend::Grows,
         base_ns: base,
         r2: 0.997,
         knee_bytes: None,
@@ -270,6 +271,12 @@ fn shadows(r: &mut Results) {
     let mut idle = Vec::new();
     for (threshold, (ns, cpu)) in thresholds.zip(costs) {
         add("threshold", params([("threshold_ticks", threshold.clone())]), ns);
+        let both = [("threshold_ticks", threshold.clone())];
+        add("threshold_both", params(both), if ns > 1e3 { 2.0 * ns } else { ns });
+        for after in [0_u64, 800] {
+            let age = [("threshold_ticks", threshold.clone()), ("after_ms", after.into())];
+            idle.push(add("idle_over", params(age), if after == 0 { 1.5 } else { cpu }));
+        }
         idle.push(add("idle", params([("threshold_ticks", threshold)]), cpu));
     }
     let cpus = 4u64;
@@ -279,6 +286,8 @@ fn shadows(r: &mut Results) {
             let cpu = [("main_cpu", main.into()), ("helper_cpu", helper.into())];
             let mut all = params(cpu);
             all.insert("wait".to_owned(), wait.into());
+            let relation = if near > 1.0 { "other_socket" } else { "one_l3" };
+            all.insert("relation".to_owned(), relation.into());
             add("pair", all, ns * near);
         }
     }

@@ -100,10 +100,10 @@ fn markdown_has_a_line_for_each_row_with_its_figures() {
 #[test]
 fn markdown_says_slopes_and_what_was_skipped() {
     let text = export::markdown(&full("host", 1.0)).replace('\u{202f}', " ");
-    let slope = "| process.fork | anon | written | **57.0 ns** | [54.7, 59.9] ns | 44.0 µs | 0.997 | 128 MiB | 78.0 ns |";
+    let slope = "| process.fork | memory | written | **57.0 ns** | [54.7, 59.9] ns | 44.0 µs | 0.997 | 128 MiB | 78.0 ns |";
     assert!(text.contains(slope), "{text}");
     assert!(text.contains(
-        "- process.fork anon 1 GiB · huge pages · written: huge pages are not available"
+        "- process.fork memory 1 GiB · huge pages · written: huge pages are not available"
     ));
 }
 

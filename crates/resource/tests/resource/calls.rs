@@ -277,3 +277,73 @@ fn a_manager_that_is_killed_answers_all_that_is_pending() {
     // Whoever comes later is told at once.
     assert!(matches!(why(interface.with(&counter, |counter, _| counter.value)), CallError::Gone));
 }
+
+#[test]
+fn a_batch_is_one_request_for_each_owner_and_its_results_are_in_order() {
+    for interface in both() {
+        let places = interface.places();
+        let make = |n: u64| {
+            let place = places[n as usize % places.len()];
+            interface.create::<Counter>(place, None, (n, None)).unwrap()
+        };
+        let counters: Vec<Handle<Counter>> = (0..20).map(make).collect();
+        let add = |counter: &mut Counter, _: &mut usize, by: u64| {
+            counter.value += by;
+            counter.value
+        };
+        for round in 1..=50 {
+            let all = interface.each(counters.iter().map(|counter| (counter, 100)), add);
+            let values: Vec<u64> = all.into_iter().map(Result::unwrap).collect();
+            assert_eq!(values, (0..20).map(|n| n + 100 * round).collect::<Vec<_>>());
+        }
+        // One twice: in the order of the batch.
+        let twice = interface.each([(&counters[3], 1), (&counters[3], 2)], add);
+        let twice: Vec<u64> = twice.into_iter().map(Result::unwrap).collect();
+        assert_eq!(twice, [5004, 5006]);
+        assert!(interface.each::<Counter, u64, _, _>([], add).is_empty());
+    }
+}
+
+#[test]
+fn what_fails_in_a_batch_keeps_nothing_else_from_running() {
+    for interface in both() {
+        let place = *interface.places().last().unwrap();
+        let make = || interface.create::<Counter>(place, None, (0, None)).unwrap();
+        let (gone, looked_at) = (make(), make());
+        let stale = interface.of_id::<Counter>(gone.id()).unwrap();
+        interface.destroy(gone).unwrap();
+        let unusable = looked_at.share(kumiki_resource::Rights::SHARE).unwrap();
+        let [other] = [builder().shared().unwrap()];
+        let foreign = other.create::<Counter>(other.places()[0], None, (0, None)).unwrap();
+        let good = make();
+        let all = [&stale, &good, &unusable, &foreign, &good, &good];
+        let count = |counter: &mut Counter, _: &mut usize, n: usize| {
+            assert!(n != 4, "a batch's panic");
+            counter.value += 1;
+            counter.value
+        };
+        let results = interface.each(all.into_iter().zip(0..), count);
+        let [a, b, c, d, e, f] = &results[..] else { panic!("six") };
+        assert!(matches!(a, Err(Error::Stale { .. })), "{a:?}");
+        assert!(matches!(c, Err(Error::Rights { .. })), "{c:?}");
+        assert!(matches!(d, Err(Error::Foreign { .. })), "{d:?}");
+        assert!(matches!((b, f), (Ok(1), Ok(2))), "{b:?} {f:?}");
+        let panicked = e.as_ref().unwrap_err().to_string();
+        assert!(panicked.contains("a batch's panic"), "{panicked}");
+    }
+}
+
+#[test]
+fn an_owner_that_has_gone_is_the_error_of_all_that_it_was_to_do() {
+    let Some(cpu) = affinity::current().unwrap().first() else { return };
+    let interface = builder().cores([]).adopted([cpu]).per_core().unwrap();
+    let place = interface.places()[0];
+    let manager = interface.manage(place).unwrap();
+    let counter = interface.create::<Counter>(place, None, (0, None)).unwrap();
+    let all = || interface.each([(&counter, ()), (&counter, ())], |counter, _, ()| counter.value);
+    assert!(all().iter().all(Result::is_ok), "on its own place at once");
+    drop(manager);
+    for outcome in all() {
+        assert!(matches!(why(outcome), CallError::Gone));
+    }
+}

@@ -1,291 +1,346 @@
-//! Figures 5 and 6, and those of processes: 4 KiB of memory allocated and freed as a resource
-//! with a name, and a process created and deleted, by so many cores at once, each with tables
-//! of its own or all with one.
+//! Figures 5 to 8: memory allocated and freed, a process created and deleted, by so many cores
+//! at once, each with tables of its own or all with one, and by the operating system's own
+//! calls. Besides, a frame of memory with a name, and a process of the smallest program.
+//!
+//! As in the paper, each core does it again and again, and the middle third counts: nobody
+//! begins late or ends early beside whom others would be alone.
 
-use std::path::PathBuf;
+mod board;
+mod counts;
+mod forked;
+mod once;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use kumiki_measure::case::{Case, Level, Place, Workload};
 use kumiki_measure::meter::{Meter, Sample};
 use kumiki_measure::{Error, Result, ways};
-use kumiki_resource::{Interface, Manager, Memory};
-use kumiki_spawn::{Command, Process};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
+use self::board::Board;
+use self::counts::{counts, cpus, level, reach_of};
+use self::forked::Forked;
+use self::once::{One, Plain, builder};
+pub use self::once::{What, program};
 use super::refused;
-use crate::{Widened, partner};
+use crate::Widened;
 
-const MEMORY: &str = "4 KiB of memory allocated and freed as a resource with a name, by so many \
-                     cores at once, each with tables of its own (per_core) or all with one under \
-                     locks (shared): the time in which each core does it once";
+const FRAME: &str = "A frame of 4 KiB with a name, made and deleted by so many cores at once, each \
+                     with tables of its own (per_core) or all with one (shared: a lock a resource, \
+                     and one a kind for names): the time in which each core does it once";
 
-const PROCESS: &str = "A process created under a name, waited for and deleted, by so many cores \
-                       at once, each with tables of its own (per_core) or all with one under \
-                       locks (shared): the time in which each core does it once";
+const MEMORY: &str = "4 KiB of memory allocated and freed as in the paper, by so many cores at \
+                      once: a region made and attached as a user space, written to, both deleted, \
+                      3,000 times, of which the middle third counts; plain: mmap and munmap, by \
+                      threads or by processes. The time in which each core does it once";
 
-/// Cores at once that every run has.
-const QUICK: usize = 2;
+const STARTED: &str = "A process of the smallest program created under a name, waited for and \
+                       deleted, by so many cores at once, each with tables of its own (per_core) \
+                       or all with one (shared): the time in which each core does it once";
+
+const PROCESS: &str = "A process created and deleted as in the paper, by so many cores at once: \
+                       its program (text 1,000 bytes, data 220, bss 8) is resident, 300 times, of \
+                       which the middle third counts; plain: posix_spawn and waitpid, by threads \
+                       or by processes. The time in which each core does it once";
+
+/// A case's name, what it says, and how often the middle third has it where the paper says so.
+type Experiment = (&'static str, &'static str, Option<u64>);
+
+const EXPERIMENTS: [Experiment; 4] = [
+    ("resource.memory", FRAME, None),
+    ("resource.process", STARTED, None),
+    ("resource.memory_paper", MEMORY, Some(1000)),
+    ("resource.process_paper", PROCESS, Some(100)),
+];
+
+fn what(name: &str, place: &Place) -> Result<What> {
+    Ok(match name {
+        "resource.memory" => What::Frame,
+        "resource.process" => What::Started(ways::smallest_program(&place.scratch)?),
+        "resource.memory_paper" => What::Memory,
+        _ => What::Process(program(&place.scratch)?),
+    })
+}
+
+/// By whom it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Threads, each with tables of its own.
+    PerCore,
+    /// Threads that have the tables together.
+    Shared,
+    /// Threads that ask the operating system.
+    PlainThreads,
+    /// Processes that do.
+    PlainProcesses,
+}
+
+impl By {
+    const ALL: [(By, &'static str); 4] = [
+        (By::PerCore, "per_core"),
+        (By::Shared, "shared"),
+        (By::PlainThreads, "plain_threads"),
+        (By::PlainProcesses, "plain_processes"),
+    ];
+}
 
 pub(super) fn cases() -> Vec<Case> {
     let Ok(all) = affinity::current() else { return Vec::new() };
-    let both = |what, cores| [case(what, cores, false, &all), case(what, cores, true, &all)];
-    let each = |what| counts(all.len()).into_iter().flat_map(move |cores| both(what, cores));
-    [Kind::Memory, Kind::Process].into_iter().flat_map(each).collect()
+    let mut cases = Vec::new();
+    for (experiment, cores) in EXPERIMENTS
+        .iter()
+        .flat_map(|experiment| counts(all.len()).into_iter().map(move |cores| (experiment, cores)))
+    {
+        // What has no table of ours stands beside what the paper has measured.
+        let types = if experiment.2.is_some() { &By::ALL[..] } else { &By::ALL[..2] };
+        cases.extend(types.iter().map(|&(by, name)| case(*experiment, by, name, cores, &all)));
+    }
+    cases
 }
 
-/// Powers of two, and all.
-fn counts(cpus: usize) -> Vec<usize> {
-    let mut counts: Vec<usize> =
-        std::iter::successors(Some(1), |n| Some(2 * n)).take_while(|n| *n < cpus).collect();
-    counts.push(cpus.max(1));
-    counts
-}
-
-fn case(kind: Kind, cores: usize, shared: bool, all: &CpuSet) -> Case {
+fn case(
+    (name, about, third): Experiment,
+    by: By,
+    by_name: &str,
+    cores: usize,
+    all: &CpuSet,
+) -> Case {
+    let (reach, mut level) = (reach_of(cores, all), level(cores, all.len()));
+    if !matches!(by, By::PerCore | By::Shared) {
+        level = level.max(Level::Default);
+    }
     let all = all.clone();
-    let (name, about) = match kind {
-        Kind::Memory => ("resource.memory", MEMORY),
-        Kind::Process => ("resource.process", PROCESS),
-    };
     let case = Case::new(name, about, move |place| {
-        let what = match kind {
-            Kind::Memory => What::Memory,
-            Kind::Process => What::Process(ways::smallest_program(&place.scratch)?),
-        };
-        Cores::new(&cpus(place, cores, &all)?, shared, &what)
+        let cores = Cores::new(&cpus(place, cores, &all)?, by, &what(name, place)?)?;
+        Ok(Thirds { cores, third })
     });
-    let case = case.with("type", if shared { "shared" } else { "per_core" }).with("cores", cores);
-    let case = case.level(if cores <= QUICK { Level::Quick } else { Level::Default });
+    let mut case = case.with("type", by_name).with("cores", cores).level(level);
+    // From here on the axis is another one.
+    if reach != counts::WHOLE {
+        case = case.with("cpus", reach);
+    }
     if cores > 1 { case.two_cpus() } else { case }
 }
 
-/// A kind of resource.
-#[derive(Clone, Copy)]
-enum Kind {
-    Memory,
-    Process,
+/// Does it so often.
+pub type Work = Box<dyn FnMut(u64) -> Result<()>>;
+
+/// This thread, and a thread or process on each further cpu.
+pub struct Cores {
+    board: Arc<Board>,
+    own: Work,
+    sample: u32,
+    others: Vec<Other>,
 }
 
-/// What is made and deleted.
-#[derive(Clone)]
-enum What {
-    Memory,
-    /// Of this program.
-    Process(PathBuf),
-}
-
-/// What all threads see.
-#[derive(Default)]
-struct Shared {
-    /// The sample that is asked for; [`QUIT`]: none any more.
-    sample: AtomicU64,
-    /// Allocations of each thread in it.
-    iterations: AtomicU64,
-    /// Threads that wait for the start, and then those that are done, over all samples.
-    arrived: AtomicU64,
-    /// The sample whose start has been.
-    started: AtomicU64,
-    done: AtomicU64,
-}
-
-const QUIT: u64 = u64::MAX;
-
-/// This thread and one on each further cpu.
-struct Cores {
-    one: One,
-    shared: Arc<Shared>,
-    sample: u64,
-    others: Vec<JoinHandle<()>>,
-}
-
-/// What one core does.
-struct One {
-    interface: Interface,
-    place: kumiki_resource::Place,
-    name: String,
-    what: What,
-    /// Of the type that has one for each place.
-    _manager: Option<Manager>,
-}
-
-impl One {
-    /// For the calling thread, which runs on `cpu`.
-    fn new(
-        interface: &Interface,
-        cpu: usize,
-        shared: bool,
-        what: &What,
-    ) -> kumiki_resource::Result<Self> {
-        let what = what.clone();
-        let interface = interface.clone();
-        let place =
-            if shared { interface.places()[0] } else { interface.place(&format!("core{cpu}"))? };
-        let manager = if shared { None } else { Some(interface.manage(place)?) };
-        // One tree of names has them all.
-        let name = if shared { format!("own-{cpu}") } else { "own".to_owned() };
-        Ok(One { interface, place, name, what, _manager: manager })
-    }
-
-    fn run(&self, iterations: u64) -> kumiki_resource::Result<()> {
-        for _ in 0..iterations {
-            self.once()?;
-        }
-        Ok(())
-    }
-}
-
-impl One {
-    fn once(&self) -> kumiki_resource::Result<()> {
-        let One { interface, place, name, what, .. } = self;
-        match what {
-            What::Memory => {
-                let memory = interface.create::<Memory>(*place, Some(name), 1)?;
-                interface.destroy(memory)
-            }
-            What::Process(program) => {
-                let mut command = Command::new(program);
-                command.env_clear();
-                let process = interface.create::<Process>(*place, Some(name), command)?;
-                Process::wait(interface, &process)?;
-                interface.destroy(process)
-            }
-        }
-    }
-}
-
-/// This thread's cpu, its partner, then the others.
-fn cpus(place: &Place, cores: usize, all: &CpuSet) -> Result<Vec<usize>> {
-    if cores == 1 {
-        return Ok(vec![place.cpu]);
-    }
-    let mut cpus = vec![place.cpu, partner(place)?];
-    let others = all.iter().filter(|cpu| ![place.cpu, cpus[1]].contains(cpu));
-    let others: Vec<usize> = others.take(cores - 2).collect();
-    cpus.extend(others);
-    Ok(cpus)
+enum Other {
+    Thread(Option<JoinHandle<()>>),
+    Process { _child: Forked },
 }
 
 impl Cores {
     /// One of each cpu, the first of which is the calling thread's.
-    fn new(cpus: &[usize], of_all: bool, what: &What) -> Result<Self> {
+    ///
+    /// # Errors
+    /// What the machine lacks.
+    pub fn new(cpus: &[usize], by: By, what: &What) -> Result<Self> {
         let _widened = Widened::to(cpus.iter().copied())?;
-        let builder = Interface::builder().kind::<Memory>().kind::<Process>();
-        let interface = if of_all {
-            builder.shared()
-        } else {
-            builder.cores([]).adopted(cpus.iter().copied()).per_core()
-        };
-        let interface = interface.map_err(refused)?;
-        let shared = Arc::new(Shared::default());
-        let one = One::new(&interface, cpus[0], of_all, what).map_err(refused)?;
-        let mut all = Cores { one, shared, sample: 0, others: Vec::new() };
-        for &cpu in &cpus[1..] {
-            let (its, interface) = (Arc::clone(&all.shared), interface.clone());
-            let what = what.clone();
-            let work = move || {
-                let _bound = affinity::bind(cpu);
-                let one = One::new(&interface, cpu, of_all, &what).expect("its place is free");
-                work(&one, &its);
-            };
-            let thread = thread::Builder::new().name(format!("core{cpu}")).spawn(work);
-            all.others.push(thread.map_err(|error| Error::os("start a thread", error))?);
-        }
-        Ok(all)
-    }
-
-    fn ask(&self, sample: u64) {
-        // Release: partner is the load in `work`.
-        self.shared.sample.store(sample, Ordering::Release);
-        self.others.iter().for_each(|other| other.thread().unpark());
-    }
-
-    /// Waits until each other thread has counted itself so often as there were samples.
-    fn wait(&self, counter: &AtomicU64) {
-        let all = self.sample * self.others.len() as u64;
-        while counter.load(Ordering::Acquire) < all {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-fn work(one: &One, shared: &Shared) {
-    let mut last = 0;
-    loop {
-        match shared.sample.load(Ordering::Acquire) {
-            QUIT => return,
-            sample if sample == last => thread::park(),
-            sample => {
-                last = sample;
-                let iterations = shared.iterations.load(Ordering::Relaxed);
-                // Release: partners are the loads in `wait`.
-                shared.arrived.fetch_add(1, Ordering::Release);
-                while shared.started.load(Ordering::Acquire) != sample {
-                    std::hint::spin_loop();
-                }
-                one.run(iterations).expect("there is memory for a page, and room for a process");
-                shared.done.fetch_add(1, Ordering::Release);
+        let what = what.clone();
+        let interface = match by {
+            By::PerCore => builder().cores([]).adopted(cpus.iter().copied()).per_core(),
+            By::Shared => builder().shared(),
+            By::PlainThreads | By::PlainProcesses => {
+                let make = move |_| -> Result<Work> {
+                    let plain = Plain::new(&what)?;
+                    Ok(Box::new(move |times| (0..times).try_for_each(|_| plain.once())))
+                };
+                return Self::of(cpus, by == By::PlainProcesses, make);
             }
-        }
-    }
-}
-
-impl Workload for Cores {
-    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
-        self.sample += 1;
-        self.shared.iterations.store(iterations, Ordering::Relaxed);
-        self.ask(self.sample);
-        self.wait(&self.shared.arrived);
-        meter.time(|| {
-            self.shared.started.store(self.sample, Ordering::Release);
-            self.one.run(iterations).map_err(refused)?;
-            self.wait(&self.shared.done);
-            Ok(())
+        };
+        let (interface, shared) = (interface.map_err(refused)?, by == By::Shared);
+        Self::of(cpus, false, move |cpu| -> Result<Work> {
+            let one = One::new(&interface, cpu, shared, &what).map_err(refused)?;
+            Ok(Box::new(move |times| (0..times).try_for_each(|_| one.once())))
         })
+    }
+
+    /// The same of anything: what each of them does is made on its cpu, in threads or in
+    /// processes.
+    ///
+    /// # Errors
+    /// Those of `make`; no thread, process or memory is to be had.
+    pub fn of(
+        cpus: &[usize],
+        processes: bool,
+        make: impl Fn(usize) -> Result<Work> + Clone + Send + 'static,
+    ) -> Result<Self> {
+        let _widened = Widened::to(cpus.iter().copied())?;
+        let board = Arc::new(Board::new(cpus.len() - 1)?);
+        let mut others = Vec::new();
+        for (other, &cpu) in cpus[1..].iter().enumerate() {
+            let (its, make) = (Arc::clone(&board), make.clone());
+            let work = move || {
+                let _gives_up = GivesUp(&its);
+                let bound = affinity::set(&CpuSet::from_iter([cpu])).map_err(Error::from);
+                let mut own = bound.and_then(|()| make(cpu));
+                its.follow(other, |times, start| match &mut own {
+                    Ok(own) => third(times, own, start),
+                    Err(error) => Err(Error::Invalid(error.to_string())),
+                });
+            };
+            others.push(if processes {
+                Other::Process { _child: Forked::start(work)? }
+            } else {
+                let thread = thread::Builder::new().name(format!("core{cpu}")).spawn(work);
+                let thread = thread.map_err(|error| Error::os("start a thread", error))?;
+                Other::Thread(Some(thread))
+            });
+        }
+        // After the others: processes have no part of it.
+        Ok(Cores { own: make(cpus[0])?, board, sample: 0, others })
+    }
+
+    /// Has all do it three times so often; how many nanoseconds each core took for one in the
+    /// middle third.
+    ///
+    /// # Errors
+    /// One cannot do it.
+    pub fn middle(&mut self, times: u64) -> Result<Vec<f64>> {
+        self.sample += 1;
+        self.board.ask(self.sample, times)?;
+        let own = third(times, &mut self.own, &|| ())?;
+        let all = [own].into_iter().chain(self.board.answers(self.sample)?);
+        Ok(all.map(|ns| ns as f64 / times as f64).collect())
     }
 }
 
 impl Drop for Cores {
     fn drop(&mut self) {
-        self.ask(QUIT);
-        for other in self.others.drain(..) {
-            // One that panicked has said so.
-            let _ = other.join();
+        self.board.quit();
+        for other in &mut self.others {
+            if let Other::Thread(thread) = other {
+                // One that panicked has said so.
+                let _ = thread.take().map(JoinHandle::join);
+            }
         }
+    }
+}
+
+/// Says so if the thread panics.
+struct GivesUp<'a>(&'a Board);
+
+impl Drop for GivesUp<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.give_up();
+        }
+    }
+}
+
+/// Works three times so often; the nanoseconds of the second time.
+fn third(times: u64, work: &mut Work, start: &dyn Fn()) -> Result<u64> {
+    start();
+    work(times)?;
+    let begin = Instant::now();
+    work(times)?;
+    let ns = begin.elapsed().as_nanos() as u64;
+    work(times)?;
+    Ok(ns)
+}
+
+/// As a case.
+struct Thirds {
+    cores: Cores,
+    /// So often, whatever is asked for.
+    third: Option<u64>,
+}
+
+impl Workload for Thirds {
+    fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
+        let times = self.third.unwrap_or(iterations);
+        let mut each = Vec::new();
+        let mut sample = meter.time(|| {
+            each = self.cores.middle(times)?;
+            Ok(())
+        })?;
+        // What one core takes for one if all do as much as these together.
+        let rate: f64 = each.iter().map(|ns| ns.recip()).sum();
+        sample.wall_ns = iterations as f64 * each.len() as f64 / rate;
+        let share = iterations as f64 / (3 * times) as f64;
+        sample.cpu.user_ns *= share;
+        sample.cpu.system_ns *= share;
+        sample.cpu.children_ns *= share;
+        Ok(sample)
+    }
+
+    fn max_batch(&self) -> Option<u64> {
+        self.third
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kumiki_resource::Interface;
     use kumiki_sys::clock::Clock;
 
     use super::*;
 
-    #[test]
-    fn counts_are_powers_of_two_and_all() {
-        assert_eq!(counts(1), [1]);
-        assert_eq!(counts(2), [1, 2]);
-        assert_eq!(counts(6), [1, 2, 4, 6]);
+    fn place(scratch: &std::path::Path) -> Place {
+        let cpus: Vec<usize> = affinity::current().unwrap().iter().take(2).collect();
+        Place { cpu: cpus[0], partner: cpus.get(1).copied(), scratch: scratch.to_owned() }
     }
 
     #[test]
     fn each_core_makes_as_often_as_asked() {
         let folder = tempfile::tempdir().unwrap();
-        let process = What::Process(ways::smallest_program(folder.path()).unwrap());
-        let cpus: Vec<usize> = affinity::current().unwrap().iter().collect();
-        for cores in counts(cpus.len().min(2)) {
-            for shared in [false, true] {
-                let _back = Widened::to([cpus[0]]).unwrap();
-                let meter = Meter::new(Clock::new());
-                for (what, times) in [(&What::Memory, 100), (&process, 5)] {
-                    let mut all = Cores::new(&cpus[..cores], shared, what).unwrap();
-                    for _ in 0..3 {
-                        assert!(all.sample(times, &meter).unwrap().wall_ns > 0.0);
+        let place = place(folder.path());
+        let cpus: Vec<usize> = [Some(place.cpu), place.partner].into_iter().flatten().collect();
+        let meter = Meter::new(Clock::new());
+        for (name, ..) in EXPERIMENTS {
+            let what = what(name, &place).unwrap();
+            for (by, _) in By::ALL {
+                for cores in 1..=cpus.len() {
+                    let _back = Widened::to([cpus[0]]).unwrap();
+                    let cores = Cores::new(&cpus[..cores], by, &what).unwrap();
+                    let mut thirds = Thirds { cores, third: Some(3) };
+                    for _ in 0..2 {
+                        let sample = thirds.sample(2, &meter).unwrap();
+                        assert!(sample.wall_ns > 0.0, "{name} {by:?}");
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_paper_s_memory_is_made_attached_written_and_gone() {
+        let interface = builder().shared().unwrap();
+        let one = One::new(&interface, 0, true, &What::Memory).unwrap();
+        let all = |interface: &Interface| interface.ls(&kumiki_resource::Pattern::all()).unwrap();
+        let before = all(&interface);
+        one.once().unwrap();
+        assert_eq!(all(&interface).len(), before.len(), "the space alone");
+        assert_eq!(before.len(), 1);
+    }
+
+    #[test]
+    fn one_that_fails_ends_the_wait_of_the_others() {
+        let Ok(cpus) = affinity::current() else { return };
+        let cpus: Vec<usize> = cpus.iter().take(2).collect();
+        if cpus.len() < 2 {
+            return eprintln!("skipped: needs two cpus");
+        }
+        for processes in [false, true] {
+            let first = cpus[0];
+            let make = move |cpu| -> Result<Work> {
+                let text = || Error::Invalid("what a test wants".to_owned());
+                Ok(Box::new(move |_| if cpu == first { Ok(()) } else { Err(text()) }))
+            };
+            let mut cores = Cores::of(&cpus, processes, make).unwrap();
+            assert!(cores.middle(1).is_err());
         }
     }
 }

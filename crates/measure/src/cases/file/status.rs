@@ -2,6 +2,8 @@
 
 use std::ffi::CStr;
 use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 
 use rustix::fs::{Access, AtFlags, StatxFlags};
 
@@ -23,6 +25,24 @@ pub(super) fn cases() -> Vec<Case> {
                     .map_err(|e| failed("stat", FILE, e))
             }))
         }),
+        Case::new("file.stat.libc", "the same by the C library's function", |place| {
+            let folder = Folder::new(place)?;
+            folder.create(FILE)?;
+            Ok(folder.each(|folder| {
+                let mut status = MaybeUninit::<libc::stat>::uninit();
+                // SAFETY: the name is a C string and `status` is writable and of the type
+                // that is filled; nobody reads it.
+                let done = unsafe {
+                    libc::fstatat(folder.as_raw_fd(), FILE.as_ptr(), status.as_mut_ptr(), 0)
+                };
+                black_box(&status);
+                match done {
+                    0 => Ok(()),
+                    _ => Err(Error::last_os("fstatat")),
+                }
+            }))
+        })
+        .level(Level::Default),
         Case::new("file.statx", "ask about a file by its name (statx, basic fields)", |place| {
             let folder = Folder::new(place)?;
             folder.create(FILE)?;

@@ -79,6 +79,20 @@ pub fn smallest_program(folder: &Path) -> Result<PathBuf> {
     Image { code: Code::Exit, data_bytes: 0, bss_bytes: 0 }.file(folder, "exit")
 }
 
+/// A program that ends at once, of so many bytes of text (64 to 3,000), data and bss: a file
+/// below this folder.
+///
+/// # Errors
+/// The folder cannot be written; other sizes.
+pub fn program(folder: &Path, [text, data, bss]: [u64; 3]) -> Result<PathBuf> {
+    let Some(text_bytes) = u16::try_from(text).ok().filter(|text| (64..=3000).contains(text))
+    else {
+        return Err(Error::Invalid(format!("{text} bytes of text: choose 64 to 3000")));
+    };
+    let image = Image { code: Code::Sized(text_bytes), data_bytes: data, bss_bytes: bss };
+    image.file(folder, &format!("exit-{text}-{data}-{bss}"))
+}
+
 /// Memory of this process in ordinary pages, each written once. Gone when dropped.
 pub struct Resident {
     _memory: Option<Mapping>,

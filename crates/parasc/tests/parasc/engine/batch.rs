@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 
 use fastrand::Rng;
-use kumiki_parasc::{Config, Place, Request};
+use kumiki_parasc::{Config, Request};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
@@ -57,8 +57,6 @@ fn check(requester: &mut kumiki_parasc::Requester, known: &(File, Vec<u8>), coun
                     let (from, len) = (random.usize(..BYTES + 8), random.usize(1..=MOST));
                     let args = [fd, buffer.as_mut_ptr() as u64, len as u64, from as u64];
                     let call = Request::new(libc::SYS_pread64, args);
-                    // Sometimes said to contend, sometimes as it is known.
-                    let call = if random.bool() { call.at(Place(random.u64(1..3))) } else { call };
                     (call, Expected::Bytes(from, len))
                 }
             };
@@ -163,7 +161,6 @@ fn a_batch_in_parts_is_whole() {
             let pread = |(i, buffer): (usize, &mut [u8])| {
                 let to = buffer.as_mut_ptr() as u64;
                 Request::new(libc::SYS_pread64, [fd, to, SIZE as u64, at(i) as u64])
-                    .at(Place(1 + i as u64))
             };
             let requests: Vec<_> = buffers.chunks_mut(SIZE).enumerate().map(pread).collect();
             assert_eq!(run(&mut requester, &requests), vec![SIZE as i64; count]);

@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt, symlink};
 use std::path::Path;
 
-use kumiki_parasc::Operation;
 use kumiki_parasc::op::{
     CWD, Errno, Getdents64, Linkat, Mkdirat, Mknodat, Readlinkat, Renameat2, Symlinkat, Unlinkat,
 };
@@ -136,21 +135,4 @@ fn nodes_are_of_the_type_that_was_asked_for() {
     assert_eq!(make(c"fifo", FileType::Fifo, 0), Err(Errno::EXIST));
     assert_eq!(make(c"folder", FileType::Directory, 0), Err(Errno::PERM));
     assert_eq!(make(c"link", FileType::Symlink, 0), Err(Errno::INVAL));
-}
-
-#[test]
-fn changes_in_one_directory_have_one_place() {
-    let none = AtFlags::empty();
-    let place = Unlinkat::new(CWD, c"sub/a", none).request().place;
-    assert_ne!(place.0, 0);
-    for other in [
-        Mkdirat::new(CWD, c"sub/b", Mode::empty()).request(),
-        Mknodat::new(CWD, c"sub/b", FileType::Fifo, Mode::empty(), 0).request(),
-        Linkat::new(CWD, c"elsewhere/a", CWD, c"sub/b", none).request(),
-        Symlinkat::new(c"elsewhere/a", CWD, c"sub/b").request(),
-        Renameat2::new(CWD, c"sub/b", CWD, c"elsewhere/b", RenameFlags::empty()).request(),
-    ] {
-        assert_eq!(other.place, place, "{other:?}");
-    }
-    assert_ne!(Unlinkat::new(CWD, c"bus/a", none).request().place, place);
 }

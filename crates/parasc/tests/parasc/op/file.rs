@@ -1,7 +1,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kumiki_parasc::Operation;
@@ -34,17 +34,6 @@ fn a_file_is_opened_written_read_and_closed() {
     let file = Arc::into_inner(file);
     assert!(file.is_none(), "the operation still holds one");
     assert_eq!(fs::read(folder.path().join("new")).unwrap(), b"Written");
-}
-
-#[test]
-fn places_tell_what_contends() {
-    let file = tempfile::tempfile().unwrap();
-    let read = Read::new(&file, [0; 8]).request();
-    assert_eq!(read.place.0, file.as_raw_fd() as u64 + 1);
-    assert_eq!(Pread::new(&file, 0, [0; 8]).request().place.0, 0);
-    let open = |flags| Openat::new(CWD, c"dir/file", flags, Mode::empty()).request();
-    assert_eq!(open(OFlags::RDONLY).place.0, 0);
-    assert_ne!(open(OFlags::CREATE).place.0, 0);
 }
 
 #[test]
@@ -155,11 +144,6 @@ fn openat2_resolves_as_told() {
     assert_eq!(open(c"file", flags, Mode::RUSR).unwrap_err(), Errno::INVAL);
     let made = open(c"made", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR);
     assert!(made.is_ok() && folder.path().join("made").exists());
-    let place = |flags| {
-        Openat2::new(&dir, c"a", flags, Mode::empty(), ResolveFlags::empty()).request().place.0
-    };
-    assert_eq!(place(OFlags::RDONLY), 0);
-    assert_ne!(place(OFlags::CREATE), 0);
 }
 
 #[test]

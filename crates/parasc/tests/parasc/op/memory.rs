@@ -4,7 +4,6 @@ use std::slice;
 
 use kumiki_parasc::op::{
     Errno, Madvise, MemfdCreate, Mincore, Mlock2, Mmap, Mprotect, Mremap, Msync, Munlock, Munmap,
-    Operation, place,
 };
 use rustix::fs::MemfdFlags;
 use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, MremapFlags, MsyncFlags, ProtFlags};
@@ -28,7 +27,6 @@ fn unmap(address: usize, length: usize) {
 #[test]
 fn memory_is_mapped_advised_protected_moved_and_unmapped() {
     let mut map = Mmap::anonymous(4 * PAGE, READ_WRITE);
-    assert_eq!(map.request().place, place::ADDRESS_SPACE);
     let address = execute(&mut map).unwrap();
     memory(address, 4 * PAGE).fill(7);
 
@@ -112,13 +110,11 @@ fn memory_is_locked_and_unlocked() {
     let mut protect = unsafe { Mprotect::new(address, PAGE, MprotectFlags::READ) };
     assert_eq!(execute(&mut protect), Ok(()));
     let mut lock = Mlock2::new(address, PAGE, MlockFlags::ONFAULT);
-    assert_eq!(lock.request().place, place::ADDRESS_SPACE);
     match execute(&mut lock) {
         Err(Errno::NOMEM | Errno::PERM) => eprintln!("passed over: no memory may be locked here"),
         result => assert_eq!((result, locked(address)), (Ok(()), (true, true))),
     }
     let mut unlock = Munlock::new(address, PAGE);
-    assert_eq!(unlock.request().place, place::ADDRESS_SPACE);
     assert_eq!(execute(&mut unlock), Ok(()));
     assert_eq!(locked(address), (false, false));
 
@@ -142,7 +138,6 @@ fn pages_in_memory_are_told() {
     let told = completed(Mincore::new(address, 3 * PAGE + 1, Vec::with_capacity(64)));
     assert_eq!((told.output, told.operation.filled()), (Ok(4), &all[..]));
     let mut told = Mincore::new(address, PAGE, [9; 4]);
-    assert_eq!(told.request().place, place::ADDRESS_SPACE);
     assert_eq!((execute(&mut told), told.filled()), (Ok(1), &all[..1]));
     // No more than there is room for.
     let mut told = Mincore::new(address + PAGE, usize::MAX, [9; 2]);

@@ -1,10 +1,7 @@
 use std::fs::File;
 use std::io::{self, Seek};
 
-use kumiki_parasc::Place;
-use kumiki_parasc::op::{
-    BufferMut, Errno, Operation, Preadv2, Pwrite, Pwritev2, Read, Readv, Writev,
-};
+use kumiki_parasc::op::{BufferMut, Errno, Operation, Preadv2, Pwrite, Pwritev2, Readv, Writev};
 use rustix::io::ReadWriteFlags;
 
 use super::execute;
@@ -125,17 +122,6 @@ fn positions_are_the_files_own_or_given() {
     file.set_len(13).unwrap();
     file.rewind().unwrap();
     assert_eq!(content(&file), "0abcx56789end");
-}
-
-#[test]
-fn places_tell_what_contends() {
-    let file = tempfile::tempfile().unwrap();
-    let position = Read::new(&file, [0; 8]).request().place;
-    let read = |offset| Preadv2::new(&file, offset, NONE, vec![[0; 8]]).request().place;
-    assert_eq!((read(0), read(u64::MAX)), (Place::NONE, position));
-    assert_eq!(Readv::new(&file, vec![[0; 8]]).request().place, position);
-    assert_eq!(Writev::new(&file, vec!["x"]).request().place, position);
-    assert_eq!(Pwritev2::new(&file, vec!["x"], 0, NONE).request().place, position);
 }
 
 #[test]

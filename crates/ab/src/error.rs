@@ -1,0 +1,63 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A command could not be started.
+    #[error(
+        "{side} cannot be started: {command}: {source}: is it in PATH, and may it be executed?"
+    )]
+    Start {
+        /// `A` or `B`.
+        side: char,
+        /// The command as it was given.
+        command: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A command failed when it was first tried, or fails too often.
+    #[error(
+        "{side} fails: {command}: {how}{said}: it runs without a terminal, with an empty standard \
+         input; let it succeed, or count failures as runs with --ignore-failure"
+    )]
+    Fails {
+        /// `A` or `B`.
+        side: char,
+        /// The command as it was given.
+        command: String,
+        /// Exit status or signal, and how often.
+        how: String,
+        /// The end of what it wrote to standard error, if anything.
+        said: String,
+    },
+    /// A command that is run before each run failed.
+    #[error("--prepare {command}: {how}")]
+    Prepare {
+        /// The command.
+        command: String,
+        /// Exit status or signal.
+        how: String,
+    },
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    Os {
+        /// Which, and on what.
+        what: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file that was saved is none, or cannot be compared with.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+/// Short for this crate's results.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

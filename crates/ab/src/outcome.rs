@@ -1,0 +1,79 @@
+//! A comparison as it came out, and as it is kept in a file.
+
+use std::path::Path;
+
+use kumiki_measure::schema::Machine;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::estimate::Figures;
+use crate::note::Note;
+use crate::plan::Side;
+use crate::process::Sample;
+use crate::verdict::{Clear, Verdict};
+
+/// Version of the JSON. A reader refuses a newer one.
+pub const SCHEMA: u32 = 1;
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// What is there.
+    pub a: Side,
+    /// What may be slower.
+    pub b: Side,
+    /// The least difference that matters, as a share.
+    pub detect: f64,
+    /// What to think of it.
+    pub verdict: Verdict,
+    /// B over A; nothing without a pair that counts.
+    pub ratio: Option<f64>,
+    /// Its interval, which misses in 5 of 100 comparisons however often it is looked at;
+    /// nothing before the tenth pair.
+    pub interval: Option<[f64; 2]>,
+    /// What would clear it up, if nothing can be said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clear: Option<Clear>,
+    /// A's and B's figures; nothing without a pair that counts.
+    pub figures: Option<[Figures; 2]>,
+    /// What to know beside it.
+    pub notes: Vec<Note>,
+    /// Pairs that count.
+    pub pairs_counted: usize,
+    /// Rounds of pairs that the interval is of.
+    pub rounds: usize,
+    /// Whether a person ended it.
+    pub interrupted: bool,
+    /// From start to end.
+    pub seconds: f64,
+    /// RFC 3339, UTC.
+    #[serde(default)]
+    pub started: String,
+    /// Where.
+    #[serde(default)]
+    pub machine: Machine,
+    /// Every pair, A and B, in the order in which they were run.
+    pub pairs: Vec<[Sample; 2]>,
+}
+
+impl Outcome {
+    /// From a file that was saved.
+    ///
+    /// # Errors
+    /// It cannot be read, is no outcome, or of a newer schema.
+    pub fn read(path: &Path) -> Result<Self> {
+        let failed = |why: String| Error::File { path: path.to_owned(), why };
+        let bytes = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
+        let value: serde_json::Value = serde_json::from_slice(&bytes)
+            .map_err(|e| failed(format!("no outcome of `kumiki ab --save`: {e}")))?;
+        match value.get("schema").and_then(serde_json::Value::as_u64) {
+            Some(schema) if schema > u64::from(SCHEMA) => Err(failed(format!(
+                "of schema {schema}, this version knows {SCHEMA}: use a newer kumiki"
+            ))),
+            _ => serde_json::from_value(value)
+                .map_err(|e| failed(format!("no outcome of `kumiki ab --save`: {e}"))),
+        }
+    }
+}

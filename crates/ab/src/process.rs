@@ -1,0 +1,280 @@
+//! One run of a command, and what it used.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use kumiki_measure::others::{Others, Work};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::plan::Side;
+
+/// A machine that slept lost this much between two clocks, of which one stands still then.
+const SLEPT: Duration = Duration::from_millis(50);
+
+/// Of what a command says on standard error so much is repeated.
+const SAID: u64 = 600;
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It ended by itself and said that all is well.
+    Success,
+    /// It ended by itself with this status.
+    Status(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// The machine slept meanwhile, so its time is not its own.
+    Slept,
+}
+
+impl End {
+    fn of(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(0), _) => End::Success,
+            (Some(code), _) => End::Status(code),
+            (None, signal) => End::Signal(signal.unwrap_or_default()),
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            End::Success => "success".to_owned(),
+            End::Status(code) => format!("exit status {code}"),
+            End::Signal(signal) => format!("killed by signal {signal}"),
+            End::Slept => "the machine slept".to_owned(),
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// From before it was started until it had ended, nanoseconds.
+    pub wall_ns: f64,
+    /// Processor time in user mode, of it and of the children that it waited for.
+    pub user_ns: f64,
+    /// The same in the kernel: its system calls and faults.
+    pub system_ns: f64,
+    /// The most memory it had, bytes; nothing where that is no more than this process has, from
+    /// which the kernel begins to count for a child.
+    pub max_rss_bytes: Option<u64>,
+    /// Page faults without and with a disk.
+    pub faults: [u64; 2],
+    /// Times that it gave the cpu up, and that it was taken from it.
+    pub switches: [u64; 2],
+    /// What others took from it, as a share of its wall time: what its first thread waited for
+    /// a cpu that others had, or, where the kernel counts it, what all of its cpus did for
+    /// others or a hypervisor took of them, whichever is more.
+    pub others: Option<f64>,
+    /// What became of it.
+    pub end: End,
+    /// Length and hash of what it wrote to standard output.
+    pub output: (u64, u64),
+    /// Whether it was the first of its pair.
+    pub first: bool,
+}
+
+/// Starts commands one after the other.
+pub(crate) struct Runner {
+    others: Option<Others>,
+    output: File,
+    said: File,
+    cpus: usize,
+}
+
+impl Runner {
+    /// For runs on these cpus.
+    pub(crate) fn new(cpus: &[usize]) -> Result<Self> {
+        let file = || {
+            tempfile::tempfile().map_err(|source| Error::Os {
+                what: "a temporary file for what the commands print",
+                source,
+            })
+        };
+        // Who outlives a command is then ours, and seen.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        Ok(Runner {
+            others: Others::new(cpus).ok(),
+            output: file()?,
+            said: file()?,
+            cpus: cpus.len(),
+        })
+    }
+
+    /// Runs a side once.
+    pub(crate) fn run(&mut self, side: &Side, name: char, first: bool) -> Result<Sample> {
+        let failed = |source| Error::Start { side: name, command: side.command(), source };
+        for file in [&mut self.output, &mut self.said] {
+            file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+        }
+        let mut command = command(side);
+        let again = |file: &File| file.try_clone().map(Stdio::from);
+        command.stdin(Stdio::null());
+        command.stdout(again(&self.output).map_err(failed)?);
+        command.stderr(again(&self.said).map_err(failed)?);
+        let before = self.read();
+        let slept = asleep();
+        let start = now(ClockId::Monotonic);
+        let child = command.spawn().map_err(failed)?;
+        let (status, usage, waited_ns) = wait(child.id()).map_err(failed)?;
+        let wall = now(ClockId::Monotonic).saturating_sub(start);
+        let slept = asleep().saturating_sub(slept) > SLEPT;
+        let after = self.read();
+        let (user_ns, system_ns) = (ns(usage.ru_utime), ns(usage.ru_stime));
+        let wall_ns = wall.as_nanos() as f64;
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        let worked = before
+            .zip(after)
+            .map(|(before, after)| after.since(&before) / wall_ns / self.cpus as f64);
+        let waited = waited_ns.map(|ns| ns / wall_ns);
+        let others = worked.into_iter().chain(waited).reduce(f64::max);
+        Ok(Sample {
+            wall_ns,
+            user_ns,
+            system_ns,
+            max_rss_bytes: Some(count(usage.ru_maxrss))
+                .filter(|most| *most > own_kib())
+                .map(|kib| kib * 1024),
+            faults: [count(usage.ru_minflt), count(usage.ru_majflt)],
+            switches: [count(usage.ru_nvcsw), count(usage.ru_nivcsw)],
+            others,
+            end: if slept { End::Slept } else { End::of(status) },
+            output: digest(&mut self.output).map_err(failed)?,
+            first,
+        })
+    }
+
+    fn read(&self) -> Option<Work> {
+        self.others.as_ref()?.read().ok()
+    }
+
+    /// The end of what the last run wrote to standard error.
+    pub(crate) fn said(&mut self) -> String {
+        let length = self.said.seek(SeekFrom::End(0)).unwrap_or(0);
+        let mut bytes = Vec::new();
+        let _ = self.said.seek(SeekFrom::Start(length.saturating_sub(SAID)));
+        let _ = self.said.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+
+    /// Processes that the commands left behind and that still run.
+    pub(crate) fn left(&self) -> usize {
+        // Those that have ended are taken from the list.
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        std::fs::read_to_string("/proc/thread-self/children")
+            .map_or(0, |children| children.split_whitespace().count())
+    }
+}
+
+/// The command, its standard streams not set yet.
+fn command(side: &Side) -> Command {
+    let mut command = match side.shell {
+        true => {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(side.words.join(" "));
+            shell
+        }
+        false => {
+            let mut words = side.words.iter();
+            let mut command = Command::new(words.next().map_or("", String::as_str));
+            command.args(words);
+            command
+        }
+    };
+    if side.shell {
+        command.arg0("sh");
+    }
+    command.envs(side.env.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+/// Runs a shell line and waits for it.
+pub(crate) fn prepare(line: &str) -> Result<()> {
+    let failed = |how| Error::Prepare { command: line.to_owned(), how };
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(End::of(status).words())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+/// Waits for a child and says what it used, and how long it was ready but others ran,
+/// nanoseconds.
+fn wait(pid: u32) -> std::io::Result<(ExitStatus, libc::rusage, Option<f64>)> {
+    let id = libc::pid_t::try_from(pid).map_err(std::io::Error::other)?;
+    let ended = Pid::from_raw(id).ok_or(std::io::ErrorKind::NotFound)?;
+    // Until it is waited for, its files of /proc are there.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(error) = waitid(WaitId::Pid(ended), options) {
+        if error != Errno::INTR {
+            return Err(error.into());
+        }
+    }
+    let waited = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok();
+    let waited = waited.and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+    let mut status = 0;
+    let mut usage = no_usage();
+    loop {
+        // SAFETY: both pointers are to writable values of the types that the kernel fills.
+        if unsafe { libc::wait4(id, &mut status, 0, &mut usage) } == id {
+            return Ok((ExitStatus::from_raw(status), usage, waited));
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn no_usage() -> libc::rusage {
+    // SAFETY: all-zero bytes are a valid `rusage`, a struct of integers.
+    unsafe { std::mem::zeroed() }
+}
+
+/// The most memory that this process had, kilobytes: a child begins in it.
+fn own_kib() -> u64 {
+    let mut usage = no_usage();
+    // SAFETY: `usage` is writable and of the type that the kernel fills.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+    u64::try_from(usage.ru_maxrss).unwrap_or(0)
+}
+
+fn ns(time: libc::timeval) -> f64 {
+    time.tv_sec as f64 * 1e9 + time.tv_usec as f64 * 1e3
+}
+
+fn now(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// How long this machine has slept since it started.
+fn asleep() -> Duration {
+    now(ClockId::Boottime).saturating_sub(now(ClockId::Monotonic))
+}
+
+fn digest(file: &mut File) -> std::io::Result<(u64, u64)> {
+    file.rewind()?;
+    let (mut hasher, mut buffer, mut length) = (DefaultHasher::new(), [0; 16384], 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok((length, hasher.finish())),
+            n => {
+                hasher.write(&buffer[..n]);
+                length += n as u64;
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Runs pairs until a verdict stands or the time is up.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use kumiki_measure::schema::Machine;
+use kumiki_sys::affinity;
+
+use crate::error::{Error, Result};
+use crate::estimate::Figures;
+use crate::note::notes;
+use crate::outcome::{Outcome, SCHEMA};
+use crate::plan::Plan;
+use crate::process::{End, Runner, Sample, prepare};
+use crate::sequence::Sequence;
+use crate::verdict::{Clear, Verdict};
+
+/// A side that fails in more than this share of its runs is broken.
+const BROKEN: f64 = 0.1;
+
+/// Failures that are no share yet.
+const FAILURES: usize = 3;
+
+/// Pairs in a round, by how many rounds there were: a machine that is quiet shows it in the
+/// first, and beside a neighbour the least of some times is far steadier than each of them.
+const ROUNDS: [(usize, usize); 4] = [(15, 1), (30, 2), (45, 4), (usize::MAX, 8)];
+
+/// How far a trial is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Pairs until now.
+    pub pairs: usize,
+    /// At most so many.
+    pub of: Option<usize>,
+    /// Seconds since the start, and at most.
+    pub seconds: [f64; 2],
+    /// B over A, and its interval.
+    pub ratio: f64,
+    /// Its interval, once there is one.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Runs the plan. A stop ends it after the run in progress; what there is is returned.
+///
+/// # Errors
+/// A command cannot be started, fails at its first run or in more than a tenth of them, or
+/// a preparation fails.
+pub fn run(plan: Plan, stop: &AtomicBool, mut progress: impl FnMut(Progress)) -> Result<Outcome> {
+    let os =
+        |what, source: kumiki_sys::Error| Error::Os { what, source: std::io::Error::other(source) };
+    let _bound = match plan.cpu {
+        Some(cpu) => Some(affinity::bind(cpu).map_err(|e| os("binding to --cpu", e))?),
+        None => None,
+    };
+    let allowed = affinity::current().map_err(|e| os("asking for the cpus allowed", e))?;
+    let cpus: Vec<usize> = allowed.iter().collect();
+    let mut trial = Trial {
+        runner: Runner::new(&cpus)?,
+        plan,
+        pairs: Vec::new(),
+        sequence: Sequence::default(),
+        rng: fastrand::Rng::new(),
+        start: Instant::now(),
+    };
+    trial.warm_up()?;
+    trial.start = Instant::now();
+    while !trial.is_over(stop) {
+        if !trial.round(stop)? {
+            break;
+        }
+        trial.look_for_failures()?;
+        progress(trial.progress());
+    }
+    Ok(trial.outcome(stop.load(Ordering::Relaxed)))
+}
+
+struct Trial {
+    plan: Plan,
+    runner: Runner,
+    pairs: Vec<[Sample; 2]>,
+    sequence: Sequence,
+    rng: fastrand::Rng,
+    start: Instant,
+}
+
+impl Trial {
+    /// Each side once, to fill caches and to see that it works.
+    fn warm_up(&mut self) -> Result<()> {
+        for at in [0, 1] {
+            let sample = self.once(at, true)?;
+            if sample.end != End::Success && !self.plan.ignore_failure {
+                return Err(self.fails(at, sample.end.words()));
+            }
+        }
+        Ok(())
+    }
+
+    fn once(&mut self, at: usize, first: bool) -> Result<Sample> {
+        if let Some(line) = &self.plan.prepare {
+            prepare(line)?;
+        }
+        self.runner.run(self.plan.side(at), name(at), first)
+    }
+
+    fn is_over(&self, stop: &AtomicBool) -> bool {
+        let enough = self.plan.pairs.is_some_and(|most| self.pairs.len() >= most);
+        let stands = !self.plan.all && self.verdict() != Verdict::CannotSay;
+        enough || stands || stop.load(Ordering::Relaxed) || self.start.elapsed() >= self.plan.span
+    }
+
+    /// Some pairs in a row, each side's least time; false if it was broken off.
+    fn round(&mut self, stop: &AtomicBool) -> Result<bool> {
+        let begin = self.pairs.len();
+        // Known before the round: what it shows must not decide how long it is.
+        let size = ROUNDS.iter().find(|(until, _)| self.sequence.len() < *until);
+        let left = self.plan.pairs.map_or(usize::MAX, |most| most - begin);
+        for _ in 0..size.map_or(1, |(_, size)| *size).min(left) {
+            if !self.pair(stop)? {
+                return Ok(false);
+            }
+            if self.start.elapsed() >= self.plan.span {
+                break;
+            }
+        }
+        let counted = self.pairs[begin..].iter().filter(|pair| self.counts(pair));
+        let least = counted.fold([f64::INFINITY; 2], |[a, b], pair| {
+            [a.min(pair[0].wall_ns), b.min(pair[1].wall_ns)]
+        });
+        if least[0].is_finite() {
+            self.sequence.push((least[1] / least[0]).ln());
+        }
+        Ok(true)
+    }
+
+    /// One pair; false if it was broken off.
+    fn pair(&mut self, stop: &AtomicBool) -> Result<bool> {
+        let turned = self.rng.bool();
+        let order = if turned { [1, 0] } else { [0, 1] };
+        let first = self.once(order[0], true)?;
+        // The signal that ended us may have ended the command, too.
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let second = self.once(order[1], false)?;
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let pair = if turned { [second, first] } else { [first, second] };
+        self.pairs.push(pair);
+        Ok(true)
+    }
+
+    fn counts(&self, pair: &[Sample; 2]) -> bool {
+        pair.iter().all(|sample| match sample.end {
+            End::Success => true,
+            End::Slept => false,
+            End::Status(_) | End::Signal(_) => self.plan.ignore_failure,
+        })
+    }
+
+    fn look_for_failures(&mut self) -> Result<()> {
+        if self.plan.ignore_failure {
+            return Ok(());
+        }
+        for at in [0, 1] {
+            let ends = self.pairs.iter().map(|pair| pair[at].end);
+            let failed: Vec<End> =
+                ends.filter(|end| !matches!(end, End::Success | End::Slept)).collect();
+            let share = failed.len() as f64 / self.pairs.len() as f64;
+            if failed.len() >= FAILURES && share > BROKEN {
+                let how = format!(
+                    "{} of {} runs, the last by {}",
+                    failed.len(),
+                    self.pairs.len(),
+                    failed[failed.len() - 1].words()
+                );
+                return Err(self.fails(at, how));
+            }
+        }
+        Ok(())
+    }
+
+    fn fails(&mut self, at: usize, how: String) -> Error {
+        let said = self.runner.said();
+        Error::Fails {
+            side: name(at),
+            command: self.plan.side(at).command(),
+            how,
+            said: if said.is_empty() { said } else { format!(", it says {said:?}") },
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict::of(self.sequence.estimate(), self.sequence.interval(), self.plan.detect)
+    }
+
+    fn interval(&self) -> Option<[f64; 2]> {
+        let interval = self.sequence.interval();
+        interval[1].is_finite().then(|| interval.map(f64::exp))
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            pairs: self.pairs.len(),
+            of: self.plan.pairs,
+            seconds: [self.start.elapsed().as_secs_f64(), self.plan.span.as_secs_f64()],
+            ratio: self.sequence.estimate().exp(),
+            interval: self.interval(),
+        }
+    }
+
+    fn outcome(self, interrupted: bool) -> Outcome {
+        let (verdict, interval) = (self.verdict(), self.interval());
+        let seconds = self.start.elapsed().as_secs_f64();
+        let estimate = self.sequence.estimate();
+        let detect = self.plan.detect;
+        let clear = (verdict == Verdict::CannotSay).then(|| {
+            let interval = self.sequence.interval();
+            Clear::up(estimate, interval, detect, self.pairs.len(), seconds)
+        });
+        let counted: Vec<&[Sample; 2]> =
+            self.pairs.iter().filter(|pair| self.counts(pair)).collect();
+        let figures = (!counted.is_empty()).then(|| {
+            [0, 1].map(|at| {
+                let side: Vec<&Sample> = counted.iter().map(|pair| &pair[at]).collect();
+                Figures::of(&side)
+            })
+        });
+        Outcome {
+            schema: SCHEMA,
+            detect,
+            verdict,
+            ratio: (!self.sequence.is_empty()).then(|| estimate.exp()),
+            interval,
+            clear,
+            figures,
+            notes: notes(&self.pairs, self.runner.left(), detect),
+            pairs_counted: counted.len(),
+            rounds: self.sequence.len(),
+            interrupted,
+            seconds,
+            started: String::new(),
+            machine: Machine::default(),
+            a: self.plan.a,
+            b: self.plan.b,
+            pairs: self.pairs,
+        }
+    }
+}
+
+fn name(at: usize) -> char {
+    if at == 0 { 'A' } else { 'B' }
+}

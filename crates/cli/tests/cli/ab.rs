@@ -1,0 +1,174 @@
+//! `kumiki ab`: the verdict in words and as exit status, and whatever commands do.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::common::{Home, says, text, wait_until};
+
+/// Exit status and what was printed, on both streams.
+fn ab(home: &Home, args: &[&str]) -> (Option<i32>, String) {
+    let output = home.start(&[&["ab"], args].concat()).output().unwrap();
+    (output.status.code(), text(output.stdout) + &text(output.stderr))
+}
+
+#[test]
+fn twice_as_long_is_slower_and_half_is_not() {
+    let home = Home::new();
+    let (code, said) = ab(&home, &["--", "sleep", "0.02", "---", "sleep", "0.1"]);
+    assert_eq!(code, Some(1), "{said}");
+    says(&said, &["B is slower: ", "A: sleep 0.02\nB: sleep 0.1\n", "quiet", " × A ["]);
+    let (code, said) = ab(&home, &["--", "sleep", "0.1", "---", "sleep", "0.02"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("B is faster: ") || said.contains("not slower"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_said_says_what_would_clear_it_up() {
+    let home = Home::new();
+    let args = ["--pairs", "3", "--", "sleep", "0.01", "---", "sleep", "0.01"];
+    let (code, said) = ab(&home, &args);
+    assert_eq!(code, Some(3), "{said}");
+    let said = said.replace('\n', " ");
+    says(&said, &["It cannot be said whether B is slower by 2 %", "no interval yet, 3 pairs"]);
+    says(&said, &["more pairs (", "would tell"]);
+}
+
+#[test]
+fn one_command_under_two_settings() {
+    let home = Home::new();
+    let args = ["--env", "T=0.01", "--vs", "T=0.1", "--shell", "--", "sleep $T"];
+    let (code, said) = ab(&home, &args);
+    assert_eq!(code, Some(1), "{said}");
+    says(&said, &["A: T=0.01 sleep $T\nB: T=0.1 sleep $T\n"]);
+}
+
+#[test]
+fn an_outcome_is_kept_and_printed_for_programs() {
+    let home = Home::new();
+    let pairs = ["--pairs", "12", "--all", "--save", "out.json"];
+    let command = ["--", "echo", "a | b", "---", "true"];
+    let json = home.start(&[&["ab", "--json"][..], &pairs, &command].concat()).output().unwrap();
+    let printed: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let kept: Value = serde_json::from_slice(&fs::read(home.path("out.json")).unwrap()).unwrap();
+    assert_eq!(printed, kept);
+    assert_eq!(kept["pairs"].as_array().unwrap().len(), 12, "nothing is dropped");
+    let sample = &kept["pairs"][0][0];
+    for figure in ["wall_ns", "user_ns", "system_ns", "others"] {
+        assert!(sample[figure].as_f64().is_some(), "{figure}: {sample}");
+    }
+    assert!(kept["machine"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
+    let differ = kept["notes"].as_array().unwrap().iter();
+    assert!(differ.clone().any(|note| note["note"] == "outputs_differ"), "{kept}");
+
+    let form = |form: &str| {
+        let format = ["ab", "--format", form];
+        let output = home.start(&[&format, &pairs[..3], &command].concat()).output().unwrap();
+        text(output.stdout)
+    };
+    let markdown = form("markdown");
+    says(&markdown, &["**", "| A | ", "`echo 'a \\| b'`", "| B | ", "`true`"]);
+    let metrics = form("prometheus");
+    says(&metrics, &["kumiki_ab_ratio ", "kumiki_ab_median_seconds{side=\"a\"} ", "# TYPE "]);
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let value = line.rsplit(' ').next().unwrap();
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn commands_that_cannot_be_compared_are_errors() {
+    let home = Home::new();
+    for (args, parts) in [
+        (&["--", "true"][..], &["one command", "---", "--vs"][..]),
+        (&["--", "true", "---"], &["missing"]),
+        (&["--", "---", "true"], &["missing"]),
+        (&["--", "true", "---", "true", "---", "true"], &["once"]),
+        (&["--", "true", "---", "/no/such"], &["B cannot be started", "/no/such"]),
+        (
+            &["--", "sh", "-c", "echo why >&2; exit 3", "---", "true"],
+            &["A fails", "status 3", "why"],
+        ),
+        (&["--", "true", "---", "sh", "-c", "kill -9 $$"], &["B fails", "signal 9"]),
+        (&["--", "tty", "---", "true"], &["A fails", "without a terminal"]),
+        (&["--prepare", "exit 4", "--", "true", "---", "true"], &["--prepare exit 4", "status 4"]),
+        (&["--for", "soon", "--", "true", "---", "true"], &["--for", "90s"]),
+        (&["--env", "A", "--", "true", "---", "true"], &["NAME=VALUE"]),
+        (&["--cpu", "4000", "--", "true", "---", "true"], &["4000"]),
+        (&["--save", "/no/such/out", "--", "true", "---", "true"], &["/no/such"]),
+    ] {
+        home.refuses(&[&["ab"], args].concat(), parts);
+    }
+}
+
+/// Fails once in so many runs.
+fn sometimes(home: &Home, every: u32) -> String {
+    let count = home.path("count");
+    let count = count.display();
+    format!("n=$(cat {count} || echo 0); echo $((n + 1)) > {count}; [ $((n % {every})) != 3 ]")
+}
+
+#[test]
+fn a_run_that_fails_is_told_and_does_not_count() {
+    let home = Home::new();
+    let script = sometimes(&home, 50) + " 2>/dev/null";
+    let args = ["--pairs", "15", "--all", "--json", "--", "true", "---", "sh", "-c", &script];
+    let output = home.start(&[&["ab"], &args[..]].concat()).output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["pairs"].as_array().unwrap().len(), 15);
+    assert_eq!(outcome["pairs_counted"], 14);
+    let failed = outcome["notes"].as_array().unwrap().iter().find(|note| note["note"] == "failed");
+    let failed = failed.unwrap_or_else(|| panic!("{outcome}"));
+    assert_eq!((&failed["side"], &failed["runs"]), (&"B".into(), &1.into()), "{failed}");
+    // One that fails too often ends it, with the reason.
+    fs::remove_file(home.path("count")).unwrap();
+    let script = sometimes(&home, 4);
+    home.refuses(
+        &["ab", "--pairs", "30", "--all", "--", "true", "---", "sh", "-c", &script],
+        &["B fails", " of ", "runs", "--ignore-failure"],
+    );
+}
+
+#[test]
+fn what_outlives_a_command_is_told() {
+    let home = Home::new();
+    let script = "sleep 60 >/dev/null 2>&1 & echo $! >> pids";
+    let args = ["--pairs", "2", "--", "true", "---", "sh", "-c", script];
+    let (_, said) = ab(&home, &args);
+    for pid in fs::read_to_string(home.path("pids")).unwrap().lines() {
+        let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    says(&said.replace("\n ", ""), &["3 processes that the commands left behind"]);
+}
+
+#[test]
+fn an_interrupted_comparison_tells_what_there_is() {
+    let home = Home::new();
+    let mark = home.path("mark");
+    let script = format!("echo x >> {}; sleep 0.01", mark.display());
+    let args = ["ab", "--all", "--save", "kept.json", "--", "sh", "-c", &script, "---", "true"];
+    let child = home.start(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("some pairs", || fs::read(&mark).is_ok_and(|marks| marks.len() > 8));
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.status.signal()), (Some(130), None));
+    let said = text(output.stdout);
+    says(&said, &["Interrupted; until then:", "pairs in"]);
+    let kept: Value = serde_json::from_slice(&fs::read(home.path("kept.json")).unwrap()).unwrap();
+    assert!(kept["interrupted"] == true && kept["pairs"].as_array().unwrap().len() >= 2, "{kept}");
+}
+
+/// A cache that fills, or a machine that gets warm.
+#[test]
+fn a_command_that_becomes_faster_by_itself_is_told() {
+    let home = Home::new();
+    let script = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; \
+                  [ $n -gt 7 ] || sleep 0.2";
+    let args = ["--pairs", "24", "--all", "--", "true", "---", "sh", "-c", script];
+    let (_, said) = ab(&home, &args);
+    says(&said.replace("\n  ", " "), &["B became ", "faster by itself", "--prepare"]);
+}

@@ -1,0 +1,101 @@
+//! The papers' experiments on machines of more cpus than people have at hand: two
+//! sockets, cores of two hardware threads, two NUMA nodes, holes among the cpus online,
+//! and a process that may use some of them only. Emulated, so times say nothing: who ran
+//! what, on which cpu and how often does.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::Labs;
+
+/// A machine of so many cpus, half of them in each of two sockets and nodes. QEMU gives
+/// Intel's processors, not AMD's, the topology of threads and caches that it is asked for.
+fn shape(cpus: usize) -> Vec<String> {
+    let half = cpus / 2;
+    let words = format!(
+        "-cpu max,vendor=GenuineIntel,l3-cache=on -smp {cpus},sockets=2,cores={},threads=2 \
+         -object memory-backend-ram,id=m0,size=512M -object memory-backend-ram,id=m1,size=512M \
+         -numa node,nodeid=0,cpus=0-{},memdev=m0 -numa node,nodeid=1,cpus={half}-{},memdev=m1",
+        half / 2,
+        half - 1,
+        cpus - 1
+    );
+    let qemu = words.split(' ').map(|word| format!("--qemu={word}"));
+    let own = ["lab", "run", "--memory", "1G", "--timeout", "1200", "--cpus"];
+    own.map(str::to_owned).into_iter().chain([cpus.to_string()]).chain(qemu).collect()
+}
+
+/// The result of `measure` in a machine, after `before` was done there.
+fn measured(labs: &Labs, cpus: usize, before: &str, measure: &str) -> Value {
+    let script = format!(
+        "set -e; {before}; {measure} --quick --time 1 --json --db /tmp/results.db 2>/tmp/said \
+         || {{ cat /tmp/said >&2; exit 1; }}"
+    );
+    let shape = shape(cpus);
+    let words: Vec<&str> =
+        shape.iter().map(String::as_str).chain(["--", "sh", "-c", &script]).collect();
+    let (result, _) = labs.gives(0, &words);
+    serde_json::from_str(&result).expect(&result)
+}
+
+/// Checks that every row was made, with whole samples, on these cpus alone; the rows.
+fn checked<'a>(result: &'a Value, online: &[u64]) -> &'a [Value] {
+    assert_eq!(result["skipped"], Value::Array(Vec::new()), "each experiment runs");
+    assert_eq!(result["run"]["complete"], true);
+    let rows = result["rows"].as_array().expect("rows");
+    for row in rows {
+        let cpus = row["cpus"].as_array().expect("cpus").iter().filter_map(Value::as_u64);
+        let elsewhere: Vec<u64> = cpus.filter(|cpu| !online.contains(cpu)).collect();
+        assert!(elsewhere.is_empty(), "{}: on {elsewhere:?} of {online:?}", row["case"]);
+        let visits = row["visits"].as_array().expect("visits");
+        let samples = visits.iter().map(|visit| visit["samples"].as_array().unwrap().len());
+        assert_eq!(samples.sum::<usize>() as u64, row["n"].as_u64().unwrap(), "{}", row["case"]);
+    }
+    rows
+}
+
+/// What the pairs of cpus that were measured have in common; each ran where it says.
+fn relations(rows: &[Value]) -> BTreeSet<String> {
+    let pairs = rows.iter().filter(|row| row["case"] == "shadow.pair");
+    let relation = |row: &Value| {
+        let params = &row["params"];
+        let named = [params["main_cpu"].clone(), params["helper_cpu"].clone()];
+        assert_eq!(row["cpus"], Value::from(named.to_vec()), "{params}");
+        params["relation"].as_str().expect("a word").to_owned()
+    };
+    pairs.map(relation).collect()
+}
+
+fn names(rows: &[Value]) -> BTreeSet<&str> {
+    rows.iter().filter_map(|row| row["case"].as_str()).collect()
+}
+
+#[test]
+fn every_experiment_runs_on_eight_cpus_with_holes() {
+    let Some(labs) = Labs::new() else { return };
+    let before = "for cpu in 3 5; do echo 0 > /sys/devices/system/cpu/cpu$cpu/online; done";
+    let result = measured(&labs, 8, before, "kumiki measure shadow parasc resource");
+    let rows = checked(&result, &[0, 1, 2, 4, 6, 7]);
+    assert_eq!(result["machine"]["cpus"], 6);
+    assert_eq!(result["machine"]["numa_nodes"], 2);
+    let common = ["one_core", "one_l3", "other_socket"].map(str::to_owned);
+    assert_eq!(relations(rows), BTreeSet::from(common));
+    for case in ["shadow.null", "shadow.idle", "shadow.copy", "parasc.calls", "resource.call"] {
+        assert!(names(rows).contains(case), "{case}: {:?}", names(rows));
+    }
+}
+
+#[test]
+fn who_may_use_some_of_sixteen_cpus_uses_those() {
+    let Some(labs) = Labs::new() else { return };
+    // Cpus 4 to 7 and 12 to 15: a half of each socket.
+    let measure = "taskset f0f0 kumiki measure shadow.pair resource.call";
+    let result = measured(&labs, 16, "true", measure);
+    let rows = checked(&result, &[4, 5, 6, 7, 12, 13, 14, 15]);
+    assert_eq!(result["machine"]["cpus"], 16);
+    let common = ["one_core", "one_l3", "other_socket"].map(str::to_owned);
+    assert_eq!(relations(rows), BTreeSet::from(common));
+    let expected = ["resource.call", "shadow.pair"];
+    assert_eq!(names(rows), BTreeSet::from(expected));
+}

@@ -1,0 +1,180 @@
+//! A comparison of two commands for a terminal, for a pull request and for Prometheus.
+
+use std::fmt::Write as _;
+
+use kumiki_ab::{Clear, Figures, Outcome, Verdict};
+
+use crate::format::{bytes, count, interval, number, time, wait};
+use kumiki_measure::schema::Unit;
+
+/// The verdict in a sentence.
+pub fn sentence(outcome: &Outcome) -> String {
+    let pairs = outcome.pairs_counted as u64;
+    let after = format!(
+        "{} {} in {}",
+        count(pairs),
+        if pairs == 1 { "pair" } else { "pairs" },
+        wait(outcome.seconds)
+    );
+    let matters = percent(outcome.detect);
+    let Some(ratio) = outcome.ratio else {
+        return format!("It cannot be said whether B is slower: no pair counts, {after}.");
+    };
+    let figure = match outcome.interval {
+        Some([low, high]) => format!("{ratio:.3} × A [{low:.3}, {high:.3}]"),
+        None => format!("{ratio:.3} × A, with no interval yet"),
+    };
+    match outcome.verdict {
+        Verdict::Slower => format!("B is slower: {figure}, {after}."),
+        Verdict::Faster => format!("B is faster: {figure}, {after}."),
+        Verdict::Same => format!("B is the same within {matters}: {figure}, {after}."),
+        Verdict::NotSlower => format!("B is not slower by {matters}: {figure}, {after}."),
+        Verdict::CannotSay => {
+            format!("It cannot be said whether B is slower by {matters}: {figure}, {after}.")
+        }
+    }
+}
+
+/// What would clear it up, in a sentence.
+pub fn remedy(clear: &Clear) -> String {
+    if clear.near {
+        return "The difference is about what matters itself: another --detect tells sooner than \
+                more pairs."
+            .to_owned();
+    }
+    let pairs = count(clear.pairs);
+    let mut text = format!(
+        "About {pairs} more pairs ({}) would tell, if the machine stays as it is",
+        wait(clear.seconds)
+    );
+    if let Some(tells) = clear.tells {
+        let _ = write!(text, "; those until now tell differences from {} on", percent(tells));
+    }
+    text + "."
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", short(share * 100.0))
+}
+
+/// Two digits at most after the point, none that says nothing.
+fn short(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What is told of a side, by column.
+const COLUMNS: [&str; 8] =
+    ["quiet", "median", "95 % CI", "p99", "user", "kernel", "memory", "faults"];
+
+fn cells(figures: &Figures) -> [String; 8] {
+    [
+        time(figures.quiet_ns),
+        time(figures.median_ns),
+        interval(figures.ci, Unit::Nanoseconds),
+        time(figures.p99_ns),
+        time(figures.cpu_ns[0]),
+        time(figures.cpu_ns[1]),
+        figures.max_rss_bytes.map_or("–".to_owned(), |most| bytes(most as u64)),
+        number(figures.faults),
+    ]
+}
+
+/// Each side's cells under the headings.
+pub fn table(outcome: &Outcome) -> Option<(Vec<&'static str>, [Vec<String>; 2])> {
+    let figures = outcome.figures.as_ref()?;
+    let row = |name: &str, of: &Figures| {
+        let mut row = vec![name.to_owned()];
+        row.extend(cells(of));
+        row
+    };
+    let mut headings = vec![""];
+    headings.extend(COLUMNS);
+    Some((headings, [row("A", &figures[0]), row("B", &figures[1])]))
+}
+
+/// For a comment on a pull request.
+pub fn markdown(outcome: &Outcome) -> String {
+    let sign = match outcome.verdict {
+        Verdict::Slower => "🔴",
+        Verdict::CannotSay => "⚪",
+        _ => "🟢",
+    };
+    let mut text = format!("{sign} **{}**\n\n", sentence(outcome));
+    if let Some(clear) = &outcome.clear {
+        let _ = writeln!(text, "{}\n", remedy(clear));
+    }
+    if let Some((headings, rows)) = table(outcome) {
+        let _ = writeln!(text, "| {} | command |", headings.join(" | "));
+        let _ = writeln!(text, "|---|{}---|", "---:|".repeat(COLUMNS.len()));
+        for (row, side) in rows.iter().zip([&outcome.a, &outcome.b]) {
+            // A pipe or a back-tick would end the cell.
+            let command = side.command().replace('|', "\\|").replace(['`', '\n'], " ");
+            let _ = writeln!(text, "| {} | `{command}` |", row.join(" | "));
+        }
+    }
+    for note in &outcome.notes {
+        let _ = writeln!(text, "\n- {note}");
+    }
+    let machine = &outcome.machine;
+    if !machine.cpu_model.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n<sub>{}, {} cpus, Linux {}; {}</sub>",
+            machine.cpu_model, machine.cpus, machine.kernel, outcome.started
+        );
+    }
+    text
+}
+
+/// Prometheus's text format (version 0.0.4).
+pub fn prometheus(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, values: &[(String, f64)]| {
+        let _ = writeln!(text, "# HELP kumiki_ab_{name} {help}\n# TYPE kumiki_ab_{name} gauge");
+        for (labels, value) in values {
+            let _ = writeln!(text, "kumiki_ab_{name}{labels} {value}");
+        }
+    };
+    let verdicts =
+        [Verdict::Slower, Verdict::Faster, Verdict::Same, Verdict::NotSlower, Verdict::CannotSay];
+    let told = verdicts.map(|verdict| {
+        (
+            format!("{{verdict=\"{}\"}}", verdict.word()),
+            f64::from(u8::from(verdict == outcome.verdict)),
+        )
+    });
+    gauge("verdict", "1 for the verdict that was given.", &told);
+    if let Some(ratio) = outcome.ratio {
+        gauge("ratio", "Wall time of B over that of A.", &[(String::new(), ratio)]);
+    }
+    if let Some([low, high]) = outcome.interval {
+        let ends = [("{end=\"low\"}".to_owned(), low), ("{end=\"high\"}".to_owned(), high)];
+        gauge("ratio_interval", "Interval of the ratio, 95 percent at any time.", &ends);
+    }
+    let pairs = outcome.pairs_counted as f64;
+    gauge("pairs", "Pairs that count.", &[(String::new(), pairs)]);
+    let Some(figures) = &outcome.figures else { return text };
+    let both = |of: fn(&Figures) -> f64| {
+        ["a", "b"]
+            .iter()
+            .zip(figures)
+            .map(|(side, f)| (format!("{{side=\"{side}\"}}"), of(f)))
+            .collect::<Vec<_>>()
+    };
+    gauge("quiet_seconds", "Lower quartile of the wall time.", &both(|f| f.quiet_ns * 1e-9));
+    gauge("median_seconds", "Median wall time.", &both(|f| f.median_ns * 1e-9));
+    gauge("p99_seconds", "99th percentile of the wall time.", &both(|f| f.p99_ns * 1e-9));
+    gauge("user_seconds", "Median processor time in user mode.", &both(|f| f.cpu_ns[0] * 1e-9));
+    gauge("system_seconds", "Median processor time in the kernel.", &both(|f| f.cpu_ns[1] * 1e-9));
+    if figures.iter().all(|f| f.max_rss_bytes.is_some()) {
+        let most = both(|f| f.max_rss_bytes.unwrap_or_default());
+        gauge("max_rss_bytes", "Median of the most memory.", &most);
+    }
+    gauge(
+        "disturbed_ratio",
+        "Share of runs beside which others were busy.",
+        &both(|f| f.disturbed),
+    );
+    text
+}
