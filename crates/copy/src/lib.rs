@@ -22,7 +22,7 @@
 //! let mut to = vec![0_u8; 1 << 20];
 //! copy(&mut shadow, &mut to, &from, Method::Auto)?;
 //! assert_eq!(to, from);
-//! # Ok::<(), kumiki_copy::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -33,6 +33,7 @@
 //!     ours + job.join().unwrap()
 //! });
 //! assert_eq!(sum, 1000);
+//! # Ok::<(), kumiki_shadow::Error>(())
 //! ```
 
 #[cfg(not(target_arch = "x86_64"))]
