@@ -204,10 +204,10 @@ fn legend(above: &str) -> String {
         marks.push("× of the reference".to_owned());
     }
     if above.contains(&format!("×{OF_TRIPS}")) {
-        marks.push(format!("{OF_TRIPS} in round trips of the cache line"));
+        marks.push(format!("{OF_TRIPS} in line round trips"));
     }
     if above.contains(" unclear ") {
-        marks.push("unclear: an interval too wide".to_owned());
+        marks.push("unclear: too wide".to_owned());
     }
     if marks.is_empty() { String::new() } else { format!("({})\n", marks.join(" · ")) }
 }

@@ -167,7 +167,7 @@ fn an_interrupted_comparison_tells_what_there_is() {
 fn a_command_that_becomes_faster_by_itself_is_told() {
     let home = Home::new();
     let script = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; \
-                  [ $n -gt 7 ] || sleep 0.2";
+                  [ $n -gt 14 ] || sleep 0.2";
     let args = ["--pairs", "24", "--all", "--", "true", "---", "sh", "-c", script];
     let (_, said) = ab(&home, &args);
     says(&said.replace("\n  ", " "), &["B became ", "faster by itself", "--prepare"]);
