@@ -28,12 +28,15 @@ pub(crate) enum Part {
     /// Suites of glibc, gnulib and CPython with Kumiki in place of posix_spawn and subprocess;
     /// only when it is named, some minutes
     Peers,
+    /// The papers' experiments on emulated machines of 8 and 16 cpus; only when it is named,
+    /// a quarter of an hour
+    Cpus,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,
 }
 
 impl Part {
-    /// Those that run when no part is named: not `Peers`, which takes long and tests one crate.
+    /// Those that run when no part is named: not `Peers` and `Cpus`, which take long.
     pub(crate) const ALL: [Part; 7] =
         [Part::Workspace, Part::Page, Part::Capi, Part::Lab, Part::Doc, Part::Loom, Part::Cross];
 
@@ -42,7 +45,7 @@ impl Part {
         match self {
             Part::Page => debian::PAGE,
             Part::Capi => debian::CAPI,
-            Part::Lab => debian::LAB,
+            Part::Lab | Part::Cpus => debian::LAB,
             Part::Peers => debian::PEERS,
             // Cross says by itself what is not to be had, and goes on without.
             _ => &[],
@@ -51,7 +54,7 @@ impl Part {
 
     /// Whether its tests are programs that a build of the workspace makes.
     pub(crate) fn has_programs(self) -> bool {
-        use Part::{Capi, Fast, Lab, Page, Peers, Workspace};
-        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers)
+        use Part::{Capi, Cpus, Fast, Lab, Page, Peers, Workspace};
+        matches!(self, Fast | Workspace | Page | Capi | Lab | Peers | Cpus)
     }
 }

@@ -1,7 +1,6 @@
 //! `kumiki lab` as a person types it. Without QEMU or Debian's packages the
 //! tests say so and pass over, unless `KUMIKI_LAB=required`.
 
-mod cpus;
 mod kept;
 mod once;
 
