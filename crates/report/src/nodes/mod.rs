@@ -186,7 +186,8 @@ fn load(bench: &NodeBench) -> Markup {
 pub(crate) fn published() -> Markup {
     html! {
         figure data-figure="paper-nodes-load" {
-            h4 { "Load phase of a node’s start (Table 3), as published" }
+            details {
+            summary { "Load phase of a node’s start (Table 3), as published" }
             div.scroll tabindex="0" role="region" aria-label="Load phase, as published" {
                 table.compact {
                     thead {
@@ -213,6 +214,7 @@ pub(crate) fn published() -> Markup {
                     code { "cargo xtask bench node" } " measures them in a machine of the lab, and "
                     code { "kumiki report --nodes FILE" } " shows both side by side."
                 }
+            }
             }
         }
     }

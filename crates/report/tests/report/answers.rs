@@ -51,7 +51,7 @@ fn a_full_result_says_all_of_it() {
         "With a shadow thread 16 MiB that are in no cache are copied at 17.0 GB/s, by the C library alone at 7.00 GB/s. [16.6, 17.3] GB/s",
         "A processing thread that spins makes a system call for another thread in 540 ns, 1.74 × the cache line’s round trip; one that must be woken first takes 41.0 µs; the plain call 88.0 ns. [529, 551] ns",
         "A call to the core that owns a resource takes 110 ns, 0.355 × the cache line’s round trip; with 32 under way 30.0 ns each. [108, 112] ns",
-        "On 2 cores at once each allocates and frees 4 KiB of named memory in 82.0 ns; from one table under a lock in 900 ns. [80.4, 83.6] ns",
+        "On 2 cores at once each allocates and frees 4 KiB of named memory in 82.0 ns; with tables that all share in 900 ns. [80.4, 83.6] ns",
         "300 parallel reads of a page of /dev/zero take 19.0 µs. With 2 processing threads it is faster than plain calls from 50 requests on; 300 take 0.373 × their time. [18.6, 19.4] µs",
     ] {
         assert!(said.iter().any(|s| s == sentence), "no {sentence:?} in {said:#?}");
