@@ -457,5 +457,6 @@ fn it_prints(page: &Open, name: &str) {
     assert!(pdf.starts_with(b"%PDF"), "not a PDF");
     let pages = String::from_utf8_lossy(&pdf).matches("/Type /Page\n").count();
     std::fs::write(screenshots().join(format!("{name}.pdf")), pdf).expect("can be written");
-    assert!((2..=12).contains(&pages), "{pages} printed pages");
+    // A heading stays with its chart, which leaves room at the ends of pages.
+    assert!((2..=14).contains(&pages), "{pages} printed pages");
 }
