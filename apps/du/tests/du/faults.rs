@@ -251,6 +251,6 @@ fn nobody_listens_to_the_errors() {
     scene.folder("a");
     let (_, closed) = std::io::pipe().unwrap();
     let output = scene.command(OURS).args(["missing", "a"]).stderr(closed).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(output.stdout.ends_with(b"\ta\n"));
+    // As GNU du: SIGPIPE, which is 13, ends it at the first message.
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(13));
 }
