@@ -530,7 +530,7 @@ impl Frames {
 /// Which way batches to this home go: homes are some lines long, and lie anywhere.
 fn way_of(home: &'static Home) -> usize {
     let line = ptr::from_ref(home).addr() / align_of::<Home>();
-    (line ^ line / WAYS ^ line / (WAYS * WAYS)) % WAYS
+    (line ^ (line / WAYS) ^ (line / (WAYS * WAYS))) % WAYS
 }
 
 /// What the chunk of this frame says of itself.

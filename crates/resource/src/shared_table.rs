@@ -29,9 +29,12 @@ const SEGMENT: u32 = 1024;
 /// Numbers of places that a pool takes at a time.
 const BLOCK: u32 = 64;
 
+/// Places that were made together.
+type Segment<K> = Box<[Slot<K>]>;
+
 /// What all threads have of kind `K`.
 pub(crate) struct SharedTable<K: Kind> {
-    segments: Box<[OnceLock<Box<[Slot<K>]>>]>,
+    segments: Box<[OnceLock<Segment<K>>]>,
     /// Numbers from here on no pool has had.
     next: AtomicU32,
     pools: Box<[Pool<K::Pool>]>,

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use libc::{SYS_chdir, SYS_fchdir};
 
 use crate::request::Draft;
-use crate::wire::{CLOSE, CLOSE_ALL, COPY, FOREGROUND, MAY_FAIL, OPEN};
+use kumiki_spawn_wire::{CLOSE, CLOSE_ALL, COPY, FOREGROUND, MAY_FAIL, OPEN};
 
 /// One of them, for [`Command::action`](crate::Command::action): carried out by the child, in the
 /// order in which they were added, on a table of descriptors and a working folder of its own. As

@@ -27,7 +27,7 @@ use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller, Said};
 use crate::tree::Cgroup;
 use crate::valgrind;
-use crate::wire::{EXECUTE, MAKE};
+use kumiki_spawn_wire::{EXECUTE, MAKE};
 
 use environment::Environment;
 

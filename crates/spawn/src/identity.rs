@@ -6,7 +6,7 @@ use std::cell::Cell;
 use kumiki_sys::fork::Process;
 use rustix::process::Resource;
 
-use crate::wire::TOLD;
+use kumiki_spawn_wire::TOLD;
 
 /// The calling thread's number, which the kernel is asked for once.
 pub(crate) fn thread() -> i32 {

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, PLACES, SENT, Step};
+use kumiki_spawn_wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, PLACES, SENT, Step};
 
 /// Writes a request.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>) -> io::Result<()> + 'w;

@@ -23,20 +23,18 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Resource, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::bell;
 use crate::identity;
 use crate::maps;
 use crate::program;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::running::Running;
 use crate::stdio::above;
-use crate::wire::{
+use kumiki_spawn_wire::bell;
+use kumiki_spawn_wire::{
     ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAPS, READY, SEND, STARTS, TAKEN,
 };
 
-bell::word!(std::sync::atomic::AtomicU32);
-
-/// The program, built by `build.rs`.
+/// The program, `kumiki-spawn-server` as `build.rs` makes it.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 /// Between two looks whether a server that does not answer is alive.
 const LOOK: Duration = Duration::from_millis(20);

@@ -47,7 +47,7 @@ pub fn start_server() -> io::Result<()> {
 /// What was refused, and at which step.
 pub(crate) struct Refused {
     pub(crate) error: io::Error,
-    /// Its number ([`Step::what`](crate::wire::Step::what)); `None`: there was none.
+    /// Its number ([`Step::what`](kumiki_spawn_wire::Step::what)); `None`: there was none.
     pub(crate) step: Option<u32>,
     /// It is no fault of what was asked for: there is no server.
     pub(crate) lacks_server: bool,

@@ -34,14 +34,14 @@ use crate::attributes::{Attributes, Resource, Signals};
 use crate::identity::{self, blocked};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
-use crate::wire::{
+use kumiki_spawn_wire::{
     CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, CALLERS_MASK, CLOSE, CLOSE_ALL, CLOSE_AT_EXEC,
     EXECUTE, MAKE, MAPPED, MAY_FAIL, PARENT_LIVES, PUT,
 };
 
 /// What a step is for, with a number where there are several of a kind ([`Step::what`]).
 ///
-/// [`Step::what`]: crate::wire::Step::what
+/// [`Step::what`]: kumiki_spawn_wire::Step::what
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum What {

@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::reply::{MOST_BYTES, parse};
-use super::{LONGEST, PATIENCE, folder, path_of};
+use super::sockets::{LONGEST, PATIENCE, connect, folder, path_of};
 use crate::error::{Error, Result};
 use crate::list::{Listed, Pattern};
 
@@ -66,17 +65,6 @@ pub fn ls_in(folder: &Path, processes: &[u32], pattern: &str) -> Result<Answers>
     let mut all: Vec<Asked> = processes.iter().map(asked).collect();
     talk(&mut all, Instant::now() + PATIENCE);
     Ok(all.into_iter().map(Asked::listing).collect())
-}
-
-/// A stream to this socket that waits for nothing.
-///
-/// # Errors
-/// [`Errno::AGAIN`] if so many wait for its process that no more are let in.
-pub(super) fn connect(path: &Path) -> rustix::io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket.into())
 }
 
 /// A process that was asked.

@@ -1,8 +1,9 @@
 //! What a request's messages have brought.
 
+use kumiki_spawn_wire::sys::{MSG_CMSG_CLOEXEC, MSG_CTRUNC, RECVMSG};
+use kumiki_spawn_wire::{FDS, PLACES, SENT, sys};
+
 use crate::held::Held;
-use crate::sys::*;
-use crate::wire::{FDS, PLACES, SENT};
 
 /// Descriptors by their places; pages that none needs are never there.
 static mut HERE_NOW: [i32; PLACES] = [0; PLACES];
@@ -52,7 +53,7 @@ impl Received {
     pub(crate) fn clear(&mut self, held: &Held) {
         for fd in self.fds[..SENT + self.got].iter_mut().filter(|fd| **fd >= 0) {
             if !held.has(*fd) {
-                sys!(CLOSE, *fd);
+                sys::close(*fd);
             }
             *fd = -1;
         }
@@ -60,7 +61,7 @@ impl Received {
     }
 
     /// Waits for a message; `false` if nobody is left to send one.
-    pub(crate) fn receive(&mut self, socket: usize) -> bool {
+    pub(crate) fn receive(&mut self, socket: i32) -> bool {
         #[repr(C)]
         struct Message {
             name: usize,
@@ -71,8 +72,6 @@ impl Received {
             control_len: usize,
             flags: usize,
         }
-        const CMSG_CLOEXEC: usize = 0x4000_0000;
-        const CTRUNC: usize = 8;
         let mut number = 0u32;
         let mut part = [&raw mut number as usize, size_of::<u32>()];
         // Its length, level and kind, before the descriptors, two in a word.
@@ -87,7 +86,8 @@ impl Received {
             flags: 0,
         };
         let all = size_of::<u32>() as isize;
-        if sys!(RECVMSG, socket, &raw mut message, CMSG_CLOEXEC) != all {
+        // SAFETY: the message names memory of this function, as long as it says.
+        if unsafe { sys!(RECVMSG, socket, &raw mut message, MSG_CMSG_CLOEXEC) } != all {
             self.number = None;
             return false;
         }
@@ -103,12 +103,12 @@ impl Received {
             let fd = (control[2 + at / 2] >> (at % 2 * 32)) as i32;
             match at < room {
                 true => self.fds[SENT + self.got + at] = fd,
-                false => _ = sys!(CLOSE, fd),
+                false => _ = sys::close(fd),
             }
         }
         self.got += brings.min(room);
         (self.number, self.is_empty) = (Some(number), brings == 0);
-        self.is_cut |= message.flags & CTRUNC != 0 || brings > room;
+        self.is_cut |= message.flags & MSG_CTRUNC != 0 || brings > room;
         true
     }
 }
