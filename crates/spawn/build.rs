@@ -1,17 +1,14 @@
 //! Builds the spawn server: a program of its own, without a C library, which the library
 //! carries along. Its crates are of the workspace as well, where they are looked at and tested;
-//! cargo has no way to build a program for one of its libraries.
+//! but cargo has no way to build a program into one of its libraries.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates in the order in which one needs the other; the program is the last.
-const CRATES: [(&str, &str, &str); 3] = [
-    ("kumiki_spawn_wire", "rlib", "wire/src/lib.rs"),
-    ("kumiki_spawn_server", "rlib", "server/src/lib.rs"),
-    ("server", "bin", "server/src/main.rs"),
-];
+const CRATES: [(&str, &str, &str); 2] =
+    [("kumiki_spawn_wire", "rlib", "wire/src/lib.rs"), ("server", "bin", "server/src/lib.rs")];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -36,7 +33,7 @@ fn build(out: &Path, name: &str, kind: &str, file: &str) {
     let mut compiler = Command::new(variable("RUSTC"));
     compiler.args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
     compiler.args(["--target", &variable("TARGET"), "-Copt-level=s", "-Cpanic=abort"]);
-    compiler.args(["-Ccodegen-units=1", "-Crelocation-model=static"]);
+    compiler.args(["-Ccodegen-units=1", "-Crelocation-model=static", "--cfg=freestanding"]);
     // Its own crates, before others of the same names that cargo may have put elsewhere.
     compiler.arg("-L").arg(format!("dependency={}", out.display()));
     for (needed, ..) in CRATES.iter().take_while(|(other, ..)| *other != name) {

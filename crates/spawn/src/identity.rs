@@ -1,5 +1,5 @@
 //! What only the asking thread itself can tell of what its children have from it. The rest
-//! the server sees (`server/asker.rs`).
+//! the server sees (`crates/spawn/server/src/asker.rs`).
 
 use std::cell::Cell;
 

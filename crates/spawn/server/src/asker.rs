@@ -6,7 +6,9 @@
 
 use core::ffi::CStr;
 
-use kumiki_spawn_wire::sys::{self, AT_FDCWD, EINVAL, ENOENT, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH};
+use kumiki_spawn_wire::sys::{
+    self, AT_FDCWD, EINVAL, ENOENT, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH,
+};
 
 /// Fields of /proc/PID/task/TID/status: who the thread is, and what it may not do.
 const FIELDS: [&[u8]; 15] = [
@@ -338,6 +340,7 @@ mod tests {
         let mut record = Record::new();
         record.clear();
         record.copy(b"Uid:\t0");
+        record.rest = record.len;
         let mut other = Record::new();
         other.clear();
         other.copy(b"Uid:\t0");

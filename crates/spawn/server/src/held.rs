@@ -11,7 +11,6 @@ use kumiki_spawn_wire::{FOLDER, Header, OWN};
 use crate::asker::Asker;
 use crate::received::Received;
 
-
 pub(crate) struct Held {
     fds: [i32; 3],
     /// The kernel does not let this program compare or look: it is not tried again.

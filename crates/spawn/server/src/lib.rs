@@ -4,9 +4,10 @@
 //! large the process is for which it works. No C library, no heap: a stack, the memory
 //! that it shares (`kumiki-spawn-wire`), and a message for each request.
 //!
-//! `src/main.rs` is what a program without a C library has to bring, `build.rs` of kumiki-spawn
-//! makes it, and kumiki-spawn carries it along and starts it.
+//! `build.rs` of kumiki-spawn makes the program (`src/start.rs`, `src/mem.rs`), and kumiki-spawn
+//! carries it along and starts it.
 #![no_std]
+#![cfg_attr(freestanding, no_main)]
 
 #[cfg(test)]
 extern crate std;
@@ -14,7 +15,10 @@ extern crate std;
 mod asker;
 mod held;
 mod limits;
+#[cfg(any(freestanding, test))]
+mod mem;
 mod received;
 mod serve;
+mod start;
 
 pub use serve::serve;

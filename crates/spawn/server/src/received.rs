@@ -1,14 +1,21 @@
 //! What a request's messages have brought.
 
+use core::cell::UnsafeCell;
+
 use kumiki_spawn_wire::sys::{MSG_CMSG_CLOEXEC, MSG_CTRUNC, RECVMSG};
 use kumiki_spawn_wire::{FDS, PLACES, SENT, sys};
 
 use crate::held::Held;
 
 /// Descriptors by their places; pages that none needs are never there.
-static mut HERE_NOW: [i32; PLACES] = [0; PLACES];
+static HERE_NOW: Table = Table(UnsafeCell::new([0; PLACES]));
 /// The same for the child, which moves some: it runs while this program sleeps.
-static mut CHILD_S: [i32; PLACES] = [0; PLACES];
+static CHILD_S: Table = Table(UnsafeCell::new([0; PLACES]));
+
+struct Table(UnsafeCell<[i32; PLACES]>);
+
+// SAFETY: `serve` is called once, by the only thread.
+unsafe impl Sync for Table {}
 
 pub(crate) struct Received {
     fds: &'static mut [i32; PLACES],
@@ -26,7 +33,7 @@ impl Received {
     /// To be called once.
     pub(crate) fn new() -> Received {
         // SAFETY: nobody else has it.
-        let fds = unsafe { &mut *(&raw mut HERE_NOW) };
+        let fds = unsafe { &mut *HERE_NOW.0.get() };
         fds[..SENT].fill(-1);
         Received { fds, got: 0, number: None, is_empty: true, is_cut: false }
     }
@@ -44,7 +51,7 @@ impl Received {
     pub(crate) fn for_child(&self) -> (*mut i32, usize) {
         let all = &self.fds[..SENT + self.got];
         // SAFETY: only this program and its child use it, one after the other.
-        let its = unsafe { &mut *(&raw mut CHILD_S) };
+        let its = unsafe { &mut *CHILD_S.0.get() };
         its[..all.len()].copy_from_slice(all);
         (its.as_mut_ptr(), all.len())
     }

@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use kumiki_spawn_wire::bell::{self, Hand};
 use kumiki_spawn_wire::child::{self, CPU_WORDS, CloneArgs, Job, LIMITS};
 use kumiki_spawn_wire::sys::{
-    CLONE, CLONE_CHILD_CLEARTID, CLONE_INTO_CGROUP, CLONE_PARENT, CLONE_PARENT_SETTID,
-    CLONE_VFORK, CLONE_VM, CLONE3, EAGAIN, EINTR, EMFILE, ENOSYS, EPERM, MMAP, exit,
+    CLONE, CLONE_CHILD_CLEARTID, CLONE_INTO_CGROUP, CLONE_PARENT, CLONE_PARENT_SETTID, CLONE_VFORK,
+    CLONE_VM, CLONE3, EAGAIN, EINTR, EMFILE, ENOSYS, EPERM, MMAP, exit,
 };
 use kumiki_spawn_wire::table;
 use kumiki_spawn_wire::{
@@ -51,8 +51,11 @@ struct Askers {
 static mut STACK: Stack = Stack([0; 32 << 10]);
 
 /// Serves who has started this program, with the socket and the memory as descriptors 0 and 1,
-/// until that has ended. To be called once.
-pub fn serve() -> ! {
+/// until that has ended.
+///
+/// # Safety
+/// Called once, by the only thread of a program that uses no other descriptor: all are closed.
+pub unsafe fn serve() -> ! {
     // What else the caller had open at that time is nothing for its children, and the end of a
     // pipe would be one that is never closed.
     table::close_all(3, u32::MAX, false);

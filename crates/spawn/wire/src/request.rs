@@ -163,7 +163,9 @@ pub struct Step {
     pub flags: u32,
     /// Tells the library what was refused; the child only hands it back.
     pub what: u32,
+    /// 0.
     pub unused: u32,
+    /// Those of the call.
     pub args: [u64; 4],
 }
 

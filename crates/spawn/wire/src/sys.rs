@@ -8,14 +8,14 @@ use core::sync::atomic::AtomicU32;
 
 /// Constants under the C library's names, which the tests compare.
 macro_rules! numbers {
-    ($(#[$about:meta] $visibility:vis $name:ident: $type:ty = $value:expr, $($c:tt)+;)*) => {
+    ($(#[$about:meta] $visibility:vis $name:ident: $type:ty = $value:expr, $c:expr;)*) => {
         $(#[$about] $visibility const $name: $type = $value;)*
 
         #[cfg(test)]
         #[test]
         fn numbers_are_those_of_the_c_library() {
             extern crate std;
-            $(std::assert_eq!($name as i64, $($c)+ as i64, stringify!($name));)*
+            $(std::assert_eq!($name as i64, $c as i64, stringify!($name));)*
         }
     };
 }
@@ -163,11 +163,13 @@ numbers! {
     pub ENOSYS: isize = -38, -libc::ENOSYS;
     /// The error, below 0.
     pub ETIMEDOUT: isize = -110, -libc::ETIMEDOUT;
-    /// The caller's handlers are not run in the child.
-    pub CLONE_CLEAR_SIGHAND: u64 = 1 << 32, libc::CLONE_CLEAR_SIGHAND;
-    /// The child begins in a cgroup.
-    pub CLONE_INTO_CGROUP: u64 = 1 << 33, libc::CLONE_INTO_CGROUP;
 }
+
+// The C library's have too few bits for these two.
+/// The caller's handlers are not run in the child.
+pub const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
+/// The child begins in a cgroup.
+pub const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
 /// Bytes of a signal set.
 const SET: usize = 8;
