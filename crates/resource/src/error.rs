@@ -56,6 +56,20 @@ pub enum Error {
         /// Those that there are.
         kinds: String,
     },
+    /// Two kinds of one name.
+    #[error("two kinds are called {kind}, which names and listings could not tell: rename one")]
+    KindTaken {
+        /// Their name.
+        kind: &'static str,
+    },
+    /// More kinds than their numbers tell apart.
+    #[error("{count} kinds are more than an interface can have, {limit}: make two interfaces")]
+    TooManyKinds {
+        /// How many were registered.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// An id or a handle of another kind.
     #[error("resource {id} is of kind {is}, not {wanted}: use it as what it is")]
     WrongKind {

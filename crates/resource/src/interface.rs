@@ -83,7 +83,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Resources of kind `K`.
+    /// Adds resources of kind `K`; once more changes nothing.
     pub fn kind<K: Kind>(mut self) -> Self {
         self.kinds.add::<K>();
         self
@@ -111,9 +111,10 @@ impl Builder {
     /// Each core has its own tables, which only its manager's thread touches.
     ///
     /// # Errors
-    /// A cpu that is offline or not allowed, no thread to be had, a kind's pool that
-    /// cannot be made.
+    /// [`Error::KindTaken`], [`Error::TooManyKinds`]; a cpu that is offline or not allowed, no
+    /// thread to be had, a kind's pool that cannot be made.
     pub fn per_core(self) -> Result<Interface> {
+        self.kinds.check()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let allowed = affinity::unbound()?;
         let own = self.own.unwrap_or_else(|| {
@@ -147,8 +148,9 @@ impl Builder {
     /// a kind has one around the insertion and the removal of a name.
     ///
     /// # Errors
-    /// A kind's pool that cannot be made.
+    /// [`Error::KindTaken`], [`Error::TooManyKinds`]; a kind's pool that cannot be made.
     pub fn shared(self) -> Result<Interface> {
+        self.kinds.check()?;
         let core = Shared::new(&self.kinds)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let how = How::Shared(core);

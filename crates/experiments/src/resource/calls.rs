@@ -62,7 +62,11 @@ impl Calls {
     fn new(place: &Place, in_flight: usize) -> Result<Self> {
         let partner = partner(place)?;
         let _widened = Widened::to([place.cpu, partner])?;
-        let interface = Interface::builder().kind::<Counter>().cores([partner]).per_core();
+        let interface = Interface::builder()
+            .kind::<Counter>()
+            .policy(crate::chosen())
+            .cores([partner])
+            .per_core();
         let interface = interface.map_err(refused)?;
         let counter = interface.create::<Counter>(interface.places()[0], Some("calls"), ());
         let counter = counter.map_err(refused)?;

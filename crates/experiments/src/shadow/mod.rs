@@ -177,7 +177,7 @@ fn refused(error: kumiki_shadow::Error) -> Error {
     }
 }
 
-/// A policy that differs from the default in its threshold.
+/// The policy that the user has chosen, but for its threshold.
 fn waiting(threshold: Threshold) -> Policy {
-    Policy { threshold, ..Policy::default() }
+    Policy { threshold, ..crate::chosen() }
 }
