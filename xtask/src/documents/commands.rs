@@ -32,9 +32,11 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them as `cargo xtask test` does, or crates would be compiled once more.
-    pub(super) fn built() -> Result<Programs> {
-        run(&mut cargo(&format!("build {} --bins --locked --quiet", everything()?)))?;
+    /// Builds them by `cargo build`, or as tests are built where they are: what only tests
+    /// depend on brings features of its own, by which crates would be compiled once more.
+    pub(super) fn built(for_tests: bool) -> Result<Programs> {
+        let verb = if for_tests { "test --no-run" } else { "build --bins" };
+        run(&mut cargo(&format!("{verb} {} --locked --quiet", everything()?)))?;
         let metadata = metadata()?;
         let folder = metadata.target_directory.join("debug").into();
         Ok(Programs { folder, metadata })
