@@ -21,6 +21,7 @@ mod capi;
 mod debian;
 mod deny;
 mod documents;
+mod first_lines;
 mod fresh;
 mod kmod;
 mod layers;
