@@ -82,8 +82,8 @@ fn each_source(folder: &Path, work: &mut dyn FnMut(&str, &str)) -> Result<()> {
         if path.is_dir() {
             each_source(&path, work)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path)
-                .with_context(|| format!("reading {}", path.display()))?;
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
             let shown = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
             work(&shown, &text);
         }
@@ -97,7 +97,8 @@ fn faulty(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().zip(std::iter::once("").chain(text.lines())).enumerate();
     lines.filter_map(move |(number, (line, before))| {
         let first = line.trim_start().strip_prefix("///")?.trim();
-        (!doc(before) && WORDS.iter().any(|word| begins(first, word))).then_some((number + 1, first))
+        (!doc(before) && WORDS.iter().any(|word| begins(first, word)))
+            .then_some((number + 1, first))
     })
 }
 
@@ -128,7 +129,10 @@ mod tests {
         let (faults, falls) = compared(&most, &counts(&["1"], &["1", "2"]));
         assert!(faults.is_empty() && falls.is_empty());
         let (faults, falls) = compared(&most, &counts(&["f.rs:1: Of it", "f.rs:2: Of"], &[]));
-        assert!(faults[0].contains("a: 2 doc comments") && faults[0].contains("f.rs:2"), "{faults:?}");
+        assert!(
+            faults[0].contains("a: 2 doc comments") && faults[0].contains("f.rs:2"),
+            "{faults:?}"
+        );
         assert!(falls[0].contains("b has 0"), "{falls:?}");
         let (faults, _) = compared(&most, &BTreeMap::from([("a".to_owned(), Vec::new())]));
         assert!(faults[0].contains("no package b"), "{faults:?}");

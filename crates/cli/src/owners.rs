@@ -33,7 +33,10 @@ fn read(path: &Path) -> Result<NodeBench> {
     let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut text));
     read.with_context(|| format!("reading {}", path.display()))?;
     if text.len() as u64 > MOST_BYTES {
-        bail!("{} has more than {MOST_BYTES} bytes, and a bench's result has some ten thousand: is it another file?", path.display());
+        bail!(
+            "{} has more than {MOST_BYTES} bytes, and a bench's result has some ten thousand: is it another file?",
+            path.display()
+        );
     }
     NodeBench::read(&text).with_context(|| {
         format!("{} is no result of `cargo xtask bench node --json`", path.display())

@@ -88,9 +88,8 @@ fn a_call_that_is_late_is_known_by_its_kind() {
     // Nobody manages the place: what is asked of it stays in its line.
     let place = interface.places()[0];
     let asked = std::thread::scope(|threads| {
-        let asker = threads.spawn(|| {
-            interface.create::<UserSpace>(place, None, UserSpaceSpec::memory(1))
-        });
+        let asker =
+            threads.spawn(|| interface.create::<UserSpace>(place, None, UserSpaceSpec::memory(1)));
         std::thread::sleep(Duration::from_millis(5));
         drop(interface.manage(place).unwrap());
         asker.join().unwrap()

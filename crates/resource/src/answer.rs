@@ -88,7 +88,7 @@ impl<R: Send> Answer<R> {
     }
 }
 
-/// What is wrong with asking twice.
+/// The panic's text for an answer taken twice.
 const ONCE: &str = "an answer is taken once";
 
 // It is moved out of, never pinned into.
@@ -108,7 +108,7 @@ impl<R> Future for Answer<R> {
     }
 }
 
-/// What has come of it.
+/// Turns the line's outcome, at `place`, into the operation's.
 #[inline(always)]
 pub(crate) fn arrived<R>(
     outcome: Result<Outcome<R>, crate::desk::Error>,

@@ -17,7 +17,7 @@ pub(crate) struct KindTable<K: Kind> {
 /// Takes a resource's serial, its calls, and what its kind says.
 pub(crate) type Each<'a> = dyn FnMut(Serial, u64, About) + 'a;
 
-/// What is asked of a table whose kind the caller does not know.
+/// Operations on a table whose kind the caller does not know.
 pub(crate) trait AnyTable: Any + Send {
     /// Each resource.
     fn list(&self, each: &mut Each<'_>);
@@ -49,7 +49,7 @@ pub(crate) struct Kinds(Vec<Registered>);
 #[derive(Clone, Copy)]
 struct Registered {
     name: &'static str,
-    /// Of its [`KindTable`].
+    /// The type of its [`KindTable`].
     table: TypeId,
     make: fn(Place) -> Result<Box<dyn AnyTable>>,
     share: fn(usize) -> Result<Box<dyn AnyShared>>,
@@ -132,7 +132,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Of whatever kind.
+    /// The table, of whatever kind.
     pub(crate) fn table(&mut self) -> &mut dyn AnyTable {
         &mut *self.table
     }

@@ -69,7 +69,7 @@ impl Interface {
         self.publish_in(&folder()?)
     }
 
-    /// The same with the socket in another folder, which is made if need be: for a
+    /// Publishes with the socket in another folder, which is made if need be: for a
     /// process whose users look there.
     ///
     /// # Errors

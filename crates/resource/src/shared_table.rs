@@ -32,7 +32,7 @@ const BLOCK: u32 = 64;
 /// Places that were made together.
 type Segment<K> = Box<[Slot<K>]>;
 
-/// What all threads have of kind `K`.
+/// All threads' resources of kind `K`.
 pub(crate) struct SharedTable<K: Kind> {
     segments: Box<[OnceLock<Segment<K>>]>,
     /// Numbers from here on no pool has had.
@@ -54,7 +54,7 @@ struct Own<P> {
 struct Slot<K>(Mutex<State<K>>);
 
 struct State<K> {
-    /// Of what it holds, or of the last one.
+    /// Number of the use of what it holds, or of the last one.
     usage: u32,
     kept: Option<Kept<K>>,
 }
@@ -249,7 +249,7 @@ impl<K: Kind> SharedTable<K> {
 /// says of it.
 pub(crate) type Seen = (Serial, bool, u64, About);
 
-/// What is asked of a table whose kind the caller does not know.
+/// Operations on a table whose kind the caller does not know.
 pub(crate) trait AnyShared: Any + Send + Sync {
     /// Each resource.
     fn list(&self) -> Vec<Seen>;

@@ -34,7 +34,7 @@ const KEPT: usize = 64 << 10;
 /// Kept for the next children: as many as threads make some at once.
 const SPARE: usize = 8;
 
-/// What of the caller's memory the child begins in.
+/// The memory that the child begins in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum In {
     /// The memory itself: no page tables are copied.

@@ -223,7 +223,7 @@ impl Server {
         !matches!(state, ASKED | TAKEN) || !self.process.is_alive()
     }
 
-    /// What it sends bytes to, and hangs up when it ends. What it has sent is taken.
+    /// The socket that it sends bytes to, and hangs up when it ends. What it has sent is taken.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         let _ = recv(&self.socket, &mut [0u8; 8], RecvFlags::DONTWAIT);
         self.socket.as_fd()
@@ -380,7 +380,7 @@ fn unmap(memory: NonNull<Header>) {
     let _ = unsafe { munmap(memory.as_ptr().cast(), BYTES) };
 }
 
-/// What a server has from the calling thread and other threads may change.
+/// State that a server has from the calling thread and other threads may change.
 fn inherited() -> [Option<Vec<u8>>; 3] {
     const FIELDS: [&[u8]; 9] =
         [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec", b"THP"];

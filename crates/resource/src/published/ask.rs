@@ -20,10 +20,10 @@ const ALL_BYTES: usize = 8 * MOST_BYTES;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
-/// What each process answers.
+/// Each process's answer.
 pub type Answers = Vec<(u32, Result<Vec<Listed>>)>;
 
-/// What `process` has.
+/// Asks `process` for its resources.
 ///
 /// # Errors
 /// It publishes nothing, does not answer within five seconds, refuses, or answers
@@ -33,7 +33,7 @@ pub fn ls_of(process: u32, pattern: &str) -> Result<Vec<Listed>> {
     listing
 }
 
-/// What each of these processes has. They are asked at the same time: all of it takes five
+/// Asks each of these processes for its resources, at the same time: all of it takes five
 /// seconds at most, and 256 MiB for what they send.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn ls_of_each(processes: &[u32], pattern: &str) -> Result<Answers> {
     ls_in(&folder()?, processes, pattern)
 }
 
-/// The same of processes that publish in [another folder](crate::Interface::publish_in).
+/// Asks processes that publish in [another folder](crate::Interface::publish_in).
 ///
 /// # Errors
 /// As [`ls_of_each`].
@@ -74,12 +74,12 @@ struct Asked<'a> {
     stream: Option<UnixStream>,
     to_send: &'a [u8],
     reply: Vec<u8>,
-    /// Of the exchange, once it has ended.
+    /// The exchange's end, once it has ended.
     end: Option<io::Result<()>>,
 }
 
 impl Asked<'_> {
-    /// What is to be waited for; none of one that has ended, or is not connected yet.
+    /// The event that it waits for; none of one that has ended, or is not connected yet.
     fn awaits(&self) -> Option<(&UnixStream, PollFlags)> {
         let wanted = if self.to_send.is_empty() { PollFlags::IN } else { PollFlags::OUT };
         self.stream.as_ref().filter(|_| self.end.is_none()).map(|stream| (stream, wanted))

@@ -32,7 +32,7 @@ const IGNORED: &[u8] = b"SigIgn:";
 const PERMITTED: &[u8] = b"CapPrm:";
 /// How many seccomp filters it has, since Linux 5.9.
 const FILTERS: &[u8] = b"Seccomp_filters:";
-/// Who has neither CAP_SYS_CHROOT nor CAP_SYS_ADMIN has the root and the namespaces that it
+/// A thread with neither CAP_SYS_CHROOT nor CAP_SYS_ADMIN has the root and the namespaces that it
 /// had, unless it has begun a user namespace.
 const MAY_MOVE: u64 = 1 << 18 | 1 << 21;
 const USER_SPACE: &CStr = c"ns/user";
@@ -50,7 +50,7 @@ const NAMESPACES: [&CStr; 7] = [
 const LINK: usize = O_PATH | O_NOFOLLOW;
 const BYTES: usize = 8 << 10;
 
-/// What is known of a thread.
+/// A thread's rights, limits and surroundings, as bytes to be compared.
 pub(crate) struct Record {
     bytes: [u8; BYTES],
     len: usize,
@@ -168,7 +168,7 @@ impl Asker {
         }
     }
 
-    /// What it is now; `everything`, or what it may have changed.
+    /// Records what it is now; `everything`, or what it may have changed.
     pub(crate) fn look(&self, record: &mut Record, everything: bool) {
         record.clear();
         let permitted = self.status(record);

@@ -9,7 +9,7 @@ use crate::held::Held;
 
 /// Descriptors by their places; pages that none needs are never there.
 static HERE_NOW: Table = Table(UnsafeCell::new([0; PLACES]));
-/// The same for the child, which moves some: it runs while this program sleeps.
+/// A copy for the child, which moves some: it runs while this program sleeps.
 static CHILD_S: Table = Table(UnsafeCell::new([0; PLACES]));
 
 struct Table(UnsafeCell<[i32; PLACES]>);
@@ -19,7 +19,7 @@ unsafe impl Sync for Table {}
 
 pub(crate) struct Received {
     fds: &'static mut [i32; PLACES],
-    /// Of messages.
+    /// How many messages have brought.
     pub(crate) got: usize,
     /// The number of the message that was received last, if there is one.
     pub(crate) number: Option<u32>,

@@ -24,27 +24,27 @@ use crate::received::Received;
 const SOCKET: i32 = 0;
 const MEMORY: i32 = 1;
 
-/// Of the child, while this program sleeps.
+/// The stack of the child, while this program sleeps.
 #[repr(C, align(16))]
 struct Stack([u8; 32 << 10]);
 
-/// Who may ask.
+/// Threads that have asked, and whether they may.
 struct Askers {
     /// The folder of the parent's threads.
     tasks: i32,
     first: Asker,
     /// Another one that has asked, with what is open of it.
     other: Option<Asker>,
-    /// What the first one was at the start, and has to be.
+    /// The first one's record at the start, which all have to match.
     right: Record,
     now: Record,
-    /// What it has told of itself.
+    /// Words that it has told of itself.
     told: [u64; TOLD],
     /// The next request needs no look.
     at_once: bool,
     /// This request is the one that needed none: nothing has changed since the start.
     is_new: bool,
-    /// What this program ignores itself, so that its children do; `None`: whatever its starter did.
+    /// Signals that this program ignores itself, so that its children do; `None`: as its starter.
     ignored: Option<u64>,
 }
 
@@ -244,7 +244,7 @@ impl Askers {
         }
     }
 
-    /// Who asks, once it was allowed to.
+    /// The thread that asks, once it was allowed to.
     fn asker(&self, header: &Header) -> &Asker {
         self.other.as_ref().filter(|other| other.id == header.thread).unwrap_or(&self.first)
     }

@@ -37,7 +37,7 @@ pub trait Word {
     fn swap(&self, value: u32, order: Ordering) -> u32;
 }
 
-/// What the server sleeps at.
+/// The server, as far as it sleeps and takes requests.
 pub trait Server {
     /// Takes the request, if there is one: its state is ASKED no more, and only the server ends it.
     fn takes(&mut self) -> bool;
@@ -47,7 +47,7 @@ pub trait Server {
     fn leave(&mut self);
     /// Waits for a message; `false`: nobody is left to send one.
     fn receive(&mut self) -> bool;
-    /// What is in hand for the request that was taken.
+    /// Looks how the messages in hand fit the request that was taken.
     fn in_hand(&self) -> Hand;
     /// Drops the message in hand, if there is one.
     fn drop_message(&mut self);

@@ -20,7 +20,7 @@ use crate::table::close_all;
 /// Kinds of limits (RLIM_NLIMITS).
 pub const LIMITS: usize = 16;
 
-/// Of cpus, as many as a kernel may have (NR_CPUS on x86-64).
+/// Words of a set of cpus, as many as a kernel may have (NR_CPUS on x86-64).
 pub const CPU_WORDS: usize = 8192 / 64;
 
 /// All that a child needs, which its maker leaves alone meanwhile.
@@ -35,9 +35,9 @@ pub struct Job {
     pub limits: [Option<[u64; 2]>; LIMITS],
     /// The caller.
     pub parent: i32,
-    /// Of the caller, where it is another one than the maker's; else 0.
+    /// The caller's process group, where it is another one than the maker's; else 0.
     pub group: i32,
-    /// Of the thread that asks, and how many bytes of them there are, or below 0 why they
+    /// Cpus of the thread that asks, and how many bytes of them there are, or below 0 why they
     /// cannot be told.
     pub cpus: ([u64; CPU_WORDS], isize),
     /// Signals that the thread that asks blocks.
@@ -46,7 +46,7 @@ pub struct Job {
     pub has_handlers: bool,
 }
 
-/// Of clone3(2), in its order.
+/// `struct clone_args` of clone3(2).
 #[repr(C)]
 #[allow(missing_docs, reason = "the manual has them")]
 pub struct CloneArgs {
@@ -214,7 +214,7 @@ fn keep(fd: u64) -> isize {
     }
 }
 
-/// What is not ignored does what it does by default.
+/// Gives each signal with a handler its default.
 fn drop_handlers() {
     for signal in (1..=64).filter(|signal| sys::has_handler(*signal)) {
         sys::ignore(signal, false);

@@ -5,7 +5,7 @@ use core::slice;
 use crate::sys::{self, EBADF};
 use crate::table::close_all;
 
-/// Of a number: it is a copy, made to be out of the way, and nobody's but the child's.
+/// Marks a number of a copy, made to be out of the way, and nobody's but the child's.
 const MOVED: i32 = 1 << 30;
 
 /// Descriptors by their places.

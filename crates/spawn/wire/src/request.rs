@@ -113,9 +113,9 @@ pub struct Header {
     /// Places in the message, and 1, of the caller's own standard descriptors, for the server
     /// to keep for a while; 0: it is not there.
     pub brings: [u32; 3],
-    /// Who has started the server; then who asks.
+    /// The thread that has started the server; then the one that asks.
     pub thread: i32,
-    /// What nobody else can see of it, such as its securebits (prctl(2)).
+    /// Words that nobody else can see of it, such as its securebits (prctl(2)).
     pub told: [u64; TOLD],
     /// 1: the first request is by the thread that has started the server, which does nothing
     /// between. 0: it is looked at as all others are.
@@ -145,7 +145,7 @@ pub struct Header {
     pub envp: u64,
     /// Addresses of the texts of uid_map and gid_map; 0: there is none.
     pub maps: [u64; 2],
-    /// What writing them has come to: 0, or an error number below it.
+    /// The outcome of writing them: 0, or an error number below it.
     pub mapped: AtomicI32,
     /// Place of the program, and 1; 0 if `programs` name it.
     pub image: u32,

@@ -87,41 +87,41 @@ numbers! {
     pub CLONE3: usize = 435, libc::SYS_clone3;
     /// close_range(2).
     CLOSE_RANGE: usize = 436, libc::SYS_close_range;
-    /// Of fcntl(2): the flags of a descriptor.
+    /// fcntl(2): tells the flags of a descriptor.
     F_GETFD: usize = 1, libc::F_GETFD;
-    /// Of fcntl(2): sets them.
+    /// fcntl(2): sets them.
     F_SETFD: usize = 2, libc::F_SETFD;
     /// The only one of these flags.
     FD_CLOEXEC: usize = 1, libc::FD_CLOEXEC;
-    /// Of fcntl(2): a copy of at least a number, which exec closes.
+    /// fcntl(2): makes a copy of at least a number, which exec closes.
     F_DUPFD_CLOEXEC: usize = 1030, libc::F_DUPFD_CLOEXEC;
-    /// Of prctl(2).
+    /// prctl(2): names the thread.
     PR_SET_NAME: usize = 15, libc::PR_SET_NAME;
-    /// Of ioctl(2): sets a terminal's foreground group.
+    /// ioctl(2): sets a terminal's foreground group.
     TIOCSPGRP: usize = 0x5410, libc::TIOCSPGRP;
-    /// Of futex(2).
+    /// futex(2)'s operation.
     FUTEX_WAIT: usize = 0, libc::FUTEX_WAIT;
-    /// Of futex(2).
+    /// futex(2)'s operation.
     FUTEX_WAKE: usize = 1, libc::FUTEX_WAKE;
-    /// Of sigprocmask(2).
+    /// sigprocmask(2): blocks these and no others.
     SIG_SETMASK: usize = 2, libc::SIG_SETMASK;
     /// The calling process's working folder.
     pub AT_FDCWD: i32 = -100, libc::AT_FDCWD;
     /// The descriptor itself.
     pub AT_EMPTY_PATH: usize = 0x1000, libc::AT_EMPTY_PATH;
-    /// Of open(2).
+    /// open(2)'s flag.
     pub O_CLOEXEC: usize = 0x8_0000, libc::O_CLOEXEC;
-    /// Of open(2).
+    /// open(2)'s flag.
     pub O_DIRECTORY: usize = 0x1_0000, libc::O_DIRECTORY;
-    /// Of open(2).
+    /// open(2)'s flag.
     pub O_PATH: usize = 0x20_0000, libc::O_PATH;
-    /// Of open(2).
+    /// open(2)'s flag.
     pub O_NOFOLLOW: usize = 0x2_0000, libc::O_NOFOLLOW;
-    /// Of close_range(2).
+    /// close_range(2): exec closes them.
     pub CLOSE_RANGE_CLOEXEC: usize = 4, libc::CLOSE_RANGE_CLOEXEC;
-    /// Of recvmsg(2).
+    /// recvmsg(2): exec closes what is received.
     pub MSG_CMSG_CLOEXEC: usize = 0x4000_0000, libc::MSG_CMSG_CLOEXEC;
-    /// Of recvmsg(2): some could not be received.
+    /// recvmsg(2): some could not be received.
     pub MSG_CTRUNC: usize = 8, libc::MSG_CTRUNC;
     /// Processes of a user.
     pub RLIMIT_NPROC: usize = 6, libc::RLIMIT_NPROC;

@@ -68,7 +68,7 @@ fn each_open(first: u32, last: u32, at_exec: bool) -> Option<isize> {
     (told == 0 && is_own).then_some(result)
 }
 
-/// Of the decimals at `text`, which a zero ends; `None` if it is something else.
+/// The value of the decimals at `text`, which a zero ends; `None` if it is something else.
 fn number(mut text: *const u8) -> Option<u32> {
     let mut number = 0u32;
     loop {
