@@ -268,7 +268,7 @@ impl Interface {
     /// As [`with`](Self::with); [`Error::Manager`] with
     /// [`TimedOut`](crate::desk::Error::TimedOut): what had not begun never runs, what had
     /// goes on and has its effect.
-    pub fn with_until<K: Kind, R: Send + 'static>(
+    pub fn with_deadline<K: Kind, R: Send + 'static>(
         &self,
         handle: &Handle<K>,
         deadline: Instant,

@@ -84,12 +84,12 @@ impl Calls {
             if under_way.len() == *in_flight
                 && let Some(answer) = under_way.pop_front()
             {
-                answer.join()?;
+                answer.wait()?;
             }
             under_way.push_back(interface.start(counter, count)?);
         }
         for answer in under_way.drain(..) {
-            last = answer.join()?;
+            last = answer.wait()?;
         }
         Ok(last)
     }

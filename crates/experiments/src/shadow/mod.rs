@@ -78,7 +78,7 @@ impl Helped {
         self.shadow.scope(|scope| {
             let job = scope.fork(|| ());
             let mut polls = 0;
-            while !job.is_finished() {
+            while !job.is_done() {
                 polls += 1;
                 if polls > TIGHT_POLLS {
                     std::hint::spin_loop();

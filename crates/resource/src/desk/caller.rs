@@ -119,20 +119,20 @@ impl Caller {
     /// As [`call`](Self::call); [`Error::TimedOut`]: of a request that had not begun its
     /// captures are dropped, and it never runs; one that runs has its effect, and its
     /// result is dropped.
-    pub fn call_until<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
+    pub fn call_deadline<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.call_until_serving(deadline, f, None)
+        self.call_deadline_serving(deadline, f, None)
     }
 
     /// Calls until a deadline from a thread that is a server itself, as
     /// [`call_serving`](Self::call_serving).
     ///
     /// # Errors
-    /// As [`call_until`](Self::call_until).
-    pub fn call_until_serving<F, R>(
+    /// As [`call_deadline`](Self::call_deadline).
+    pub fn call_deadline_serving<F, R>(
         &mut self,
         deadline: Instant,
         f: F,
