@@ -104,6 +104,9 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	/* After fork or exec, or handed to another process. */
 	if (current->mm != space->mm)
 		return -EPERM;
+	/* It makes no call. */
+	if (request == PARASC_IOC_WAKE_UP)
+		return value > INT_MAX ? -EINVAL : proc_wake_up(space, value);
 	if (READ_ONCE(current_thread_info()->syscall_work) & SYSCALL_WORK_ENTER)
 		return -EPERM;
 	/* A call may close the descriptor, of which a process of one thread holds no reference here. */
@@ -114,9 +117,6 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 		break;
 	case PARASC_IOC_WAIT:
 		ended = make(user);
-		break;
-	case PARASC_IOC_WAKE_UP:
-		ended = value > INT_MAX ? -EINVAL : proc_wake_up(space, value);
 		break;
 	default:
 		ended = -ENOTTY;

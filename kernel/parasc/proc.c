@@ -202,13 +202,13 @@ static long stay_and_serve(const struct stay *stay, struct space *space, struct 
 			return ended;
 		if (view.told)
 			return PARASC_TOLD;
-		if (must_leave(stay))
-			return PARASC_AGAIN;
 		if (view.line >= 0) {
 			ended = PARASC_CALL(view.state) == PARASC_BATCH ?
 				serve_batch(stay, proc, view.line) : serve_one(stay, proc, &view);
 			if (ended != STAYS)
 				return ended;
+			if (must_leave(stay))
+				return PARASC_AGAIN;
 			after = view.line + 1;
 			served = true;
 			looks = 0;
@@ -216,22 +216,24 @@ static long stay_and_serve(const struct stay *stay, struct space *space, struct 
 			continue;
 		}
 		after = 0;
+		now = 0;
+		if (looks++ % LOOKS == 0) {
+			now = ktime_get_ns();
+			since = since ?: now;
+			if (now - since >= max(proc->idle_ns, proc->spin_ns))
+				return served ? PARASC_SERVED : PARASC_IDLE;
+		}
+		if (must_leave(stay))
+			return PARASC_AGAIN;
 		cond_resched_tasks_rcu_qs();
 		cpu_relax();
-		if (looks++ % LOOKS)
+		if (!now || now - since < proc->spin_ns)
 			continue;
-		now = ktime_get_ns();
-		since = since ?: now;
-		if (now - since < proc->spin_ns)
-			continue;
-		if (now - since >= proc->idle_ns)
-			return served ? PARASC_SERVED : PARASC_IDLE;
 		ended = sleep(space, proc, proc->idle_ns - (now - since));
 		if (ended)
 			return ended;
-		/* Woken, it looks for as long as after a call; else it is idle for as long as it was. */
-		if (ktime_get_ns() - since < proc->idle_ns)
-			since = max(since, ktime_get_ns() - proc->spin_ns);
+		/* A sleep that has come to its end is one of being idle: the clock tells. */
+		looks = 0;
 	}
 }
 

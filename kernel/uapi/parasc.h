@@ -108,9 +108,9 @@ struct parasc_area {
 
 /*
  * The kernel module. A descriptor of the device belongs to the address space that has
- * opened it; another one's request is -EPERM, as is that of a thread that a seccomp filter,
- * a tracer or audit looks at: they would not see the calls. An area that is not one is
- * -EINVAL, an unknown request -ENOTTY.
+ * opened it; another one's request is -EPERM, as is a request to make calls of a thread
+ * that a seccomp filter, a tracer or audit looks at: they would not see them. An area that
+ * is not one is -EINVAL, an unknown request -ENOTTY.
  *
  * PARASC_IOC_PROC  the thread is a processing thread inside the kernel. It makes calls of
  *     the lines in `open_lines` that are not in `other_lines`, with its own memory, files,

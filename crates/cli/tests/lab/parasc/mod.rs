@@ -1,8 +1,12 @@
 //! Parallel system calls inside the kernel, in machines of the lab with the module loaded.
 //! What its header says is tried by C programs, which also show that it can be used from C.
 
+mod suite;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use kumiki_parasc::Backend;
 
 use super::Labs;
 
@@ -41,6 +45,18 @@ fn the_module_does_as_its_header_says() {
     assert!(!said.contains("not so"), "{said}");
     let said = runs(&labs, &[&machine[..], &["--kernel", "6.12"]].concat(), "raw", "rmmod parasc");
     assert!(said.contains("a batch by one entry: as it should"), "{said}");
+}
+
+#[test]
+fn programs_see_the_same_of_both_backends() {
+    suite::behaves(Backend::User);
+    let Some(labs) = Labs::new() else { return };
+    let own = std::env::current_exe().unwrap();
+    let copied = format!("{}:suite", own.display());
+    let run = ["lab", "run", "--module", "parasc", "--cpus", "2", "--timeout", "300"];
+    let test = ["./suite", "--ignored", "--exact", "parasc::suite::in_a_machine", "--nocapture"];
+    let (said, _) = labs.gives(0, &[&run[..], &["--in", &copied, "--"], &test].concat());
+    assert!(said.contains("1 passed"), "{said}");
 }
 
 /// What is more than a person can read at once is not understood.
