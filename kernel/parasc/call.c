@@ -33,6 +33,7 @@ static unsigned long run_task_work;
 int calls_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct request) != 56);
+	BUILD_BUG_ON(NR_syscalls > PARASC_NUMBERS);
 	table = (void *)symbol("sys_call_table");
 	dispatch = symbol("x64_sys_call");
 	run_task_work = symbol("task_work_run");
@@ -45,7 +46,7 @@ int calls_init(void)
 
 static __always_inline bool is_in(const u64 *set, u32 number)
 {
-	return number < PARASC_NUMBERS && set[number / 64] >> (number % 64) & 1;
+	return set[number / 64] >> (number % 64) & 1;
 }
 
 /*
@@ -107,14 +108,17 @@ static __always_inline enum ended make(const struct stay *stay, const struct req
 	struct pt_regs regs;
 	long ret;
 
-	if (unlikely(has_other_work() || is_in(parasc_own_calls, number)))
+	if (unlikely(has_other_work()))
+		return BACK;
+	if (unlikely(number >= NR_syscalls)) {
+		*result = -ENOSYS;
+		return MADE;
+	}
+	number = array_index_nospec(number, NR_syscalls);
+	if (unlikely(is_in(parasc_own_calls, number)))
 		return BACK;
 	if (unlikely(is_in(parasc_refused_calls, number))) {
 		*result = -EPERM;
-		return MADE;
-	}
-	if (unlikely(number >= NR_syscalls)) {
-		*result = -ENOSYS;
 		return MADE;
 	}
 	/* A call looks at no other ones. */
@@ -124,7 +128,6 @@ static __always_inline enum ended make(const struct stay *stay, const struct req
 	regs.r10 = request->args[3];
 	regs.r8 = request->args[4];
 	regs.r9 = request->args[5];
-	number = array_index_nospec(number, NR_syscalls);
 	if (likely(table))
 		ret = table[number](&regs);
 	else
@@ -189,7 +192,7 @@ fault:
 }
 
 /* Makes the calls that are left, and takes off what it has made, whether its results could be written or not. */
-int calls_make(const struct stay *stay, struct calls *calls)
+int calls_make(struct stay *stay, struct calls *calls)
 {
 	struct request request[AT_ONCE];
 	s64 result[AT_ONCE];
@@ -205,6 +208,7 @@ int calls_make(const struct stay *stay, struct calls *calls)
 				break;
 		results = calls->results + calls->first * sizeof(*result);
 		calls->first += made;
+		stay->made += made;
 		if (copy_out(results, result, made))
 			return -EFAULT;
 		if (made < count)
@@ -215,7 +219,7 @@ int calls_make(const struct stay *stay, struct calls *calls)
 }
 
 /* Makes the single call of this number whose arguments are in the line. */
-int call_make_one(const struct stay *stay, struct parasc_line __user *line, u32 number)
+int call_make_one(struct stay *stay, struct parasc_line __user *line, u32 number)
 {
 	struct request request = { .sysnum = number, .args_num = PARASC_MAX_ARGS };
 	enum ended ended;
@@ -228,6 +232,7 @@ int call_make_one(const struct stay *stay, struct parasc_line __user *line, u32 
 		unsafe_get_user(request.args[n], &line->words[n], fault);
 	user_access_end();
 	ended = make(stay, &request, &result);
+	stay->made += ended == MADE;
 	if (ended == MADE && put_user(result, &line->ret_val))
 		return -EFAULT;
 	return ended;

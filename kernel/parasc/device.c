@@ -17,6 +17,18 @@ unsigned int widen_ns;
 module_param(widen_ns, uint, 0600);
 MODULE_PARM_DESC(widen_ns, "for tests: waits so many ns before and after each claim, 100000 at most");
 
+/* Of stays that are over: whether anybody uses it. */
+atomic_long_t calls_made;
+
+static int show_calls_made(char *buffer, const struct kernel_param *parameter)
+{
+	return sysfs_emit(buffer, "%ld\n", atomic_long_read(&calls_made));
+}
+
+static const struct kernel_param_ops calls_made_operations = { .get = show_calls_made };
+module_param_cb(calls_made, &calls_made_operations, NULL, 0444);
+MODULE_PARM_DESC(calls_made, "calls made by it so far");
+
 static DEFINE_MUTEX(spaces_lock);
 static LIST_HEAD(spaces);
 

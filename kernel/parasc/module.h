@@ -52,6 +52,7 @@ enum ended {
 struct stay {
 	bool serves; /* others' calls, with its signals blocked */
 	sigset_t signals; /* blocked before, if so */
+	unsigned long made; /* calls */
 };
 
 /* How a look at a line's calls is to be shared. */
@@ -64,8 +65,8 @@ struct claim {
 };
 
 int calls_init(void);
-int calls_make(const struct stay *stay, struct calls *calls);
-int call_make_one(const struct stay *stay, struct parasc_line __user *line, u32 number);
+int calls_make(struct stay *stay, struct calls *calls);
+int call_make_one(struct stay *stay, struct parasc_line __user *line, u32 number);
 bool must_leave(const struct stay *stay);
 
 int line_claim_first(struct claim *claim);
@@ -81,5 +82,6 @@ int mwait_init(void);
 void mwait_exit(void);
 
 extern unsigned int widen_ns;
+extern atomic_long_t calls_made;
 
 #endif

@@ -12,6 +12,7 @@
 /* Looks between two looks at the clock. */
 #define LOOKS 32
 #define MOST_SHARE 4096
+#define MOST_TRIES 10000
 
 /* What was seen of the area. */
 struct view {
@@ -76,7 +77,7 @@ static long over(struct parasc_proc *proc, u64 state, u32 line)
 	return PARASC_OVER;
 }
 
-static long serve_one(const struct stay *stay, struct parasc_proc *proc, const struct view *view)
+static long serve_one(struct stay *stay, struct parasc_proc *proc, const struct view *view)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(proc->area);
 	struct parasc_line __user *line = &area->lines[view->line];
@@ -102,7 +103,7 @@ static long serve_one(const struct stay *stay, struct parasc_proc *proc, const s
 	return over(proc, made, view->line);
 }
 
-static long serve_batch(const struct stay *stay, struct parasc_proc *proc, u32 line)
+static long serve_batch(struct stay *stay, struct parasc_proc *proc, u32 line)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(proc->area);
 	struct claim claim = { .line = &area->lines[line], .share = proc->share };
@@ -137,13 +138,15 @@ static long serve_batch(const struct stay *stay, struct parasc_proc *proc, u32 l
 /* Counts those that sleep, so that who offers something knows whether to wake one. */
 static int count_sleeper(struct parasc_area __user *area, u32 by)
 {
-	u32 old;
+	u32 old, tries;
 
 	if (!user_access_begin(area, sizeof(*area)))
 		return -EFAULT;
 	unsafe_get_user(old, &area->sleepers, fault);
-	while (!unsafe_try_cmpxchg_user(&area->sleepers, &old, old + by, fault))
-		;
+	/* A thread that writes there all the time hurts its own process only. */
+	for (tries = 0; tries < MOST_TRIES; tries++)
+		if (unsafe_try_cmpxchg_user(&area->sleepers, &old, old + by, fault))
+			break;
 	user_access_end();
 	return 0;
 fault:
@@ -188,7 +191,7 @@ long proc_wake_up(struct space *space, u32 threads)
 	return asleep;
 }
 
-static long stay_and_serve(const struct stay *stay, struct space *space, struct parasc_proc *proc)
+static long stay_and_serve(struct stay *stay, struct space *space, struct parasc_proc *proc)
 {
 	u64 since = ktime_get_ns(), now;
 	u32 after = 0, looks = 0;
@@ -264,5 +267,6 @@ long proc_serve(struct space *space, struct parasc_proc *proc)
 	sigprocmask(SIG_SETMASK, &all, &stay.signals);
 	ended = stay_and_serve(&stay, space, proc);
 	sigprocmask(SIG_SETMASK, &stay.signals, NULL);
+	atomic_long_add(stay.made, &calls_made);
 	return ended;
 }

@@ -23,7 +23,7 @@ static int check(const struct parasc_wait *wait)
 	return magic == PARASC_MAGIC && version == PARASC_VERSION ? 0 : -EINVAL;
 }
 
-static int make_own(const struct stay *stay, struct parasc_wait *wait)
+static int make_own(struct stay *stay, struct parasc_wait *wait)
 {
 	struct calls calls = { wait->calls.requests, wait->calls.results, wait->calls.first,
 			       wait->calls.last };
@@ -33,7 +33,7 @@ static int make_own(const struct stay *stay, struct parasc_wait *wait)
 	return ended;
 }
 
-static int make_last(const struct stay *stay, struct parasc_wait *wait)
+static int make_last(struct stay *stay, struct parasc_wait *wait)
 {
 	struct parasc_area __user *area = u64_to_user_ptr(wait->area);
 	struct claim claim = { .line = &area->lines[wait->line], .share = wait->share };
@@ -60,12 +60,13 @@ static int make_last(const struct stay *stay, struct parasc_wait *wait)
 
 long wait_make(struct parasc_wait *wait)
 {
-	const struct stay stay = {};
+	struct stay stay = {};
 	int ended = check(wait);
 
 	if (!ended)
 		ended = make_own(&stay, wait);
 	if (ended == MADE && wait->area)
 		ended = make_last(&stay, wait);
+	atomic_long_add(stay.made, &calls_made);
 	return ended == BACK ? PARASC_CALLS : ended;
 }
