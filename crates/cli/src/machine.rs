@@ -70,7 +70,9 @@ fn shown(free: &Free) -> String {
         .map(|blocks| format!("{} of {}", blocks.count, format::bytes(blocks.bytes)))
         .collect();
     format!(
-        "free cpus: {cpus}{holders}\nfree memory: {} beside {} that the host keeps; in one piece now: {}",
+        "free cpus: {cpus}{holders}, room for {} more nodes\nfree memory: {} beside {} that the host \
+         keeps; in one piece now: {}",
+        free.low_slices,
         format::bytes(free.memory_bytes),
         format::bytes(free.host_keeps_bytes),
         blocks.join(", ")

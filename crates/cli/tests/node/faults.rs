@@ -153,7 +153,10 @@ fn in_order(host: &Host) {
             format!(r#"until kumiki node ls --json | grep '"word":"{word}"'; do sleep 0.2; done"#);
         host.ok(&until);
         assert_eq!(host.ok("cat said"), "on\ntold\n");
-        assert!(host.ok("kumiki node plan").starts_with("free cpus: 2,1 (node n1 has 3)\n"));
+        assert!(
+            host.ok("kumiki node plan")
+                .starts_with("free cpus: 2,1 (node n1 has 3), room for 15 more nodes\n")
+        );
         host.ok("kumiki node start n1 --timeout 120");
     }
     by_memory(host);

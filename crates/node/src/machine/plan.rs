@@ -78,8 +78,14 @@ pub(super) fn plan(
     offers: &BTreeMap<String, Offer>,
     situation: &Situation,
 ) -> Result<Vec<Step>> {
-    let mut planning =
-        Planning { offers, situation, taken_bytes: 0, taken_slices: 0, steps: Vec::new() };
+    let mut planning = Planning {
+        offers,
+        situation,
+        taken_bytes: 0,
+        taken_slices: 0,
+        steps: Vec::new(),
+        starts: Vec::new(),
+    };
     for image in &machine.images {
         planning.image(image).map_err(|fault| machine.image_fault(image, &fault))?;
     }
@@ -88,6 +94,7 @@ pub(super) fn plan(
         let spec = specs.get(node.spec.name.as_str()).cloned();
         planning.node(node, spec).map_err(|fault| machine.node_fault(node, &fault))?;
     }
+    planning.steps.append(&mut planning.starts);
     Ok(planning.steps)
 }
 
@@ -154,6 +161,8 @@ struct Planning<'a> {
     taken_bytes: u64,
     taken_slices: u64,
     steps: Vec<Step>,
+    /// They come last, all at once.
+    starts: Vec<Step>,
 }
 
 impl Planning<'_> {
@@ -192,7 +201,7 @@ impl Planning<'_> {
             (None, None) => unreachable!("a node that does not exist has been given cpus"),
         };
         if wanted.start && rests {
-            self.steps.push(Step::Start { node: name.clone() });
+            self.starts.push(Step::Start { node: name.clone() });
         }
         Ok(())
     }
@@ -307,8 +316,8 @@ start = false
             [
                 "add image deb (70 MiB)",
                 "create node a (cpus 2,1, 256 MiB, image deb)",
-                "start node a",
                 "create node b (cpus 3, 256 MiB, image deb)",
+                "start node a",
             ]
         );
     }
