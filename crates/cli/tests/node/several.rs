@@ -60,7 +60,7 @@ fn twelve_nodes_at_once() {
     let nodes: Vec<_> = (1..=12).map(|n| format!("n{n}")).collect();
     let mut file = String::new();
     for node in &nodes {
-        file += &format!("[node.{node}]\nimage = \"deb\"\nmemory = \"192M\"\n");
+        file += &format!("[node.{node}]\nimage = \"deb\"\nmemory = \"224M\"\n");
     }
     host.ok(&format!("cat > twelve.toml <<'EOF'\n{file}EOF\n"));
     let free = host.ok("cat /sys/class/misc/kumiki-osnode/slices_free");
