@@ -82,7 +82,7 @@ impl From<kumiki_parasc::Error> for Failure {
 impl From<kumiki_resource::Error> for Failure {
     fn from(error: kumiki_resource::Error) -> Self {
         use kumiki_resource::Error;
-        use kumiki_slot::Error as Request;
+        use kumiki_resource::desk::Error as Request;
 
         let errno = match &error {
             Error::Name { .. } | Error::Pattern { .. } | Error::Kind { .. } => libc::EINVAL,

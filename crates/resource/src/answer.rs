@@ -17,7 +17,7 @@ enum State<R> {
     /// It ran at once: the place is the calling thread's own, or shared by all.
     Here(Option<Outcome<R>>),
     There {
-        answer: kumiki_slot::Answer<Outcome<R>>,
+        answer: crate::desk::Answer<Outcome<R>>,
         interface: u64,
         place: Place,
     },
@@ -35,7 +35,7 @@ impl<R> Answer<R> {
     }
 
     pub(crate) fn there(
-        answer: kumiki_slot::Answer<Outcome<R>>,
+        answer: crate::desk::Answer<Outcome<R>>,
         interface: u64,
         place: Place,
     ) -> Self {
@@ -111,7 +111,7 @@ impl<R> Future for Answer<R> {
 /// What has come of it.
 #[inline(always)]
 pub(crate) fn arrived<R>(
-    outcome: Result<Outcome<R>, kumiki_slot::Error>,
+    outcome: Result<Outcome<R>, crate::desk::Error>,
     place: Place,
 ) -> Outcome<R> {
     outcome.unwrap_or_else(|source| Err(Error::manager(place, source).into()))
@@ -120,7 +120,7 @@ pub(crate) fn arrived<R>(
 /// Waits for what the calling thread, or another one, has started.
 #[inline]
 fn join<R: Send>(
-    answer: kumiki_slot::Answer<Outcome<R>>,
+    answer: crate::desk::Answer<Outcome<R>>,
     interface: u64,
     place: Place,
 ) -> Outcome<R> {

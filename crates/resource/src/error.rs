@@ -146,7 +146,7 @@ pub enum Error {
         place: String,
         /// Why.
         #[source]
-        source: kumiki_slot::Error,
+        source: crate::desk::Error,
     },
     /// The core's manager ended before it served.
     #[error(
@@ -197,7 +197,7 @@ pub enum Error {
 
 impl Error {
     #[cold]
-    pub(crate) fn manager(place: Place, source: kumiki_slot::Error) -> Error {
+    pub(crate) fn manager(place: Place, source: crate::desk::Error) -> Error {
         Error::Manager { place: format!("core{}", place.0), source }
     }
 }

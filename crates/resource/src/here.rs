@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kumiki_slot::{Caller, Serving};
+use crate::desk::{Caller, Serving};
 use kumiki_sys::pause::pause;
 
 use crate::core::Core;

@@ -10,13 +10,13 @@ use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use kumiki_crew::roll;
-use kumiki_slot::LINES;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Waiter};
 
 use crate::answer::Answer;
 use crate::core::Core;
+use crate::desk::{self, LINES};
 use crate::error::{Error, Outcome, Result};
 use crate::handle::Handle;
 use crate::here::{self, Seated};
@@ -126,7 +126,7 @@ impl Builder {
             let place = place_of(cpu)?;
             let name = format!("core{cpu}");
             let at = if self.adopted.contains(cpu) {
-                let (door, server) = kumiki_slot::open();
+                let (door, server) = desk::open();
                 let (server, estate) = (Mutex::new(Some(server)), Arc::default());
                 At { name: name.into(), door, member: None, estate, server }
             } else {
@@ -264,7 +264,7 @@ impl Interface {
     ///
     /// # Errors
     /// As [`with`](Self::with); [`Error::Manager`] with
-    /// [`TimedOut`](kumiki_slot::Error::TimedOut): what had not begun never runs, what had
+    /// [`TimedOut`](crate::desk::Error::TimedOut): what had not begun never runs, what had
     /// goes on and has its effect.
     pub fn with_until<K: Kind, R: Send + 'static>(
         &self,
@@ -318,7 +318,7 @@ impl Interface {
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Rights`], [`Error::NoPlace`]; [`Error::Manager`] with
-    /// [`Full`](kumiki_slot::Error::Full) if too many are under way. All else the answer
+    /// [`Full`](crate::desk::Error::Full) if too many are under way. All else the answer
     /// tells.
     #[inline]
     pub fn start<K: Kind, R: Send + 'static>(
@@ -465,7 +465,7 @@ impl Interface {
         Ok(Manager {
             seated: Seated::new(per_core.number, core, Some(server), Arc::clone(&at.estate)),
             waiter,
-            _entry: roll::server(usize::from(place.0), &at.door),
+            _entry: desk::enter_roll(usize::from(place.0), &at.door),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-use kumiki_slot::{LINES, Serving};
+use crate::desk::{LINES, Serving};
 use kumiki_wait::{Policy, Waiter};
 
 use crate::answer::{Answer, arrived};

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use kumiki_resource::desk::Error as CallError;
 use kumiki_resource::{Answer, Error, Handle, Interface, Next, Place};
-use kumiki_slot::Error as CallError;
 use kumiki_sys::affinity;
 
 use crate::{Counter, Flag, both, builder};

@@ -13,28 +13,30 @@ use atomic_waker::AtomicWaker;
 use kumiki_wait::{Bell, barrier};
 
 use super::Desk;
-use crate::error::{Error, Panic};
-use crate::job;
-use crate::lane::{LINES, Lane};
-use crate::line::Request;
+use super::LINES;
+use super::error::{Error, Panic};
+use kumiki_slot::Lane;
+use kumiki_slot::Request;
+use kumiki_slot::job;
 
-/// Drops what a request has left: its result, or what it panicked with.
+/// DropFns what a request has left: its result, or what it panicked with.
 type Discard = unsafe fn(*mut Request, bool);
-/// Drops the captures of a request that was not run.
+/// DropFns the captures of a request that was not run.
 type Cancel = unsafe fn(*mut Request);
 
 /// Of a request whose answer nobody may take.
 #[derive(Debug)]
-pub(crate) struct Drops {
+pub(crate) struct DropFns {
     pub(crate) cancel: Cancel,
     discard: Discard,
 }
 
 /// Those of an `F` that returns an `R`.
-pub(crate) struct Of<F, R>(PhantomData<(F, R)>);
+pub(crate) struct DropFnsOf<F, R>(PhantomData<(F, R)>);
 
-impl<F, R> Of<F, R> {
-    pub(crate) const DROPS: Drops = Drops { cancel: job::cancel::<F>, discard: job::discard::<R> };
+impl<F, R> DropFnsOf<F, R> {
+    pub(crate) const DROPS: DropFns =
+        DropFns { cancel: job::cancel::<F>, discard: job::discard::<R> };
 }
 
 /// On lines of its own: beside nothing that the server reads.
@@ -61,8 +63,8 @@ pub(crate) struct Seat {
     /// Lines with an answer that somebody will take. The caller sets it, whoever takes the
     /// answer clears it.
     busy: Own<[AtomicBool; LINES]>,
-    /// Of a line whose answer nobody wants any more, its [`Drops`].
-    abandoned: [AtomicPtr<Drops>; LINES],
+    /// Of a line whose answer nobody wants any more, its [`DropFns`].
+    abandoned: [AtomicPtr<DropFns>; LINES],
 }
 
 /// Runs code of users' that is none of the calling thread's business: a panic of it has been
@@ -81,7 +83,7 @@ pub(crate) fn place(n: u64) -> usize {
 }
 
 /// How a wait has ended.
-pub(crate) enum End {
+pub(crate) enum WaitEnd {
     /// It has run; without a panic?
     Done(bool),
     /// It was got back from a server that is gone, and has not run.
@@ -207,7 +209,7 @@ impl Seat {
         (!self.is_busy(n) || self.sweep(place(n))).then_some(n)
     }
 
-    /// Drops the answer in a line if it was given up and has come, or its captures if that
+    /// DropFns the answer in a line if it was given up and has come, or its captures if that
     /// will never be.
     #[cold]
     fn sweep(&self, place: usize) -> bool {
@@ -235,7 +237,7 @@ impl Seat {
     }
 
     /// Nobody will take the answer of `n`.
-    pub(crate) fn abandon(&self, n: u64, drops: &'static Drops) {
+    pub(crate) fn abandon(&self, n: u64, drops: &'static DropFns) {
         // Release: partner is the load in `sweep`.
         self.abandoned[place(n)].store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
     }
@@ -247,15 +249,15 @@ impl Seat {
     }
 
     /// What has become of `n`, of a server that is gone; `None` while it still works.
-    pub(crate) fn settle(&self, n: u64) -> Option<End> {
+    pub(crate) fn settle(&self, n: u64) -> Option<WaitEnd> {
         // Asked before the line is looked at: a server that is over answers no more.
         let over = self.desk.fate.is_over();
         if if over { self.lane.reclaim(n) } else { self.lane.take_back(n) } {
-            return Some(End::Back);
+            return Some(WaitEnd::Back);
         }
         match self.lane.done(n) {
-            Some(success) => Some(End::Done(success)),
-            None => (over || self.is_left_behind(n)).then_some(End::Died),
+            Some(success) => Some(WaitEnd::Done(success)),
+            None => (over || self.is_left_behind(n)).then_some(WaitEnd::Died),
         }
     }
 
@@ -271,17 +273,17 @@ impl Seat {
     /// # Safety
     /// Its result is an `R`, which is taken once; `cancel` drops its captures.
     #[inline(always)]
-    pub(crate) unsafe fn take<R>(&self, n: u64, end: End, cancel: Cancel) -> Result<R, Error> {
+    pub(crate) unsafe fn take<R>(&self, n: u64, end: WaitEnd, cancel: Cancel) -> Result<R, Error> {
         match end {
             // SAFETY: it is done, and the caller promises the rest.
-            End::Done(success) => unsafe { job::unpack(self.lane.request(n), success) }
+            WaitEnd::Done(success) => unsafe { job::unpack(self.lane.request(n), success) }
                 .map_err(|payload| Error::Panicked(Panic::new(payload))),
-            End::Back => {
+            WaitEnd::Back => {
                 // SAFETY: got back, so it was not run, and it is this thread's.
                 unsafe { cancel(self.lane.request(n)) };
                 Err(Error::Gone)
             }
-            End::Died => Err(Error::Died),
+            WaitEnd::Died => Err(Error::Died),
         }
     }
 }

@@ -8,8 +8,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use crate::post::{Entry, Post};
-use crate::reserve::Reserve;
+use super::post::{Entry, Post};
+use super::reserve::Reserve;
 
 fn model(scene: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();

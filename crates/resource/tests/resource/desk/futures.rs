@@ -4,11 +4,11 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use kumiki_slot::Error;
+use kumiki_resource::desk::Error;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-use crate::{caller, desk, waiter};
+use super::{caller, desk, waiter};
 
 #[test]
 fn answers_are_awaited_on_any_thread() {
@@ -44,7 +44,7 @@ fn answers_are_awaited_on_any_thread() {
 
 #[test]
 fn an_answer_of_a_server_that_ends_unserved_is_told_to_who_awaits_it() {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     let mut caller = door.caller(waiter());
     let answer = caller.submit(|| 1).unwrap();
     let awaiting = thread::spawn(|| {
@@ -61,7 +61,7 @@ fn an_answer_of_a_server_that_ends_unserved_is_told_to_who_awaits_it() {
 fn a_killed_server_is_told_to_a_future_alone() {
     // Awaited before the server serves, and while it does.
     for first in [true, false] {
-        let (door, server) = kumiki_slot::open();
+        let (door, server) = kumiki_resource::desk::open();
         let mut asked = caller(&door);
         let serve = move || {
             thread::spawn(move || server.serve(&mut waiter()));

@@ -27,7 +27,7 @@
 //! # Dying
 //!
 //! A thread that is killed unwinds nothing. Whoever waits for it looks at its
-//! [`Life`](crate::Life) between two steps, and stores DEAD in its place, which is like
+//! [`Life`](kumiki_sys::life::Life) between two steps, and stores DEAD in its place, which is like
 //! ENDED. What it had begun may or may not have been done: the lane knows which request
 //! that was.
 //!
@@ -35,7 +35,7 @@
 
 use kumiki_wait::barrier;
 
-use crate::primitive::{AtomicU64, Ordering};
+use super::primitive::{AtomicU64, Ordering};
 
 /// Of one server.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use kumiki_slot::{Answer, Error, LINES};
+use kumiki_resource::desk::{Answer, Error, LINES};
 use proptest::prelude::*;
 
-use crate::{caller, desk};
+use super::{caller, desk};
 
 #[derive(Clone, Debug)]
 enum Step {

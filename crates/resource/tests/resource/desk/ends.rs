@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Answer, Caller, Error, LINES};
+use kumiki_resource::desk::{Answer, Caller, Error, LINES};
 
-use crate::deaths::{die, mortal};
-use crate::{caller, filter, waiter};
+use super::deaths::{die, mortal};
+use super::{caller, filter, waiter};
 
 /// Longer than anything takes on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
@@ -44,7 +44,7 @@ fn again(asking: &Asking, ran: &Arc<AtomicUsize>) {
 
 #[test]
 fn what_comes_while_a_server_ends_does_not_keep_it() {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     let ran = Arc::new(AtomicUsize::new(0));
     let mut other = caller(&door);
     let asking = Arc::new(Mutex::new((caller(&door), Vec::new())));
@@ -61,7 +61,7 @@ fn what_comes_while_a_server_ends_does_not_keep_it() {
 
 #[test]
 fn a_server_that_serves_without_a_rest_learns_that_the_one_it_called_has_died() {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     let told = AtomicBool::new(false);
     thread::scope(|threads| {
         threads.spawn(|| {
@@ -80,7 +80,7 @@ fn a_server_that_serves_without_a_rest_learns_that_the_one_it_called_has_died() 
 fn who_cannot_fence_any_more_gets_back_what_an_ended_server_has_left() {
     // The process relies on membarrier(2), and then this thread may not use it.
     kumiki_wait::barrier::is_asymmetric();
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     let (ended, left) = (caller(&door), caller(&door));
     thread::scope(|threads| {
         for (mut caller, first) in [(ended, true), (left, false)] {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use kumiki_slot::{Door, Error, Server};
+use kumiki_resource::desk::{Door, Error, Server};
 
-use crate::{caller, waiter};
+use super::{caller, waiter};
 
 /// Ends the calling thread as a seccomp filter does that kills it: nothing is unwound.
 pub(crate) fn die() -> u32 {
@@ -17,7 +17,7 @@ pub(crate) fn die() -> u32 {
 
 /// A server whose thread nobody joins.
 pub(crate) fn mortal() -> Door {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     thread::spawn(move || server.serve(&mut waiter()));
     door
 }
@@ -67,7 +67,7 @@ fn everybody_who_waits_for_a_server_that_dies_is_told() {
 
 #[test]
 fn a_server_that_never_serves_is_gone() {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     let mut caller = caller(&door);
     let answer = caller.submit(|| 1).unwrap();
     assert!(!answer.is_done());
@@ -77,7 +77,7 @@ fn a_server_that_never_serves_is_gone() {
 
 #[test]
 fn a_server_whose_thread_panics_between_requests_is_gone() {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     let thread = thread::spawn(move || {
         let mut server = server.begin();
         server.round();
@@ -91,7 +91,7 @@ fn a_server_whose_thread_panics_between_requests_is_gone() {
 fn captures_of_what_was_left_to_itself_are_dropped_although_nobody_runs_it() {
     for dies in [true, false] {
         let held = Arc::new(());
-        let (door, server) = kumiki_slot::open();
+        let (door, server) = kumiki_resource::desk::open();
         let mut caller = caller(&door);
         let at = caller.submit(move || if dies { die() } else { 1 }).unwrap();
         let theirs = Arc::clone(&held);

@@ -1,10 +1,9 @@
 //! A desk and its callers, as a program uses them.
 
-#![cfg(not(loom))]
 mod calls;
 mod deaths;
 mod ends;
-#[path = "../../../wait/tests/filter/mod.rs"]
+#[path = "../../../../wait/tests/filter/mod.rs"]
 mod filter;
 mod foreign;
 mod futures;
@@ -13,7 +12,7 @@ mod model;
 
 use std::thread::{self, JoinHandle};
 
-use kumiki_slot::{Caller, Door};
+use kumiki_resource::desk::{Caller, Door};
 use kumiki_wait::{Policy, Waiter};
 
 fn waiter() -> Waiter {
@@ -22,7 +21,7 @@ fn waiter() -> Waiter {
 
 /// A desk with a server that serves until it is closed.
 fn desk() -> (Door, JoinHandle<()>) {
-    let (door, server) = kumiki_slot::open();
+    let (door, server) = kumiki_resource::desk::open();
     (door, thread::spawn(move || server.serve(&mut waiter())))
 }
 

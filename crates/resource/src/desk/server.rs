@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use kumiki_wait::{Bell, Waiter};
 
-use crate::desk::Desk;
-use crate::desk::seat::Seat;
-use crate::first_look::FirstLook;
-use crate::job;
-use crate::lane::{Event, LINES, Lane};
+use super::Desk;
+use super::LINES;
+use super::first_look::FirstLook;
+use super::seat::Seat;
+use kumiki_slot::job;
+use kumiki_slot::{Event, Lane};
 
 /// Rounds in which nothing has come before a server waits in earnest, some microseconds. A
 /// wait notes when it begins and what it has learnt when it ends: that would be in the way of
@@ -21,13 +22,13 @@ const LOOKS: u32 = 1024;
 /// Whoever serves a desk. Dropped without an [end](Serving::end), it leaves what has come
 /// unserved, and says so to those that wait.
 #[derive(Debug)]
-struct Post {
+struct DeskGuard {
     desk: Arc<Desk>,
     /// Its thread lives, as far as callers know.
     begun: bool,
 }
 
-impl Drop for Post {
+impl Drop for DeskGuard {
     fn drop(&mut self) {
         self.desk.end(self.begun);
     }
@@ -36,7 +37,7 @@ impl Drop for Post {
 /// The server's end, on its way to the thread that is to serve.
 #[derive(Debug)]
 pub struct Server {
-    post: Post,
+    post: DeskGuard,
 }
 
 /// The server's end, in the thread that serves: callers notice if that dies. It stays
@@ -44,11 +45,11 @@ pub struct Server {
 ///
 /// ```compile_fail,E0277
 /// fn sent<T: Send>(_: T) {}
-/// sent(kumiki_slot::open().1.begin());
+/// sent(kumiki_resource::desk::open().1.begin());
 /// ```
 #[derive(Debug)]
 pub struct Serving {
-    post: Post,
+    post: DeskGuard,
     changes: u64,
     served: Vec<Served>,
     /// For the next request of callers that have several under way.
@@ -66,7 +67,7 @@ struct Served {
 
 impl Server {
     pub(crate) fn new(desk: Arc<Desk>) -> Self {
-        Server { post: Post { desk, begun: false } }
+        Server { post: DeskGuard { desk, begun: false } }
     }
 
     /// Begins to serve in the calling thread, whose death callers will notice.

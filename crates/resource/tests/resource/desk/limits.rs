@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Caller, Error, LINES};
+use kumiki_resource::desk::{Caller, Error, LINES};
 
-use crate::{caller, desk};
+use super::{caller, desk};
 
 /// Too short for anything that waits for us.
 const SHORT: Duration = Duration::from_millis(30);

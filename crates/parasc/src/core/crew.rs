@@ -5,9 +5,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kumiki_slot::Life;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::life::Life;
 use kumiki_sys::signals::with_signals_blocked;
 
 /// For so long no thread is asked for after the kernel has refused one. Asking in vain
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Threads that are counted as long as they are there, and end by themselves.
 #[derive(Debug, Default)]
-pub struct Crew {
+pub(crate) struct Crew {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -37,7 +37,7 @@ impl Crew {
     ///
     /// # Errors
     /// The kernel's, which gives no thread, or has given none just now.
-    pub fn start(
+    pub(crate) fn start(
         self: &Arc<Self>,
         name: String,
         cpus: &CpuSet,
@@ -72,18 +72,18 @@ impl Crew {
     }
 
     /// How many threads there are.
-    pub fn alive(&self) -> usize {
+    pub(crate) fn alive(&self) -> usize {
         self.state().alive
     }
 
     /// One has died, and does not say so.
-    pub fn lost(&self) {
+    pub(crate) fn lost(&self) {
         self.state().alive -= 1;
         self.ended.notify_all();
     }
 
     /// Waits until none is left, for so long at most; how many are.
-    pub fn wait(&self, timeout: Duration) -> usize {
+    pub(crate) fn wait(&self, timeout: Duration) -> usize {
         let state = self.state();
         let left = self.ended.wait_timeout_while(state, timeout, |state| state.alive > 0);
         left.unwrap_or_else(|poisoned| poisoned.into_inner()).0.alive
@@ -105,7 +105,7 @@ impl Drop for Counted<'_> {
 
 /// What a thread does where it unwinds while it serves: nobody must count on a thread
 /// for ever that is not there.
-pub struct Unwinding<F: Fn()>(pub F);
+pub(crate) struct Unwinding<F: Fn()>(pub(crate) F);
 
 impl<F: Fn()> Drop for Unwinding<F> {
     fn drop(&mut self) {

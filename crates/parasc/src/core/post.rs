@@ -24,11 +24,11 @@ const CLOSED: u32 = 2;
 
 /// Whether a thread is there.
 #[derive(Debug)]
-pub struct Post(AtomicU32);
+pub(crate) struct Post(AtomicU32);
 
 /// What somebody finds who wants a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub(crate) enum Entry {
     /// Nobody: the post is the finder's, to start a thread for it.
     Vacant,
     /// A thread, perhaps asleep.
@@ -46,19 +46,19 @@ impl Default for Post {
 impl Post {
     /// Whether a thread is there or on its way.
     #[inline]
-    pub fn is_taken(&self) -> bool {
+    pub(crate) fn is_taken(&self) -> bool {
         // Acquire: partner is `set`.
         self.0.load(Acquire) == TAKEN
     }
 
     /// Whether no thread can serve here.
     #[inline]
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.0.load(Acquire) == CLOSED
     }
 
     /// Looks who is there, after a request has been published.
-    pub fn enter(&self) -> Entry {
+    pub(crate) fn enter(&self) -> Entry {
         // Partner: the heavy fence in `retire`.
         barrier::light();
         let found = match self.0.load(Relaxed) {
@@ -73,14 +73,18 @@ impl Post {
     }
 
     /// No thread is there after all, and none can be if it `closes`.
-    pub fn leave(&self, closes: bool) {
+    pub(crate) fn leave(&self, closes: bool) {
         // Release: partners are the looks above.
         self.0.store(if closes { CLOSED } else { EMPTY }, Release);
     }
 
     /// The thread that is there goes. `true` if it must stay after all: somebody has
     /// published a request for which no other thread has been started.
-    pub fn retire(&self, ends: impl FnOnce() -> bool, has_work: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn retire(
+        &self,
+        ends: impl FnOnce() -> bool,
+        has_work: impl FnOnce() -> bool,
+    ) -> bool {
         self.leave(false);
         // Partner: the light fence in `enter`. One that does not reach all keeps the
         // thread from retiring, not from ending where it `ends`.

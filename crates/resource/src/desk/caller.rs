@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use kumiki_sys::pause::pause;
 use kumiki_wait::{TimedOut, Waiter};
 
-use crate::answer::{Answer, LOOKS};
-use crate::desk::seat::{End, Of, Seat};
-use crate::error::Error;
-use crate::first_look::FirstLook;
-use crate::job;
-use crate::server::Serving;
+use super::answer::{Answer, LOOKS};
+use super::error::Error;
+use super::first_look::FirstLook;
+use super::seat::{DropFnsOf, Seat, WaitEnd};
+use super::server::Serving;
+use kumiki_slot::job;
 
 /// Between two looks whether the server still lives.
 const STEP: Duration = Duration::from_millis(20);
@@ -85,7 +85,7 @@ impl Caller {
     }
 
     /// The same from a thread that is a `server` itself, which serves while it waits: two
-    /// servers may call each other. The caller is one of [`Door::caller_of`](crate::Door::caller_of).
+    /// servers may call each other. The caller is one of [`Door::caller_of`](super::Door::caller_of).
     ///
     /// # Errors
     /// As [`call`](Self::call).
@@ -103,7 +103,7 @@ impl Caller {
         let end = match self.look(n, &server) {
             Some((look, success)) => {
                 self.first_look.found(look);
-                End::Done(success)
+                WaitEnd::Done(success)
             }
             None => self.wait(n, server, None).expect(ENDS),
         };
@@ -166,7 +166,7 @@ impl Caller {
         self.seat.under_way()
     }
 
-    /// Whether it sleeps at the bell of `server`, as [`Door::caller_of`](crate::Door::caller_of)
+    /// Whether it sleeps at the bell of `server`, as [`Door::caller_of`](super::Door::caller_of)
     /// makes them: requests for that server wake it, too.
     pub fn rings(&self, server: &Serving) -> bool {
         Arc::ptr_eq(&self.seat.bell, server.bell())
@@ -186,7 +186,7 @@ impl Caller {
         let n = self.hand_over(f)?;
         let share = self.shares.pop();
         let share = share.unwrap_or_else(|| Arc::clone(&self.seat));
-        Ok(Answer::new(share, n, const { &Of::<F, R>::DROPS }))
+        Ok(Answer::new(share, n, const { &DropFnsOf::<F, R>::DROPS }))
     }
 
     /// Waits for an answer of this caller's.
@@ -244,9 +244,9 @@ impl Caller {
         n: u64,
         server: Option<&mut Serving>,
         deadline: Option<Instant>,
-    ) -> Option<End> {
+    ) -> Option<WaitEnd> {
         match self.look(n, &server) {
-            Some((_, success)) => Some(End::Done(success)),
+            Some((_, success)) => Some(WaitEnd::Done(success)),
             None => self.wait(n, server, deadline),
         }
     }
@@ -259,7 +259,7 @@ impl Caller {
         n: u64,
         mut server: Option<&mut Serving>,
         deadline: Option<Instant>,
-    ) -> Option<End> {
+    ) -> Option<WaitEnd> {
         let Caller { seat, waiter, .. } = self;
         let fate = &seat.desk.fate;
         if seat.desk.is_elsewhere()
@@ -300,7 +300,7 @@ impl Caller {
                 ready().ok_or(TimedOut)
             };
             match outcome {
-                Ok(Some(success)) => return Some(End::Done(success)),
+                Ok(Some(success)) => return Some(WaitEnd::Done(success)),
                 Ok(None) => _ = server.as_mut().map(|server| server.round()),
                 Err(TimedOut) => {}
             }

@@ -5,9 +5,9 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Error, LINES};
+use kumiki_resource::desk::{Error, LINES};
 
-use crate::{caller, desk, waiter};
+use super::{caller, desk, waiter};
 
 #[test]
 fn calls_borrow_and_run_on_the_server() {
@@ -166,10 +166,10 @@ fn a_server_that_closes_answers_what_has_come() {
 
 #[test]
 fn two_servers_call_each_other_and_serve_meanwhile() {
-    let (left_door, left) = kumiki_slot::open();
-    let (right_door, right) = kumiki_slot::open();
+    let (left_door, left) = kumiki_resource::desk::open();
+    let (right_door, right) = kumiki_resource::desk::open();
     let served = AtomicUsize::new(0);
-    let run = |server: kumiki_slot::Server, to: &kumiki_slot::Door| {
+    let run = |server: kumiki_resource::desk::Server, to: &kumiki_resource::desk::Door| {
         let mut server = server.begin();
         let mut caller = to.caller_of(&server, waiter());
         for _ in 0..2000 {
@@ -195,7 +195,7 @@ fn two_servers_call_each_other_and_serve_meanwhile() {
 #[test]
 fn a_server_s_caller_in_another_thread_is_answered_and_the_server_sleeps_at_its_own_bell() {
     let (door, asked) = desk();
-    let (own_door, own) = kumiki_slot::open();
+    let (own_door, own) = kumiki_resource::desk::open();
     let (give, given) = mpsc::channel();
     let server = thread::spawn({
         let door = door.clone();

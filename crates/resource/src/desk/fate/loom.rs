@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Fate, barrier};
-use crate::{Event, Lane};
+use kumiki_slot::{Event, Lane};
 
 struct Scene {
     lane: Lane,

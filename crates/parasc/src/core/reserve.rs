@@ -16,7 +16,7 @@ use crate::primitive::{Mutex, lock};
 
 /// Places for threads of which any is as good as another.
 #[derive(Debug)]
-pub struct Reserve {
+pub(crate) struct Reserve {
     members: Mutex<Members>,
     /// Where the idle ones sleep.
     calls: EventCount,
@@ -35,23 +35,18 @@ struct Members {
 
 impl Reserve {
     /// So many places, all vacant.
-    pub fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         let members = Members { idle: 0, called: 0, vacant: (0..places).collect() };
         Reserve { members: Mutex::new(members), calls: EventCount::new(), places }
     }
 
-    /// How many threads there can be.
-    pub fn places(&self) -> usize {
-        self.places
-    }
-
     /// Whether there is no thread, nor one on its way.
-    pub fn is_vacant(&self) -> bool {
+    pub(crate) fn is_vacant(&self) -> bool {
         lock(&self.members).vacant.len() == self.places
     }
 
     /// Calls up to `threads` idle ones, and says how many.
-    pub fn call(&self, threads: usize) -> usize {
+    pub(crate) fn call(&self, threads: usize) -> usize {
         let called = lock(&self.members).call(threads);
         if called > 0 {
             self.calls.notify(called as u32);
@@ -60,23 +55,23 @@ impl Reserve {
     }
 
     /// Wakes all, to see that they are to end.
-    pub fn wake_all(&self) {
+    pub(crate) fn wake_all(&self) {
         self.calls.notify(u32::MAX);
     }
 
     /// Takes a place in which no thread is, to start one.
-    pub fn take_place(&self) -> Option<usize> {
+    pub(crate) fn take_place(&self) -> Option<usize> {
         lock(&self.members).vacant.pop()
     }
 
     /// Gives a place back: its thread has not come about, or is gone.
-    pub fn give_place(&self, at: usize) {
+    pub(crate) fn give_place(&self, at: usize) {
         lock(&self.members).vacant.push(at);
     }
 
     /// The thread of place `at` waits to be called: `true`. `false` if it is to end:
     /// nobody has called until `retire`, and its place is vacant again; or it `ends`.
-    pub fn idle(
+    pub(crate) fn idle(
         &self,
         at: usize,
         retire: Option<Instant>,

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
-use crate::lane::LINES;
+use super::LINES;
 
 /// An error of a request.
 #[derive(Debug, thiserror::Error)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake, Waker};
 
-use kumiki_slot::LINES;
+use kumiki_resource::desk::LINES;
 
-use crate::{caller, desk};
+use super::{caller, desk};
 
 struct Bad;
 

@@ -4,30 +4,27 @@ use std::mem;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kumiki_slot::{Caller, Door};
 use kumiki_sys::fork::Process;
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Waiter};
 
-use crate::error::Result;
-use crate::roll;
-use crate::start::start;
+use kumiki_crew::roll::{self, Look};
+use kumiki_crew::{Result, start};
+
+use super::Door;
 
 /// Between two looks whether a thread has ended, about what that takes it.
 const END_PAUSE: Duration = Duration::from_micros(50);
 
-/// A thread that serves what callers ask of it, until it is retired: when the value is
-/// dropped it serves what has come, and ends.
+/// A thread that serves what callers ask of it, until the value is
+/// dropped: then it serves what has come, and ends.
 ///
 /// A child of fork(2) has the value but not the thread: there a call is
-/// [`Gone`](kumiki_slot::Error::Gone) at once, an answer that was under way `Gone` or
-/// [`Died`](kumiki_slot::Error::Died), and nothing is waited for on drop.
+/// [`Gone`](super::Error::Gone) at once, an answer that was under way `Gone` or
+/// [`Died`](super::Error::Died), and nothing is waited for on drop.
 #[derive(Debug)]
-pub struct Member {
-    name: String,
-    cpu: usize,
+pub(crate) struct Member {
     door: Door,
-    policy: Policy,
     process: Process,
     thread: Option<JoinHandle<()>>,
     _entry: roll::Entry,
@@ -36,11 +33,11 @@ pub struct Member {
 impl Member {
     /// Starts a thread of this name on `cpu`; returns when it is there. `setup` runs in
     /// it first; what that returns is dropped in it when it has served for the last time.
-    /// If it panics, callers get [`Gone`](kumiki_slot::Error::Gone).
+    /// If it panics, callers get [`Gone`](super::Error::Gone).
     ///
     /// # Errors
     /// As [`start`]; a way to wait that this machine lacks.
-    pub fn start<T>(
+    pub(crate) fn start<T>(
         name: &str,
         cpu: usize,
         policy: &Policy,
@@ -50,49 +47,20 @@ impl Member {
         let process = Process::current()?;
         // Made here, where an error has somebody to go to.
         let mut waiter = Waiter::new(policy)?;
-        let (door, server) = kumiki_slot::open();
+        let (door, server) = super::open();
         let thread = start(name, cpu, deadline, move || {
             // First, so that a death in `setup` is noticed.
             let serving = server.begin();
             let _held = setup();
             serving.serve(&mut waiter);
         })?;
-        let _entry = roll::server(cpu, &door);
-        let (name, policy, thread) = (name.to_owned(), *policy, Some(thread));
-        Ok(Member { name, cpu, door, policy, process, thread, _entry })
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Its cpu.
-    pub fn cpu(&self) -> usize {
-        self.cpu
+        let _entry = enter_roll(cpu, &door);
+        Ok(Member { door, process, thread: Some(thread), _entry })
     }
 
     /// The way to its desk.
-    pub fn door(&self) -> &Door {
+    pub(crate) fn door(&self) -> &Door {
         &self.door
-    }
-
-    /// A caller for one thread, which waits by this member's policy.
-    ///
-    /// # Errors
-    /// A way to wait that this machine lacks.
-    pub fn caller(&self) -> Result<Caller> {
-        Ok(self.door.caller(Waiter::new(&self.policy)?))
-    }
-
-    /// Whether it serves.
-    pub fn is_alive(&self) -> bool {
-        self.process.is_current() && !self.door.is_gone()
-    }
-
-    /// Has it serve what has come and end, and waits for that.
-    pub fn retire(self) {
-        drop(self);
     }
 }
 
@@ -118,12 +86,21 @@ impl Drop for Member {
     }
 }
 
+/// Enters who serves at a desk on `cpu`.
+pub(crate) fn enter_roll(cpu: usize, door: &Door) -> roll::Entry {
+    let door = door.clone();
+    roll::enter("server", Some(cpu), move || Look {
+        state: if door.is_gone() { "gone" } else { "serving" }.to_owned(),
+        ..Look::default()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use kumiki_slot::Error;
+    use super::super::{Caller, Error};
     use kumiki_sys::affinity;
 
     use super::*;
@@ -133,22 +110,26 @@ mod tests {
         Member::start("crew-test", cpu, &Policy::default(), None, setup).unwrap()
     }
 
+    fn caller(member: &Member) -> Caller {
+        member.door().caller(Waiter::new(&Policy::default()).unwrap())
+    }
+
     #[test]
     fn what_setup_has_made_lives_as_long_as_it_serves() {
         let held = Arc::new(AtomicU32::new(0));
         let theirs = Arc::clone(&held);
         let member = member(move || theirs);
-        let mut caller = member.caller().unwrap();
+        let mut asks = caller(&member);
         let answers: Vec<_> = (0..10)
             .map(|_| {
                 let held = Arc::clone(&held);
-                caller.submit(move || held.fetch_add(1, Ordering::Relaxed)).unwrap()
+                asks.submit(move || held.fetch_add(1, Ordering::Relaxed)).unwrap()
             })
             .collect();
-        assert!(member.is_alive());
-        member.retire();
+        assert!(!member.door().is_gone());
+        drop(member);
         assert_eq!(Arc::strong_count(&held), 1);
-        let sum: u32 = answers.into_iter().map(|answer| caller.join(answer).unwrap()).sum();
+        let sum: u32 = answers.into_iter().map(|answer| asks.join(answer).unwrap()).sum();
         assert_eq!((sum, held.load(Ordering::Relaxed)), (45, 10));
     }
 
@@ -165,36 +146,36 @@ mod tests {
             };
             let member = Member::start::<()>("crew-test", cpu, &Policy::default(), None, setup);
             let member = member.unwrap();
-            assert!(matches!(member.caller().unwrap().call(|| ()), Err(Error::Gone)));
-            assert!(!member.is_alive());
+            assert!(matches!(caller(&member).call(|| ()), Err(Error::Gone)));
+            assert!(member.door().is_gone());
             assert_eq!(member.door().has_died(), dies);
-            member.retire();
+            drop(member);
         }
     }
 
     #[test]
     fn a_child_of_fork_is_told_at_once() {
         let member = member(|| ());
-        let mut caller = member.caller().unwrap();
+        let mut asks = caller(&member);
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let hold = move || {
             tell.send(()).unwrap();
             gone.recv().is_err()
         };
-        let begun = caller.submit(hold).unwrap();
-        let behind = caller.submit(|| ()).unwrap();
+        let begun = asks.submit(hold).unwrap();
+        let behind = asks.submit(|| ()).unwrap();
         told.recv().unwrap();
         // SAFETY: the child makes no call that waits for another thread of this one.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: ends a child that waits for ever.
             unsafe { libc::alarm(60) };
-            let begun = matches!(caller.join(begun), Err(Error::Died));
-            let behind = matches!(caller.join(behind), Err(Error::Gone));
-            let inherited = matches!(caller.call(|| ()), Err(Error::Gone));
-            let new = matches!(member.caller().unwrap().call(|| ()), Err(Error::Gone));
-            let awaited = member.caller().unwrap().submit(|| ()).unwrap();
+            let begun = matches!(asks.join(begun), Err(Error::Died));
+            let behind = matches!(asks.join(behind), Err(Error::Gone));
+            let inherited = matches!(asks.call(|| ()), Err(Error::Gone));
+            let new = matches!(caller(&member).call(|| ()), Err(Error::Gone));
+            let awaited = caller(&member).submit(|| ()).unwrap();
             let awaited = matches!(awaited.wait(), Err(Error::Gone));
             drop(member);
             let good = begun && behind && inherited && new && awaited;
@@ -202,7 +183,7 @@ mod tests {
             unsafe { libc::_exit(i32::from(!good)) };
         }
         drop(go);
-        assert!(caller.join(begun).unwrap());
+        assert!(asks.join(begun).unwrap());
         let mut status = 0;
         // SAFETY: waits for the child.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
@@ -212,11 +193,11 @@ mod tests {
     #[test]
     fn one_that_was_killed_is_not_waited_for() {
         let member = member(|| ());
-        let mut caller = member.caller().unwrap();
+        let mut asks = caller(&member);
         // SAFETY: ends the member's thread alone.
-        let died = caller.call(|| unsafe { libc::syscall(libc::SYS_exit, 0) });
+        let died = asks.call(|| unsafe { libc::syscall(libc::SYS_exit, 0) });
         assert!(matches!(died, Err(Error::Died)));
-        assert!(!member.is_alive());
-        member.retire();
+        assert!(member.door().is_gone());
+        drop(member);
     }
 }

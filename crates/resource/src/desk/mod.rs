@@ -6,24 +6,65 @@
 //!  caller c ── lane of LINES lines ──┘    sleeps at the desk's one bell
 //! ```
 //!
-//! Each [`Caller`](crate::Caller) has a lane of its own, so that no two requesters write to one line;
+//! Each [`Caller`] has a lane of its own, so that no two requesters write to one line;
 //! its requests are served in their order, and no lane waits for more than one request
 //! of each other lane. A server that ends answers what has come before, and dies with an
 //! answer, too: see `fate.rs`.
+//!
+//! ```
+//! use kumiki_wait::{Policy, Waiter};
+//!
+//! let (door, server) = kumiki_resource::desk::open();
+//! let thread = std::thread::spawn(move || {
+//!     let mut waiter = Waiter::new(&Policy::default()).unwrap();
+//!     server.serve(&mut waiter);
+//! });
+//! let mut caller = door.caller(Waiter::new(&Policy::default())?);
+//!
+//! let numbers = [1, 2, 3];
+//! assert_eq!(caller.call(|| numbers.iter().sum::<u32>()).unwrap(), 6);
+//! let answers: Vec<_> = (0..10).map(|i| caller.submit(move || i * i).unwrap()).collect();
+//! let squares: Result<Vec<u32>, _> = answers.into_iter().map(|a| caller.join(a)).collect();
+//! assert_eq!(squares.unwrap()[9], 81);
+//!
+//! door.close();
+//! thread.join().unwrap();
+//! assert!(matches!(caller.call(|| 1), Err(kumiki_resource::desk::Error::Gone)));
+//! # Ok::<(), kumiki_wait::Error>(())
+//! ```
 
-pub(crate) mod seat;
+mod answer;
+mod caller;
+mod door;
+mod error;
+mod fate;
+mod first_look;
+mod member;
+mod primitive;
+mod seat;
+mod server;
+
+pub use answer::Answer;
+pub use caller::Caller;
+pub use door::{Door, open};
+pub use error::{Error, Panic};
+pub(crate) use member::{Member, enter_roll};
+pub use server::{Server, Serving};
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use kumiki_sys::fork::Process;
+use kumiki_sys::life::Life;
 use kumiki_sys::signals::with_signals_blocked;
 use kumiki_wait::Bell;
 
+use self::fate::Fate;
 use self::seat::Seat;
-use crate::fate::Fate;
-use crate::life::Life;
+
+/// Requests that one caller may have under way.
+pub const LINES: usize = 32;
 
 /// Of a thread that does nothing.
 const STACK: usize = 64 << 10;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::desk::seat::{Drops, End, Seat};
-use crate::error::Error;
+use super::error::Error;
+use super::seat::{DropFns, Seat, WaitEnd};
 
 /// Looks at the line before somebody waits in earnest: some microseconds, several times
 /// what a request needs to the farthest cpu.
@@ -25,7 +25,7 @@ pub(crate) const LOOKS: u32 = 4096;
 pub struct Answer<R> {
     seat: Arc<Seat>,
     n: u64,
-    drops: &'static Drops,
+    drops: &'static DropFns,
     taken: bool,
     result: PhantomData<fn() -> R>,
 }
@@ -39,7 +39,7 @@ impl<R> fmt::Debug for Answer<R> {
 impl<R> Answer<R> {
     /// Of request `n`, whose line is this answer's from now on.
     #[inline(always)]
-    pub(crate) fn new(seat: Arc<Seat>, n: u64, drops: &'static Drops) -> Self {
+    pub(crate) fn new(seat: Arc<Seat>, n: u64, drops: &'static DropFns) -> Self {
         seat.occupy(n);
         Answer { seat, n, drops, taken: false, result: PhantomData }
     }
@@ -57,7 +57,7 @@ impl<R> Answer<R> {
 
     /// Its result, and the share in the seat for the next one.
     #[inline(always)]
-    pub(crate) fn take_all(mut self, end: End) -> (Result<R, Error>, Arc<Seat>) {
+    pub(crate) fn take_all(mut self, end: WaitEnd) -> (Result<R, Error>, Arc<Seat>) {
         let result = self.take(end);
         let answer = ManuallyDrop::new(self);
         // SAFETY: moved out once, as the answer is not dropped; it was taken, so its drop
@@ -89,7 +89,7 @@ impl<R> Answer<R> {
     fn take_back(&mut self) -> bool {
         let back = !self.is_done() && self.seat.lane.take_back(self.n);
         if back {
-            drop(self.take(End::Back));
+            drop(self.take(WaitEnd::Back));
         }
         back
     }
@@ -118,11 +118,11 @@ impl<R> Answer<R> {
         Err(Error::TimedOut { begun: true })
     }
 
-    /// Waits for it, in whatever thread. Its own caller's [`join`](crate::Caller::join) is
+    /// Waits for it, in whatever thread. Its own caller's [`join`](super::Caller::join) is
     /// quicker.
     ///
     /// # Errors
-    /// As [`Caller::call`](crate::Caller::call).
+    /// As [`Caller::call`](super::Caller::call).
     pub fn wait(mut self) -> Result<R, Error> {
         // Most are there sooner than a thread falls asleep.
         for _ in 0..LOOKS {
@@ -140,20 +140,20 @@ impl<R> Answer<R> {
         }
     }
 
-    fn end(&self) -> Option<End> {
+    fn end(&self) -> Option<WaitEnd> {
         match self.seat.lane.done(self.n) {
-            Some(success) => Some(End::Done(success)),
+            Some(success) => Some(WaitEnd::Done(success)),
             None => self.seat.desk.is_gone().then(|| self.seat.settle(self.n)).flatten(),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn take(&mut self, end: End) -> Result<R, Error> {
+    pub(crate) fn take(&mut self, end: WaitEnd) -> Result<R, Error> {
         assert!(!self.taken, "an answer is taken once");
         self.taken = true;
         // What a dead server was at is in the line for ever. Freed even if dropping the
         // captures panics: they were moved out before.
-        let _free = (!matches!(end, End::Died)).then(|| Free { seat: &self.seat, n: self.n });
+        let _free = (!matches!(end, WaitEnd::Died)).then(|| Free { seat: &self.seat, n: self.n });
         // SAFETY: `submit` packed a request that returns an `R` with this `cancel`, and
         // `taken` was false.
         unsafe { self.seat.take(self.n, end, self.drops.cancel) }

@@ -5,9 +5,9 @@ use std::thread;
 
 use kumiki_wait::{Bell, Waiter};
 
-use crate::caller::Caller;
-use crate::desk::Desk;
-use crate::server::{Server, Serving};
+use super::Desk;
+use super::caller::Caller;
+use super::server::{Server, Serving};
 
 /// Opens a desk: the way to it, and its server, for the thread that is to serve.
 pub fn open() -> (Door, Server) {
@@ -37,7 +37,7 @@ impl Door {
     }
 
     /// Has the server end when it has served what has come. Whatever comes later is
-    /// [`Gone`](crate::Error::Gone).
+    /// [`Gone`](super::Error::Gone).
     pub fn close(&self) {
         self.desk.fate.close();
         self.desk.bell.ring();
