@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::rights::Rights;
 use crate::send;
 
-/// What one owner has to do: each with its number in the batch.
+/// One owner's part of a batch: each operation with its number there.
 struct Part<I> {
     place: Place,
     numbers: Vec<usize>,

@@ -29,11 +29,11 @@ pub(crate) struct Cgroup {
     name: String,
     folder: OwnedFd,
     kill: File,
-    /// Who has made it, not a child of fork(2).
+    /// The process that has made it, not a child of fork(2).
     of: u32,
 }
 
-/// Of statfs(2).
+/// Type of a cgroup file system (statfs(2)).
 const CGROUP2: u32 = 0x6367_7270;
 /// How many names are tried, where others are taken.
 const NAMES: usize = 1000;
