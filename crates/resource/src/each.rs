@@ -109,7 +109,7 @@ impl Interface {
                     })
                     .collect();
                 for (place, numbers, answer) in started {
-                    let outcomes = match answer.and_then(Answer::join) {
+                    let outcomes = match answer.and_then(Answer::wait) {
                         Ok(outcomes) => outcomes,
                         Err(error) => of_all(place, error, numbers.len()),
                     };
