@@ -107,6 +107,13 @@ static bool is_of(struct zone *zone, unsigned long pfn)
 	return page && page_zone(page) == zone && !PageReserved(page) && !PageHuge(page);
 }
 
+/* A number in that place says since Linux 6.16 something else: the former one, to take CMA's. */
+#ifdef ACR_FLAGS_NONE
+#define ORDINARY ((unsigned long)ACR_FLAGS_NONE)
+#else
+#define ORDINARY MIGRATE_MOVABLE
+#endif
+
 /* One part, all or nothing; the kernel moves what lies there. */
 static bool take(struct zone *zone, unsigned long from, unsigned long pages)
 {
@@ -115,7 +122,7 @@ static bool take(struct zone *zone, unsigned long from, unsigned long pages)
 	for (pfn = from; pfn < from + pages; pfn++)
 		if (!is_of(zone, pfn))
 			return false;
-	return !(int)call_sealed(alloc_range, from, from + pages, MIGRATE_MOVABLE,
+	return !(int)call_sealed(alloc_range, from, from + pages, ORDINARY,
 				 GFP_KERNEL | __GFP_NOWARN);
 }
 

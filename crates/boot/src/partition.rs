@@ -102,7 +102,7 @@ impl Partition {
 
     /// Bytes that all pieces together need: a kernel, an initramfs as it is packed, and its
     /// files unpacked beside it. Linux unpacks into at most a half of what it has left then,
-    /// and what does not fit it leaves out (`shmem_default_max_blocks`, `init/initramfs.c`).
+    /// and what does not fit it leaves out (`shmem_default_max_blocks`, mm/shmem.c).
     pub fn needs_in_all(kernel: &Kernel, initramfs_bytes: u64, unpacked_bytes: u64) -> u64 {
         let files = unpacked_bytes.saturating_mul(2);
         [kernel.memory_bytes(), initramfs_bytes, files]

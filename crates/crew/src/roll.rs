@@ -10,7 +10,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kumiki_slot::Door;
 use kumiki_sys::fork::Process;
 
 /// What is seen of something that serves.
@@ -142,15 +141,6 @@ pub fn enter(
         roll.known().push(known);
     }
     Entry { roll, number }
-}
-
-/// Enters who serves at a desk on `cpu`.
-pub fn server(cpu: usize, door: &Door) -> Entry {
-    let door = door.clone();
-    enter("server", Some(cpu), move || Look {
-        state: if door.is_gone() { "gone" } else { "serving" }.to_owned(),
-        ..Look::default()
-    })
 }
 
 /// All that there is, in the order in which it came.

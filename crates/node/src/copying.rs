@@ -1,10 +1,10 @@
 //! Files into a node and out of it, through a channel: there this very program takes
 //! them from its input, or writes them to its output.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::client::{Client, Ending};
@@ -15,6 +15,12 @@ use crate::{Error, Result};
 
 /// Of a file that is not whole yet.
 const PART: &str = ".part";
+/// Of what a node says before a file: its mode and size.
+const HEAD_BYTES: usize = 64;
+/// Of why a node refuses.
+const SAID_BYTES: usize = 4096;
+/// Of a node's file: for whom it is, and not as whom it runs, which here would be root.
+const NODES_MODE: u32 = 0o777;
 
 fn part_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -26,7 +32,11 @@ fn part_of(path: &Path) -> PathBuf {
 fn whole(path: &Path, mode: Option<u32>, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let part = part_of(path);
     let failed = |error| Error::file(path, error);
-    let mut file = File::create(&part).map_err(|error| Error::file(&part, error))?;
+    // Nobody else's to read before it has its mode, and no file that a link names.
+    let mut new = OpenOptions::new();
+    new.write(true).create(true).truncate(true).mode(0o600);
+    new.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    let mut file = new.open(&part).map_err(|error| Error::file(&part, error))?;
     let filled = fill(&mut file).and_then(|()| {
         if let Some(mode) = mode {
             file.set_permissions(fs::Permissions::from_mode(mode & 0o7777)).map_err(failed)?;
@@ -83,12 +93,12 @@ pub fn give(source: &Path) -> Result<()> {
 fn run(node: &str, words: &[String], input: Option<&File>, out: &mut dyn Write) -> Result<()> {
     let words = [AGENT, "node", "file"].map(str::to_owned).into_iter().chain(words.to_vec());
     let program = Program { words: words.collect(), ..Program::default() };
-    let mut said = Vec::new();
+    let mut said = Said(Vec::new());
     let mut client = Client { input: input.map(AsFd::as_fd), out, err: &mut said, orders: None };
     match Session::open(node)?.run(&program, &mut client)? {
         Ending::Exited(0) => Ok(()),
         _ => {
-            let said = String::from_utf8_lossy(&said);
+            let said = String::from_utf8_lossy(&said.0);
             let said = said.trim().trim_start_matches("kumiki: ");
             Err(Error::Refused(format!("node {node}: {said}")))
         }
@@ -119,12 +129,27 @@ pub fn out_of_node(node: &str, source: &str, target: &Path) -> Result<()> {
         run(node, &["give".to_owned(), source.to_owned()], None, &mut into)?;
         let (mode, have, want) = (into.mode, into.have, into.want);
         complete(target, have, want)?;
-        let mode = fs::Permissions::from_mode(mode & 0o7777);
+        let mode = fs::Permissions::from_mode(mode & NODES_MODE);
         file.set_permissions(mode).map_err(|error| Error::file(target, error))
     })
 }
 
-/// A file behind its first line.
+/// The beginning of what a node says: it may say anything, and without an end.
+struct Said(Vec<u8>);
+
+impl Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = SAID_BYTES - self.0.len();
+        self.0.extend(&bytes[..room.min(bytes.len())]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file behind its first line. The node that sends it is not believed to end.
 struct Incoming<'a> {
     file: &'a mut File,
     head: Option<Vec<u8>>,
@@ -136,11 +161,21 @@ struct Incoming<'a> {
 impl Write for Incoming<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(head) = &mut self.head else {
+            let have = self.have + bytes.len() as u64;
+            if have > self.want {
+                return Err(io::Error::other(format!(
+                    "more than the {} bytes come that the node has said",
+                    self.want
+                )));
+            }
             self.file.write_all(bytes)?;
-            self.have += bytes.len() as u64;
+            self.have = have;
             return Ok(bytes.len());
         };
         let end = bytes.iter().position(|&byte| byte == b'\n');
+        if head.len() + end.unwrap_or(bytes.len()) > HEAD_BYTES {
+            return Err(io::Error::other("no file comes"));
+        }
         head.extend(&bytes[..end.unwrap_or(bytes.len())]);
         let Some(end) = end else { return Ok(bytes.len()) };
         let text = String::from_utf8_lossy(head).into_owned();
@@ -176,6 +211,23 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_sends_without_an_end_is_not_read_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::create(folder.path().join("f")).unwrap();
+        for sent in ["x".repeat(HEAD_BYTES + 1), "644 4\nabcde".to_owned()] {
+            let mut into =
+                Incoming { file: &mut file, head: Some(vec![]), mode: 0, want: 0, have: 0 };
+            let mut sent = sent.as_bytes().chunks(7);
+            assert!(sent.any(|piece| into.write_all(piece).is_err()));
+        }
+        assert!(file.metadata().unwrap().len() <= 4);
+        let mut said = Said(Vec::new());
+        said.write_all(&[b'x'; 2 * SAID_BYTES]).unwrap();
+        said.write_all(b"x").unwrap();
+        assert_eq!(said.0.len(), SAID_BYTES);
+    }
+
+    #[test]
     fn a_file_that_does_not_come_whole_leaves_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
@@ -187,6 +239,14 @@ mod tests {
         assert!(failed.unwrap_err().to_string().contains("3 of 4 bytes came"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        whole(&path, None, |file| {
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            Ok(())
+        })
+        .unwrap();
+        let other = folder.path().join("other");
+        std::os::unix::fs::symlink(&other, part_of(&path)).unwrap();
+        assert!(whole(&path, None, |_| Ok(())).is_err() && !other.exists());
         assert_eq!(place(folder.path(), Path::new("/a/b")), folder.path().join("b"));
     }
 }

@@ -137,9 +137,6 @@ impl Net {
             None if first == "auto" => {}
             None => net.tap = Some(first),
         }
-        for name in net.tap.iter().chain(&net.bridge) {
-            crate::interface::Interface::named(name).map_err(|error| error.to_string())?;
-        }
         for (key, word) in words {
             match key {
                 "tap" => net.tap = Some(value(key, word)?),
@@ -151,6 +148,9 @@ impl Net {
                 "gateway" => net.gateway = Some(value(key, word)?),
                 key => return Err(unknown(key, "tap, host, mac, mtu, address, gateway")),
             }
+        }
+        for name in net.tap.iter().chain(&net.bridge) {
+            crate::interface::Interface::named(name).map_err(|error| error.to_string())?;
         }
         match net.mtu {
             Some(mtu) if mtu < 68 => Err(format!("mtu={mtu}: IPv4 needs 68 bytes at least")),
@@ -348,6 +348,8 @@ mod tests {
             ("tap0,speed=9", "speed: one of tap, host"),
             ("br=br0", "bridge=NAME"),
             ("a_name_of_sixteen", "1 to 15 letters"),
+            ("bridge=br0,tap=a_name_of_sixteen", "1 to 15 letters"),
+            ("bridge=br0,tap=", "1 to 15 letters"),
         ] {
             let error = Net::parse(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

@@ -7,7 +7,7 @@
 //! at a call, and while it waits. So whoever has found a thread dead ([`Life`]) finds in its
 //! note exactly what it has claimed and not answered.
 //!
-//! [`Life`]: kumiki_slot::Life
+//! [`Life`]: kumiki_sys::life::Life
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -10,14 +10,14 @@ use crate::here::{CALLERS, Mine, here, serve_until, serving};
 use crate::id::Place;
 
 /// The answer of an operation that may still be under way: waited for by
-/// [`join`](Self::join), or a future for any executor.
+/// [`wait`](Self::wait), or a future for any executor.
 pub struct Answer<R>(State<R>);
 
 enum State<R> {
     /// It ran at once: the place is the calling thread's own, or shared by all.
     Here(Option<Outcome<R>>),
     There {
-        answer: kumiki_slot::Answer<Outcome<R>>,
+        answer: crate::desk::Answer<Outcome<R>>,
         interface: u64,
         place: Place,
     },
@@ -35,7 +35,7 @@ impl<R> Answer<R> {
     }
 
     pub(crate) fn there(
-        answer: kumiki_slot::Answer<Outcome<R>>,
+        answer: crate::desk::Answer<Outcome<R>>,
         interface: u64,
         place: Place,
     ) -> Self {
@@ -80,7 +80,7 @@ impl<R: Send> Answer<R> {
     /// # Panics
     /// If it was awaited to its end before.
     #[inline]
-    pub fn join(self) -> Result<R> {
+    pub fn wait(self) -> Result<R> {
         match self.0 {
             State::Here(result) => Ok(result.expect(ONCE)?),
             State::There { answer, interface, place } => Ok(join(answer, interface, place)?),
@@ -88,7 +88,7 @@ impl<R: Send> Answer<R> {
     }
 }
 
-/// What is wrong with asking twice.
+/// The panic's text for an answer taken twice.
 const ONCE: &str = "an answer is taken once";
 
 // It is moved out of, never pinned into.
@@ -108,10 +108,10 @@ impl<R> Future for Answer<R> {
     }
 }
 
-/// What has come of it.
+/// Turns the line's outcome, at `place`, into the operation's.
 #[inline(always)]
 pub(crate) fn arrived<R>(
-    outcome: Result<Outcome<R>, kumiki_slot::Error>,
+    outcome: Result<Outcome<R>, crate::desk::Error>,
     place: Place,
 ) -> Outcome<R> {
     outcome.unwrap_or_else(|source| Err(Error::manager(place, source).into()))
@@ -120,7 +120,7 @@ pub(crate) fn arrived<R>(
 /// Waits for what the calling thread, or another one, has started.
 #[inline]
 fn join<R: Send>(
-    answer: kumiki_slot::Answer<Outcome<R>>,
+    answer: crate::desk::Answer<Outcome<R>>,
     interface: u64,
     place: Place,
 ) -> Outcome<R> {

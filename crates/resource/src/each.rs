@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use kumiki_slot::Panic;
+use crate::desk::Panic;
 
 use crate::answer::Answer;
 use crate::core::Core;
@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::rights::Rights;
 use crate::send;
 
-/// What one owner has to do: each with its number in the batch.
+/// One owner's part of a batch: each operation with its number there.
 struct Part<I> {
     place: Place,
     numbers: Vec<usize>,
@@ -109,7 +109,7 @@ impl Interface {
                     })
                     .collect();
                 for (place, numbers, answer) in started {
-                    let outcomes = match answer.and_then(Answer::join) {
+                    let outcomes = match answer.and_then(Answer::wait) {
                         Ok(outcomes) => outcomes,
                         Err(error) => of_all(place, error, numbers.len()),
                     };
@@ -136,7 +136,7 @@ fn run_all<K: Kind, I, R>(
         match catch_unwind(AssertUnwindSafe(|| with(id, &mut run))) {
             Ok(outcome) => outcome.map(|()| result.expect("it was found, and so `f` has run")),
             Err(payload) => {
-                let source = kumiki_slot::Error::Panicked(Panic::new(payload));
+                let source = crate::desk::Error::Panicked(Panic::new(payload));
                 Err(Error::manager(place, source).into())
             }
         }
@@ -146,15 +146,15 @@ fn run_all<K: Kind, I, R>(
 
 /// Why an owner has done nothing of what it was asked, for each of that.
 fn of_all<R>(place: Place, error: Error, count: usize) -> Vec<Outcome<R>> {
-    let again: fn() -> Option<kumiki_slot::Error> = match &error {
-        Error::Manager { source: kumiki_slot::Error::Gone, .. } => {
-            || Some(kumiki_slot::Error::Gone)
+    let again: fn() -> Option<crate::desk::Error> = match &error {
+        Error::Manager { source: crate::desk::Error::Gone, .. } => {
+            || Some(crate::desk::Error::Gone)
         }
-        Error::Manager { source: kumiki_slot::Error::Died, .. } => {
-            || Some(kumiki_slot::Error::Died)
+        Error::Manager { source: crate::desk::Error::Died, .. } => {
+            || Some(crate::desk::Error::Died)
         }
-        Error::Manager { source: kumiki_slot::Error::Full, .. } => {
-            || Some(kumiki_slot::Error::Full)
+        Error::Manager { source: crate::desk::Error::Full, .. } => {
+            || Some(crate::desk::Error::Full)
         }
         _ => || None,
     };

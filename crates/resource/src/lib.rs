@@ -5,7 +5,7 @@
 //! Cores fight over tables that all of them use. Here each core has its own: whatever is
 //! made on a core belongs to it, its manager's thread alone touches it, and no lock is
 //! taken on the way. Another core asks the owner, by a call in one cache line
-//! ([`kumiki_slot`]). Every resource has a name, an id and one interface.
+//! ([`desk`]). Every resource has a name, an id and one interface.
 //!
 //! ```text
 //!  any thread ── Interface ── create · with · destroy · open · ls · watch
@@ -60,6 +60,7 @@
 mod alloc;
 mod answer;
 mod core;
+pub mod desk;
 mod each;
 mod error;
 mod frames;
@@ -92,10 +93,13 @@ mod user_space;
 
 pub use alloc::PageAlloc;
 pub use answer::Answer;
+pub use desk::{Error as CallError, Panic};
 pub use error::{Error, Result};
 pub use handle::Handle;
 pub use id::{Id, KindId, Place, Serial};
 pub use interface::{Builder, Interface, Manager, Next};
+pub use kumiki_crew::Error as ThreadError;
+pub use kumiki_wait::{Error as WaitError, Policy, Relax, Sleep, Threshold};
 pub use large::{LARGE_FRAME_BYTES, LargeMemory, LargeMemoryPool};
 pub use list::{Change, Listed, Pattern};
 pub use memory::{Memory, MemoryPool};

@@ -5,8 +5,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kumiki_crew::Member;
-use kumiki_slot::{Door, Server};
+use crate::desk::Member;
+use crate::desk::{Door, Server};
 use kumiki_wait::Policy;
 
 use crate::core::Core;

@@ -135,7 +135,7 @@ pub unsafe fn unpack<R>(request: *mut Request, success: bool) -> thread::Result<
 ///
 /// # Safety
 /// As [`unpack`].
-pub(crate) unsafe fn discard<R>(request: *mut Request, success: bool) {
+pub unsafe fn discard<R>(request: *mut Request, success: bool) {
     // SAFETY: the caller's promise.
     drop(unsafe { unpack::<R>(request, success) });
 }
@@ -144,7 +144,7 @@ pub(crate) unsafe fn discard<R>(request: *mut Request, success: bool) {
 ///
 /// # Safety
 /// [`pack`] put an `F` into `request`, which is this thread's.
-pub(crate) unsafe fn cancel<F>(request: *mut Request) {
+pub unsafe fn cancel<F>(request: *mut Request) {
     // SAFETY: the caller's promise.
     let words = unsafe { &raw mut (*request).words };
     // SAFETY: as above; it is not run, so it is taken once.

@@ -89,9 +89,6 @@ use kumiki_wait::barrier;
 use crate::line::{Line, Request, State, is, number, status};
 use crate::primitive::{AtomicU64, Ordering};
 
-/// Lines of a lane at a desk: requests that one caller may have under way.
-pub const LINES: usize = 32;
-
 /// A word on a line that one side owns.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -168,7 +165,7 @@ impl<const LINES: usize> Lane<LINES> {
 
     /// Whether request `n` is the first of its line's turns.
     #[inline(always)]
-    pub(crate) fn is_step(n: u64) -> bool {
+    pub fn is_step(n: u64) -> bool {
         n.is_multiple_of(Self::TURNS)
     }
 
@@ -184,7 +181,7 @@ impl<const LINES: usize> Lane<LINES> {
     }
 
     /// Requester: the last request in a line, 0 if there was none.
-    pub(crate) fn last_in(&self, place: usize) -> u64 {
+    pub fn last_in(&self, place: usize) -> u64 {
         number(self.lines[place].status.load(Ordering::Relaxed))
     }
 
@@ -332,7 +329,7 @@ impl<const LINES: usize> Lane<LINES> {
 
     /// Requester: M3, without the fence, of a server that is known to touch the lane no
     /// more: `true` if request `n` is now this thread's, and was not begun.
-    pub(crate) fn reclaim(&self, n: u64) -> bool {
+    pub fn reclaim(&self, n: u64) -> bool {
         self.started.0.load(Ordering::Relaxed) < n
             && self
                 .line(n)
@@ -347,7 +344,7 @@ impl<const LINES: usize> Lane<LINES> {
     }
 
     /// Server: the number of the last request that has been submitted so far.
-    pub(crate) fn newest(&self) -> u64 {
+    pub fn newest(&self) -> u64 {
         // Acquire: those before it are visible, too.
         let numbers = self.lines.iter().map(|line| number(line.status.load(Ordering::Acquire)));
         numbers.max().unwrap_or(0)

@@ -14,51 +14,40 @@
 //! ```
 //!
 //! [`Lane`] has the protocol, with its proof and its models; [`job`] packs closures and
-//! results into the line's words. [`open`] makes a desk of it: one server for any number
-//! of callers, whose answers are waited for or awaited, and which come whatever happens
-//! to the server.
+//! results into the line's words. A shadow thread has a lane of one line; a desk
+//! (`kumiki_resource::desk`) has one for each of its callers.
 //!
 //! ```
-//! use kumiki_wait::{Policy, Waiter};
+//! use kumiki_slot::{Event, Lane, job};
 //!
-//! let (door, server) = kumiki_slot::open();
-//! let thread = std::thread::spawn(move || {
-//!     let mut waiter = Waiter::new(&Policy::default()).unwrap();
-//!     server.serve(&mut waiter);
+//! let lane = Lane::<1>::new();
+//! std::thread::scope(|threads| {
+//!     let n = Lane::<1>::FIRST;
+//!     // SAFETY: nothing is submitted yet, so the line is the requester's.
+//!     unsafe { job::pack(lane.request(n), || 6 * 7) };
+//!     lane.submit(n);
+//!     let lane = &lane;
+//!     threads.spawn(move || {
+//!         while lane.pending(n) != Some(Event::Request(n)) {}
+//!         assert!(lane.begin(n));
+//!         // SAFETY: begun, so it is the server's until `complete`.
+//!         lane.complete(n, unsafe { job::execute(lane.request(n)) });
+//!     });
+//!     let success = loop {
+//!         if let Some(success) = lane.done(n) {
+//!             break success;
+//!         }
+//!     };
+//!     // SAFETY: complete, and taken once.
+//!     let result: std::thread::Result<i32> = unsafe { job::unpack(lane.request(n), success) };
+//!     assert_eq!(result.unwrap(), 42);
 //! });
-//! let mut caller = door.caller(Waiter::new(&Policy::default())?);
-//!
-//! let numbers = [1, 2, 3];
-//! assert_eq!(caller.call(|| numbers.iter().sum::<u32>()).unwrap(), 6);
-//! let answers: Vec<_> = (0..10).map(|i| caller.submit(move || i * i).unwrap()).collect();
-//! let squares: Result<Vec<u32>, _> = answers.into_iter().map(|a| caller.join(a)).collect();
-//! assert_eq!(squares.unwrap()[9], 81);
-//!
-//! door.close();
-//! thread.join().unwrap();
-//! assert!(matches!(caller.call(|| 1), Err(kumiki_slot::Error::Gone)));
-//! # Ok::<(), kumiki_wait::Error>(())
 //! ```
 
-mod answer;
-mod caller;
-mod desk;
-mod door;
-mod error;
-mod fate;
-mod first_look;
 pub mod job;
 mod lane;
-mod life;
 mod line;
 mod primitive;
-mod server;
 
-pub use answer::Answer;
-pub use caller::Caller;
-pub use door::{Door, open};
-pub use error::{Error, Panic};
-pub use lane::{Event, LINES, Lane};
-pub use life::{Held, Life};
+pub use lane::{Event, Lane};
 pub use line::{Request, Run, WORDS, Words};
-pub use server::{Server, Serving};

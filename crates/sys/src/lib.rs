@@ -83,6 +83,7 @@ pub mod error;
 pub mod fork;
 pub mod futex;
 pub mod here;
+pub mod life;
 pub mod pages;
 pub mod pause;
 pub mod pthread;

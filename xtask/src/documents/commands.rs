@@ -32,9 +32,11 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds them as `cargo xtask test` does, or crates would be compiled once more.
-    pub(super) fn built() -> Result<Programs> {
-        run(&mut cargo(&format!("build {} --bins --locked --quiet", everything()?)))?;
+    /// Builds them by `cargo build`, or as tests are built where they are: what only tests
+    /// depend on brings features of its own, by which crates would be compiled once more.
+    pub(super) fn built(for_tests: bool) -> Result<Programs> {
+        let verb = if for_tests { "test --no-run" } else { "build --bins" };
+        run(&mut cargo(&format!("{verb} {} --locked --quiet", everything()?)))?;
         let metadata = metadata()?;
         let folder = metadata.target_directory.join("debug").into();
         Ok(Programs { folder, metadata })
@@ -107,10 +109,9 @@ impl Programs {
     }
 
     fn help(&self, program: &str, args: &[&str]) -> Result<(), String> {
-        // What comes after `--` is another program's.
-        let own = args.iter().position(|word| *word == "--").unwrap_or(args.len());
+        let own = own_words(args);
         let mut command = Command::new(self.folder.join(program));
-        let output = command.args(&args[..own]).arg("--help").stdin(Stdio::null()).output();
+        let output = command.args(own).arg("--help").stdin(Stdio::null()).output();
         let output = output.map_err(|error| error.to_string())?;
         let said = String::from_utf8_lossy(&output.stdout);
         let refused = String::from_utf8_lossy(&output.stderr);
@@ -120,6 +121,16 @@ impl Programs {
             false => Err(refused.lines().next().unwrap_or("it has no help").to_owned()),
         }
     }
+}
+
+/// The words that are not another program's: those before `--`, and of `node exec` the options
+/// before the node, after which its program takes even `--help`.
+fn own_words<'a, 'b>(args: &'a [&'b str]) -> &'a [&'b str] {
+    let end = match args {
+        ["node", "exec", rest @ ..] => 2 + rest.iter().take_while(|w| w.starts_with('-')).count(),
+        _ => args.len(),
+    };
+    &args[..args.iter().position(|word| *word == "--").unwrap_or(end).min(end)]
 }
 
 /// A chore of ours.
@@ -161,6 +172,20 @@ mod tests {
 
     fn unbuilt() -> Programs {
         Programs { folder: "unused".into(), metadata: metadata().unwrap() }
+    }
+
+    #[test]
+    fn words_of_another_program_are_not_asked_for_help() {
+        for (shown, own) in [
+            ("node exec n1 ls -l", "node exec"),
+            ("node exec -it n1 bash", "node exec -it"),
+            ("node exec n1 -- ls --no-such-option", "node exec"),
+            ("measure --against v1 -- true", "measure --against v1"),
+            ("node ls --json", "node ls --json"),
+        ] {
+            let words: Vec<_> = shown.split(' ').collect();
+            assert_eq!(own_words(&words).join(" "), own);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FallocateFlags, fallocate};
 use virtio_queue::{DescriptorChain, Queue, QueueOwnedT, QueueT, Reader, Writer};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
@@ -47,6 +47,8 @@ const STATUS_UNSUPPORTED: u8 = 2;
 
 /// Sectors of one discard or write of zeros.
 const RANGE_MAX_SECTORS: u32 = 1 << 22;
+/// Requests between two looks whether the device is to stop.
+const ROUND: u32 = 64;
 /// Copied at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -106,7 +108,7 @@ impl Backend for Block {
         let (disk, memory) = (Arc::clone(&self.disk), Arc::clone(&self.memory));
         let thread = thread::Builder::new().name("disk".into()).spawn(move || {
             if let Err(error) = serve(&mut queue, &disk, &memory, &ring, &ended) {
-                eprintln!("a disk's queue stands still: {error}");
+                super::say(format_args!("a disk's queue stands still: {error}"));
                 ring.interrupt.broken();
             }
         });
@@ -144,17 +146,20 @@ pub(super) fn queue(ring: &Ring, accepted: u64) -> Result<Queue> {
     Ok(queue)
 }
 
-/// Sleeps until a kick, or the end: then `false`.
-pub(super) fn wait(kick: &EventFd, end: &EventFd) -> bool {
+/// How long to wait where there is more to do: it is only looked whether this is the end.
+pub(super) const NOT_AT_ALL: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// Sleeps until a kick, not at all if there is `more` to do; at the end `false`.
+fn wait(kick: &EventFd, end: &EventFd, more: bool) -> bool {
     loop {
         let mut fds = [fd(kick), fd(end)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        if poll(&mut fds, None).is_err() {
+        if poll(&mut fds, more.then_some(&NOT_AT_ALL)).is_err() {
             continue;
         }
         if fds[1].revents().contains(PollFlags::IN) {
             return false;
         }
-        if kick.read().is_ok() {
+        if more || kick.read().is_ok() {
             return true;
         }
     }
@@ -168,20 +173,22 @@ fn serve(
     end: &EventFd,
 ) -> Result<(), virtio_queue::Error> {
     loop {
-        drain(queue, disk, memory, &ring.interrupt)?;
-        if !wait(&ring.kick, end) {
+        let more = drain(queue, disk, memory, &ring.interrupt)?;
+        if !wait(&ring.kick, end, more) {
             return Ok(());
         }
     }
 }
 
-/// Does all that is in the queue.
+/// Does what is in the queue, [`ROUND`] requests at most: a driver that adds more all the time
+/// would else keep who stops the device waiting. Whether there may be more.
 pub(super) fn drain(
     queue: &mut Queue,
     disk: &Disk,
     memory: &NodeMemory,
     interrupt: &Interrupt,
-) -> Result<(), virtio_queue::Error> {
+) -> Result<bool, virtio_queue::Error> {
+    let mut left = ROUND;
     loop {
         queue.disable_notification(memory)?;
         let begun = queue.next_avail();
@@ -193,9 +200,13 @@ pub(super) fn drain(
             if queue.needs_notification(memory)? {
                 interrupt.raise();
             }
+            left -= 1;
+            if left == 0 {
+                return Ok(true);
+            }
         }
         if !queue.enable_notification(memory)? {
-            return Ok(());
+            return Ok(false);
         }
         went_on(queue, begun)?;
     }
@@ -265,10 +276,11 @@ fn perform(disk: &Disk, reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Out
         }
         DISCARD | WRITE_ZEROES if disk.read_only => Err(STATUS_ERROR),
         kind @ (DISCARD | WRITE_ZEROES) => {
-            while reader.available_bytes() >= RANGE_BYTES {
-                clear(disk, kind, reader)?;
+            // As its configuration says: many would make one request one without an end.
+            if reader.available_bytes() != RANGE_BYTES {
+                return Err(STATUS_UNSUPPORTED);
             }
-            Ok(STATUS_OK)
+            clear(disk, kind, reader)
         }
         _ => Err(STATUS_UNSUPPORTED),
     }

@@ -41,6 +41,12 @@ impl Bus {
         self.word(abi::BUS_TO_HOST).swap(0, Ordering::SeqCst)
     }
 
+    /// As a node does it; it would ring, if nothing was there before.
+    #[cfg(test)]
+    pub(crate) fn tell_host(&self, slot: usize) {
+        self.word(abi::BUS_TO_HOST).fetch_or(1 << slot, Ordering::SeqCst);
+    }
+
     /// Whether interrupts wait that the node has not taken.
     pub(crate) fn interrupts_wait(&self) -> bool {
         self.word(abi::BUS_TO_NODE).load(Ordering::SeqCst) != 0
@@ -165,6 +171,23 @@ impl<'a> SlotWords<'a> {
     #[cfg(any(test, fuzzing))]
     pub(crate) fn kick(&self, queues: u64) {
         self.u64(abi::SLOT_KICKS).fetch_or(queues, Ordering::SeqCst);
+    }
+
+    /// As a node does it: so many requests on it asks for this status.
+    #[cfg(test)]
+    pub(crate) fn ask(&self, requests: u32, status: u32) {
+        self.u32(abi::SLOT_STATUS).store(status, Ordering::Relaxed);
+        self.u32(abi::SLOT_REQUEST).fetch_add(requests, Ordering::Release);
+    }
+
+    /// As a node does it.
+    #[cfg(test)]
+    pub(crate) fn place_queue(&self, number: usize, size: u32, at: [u64; 3]) {
+        let queue = abi::SLOT_QUEUES + number * abi::QUEUE_BYTES;
+        self.u32(queue + 4).store(size, Ordering::Relaxed);
+        for (n, address) in at.into_iter().enumerate() {
+            self.u64(queue + 8 + 8 * n).store(address, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn take_kicks(&self) -> u64 {

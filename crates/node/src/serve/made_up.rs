@@ -117,20 +117,12 @@ impl Rig {
         let bus = Arc::new(Bus::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES)));
         let ranges = PIECES.map(|piece| (GuestAddress(piece), PIECE_BYTES as usize));
         let memory = Arc::new(NodeMemory::from_ranges(&ranges).expect("there is memory"));
-        let doorbell = Doorbell { bus: Arc::clone(&bus), device: None };
         let disk = File::from(memfd_create("disk", MemfdFlags::empty()).expect("a file"));
         ftruncate(&disk, DISK_BYTES).expect("a file");
-        let copy = || disk.try_clone().expect("a descriptor");
-        let of = || Disk { file: copy(), bytes: DISK_BYTES, read_only: false, serial: "s".into() };
-        let about = Block::new(of(), Arc::clone(&memory)).describe();
-        let inline = InlineDisk { about, disk: of(), memory: Arc::clone(&memory), queue: None };
         let (tap, outside) = taps();
         let card = InlineCard { tap: Arc::new(tap), memory: Arc::clone(&memory), mover: None };
-        let slot = |number, backend: Box<dyn Backend>| {
-            let names = (number, "made up");
-            Slot::new(names, backend, doorbell.clone(), Arc::clone(&memory)).expect("eventfds")
-        };
-        let mut slots = [slot(0, Box::new(inline)), slot(1, Box::new(card))];
+        let slots = [(0, inline(&disk, DISK_BYTES, &memory)), (1, Box::new(card) as _)];
+        let mut slots = slots.map(|(number, backend)| slot(number, backend, &bus, &memory));
         slots.iter_mut().for_each(Slot::offer);
         Rig { bus, memory, disk, outside, slots }
     }
@@ -176,6 +168,23 @@ impl Rig {
         let bytes = self.disk.metadata().expect("a file").len();
         assert_eq!(bytes, DISK_BYTES, "the disk's size");
     }
+}
+
+fn inline(disk: &File, bytes: u64, memory: &Arc<NodeMemory>) -> Box<dyn Backend> {
+    let copy = || disk.try_clone().expect("a descriptor");
+    let of = || Disk { file: copy(), bytes, read_only: false, serial: "s".into() };
+    let about = Block::new(of(), Arc::clone(memory)).describe();
+    Box::new(InlineDisk { about, disk: of(), memory: Arc::clone(memory), queue: None })
+}
+
+fn slot(
+    number: usize,
+    backend: Box<dyn Backend>,
+    bus: &Arc<Bus>,
+    memory: &Arc<NodeMemory>,
+) -> Slot {
+    let doorbell = Doorbell { bus: Arc::clone(bus), device: None };
+    Slot::new((number, "made up"), backend, doorbell, Arc::clone(memory)).expect("eventfds")
 }
 
 fn taps() -> (File, File) {
@@ -314,8 +323,10 @@ mod tests {
         let mut read = [0; 512];
         memory.read_slice(&mut read, GuestAddress(buffer + 0x100)).unwrap();
         assert_eq!(read, [7; 512]);
-        // A kind that there is not.
-        assert_eq!(request(99, 2, 3), 2);
+        // A kind that there is not, and ranges to discard, of which one is taken.
+        memory.write_slice(&[0; 512], GuestAddress(buffer + 0x100)).unwrap();
+        assert_eq!(request(11, 2, 1), 2);
+        assert_eq!(request(99, 3, 3), 2);
         // Read at the end of the disk by a file that has shrunk meanwhile.
         ftruncate(&rig.disk, 512).unwrap();
         let mut request_again = |index: u16| {
@@ -328,7 +339,48 @@ mod tests {
             rig.look();
             memory.read_obj::<u8>(GuestAddress(buffer + 0x1000)).unwrap()
         };
-        assert_eq!(request_again(3), 1);
+        assert_eq!(request_again(4), 1);
+    }
+
+    /// A disk whose sectors are the driver: each read puts one more request for the next sector
+    /// into the ring, in the very buffer that is read.
+    #[test]
+    fn a_driver_that_always_has_more_does_not_keep_its_device_from_stopping() {
+        const SECTORS: u16 = 2048;
+        let mut rig = Rig::new();
+        ftruncate(&rig.disk, u64::from(SECTORS) * 512).unwrap();
+        let (queue, available) = (PIECES[0], PIECES[0] + AVAILABLE);
+        let (header, status) = (available + 0x80, PIECES[0] + 0x4000);
+        for sector in 0..SECTORS {
+            let mut bytes = [0; 512];
+            bytes[2..4].copy_from_slice(&(sector + 2).to_le_bytes());
+            bytes[0x88..0x8a].copy_from_slice(&(sector + 1).to_le_bytes());
+            std::os::unix::fs::FileExt::write_all_at(&rig.disk, &bytes, u64::from(sector) * 512)
+                .unwrap();
+        }
+        let disk = inline(&rig.disk, u64::from(SECTORS) * 512, &rig.memory);
+        rig.slots[0] = slot(0, disk, &rig.bus, &rig.memory);
+        rig.slots[0].offer();
+        rig.begin();
+        let memory = Arc::clone(&rig.memory);
+        for (n, address, length, flags) in
+            [(0, header, 16_u32, 1_u16), (1, available, 512, 3), (2, status, 1, 2)]
+        {
+            let at = queue + 16 * n;
+            memory.write_obj(address, GuestAddress(at)).unwrap();
+            memory.write_obj(length, GuestAddress(at + 8)).unwrap();
+            memory.write_obj(flags, GuestAddress(at + 12)).unwrap();
+            memory.write_obj(n as u16 + 1, GuestAddress(at + 14)).unwrap();
+        }
+        memory.write_obj(1_u16, GuestAddress(available + 2)).unwrap();
+        rig.bus.slot(0).kick(1);
+        rig.look();
+        let used = || memory.read_obj::<u16>(GuestAddress(queue + USED + 2)).unwrap();
+        let once = used();
+        assert!((1..SECTORS / 2).contains(&once), "{once}");
+        // What is left is done the next time, though nobody kicks.
+        rig.look();
+        assert!(used() > once);
     }
 
     /// A server that takes over finds the device as it was, whatever step it died at.

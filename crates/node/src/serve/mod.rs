@@ -24,12 +24,14 @@ mod user;
 mod vhost;
 mod worker;
 
+use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub use supervisor::{Served, serve};
 pub use worker::work;
@@ -40,6 +42,23 @@ use crate::{Error, Result};
 
 /// Sockets and logs of servers.
 const FOLDER: &str = "/run/kumiki-node";
+
+/// Lines that one serving process writes to the log.
+const LINES: u32 = 1000;
+
+/// Says to the log what a node does: a node that does it again and again would fill the host's
+/// memory, where the log is.
+fn say(text: fmt::Arguments<'_>) {
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    match SAID.fetch_update(Relaxed, Relaxed, |said| (said <= LINES).then_some(said + 1)) {
+        Ok(LINES) => eprintln!("{text}; this process says nothing more of its node"),
+        Ok(_) => eprintln!("{text}"),
+        Err(_) => {}
+    }
+}
+
+/// The last line that a server writes to standard output: it serves from then on.
+const BEGUN: &str = "begun";
 
 /// A server's socket.
 fn place(name: &str) -> Result<PathBuf> {
@@ -59,21 +78,48 @@ fn this_program() -> Command {
 /// served is. Returns what cannot, and why.
 pub(crate) fn spawn(name: &str) -> Result<Vec<String>> {
     let log = place(name)?.with_extension("log");
-    let log = File::create(&log).map_err(|error| Error::file(&log, error))?;
+    let file = File::create(&log).map_err(|error| Error::file(&log, error))?;
     let mut command = this_program();
-    command.args(["node", "serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-    let mut server =
+    command.args(["node", "serve", name]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+    let server =
         command.process_group(0).spawn().map_err(|error| Error::file("/proc/self/exe", error))?;
+    begun(server, &log)
+}
+
+/// What a new server says: what cannot be served, and that it has begun.
+fn begun(mut server: Child, log: &Path) -> Result<Vec<String>> {
     let mut text = String::new();
     if let Some(mut said) = server.stdout.take() {
         said.read_to_string(&mut text).map_err(|error| Error::os("a node's server", error))?;
     }
     let mut problems: Vec<_> = text.lines().map(str::to_owned).collect();
-    // One that has ended by now has failed.
-    if let Ok(Some(status)) = server.try_wait() {
-        let log = fs::read_to_string(place(name)?.with_extension("log")).unwrap_or_default();
+    // One that has failed closes its output before it has ended.
+    if problems.pop_if(|last| last == BEGUN).is_none() {
+        let status = server.wait().map_err(|error| Error::os("a node's server", error))?;
+        let log = fs::read_to_string(log).unwrap_or_default();
         let last = log.lines().last().unwrap_or_default();
-        problems.push(format!("the server of the node's devices has ended ({status}): {last}"));
+        return Err(Error::Refused(format!(
+            "the server of the node's devices has ended ({status}): {last}"
+        )));
     }
     Ok(problems)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_has_not_begun_has_failed_however_late_it_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        fs::write(&log, "one\nno such node\n").unwrap();
+        let said = |script: &str| {
+            let mut command = Command::new("sh");
+            begun(command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap(), &log)
+        };
+        let failed = said("exec >&-; sleep 0.1; exit 2").unwrap_err().to_string();
+        assert!(failed.contains("has ended (exit status: 2): no such node"), "{failed}");
+        assert_eq!(said("echo 'net0: no TAP'; echo begun; exec >&-").unwrap(), ["net0: no TAP"]);
+    }
 }

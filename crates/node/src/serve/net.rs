@@ -15,7 +15,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use super::backend::{
     Backend, Description, F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, NodeMemory, Ring, fd,
 };
-use super::block::{queue, went_on};
+use super::block::{NOT_AT_ALL, queue, went_on};
 use super::tap::{self, Link};
 use crate::{Error, Result};
 
@@ -26,6 +26,9 @@ const HEADER_BYTES: usize = 12;
 const BUFFERS_AT: usize = 10;
 /// The longest frame with its header: what segmentation leaves to a card, and some.
 const FRAME_BYTES: usize = HEADER_BYTES + 65_536 + 14 + 4;
+
+/// Frames of one direction between two looks at the other one, and whether the card is to stop.
+const ROUND: u32 = 256;
 
 /// A card, and its thread while it is started.
 pub(crate) struct Card {
@@ -61,7 +64,7 @@ impl Backend for Card {
         let ended = end.try_clone().map_err(|error| Error::os("an eventfd", error))?;
         let thread = thread::Builder::new().name("card".into()).spawn(move || {
             if let Err(error) = mover.run(&ended) {
-                eprintln!("a network card's queues stand still: {error}");
+                super::say(format_args!("a network card's queues stand still: {error}"));
                 mover.transmit.1.interrupt.broken();
             }
         });
@@ -117,15 +120,16 @@ impl Mover {
         Ok(Mover { tap, memory, receive, transmit, merges, frame, waiting: 0, outgoing })
     }
 
-    /// All that there is now, both ways.
-    pub(super) fn move_all(&mut self) -> Outcome<()> {
-        self.send()?;
-        self.receive()
+    /// What there is now, both ways, [`ROUND`] frames each at most. Whether there may be more, of
+    /// which neither a kick nor the TAP tells.
+    pub(super) fn move_all(&mut self) -> Outcome<bool> {
+        let sends = self.send()?;
+        Ok(self.receive()? || sends)
     }
 
     fn run(&mut self, end: &EventFd) -> Outcome<()> {
         loop {
-            self.move_all()?;
+            let more = self.move_all()?;
             // A frame that waits is taken up at the node's next kick.
             let tap = if self.waiting == 0 { PollFlags::IN } else { PollFlags::empty() };
             let (receive, transmit) = (fd(&self.receive.1.kick), fd(&self.transmit.1.kick));
@@ -136,13 +140,13 @@ impl Mover {
                 PollFd::from_borrowed_fd(transmit, input),
                 PollFd::from_borrowed_fd(self.tap.as_fd(), tap),
             ];
-            let _ = poll(&mut fds, None);
+            let _ = poll(&mut fds, more.then_some(&NOT_AT_ALL));
             if fds[0].revents().contains(input) {
                 return Ok(());
             }
             // A TAP that has vanished is ready for ever, and there is nothing to move.
             if fds[3].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
-                eprintln!("the TAP of a network card is gone");
+                super::say(format_args!("the TAP of a network card is gone"));
                 return Ok(());
             }
             let _ = self.receive.1.kick.read();
@@ -151,9 +155,10 @@ impl Mover {
     }
 
     /// Frames that the node has put there.
-    fn send(&mut self) -> Outcome<()> {
+    fn send(&mut self) -> Outcome<bool> {
         let Mover { tap, memory, transmit: (queue, ring), outgoing, .. } = self;
         let memory = &**memory;
+        let mut left = ROUND;
         loop {
             queue.disable_notification(memory)?;
             let begun = queue.next_avail();
@@ -173,22 +178,26 @@ impl Mover {
                 if queue.needs_notification(memory)? {
                     ring.interrupt.raise();
                 }
+                left -= 1;
+                if left == 0 {
+                    return Ok(true);
+                }
             }
             if !queue.enable_notification(memory)? {
-                return Ok(());
+                return Ok(false);
             }
             went_on(queue, begun)?;
         }
     }
 
     /// Frames for the node, as far as it has room.
-    fn receive(&mut self) -> Outcome<()> {
-        loop {
+    fn receive(&mut self) -> Outcome<bool> {
+        for _ in 0..ROUND {
             if self.waiting == 0 {
                 match (&*self.tap).read(&mut self.frame) {
                     Ok(length) if length > HEADER_BYTES => self.waiting = length,
                     Ok(_) => continue,
-                    Err(_) => return Ok(()),
+                    Err(_) => return Ok(false),
                 }
             }
             if !self.place()? {
@@ -198,12 +207,14 @@ impl Mover {
                 // Entries may be there that are too few for this frame.
                 queue.enable_notification(&*self.memory)?;
                 if queue.avail_idx(&*self.memory, Ordering::Acquire)? == available {
-                    return Ok(());
+                    return Ok(false);
                 }
                 continue;
             }
             self.waiting = 0;
         }
+        // Of another frame the TAP tells.
+        Ok(self.waiting != 0)
     }
 
     /// Puts the frame that waits into buffers; `false` if there are not enough.

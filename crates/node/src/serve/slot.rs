@@ -84,7 +84,10 @@ impl Slot {
             return self.offer();
         }
         self.handled = words.answered();
-        if words.host_status() & DRIVER_OK != 0 {
+        // A request that waits says what the driver wants by now. It may have been a reset, whose
+        // driver has waited in vain, and the rings' memory is somebody else's.
+        let waits = words.request() != self.handled;
+        if !waits && words.host_status() & DRIVER_OK != 0 {
             let status = self.start(words.host_status() & STATUS);
             words.set_host_status(status);
             for n in 0..self.kicks.len() {
@@ -111,6 +114,12 @@ impl Slot {
         let words = bus.slot(self.number);
         let request = words.request();
         if request != self.handled {
+            // A driver that has waited in vain goes on: one of those that were missed may have
+            // been a reset, since which other rings are there.
+            if request.wrapping_sub(self.handled) != 1 {
+                self.running = false;
+                let _ = self.backend.stop();
+            }
             self.handled = request;
             let status = self.carry_out(words.status() & STATUS, words.accepted());
             words.answer(request, status);
@@ -125,7 +134,7 @@ impl Slot {
 
     /// Passes on what its backend has written to `calls`.
     pub(crate) fn called(&self, queue: usize) {
-        if self.calls[queue].read().is_ok() {
+        if self.calls.get(queue).is_some_and(|call| call.read().is_ok()) {
             self.doorbell.interrupt(self.number, queue as u32);
         }
     }
@@ -150,7 +159,7 @@ impl Slot {
         }
         if status & FEATURES_OK != 0 && accepted & !self.about.features != 0 {
             let too_many = accepted & !self.about.features;
-            eprintln!("{}: features {too_many:#x} were not offered", self.name);
+            super::say(format_args!("{}: features {too_many:#x} were not offered", self.name));
             return status & !FEATURES_OK;
         }
         if status & DRIVER_OK != 0 && !self.running { self.start(status) } else { status }
@@ -171,7 +180,10 @@ impl Slot {
     }
 
     fn failed(&self, status: u32, error: &Error) -> u32 {
-        eprintln!("{}: {error}; it stands still until its driver begins anew", self.name);
+        super::say(format_args!(
+            "{}: {error}; it stands still until its driver begins anew",
+            self.name
+        ));
         self.doorbell.interrupt(self.number, abi::CONFIG_BIT);
         status | NEEDS_RESET
     }
@@ -217,5 +229,85 @@ pub(crate) fn withdraw(doorbell: &Doorbell, number: usize) {
 impl Drop for Slot {
     fn drop(&mut self) {
         let _ = self.backend.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use vm_memory::GuestAddress;
+
+    use super::*;
+    use crate::memory::Memory;
+    use crate::serve::bus::Bus;
+
+    /// A device of one queue that notes where its ring was at each start; 0 at a stop.
+    struct Noted(Arc<Mutex<Vec<u64>>>);
+
+    impl Backend for Noted {
+        fn describe(&self) -> Description {
+            Description { limits: vec![4], ..Description::default() }
+        }
+
+        fn start(&mut self, _: u64, rings: Vec<Ring>) -> Result<()> {
+            self.0.lock().unwrap().extend(rings.iter().map(|ring| ring.descriptors));
+            Ok(())
+        }
+
+        fn stop(&mut self) -> Result<()> {
+            self.0.lock().unwrap().push(0);
+            Ok(())
+        }
+    }
+
+    /// A lock that is held by an assertion that fails would end all tests.
+    fn noted(notes: &Mutex<Vec<u64>>) -> Vec<u64> {
+        std::mem::take(&mut notes.lock().unwrap())
+    }
+
+    /// Running, by a ring at 0x1000.
+    fn running() -> (Slot, Arc<Bus>, Arc<Mutex<Vec<u64>>>) {
+        let bus = Arc::new(Bus::new(Memory::zeroed(kumiki_boot::WINDOW_BYTES)));
+        let memory = Arc::new(NodeMemory::from_ranges(&[(GuestAddress(0x1000), 0x8000)]).unwrap());
+        let (notes, doorbell) = (Arc::default(), Doorbell { bus: Arc::clone(&bus), device: None });
+        let mut slot =
+            Slot::new((0, "noted"), Box::new(Noted(Arc::clone(&notes))), doorbell, memory).unwrap();
+        slot.offer();
+        bus.slot(0).place_queue(0, 4, [0x1000, 0x2000, 0x3000]);
+        for status in [0, 1, 3, 11, 15] {
+            bus.slot(0).ask(1, status);
+            slot.look();
+        }
+        assert_eq!(noted(&notes), [0, 0x1000]);
+        (slot, bus, notes)
+    }
+
+    /// A driver that waited in vain for a reset has given the rings' memory back.
+    #[test]
+    fn a_new_server_does_not_begin_what_the_driver_wants_ended() {
+        for status in [0, 1, 11] {
+            let (mut slot, bus, notes) = running();
+            bus.slot(0).ask(1, status);
+            slot.running = false;
+            slot.resume();
+            assert_eq!(bus.slot(0).host_status(), status);
+            assert!(!noted(&notes).contains(&0x1000));
+        }
+        // One that wants nothing else goes on.
+        let (mut slot, bus, notes) = running();
+        slot.running = false;
+        slot.resume();
+        assert_eq!((bus.slot(0).host_status(), noted(&notes)), (15, vec![0x1000]));
+    }
+
+    /// A driver that waits in vain goes on, and its server, which was busy, sees the last request.
+    #[test]
+    fn a_reset_that_was_missed_ends_the_former_rings() {
+        let (mut slot, bus, notes) = running();
+        bus.slot(0).place_queue(0, 4, [0x4000, 0x5000, 0x6000]);
+        bus.slot(0).ask(5, 15);
+        slot.look();
+        assert_eq!((bus.slot(0).host_status(), noted(&notes)), (15, vec![0, 0x4000]));
     }
 }

@@ -58,7 +58,7 @@ struct Supervisor {
 }
 
 /// Serves a running node's devices until it ends. Who waits for them reads standard
-/// output: problems, a line each, and its end when all that can be served is.
+/// output: problems, a line each, `begun` when all that can be served is, and its end.
 pub fn serve(name: &str) -> Result<()> {
     let device = Device::serve(name)?;
     let entry = tree::one(Kind::Node, name)?;
@@ -83,6 +83,7 @@ pub fn serve(name: &str) -> Result<()> {
             println!("{name}: {problem}");
         }
     }
+    println!("{}", super::BEGUN);
     std::io::stdout().flush().map_err(|error| Error::os("standard output", error))?;
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = null.map_err(|error| Error::file("/dev/null", error))?;

@@ -90,6 +90,9 @@ impl Worker {
     fn run(&mut self, orders: &OwnedFd) -> Result<()> {
         let mut events =
             [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 32];
+        // What the last server was told of and has not looked at: as long as that is there, the
+        // node does not ring.
+        self.look_at_all();
         loop {
             let count = match epoll::wait(&self.epoll, &mut events[..], Some(&LOOK_AGAIN)) {
                 Ok(count) => count,
@@ -142,6 +145,8 @@ impl Worker {
 
     /// Should a bell have been lost.
     fn look_at_all(&mut self) {
+        // Before the look: whatever is set after this rings again.
+        self.doorbell.bus.take_slots();
         self.slots.values_mut().for_each(Slot::look);
         if self.doorbell.bus.interrupts_wait() {
             self.doorbell.ring();
@@ -156,8 +161,13 @@ impl Worker {
                     return Err(Error::Refused(format!("there is no slot {slot}")));
                 }
                 match self.slots.remove(&slot) {
-                    // Dropped, it closes what was heard of it.
-                    Some(mut slot) => slot.withdraw(),
+                    Some(mut slot) => {
+                        // Another process may have copies, which would be heard on and on.
+                        for call in slot.calls() {
+                            let _ = epoll::delete(&self.epoll, fd(call));
+                        }
+                        slot.withdraw();
+                    }
                     None => withdraw(&self.doorbell, slot),
                 }
                 Ok(())
@@ -167,20 +177,30 @@ impl Worker {
                     return Err(Error::Refused(format!("slot {number} is taken")));
                 }
                 let backend = self.backend(device, files)?;
-                let (doorbell, memory) = (self.doorbell.clone(), Arc::clone(&self.memory));
-                let mut slot = Slot::new((number, &name), backend, doorbell, memory)?;
-                for (queue, call) in slot.calls().iter().enumerate() {
-                    self.hear(fd(call), (number as u64) << 32 | queue as u64)?;
-                }
-                if resume {
-                    slot.resume()
-                } else {
-                    slot.offer()
-                }
-                self.slots.insert(number, slot);
-                Ok(())
+                self.add(number, &name, backend, resume)
             }
         }
+    }
+
+    fn add(
+        &mut self,
+        number: usize,
+        name: &str,
+        backend: Box<dyn Backend>,
+        resume: bool,
+    ) -> Result<()> {
+        let (doorbell, memory) = (self.doorbell.clone(), Arc::clone(&self.memory));
+        let mut slot = Slot::new((number, name), backend, doorbell, memory)?;
+        for (queue, call) in slot.calls().iter().enumerate() {
+            self.hear(fd(call), (number as u64) << 32 | queue as u64)?;
+        }
+        if resume {
+            slot.resume()
+        } else {
+            slot.offer()
+        }
+        self.slots.insert(number, slot);
+        Ok(())
     }
 
     fn backend(&self, device: Passed, files: Vec<File>) -> Result<Box<dyn Backend>> {
@@ -215,4 +235,81 @@ fn memory_of(device: &Arc<File>, mut pieces: Vec<Piece>) -> Result<NodeMemory> {
     });
     NodeMemory::from_ranges_with_files(ranges.collect::<Vec<_>>())
         .map_err(|error| Error::Refused(format!("mapping the node's memory: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+    use super::*;
+    use crate::serve::backend::{Description, Ring};
+
+    /// A device of one queue that keeps where its kicks and calls come from.
+    struct Kept(std::sync::mpsc::Sender<Ring>);
+
+    impl Backend for Kept {
+        fn describe(&self) -> Description {
+            Description { limits: vec![4], ..Description::default() }
+        }
+
+        fn start(&mut self, _: u64, rings: Vec<Ring>) -> Result<()> {
+            rings.into_iter().for_each(|ring| self.0.send(ring).unwrap());
+            Ok(())
+        }
+
+        fn stop(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// With a device in slot 3 that its driver has begun; its ring.
+    fn worker() -> (Worker, Ring) {
+        let bus = Arc::new(Bus::new(Memory::zeroed(WINDOW_BYTES)));
+        let doorbell = Doorbell { bus, device: None };
+        let memory = NodeMemory::from_ranges(&[(GuestAddress(0x1000), 0x4000)]).unwrap();
+        let device = EventFd::new(EFD_NONBLOCK).unwrap();
+        let device = fd(&device).try_clone_to_owned().unwrap();
+        let mut worker = Worker {
+            epoll: epoll::create(CreateFlags::CLOEXEC).unwrap(),
+            device: Arc::new(device.into()),
+            doorbell: doorbell.clone(),
+            memory: Arc::new(memory),
+            slots: BTreeMap::new(),
+        };
+        let (sender, rings) = std::sync::mpsc::channel();
+        let backend = Box::new(Kept(sender));
+        worker.add(3, "kept", backend, false).unwrap();
+        let node = doorbell.bus.slot(3);
+        node.place_queue(0, 4, [0x1000, 0x2000, 0x3000]);
+        node.ask(1, 15);
+        worker.slots.get_mut(&3).unwrap().look();
+        (worker, rings.recv_timeout(Duration::from_secs(20)).unwrap())
+    }
+
+    /// The node rings only if nothing is there to look at: what a server that died has left would
+    /// else keep it silent for ever.
+    #[test]
+    fn what_the_last_server_has_not_looked_at_does_not_keep_the_node_from_ringing() {
+        let (mut worker, ring) = worker();
+        let bus = Arc::clone(&worker.doorbell.bus);
+        bus.slot(3).kick(1);
+        bus.tell_host(3);
+        worker.look_at_all();
+        assert_eq!(ring.kick.read().unwrap(), 1);
+        assert_eq!(bus.take_slots(), 0);
+    }
+
+    /// virtiofsd has copies of the descriptors by which it calls, and ends when it likes.
+    #[test]
+    fn a_device_that_was_withdrawn_is_not_heard() {
+        let (mut worker, ring) = worker();
+        worker.obey(Order::Withdraw { slot: 3 }, Vec::new()).unwrap();
+        ring.call.write(1).unwrap();
+        let mut events =
+            [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 4];
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        assert_eq!(epoll::wait(&worker.epoll, &mut events[..], Some(&at_once)).unwrap(), 0);
+    }
 }

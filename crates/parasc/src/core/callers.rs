@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use kumiki_slot::Life;
+use kumiki_sys::life::Life;
 
 use super::Doorbell;
 use crate::claim::Claim;

@@ -2,8 +2,13 @@
 //! stands in `threads`, above.
 
 mod callers;
+mod crew;
 mod doorbell;
+#[cfg(all(test, loom))]
+mod loom;
 mod pool;
+mod post;
+mod reserve;
 mod seat;
 mod watch;
 
@@ -13,15 +18,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub(crate) use callers::{Caller, Callers};
+pub(crate) use crew::{Crew, Unwinding};
 pub(crate) use doorbell::Doorbell;
 pub(crate) use pool::Pool;
+pub(crate) use post::Entry;
 pub(crate) use seat::Seat;
 pub(crate) use watch::Watch;
 
-use kumiki_crew::Crew;
-use kumiki_slot::Life;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_sys::fork::Process;
+use kumiki_sys::life::Life;
 use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 

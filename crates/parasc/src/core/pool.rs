@@ -2,9 +2,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release, SeqCst};
 
-use kumiki_crew::Reserve;
-
 use super::Berth;
+use super::reserve::Reserve;
 use crate::primitive::{AtomicBool, AtomicU64, fence};
 
 /// The pool of one engine.

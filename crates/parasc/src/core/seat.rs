@@ -4,8 +4,7 @@
 //! results, or for the seat to have no thread: then it makes the calls itself. Who
 //! leaves a seat for want of a thread rings for it.
 
-use kumiki_crew::Post;
-
+use super::post::Post;
 use super::{Berth, Doorbell};
 
 /// One cpu's place.
@@ -34,8 +33,7 @@ impl Seat {
 
 #[cfg(test)]
 mod tests {
-    use kumiki_crew::Entry;
-
+    use super::super::Entry;
     use super::*;
 
     #[test]

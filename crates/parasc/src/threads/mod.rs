@@ -17,8 +17,8 @@ pub(crate) use process::process;
 pub(crate) use queue::{cancel_all, send};
 pub(crate) use seat::wake as wake_seat;
 
-use kumiki_slot::Life;
 use kumiki_sys::cpuset::CpuSet;
+use kumiki_sys::life::Life;
 use kumiki_wait::{Policy, Threshold};
 
 use crate::core::Core;

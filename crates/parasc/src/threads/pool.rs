@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kumiki_crew::Unwinding;
+use crate::core::Unwinding;
 
 use super::processor::{bits, serve_lane};
 use super::queue::{self, Hand};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kumiki_crew::{Entry, Unwinding};
+use crate::core::{Entry, Unwinding};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Waiter, barrier};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use kumiki_crew::Unwinding;
+use crate::core::Unwinding;
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Threshold, Waiter};
 

@@ -4,6 +4,7 @@ mod calls;
 #[path = "../../../sys/tests/child/mod.rs"]
 mod child;
 mod cores;
+mod desk;
 mod faults;
 mod kinds;
 mod model;

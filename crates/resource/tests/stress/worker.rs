@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use fastrand::Rng;
+use kumiki_resource::desk::Error as Request;
 use kumiki_resource::kind::Kind;
 use kumiki_resource::{
     Attach, Error, Handle, Id, Interface, LargeMemory, Memory, Name, Pattern, Place, Region,
     RegionSpec, Result, Rights, Space, Thread, ThreadSpec, UserSpace, UserSpaceSpec,
 };
-use kumiki_slot::Error as Request;
 use kumiki_sys::shm::Huge;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
