@@ -155,7 +155,9 @@ fn clears(family: &Family) -> String {
     let same = doubt.same_at.filter(|same| *same <= LARGEST_THRESHOLD);
     let same = same.map(|same| format!("the same at --threshold {}", tenth(same)));
     match (doubt.times_visits, same) {
-        (Some(times), _) if times <= MANY => format!("{:.0} times the visits tell", times.ceil()),
+        (Some(times), _) if times > 1.0 && times <= MANY => {
+            format!("{:.0} times the visits tell", times.ceil())
+        }
         (_, Some(same)) => same,
         _ => doubt.why.clone(),
     }

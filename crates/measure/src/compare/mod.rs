@@ -15,8 +15,8 @@
 //! on two cpus, these must have been as far apart on both sides. Where other work disturbed
 //! a side, the visits that nothing disturbed must say the same.
 //!
-//! It is called the same where its interval of 95 % lies within the threshold, or within
-//! the least one that fits what two runs can tell of it, which is then said
+//! It is called the same where its interval of 95 % lies within the threshold, or where it
+//! holds no difference at all and does not reach far: then how far it reaches is said
 //! ([`Family::same_within`]).
 //!
 //! Visits are what is compared, not samples: a thousand samples of one visit
@@ -53,12 +53,8 @@ const SIGNIFICANT: f64 = 0.05;
 /// sides are not the same pair of cpus any more.
 const MOVED: f64 = 1.25;
 
-/// What moves by more from run to run is not called the same within that.
+/// What moves by more from run to run is not called the same.
 const LARGEST: f64 = 0.35;
-
-/// The threshold that fits is this many standard errors beyond the interval's own length:
-/// of what has not changed six of seven lie within it.
-const ROOM: f64 = 1.5;
 
 /// Half of an interval of 95 %, in standard errors that are well known.
 const INTERVAL: f64 = 1.96;
@@ -285,19 +281,17 @@ impl Limits {
         quiet.is_some_and(|moved| self.side(&moved, between) != 0)
     }
 
-    /// The share within which what has this error can be called the same.
-    fn same(&self, error: f64) -> f64 {
-        if error <= largest() { fits(error).max(self.asked) } else { self.asked }
+    /// The logarithm within which it is the same, if it is.
+    fn same(&self, [low, high]: [f64; 2]) -> Option<f64> {
+        let reach = high.max(-low);
+        let fits = low <= 0.0 && high >= 0.0 && reach <= LARGEST.ln_1p();
+        (reach <= self.asked || fits).then(|| reach.max(self.asked))
     }
-}
-
-fn fits(error: f64) -> f64 {
-    (INTERVAL + ROOM) * error
 }
 
 /// What has a larger error is not called the same unless that was asked for.
 fn largest() -> f64 {
-    LARGEST.ln_1p() / fits(1.0)
+    LARGEST.ln_1p() / INTERVAL
 }
 
 /// How many times as many visits would tell: what comes from the visits shrinks with their
@@ -327,14 +321,14 @@ fn judge(
     let reach = if error.is_nan() { f64::INFINITY } else { between.alone(moved) * error };
     let [low, high] = [worse - reach, worse + reach];
     let holds = quiet.is_none_or(|quiet| limits.holds(quiet, between));
-    let within = limits.same(error);
+    let within = limits.same([low, high]);
     let verdict = match limits.side(moved, between) {
         1 if holds => Verdict::Regression,
         -1 if holds => Verdict::Improvement,
-        0 if low >= -within && high <= within => Verdict::Same,
+        0 if within.is_some() => Verdict::Same,
         _ => Verdict::Unclear,
     };
-    let same_within = (verdict == Verdict::Same).then(|| within.exp_m1());
+    let same_within = within.filter(|_| verdict == Verdict::Same).map(f64::exp_m1);
     Judged { worse, ci: [low, high], verdict, same_within }
 }
 
