@@ -10,9 +10,14 @@ use crate::primitive::{AtomicU32, AtomicU64};
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
 pub(crate) const VERSION: u32 = 4;
 
-/// Requesting threads at the same time, each with a lane of its own: as many as a page
-/// has lines beside the first two.
-pub(crate) const LANES: usize = 62;
+/// Lines of an area: as many as a page has beside the first two.
+pub(crate) const LINES: usize = 62;
+
+/// Requesting threads at the same time, each with a lane of its own.
+pub(crate) const REQUESTERS: usize = LINES - 1;
+
+/// The line of requests placed by hand, which has no side.
+pub(crate) const PLACED: usize = LINES - 1;
 
 /// The shared memory of one engine. A lane is the place of one requesting thread: a line
 /// here, and a [`Side`](crate::side::Side).
@@ -27,7 +32,7 @@ pub(crate) struct Area {
     /// Bit i: lane i may hold a request.
     open: AtomicU64,
     _reserved1: [u64; 7],
-    lines: [Line; LANES],
+    lines: [Line; LINES],
 }
 
 #[cfg(not(loom))]

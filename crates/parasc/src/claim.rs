@@ -134,6 +134,11 @@ impl Claim {
         lock(&self.task).clone()
     }
 
+    /// Whether the thread is at the batch of this lane.
+    pub(crate) fn holds(&self, lane: usize) -> bool {
+        self.word.load(Relaxed) & u64::from(u32::MAX) == HELD | (lane as u64 + 1)
+    }
+
     /// Whether the thread is at a request.
     #[inline]
     pub(crate) fn is_set(&self) -> bool {
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn a_note_names_the_first_and_the_last_lane_there_can_be() {
         let claim = Claim::default();
-        for lane in [0, crate::area::LANES - 1] {
+        for lane in [0, crate::area::LINES - 1] {
             assert!(claim.take().is_none() && claim.lane().is_none() && !claim.is_set());
             claim.set(lane);
             assert_eq!(claim.lane(), Some(lane));

@@ -42,7 +42,7 @@ fn here() -> BTreeMap<String, u64> {
         "PARASC_MAGIC" = area::MAGIC;
         "PARASC_VERSION" = area::VERSION;
         "PARASC_MAX_ARGS" = MAX_ARGS;
-        "PARASC_MAX_LINES" = area::LANES;
+        "PARASC_MAX_LINES" = area::LINES;
         "PARASC_BATCH" = line::BATCH;
         // Fields of the word: what is made, first and last, and the call.
         "PARASC_MADE(0x4444333322221111ull)" = 0x1111;

@@ -16,7 +16,7 @@ use self::meanwhile::{Forked, Meanwhile};
 use self::passes::{KINDS, Passes};
 use self::writeback::Begun;
 
-use crate::area::LANES;
+use crate::area::REQUESTERS;
 use crate::backend::OwnRing;
 use crate::core::{Caller, Core};
 use crate::cost::{Costs, Means, sleep_ticks};
@@ -92,7 +92,7 @@ impl Requester {
         let waiter = Waiter::new(&Policy::default())?;
         let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
         let lanes = core.sides.len();
-        let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: LANES })?;
+        let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: REQUESTERS })?;
         core.area.open_lane(lane);
         let means = Means { alone: is_alone(), sleep, ..Means::NONE };
         let mut requester = Requester {

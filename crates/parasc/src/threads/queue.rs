@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use kumiki_sys::signals::Blocked;
 use kumiki_wait::{Ticks, barrier};
 
+use super::processor::make_placed;
 use super::{alert, summon};
+use crate::area::PLACED;
 use crate::claim::Claim;
 use crate::core::Core;
 use crate::cost::PART;
@@ -27,12 +29,20 @@ pub(crate) struct Hand<'a> {
     /// but at a call and while it waits.
     pub(crate) signals: Option<&'a Blocked>,
     made: u32,
-    ticks: Ticks,
+    pub(super) ticks: Ticks,
 }
 
 impl<'a> Hand<'a> {
     pub(crate) fn new(claim: &'a Claim, signals: Option<&'a Blocked>) -> Self {
         Hand { claim, signals, made: 0, ticks: Ticks::new() }
+    }
+}
+
+impl Hand<'_> {
+    /// Whether this thread may die at a request, by a filter or, if it is the program's, whenever
+    /// it likes: somebody must find out, also after the end.
+    pub(super) fn may_die(&self, core: &Core) -> bool {
+        core.filtered.load(Relaxed) || self.signals.is_some() && core.area.is_terminated()
     }
 }
 
@@ -72,11 +82,7 @@ fn execute(core: &Arc<Core>, index: usize, request: &Request, hand: &mut Hand<'_
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
-    // And should this thread die, by a filter or, if it is the program's, whenever it
-    // likes, somebody must find out, also after the end.
-    let mortal = hand.signals.is_some();
-    let dies = core.filtered.load(Relaxed) || mortal && core.area.is_terminated();
-    let left = index == QUICK && core.queues[index].any() || dies;
+    let left = index == QUICK && core.waits(index) || hand.may_die(core);
     if left && !core.watch.is_alerted() {
         alert(core);
     }
@@ -105,11 +111,31 @@ pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
     core.queues[queue].push(task);
     // Partner: the fence in `Engine::shut_down`.
     fence(SeqCst);
+    announce(core, queue, true, serves);
+}
+
+/// Sees to it that a request which waits for a thread of this queue gets one, if it `calls`: or
+/// else somebody was called just before. There is a full fence before.
+pub(crate) fn announce(core: &Arc<Core>, queue: usize, calls: bool, serves: bool) {
     if core.area.is_terminated() {
         cancel_all(core);
     }
-    if !summon(core, queue) && serves {
+    if calls && !summon(core, queue) && serves {
         serve_stranded(core, queue);
+    }
+}
+
+/// Makes calls that were placed by hand, as one who waits for them, unless another one does.
+pub(crate) fn help(core: &Arc<Core>) {
+    let helper = &core.helper;
+    if core.area.line(PLACED).look().has_work()
+        && let Some(died) = helper.life.try_begin()
+    {
+        if died {
+            core.answer(&helper.claim);
+        }
+        make_placed(core, &Hand::new(&helper.claim, None));
+        helper.life.end();
     }
 }
 
@@ -117,7 +143,7 @@ pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
 /// caller's, and those that others have left to a thread which the caller was about to
 /// start, as they took its place for that of one at work.
 #[cold]
-fn serve_stranded(core: &Core, queue: usize) {
+fn serve_stranded(core: &Arc<Core>, queue: usize) {
     // Partner: the light fence in `Post::enter`, by which the other has taken the
     // seat for one with a thread. For the pool it is the lock of that.
     barrier::heavy();
@@ -125,6 +151,9 @@ fn serve_stranded(core: &Core, queue: usize) {
         if task.base().claim() {
             task.base().make();
         }
+    }
+    if queue == QUICK {
+        help(core);
     }
 }
 
@@ -137,4 +166,10 @@ pub(crate) fn cancel_all(core: &Core) {
             }
         }
     }
+    let (line, mut made) = (core.area.line(PLACED), 0);
+    while let Some(claimed) = line.next(made, 1) {
+        made = claimed.len();
+        claimed.for_each(|at| core.placed.cancel(at));
+    }
+    core.placed.tell();
 }
