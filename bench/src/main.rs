@@ -62,9 +62,14 @@ fn bench() -> Result<()> {
             print(&run::document(|pair| parasc::rows(pair, only, Some(program)))?)
         }
         ["parasc", ref only @ ..] => print(&run::document(|pair| parasc::rows(pair, only, None))?),
-        ["node", folder, rounds] => {
+        ["node", folder, rounds, ref only @ ..] => {
             let rounds = rounds.parse()?;
-            print(&run::document(|_| node::rows(Path::new(folder), rounds))?)
+            print(&run::document(|_| node::rows(Path::new(folder), rounds, only))?)
+        }
+        [node::peer::WORD, ref words @ ..] => node::peer::serve(words),
+        [node::devices::READ, path, how] => {
+            println!("{}", node::devices::read(Path::new(path), how)?);
+            Ok(())
         }
         [busy::WORD] => busy::work(),
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),

@@ -323,6 +323,16 @@ impl Row {
         Row::with_tail(who, unit, (groups, 0.99), limit, base)
     }
 
+    /// The same of rates: the slow tail is that of the small ones.
+    pub(crate) fn rate(
+        who: (&'static str, &'static str),
+        unit: &'static str,
+        groups: &[Vec<f64>],
+        base: Option<f64>,
+    ) -> Self {
+        Row::with_tail(who, unit, (groups, 0.01), None, base)
+    }
+
     /// The row of these samples, whose slow tail begins at quantile `slow`.
     fn with_tail(
         (case, subject): (&'static str, &'static str),

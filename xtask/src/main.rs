@@ -21,6 +21,7 @@ mod capi;
 mod debian;
 mod deny;
 mod documents;
+mod first_lines;
 mod fresh;
 mod kmod;
 mod layers;
@@ -109,6 +110,9 @@ enum Chore {
         /// Installs below this folder, which is made if need be
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
+        /// Built by this profile: `release` is quick to build, and slower
+        #[arg(long, value_name = "PROFILE", default_value = "dist")]
+        profile: String,
     },
 }
 
@@ -168,6 +172,6 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests } => test::test(Some(Part::Lab), &tests),
-        Chore::Capi { prefix } => capi::capi(&prefix),
+        Chore::Capi { prefix, profile } => capi::capi(&prefix, &profile),
     }
 }

@@ -8,7 +8,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run::Row;
 
+pub(crate) mod devices;
 mod exec;
+pub(crate) mod peer;
 mod reserve;
 mod start;
 
@@ -17,10 +19,17 @@ const IMAGE: &str = "deb";
 /// The node that is made, of one cpu.
 const NODE: &str = "bench";
 
-/// Everything; `folder` is on a disk.
-pub(crate) fn rows(folder: &Path, rounds: usize) -> Result<Vec<Row>> {
-    let mut rows = start::rows(folder, rounds)?;
-    rows.extend(reserve::rows(folder, rounds)?);
+/// Everything, or what `only` names; `folder` is on a disk.
+pub(crate) fn rows(folder: &Path, rounds: usize, only: &[&str]) -> Result<Vec<Row>> {
+    type Part = (&'static str, fn(&Path, usize) -> Result<Vec<Row>>);
+    const PARTS: [Part; 3] =
+        [("start", start::rows), ("reserve", reserve::rows), ("devices", devices::rows)];
+    let known = |name: &&str| PARTS.iter().any(|(part, _)| part == name);
+    ensure!(only.iter().all(known), "the bench node has start, reserve and devices, not {only:?}");
+    let mut rows = Vec::new();
+    for (_, part) in PARTS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
+        rows.extend(part(folder, rounds)?);
+    }
     Ok(rows)
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
     if args.json {
         return output::json(&Planned { free, steps });
     }
-    output::line(shown(&free))?;
+    shown(&free).iter().try_for_each(output::line)?;
     match steps {
         None => Ok(()),
         Some(steps) if steps.is_empty() => output::line("nothing to do"),
@@ -60,7 +60,8 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<()> {
     }
 }
 
-fn shown(free: &Free) -> String {
+/// Two lines.
+fn shown(free: &Free) -> [String; 2] {
     let cpus: Vec<_> = free.cpus.iter().map(u32::to_string).collect();
     let cpus = if cpus.is_empty() { "none".to_owned() } else { cpus.join(",") };
     let holders = free.holders();
@@ -69,12 +70,13 @@ fn shown(free: &Free) -> String {
     let blocks: Vec<_> = blocks
         .map(|blocks| format!("{} of {}", blocks.count, format::bytes(blocks.bytes)))
         .collect();
-    format!(
-        "free cpus: {cpus}{holders}\nfree memory: {} beside {} that the host keeps; in one piece now: {}",
+    let memory = format!(
+        "free memory: {} beside {} that the host keeps; in one piece now: {}",
         format::bytes(free.memory_bytes),
         format::bytes(free.host_keeps_bytes),
         blocks.join(", ")
-    )
+    );
+    [format!("free cpus: {cpus}{holders}"), memory]
 }
 
 pub(crate) fn apply(args: &ApplyArgs) -> Result<Verdict> {

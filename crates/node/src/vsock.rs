@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
 
-use rustix::net::{AddressFamily, Shutdown, SocketType, accept, listen, shutdown, socket};
+use rustix::net::{AddressFamily, Shutdown, SocketType, listen, shutdown, socket};
 
 use crate::{Error, Result};
 
@@ -47,20 +47,42 @@ fn new_socket() -> Result<OwnedFd> {
         .map_err(|error| Error::os("a vsock (its driver may not be loaded)", error))
 }
 
-/// Connects to a port of a machine or node, and relays.
-pub fn connect(cid: u32, port: u32) -> Result<()> {
+/// A stream to a port of a machine or node.
+pub fn stream(cid: u32, port: u32) -> Result<File> {
     let socket = new_socket()?;
     on(libc::connect, &socket, cid, port, "connecting to")?;
-    relay(socket)
+    Ok(File::from(socket))
+}
+
+/// A port of this machine or node, at which streams arrive.
+pub struct Listener(OwnedFd);
+
+impl Listener {
+    /// Takes the port.
+    pub fn new(port: u32) -> Result<Self> {
+        let socket = new_socket()?;
+        on(libc::bind, &socket, ANY_CID, port, "taking")?;
+        listen(&socket, 8).map_err(|error| Error::os("listening on a vsock", error))?;
+        Ok(Listener(socket))
+    }
+
+    /// Waits for the next stream.
+    pub fn accept(&self) -> Result<File> {
+        let connection =
+            rustix::net::accept(&self.0).map_err(|error| Error::os("accepting a vsock", error))?;
+        Ok(File::from(connection))
+    }
+}
+
+/// Connects to a port of a machine or node, and relays.
+pub fn connect(cid: u32, port: u32) -> Result<()> {
+    relay(stream(cid, port)?)
 }
 
 /// Waits for one connection to a port here, and relays; with `echo` it sends back what
 /// it receives instead.
 pub fn serve(port: u32, echo: bool) -> Result<()> {
-    let socket = new_socket()?;
-    on(libc::bind, &socket, ANY_CID, port, "taking")?;
-    listen(&socket, 1).map_err(|error| Error::os("listening on a vsock", error))?;
-    let connection = accept(&socket).map_err(|error| Error::os("accepting a vsock", error))?;
+    let connection = Listener::new(port)?.accept()?;
     if !echo {
         return relay(connection);
     }
@@ -69,12 +91,11 @@ pub fn serve(port: u32, echo: bool) -> Result<()> {
     Ok(())
 }
 
-fn file(socket: &OwnedFd) -> Result<File> {
-    let copied = socket.try_clone().map_err(|error| Error::os("copying a descriptor", error))?;
-    Ok(File::from(copied))
+fn file(socket: &File) -> Result<File> {
+    socket.try_clone().map_err(|error| Error::os("copying a descriptor", error))
 }
 
-fn relay(socket: OwnedFd) -> Result<()> {
+fn relay(socket: File) -> Result<()> {
     let sender = file(&socket)?;
     let mut receiver = file(&socket)?;
     // Detached: an input that nobody ends does not keep this here.

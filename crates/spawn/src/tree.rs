@@ -27,11 +27,11 @@ pub(crate) struct Cgroup {
     name: String,
     folder: OwnedFd,
     kill: File,
-    /// Who has made it, not a child of fork(2).
+    /// The process that has made it, not a child of fork(2).
     of: u32,
 }
 
-/// Of statfs(2).
+/// Type of a cgroup file system (statfs(2)).
 const CGROUP2: u32 = 0x6367_7270;
 /// How often what is left is moved: it may make more of itself meanwhile.
 const TURNS: usize = 20;

@@ -3,11 +3,12 @@
 //! reboot(8), poweroff(8) and halt(8) without `-f` send the first process a signal and
 //! leave the rest to it. So does this agent when the host asks for the node's end.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::system::{RebootCommand, reboot};
@@ -30,6 +31,12 @@ const GRACE: Duration = Duration::from_millis(100);
 
 /// How long programs have after SIGTERM: a fifth of what `kumiki node stop` waits.
 const TERM_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long the agent has then to pass on what they wrote last: a client may not read.
+const TELL_LIMIT: Duration = Duration::from_secs(1);
+
+/// Locked, shared, by each of the agent's threads that still has something to tell.
+const TELLING: &str = "/run/kumiki-telling";
 
 /// How often it is looked whether they have gone.
 const LOOK: Duration = Duration::from_millis(10);
@@ -54,16 +61,44 @@ pub(super) fn listen() -> Result<()> {
     Ok(())
 }
 
+/// In the agent: as long as this lives the node's end waits for what a client is told.
+pub(super) struct Telling {
+    _locked: Option<File>,
+}
+
+impl Telling {
+    /// Without the file, or its lock, the node ends all the same, and so does the program.
+    pub(super) fn begin() -> Self {
+        let file = lockable().ok();
+        Telling { _locked: file.filter(|file| flock(file, FlockOperation::LockShared).is_ok()) }
+    }
+}
+
+fn lockable() -> std::io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).open(TELLING)
+}
+
+/// Whether all clients have been told.
+fn all_told() -> bool {
+    let alone = FlockOperation::NonBlockingLockExclusive;
+    lockable().is_ok_and(|file| flock(&file, alone) != Err(rustix::io::Errno::WOULDBLOCK))
+}
+
+fn wait_until(holds: impl Fn() -> bool, limit: Duration) {
+    let begin = Instant::now();
+    while !holds() && begin.elapsed() < limit {
+        thread::sleep(LOOK);
+    }
+}
+
 /// Programs end, then the file systems of disks are given back, then the kernel ends.
 /// The agent stays to the last: its clients hear how their programs ended.
 fn end(order: RebootCommand) {
     thread::sleep(GRACE);
-    let begin = Instant::now();
     send_all(Signal::TERM);
-    while !programs().is_empty() && begin.elapsed() < TERM_LIMIT {
-        thread::sleep(LOOK);
-    }
+    wait_until(|| programs().is_empty(), TERM_LIMIT);
     send_all(Signal::KILL);
+    wait_until(all_told, TELL_LIMIT);
     rustix::fs::sync();
     for place in mounted(&fs::read_to_string("/proc/mounts").unwrap_or_default()) {
         // One that is in use is in order as well: it has just been written out.

@@ -11,6 +11,7 @@ use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::termios::tcgetpgrp;
 
+use super::ending::Telling;
 use super::streams::{Streams, would_block};
 use crate::frame::{CHUNK_BYTES, Kind, Program, Size, receive};
 use crate::window::{Channel, Window};
@@ -94,6 +95,8 @@ impl Talk<'_> {
             .args(arguments)
             .envs(program.environment)
             .current_dir(folder(program.folder.as_deref())?);
+        // Until its end is told.
+        let _telling = Telling::begin();
         let (child, streams) = Streams::spawn(&mut command, program.terminal)?;
         self.send(Kind::Started, &child.id().to_le_bytes())?;
         let mut running = Running::new(child, streams)?;
