@@ -69,7 +69,7 @@ impl Default for Area {
 }
 
 impl Area {
-    /// What a lane's requesting thread offers.
+    /// The line of a lane: a requesting thread's offer.
     #[inline(always)]
     pub(crate) fn line(&self, lane: usize) -> &Line {
         &self.lines[lane]

@@ -46,7 +46,7 @@ pub struct Config {
     /// Also make calls that only answer for the calling thread: gettid(2) then answers
     /// for whichever thread makes it.
     pub wrong_thread_answers: bool,
-    /// Who makes the calls beside the requesting thread.
+    /// Backend: who makes the calls beside the requesting thread.
     pub backend: Backend,
     /// Whether a requesting thread that waits for a batch makes calls of it
     /// itself. Without, a batch is left to processing threads altogether, which

@@ -200,10 +200,10 @@ pub(crate) const AT_ONCE: usize = 2;
 #[repr(C, align(64))]
 pub(crate) struct Line {
     state: AtomicU64,
-    /// Of a single call its arguments, those that do not count 0; of a batch where it
+    /// Arguments of a single call, those that do not count 0; of a batch where it
     /// stands, and how many calls are claimed at once at most.
     words: [AtomicU64; MAX_ARGS],
-    /// Of a single call.
+    /// Result of a single call.
     ret_val: AtomicI64,
 }
 
@@ -438,7 +438,7 @@ impl Line {
         state.is_single().then_some(state.call)
     }
 
-    /// What changes when it is over.
+    /// Word that changes when it is over.
     pub(crate) fn word(&self) -> &AtomicU64 {
         &self.state
     }

@@ -50,7 +50,7 @@ fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: im
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// What a requesting thread offers, with results that only one thread may be at.
+/// Offer of a requesting thread, with results that only one thread may be at.
 struct Offered {
     line: Line,
     side: Side,
@@ -396,7 +396,7 @@ fn what_is_appended_meanwhile_is_claimed_once_and_waited_for() {
     });
 }
 
-/// Who waits for the one result sleeps only until it is there.
+/// A thread that waits for the one result sleeps only until it is there.
 #[test]
 fn who_waits_for_a_result_of_the_line_is_told() {
     model(|| {

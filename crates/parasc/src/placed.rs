@@ -45,7 +45,7 @@ const CANCELLED: i64 = -(libc::ECANCELED as i64);
 /// Looks for results before a waiting thread sleeps: some 10 µs, a few calls.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 512 };
 
-/// What there is for who has placed a request by hand.
+/// State of a request placed by hand, to who collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Result(i64),
@@ -57,12 +57,12 @@ pub(crate) enum Look {
 /// Which request a slot has, or had last, and whose that is until it is collected.
 type Slot = (u32, Option<Handed>);
 
-/// Who is to make the call of a request.
+/// Way by which somebody comes to make the call of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Handed {
-    /// Whoever claims it in the line; whether others waited there before.
+    /// Claimed in the line; whether others waited there before.
     Line { waits: bool },
-    /// Whoever claims the task.
+    /// Claimed as a task.
     Task(Arc<Base>),
 }
 
@@ -94,7 +94,7 @@ unsafe impl Send for Placed {}
 // SAFETY: as above.
 unsafe impl Sync for Placed {}
 
-/// Who waits for results, and how many of them are tasks under way.
+/// Waiting threads, and how many requests are tasks under way.
 #[derive(Debug, Default)]
 struct Waits {
     events: EventCount,
@@ -161,7 +161,7 @@ impl Placed {
         Some(place)
     }
 
-    /// Of a child of fork(2) too: what another thread holds is taken to be taken.
+    /// Takes the lock of a free slot. Whatever another thread holds counts as taken.
     fn free(&self, at: usize) -> Option<MutexGuard<'_, Slot>> {
         self.slots.get(at)?.try_lock().ok().filter(|slot| slot.1.is_none())
     }
@@ -210,7 +210,7 @@ impl Placed {
         self.results[at].store(CANCELLED, Release);
     }
 
-    /// What has come of a request that a slot holds.
+    /// Result of a request that a slot holds, if there is one.
     fn result(&self, at: usize, by: &Handed) -> Option<i64> {
         match by {
             // Acquire: partner is `Calls::make`; what the call has written is to be seen.
@@ -294,11 +294,13 @@ impl Placed {
             let seen = events.look();
             let now = Instant::now();
             match enough() {
-                Err((_, there)) if deadline.is_none_or(|end| end > now) => _ = there,
+                Err(_) if deadline.is_none_or(|end| end > now) => (),
                 Ok(there) | Err((_, there)) => break there,
             }
             let next = now + step;
-            let late = events.sleep(seen, Some(deadline.map_or(next, |end| end.min(next))));
+            // For loom a time is over at once, and a call that is missed is to show.
+            let until = (!cfg!(loom)).then(|| deadline.map_or(next, |end| end.min(next)));
+            let late = events.sleep(seen, until);
             if late && Instant::now() >= next {
                 overdue();
             }

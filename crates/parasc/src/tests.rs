@@ -28,7 +28,7 @@ fn well(command: &mut Command) -> String {
     String::from_utf8_lossy(out).into_owned()
 }
 
-/// What this crate says: C's expression, and its value here.
+/// Layout as this crate has it: C's expression, and its value here.
 fn here() -> BTreeMap<String, u64> {
     let layouts = [area::LAYOUT, line::LAYOUT].concat();
     let mut all: BTreeMap<_, _> =

@@ -19,14 +19,14 @@ pub type Words = [MaybeUninit<u64>; WORDS];
 /// panic.
 pub type Run = unsafe fn(*mut Words) -> bool;
 
-/// What a request says beside its status.
+/// Contents of a line beside its status.
 #[derive(Debug)]
 pub struct Request {
     pub(crate) run: Option<Run>,
     pub(crate) words: Words,
 }
 
-/// Who may do what with a line.
+/// State of a line: who may do what with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {

@@ -58,7 +58,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// are at least a million apart (Knuth, The Art of Computer Programming, 6.4).
 const FAR: u32 = 0x9e37_79b9;
 
-/// What of a thread of the engine's own outlives it.
+/// State of a thread of the engine's own that outlives it.
 #[derive(Debug, Default)]
 pub(crate) struct Berth {
     pub(crate) life: Arc<Life>,
@@ -86,7 +86,7 @@ pub(crate) struct Core {
     pub(crate) queues: [Queue; QUEUES],
     /// Those of them that were placed by hand.
     pub(crate) placed: Placed,
-    /// Of a waiting thread that makes some of their calls.
+    /// State of a waiting thread that makes some of their calls.
     pub(crate) helper: Berth,
     /// A seccomp filter looks at the calls of one of its threads.
     pub(crate) filtered: AtomicBool,

@@ -18,7 +18,7 @@ use crate::queue::QUICK;
 /// Looks for a lane's next request before it waits for any: some 2 µs.
 const LOOKS: u32 = 400;
 
-/// What ends a processing thread's wait.
+/// Event that ends a processing thread's wait.
 enum Event {
     Terminated,
     /// Somebody has called. What was to be done then may be done already: a small
@@ -95,7 +95,7 @@ fn work(core: &Core) -> Option<Event> {
     work_in(core, quick_lanes(core))
 }
 
-/// The same of these lanes, and the queue.
+/// The first such request in these lanes, and the queue.
 #[inline(always)]
 fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     while lanes != 0 {

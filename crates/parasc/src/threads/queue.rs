@@ -25,7 +25,7 @@ const TURN: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Hand<'a> {
     pub(crate) claim: &'a Claim,
-    /// Of one of the program's threads, which may end it at any moment: its signals, blocked
+    /// Signals of one of the program's threads, which may end it at any moment: blocked
     /// but at a call and while it waits.
     pub(crate) signals: Option<&'a Blocked>,
     made: u32,

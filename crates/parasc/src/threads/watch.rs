@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Looks in vain before they become rarer: it sleeps, or no thread is left to summon.
 const VAIN: u32 = (STEP.as_millis() / LOOK.as_millis()) as u32;
 
-/// What the last look has found.
+/// Findings of the last look.
 #[derive(Debug, Default)]
 struct Seen {
     progress: u32,
