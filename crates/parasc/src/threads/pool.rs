@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::core::Unwinding;
 
+use super::hand::Hand;
 use super::processor::{bits, serve_lane};
-use super::queue::{self, Hand};
+use super::queue;
 use super::{serve_what_waits, start};
 use crate::area::PLACED;
 use crate::core::Core;

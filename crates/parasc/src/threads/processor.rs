@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use kumiki_wait::Waiter;
 
-use super::queue::{self, Hand, mortally};
-use super::{alert, inside};
+use super::hand::{Hand, mortally, see_to_others};
+use super::inside;
+use super::placed::make_placed;
+use super::queue;
 use crate::area::PLACED;
 use crate::core::{Core, Seat};
-use crate::cost::PART;
 use crate::execute::call;
 use crate::line::State;
-use crate::primitive::{after, fence_after_swap};
+use crate::primitive::after;
 use crate::queue::QUICK;
 
 /// Looks for a lane's next request before it waits for any: some 2 µs.
@@ -216,40 +217,6 @@ fn make_batch(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     }
 }
 
-/// Makes calls that were placed by hand, as long as there are some.
-#[inline(never)]
-pub(super) fn make_placed(core: &Arc<Core>, hand: &Hand<'_>) {
-    let (line, claim) = (core.area.line(PLACED), hand.claim);
-    let mut made = 0;
-    claim.hold(PLACED);
-    while let Some(chunk) = line.next(made, 1) {
-        claim.advance(&chunk, chunk.start);
-        claim.count_quick();
-        see_to_others(core, hand);
-        if hand.may_die(core) && !core.watch.is_alerted() {
-            alert(core);
-        }
-        if made > 0 {
-            core.placed.tell();
-        }
-        made = chunk.len();
-        let calls = line.calls();
-        // SAFETY: claimed just now, and stays until its result has been collected.
-        let sysnum = unsafe { calls.request(chunk.start) }.sysnum;
-        let measure = (chunk.start as u32).is_multiple_of(PART);
-        let start = if measure { hand.ticks.now() } else { 0 };
-        // SAFETY: as above; whoever has placed it vouches for the call.
-        mortally(hand.signals, || unsafe { calls.make(chunk.clone(), |_| ()) });
-        if measure {
-            core.durations.record(sysnum, hand.ticks.now().wrapping_sub(start));
-        }
-    }
-    claim.clear();
-    if made > 0 {
-        core.placed.tell();
-    }
-}
-
 /// Makes the single call of a lane that `seen` shows, if nobody else does.
 #[inline(always)]
 fn make_one(core: &Arc<Core>, lane: usize, seen: State, hand: &Hand<'_>) {
@@ -265,18 +232,6 @@ fn make_one(core: &Arc<Core>, lane: usize, seen: State, hand: &Hand<'_>) {
     hand.claim.clear();
     if taken {
         core.sides[lane].made(line);
-    }
-}
-
-/// By a thread that has just taken a call of a lane, by a swap: should it sleep
-/// there, somebody must see to what waits in the queue. Who places a request later
-/// sees the note (`summon_seat`). Not by a thread of the program, which nobody counts on
-/// alone.
-#[inline(always)]
-fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
-    fence_after_swap();
-    if hand.signals.is_none() && core.waits(QUICK) && !core.watch.is_alerted() {
-        alert(core);
     }
 }
 

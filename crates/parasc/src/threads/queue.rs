@@ -1,15 +1,14 @@
 //! What a processing thread does with the requests of a queue.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
-use kumiki_sys::signals::Blocked;
-use kumiki_wait::{Ticks, barrier};
+use kumiki_wait::barrier;
 
-use super::processor::make_placed;
+use super::hand::{Hand, mortally};
+use super::placed::help;
 use super::{alert, summon};
 use crate::area::PLACED;
-use crate::claim::Claim;
 use crate::core::Core;
 use crate::cost::PART;
 use crate::execute::call;
@@ -20,40 +19,6 @@ use kumiki_calls::Request;
 
 /// Requests of a queue before the lanes are looked at again.
 const TURN: usize = 64;
-
-/// A processing thread's own things.
-#[derive(Debug)]
-pub(crate) struct Hand<'a> {
-    pub(crate) claim: &'a Claim,
-    /// Signals of one of the program's threads, which may end it at any moment: blocked
-    /// but at a call and while it waits.
-    pub(crate) signals: Option<&'a Blocked>,
-    made: u32,
-    pub(super) ticks: Ticks,
-}
-
-impl<'a> Hand<'a> {
-    pub(crate) fn new(claim: &'a Claim, signals: Option<&'a Blocked>) -> Self {
-        Hand { claim, signals, made: 0, ticks: Ticks::new() }
-    }
-}
-
-impl Hand<'_> {
-    /// Whether this thread may die at a request, by a filter or, if it is the program's, whenever
-    /// it likes: somebody must find out, also after the end.
-    pub(super) fn may_die(&self, core: &Core) -> bool {
-        core.filtered.load(Relaxed) || self.signals.is_some() && core.area.is_terminated()
-    }
-}
-
-/// Runs `calls` where a thread may die of what a signal's handler does.
-#[inline(always)]
-pub(super) fn mortally<T>(signals: Option<&Blocked>, calls: impl FnOnce() -> T) -> T {
-    match signals {
-        None => calls(),
-        Some(blocked) => blocked.lifted(calls),
-    }
-}
 
 /// Executes requests of queue `index`, as long as there are some and the lanes can wait.
 pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
@@ -122,20 +87,6 @@ pub(crate) fn announce(core: &Arc<Core>, queue: usize, calls: bool, serves: bool
     }
     if calls && !summon(core, queue) && serves {
         serve_stranded(core, queue);
-    }
-}
-
-/// Makes calls that were placed by hand, as one who waits for them, unless another one does.
-pub(crate) fn help(core: &Arc<Core>) {
-    let helper = &core.helper;
-    if core.area.line(PLACED).look().has_work()
-        && let Some(died) = helper.life.try_begin()
-    {
-        if died {
-            core.answer(&helper.claim);
-        }
-        make_placed(core, &Hand::new(&helper.claim, None));
-        helper.life.end();
     }
 }
 

@@ -18,8 +18,9 @@ use crate::core::Unwinding;
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Threshold, Waiter};
 
+use super::hand::Hand;
 use super::processor::serve_lane;
-use super::queue::{self, Hand};
+use super::queue;
 use super::{pool, seat};
 use crate::area::PLACED;
 use crate::claim::Claim;
