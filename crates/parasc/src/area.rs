@@ -30,7 +30,7 @@ pub(crate) struct Area {
     version: u32,
     /// Changes: threads inside the kernel return.
     recalls: AtomicU32,
-    /// So many of these sleep there.
+    /// Number of these that sleep there.
     _sleepers: AtomicU32,
     _reserved0: [u32; 11],
     /// Bit i: lane i may hold a request.
@@ -100,7 +100,7 @@ impl Area {
         self.terminate.load(Acquire) != 0
     }
 
-    /// What a thread that serves inside the kernel has seen before its last look at all else
+    /// Count that a thread which serves inside the kernel has seen before its last look at all else
     /// that it is for.
     pub(crate) fn recalls(&self) -> u32 {
         self.recalls.load(SeqCst)
