@@ -12,33 +12,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use kumiki_sys::fork::Process;
 
-<<<<<<< HEAD
-/// View of something that serves.
-=======
 /// A look at something that serves.
->>>>>>> main
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// `idle`, `running`, …
     pub state: String,
     /// Memory that it holds, bytes.
     pub bytes: u64,
-<<<<<<< HEAD
-    /// Calls that have been asked of it so far.
-=======
     /// Requests so far.
->>>>>>> main
     pub calls: u64,
 }
 
 /// Something that serves, as a look found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-<<<<<<< HEAD
-    /// Kind: `shadow`.
-=======
     /// Its kind: `shadow`.
->>>>>>> main
     pub kind: &'static str,
     /// Which one of this process, never repeated; from 1 on.
     pub number: u64,
@@ -46,11 +34,7 @@ pub struct Seen {
     pub cpu: Option<usize>,
     /// Whose it is: the thread that made it.
     pub owner: String,
-<<<<<<< HEAD
-    /// View of it.
-=======
     /// A look at it.
->>>>>>> main
     pub look: Look,
 }
 

@@ -47,11 +47,7 @@ unsafe fn take<T>(words: *mut Words) -> T {
     }
 }
 
-<<<<<<< HEAD
-/// Payload of a closure's panic.
-=======
 /// The payload of a closure's panic.
->>>>>>> main
 type Panic = Box<dyn Any + Send>;
 
 /// Writes `job` into `request`, to be run once by [`execute`].

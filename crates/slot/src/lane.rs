@@ -121,11 +121,7 @@ unsafe impl<const LINES: usize> Sync for Lane<LINES> {}
 // only.
 unsafe impl<const LINES: usize> Send for Lane<LINES> {}
 
-<<<<<<< HEAD
-/// Finding of a server that looks.
-=======
 /// A server's finding.
->>>>>>> main
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A request to begin.
@@ -258,11 +254,7 @@ impl<const LINES: usize> Lane<LINES> {
         })
     }
 
-<<<<<<< HEAD
-    /// Reads from a status a request from `from` to before `end`.
-=======
     /// Reads a status for a request from `from` to before `end`.
->>>>>>> main
     #[inline(always)]
     fn event(&self, now: u64, from: u64, end: u64) -> Option<Event> {
         let n = number(now);

@@ -19,22 +19,14 @@ pub type Words = [MaybeUninit<u64>; WORDS];
 /// panic.
 pub type Run = unsafe fn(*mut Words) -> bool;
 
-<<<<<<< HEAD
-/// Contents of a line beside its status.
-=======
 /// Words of a request beside its status.
->>>>>>> main
 #[derive(Debug)]
 pub struct Request {
     pub(crate) run: Option<Run>,
     pub(crate) words: Words,
 }
 
-<<<<<<< HEAD
-/// State of a line: who may do what with it.
-=======
 /// Owners of a line, and what they may do.
->>>>>>> main
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {

@@ -62,11 +62,7 @@ fn server<const LINES: usize>(scene: Arc<Scene<LINES>>) -> thread::JoinHandle<Ve
     })
 }
 
-<<<<<<< HEAD
-/// Acts as the requester; requests are counted from 0.
-=======
 /// Steps of the requester; requests are counted from 0.
->>>>>>> main
 #[derive(Clone, Copy)]
 enum Act {
     /// Submits the next one.
