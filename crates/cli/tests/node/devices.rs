@@ -1,12 +1,11 @@
 //! Devices that the host serves nodes: network, disk, folder, vsock.
 
 use std::path::Path;
-use std::process::Command;
 
-use kumiki_lab::{Cache, Talk, debian_root};
+use kumiki_lab::{Cache, Talk, borrowed};
 
+use crate::Host;
 use crate::pool::Kind;
-use crate::{Host, text};
 
 /// Of the node's card in what follows.
 const NET: &str = "auto,address=10.77.0.2/24,host=10.77.0.1/24";
@@ -156,33 +155,12 @@ fn without_vhost_net(host: &Host) {
 
 /// virtiofsd is a package of Debian 13, whose libraries it needs, too.
 fn virtiofsd(host: &Host) {
-    let cache = Cache::of_user().unwrap();
+    let (at, program) = (Path::new("/opt/virtiofsd"), "/usr/libexec/virtiofsd");
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    let root = debian_root(&cache, "trixie", &["virtiofsd"], talk).unwrap();
-    let (program, libraries) = (root.join("usr/libexec/virtiofsd"), root.join("usr/lib"));
-    let libraries = libraries.join("x86_64-linux-gnu");
-    let loader = libraries.join("ld-linux-x86-64.so.2");
-    let mut list = Command::new(&loader);
-    list.arg("--library-path").arg(&libraries).arg("--list").arg(&program);
-    let list = list.output().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = |from: &Path| {
-        std::fs::copy(from, folder.path().join(from.file_name().unwrap())).unwrap();
-    };
-    copy(&program);
-    copy(&loader);
-    for line in text(&list.stdout).lines() {
-        if let Some((_, path)) = line.split_once(" => /") {
-            copy(&Path::new("/").join(path.split(' ').next().unwrap()));
-        }
-    }
-    host.machine.guest().put(folder.path(), Path::new("/opt/virtiofsd")).unwrap();
-    let at = "/opt/virtiofsd";
-    host.ok(&format!(
-        "mkdir -p /usr/libexec; printf '#!/bin/sh\\nexec {at}/ld-linux-x86-64.so.2 \
-         --library-path {at} {at}/virtiofsd \"$@\"\\n' > /usr/libexec/virtiofsd; \
-         chmod +x /usr/libexec/virtiofsd {at}/*"
-    ));
+    let cache = Cache::of_user().unwrap();
+    let folder = borrowed(&cache, ("trixie", "virtiofsd"), program, at, talk).unwrap();
+    host.machine.guest().put(folder.path(), at).unwrap();
+    host.ok(&format!("mkdir -p /usr/libexec; ln -s {}/run {program}", at.display()));
 }
 
 fn folder(host: &Host) {
