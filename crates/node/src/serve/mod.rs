@@ -61,7 +61,7 @@ fn say(text: fmt::Arguments<'_>) {
 const BEGUN: &str = "begun";
 
 /// A server's socket.
-fn place(name: &str) -> Result<PathBuf> {
+pub(crate) fn place(name: &str) -> Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(FOLDER);
     made.map_err(|error| Error::file(FOLDER, error))?;
     Ok(PathBuf::from(FOLDER).join(format!("{name}.sock")))
