@@ -52,8 +52,12 @@ fn make() -> Result<()> {
     }
     let network = "10.119.0.0/16";
     nft(&format!(
-        "{DROP}table ip kumiki {{ chain leaving {{ type nat hook postrouting priority 100; \
-         ip saddr {network} ip daddr != {network} masquerade; }} }}\n"
+        "{DROP}table ip kumiki {{\n\
+         chain leaving {{\n\
+         type nat hook postrouting priority 100\n\
+         ip saddr {network} ip daddr != {network} masquerade\n\
+         }}\n\
+         }}\n"
     ))
 }
 
