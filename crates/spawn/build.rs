@@ -1,31 +1,55 @@
 //! Builds the spawn server: a program of its own, without a C library, which the library
-//! carries along.
+//! carries along. Its crates are of the workspace as well, where they are looked at and tested;
+//! but cargo has no way to build a program into one of its libraries.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The crates in the order in which one needs the other; the program is the last.
+const CRATES: [(&str, &str, &str); 2] =
+    [("kumiki_spawn_wire", "rlib", "wire/src/lib.rs"), ("server", "bin", "server/src/lib.rs")];
+
 fn main() {
-    println!("cargo::rerun-if-changed=server");
-    println!("cargo::rerun-if-changed=src/bell.rs");
-    println!("cargo::rerun-if-changed=src/wire.rs");
-    let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
-    let out = PathBuf::from(variable("OUT_DIR")).join("server");
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=server/src");
+    println!("cargo::rerun-if-changed=wire/src");
+    let out = PathBuf::from(variable("OUT_DIR"));
     if variable("CARGO_CFG_TARGET_ARCH") != "x86_64" {
         // The library says so itself.
-        std::fs::write(&out, b"").expect("OUT_DIR is writable");
+        std::fs::write(out.join("server"), b"").expect("OUT_DIR is writable");
         return;
     }
-    let mut compiler = Command::new(variable("RUSTC"));
-    compiler.args(["--edition=2024", "--crate-name=kumiki_spawn_server", "--crate-type=bin"]);
-    compiler.args(["--target", &variable("TARGET"), "-Copt-level=s", "-Cpanic=abort"]);
-    compiler.args(["-Cstrip=symbols", "-Crelocation-model=static", "-Ccodegen-units=1"]);
-    compiler.args(["-Clink-args=-nostartfiles -nostdlib -static -no-pie"]);
-    compiler.args(["-Clink-args=-Wl,--build-id=none -Wl,-z,noseparate-code"]);
-    if let Ok(linker) = env::var("RUSTC_LINKER") {
-        compiler.arg(format!("-Clinker={linker}"));
+    for (name, kind, file) in CRATES {
+        build(&out, name, kind, file);
     }
-    compiler.arg("server/main.rs").arg("-o").arg(&out);
-    let status = compiler.status().expect("rustc runs");
-    assert!(status.success(), "the spawn server does not compile: {status}");
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+}
+
+fn build(out: &Path, name: &str, kind: &str, file: &str) {
+    let mut compiler = Command::new(variable("RUSTC"));
+    compiler.args(["--edition=2024", "--crate-name", name, "--crate-type", kind]);
+    compiler.args(["--target", &variable("TARGET"), "-Copt-level=s", "-Cpanic=abort"]);
+    compiler.args(["-Ccodegen-units=1", "-Crelocation-model=static", "--cfg=freestanding"]);
+    // Its own crates, before others of the same names that cargo may have put elsewhere.
+    compiler.arg("-L").arg(format!("dependency={}", out.display()));
+    for (needed, ..) in CRATES.iter().take_while(|(other, ..)| *other != name) {
+        compiler.arg("--extern").arg(format!("{needed}={}/lib{needed}.rlib", out.display()));
+    }
+    if kind == "bin" {
+        compiler.args(["-Clto=fat", "-Cstrip=symbols"]);
+        compiler.args(["-Clink-args=-nostartfiles -nostdlib -static -no-pie"]);
+        compiler.args(["-Clink-args=-Wl,--build-id=none -Wl,-z,noseparate-code"]);
+        compiler.arg("-o").arg(out.join(name));
+        if let Ok(linker) = env::var("RUSTC_LINKER") {
+            compiler.arg(format!("-Clinker={linker}"));
+        }
+    } else {
+        compiler.arg("--out-dir").arg(out);
+    }
+    let status = compiler.arg(file).status().expect("rustc runs");
+    assert!(status.success(), "the spawn server does not compile: {file}: {status}");
 }

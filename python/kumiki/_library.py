@@ -82,13 +82,13 @@ def _signals(numbers: Iterable[int]) -> _Signals:
 
 _lib = _load()
 _own_environ = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
-_lib.kumiki_spawn_last_error.restype = c_char_p
+_lib.kumiki_last_error.restype = c_char_p
 _lib.kumiki_spawn.argtypes = [POINTER(c_int), c_char_p] + [ctypes.c_void_p] * 4
 
 
 def last_error() -> str:
     """The sentence to the last error of this thread."""
-    return _lib.kumiki_spawn_last_error().decode(errors="replace")
+    return _lib.kumiki_last_error().decode(errors="replace")
 
 
 def _checked(error: int) -> None:

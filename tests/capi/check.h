@@ -1,7 +1,7 @@
 /*
- * What holds and what does not, for the programs beside it. Whoever includes it
- * says first which function gives the text of the last error: LAST_ERROR.
+ * What holds and what does not, for the programs beside it.
  */
+#include <kumiki/error.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,9 +25,9 @@ static int check(int holds, const char *text, int line)
 
 static void refused(int got, int error, const char *text, int line)
 {
-	if (got != -error || strlen(LAST_ERROR()) < 20) {
+	if (got != -error || strlen(kumiki_last_error()) < 20) {
 		fprintf(stderr, "%s:%d: %s: %d (\"%s\") instead of %d and a text\n",
-		        __BASE_FILE__, line, text, got, LAST_ERROR(), -error);
+		        __BASE_FILE__, line, text, got, kumiki_last_error(), -error);
 		failures++;
 	}
 }

@@ -18,14 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LAST_ERROR parasc_last_error
 #include "check.h"
 
 static struct parasc_engine *create(const struct parasc_config *config)
 {
 	struct parasc_engine *engine = NULL;
 	if (parasc_create(&engine, config) < 0) {
-		fprintf(stderr, "parasc_create: %s\n", parasc_last_error());
+		fprintf(stderr, "parasc_create: %s\n", kumiki_last_error());
 		exit(1);
 	}
 	return engine;
@@ -470,7 +469,7 @@ static void refused_calls(void)
 	CHECK(parasc_refusal(520) != NULL);
 	CHECK(parasc_refusal(65535) == NULL && parasc_refusal(65536 + SYS_exit) == NULL);
 	REFUSED(parasc_request(engine, SYS_exit, 1, args, &ticket), EPERM);
-	CHECK(strstr(parasc_last_error(), parasc_refusal(SYS_exit)) != NULL);
+	CHECK(strstr(kumiki_last_error(), parasc_refusal(SYS_exit)) != NULL);
 	/* Refused with these arguments only. */
 	CHECK(parasc_refusal(SYS_sched_setaffinity) == NULL);
 	REFUSED(parasc_request(engine, SYS_sched_setaffinity, 3, args, &ticket), EPERM);
@@ -487,7 +486,7 @@ static void refused_calls(void)
 	calls[2].args[0] = (uint64_t)ends[1];
 	calls[1].sysnum = SYS_exit_group;
 	REFUSED(parasc_run(requester, calls, ret_vals, 3), EPERM);
-	CHECK(strstr(parasc_last_error(), "request 1") != NULL);
+	CHECK(strstr(kumiki_last_error(), "request 1") != NULL);
 	REFUSED(parasc_run(requester, calls + 1, ret_vals, 1), EPERM);
 	calls[1].sysnum = SYS_getppid;
 	calls[1].args_num = 0xffff;
@@ -518,10 +517,10 @@ static void refused_calls(void)
 	CHECK(parasc_run(requester, calls, ret_vals, 1) == 0 && ret_vals[0] == getppid());
 	REFUSED(parasc_run(requester, calls, ret_vals, 2), EPERM);
 	REFUSED(parasc_request(engine, SYS_getpid, 0, NULL, &ticket), EPERM);
-	CHECK(strstr(parasc_last_error(), "allow-list") != NULL);
+	CHECK(strstr(kumiki_last_error(), "allow-list") != NULL);
 	/* In words of both languages. */
-	CHECK(strstr(parasc_last_error(), "::") == NULL);
-	CHECK(strstr(parasc_last_error(), "batch") == NULL);
+	CHECK(strstr(kumiki_last_error(), "::") == NULL);
+	CHECK(strstr(kumiki_last_error(), "batch") == NULL);
 	CHECK(parasc_requester_destroy(requester) == 0);
 	CHECK(parasc_destroy(engine) == 0);
 }
@@ -638,7 +637,7 @@ static void bad_configs(void)
 	refused_config(bad, EINVAL);
 	bad.allowed = &high;
 	refused_config(bad, EINVAL);
-	CHECK(strstr(parasc_last_error(), "0 to 511") != NULL);
+	CHECK(strstr(kumiki_last_error(), "0 to 511") != NULL);
 	bad.allowed_num = UINT64_MAX;
 	refused_config(bad, EINVAL);
 	bad = init;
@@ -653,7 +652,7 @@ static void *use_elsewhere(void *requester)
 	int64_t ret_val = 7;
 	memset(&call, 0, sizeof(call));
 	call.sysnum = SYS_getppid;
-	CHECK(strcmp(parasc_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	REFUSED(parasc_run((struct parasc_requester *)requester, &call, &ret_val, 1), EPERM);
 	CHECK(ret_val == 7);
 	CHECK(parasc_requester_destroy((struct parasc_requester *)requester) == 0);
@@ -675,7 +674,7 @@ int main(void)
 {
 	struct parasc_config config = PARASC_CONFIG_INIT;
 	alarm(PATIENCE);
-	CHECK(strcmp(parasc_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	batches(NULL);
 	config.backend = PARASC_BACKEND_USER;
 	batches(&config);

@@ -14,24 +14,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LAST_ERROR resource_last_error
 #include "check.h"
 
-static struct resource_interface *create(uint32_t flags)
+static struct kumiki_resource_interface *create(uint32_t flags)
 {
-	struct resource_interface *interface = NULL;
-	if (resource_interface_create(&interface, NULL, 0, flags) < 0) {
-		fprintf(stderr, "resource_interface_create: %s\n", resource_last_error());
+	struct kumiki_resource_interface *interface = NULL;
+	if (kumiki_resource_interface_create(&interface, NULL, 0, flags) < 0) {
+		fprintf(stderr, "kumiki_resource_interface_create: %s\n", kumiki_last_error());
 		exit(1);
 	}
 	return interface;
 }
 
 /* The last of the places, and how many there are. */
-static uint16_t last_place(const struct resource_interface *interface, int *count)
+static uint16_t last_place(const struct kumiki_resource_interface *interface, int *count)
 {
 	uint16_t places[1024];
-	*count = resource_places(interface, places, 1024);
+	*count = kumiki_resource_places(interface, places, 1024);
 	CHECK(*count >= 1 && *count <= 1024);
 	return places[*count - 1];
 }
@@ -57,8 +56,8 @@ static void destroyed(void *object)
 }
 
 struct nested {
-	const struct resource_interface *interface;
-	const struct resource *resource;
+	const struct kumiki_resource_interface *interface;
+	const struct kumiki_resource *resource;
 	int result;
 };
 
@@ -67,12 +66,12 @@ static void nest(void *object, void *argument)
 	struct nested *nested = (struct nested *)argument;
 	long one = 1;
 	(void)object;
-	nested->result = resource_call(nested->interface, nested->resource, add, &one);
+	nested->result = kumiki_resource_call(nested->interface, nested->resource, add, &one);
 }
 
 struct adding {
-	const struct resource_interface *interface;
-	const struct resource *resource;
+	const struct kumiki_resource_interface *interface;
+	const struct kumiki_resource *resource;
 };
 
 static void *add_often(void *argument)
@@ -80,15 +79,15 @@ static void *add_often(void *argument)
 	const struct adding *adding = (const struct adding *)argument;
 	long one = 1;
 	for (int i = 0; i < 1000; i++)
-		CHECK(resource_call(adding->interface, adding->resource, add, &one) == 0);
+		CHECK(kumiki_resource_call(adding->interface, adding->resource, add, &one) == 0);
 	return NULL;
 }
 
 static void objects(uint32_t flags)
 {
-	struct resource_interface *interface = create(flags);
+	struct kumiki_resource_interface *interface = create(flags);
 	struct counter counter = { 0, -1, 0 }, left = { 0, -1, 0 };
-	struct resource *resource = NULL, *other = NULL, *user = NULL;
+	struct kumiki_resource *resource = NULL, *other = NULL, *user = NULL;
 	struct adding adding;
 	struct nested nested;
 	pthread_t threads[3];
@@ -97,12 +96,12 @@ static void objects(uint32_t flags)
 	int count;
 	uint16_t place = last_place(interface, &count);
 
-	CHECK(resource_object_create(interface, place, "hits", &counter, destroyed, &resource) == 0);
-	REFUSED(resource_object_create(interface, place, "hits", &left, destroyed, &other), EEXIST);
+	CHECK(kumiki_resource_object_create(interface, place, "hits", &counter, destroyed, &resource) == 0);
+	REFUSED(kumiki_resource_object_create(interface, place, "hits", &left, destroyed, &other), EEXIST);
 	CHECK(other == NULL && left.destroyed == 0);
-	CHECK(resource_call(interface, resource, add, &two) == 0);
+	CHECK(kumiki_resource_call(interface, resource, add, &two) == 0);
 	CHECK(counter.value == 2);
-	CHECK((flags & RESOURCE_LOCKED) != 0 || counter.cpu == place);
+	CHECK((flags & KUMIKI_RESOURCE_LOCKED) != 0 || counter.cpu == place);
 
 	adding.interface = interface;
 	adding.resource = resource;
@@ -115,43 +114,43 @@ static void objects(uint32_t flags)
 	nested.interface = interface;
 	nested.resource = resource;
 	nested.result = 0;
-	if ((flags & RESOURCE_LOCKED) == 0) {
-		CHECK(resource_call(interface, resource, nest, &nested) == 0);
+	if ((flags & KUMIKI_RESOURCE_LOCKED) == 0) {
+		CHECK(kumiki_resource_call(interface, resource, nest, &nested) == 0);
 		CHECK(nested.result == -EDEADLK);
 	}
 
-	snprintf(name, sizeof(name), (flags & RESOURCE_LOCKED) ? "shared/object/hits"
+	snprintf(name, sizeof(name), (flags & KUMIKI_RESOURCE_LOCKED) ? "shared/object/hits"
 	                                                       : "core%d/object/hits", place);
-	CHECK(resource_open(interface, name, &other) == 0);
-	CHECK(resource_id(other) == resource_id(resource) && resource_id(NULL) == 0);
-	CHECK(resource_call(interface, other, add, &two) == 0);
+	CHECK(kumiki_resource_open(interface, name, &other) == 0);
+	CHECK(kumiki_resource_id(other) == kumiki_resource_id(resource) && kumiki_resource_id(NULL) == 0);
+	CHECK(kumiki_resource_call(interface, other, add, &two) == 0);
 	/* What is opened is to use and to share. */
-	REFUSED(resource_delete(interface, other), EACCES);
-	CHECK(resource_share(other, RESOURCE_USE, &user) == 0);
-	REFUSED(resource_share(user, RESOURCE_USE, &resource), EACCES);
-	REFUSED(resource_share(other, 8, &resource), EINVAL);
-	REFUSED(resource_share(other, RESOURCE_USE | RESOURCE_DESTROY, &resource), EACCES);
-	CHECK(resource_call(interface, user, add, &two) == 0);
+	REFUSED(kumiki_resource_delete(interface, other), EACCES);
+	CHECK(kumiki_resource_share(other, KUMIKI_RESOURCE_USE, &user) == 0);
+	REFUSED(kumiki_resource_share(user, KUMIKI_RESOURCE_USE, &resource), EACCES);
+	REFUSED(kumiki_resource_share(other, 8, &resource), EINVAL);
+	REFUSED(kumiki_resource_share(other, KUMIKI_RESOURCE_USE | KUMIKI_RESOURCE_DESTROY, &resource), EACCES);
+	CHECK(kumiki_resource_call(interface, user, add, &two) == 0);
 	CHECK(counter.value == 3006 && counter.destroyed == 0);
 
-	CHECK(resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_delete(interface, resource) == 0);
 	CHECK(counter.destroyed == 1);
-	REFUSED(resource_call(interface, user, add, &two), ESTALE);
-	REFUSED(resource_open(interface, name, &resource), ENOENT);
+	REFUSED(kumiki_resource_call(interface, user, add, &two), ESTALE);
+	REFUSED(kumiki_resource_open(interface, name, &resource), ENOENT);
 	CHECK(counter.value == 3006);
-	resource_close(user);
-	resource_close(other);
-	resource_close(NULL);
+	kumiki_resource_close(user);
+	kumiki_resource_close(other);
+	kumiki_resource_close(NULL);
 
-	CHECK(resource_object_create(interface, place, NULL, &left, destroyed, &other) == 0);
-	resource_close(other);
-	CHECK(resource_interface_destroy(interface) == 0);
+	CHECK(kumiki_resource_object_create(interface, place, NULL, &left, destroyed, &other) == 0);
+	kumiki_resource_close(other);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 	CHECK(left.destroyed == 1);
 }
 
 /* ---- names ---- */
 
-static void count_named(const struct resource_listed *listed, void *argument)
+static void count_named(const struct kumiki_resource_listed *listed, void *argument)
 {
 	if (strstr(listed->name, "/memory/") != NULL) {
 		CHECK(listed->bytes == 3 * 4096 && strcmp(listed->state, "3 frames") == 0);
@@ -162,43 +161,43 @@ static void count_named(const struct resource_listed *listed, void *argument)
 
 static void names(void)
 {
-	struct resource_interface *interface = create(0);
-	struct resource *resource = NULL, *opened = NULL;
-	struct resource_published *published = NULL, *second = NULL;
+	struct kumiki_resource_interface *interface = create(0);
+	struct kumiki_resource *resource = NULL, *opened = NULL;
+	struct kumiki_resource_published *published = NULL, *second = NULL;
 	int count, seen = 0;
 	uint16_t place = last_place(interface, &count);
 
-	CHECK(resource_memory_create(interface, place, "buffer", 3, &resource) == 0);
-	CHECK(resource_ls(interface, NULL, count_named, &seen) > count && seen == 1);
-	CHECK(resource_ls(interface, "*/memory/b*", NULL, NULL) == 1);
-	CHECK(resource_ls(interface, "*/memory/c*", NULL, NULL) == 0);
-	CHECK(resource_ls(interface, "*/server/*", NULL, NULL) >= count);
-	REFUSED(resource_ls(interface, "[", NULL, NULL), EINVAL);
-	REFUSED(resource_open(interface, "core0/memory", &opened), EINVAL);
-	REFUSED(resource_open(interface, "core0/nothing/a", &opened), ENODEV);
-	REFUSED(resource_open(interface, "core65535/memory/a", &opened), ENXIO);
-	REFUSED(resource_memory_create(interface, place, "a/b", 1, &opened), EINVAL);
-	REFUSED(resource_memory_create(interface, place, "\xff", 1, &opened), EINVAL);
-	REFUSED(resource_memory_create(interface, UINT16_MAX, NULL, 1, &opened), ENXIO);
+	CHECK(kumiki_resource_memory_create(interface, place, "buffer", 3, &resource) == 0);
+	CHECK(kumiki_resource_ls(interface, NULL, count_named, &seen) > count && seen == 1);
+	CHECK(kumiki_resource_ls(interface, "*/memory/b*", NULL, NULL) == 1);
+	CHECK(kumiki_resource_ls(interface, "*/memory/c*", NULL, NULL) == 0);
+	CHECK(kumiki_resource_ls(interface, "*/server/*", NULL, NULL) >= count);
+	REFUSED(kumiki_resource_ls(interface, "[", NULL, NULL), EINVAL);
+	REFUSED(kumiki_resource_open(interface, "core0/memory", &opened), EINVAL);
+	REFUSED(kumiki_resource_open(interface, "core0/nothing/a", &opened), ENODEV);
+	REFUSED(kumiki_resource_open(interface, "core65535/memory/a", &opened), ENXIO);
+	REFUSED(kumiki_resource_memory_create(interface, place, "a/b", 1, &opened), EINVAL);
+	REFUSED(kumiki_resource_memory_create(interface, place, "\xff", 1, &opened), EINVAL);
+	REFUSED(kumiki_resource_memory_create(interface, UINT16_MAX, NULL, 1, &opened), ENXIO);
 
-	CHECK(resource_open_id(interface, resource_id(resource), &opened) == 0);
-	REFUSED(resource_call(interface, opened, add, NULL), EPROTOTYPE);
-	resource_close(opened);
+	CHECK(kumiki_resource_open_id(interface, kumiki_resource_id(resource), &opened) == 0);
+	REFUSED(kumiki_resource_call(interface, opened, add, NULL), EPROTOTYPE);
+	kumiki_resource_close(opened);
 	/* One that is never given out, of that kind and place. */
-	CHECK(resource_open_id(interface, resource_id(resource) + 1, &opened) == 0);
-	REFUSED(resource_memory_frame(interface, opened, 0, (void **)&opened), ENOENT);
-	resource_close(opened);
-	REFUSED(resource_open_id(interface, UINT64_MAX, &opened), ENODEV);
+	CHECK(kumiki_resource_open_id(interface, kumiki_resource_id(resource) + 1, &opened) == 0);
+	REFUSED(kumiki_resource_memory_frame(interface, opened, 0, (void **)&opened), ENOENT);
+	kumiki_resource_close(opened);
+	REFUSED(kumiki_resource_open_id(interface, UINT64_MAX, &opened), ENODEV);
 
-	if (resource_publish(interface, &published) == 0) {
-		REFUSED(resource_publish(interface, &second), EADDRINUSE);
-		resource_withdraw(published);
-		CHECK(resource_publish(interface, &published) == 0);
+	if (kumiki_resource_publish(interface, &published) == 0) {
+		REFUSED(kumiki_resource_publish(interface, &second), EADDRINUSE);
+		kumiki_resource_withdraw(published);
+		CHECK(kumiki_resource_publish(interface, &published) == 0);
 	}
-	resource_withdraw(published);
-	resource_withdraw(NULL);
-	CHECK(resource_delete(interface, resource) == 0);
-	CHECK(resource_interface_destroy(interface) == 0);
+	kumiki_resource_withdraw(published);
+	kumiki_resource_withdraw(NULL);
+	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 }
 
 /* ---- memory ---- */
@@ -206,8 +205,8 @@ static void names(void)
 static void *free_elsewhere(void *pages)
 {
 	for (int i = 0; i < 200; i++)
-		resource_page_free(((void **)pages)[i]);
-	resource_page_flush();
+		kumiki_resource_page_free(((void **)pages)[i]);
+	kumiki_resource_page_flush();
 	return NULL;
 }
 
@@ -217,7 +216,7 @@ static void pages(void)
 	pthread_t thread;
 	for (int round = 0; round < 20; round++) {
 		for (int i = 0; i < 200; i++) {
-			all[i] = resource_page_allocate();
+			all[i] = kumiki_resource_page_allocate();
 			CHECK(all[i] != NULL && (uintptr_t)all[i] % 4096 == 0);
 			memset(all[i], i, 4096);
 		}
@@ -226,64 +225,64 @@ static void pages(void)
 		CHECK(pthread_create(&thread, NULL, free_elsewhere, all) == 0);
 		CHECK(pthread_join(thread, NULL) == 0);
 	}
-	resource_page_free(NULL);
+	kumiki_resource_page_free(NULL);
 }
 
 static void frames(void)
 {
-	struct resource_interface *interface = create(0);
-	struct resource *resource = NULL;
+	struct kumiki_resource_interface *interface = create(0);
+	struct kumiki_resource *resource = NULL;
 	void *frame = NULL;
 	int count;
 	uint16_t place = last_place(interface, &count);
-	CHECK(resource_memory_create(interface, place, NULL, 5, &resource) == 0);
-	CHECK(resource_memory_frame(interface, resource, 4, &frame) == 0);
+	CHECK(kumiki_resource_memory_create(interface, place, NULL, 5, &resource) == 0);
+	CHECK(kumiki_resource_memory_frame(interface, resource, 4, &frame) == 0);
 	memset(frame, 1, 4096);
-	REFUSED(resource_memory_frame(interface, resource, 5, &frame), EINVAL);
-	CHECK(resource_delete(interface, resource) == 0);
-	CHECK(resource_memory_2m_create(interface, place, NULL, 1, &resource) == 0);
-	CHECK(resource_memory_frame(interface, resource, 0, &frame) == 0);
+	REFUSED(kumiki_resource_memory_frame(interface, resource, 5, &frame), EINVAL);
+	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	CHECK(kumiki_resource_memory_2m_create(interface, place, NULL, 1, &resource) == 0);
+	CHECK(kumiki_resource_memory_frame(interface, resource, 0, &frame) == 0);
 	memset(frame, 1, 2 << 20);
-	CHECK(resource_delete(interface, resource) == 0);
-	REFUSED(resource_memory_create(interface, place, NULL, 0, &resource), EINVAL);
-	REFUSED(resource_memory_create(interface, place, NULL, SIZE_MAX, &resource), EINVAL);
-	CHECK(resource_interface_destroy(interface) == 0);
+	CHECK(kumiki_resource_delete(interface, resource) == 0);
+	REFUSED(kumiki_resource_memory_create(interface, place, NULL, 0, &resource), EINVAL);
+	REFUSED(kumiki_resource_memory_create(interface, place, NULL, SIZE_MAX, &resource), EINVAL);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 }
 
 /* Where a region is attached, as bytes. */
-static char *attached(struct resource_interface *interface, struct resource *region,
-                      struct resource *space, uint32_t flags, struct resource **user)
+static char *attached(struct kumiki_resource_interface *interface, struct kumiki_resource *region,
+                      struct kumiki_resource *space, uint32_t flags, struct kumiki_resource **user)
 {
 	void *address = NULL;
 	size_t bytes = 0;
-	CHECK(resource_attach(interface, 0, NULL, region, space, RESOURCE_ANYWHERE, flags,
+	CHECK(kumiki_resource_attach(interface, 0, NULL, region, space, KUMIKI_RESOURCE_ANYWHERE, flags,
 	                      user) == 0);
-	CHECK(resource_user_space_address(interface, *user, &address, &bytes) == 0);
+	CHECK(kumiki_resource_user_space_address(interface, *user, &address, &bytes) == 0);
 	CHECK(bytes >= 8192);
 	return (char *)address;
 }
 
 static void regions(void)
 {
-	struct resource_interface *interface = create(RESOURCE_LOCKED);
-	struct resource *space = NULL, *region = NULL, *other = NULL, *users[3];
+	struct kumiki_resource_interface *interface = create(KUMIKI_RESOURCE_LOCKED);
+	struct kumiki_resource *space = NULL, *region = NULL, *other = NULL, *users[3];
 	FILE *file;
 	int fd;
 
-	CHECK(resource_space_create(interface, 0, "space", 1 << 20, &space) == 0);
-	CHECK(resource_region_create(interface, 0, "region", 8192, &region) == 0);
+	CHECK(kumiki_resource_space_create(interface, 0, "space", 1 << 20, &space) == 0);
+	CHECK(kumiki_resource_region_create(interface, 0, "region", 8192, &region) == 0);
 	char *a = attached(interface, region, space, 0, &users[0]);
-	char *b = attached(interface, region, space, RESOURCE_READ_ONLY, &users[1]);
-	fd = resource_region_descriptor(interface, region);
+	char *b = attached(interface, region, space, KUMIKI_RESOURCE_READ_ONLY, &users[1]);
+	fd = kumiki_resource_region_descriptor(interface, region);
 	CHECK(fd >= 0);
-	CHECK(resource_region_of_passed(interface, 0, "passed", fd, &other) == 0);
+	CHECK(kumiki_resource_region_of_passed(interface, 0, "passed", fd, &other) == 0);
 	CHECK(close(fd) == 0);
 	char *c = attached(interface, other, space, 0, &users[2]);
 	strcpy(a + 4090, "everywhere");
 	CHECK(a != b && strcmp(b + 4090, "everywhere") == 0 && strcmp(c + 4090, b + 4090) == 0);
-	REFUSED(resource_attach(interface, 0, NULL, region, space, 4096, 0, &users[0]), EINVAL);
-	REFUSED(resource_attach(interface, 0, NULL, region, space, 0, 2, &users[0]), EINVAL);
-	REFUSED(resource_attach(interface, 0, NULL, space, region, 0, 0, &users[0]), EPROTOTYPE);
+	REFUSED(kumiki_resource_attach(interface, 0, NULL, region, space, 4096, 0, &users[0]), EINVAL);
+	REFUSED(kumiki_resource_attach(interface, 0, NULL, region, space, 0, 2, &users[0]), EINVAL);
+	REFUSED(kumiki_resource_attach(interface, 0, NULL, space, region, 0, 0, &users[0]), EPROTOTYPE);
 	/* A child has its own interface, and the same bytes. */
 	pid_t child = fork();
 	if (child == 0) {
@@ -292,82 +291,82 @@ static void regions(void)
 	}
 	CHECK(waitpid(child, NULL, 0) == child && a[0] == 'c');
 	for (int i = 0; i < 3; i++)
-		CHECK(resource_delete(interface, users[i]) == 0);
-	CHECK(resource_delete(interface, other) == 0);
-	CHECK(resource_delete(interface, region) == 0);
+		CHECK(kumiki_resource_delete(interface, users[i]) == 0);
+	CHECK(kumiki_resource_delete(interface, other) == 0);
+	CHECK(kumiki_resource_delete(interface, region) == 0);
 
-	CHECK(resource_region_of_frames(interface, 0, NULL, 2, &region) == 0);
+	CHECK(kumiki_resource_region_of_frames(interface, 0, NULL, 2, &region) == 0);
 	memset(attached(interface, region, space, 0, &users[0]), 1, 8192);
-	REFUSED(resource_region_descriptor(interface, region), EINVAL);
-	CHECK(resource_delete(interface, users[0]) == 0);
-	CHECK(resource_delete(interface, region) == 0);
+	REFUSED(kumiki_resource_region_descriptor(interface, region), EINVAL);
+	CHECK(kumiki_resource_delete(interface, users[0]) == 0);
+	CHECK(kumiki_resource_delete(interface, region) == 0);
 
 	file = tmpfile();
 	CHECK(file != NULL);
 	fd = fileno(file);
 	CHECK(ftruncate(fd, 8192) == 0);
-	CHECK(resource_region_of_file(interface, 0, NULL, fd, 0, 8192, &region) == 0);
-	REFUSED(resource_region_of_file(interface, 0, NULL, fd, 0, 8193, &other), EINVAL);
-	REFUSED(resource_region_of_file(interface, 0, NULL, -1, 0, 1, &other), EBADF);
+	CHECK(kumiki_resource_region_of_file(interface, 0, NULL, fd, 0, 8192, &region) == 0);
+	REFUSED(kumiki_resource_region_of_file(interface, 0, NULL, fd, 0, 8193, &other), EINVAL);
+	REFUSED(kumiki_resource_region_of_file(interface, 0, NULL, -1, 0, 1, &other), EBADF);
 	strcpy(attached(interface, region, space, 0, &users[0]), "file");
 	char text[8] = "";
 	CHECK(pread(fd, text, 5, 0) == 5 && strcmp(text, "file") == 0);
 	fclose(file);
 
-	CHECK(resource_user_space_create(interface, 0, NULL, 10000, &users[1]) == 0);
+	CHECK(kumiki_resource_user_space_create(interface, 0, NULL, 10000, &users[1]) == 0);
 	void *address = NULL;
-	CHECK(resource_user_space_address(interface, users[1], &address, NULL) == 0);
+	CHECK(kumiki_resource_user_space_address(interface, users[1], &address, NULL) == 0);
 	memset(address, 1, 10000);
-	REFUSED(resource_region_create(interface, 0, NULL, SIZE_MAX / 2, &other), EINVAL);
-	CHECK(resource_interface_destroy(interface) == 0);
-	resource_close(space);
-	resource_close(region);
-	resource_close(users[0]);
-	resource_close(users[1]);
+	REFUSED(kumiki_resource_region_create(interface, 0, NULL, SIZE_MAX / 2, &other), EINVAL);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
+	kumiki_resource_close(space);
+	kumiki_resource_close(region);
+	kumiki_resource_close(users[0]);
+	kumiki_resource_close(users[1]);
 }
 
 /* ---- threads ---- */
 
-static void until_stopped(void *argument, const struct resource_stop *stop)
+static void until_stopped(void *argument, const struct kumiki_resource_stop *stop)
 {
 	*(volatile int *)argument = sched_getcpu();
-	while (!resource_stop_is_asked(stop))
+	while (!kumiki_resource_stop_is_asked(stop))
 		usleep(1000);
 }
 
-static void at_once(void *argument, const struct resource_stop *stop)
+static void at_once(void *argument, const struct kumiki_resource_stop *stop)
 {
-	*(volatile int *)argument = 1 + resource_stop_is_asked(stop);
+	*(volatile int *)argument = 1 + kumiki_resource_stop_is_asked(stop);
 }
 
 static void threads(void)
 {
-	struct resource_interface *interface = create(0);
-	struct resource *thread = NULL;
+	struct kumiki_resource_interface *interface = create(0);
+	struct kumiki_resource *thread = NULL;
 	static volatile int cpu = -1, ran;
 	int count;
 	uint16_t place = last_place(interface, &count);
-	CHECK(resource_thread_create(interface, place, "w", until_stopped, (void *)&cpu, &thread) == 0);
-	REFUSED(resource_thread_wait(interface, thread, 20000000), ETIMEDOUT);
+	CHECK(kumiki_resource_thread_create(interface, place, "w", until_stopped, (void *)&cpu, &thread) == 0);
+	REFUSED(kumiki_resource_thread_wait(interface, thread, 20000000), ETIMEDOUT);
 	while (cpu < 0)
 		usleep(1000);
 	CHECK(cpu == place);
-	CHECK(resource_delete(interface, thread) == 0);
-	CHECK(resource_thread_create(interface, place, "w", at_once, (void *)&ran, &thread) == 0);
-	CHECK(resource_thread_wait(interface, thread, RESOURCE_FOREVER) == 0);
+	CHECK(kumiki_resource_delete(interface, thread) == 0);
+	CHECK(kumiki_resource_thread_create(interface, place, "w", at_once, (void *)&ran, &thread) == 0);
+	CHECK(kumiki_resource_thread_wait(interface, thread, KUMIKI_RESOURCE_FOREVER) == 0);
 	CHECK(ran == 1);
-	REFUSED(resource_thread_create(interface, place, "x", NULL, NULL, &thread), EINVAL);
-	resource_close(thread);
-	CHECK(resource_interface_destroy(interface) == 0);
+	REFUSED(kumiki_resource_thread_create(interface, place, "x", NULL, NULL, &thread), EINVAL);
+	kumiki_resource_close(thread);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 }
 
 /* ---- managers of the program ---- */
 
 struct worker {
-	const struct resource_interface *interface;
+	const struct kumiki_resource_interface *interface;
 	uint16_t place;
 	pthread_barrier_t *made;
-	struct resource **objects;
+	struct kumiki_resource **objects;
 	int own, all;
 	volatile int *ended;
 	struct counter counter;
@@ -376,36 +375,36 @@ struct worker {
 static void *work(void *argument)
 {
 	struct worker *worker = (struct worker *)argument;
-	struct resource_manager *manager = NULL, *second = NULL;
+	struct kumiki_resource_manager *manager = NULL, *second = NULL;
 	long one = 1;
-	CHECK(resource_manager_create(worker->interface, worker->place, &manager) == 0);
-	REFUSED(resource_manager_create(worker->interface, worker->place, &second), EDEADLK);
-	CHECK(resource_object_create(worker->interface, worker->place, NULL, &worker->counter, NULL,
+	CHECK(kumiki_resource_manager_create(worker->interface, worker->place, &manager) == 0);
+	REFUSED(kumiki_resource_manager_create(worker->interface, worker->place, &second), EDEADLK);
+	CHECK(kumiki_resource_object_create(worker->interface, worker->place, NULL, &worker->counter, NULL,
 	                             &worker->objects[worker->own]) == 0);
 	pthread_barrier_wait(worker->made);
 	for (int i = 0; i < 1000; i++)
 		for (int other = 0; other < worker->all; other++)
-			CHECK(resource_call(worker->interface, worker->objects[other], add, &one) == 0);
+			CHECK(kumiki_resource_call(worker->interface, worker->objects[other], add, &one) == 0);
 	__atomic_add_fetch(worker->ended, 1, __ATOMIC_RELAXED);
 	while (__atomic_load_n(worker->ended, __ATOMIC_RELAXED) < worker->all)
-		CHECK(resource_manager_wait(manager, 1000000) == 0);
-	CHECK(resource_manager_serve(manager) >= 0);
+		CHECK(kumiki_resource_manager_wait(manager, 1000000) == 0);
+	CHECK(kumiki_resource_manager_serve(manager) >= 0);
 	pthread_barrier_wait(worker->made);
-	CHECK(resource_manager_destroy(manager) == 0);
+	CHECK(kumiki_resource_manager_destroy(manager) == 0);
 	return NULL;
 }
 
 static void managers(void)
 {
-	struct resource_interface *interface = create(RESOURCE_ADOPTED);
-	struct resource *objects[64], *late = NULL;
-	struct resource_manager *none = NULL;
+	struct kumiki_resource_interface *interface = create(KUMIKI_RESOURCE_ADOPTED);
+	struct kumiki_resource *objects[64], *late = NULL;
+	struct kumiki_resource_manager *none = NULL;
 	struct worker workers[64];
 	pthread_t all[64];
 	pthread_barrier_t made;
 	volatile int ended = 0;
 	uint16_t places[64];
-	int count = resource_places(interface, places, 64);
+	int count = kumiki_resource_places(interface, places, 64);
 	if (count > 64)
 		count = 64;
 	CHECK(pthread_barrier_init(&made, NULL, (unsigned)count) == 0);
@@ -424,12 +423,12 @@ static void managers(void)
 		CHECK(pthread_join(all[i], NULL) == 0);
 	for (int i = 0; i < count; i++) {
 		CHECK(workers[i].counter.value == 1000L * count);
-		resource_close(objects[i]);
+		kumiki_resource_close(objects[i]);
 	}
-	REFUSED(resource_memory_create(interface, places[0], NULL, 1, &late), ESHUTDOWN);
-	REFUSED(resource_manager_create(interface, places[0], &none), ENXIO);
-	CHECK(resource_manager_destroy(NULL) == 0);
-	CHECK(resource_interface_destroy(interface) == 0);
+	REFUSED(kumiki_resource_memory_create(interface, places[0], NULL, 1, &late), ESHUTDOWN);
+	REFUSED(kumiki_resource_manager_create(interface, places[0], &none), ENXIO);
+	CHECK(kumiki_resource_manager_destroy(NULL) == 0);
+	CHECK(kumiki_resource_interface_destroy(interface) == 0);
 	pthread_barrier_destroy(&made);
 }
 
@@ -437,57 +436,57 @@ static void managers(void)
 
 static void bad_interfaces(void)
 {
-	struct resource_interface *interface = NULL;
+	struct kumiki_resource_interface *interface = NULL;
 	const int far[] = { 100000 }, negative[] = { -1 };
-	REFUSED(resource_interface_create(NULL, NULL, 0, 0), EINVAL);
-	REFUSED(resource_interface_create(&interface, NULL, 1, 0), EINVAL);
-	REFUSED(resource_interface_create(&interface, far, 1, 0), ENXIO);
-	REFUSED(resource_interface_create(&interface, negative, 1, 0), EINVAL);
-	REFUSED(resource_interface_create(&interface, NULL, 0, 4), EINVAL);
-	CHECK(interface == NULL && resource_interface_destroy(NULL) == 0);
+	REFUSED(kumiki_resource_interface_create(NULL, NULL, 0, 0), EINVAL);
+	REFUSED(kumiki_resource_interface_create(&interface, NULL, 1, 0), EINVAL);
+	REFUSED(kumiki_resource_interface_create(&interface, far, 1, 0), ENXIO);
+	REFUSED(kumiki_resource_interface_create(&interface, negative, 1, 0), EINVAL);
+	REFUSED(kumiki_resource_interface_create(&interface, NULL, 0, 4), EINVAL);
+	CHECK(interface == NULL && kumiki_resource_interface_destroy(NULL) == 0);
 }
 
 static void null_pointers(void)
 {
-	struct resource_interface *interface = create(RESOURCE_LOCKED);
-	struct resource *resource = NULL, *none = NULL;
+	struct kumiki_resource_interface *interface = create(KUMIKI_RESOURCE_LOCKED);
+	struct kumiki_resource *resource = NULL, *none = NULL;
 	void *address = NULL;
 	int object = 0;
-	REFUSED(resource_places(NULL, NULL, 0), EINVAL);
-	REFUSED(resource_places(interface, NULL, 1), EINVAL);
-	CHECK(resource_places(interface, NULL, 0) == 1);
-	REFUSED(resource_open(interface, NULL, &none), EINVAL);
-	REFUSED(resource_open_id(NULL, 1, &none), EINVAL);
-	REFUSED(resource_share(NULL, 1, &none), EINVAL);
-	REFUSED(resource_delete(interface, NULL), EINVAL);
-	REFUSED(resource_ls(NULL, NULL, NULL, NULL), EINVAL);
-	REFUSED(resource_publish(interface, NULL), EINVAL);
-	REFUSED(resource_object_create(interface, 0, NULL, &object, NULL, NULL), EINVAL);
-	CHECK(resource_object_create(interface, 0, NULL, &object, NULL, &resource) == 0);
-	REFUSED(resource_call(interface, resource, NULL, NULL), EINVAL);
-	REFUSED(resource_call(NULL, resource, add, NULL), EINVAL);
-	REFUSED(resource_call(interface, NULL, add, NULL), EINVAL);
-	REFUSED(resource_memory_create(interface, 0, NULL, 1, NULL), EINVAL);
-	REFUSED(resource_memory_2m_create(NULL, 0, NULL, 1, &none), EINVAL);
-	REFUSED(resource_memory_frame(interface, resource, 0, NULL), EINVAL);
-	REFUSED(resource_region_descriptor(interface, NULL), EINVAL);
-	REFUSED(resource_attach(interface, 0, NULL, NULL, NULL, 0, 0, &none), EINVAL);
-	REFUSED(resource_user_space_address(interface, resource, NULL, NULL), EINVAL);
-	REFUSED(resource_user_space_address(interface, resource, &address, NULL), EPROTOTYPE);
-	REFUSED(resource_thread_wait(interface, resource, 0), EPROTOTYPE);
-	REFUSED(resource_manager_create(interface, 0, NULL), EINVAL);
-	REFUSED(resource_manager_serve(NULL), EINVAL);
-	CHECK(resource_stop_is_asked(NULL) == 0);
-	resource_close(resource);
-	CHECK(none == NULL && resource_interface_destroy(interface) == 0);
+	REFUSED(kumiki_resource_places(NULL, NULL, 0), EINVAL);
+	REFUSED(kumiki_resource_places(interface, NULL, 1), EINVAL);
+	CHECK(kumiki_resource_places(interface, NULL, 0) == 1);
+	REFUSED(kumiki_resource_open(interface, NULL, &none), EINVAL);
+	REFUSED(kumiki_resource_open_id(NULL, 1, &none), EINVAL);
+	REFUSED(kumiki_resource_share(NULL, 1, &none), EINVAL);
+	REFUSED(kumiki_resource_delete(interface, NULL), EINVAL);
+	REFUSED(kumiki_resource_ls(NULL, NULL, NULL, NULL), EINVAL);
+	REFUSED(kumiki_resource_publish(interface, NULL), EINVAL);
+	REFUSED(kumiki_resource_object_create(interface, 0, NULL, &object, NULL, NULL), EINVAL);
+	CHECK(kumiki_resource_object_create(interface, 0, NULL, &object, NULL, &resource) == 0);
+	REFUSED(kumiki_resource_call(interface, resource, NULL, NULL), EINVAL);
+	REFUSED(kumiki_resource_call(NULL, resource, add, NULL), EINVAL);
+	REFUSED(kumiki_resource_call(interface, NULL, add, NULL), EINVAL);
+	REFUSED(kumiki_resource_memory_create(interface, 0, NULL, 1, NULL), EINVAL);
+	REFUSED(kumiki_resource_memory_2m_create(NULL, 0, NULL, 1, &none), EINVAL);
+	REFUSED(kumiki_resource_memory_frame(interface, resource, 0, NULL), EINVAL);
+	REFUSED(kumiki_resource_region_descriptor(interface, NULL), EINVAL);
+	REFUSED(kumiki_resource_attach(interface, 0, NULL, NULL, NULL, 0, 0, &none), EINVAL);
+	REFUSED(kumiki_resource_user_space_address(interface, resource, NULL, NULL), EINVAL);
+	REFUSED(kumiki_resource_user_space_address(interface, resource, &address, NULL), EPROTOTYPE);
+	REFUSED(kumiki_resource_thread_wait(interface, resource, 0), EPROTOTYPE);
+	REFUSED(kumiki_resource_manager_create(interface, 0, NULL), EINVAL);
+	REFUSED(kumiki_resource_manager_serve(NULL), EINVAL);
+	CHECK(kumiki_resource_stop_is_asked(NULL) == 0);
+	kumiki_resource_close(resource);
+	CHECK(none == NULL && kumiki_resource_interface_destroy(interface) == 0);
 }
 
 int main(void)
 {
 	alarm(PATIENCE);
-	CHECK(strcmp(resource_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	objects(0);
-	objects(RESOURCE_LOCKED);
+	objects(KUMIKI_RESOURCE_LOCKED);
 	names();
 	pages();
 	frames();

@@ -153,11 +153,11 @@ static void prepared_in_time(void)
 {
 	struct shadow *shadow = create();
 	REFUSED(shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
-	CHECK(strstr(shadow_last_error(), "0 of 104 measurements") != NULL);
+	CHECK(strstr(kumiki_last_error(), "0 of 104 measurements") != NULL);
 	/* Too short for the pages alone. */
 	REFUSED(shadow_copy_prepare_timeout(shadow, 20000), ETIMEDOUT);
 	REFUSED(shadow_copy_prepare_timeout(shadow, 0), ETIMEDOUT);
-	CHECK(strstr(shadow_last_error(), " of 104 measurements") != NULL);
+	CHECK(strstr(kumiki_last_error(), " of 104 measurements") != NULL);
 	CHECK(shadow_copy_prepare_timeout(shadow, UINT64_MAX) == 0);
 	/* There is nothing left to do. */
 	CHECK(shadow_copy_prepare_timeout(shadow, 0) == 0);
@@ -276,7 +276,7 @@ static void fork_of_processes(void)
 int main(void)
 {
 	alarm(PATIENCE);
-	CHECK(strcmp(shadow_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	/* First: its helper shall find nothing else of this process. */
 	main_moves();
 	life();

@@ -18,7 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LAST_ERROR shadow_last_error
 #include "check.h"
 
 /* A shadow of the calling thread, on a shared cpu where there is only one. */
@@ -32,7 +31,7 @@ static inline struct shadow *create(void)
 		error = shadow_create(&shadow, &options);
 	}
 	if (error < 0) {
-		fprintf(stderr, "shadow_create: %d: %s\n", error, shadow_last_error());
+		fprintf(stderr, "shadow_create: %d: %s\n", error, kumiki_last_error());
 		exit(1);
 	}
 	return shadow;

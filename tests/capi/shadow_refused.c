@@ -31,12 +31,12 @@ static void null_pointers(void)
 {
 	struct shadow *shadow = create();
 	struct shadow_info info;
-	const char *text = shadow_last_error();
+	const char *text = kumiki_last_error();
 	long number = 0;
 	char to;
 	REFUSED(shadow_create(NULL, NULL), EINVAL);
 	/* Who has asked before the call has the new text, too. */
-	CHECK(shadow_last_error() == text);
+	CHECK(kumiki_last_error() == text);
 	REFUSED(shadow_create_timeout(NULL, NULL, 0), EINVAL);
 	REFUSED(shadow_fork(NULL, increment, &number), EINVAL);
 	REFUSED(shadow_fork(shadow, NULL, &number), EINVAL);
@@ -117,7 +117,7 @@ static void cpu_not_allowed(void)
 	options.main_cpu = -1;
 	options.helper_cpu = other;
 	refused_options(options, ENXIO);
-	CHECK(strstr(shadow_last_error(), "allowed") != NULL);
+	CHECK(strstr(kumiki_last_error(), "allowed") != NULL);
 }
 
 static void one_cpu_allowed(void)
@@ -128,9 +128,9 @@ static void one_cpu_allowed(void)
 	int kept;
 	keep_one_cpu(&kept);
 	refused_options(options, ENODEV);
-	CHECK(strstr(shadow_last_error(), "no cpu is free") != NULL);
+	CHECK(strstr(kumiki_last_error(), "no cpu is free") != NULL);
 	/* In words of both languages. */
-	CHECK(strstr(shadow_last_error(), "::") == NULL);
+	CHECK(strstr(kumiki_last_error(), "::") == NULL);
 	/* The two ways out. */
 	options.flags = SHADOW_SHARE;
 	CHECK(shadow_create(&shadow, &options) == 0);
@@ -152,7 +152,7 @@ static void no_thread_to_be_had(void)
 	options.flags = SHADOW_SHARE;
 	CHECK(setrlimit(RLIMIT_NPROC, &none) == 0);
 	refused_options(options, EAGAIN);
-	CHECK(strstr(shadow_last_error(), "RLIMIT_NPROC") != NULL);
+	CHECK(strstr(kumiki_last_error(), "RLIMIT_NPROC") != NULL);
 	forks_and_joins(create_inline());
 }
 
@@ -162,7 +162,7 @@ static void no_such_sleep(void)
 	options.flags = SHADOW_SHARE;
 	CHECK(setenv("KUMIKI_WAIT", "snoring", 1) == 0);
 	refused_options(options, EINVAL);
-	CHECK(strstr(shadow_last_error(), "snoring") != NULL);
+	CHECK(strstr(kumiki_last_error(), "snoring") != NULL);
 }
 
 /* UMWAIT is Intel's, MWAITX AMD's: no machine has both. */
@@ -266,9 +266,9 @@ static void use_from_inside(void)
 static void *use_elsewhere(void *argument)
 {
 	struct shadow_info info;
-	CHECK(strcmp(shadow_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	use(argument);
-	CHECK(strstr(shadow_last_error(), "thread") != NULL);
+	CHECK(strstr(kumiki_last_error(), "thread") != NULL);
 	CHECK(shadow_info((struct shadow *)argument, &info) == 0);
 	return NULL;
 }
@@ -279,19 +279,19 @@ static void use_by_another_thread(void)
 	char text[512];
 	pthread_t thread;
 	REFUSED(shadow_join(shadow), ESRCH);
-	snprintf(text, sizeof(text), "%s", shadow_last_error());
+	snprintf(text, sizeof(text), "%s", kumiki_last_error());
 	CHECK(pthread_create(&thread, NULL, use_elsewhere, shadow) == 0);
 	CHECK(pthread_join(thread, NULL) == 0);
 	all_answered(EPERM);
 	/* The other thread's failures, and what succeeds here, change no text. */
 	forks_and_joins(shadow);
-	CHECK(strcmp(text, shadow_last_error()) == 0);
+	CHECK(strcmp(text, kumiki_last_error()) == 0);
 }
 
 int main(void)
 {
 	alarm(PATIENCE);
-	CHECK(strcmp(shadow_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	/* Children first: they shall come without anything of this process. */
 	in_child(cpu_not_allowed);
 	in_child(one_cpu_allowed);

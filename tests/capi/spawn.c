@@ -15,7 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LAST_ERROR kumiki_spawn_last_error
 #include "check.h"
 
 extern char **environ;
@@ -46,7 +45,7 @@ static int script(const kumiki_spawn_file_actions_t *actions, const kumiki_spawn
 	snprintf(text, sizeof text, "%s", commands);
 	error = kumiki_spawnp(&pid, "sh", actions, attr, argv, environ);
 	if (error != 0) {
-		fprintf(stderr, "%s: %s\n", commands, kumiki_spawn_last_error());
+		fprintf(stderr, "%s: %s\n", commands, kumiki_last_error());
 		return -error;
 	}
 	return status_of(pid);
@@ -79,7 +78,7 @@ static void programs(void)
 	char shell[] = "sh", dash[] = "-c", text[] = "test \"$VALUE$EMPTY\" = 1=2 && exit 7";
 	char *said[] = { shell, dash, text, NULL };
 	pid_t pid = -1;
-	CHECK(strcmp(kumiki_spawn_last_error(), "") == 0);
+	CHECK(strcmp(kumiki_last_error(), "") == 0);
 	CHECK(kumiki_spawn_start_server() == 0);
 	CHECK(kumiki_spawn(&pid, "/bin/sh", NULL, NULL, said, envp) == 0);
 	CHECK(pid > 0 && status_of(pid) == 7);

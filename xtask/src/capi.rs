@@ -14,8 +14,8 @@ use crate::run::{cargo, metadata, program, root, run};
 /// compilers add what unwinds by themselves, and with `-static` it is another library.
 const LIBS_PRIVATE: &str = "-lutil -lrt -lpthread -lm -ldl -lc";
 
-/// Builds the libraries and installs everything below `prefix`.
-pub(crate) fn capi(prefix: &Path) -> Result<ExitCode> {
+/// Builds the libraries by this profile and installs everything below `prefix`.
+pub(crate) fn capi(prefix: &Path, profile: &str) -> Result<ExitCode> {
     let prefix = absolute(prefix).with_context(|| format!("prefix {}", prefix.display()))?;
     let metadata = metadata()?;
     let package = metadata.packages.iter().find(|package| package.name == "kumiki-capi");
@@ -23,8 +23,10 @@ pub(crate) fn capi(prefix: &Path) -> Result<ExitCode> {
     // Before the long build: a prefix that cannot be written down.
     let pc = pkg_config(&prefix, &version.to_string())?;
 
-    run(&mut cargo("build --package kumiki-capi --profile dist --locked"))?;
-    let built = metadata.target_directory.join("dist");
+    run(&mut cargo(&format!("build --package kumiki-capi --profile {profile} --locked")))?;
+    // The one profile whose folder is called otherwise.
+    let folder = if profile == "dev" { "debug" } else { profile };
+    let built = metadata.target_directory.join(folder);
     let source = root().join("crates/capi");
     let include = prefix.join("include/kumiki");
     for header in files_in(&source.join("include/kumiki"))? {

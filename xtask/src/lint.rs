@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::run::{cargo, everything, run};
-use crate::{aarch64, deny, documents, layers, modules};
+use crate::{aarch64, deny, documents, first_lines, layers, modules};
 
 type Check = fn() -> Result<()>;
 
 /// Runs every check, or those in `only` if it names some, also after a failure, and
 /// fails if one did.
 pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
-    let checks: [(&str, Check); 9] = [
+    let checks: [(&str, Check); 10] = [
         ("format", || run(&mut cargo("fmt --all --check"))),
         ("layers", layers::check),
         ("modules", modules::check),
@@ -26,6 +26,7 @@ pub(crate) fn lint(only: &[String]) -> Result<ExitCode> {
             run(cargo(&format!("doc {what} --locked --no-deps")).env("RUSTDOCFLAGS", "-D warnings"))
         }),
         ("documents", documents::check),
+        ("first lines", first_lines::check),
         // Of no workspace, so nothing else sees whether they still compile.
         ("fuzz targets", || {
             let clippy = "clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings";

@@ -21,6 +21,7 @@ mod capi;
 mod debian;
 mod deny;
 mod documents;
+mod first_lines;
 mod fresh;
 mod kmod;
 mod layers;
@@ -84,6 +85,9 @@ enum Chore {
         /// Of `resource`, or with `--against`: these cases only
         #[arg(long = "case", value_name = "CASE")]
         cases: Vec<String>,
+        /// Of `verdicts`: comparisons of each kind; from 200 on with default runs (hours)
+        #[arg(long, value_name = "N", default_value_t = 40)]
+        trials: usize,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
     Picture {
@@ -109,6 +113,9 @@ enum Chore {
         /// Installs below this folder, which is made if need be
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
+        /// Built by this profile: `release` is quick to build, and slower
+        #[arg(long, value_name = "PROFILE", default_value = "dist")]
+        profile: String,
     },
 }
 
@@ -125,6 +132,8 @@ enum Bench {
     Node,
     /// 4 KiB memory and calls between cores beside their peers, and the promises
     Resource,
+    /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules
+    Verdicts,
 }
 
 #[cfg(feature = "bench")]
@@ -132,7 +141,14 @@ use bench::bench;
 
 /// Runs xtask with what only a bench needs.
 #[cfg(not(feature = "bench"))]
-fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<&str>, _: &[String]) -> Result<ExitCode> {
+fn bench(
+    _: Bench,
+    _: Option<&Path>,
+    _: bool,
+    _: Option<&str>,
+    _: &[String],
+    _: usize,
+) -> Result<ExitCode> {
     let mut again = run::cargo("run --quiet --package xtask --features bench --");
     // In the folder that a path among the arguments is meant from.
     again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
@@ -162,12 +178,12 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
-        Chore::Bench { name, json, check, against, cases } => {
-            bench(name, json.as_deref(), check, against.as_deref(), &cases)
+        Chore::Bench { name, json, check, against, cases, trials } => {
+            bench(name, json.as_deref(), check, against.as_deref(), &cases, trials)
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),
         Chore::Lab { tests } => test::test(Some(Part::Lab), &tests),
-        Chore::Capi { prefix } => capi::capi(&prefix),
+        Chore::Capi { prefix, profile } => capi::capi(&prefix, &profile),
     }
 }

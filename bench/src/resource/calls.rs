@@ -139,12 +139,12 @@ impl Calls for Kumiki {
         for key in keys {
             if self.under_way.len() == in_flight {
                 let answer = self.under_way.pop_front().expect("some are under way");
-                sum += answer.join().expect(SERVED);
+                sum += answer.wait().expect(SERVED);
             }
             let answer = self.interface.start(&self.table, move |table, ()| table.count(key));
             self.under_way.push_back(answer.expect(SERVED));
         }
-        sum + self.under_way.drain(..).map(|answer| answer.join().expect(SERVED)).sum::<u64>()
+        sum + self.under_way.drain(..).map(|answer| answer.wait().expect(SERVED)).sum::<u64>()
     }
 
     fn each(&mut self, _: usize, keys: impl Iterator<Item = u64>) -> u64 {

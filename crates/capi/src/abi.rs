@@ -128,7 +128,8 @@ impl Options {
                 ))),
             };
         }
-        let policy = Policy { threshold, ..Policy::default() };
+        let policy =
+            Policy { threshold, ..Policy::from_env().map_err(kumiki_shadow::Error::from)? };
         let mut builder = Builder::new().policy(policy).bind_main(flags & SHADOW_BIND_MAIN != 0);
         if let Some(cpu) = main {
             builder = builder.main_cpu(cpu);

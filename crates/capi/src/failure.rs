@@ -182,12 +182,7 @@ pub(crate) fn answer(call: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
 
 /// The text of this thread's last failure; see the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn shadow_last_error() -> *const c_char {
-    last_error()
-}
-
-/// One text for all headers: what failed last, wherever it was.
-pub(crate) fn last_error() -> *const c_char {
+pub extern "C" fn kumiki_last_error() -> *const c_char {
     LAST.with(|last| last.as_ptr().cast())
 }
 
@@ -200,7 +195,7 @@ mod tests {
     fn last() -> String {
         // SAFETY: the text ends with a zero, and only this thread's next failure
         // changes it.
-        let text = unsafe { CStr::from_ptr(shadow_last_error()) };
+        let text = unsafe { CStr::from_ptr(kumiki_last_error()) };
         text.to_str().unwrap().to_owned()
     }
 
@@ -216,11 +211,11 @@ mod tests {
 
     #[test]
     fn a_text_stays_at_its_place_and_is_cut_if_it_is_long() {
-        let place = shadow_last_error();
+        let place = kumiki_last_error();
         answer(|| Err(Failure::invalid("ä".repeat(TEXT))));
         assert_eq!(last(), "ä".repeat((TEXT - 1) / 2));
         answer(|| Err(Failure::invalid("short")));
-        assert_eq!((last().as_str(), shadow_last_error()), ("short", place));
+        assert_eq!((last().as_str(), kumiki_last_error()), ("short", place));
     }
 
     #[test]

@@ -49,7 +49,7 @@
 //!     struct shadow *shadow;
 //!     long sum = 0;
 //!     if (shadow_create(&shadow, NULL) < 0) {
-//!         fprintf(stderr, "%s\n", shadow_last_error());
+//!         fprintf(stderr, "%s\n", kumiki_last_error());
 //!         return 1;
 //!     }
 //!     shadow_fork(shadow, theirs, &sum);
@@ -62,8 +62,7 @@
 //! ```
 //!
 //! Errors are negative errno values, of `kumiki/spawn.h` positive ones as posix_spawn's,
-//! with a sentence from `shadow_last_error`, `parasc_last_error`, `resource_last_error` or
-//! `kumiki_spawn_last_error`, which are one.
+//! with a sentence from `kumiki_last_error`.
 //! No panic of this library goes into C: it becomes `-EIO`.
 
 pub mod abi;
@@ -77,11 +76,11 @@ mod shadow;
 mod spawn;
 pub mod spawn_abi;
 
-pub use failure::shadow_last_error;
+pub use failure::kumiki_last_error;
 pub use parasc::{
-    Engine, Requester, parasc_collect, parasc_create, parasc_destroy, parasc_last_error,
-    parasc_proc, parasc_refusal, parasc_request, parasc_requester_create, parasc_requester_destroy,
-    parasc_run, parasc_terminate, parasc_wait, parasc_wake_up,
+    Engine, Requester, parasc_collect, parasc_create, parasc_destroy, parasc_proc, parasc_refusal,
+    parasc_request, parasc_requester_create, parasc_requester_destroy, parasc_run,
+    parasc_terminate, parasc_wait, parasc_wake_up,
 };
 pub use resource::*;
 pub use shadow::{

@@ -10,7 +10,7 @@ use kumiki_parasc::{Refusal, Request, refusal, refusals};
 use kumiki_sys::cancellation::Held;
 use kumiki_sys::syscall::MAX_ARGS;
 
-use crate::failure::{Failure, answer, last_error};
+use crate::failure::{Failure, answer};
 use crate::identity::Thread;
 use crate::parasc_abi::ParascConfig;
 
@@ -382,10 +382,4 @@ pub extern "C" fn parasc_refusal(sysnum: c_long) -> *const c_char {
     .ok()
     .flatten()
     .unwrap_or(null())
-}
-
-/// The text of this thread's last failure; see the header.
-#[unsafe(no_mangle)]
-pub extern "C" fn parasc_last_error() -> *const c_char {
-    last_error()
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kumiki_parasc::{AllowList, Backend, Config};
+use kumiki_parasc::{AllowList, Backend, Config, Policy};
 use kumiki_sys::cpuset::CpuSet;
 
 use crate::failure::Failure;
@@ -100,7 +100,7 @@ impl ParascConfig {
             wrong_thread_answers: flags & PARASC_WRONG_THREAD_ANSWERS != 0,
             backend: backend_of(self.backend)?,
             help: flags & PARASC_NO_HELP == 0,
-            ..Config::default()
+            policy: Policy::from_env().map_err(kumiki_parasc::Error::from)?,
         })
     }
 

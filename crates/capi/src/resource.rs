@@ -12,21 +12,22 @@ use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 
 use kumiki_resource::published::Published;
 use kumiki_resource::{Interface, Listed, Name, Pattern, Place, Rights};
+use kumiki_wait::Policy;
 
 pub use self::handle::Resource;
 pub use self::kinds::*;
 use self::manager::only;
 pub use self::manager::*;
 pub use self::object::{Called, Destroy, Object};
-pub use self::object_calls::{resource_call, resource_object_create};
+pub use self::object_calls::{kumiki_resource_call, kumiki_resource_object_create};
 pub use self::page::*;
-use crate::failure::{Failure, answer, last_error};
-use crate::resource_abi::{RESOURCE_ADOPTED, RESOURCE_LOCKED, ResourceListed};
+use crate::failure::{Failure, answer};
+use crate::resource_abi::{KUMIKI_RESOURCE_ADOPTED, KUMIKI_RESOURCE_LOCKED, ResourceListed};
 
-/// `struct resource_interface`.
+/// `struct kumiki_resource_interface`.
 pub struct ResourceInterface(Interface);
 
-/// `struct resource_published`.
+/// `struct kumiki_resource_published`.
 pub struct ResourcePublished {
     _published: Published,
 }
@@ -69,7 +70,7 @@ unsafe fn hand_out<T>(to: *mut *mut T, value: T) -> c_int {
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_interface_create(
+pub unsafe extern "C" fn kumiki_resource_interface_create(
     interface: *mut *mut ResourceInterface,
     cpus: *const c_int,
     cpus_num: usize,
@@ -79,8 +80,9 @@ pub unsafe extern "C" fn resource_interface_create(
         if interface.is_null() {
             return Err(null("place for the interface"));
         }
-        only(flags, RESOURCE_ADOPTED | RESOURCE_LOCKED)?;
-        let mut builder = Interface::builder().standard().kind::<Object>();
+        only(flags, KUMIKI_RESOURCE_ADOPTED | KUMIKI_RESOURCE_LOCKED)?;
+        let policy = Policy::from_env().map_err(kumiki_resource::Error::from)?;
+        let mut builder = Interface::builder().policy(policy).standard().kind::<Object>();
         let chosen = if cpus.is_null() && cpus_num == 0 {
             None
         } else if cpus.is_null() {
@@ -95,14 +97,15 @@ pub unsafe extern "C" fn resource_interface_create(
             };
             Some(cpus.iter().map(cpu).collect::<Result<Vec<_>, _>>()?)
         };
-        if flags & RESOURCE_ADOPTED != 0 {
+        if flags & KUMIKI_RESOURCE_ADOPTED != 0 {
             let all = || kumiki_sys::affinity::current().map(|set| set.iter().collect());
             let cpus = chosen.map_or_else(all, Ok).map_err(kumiki_resource::Error::from)?;
             builder = builder.cores([]).adopted(cpus);
         } else if let Some(cpus) = chosen {
             builder = builder.cores(cpus);
         }
-        let made = if flags & RESOURCE_LOCKED == 0 { builder.per_core() } else { builder.shared() };
+        let made =
+            if flags & KUMIKI_RESOURCE_LOCKED == 0 { builder.per_core() } else { builder.shared() };
         // SAFETY: not null, so valid, the caller says.
         Ok(unsafe { hand_out(interface, ResourceInterface(made?)) })
     })
@@ -111,9 +114,11 @@ pub unsafe extern "C" fn resource_interface_create(
 /// See the header.
 ///
 /// # Safety
-/// `interface` is null, or from [`resource_interface_create`] and not destroyed.
+/// `interface` is null, or from [`kumiki_resource_interface_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_interface_destroy(interface: *mut ResourceInterface) -> c_int {
+pub unsafe extern "C" fn kumiki_resource_interface_destroy(
+    interface: *mut ResourceInterface,
+) -> c_int {
     answer(|| {
         if !interface.is_null() {
             // SAFETY: from a box, and this is its last use.
@@ -128,7 +133,7 @@ pub unsafe extern "C" fn resource_interface_destroy(interface: *mut ResourceInte
 /// # Safety
 /// Pointers are null or valid; `places` has room for `places_num` numbers.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_places(
+pub unsafe extern "C" fn kumiki_resource_places(
     interface: *const ResourceInterface,
     places: *mut u16,
     places_num: usize,
@@ -153,7 +158,7 @@ pub unsafe extern "C" fn resource_places(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_open(
+pub unsafe extern "C" fn kumiki_resource_open(
     interface: *const ResourceInterface,
     name: *const c_char,
     resource: *mut *mut Resource,
@@ -174,7 +179,7 @@ pub unsafe extern "C" fn resource_open(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_open_id(
+pub unsafe extern "C" fn kumiki_resource_open_id(
     interface: *const ResourceInterface,
     id: u64,
     resource: *mut *mut Resource,
@@ -193,7 +198,7 @@ pub unsafe extern "C" fn resource_open_id(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_share(
+pub unsafe extern "C" fn kumiki_resource_share(
     resource: *const Resource,
     rights: c_uint,
     shared: *mut *mut Resource,
@@ -214,7 +219,7 @@ pub unsafe extern "C" fn resource_share(
 /// # Safety
 /// `resource` is null, or a handle that was not closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_close(resource: *mut Resource) {
+pub unsafe extern "C" fn kumiki_resource_close(resource: *mut Resource) {
     if !resource.is_null() {
         // SAFETY: from a box, and this is its last use.
         drop(unsafe { Box::from_raw(resource) });
@@ -226,7 +231,7 @@ pub unsafe extern "C" fn resource_close(resource: *mut Resource) {
 /// # Safety
 /// `resource` is null, or a handle that was not closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_id(resource: *const Resource) -> u64 {
+pub unsafe extern "C" fn kumiki_resource_id(resource: *const Resource) -> u64 {
     // SAFETY: the caller's promise.
     unsafe { resource.as_ref() }.map_or(0, |resource| resource.id().to_u64())
 }
@@ -236,7 +241,7 @@ pub unsafe extern "C" fn resource_id(resource: *const Resource) -> u64 {
 /// # Safety
 /// Pointers are null or valid; after a 0 `resource` is closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_delete(
+pub unsafe extern "C" fn kumiki_resource_delete(
     interface: *const ResourceInterface,
     resource: *mut Resource,
 ) -> c_int {
@@ -259,7 +264,7 @@ pub type Each = unsafe extern "C-unwind" fn(*const ResourceListed, *mut c_void);
 /// # Safety
 /// Pointers are null or valid; `each` may be called here with `argument`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_ls(
+pub unsafe extern "C" fn kumiki_resource_ls(
     interface: *const ResourceInterface,
     pattern: *const c_char,
     each: Option<Each>,
@@ -297,7 +302,7 @@ pub unsafe extern "C" fn resource_ls(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_publish(
+pub unsafe extern "C" fn kumiki_resource_publish(
     interface: *const ResourceInterface,
     published: *mut *mut ResourcePublished,
 ) -> c_int {
@@ -315,17 +320,11 @@ pub unsafe extern "C" fn resource_publish(
 /// See the header.
 ///
 /// # Safety
-/// `published` is null, or from [`resource_publish`] and not withdrawn.
+/// `published` is null, or from [`kumiki_resource_publish`] and not withdrawn.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_withdraw(published: *mut ResourcePublished) {
+pub unsafe extern "C" fn kumiki_resource_withdraw(published: *mut ResourcePublished) {
     if !published.is_null() {
         // SAFETY: from a box, and this is its last use.
         drop(unsafe { Box::from_raw(published) });
     }
-}
-
-/// The text of this thread's last failure; see the header.
-#[unsafe(no_mangle)]
-pub extern "C" fn resource_last_error() -> *const c_char {
-    last_error()
 }

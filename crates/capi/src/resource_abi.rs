@@ -4,26 +4,26 @@
 use std::ffi::c_char;
 
 /// A right.
-pub const RESOURCE_USE: u32 = 1;
+pub const KUMIKI_RESOURCE_USE: u32 = 1;
 /// A right.
-pub const RESOURCE_SHARE: u32 = 2;
+pub const KUMIKI_RESOURCE_SHARE: u32 = 2;
 /// A right.
-pub const RESOURCE_DESTROY: u32 = 4;
+pub const KUMIKI_RESOURCE_DESTROY: u32 = 4;
 
 /// A flag of an interface.
-pub const RESOURCE_ADOPTED: u32 = 1;
+pub const KUMIKI_RESOURCE_ADOPTED: u32 = 1;
 /// A flag of an interface.
-pub const RESOURCE_LOCKED: u32 = 2;
+pub const KUMIKI_RESOURCE_LOCKED: u32 = 2;
 
 /// A flag of an attachment.
-pub const RESOURCE_READ_ONLY: u32 = 1;
+pub const KUMIKI_RESOURCE_READ_ONLY: u32 = 1;
 
 /// An offset of an attachment.
-pub const RESOURCE_ANYWHERE: u64 = u64::MAX;
+pub const KUMIKI_RESOURCE_ANYWHERE: u64 = u64::MAX;
 /// A value of `timeout_ns`.
-pub const RESOURCE_FOREVER: u64 = u64::MAX;
+pub const KUMIKI_RESOURCE_FOREVER: u64 = u64::MAX;
 
-/// `struct resource_listed`.
+/// `struct kumiki_resource_listed`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the header has them")]

@@ -181,7 +181,7 @@ pub unsafe extern "C" fn shadow_join_timeout(shadow: *mut Shadow, timeout_ns: u6
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shadow_is_finished(shadow: *mut Shadow) -> c_int {
     // SAFETY: the caller's promise.
-    answer(|| Ok(unsafe { open(shadow) }?.is_finished().into()))
+    answer(|| Ok(unsafe { open(shadow) }?.is_done().into()))
 }
 
 /// See the header.

@@ -1,6 +1,7 @@
 //! `kumiki report --nodes`: who has which cpus and memory of this machine.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -24,9 +25,20 @@ pub(crate) fn page(bench: Option<&Path>) -> Result<String> {
     Ok(nodes_html(bench.as_ref(), owners.as_ref()))
 }
 
+/// The longest result that is read, bytes: a bench's own has some ten thousand.
+const MOST_BYTES: u64 = 16 << 20;
+
 fn read(path: &Path) -> Result<NodeBench> {
-    let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut text));
+    read.with_context(|| format!("reading {}", path.display()))?;
+    if text.len() as u64 > MOST_BYTES {
+        bail!(
+            "{} has more than {MOST_BYTES} bytes, and a bench's result has some ten thousand: is it another file?",
+            path.display()
+        );
+    }
+    NodeBench::read(&text).with_context(|| {
         format!("{} is no result of `cargo xtask bench node --json`", path.display())
     })
 }

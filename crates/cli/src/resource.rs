@@ -20,7 +20,7 @@ enum ResourceCommand {
     /// List what processes of this user have published, and this machine's nodes
     ///
     /// A process publishes its resources by `Interface::publish`, or in C by
-    /// `resource_publish`. Exit status 1 if nothing matches.
+    /// `kumiki_resource_publish`. Exit status 1 if nothing matches.
     Ls {
         #[command(flatten)]
         which: Which,

@@ -24,6 +24,7 @@ pub(crate) fn cases(select: &Select, level: Level) -> Result<Vec<Case>> {
         sizes.dedup();
     }
     let choice = Choice { level: Some(level), sizes };
+    kumiki_experiments::policy()?;
     let cases = filter(catalogue(&choice), &select.filters, level)?;
     if select.sizes.sizes.is_some() {
         check(&cases)?;

@@ -32,6 +32,7 @@ use widened::Widened;
 
 use kumiki_measure::case::{Case, Choice, Level, Place};
 use kumiki_measure::{Error, Result};
+use kumiki_wait::Policy;
 
 /// Every case that `choice` includes. The pairs of cpus, and whether energy is
 /// measured, depend on the machine and on what this process may use of it.
@@ -42,6 +43,19 @@ pub fn catalogue(choice: &Choice) -> Vec<Case> {
     cases.extend(resource::cases());
     cases.retain(|case| case.level <= level);
     cases
+}
+
+/// How every experiment waits, but for what it is about: as the user has chosen by `KUMIKI_WAIT`.
+///
+/// # Errors
+/// Those of [`Policy::from_env`].
+pub fn policy() -> std::result::Result<Policy, kumiki_wait::Error> {
+    Policy::from_env()
+}
+
+/// The same, which the command has looked at before.
+fn chosen() -> Policy {
+    policy().unwrap_or_default()
 }
 
 /// The place's other cpu.

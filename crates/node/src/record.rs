@@ -54,9 +54,13 @@ impl Record {
         let json = serde_json::to_vec(self).map_err(|error| Error::Refused(error.to_string()))?;
         if json.len() >= abi::RECORD_BYTES {
             return Err(Error::Refused(format!(
-                "node {}: a command line of {} bytes is too long",
+                "node {}: a command line of {} bytes and {} devices are {} bytes to keep, of {} at \
+                 most: give it shorter paths, or fewer devices",
                 self.name,
-                self.command_line.len()
+                self.command_line.len(),
+                self.devices.len(),
+                json.len(),
+                abi::RECORD_BYTES - 1
             )));
         }
         Ok(json)

@@ -137,6 +137,11 @@ impl Spec {
                 self.memory_bytes[0]
             ));
         }
+        if self.devices.len() > abi::SLOTS {
+            let problem =
+                format!("{} devices: a node has {} at most", self.devices.len(), abi::SLOTS);
+            return Err(Fault::new("devices", problem));
+        }
         let have = self.command_line.len();
         if have > COMMAND_LINE_BYTES {
             let problem = format!(
@@ -194,6 +199,9 @@ pub(crate) mod tests {
         assert_eq!(spec("n1", Cpus::These(vec![3, 2]), &[256 * MIB, 2 * MIB]).check(), Ok(()));
         let lines = Spec { command_line: "a\nb".into(), ..spec("n1", one(), &good) };
         assert_eq!(lines.check().unwrap_err().key, "append");
+        let many = vec![DeviceSpec::Vsock(3); 64];
+        let many = Spec { devices: many, ..spec("n1", one(), &good) };
+        assert_eq!(many.check().unwrap_err().problem, "64 devices: a node has 63 at most");
         let long = Spec { command_line: "a".repeat(1701), ..spec("n1", one(), &good) };
         assert!(long.check().unwrap_err().problem.contains("1701 bytes for the kernel's"));
     }

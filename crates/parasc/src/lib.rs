@@ -122,7 +122,7 @@ pub use kumiki_calls::{
     refusal_of, refusals,
 };
 pub use kumiki_sys::cpuset::CpuSet;
-pub use kumiki_wait::{Policy, Relax, Sleep, Threshold};
+pub use kumiki_wait::{Error as WaitError, Policy, Relax, Sleep, Threshold};
 pub use pending::{Completed, Failed, Outcome, Pending};
 pub use requester::Requester;
 pub use ticket::Ticket;

@@ -148,9 +148,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
             return self.forked();
         }
         let base = body.base();
-        // Refused only if KUMIKI_WAIT has been changed since the engine was made.
-        let policy = Policy::default();
-        let mut waiter = Waiter::new(&policy).ok();
+        let mut waiter = Waiter::new(&Policy::default()).ok();
         loop {
             let step = Instant::now() + STEP;
             let until = deadline.map_or(step, |deadline| deadline.min(step));

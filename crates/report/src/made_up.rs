@@ -1,5 +1,5 @@
-//! A result that another party wrote, all the way through: for the fuzzer and its twin
-//! among the tests.
+//! A result that another party wrote, of this machine or of its nodes, all the way through: for
+//! the fuzzer and its twin among the tests.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use kumiki_measure::file::parse;
 use kumiki_measure::schema::Results;
 use kumiki_sys::visible::is_shown;
 
-use crate::{export, html};
+use crate::{NodeBench, export, html, nodes_html};
 
 /// Reads any bytes as a result and writes what was read in every form.
 ///
@@ -32,6 +32,18 @@ pub fn result(bytes: &[u8]) {
     assert_eq!(csv.lines().count(), results.rows.len() + 1, "a line a row: {csv}");
     let page = html(std::slice::from_ref(&results));
     assert!(page.ends_with("</html>") || page.ends_with("</html>\n"), "a whole page");
+}
+
+/// Reads any bytes as a bench of nodes and makes its page.
+///
+/// # Panics
+/// If the page is cut, or has something that a terminal would carry out.
+pub fn nodes(bytes: &[u8]) {
+    let Ok(bench) = NodeBench::read(bytes) else { return };
+    let page = nodes_html(Some(&bench), None);
+    assert!(page.trim_end().ends_with("</html>"), "a whole page");
+    let hidden = page.chars().find(|c| *c != '\n' && !is_shown(*c));
+    assert_eq!(hidden, None);
 }
 
 #[cfg(test)]
@@ -72,8 +84,37 @@ mod tests {
         result(bytes.as_bytes());
     }
 
+    /// A bench of nodes with foreign text and numbers.
+    fn of_nodes(text: &str, numbers: [f64; 3], n: u64) -> serde_json::Value {
+        let row = |case: &str, subject: &str, median: f64| {
+            serde_json::json!({
+                "case": case, "subject": subject, "n": n, "unit": "ms", "median": median,
+                "p99": numbers[1], "ci": [numbers[2], median], "limit": null, "base": numbers[1],
+            })
+        };
+        serde_json::json!({
+            "machine": { "hostname": text, "kernel": text, "cpus": n },
+            "rows": [row("load", "resident", numbers[0]), row("load", "disk", numbers[1]),
+                row("start.kernel", "disk", numbers[2]), row(text, text, numbers[0])],
+        })
+    }
+
+    #[test]
+    fn a_made_up_bench_of_nodes_is_one() {
+        let bytes = of_nodes("<b>\u{1b}[2J\n", [3.5, 1e-320, 1e300], 4).to_string();
+        NodeBench::read(bytes.as_bytes()).unwrap();
+        nodes(bytes.as_bytes());
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_bench_of_nodes_has_a_page(
+            text in any::<String>(), numbers in any::<[f64; 3]>(), n in any::<u64>(),
+        ) {
+            nodes(of_nodes(&text, numbers, n).to_string().as_bytes());
+        }
 
         #[test]
         fn any_text_and_number_is_written_in_every_form(

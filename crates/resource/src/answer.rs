@@ -10,7 +10,7 @@ use crate::here::{CALLERS, Mine, here, serve_until, serving};
 use crate::id::Place;
 
 /// The answer of an operation that may still be under way: waited for by
-/// [`join`](Self::join), or a future for any executor.
+/// [`wait`](Self::wait), or a future for any executor.
 pub struct Answer<R>(State<R>);
 
 enum State<R> {
@@ -80,7 +80,7 @@ impl<R: Send> Answer<R> {
     /// # Panics
     /// If it was awaited to its end before.
     #[inline]
-    pub fn join(self) -> Result<R> {
+    pub fn wait(self) -> Result<R> {
         match self.0 {
             State::Here(result) => Ok(result.expect(ONCE)?),
             State::There { answer, interface, place } => Ok(join(answer, interface, place)?),
@@ -88,7 +88,7 @@ impl<R: Send> Answer<R> {
     }
 }
 
-/// What is wrong with asking twice.
+/// The panic's text for an answer taken twice.
 const ONCE: &str = "an answer is taken once";
 
 // It is moved out of, never pinned into.
@@ -108,7 +108,7 @@ impl<R> Future for Answer<R> {
     }
 }
 
-/// What has come of it.
+/// Turns the line's outcome, at `place`, into the operation's.
 #[inline(always)]
 pub(crate) fn arrived<R>(
     outcome: Result<Outcome<R>, crate::desk::Error>,

@@ -121,7 +121,7 @@ impl Core {
         found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) }.into())
     }
 
-    /// What there is, by kind and then by name.
+    /// Lists the resources, by kind and then by name.
     pub(crate) fn list(&self, pattern: &Pattern) -> Outcome<Vec<Listed>> {
         let mut all = Vec::new();
         for (at, table) in self.tables.iter().enumerate() {

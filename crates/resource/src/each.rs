@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::rights::Rights;
 use crate::send;
 
-/// What one owner has to do: each with its number in the batch.
+/// One owner's part of a batch: each operation with its number there.
 struct Part<I> {
     place: Place,
     numbers: Vec<usize>,
@@ -109,7 +109,7 @@ impl Interface {
                     })
                     .collect();
                 for (place, numbers, answer) in started {
-                    let outcomes = match answer.and_then(Answer::join) {
+                    let outcomes = match answer.and_then(Answer::wait) {
                         Ok(outcomes) => outcomes,
                         Err(error) => of_all(place, error, numbers.len()),
                     };

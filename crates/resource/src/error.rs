@@ -15,7 +15,7 @@ pub enum Error {
     Name {
         /// The name, or its unique part.
         name: String,
-        /// What is wrong with it.
+        /// Why it is none.
         why: &'static str,
     },
     /// A pattern that cannot be matched.
@@ -23,7 +23,7 @@ pub enum Error {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// Why it is none.
         why: String,
     },
     /// Two resources of one kind at one place with one name.
@@ -56,12 +56,26 @@ pub enum Error {
         /// Those that there are.
         kinds: String,
     },
+    /// Two kinds of one name.
+    #[error("two kinds are called {kind}, which names and listings could not tell: rename one")]
+    KindTaken {
+        /// Their name.
+        kind: &'static str,
+    },
+    /// More kinds than their numbers tell apart.
+    #[error("{count} kinds are more than an interface can have, {limit}: make two interfaces")]
+    TooManyKinds {
+        /// How many were registered.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// An id or a handle of another kind.
     #[error("resource {id} is of kind {is}, not {wanted}: use it as what it is")]
     WrongKind {
         /// The resource.
         id: Id,
-        /// What it is.
+        /// Its real kind.
         is: &'static str,
         /// As what it was used.
         wanted: &'static str,
@@ -83,9 +97,9 @@ pub enum Error {
     Rights {
         /// The resource.
         id: Id,
-        /// What the handle has.
+        /// Rights of the handle.
         has: Rights,
-        /// What is missing.
+        /// Rights that are missing.
         needs: Rights,
     },
     /// A handle of another interface.
@@ -99,7 +113,7 @@ pub enum Error {
     TableFull {
         /// Where.
         place: String,
-        /// Of which kind.
+        /// The kind.
         kind: &'static str,
         /// The limit.
         limit: u32,
@@ -115,7 +129,7 @@ pub enum Error {
     Nested {
         /// Where it runs.
         place: Place,
-        /// What it wanted.
+        /// The operation that it asked for.
         what: &'static str,
     },
     /// The kind's own refusal.
@@ -123,7 +137,7 @@ pub enum Error {
     Kind {
         /// Which kind.
         kind: &'static str,
-        /// What failed, with which value and limit, and what to do.
+        /// The kind's sentence: the failure, value and limit, and a way out.
         text: String,
     },
     /// The system's refusal of something that a kind needs.
@@ -131,12 +145,12 @@ pub enum Error {
     System {
         /// Which kind.
         kind: &'static str,
-        /// What was tried.
+        /// The call that was tried.
         what: String,
         /// The system's answer.
         #[source]
         source: io::Error,
-        /// What to do, after a semicolon; empty if nothing is known.
+        /// A way out, after a semicolon; empty if none is known.
         way: &'static str,
     },
     /// The core's manager did not answer.
@@ -160,7 +174,7 @@ pub enum Error {
     /// The socket at which a process publishes its interface.
     #[error("{what}, {}: {source}", path.display())]
     Socket {
-        /// What failed.
+        /// The step that failed.
         what: &'static str,
         /// The socket, or its folder.
         path: PathBuf,
@@ -168,7 +182,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// What another process answered instead of a listing.
+    /// Another process's words instead of a listing.
     #[error("process {process} answers: {error}")]
     Refused {
         /// Which.
@@ -176,12 +190,12 @@ pub enum Error {
         /// Its words.
         error: String,
     },
-    /// What another process answered is no listing.
+    /// Another process's answer that is no listing.
     #[error("what process {process} answers is no listing, and is left out: {why}")]
     Forged {
         /// Which.
         process: u32,
-        /// What is wrong with it.
+        /// Why it is none.
         why: String,
     },
     /// A manager could not be started.
@@ -205,7 +219,7 @@ impl Error {
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The same within this crate, in a word or two: an [`Error`] is larger than a line that
+/// A result within this crate, in a word or two: an [`Error`] is larger than a line that
 /// carries results, and each that is handed on by value is copied whole.
 pub(crate) type Outcome<T> = std::result::Result<T, Box<Error>>;
 

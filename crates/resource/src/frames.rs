@@ -67,7 +67,7 @@ const WAYS: usize = 4;
 /// empty one by the position alone.
 const HAND: usize = FRAME / size_of::<*mut u8>();
 
-/// What others reach of a pool. It is never freed: any thread may still hold a frame.
+/// The part of a pool that others reach. It is never freed: any thread may still hold a frame.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Home {
@@ -180,7 +180,7 @@ impl Home {
     }
 }
 
-/// Of a chunk, in its first frame.
+/// A chunk's header, in its first frame.
 struct Chunk {
     home: &'static Home,
 }
@@ -237,11 +237,11 @@ pub(crate) struct Frames {
     /// Batches that it has put into the stock itself and not taken up again: more may be
     /// there, which came at once from elsewhere.
     stocked: usize,
-    /// Of the newest chunk, what was never handed out.
+    /// The first frame of the newest chunk that was never handed out.
     fresh: *mut u8,
     fresh_end: *mut u8,
     out: [Out; WAYS],
-    /// Of [`NONE`](Self::NONE) null, which is no frame's.
+    /// The chunk's home; null in [`NONE`](Self::NONE), which is no frame's.
     home: *const Home,
     /// Never unmapped, since frames may be anywhere.
     chunks: usize,
@@ -344,7 +344,7 @@ impl Frames {
         self.top = self.top.wrapping_add(1);
     }
 
-    /// The same without others' frames: of the stock, of what came home, of what was never
+    /// Takes a frame without others' frames: of the stock, of what came home, of what was never
     /// used, or of the system.
     ///
     /// # Errors
@@ -383,7 +383,7 @@ impl Frames {
         Ok(NonNull::new(frame).expect("`grow` has made room"))
     }
 
-    /// What has come to some home.
+    /// Takes a batch that has come to some home.
     fn of_others(&self) -> *mut Batch {
         let mut fetched = Home::all().map(Home::fetch_some);
         fetched.find(|batch| !batch.is_null()).unwrap_or(ptr::null_mut())
@@ -497,7 +497,7 @@ impl Frames {
         true
     }
 
-    /// Of a frame that is used no more and is another pool's.
+    /// Sends home a frame that is used no more and is another pool's.
     fn give_away(&mut self, frame: NonNull<u8>) {
         // SAFETY: it is in a chunk.
         let home = unsafe { home_of(frame) };
@@ -530,10 +530,10 @@ impl Frames {
 /// Which way batches to this home go: homes are some lines long, and lie anywhere.
 fn way_of(home: &'static Home) -> usize {
     let line = ptr::from_ref(home).addr() / align_of::<Home>();
-    (line ^ line / WAYS ^ line / (WAYS * WAYS)) % WAYS
+    (line ^ (line / WAYS) ^ (line / (WAYS * WAYS))) % WAYS
 }
 
-/// What the chunk of this frame says of itself.
+/// The header of this frame's chunk.
 #[inline(always)]
 fn chunk_of(frame: *mut u8) -> *mut Chunk {
     frame.map_addr(|at| at & !(CHUNK - 1) | HEADER).cast()

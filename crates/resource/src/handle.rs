@@ -15,7 +15,7 @@ use crate::rights::Rights;
 pub struct Handle<K> {
     id: Id,
     rights: Rights,
-    /// Of which the resource is: others have the same ids.
+    /// The resource's interface: others have the same ids.
     interface: u64,
     kind: PhantomData<fn() -> K>,
 }
@@ -30,7 +30,7 @@ impl<K: Kind> Handle<K> {
         self.id
     }
 
-    /// What it allows.
+    /// The rights that it carries.
     pub fn rights(&self) -> Rights {
         self.rights
     }

@@ -16,10 +16,10 @@ use crate::inside;
 
 /// A manager's own things, in its thread.
 pub(crate) struct Here {
-    /// Of which interface.
+    /// The interface's number.
     interface: u64,
     pub(crate) core: Core,
-    /// Of a thread that does something else beside; others are within their server's
+    /// The server of a thread that does something else beside; others are within their server's
     /// rounds whenever anything runs.
     pub(crate) server: RefCell<Option<Serving>>,
 }
@@ -41,11 +41,11 @@ impl Here {
 }
 
 thread_local! {
-    /// Of a [`Seated`]'s, or null. Without a destructor, so that reading it is a load.
+    /// A [`Seated`]'s value, or null. Without a destructor, so that reading it is a load.
     static HERE: Cell<*const Here> = const { Cell::new(ptr::null()) };
     /// Whether this thread is within an operation on what it manages.
     static IS_WITHIN: Cell<bool> = const { Cell::new(false) };
-    /// What went within an operation: it stays until the outermost has ended.
+    /// Values that went within an operation: they stay until the outermost has ended.
     static GONE: RefCell<Vec<Rc<Here>>> = const { RefCell::new(Vec::new()) };
     /// This thread's callers: interface, place, caller. One that waits is borrowed: what a
     /// manager serves meanwhile may need another one.
@@ -54,7 +54,7 @@ thread_local! {
 
 pub(crate) type Mine = Rc<RefCell<Caller>>;
 
-/// What a manager's thread takes apart when it ends, and another one if it was killed.
+/// Tables that a manager's thread takes apart when it ends, and another one if it was killed.
 #[derive(Default)]
 pub(crate) struct Estate(Mutex<Option<Left>>);
 
@@ -103,7 +103,7 @@ impl Seated {
         Seated { here, estate }
     }
 
-    /// What it has.
+    /// The place's tables and callers.
     pub(crate) fn here(&self) -> &Here {
         &self.here
     }
@@ -187,8 +187,8 @@ pub(crate) fn own<R>(f: impl FnOnce(&Core) -> R) -> R {
     f(&Within::new().expect("a request is served by a manager").here().core)
 }
 
-/// What the calling thread manages. It stays as long as the value: what runs meanwhile may
-/// drop the [`Seated`].
+/// The place that the calling thread manages. It stays as long as the value: an operation that
+/// runs meanwhile may drop the [`Seated`].
 #[inline(always)]
 pub(crate) fn here() -> Option<Rc<Here>> {
     let here = HERE.get();

@@ -47,7 +47,7 @@ pub struct Serial {
 impl Serial {
     /// Resources of one kind that a place has at the same time, at most.
     pub const MOST: u32 = 1 << INDEX_BITS;
-    /// Of something that is in no table.
+    /// The serial of something that is in no table.
     pub(crate) fn of_number(number: u64) -> Serial {
         let mask = (1 << INDEX_BITS) - 1;
         Serial { index: (number & mask) as u32, usage: (number >> INDEX_BITS) as u32 & Self::USES }
@@ -81,7 +81,7 @@ impl Id {
         Place((self.0 >> 48) as u16)
     }
 
-    /// What it is.
+    /// The resource's kind.
     #[inline]
     pub fn kind(self) -> KindId {
         KindId((self.0 >> 40) as u8)

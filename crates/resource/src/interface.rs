@@ -30,10 +30,10 @@ use crate::rights::Rights;
 use crate::send;
 use crate::shared::{NAME as SHARED_NAME, Shared};
 
-/// Of the next interface of this process.
+/// Number of the next interface of this process.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// What somebody gets who opens a resource by its name or its id.
+/// Rights of a handle that was opened by a name or an id.
 const OPENED: Rights = Rights::USE.union(Rights::SHARE);
 
 /// All resources of some kinds, at some places. Cheap to clone, used from any thread.
@@ -47,7 +47,7 @@ pub struct Interface {
 }
 
 struct Inner {
-    /// Of this interface in this process, never repeated.
+    /// Number of this interface in this process, never repeated.
     number: u64,
     kinds: Kinds,
     how: How,
@@ -58,15 +58,15 @@ pub(crate) enum How {
     Shared(Shared),
 }
 
-/// What an operation [sends on](Interface::chain).
+/// An operation that another one [sends on](Interface::chain).
 pub struct Next<L, G> {
     /// To which resource.
     pub to: Handle<L>,
-    /// What is to be done with it.
+    /// The operation on it.
     pub run: G,
 }
 
-/// What an interface is to have.
+/// Kinds, places and policy of an interface to be made.
 #[derive(Default)]
 pub struct Builder {
     kinds: Kinds,
@@ -83,7 +83,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Resources of kind `K`.
+    /// Adds resources of kind `K`; once more changes nothing.
     pub fn kind<K: Kind>(mut self) -> Self {
         self.kinds.add::<K>();
         self
@@ -111,9 +111,10 @@ impl Builder {
     /// Each core has its own tables, which only its manager's thread touches.
     ///
     /// # Errors
-    /// A cpu that is offline or not allowed, no thread to be had, a kind's pool that
-    /// cannot be made.
+    /// [`Error::KindTaken`], [`Error::TooManyKinds`]; a cpu that is offline or not allowed, no
+    /// thread to be had, a kind's pool that cannot be made.
     pub fn per_core(self) -> Result<Interface> {
+        self.kinds.check()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let allowed = affinity::unbound()?;
         let own = self.own.unwrap_or_else(|| {
@@ -147,8 +148,9 @@ impl Builder {
     /// a kind has one around the insertion and the removal of a name.
     ///
     /// # Errors
-    /// A kind's pool that cannot be made.
+    /// [`Error::KindTaken`], [`Error::TooManyKinds`]; a kind's pool that cannot be made.
     pub fn shared(self) -> Result<Interface> {
+        self.kinds.check()?;
         let core = Shared::new(&self.kinds)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let how = How::Shared(core);
@@ -182,7 +184,7 @@ fn place_of(cpu: usize) -> Result<Place> {
 }
 
 impl Interface {
-    /// What it is to have.
+    /// Begins an interface without kinds.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -258,15 +260,15 @@ impl Interface {
         Ok(outcome?)
     }
 
-    /// The same until `deadline` at most. `f` owns what it uses, because it may go on longer
-    /// than this call. On the caller's own place, and of the shared type, it runs to its
-    /// end.
+    /// Runs `f` on a resource, and waits until `deadline` at most. It owns what it uses, because
+    /// it may go on longer than this call. On the caller's own place, and of the shared type, it runs
+    /// to its end.
     ///
     /// # Errors
     /// As [`with`](Self::with); [`Error::Manager`] with
     /// [`TimedOut`](crate::desk::Error::TimedOut): what had not begun never runs, what had
     /// goes on and has its effect.
-    pub fn with_until<K: Kind, R: Send + 'static>(
+    pub fn with_deadline<K: Kind, R: Send + 'static>(
         &self,
         handle: &Handle<K>,
         deadline: Instant,
@@ -312,7 +314,7 @@ impl Interface {
         }
     }
 
-    /// The same as [`with`](Self::with) without waiting: up to 32 operations of a thread at
+    /// Starts [`with`](Self::with) without waiting: up to 32 operations of a thread at
     /// one place may be under way, those included whose answers nobody has taken. They run
     /// in their order, as long as no answer is left untaken for 31 further ones.
     ///
@@ -343,8 +345,8 @@ impl Interface {
         self.destroy_by(&handle)
     }
 
-    /// The same for who keeps the handle: it is stale afterwards, too, or, after an error,
-    /// what it was.
+    /// Destroys a resource whose handle the caller keeps: it is stale afterwards, too, or, after an
+    /// error, what it was.
     ///
     /// # Errors
     /// As [`destroy`](Self::destroy).
@@ -411,7 +413,7 @@ impl Interface {
         }
     }
 
-    /// The same until `deadline` at most.
+    /// Lists until `deadline` at most.
     pub(crate) fn ls_until(&self, pattern: &Pattern, deadline: Instant) -> Result<Vec<Listed>> {
         let How::PerCore(per_core) = &self.inner.how else { return self.ls(pattern) };
         let each = |place| {

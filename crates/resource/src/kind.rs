@@ -19,9 +19,9 @@ use crate::id::Place;
 pub trait Kind: Send + Sized + 'static {
     /// The word in names: `memory`.
     const NAME: &'static str;
-    /// What a creation asks for.
+    /// The wishes of a creation.
     type Spec: Send;
-    /// What a place keeps for all of its resources of this kind, such as free frames.
+    /// State that a place keeps for all of its resources of this kind, such as free frames.
     type Pool: Send;
 
     /// The pool of a place, made at the place's start, on its thread.
@@ -43,7 +43,7 @@ pub trait Kind: Send + Sized + 'static {
     fn about(&self) -> About;
 }
 
-/// What a listing says of a resource beside its name.
+/// State and size of a resource, for listings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// `idle`, `serving`, …; empty if there is nothing to say.

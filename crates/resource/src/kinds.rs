@@ -17,7 +17,7 @@ pub(crate) struct KindTable<K: Kind> {
 /// Takes a resource's serial, its calls, and what its kind says.
 pub(crate) type Each<'a> = dyn FnMut(Serial, u64, About) + 'a;
 
-/// What is asked of a table whose kind the caller does not know.
+/// Operations on a table whose kind the caller does not know.
 pub(crate) trait AnyTable: Any + Send {
     /// Each resource.
     fn list(&self, each: &mut Each<'_>);
@@ -49,7 +49,7 @@ pub(crate) struct Kinds(Vec<Registered>);
 #[derive(Clone, Copy)]
 struct Registered {
     name: &'static str,
-    /// Of its [`KindTable`].
+    /// The type of its [`KindTable`].
     table: TypeId,
     make: fn(Place) -> Result<Box<dyn AnyTable>>,
     share: fn(usize) -> Result<Box<dyn AnyShared>>,
@@ -59,16 +59,33 @@ impl Kinds {
     /// The most kinds: their number has 8 bits.
     pub(crate) const MOST: usize = 1 << 8;
 
+    /// Adds `K`, unless it is there already.
     pub(crate) fn add<K: Kind>(&mut self) {
-        if self.find(K::NAME).is_none() && self.0.len() < Self::MOST {
-            let make = |place| -> Result<Box<dyn AnyTable>> {
-                Ok(Box::new(KindTable::<K> { entries: Table::default(), pool: K::pool(place)? }))
-            };
-            let table = TypeId::of::<KindTable<K>>();
-            let share = |pools| -> Result<Box<dyn AnyShared>> {
-                Ok(Box::new(SharedTable::<K>::new(pools)?))
-            };
-            self.0.push(Registered { name: K::NAME, table, make, share });
+        let table = TypeId::of::<KindTable<K>>();
+        if self.0.iter().any(|kind| kind.table == table) {
+            return;
+        }
+        let make = |place| -> Result<Box<dyn AnyTable>> {
+            Ok(Box::new(KindTable::<K> { entries: Table::default(), pool: K::pool(place)? }))
+        };
+        let share =
+            |pools| -> Result<Box<dyn AnyShared>> { Ok(Box::new(SharedTable::<K>::new(pools)?)) };
+        self.0.push(Registered { name: K::NAME, table, make, share });
+    }
+
+    /// Checks that each can be told from the others.
+    ///
+    /// # Errors
+    /// [`Error::KindTaken`], [`Error::TooManyKinds`].
+    pub(crate) fn check(&self) -> Result<()> {
+        for (at, kind) in self.0.iter().enumerate() {
+            if self.0[..at].iter().any(|other| other.name == kind.name) {
+                return Err(Error::KindTaken { kind: kind.name });
+            }
+        }
+        match self.0.len() {
+            count if count > Self::MOST => Err(Error::TooManyKinds { count, limit: Self::MOST }),
+            _ => Ok(()),
         }
     }
 
@@ -115,7 +132,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Of whatever kind.
+    /// The table, of whatever kind.
     pub(crate) fn table(&mut self) -> &mut dyn AnyTable {
         &mut *self.table
     }
@@ -130,5 +147,41 @@ impl Made {
         // SAFETY: `tables` has made it of this type. What `downcast_mut` does costs a call
         // through the table's own list of functions.
         Some(unsafe { &mut *table.cast() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::space::Space;
+
+    fn named(count: usize) -> Kinds {
+        let mut kinds = Kinds::default();
+        kinds.add::<Memory>();
+        kinds.add::<Memory>();
+        assert_eq!(kinds.0.len(), 1, "once more changes nothing");
+        for number in 1..count {
+            let name = format!("kind-{number}").leak();
+            kinds.0.push(Registered { name, ..kinds.0[0] });
+        }
+        kinds
+    }
+
+    #[test]
+    fn kinds_that_cannot_be_told_apart_are_refused() {
+        let mut kinds = named(2);
+        kinds.add::<Space>();
+        kinds.check().unwrap();
+        kinds.0[2].name = kinds.0[1].name;
+        let refused = kinds.check().unwrap_err();
+        assert!(matches!(refused, Error::KindTaken { kind: "kind-1" }), "{refused}");
+    }
+
+    #[test]
+    fn the_257th_kind_is_refused() {
+        named(Kinds::MOST).check().unwrap();
+        let refused = named(Kinds::MOST + 1).check().unwrap_err();
+        assert!(matches!(refused, Error::TooManyKinds { count: 257, limit: 256 }), "{refused}");
     }
 }

@@ -54,7 +54,7 @@ impl LargeMemoryPool {
 
 impl Kind for LargeMemory {
     const NAME: &'static str = "memory-2m";
-    /// So many frames.
+    /// The number of frames.
     type Spec = usize;
     type Pool = LargeMemoryPool;
 

@@ -93,10 +93,13 @@ mod user_space;
 
 pub use alloc::PageAlloc;
 pub use answer::Answer;
+pub use desk::{Error as CallError, Panic};
 pub use error::{Error, Result};
 pub use handle::Handle;
 pub use id::{Id, KindId, Place, Serial};
 pub use interface::{Builder, Interface, Manager, Next};
+pub use kumiki_crew::Error as ThreadError;
+pub use kumiki_wait::{Error as WaitError, Policy, Relax, Sleep, Threshold};
 pub use large::{LARGE_FRAME_BYTES, LargeMemory, LargeMemoryPool};
 pub use list::{Change, Listed, Pattern};
 pub use memory::{Memory, MemoryPool};

@@ -53,7 +53,7 @@ pub struct Listed {
     pub owner: String,
     /// How often it was used so far.
     pub calls: u64,
-    /// What its kind says of it.
+    /// Its kind's words about it.
     #[serde(flatten)]
     pub about: About,
 }

@@ -40,7 +40,7 @@ const MOST: usize = 1 << 20;
 
 impl Kind for Memory {
     const NAME: &'static str = "memory";
-    /// So many frames.
+    /// The number of frames.
     type Spec = usize;
     type Pool = MemoryPool;
 

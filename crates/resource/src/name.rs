@@ -45,7 +45,7 @@ impl Name {
         &self.place
     }
 
-    /// What: `memory`.
+    /// The kind: `memory`.
     pub fn kind(&self) -> &str {
         &self.kind
     }

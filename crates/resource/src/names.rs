@@ -10,7 +10,7 @@ use hashbrown::HashTable;
 use crate::id::Id;
 use crate::list::{Change, Pattern};
 
-/// Of one kind at one place: names to ids. A resource keeps its name's hash, so that the
+/// Names to ids, of one kind at one place. A resource keeps its name's hash, so that the
 /// name is found by the id, too.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -54,7 +54,7 @@ impl Names {
     }
 }
 
-/// Who hears of which names.
+/// Those who hear of changes, and of which names.
 #[derive(Default)]
 pub(crate) struct Watchers(Vec<(Pattern, Sender<Change>)>);
 

@@ -11,12 +11,13 @@
 
 mod ask;
 mod reply;
+mod sockets;
 mod timed;
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::mem;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::{self, Builder, JoinHandle};
@@ -30,17 +31,14 @@ use rustix::net::Shutdown;
 pub use self::ask::{Answers, ls_in, ls_of, ls_of_each};
 use self::reply::Reply;
 pub use self::reply::{MOST_BYTES, parse};
+pub use self::sockets::processes;
+use self::sockets::{LONGEST, PATIENCE, connect, folder, path_of, trusted};
 use self::timed::Timed;
 use crate::error::{Error, Result};
 use crate::here;
 use crate::interface::Interface;
 use crate::list::Pattern;
 
-/// The longest request, bytes, its line's end included.
-const LONGEST: usize = 4096;
-/// For how long a client waits for an answer, from the connection to its last byte, and for
-/// how long a server waits for a client to take it.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// For how long a server waits for the whole request, which a client sends at once: others
 /// wait meanwhile.
 const REQUEST: Duration = Duration::from_secs(1);
@@ -71,7 +69,7 @@ impl Interface {
         self.publish_in(&folder()?)
     }
 
-    /// The same with the socket in another folder, which is made if need be: for a
+    /// Publishes with the socket in another folder, which is made if need be: for a
     /// process whose users look there.
     ///
     /// # Errors
@@ -83,7 +81,7 @@ impl Interface {
             let path = path.clone();
             move |source| Error::Socket { what, path, source }
         };
-        if matches!(ask::connect(&path), Ok(_) | Err(Errno::AGAIN)) {
+        if matches!(connect(&path), Ok(_) | Err(Errno::AGAIN)) {
             return Err(failed("publishing a second interface of this process")(
                 rustix::io::Errno::ADDRINUSE.into(),
             ));
@@ -148,64 +146,4 @@ fn answer(client: UnixStream, interface: &Interface) -> io::Result<()> {
     let listing = pattern.and_then(|p| interface.tree_until(&p, Instant::now() + LISTING));
     let reply = Reply::of(listing).text()?;
     Timed::new(&client, PATIENCE).write_all(reply.as_bytes())
-}
-
-/// The processes of this user that publish an interface, by their numbers.
-///
-/// # Errors
-/// The folder of sockets cannot be read.
-pub fn processes() -> Result<Vec<u32>> {
-    let folder = folder()?;
-    let failed =
-        |source| Error::Socket { what: "reading the folder", path: folder.clone(), source };
-    let mut all = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name();
-        let process = name.to_str().and_then(|name| name.strip_suffix(".sock"));
-        let Some(process) = process.and_then(|process| process.parse().ok()) else { continue };
-        match ask::connect(&path_of(&folder, process)) {
-            // Its process was killed.
-            Err(Errno::CONNREFUSED) => {
-                let _ = fs::remove_file(path_of(&folder, process));
-            }
-            _ => all.push(process),
-        }
-    }
-    all.sort_unstable();
-    Ok(all)
-}
-
-fn path_of(folder: &Path, process: u32) -> PathBuf {
-    folder.join(format!("{process}.sock"))
-}
-
-/// The folder of sockets, which nobody else can write to; made if need be.
-fn folder() -> Result<PathBuf> {
-    let user = rustix::process::getuid().as_raw();
-    let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) if !runtime.is_empty() => PathBuf::from(runtime).join("kumiki"),
-        _ => PathBuf::from(format!("/tmp/kumiki-{user}")),
-    };
-    trusted(&folder)?;
-    Ok(folder)
-}
-
-/// This folder, if nobody else can write to it.
-fn trusted(folder: &Path) -> Result<&Path> {
-    let user = rustix::process::getuid().as_raw();
-    let failed = |what| {
-        let path = folder.to_owned();
-        move |source| Error::Socket { what, path, source }
-    };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(failed("making the folder"))?;
-    let about = fs::symlink_metadata(folder).map_err(failed("looking at the folder"))?;
-    if !about.is_dir() || about.uid() != user || about.mode() & 0o022 != 0 {
-        let text = "it is another user's, or others may write to it";
-        return Err(failed("trusting the folder")(io::Error::other(text)));
-    }
-    Ok(folder)
 }

@@ -25,20 +25,20 @@ pub struct Region {
     backing: Arc<Backing>,
 }
 
-/// Of a file system of huge pages (`statfs(2)`).
+/// Type of a file system of huge pages (`statfs(2)`).
 const HUGETLBFS_MAGIC: FsWord = 0x9584_58f6;
 
-/// Of what a region is to be made.
+/// The origin of a region's bytes.
 #[derive(Debug)]
 pub enum RegionSpec {
-    /// So many bytes of zeros, rounded up to whole pages, of its own.
+    /// Zeros of its own, rounded up to whole pages.
     Memory {
         /// How many.
         bytes: usize,
         /// Pages of which size.
         huge: Huge,
     },
-    /// So many frames of 4 KiB of the core's own pool, as one range, of any content: what
+    /// A number of frames of 4 KiB of the core's own pool, as one range, of any content: what
     /// their last user left. No descriptor of them can be passed to another process.
     Frames(usize),
     /// A range of a file. Who shortens the file meanwhile ends the process that touches
@@ -51,12 +51,12 @@ pub enum RegionSpec {
         /// How many bytes, within the file.
         bytes: usize,
     },
-    /// What another process has made as [`Memory`](Self::Memory) and passed the
+    /// Bytes that another process has made as [`Memory`](Self::Memory) and passed the
     /// [descriptor](Region::descriptor) of.
     Passed(OwnedFd),
 }
 
-/// What holds a region's bytes, as long as the region or an attachment of it is there.
+/// The owner of a region's bytes, as long as the region or an attachment of it is there.
 #[derive(Debug)]
 pub(crate) struct Backing {
     of: Of,
@@ -87,7 +87,7 @@ impl Drop for Frames {
     }
 }
 
-/// What is to be mapped: a descriptor, where in it, and how much.
+/// A piece to be mapped: a descriptor, where in it, and how much.
 pub(crate) type Piece<'a> = (BorrowedFd<'a>, u64, usize);
 
 impl Backing {
@@ -320,7 +320,7 @@ fn of_system(error: kumiki_sys::Error) -> Error {
     }
 }
 
-/// What the system has refused, and what to do.
+/// The error of a system call, with a way out.
 fn refused(what: &str, error: std::io::Error) -> Error {
     let way = match Errno::from_io_error(&error) {
         Some(Errno::MFILE) => "; raise RLIMIT_NOFILE (ulimit -n), or destroy regions",

@@ -3,7 +3,7 @@
 use std::fmt;
 
 bitflags::bitflags! {
-    /// What may be done with a resource by one handle. Two handles of one resource may
+    /// Rights to a resource by one handle. Two handles of one resource may
     /// have different ones.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Rights: u8 {

@@ -60,7 +60,7 @@ pub(crate) fn run_at_until<R: Send + 'static>(
     let mut server = serving(here.as_deref())?;
     let caller = caller(interface, place, server.as_deref())?;
     let mut caller = caller.borrow_mut();
-    arrived(caller.call_until_serving(deadline, || own(f), server.as_deref_mut()), place)
+    arrived(caller.call_deadline_serving(deadline, || own(f), server.as_deref_mut()), place)
 }
 
 /// Has `f` run at `place` and does not wait: at once if that is the calling thread's.
@@ -194,8 +194,8 @@ mod tests {
         assert!(mine().iter().any(|caller| caller.borrow().rings(&server)));
         drop(server);
         // Whoever rings, they come.
-        assert_eq!(early.join().unwrap(), 1);
-        within.unwrap().join().unwrap();
+        assert_eq!(early.wait().unwrap(), 1);
+        within.unwrap().wait().unwrap();
     }
 
     #[test]

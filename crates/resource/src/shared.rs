@@ -135,7 +135,7 @@ impl Shared {
         found.ok_or_else(|| Error::NotFound { name: self.full(kind, unique) }.into())
     }
 
-    /// What there is, by kind and then by name.
+    /// Lists the resources, by kind and then by name.
     pub(crate) fn list(&self, pattern: &Pattern) -> Outcome<Vec<Listed>> {
         let _inside = self.enter("ls")?;
         let mut all = Vec::new();

@@ -29,9 +29,12 @@ const SEGMENT: u32 = 1024;
 /// Numbers of places that a pool takes at a time.
 const BLOCK: u32 = 64;
 
-/// What all threads have of kind `K`.
+/// Places that were made together.
+type Segment<K> = Box<[Slot<K>]>;
+
+/// All threads' resources of kind `K`.
 pub(crate) struct SharedTable<K: Kind> {
-    segments: Box<[OnceLock<Box<[Slot<K>]>>]>,
+    segments: Box<[OnceLock<Segment<K>>]>,
     /// Numbers from here on no pool has had.
     next: AtomicU32,
     pools: Box<[Pool<K::Pool>]>,
@@ -51,7 +54,7 @@ struct Own<P> {
 struct Slot<K>(Mutex<State<K>>);
 
 struct State<K> {
-    /// Of what it holds, or of the last one.
+    /// Number of the use of what it holds, or of the last one.
     usage: u32,
     kept: Option<Kept<K>>,
 }
@@ -246,7 +249,7 @@ impl<K: Kind> SharedTable<K> {
 /// says of it.
 pub(crate) type Seen = (Serial, bool, u64, About);
 
-/// What is asked of a table whose kind the caller does not know.
+/// Operations on a table whose kind the caller does not know.
 pub(crate) trait AnyShared: Any + Send + Sync {
     /// Each resource.
     fn list(&self) -> Vec<Seen>;

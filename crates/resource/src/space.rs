@@ -84,7 +84,7 @@ impl Drop for Addresses {
 
 impl Kind for Space {
     const NAME: &'static str = "space";
-    /// So many bytes, rounded up to whole pages.
+    /// The number of bytes, rounded up to whole pages.
     type Spec = usize;
     type Pool = ();
 

@@ -21,7 +21,7 @@ pub(crate) struct Table<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Of `value`, or of the last one.
+    /// Number of the use of `value`, or of the last one.
     usage: u32,
     value: Option<T>,
 }
@@ -50,7 +50,7 @@ impl<T> Table<T> {
         Ok(Serial { index, usage: slot.usage })
     }
 
-    /// What a serial stands for.
+    /// The value of a serial.
     #[inline]
     pub(crate) fn get_mut(&mut self, serial: Serial) -> Result<&mut T, Missing> {
         self.slot(serial)?.value.as_mut().ok_or(Missing::Stale)

@@ -25,7 +25,7 @@ pub struct Thread {
     stack_bytes: usize,
 }
 
-/// What a thread is to do.
+/// The function of a thread to be made.
 pub struct ThreadSpec {
     run: Box<dyn FnOnce(&Stop) + Send>,
     stack_bytes: usize,

@@ -29,7 +29,7 @@ impl Interface {
         self.ls(pattern).map(|all| with_roll(all, pattern))
     }
 
-    /// The same until `deadline` at most.
+    /// Lists the tree until `deadline` at most.
     pub(crate) fn tree_until(&self, pattern: &Pattern, deadline: Instant) -> Result<Vec<Listed>> {
         self.ls_until(pattern, deadline).map(|all| with_roll(all, pattern))
     }

@@ -37,7 +37,7 @@ enum Of {
 // SAFETY: memory is its user's, whichever thread that is.
 unsafe impl Send for UserSpace {}
 
-/// What is to be usable.
+/// The memory of a user space to be made.
 #[derive(Debug)]
 pub struct UserSpaceSpec(Wanted);
 
@@ -48,7 +48,7 @@ enum Wanted {
 }
 
 impl UserSpaceSpec {
-    /// So many bytes of new memory, of any content; rounded up to whole pages.
+    /// Asks for new memory, of any content; bytes are rounded up to whole pages.
     pub fn memory(bytes: usize) -> Self {
         UserSpaceSpec(Wanted::Memory(bytes))
     }

@@ -131,8 +131,8 @@ impl<'scope, R> Job<'scope, R> {
     }
 
     /// Whether it has ended: a join would not wait.
-    pub fn is_finished(&self) -> bool {
-        self.shadow.is_done()
+    pub fn is_done(&self) -> bool {
+        self.shadow.has_ended()
     }
 }
 

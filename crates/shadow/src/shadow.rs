@@ -327,11 +327,11 @@ impl Shadow {
     /// along through fork(2), and had not ended by then: what has ended is in the
     /// line, and came along with it.
     pub(crate) fn is_orphaned(&self) -> bool {
-        self.outstanding == Some(At::Helper) && !self.has_helper() && !self.is_done()
+        self.outstanding == Some(At::Helper) && !self.has_helper() && !self.has_ended()
     }
 
     /// Whether the outstanding request has run.
-    pub(crate) fn is_done(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.outstanding.is_some_and(|at| match at {
             At::Helper => self.channel.done(self.last()).is_some(),
             At::Here => false,

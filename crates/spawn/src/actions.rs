@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use libc::{SYS_chdir, SYS_fchdir};
 
 use crate::request::Draft;
-use crate::wire::{CLOSE, CLOSE_ALL, COPY, FOREGROUND, MAY_FAIL, OPEN};
+use kumiki_spawn_wire::{CLOSE, CLOSE_ALL, COPY, FOREGROUND, MAY_FAIL, OPEN};
 
 /// One of them, for [`Command::action`](crate::Command::action): carried out by the child, in the
 /// order in which they were added, on a table of descriptors and a working folder of its own. As
@@ -25,7 +25,7 @@ pub enum Action {
         path: CString,
         /// As open(2) has them.
         flags: i32,
-        /// Of a new file.
+        /// Mode of a new file.
         mode: u32,
     },
     /// Copies a descriptor to another number. Where both are the same the program has it, also if
@@ -119,7 +119,7 @@ fn named(path: &CStr) -> Option<RawFd> {
     }
 }
 
-/// What of the caller's actions begin with: numbers, and whether exec would close them.
+/// Descriptors of the caller that actions begin with: numbers, and whether exec would close them.
 pub(crate) fn begin_with(actions: &[Action]) -> Vec<(BorrowedFd<'static>, bool)> {
     let mut numbers: Vec<RawFd> = actions.iter().filter_map(Action::takes).collect();
     numbers.sort_unstable();

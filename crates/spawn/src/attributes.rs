@@ -13,7 +13,7 @@ bitflags! {
     /// Namespaces that a child begins anew: it is in one of its own of each kind.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Namespaces: u64 {
-        /// What it has mounted.
+        /// Mounts.
         const MOUNT = 0x0002_0000;
         /// Which cgroup it takes for the root.
         const CGROUP = 0x0200_0000;

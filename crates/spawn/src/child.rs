@@ -26,9 +26,9 @@ const PART: usize = 64 << 10;
 pub struct Child {
     /// The other end of the child's standard input, if that is a pipe.
     pub stdin: Option<File>,
-    /// Of its standard output.
+    /// The reading end of its standard output.
     pub stdout: Option<File>,
-    /// Of its standard error.
+    /// The reading end of its standard error.
     pub stderr: Option<File>,
     pid: Pid,
     pidfd: OnceLock<OwnedFd>,
@@ -41,7 +41,7 @@ pub struct Child {
 pub struct Output {
     /// How it ended.
     pub status: ExitStatus,
-    /// What it wrote to its standard output.
+    /// Bytes that it wrote to its standard output.
     pub stdout: Vec<u8>,
     /// And to its standard error.
     pub stderr: Vec<u8>,
@@ -53,7 +53,7 @@ impl Child {
         Child { stdin, stdout, stderr, pid, pidfd: OnceLock::new(), status: None, tree: None }
     }
 
-    /// The same with all that comes of it: in this cgroup, or in its process group.
+    /// Makes it the root of a tree: of this cgroup, or of its process group.
     pub(crate) fn in_tree(self, cgroup: Option<Cgroup>) -> Child {
         let tree = cgroup.map_or(Tree::Group, Tree::Cgroup);
         if let Tree::Group = tree {

@@ -27,7 +27,7 @@ use crate::stdio::{Ends, Kind, Stdio};
 use crate::steps::{self, Caller, Said};
 use crate::tree::Cgroup;
 use crate::valgrind;
-use crate::wire::{EXECUTE, MAKE};
+use kumiki_spawn_wire::{EXECUTE, MAKE};
 
 use environment::Environment;
 
@@ -76,7 +76,7 @@ pub struct Command {
     /// Where the program may be, and whether the search goes on behind one that cannot be executed;
     /// else its name says it.
     candidates: Option<(Vec<OsString>, bool)>,
-    /// What the last start was refused at.
+    /// The step that the last start was refused at.
     refused: Option<String>,
     /// Ended with all that comes of it.
     kill_tree: bool,
@@ -193,7 +193,7 @@ impl Command {
         self.args[1..].iter().map(OsString::as_os_str)
     }
 
-    /// What of its environment was said; `None` is taken away.
+    /// Variables that were set; `None` is one that was taken away.
     pub fn get_envs(&self) -> impl ExactSizeIterator<Item = (&OsStr, Option<&OsStr>)> {
         let changes = self.environment.changes.iter();
         changes.map(|(key, value)| (key.as_os_str(), value.as_deref()))
@@ -299,7 +299,7 @@ impl Command {
         begun.ok().map(|((), pipes)| pipes)
     }
 
-    /// What came of it.
+    /// Keeps where a start was refused, and returns its outcome.
     pub(crate) fn made(&mut self, made: Result<Child, Refused>) -> io::Result<Child> {
         made.map_err(|refused| {
             let Some(step) = refused.step else { return refused.error };
@@ -313,7 +313,7 @@ impl Command {
         })
     }
 
-    /// What of the child the last start was refused at, in words and with what was said:
+    /// The step of the child that the last start was refused at, in words and with its value:
     /// `its user 0`, `executing the program`. `None` if it was not the kernel.
     pub fn refused_at(&self) -> Option<&str> {
         self.refused.as_deref()
@@ -441,7 +441,7 @@ impl Command {
         Ok(Child::new(pid, ends.map(|ends| ends.ours)))
     }
 
-    /// What `make` makes of the request, and the caller's ends of pipes.
+    /// Writes the request for `make`; its outcome, and the caller's ends of pipes.
     fn prepared<T>(
         &self,
         unsaid: &[Kind; 3],

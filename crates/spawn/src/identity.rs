@@ -1,12 +1,12 @@
 //! What only the asking thread itself can tell of what its children have from it. The rest
-//! the server sees (`server/asker.rs`).
+//! the server sees (`crates/spawn/server/src/asker.rs`).
 
 use std::cell::Cell;
 
 use kumiki_sys::fork::Process;
 use rustix::process::Resource;
 
-use crate::wire::TOLD;
+use kumiki_spawn_wire::TOLD;
 
 /// The calling thread's number, which the kernel is asked for once.
 pub(crate) fn thread() -> i32 {
@@ -25,10 +25,10 @@ pub(crate) fn thread() -> i32 {
     )
 }
 
-/// What its children have from the calling thread and only that can tell of: numbers that are the
+/// Numbers of what children have from the calling thread and only that can tell of: they are the
 /// same as long as nothing has changed. What the kernel does not know it has not.
 pub(crate) fn told() -> [u64; TOLD] {
-    /// Of prctl(2), newer than the C library's headers may be.
+    /// PR_GET_MDWE of prctl(2), newer than the C library's headers may be.
     const GET_MDWE: i32 = 66;
     const GET_MEMORY_MERGE: i32 = 68;
     // SAFETY: these only tell, by their result.

@@ -28,7 +28,7 @@ pub enum NoProgram {
     Script {
         /// The file.
         path: PathBuf,
-        /// What its first line names.
+        /// The program that its first line names.
         interpreter: String,
     },
     /// Something else, or part of an ELF image.
@@ -36,7 +36,7 @@ pub enum NoProgram {
     NoElf {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is none.
         why: String,
     },
     /// For another machine.
@@ -44,10 +44,10 @@ pub enum NoProgram {
     Machine {
         /// The file.
         path: PathBuf,
-        /// What it is for.
+        /// Its machine.
         machine: String,
     },
-    /// What loads it is not there.
+    /// Its interpreter, which loads it, is not there.
     #[error(
         "{}: its interpreter {} is not there: install what it belongs to, or link the program \
         statically", path.display(), interpreter.display()
@@ -55,13 +55,13 @@ pub enum NoProgram {
     Interpreter {
         /// The file.
         path: PathBuf,
-        /// What its headers name.
+        /// The path that its headers name.
         interpreter: PathBuf,
     },
 }
 
 impl NoProgram {
-    /// What execve(2) answers for such a file.
+    /// The error number of execve(2) for such a file.
     pub fn errno(&self) -> i32 {
         match self {
             NoProgram::Unreadable { error, .. } => error.raw_os_error().unwrap_or(libc::EIO),

@@ -11,6 +11,12 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
+use kumiki_spawn_wire::child::{self, CPU_WORDS, CloneArgs, Job, LIMITS};
+use kumiki_spawn_wire::sys::{
+    self, CLONE, CLONE_CLEAR_SIGHAND, CLONE_INTO_CGROUP, CLONE_PIDFD, CLONE_VFORK, CLONE_VM,
+    CLONE3, EINVAL, ENOSYS, EPERM,
+};
+use kumiki_spawn_wire::{BYTES, Header, MAKE, SENT};
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, munmap};
 use rustix::process::Pid;
@@ -18,23 +24,6 @@ use rustix::process::Pid;
 use crate::request::{Draft, Maker};
 use crate::server::Answer;
 use crate::servers::{Refused, pid_of};
-use crate::wire::{BYTES, Header, MAKE, SENT};
-
-use crate::wire;
-
-#[path = "../server/child.rs"]
-#[allow(dead_code, reason = "the server uses the rest")]
-mod child;
-#[path = "../server/places.rs"]
-mod places;
-#[path = "../server/sys.rs"]
-#[allow(dead_code, reason = "as above")]
-mod sys;
-#[path = "../server/table.rs"]
-mod table;
-
-use child::{CPU_WORDS, CloneArgs, Job, LIMITS};
-use sys::{CLONE, CLONE3, SIGPROCMASK, sys, system_call};
 
 /// Below the stack, so that an overflow is a fault.
 const GUARD: usize = 4096;
@@ -45,14 +34,7 @@ const KEPT: usize = 64 << 10;
 /// Kept for the next children: as many as threads make some at once.
 const SPARE: usize = 8;
 
-const VM: u64 = 0x100;
-const VFORK: u64 = 0x4000;
-const PIDFD: u64 = 0x1000;
-const INTO_CGROUP: u64 = 1 << 33;
-/// The caller's handlers are not run in the child.
-const CLEAR_SIGHAND: u64 = 1 << 32;
-
-/// What of the caller's memory the child begins in.
+/// The memory that the child begins in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum In {
     /// The memory itself: no page tables are copied.
@@ -155,7 +137,7 @@ pub(crate) fn spawn<'a>(
         places: places.as_mut_ptr(),
         places_len: places.len(),
         limits: [None; LIMITS],
-        parent: std::process::id() as isize,
+        parent: std::process::id() as i32,
         group: 0,
         cpus: ([0; CPU_WORDS], 0),
         mask: 0,
@@ -176,15 +158,15 @@ fn make(room: &Room, job: &mut Job, places: &[i32], place: In, pidfd: Option<&mu
     let header = unsafe { room.header().as_ref() };
     header.errno.store(0, Relaxed);
     header.failed.store(0, Relaxed);
-    let cgroup = match header.clone_flags & INTO_CGROUP {
+    let cgroup = match header.clone_flags & CLONE_INTO_CGROUP {
         0 => 0,
         _ => places[header.cgroup as usize] as u64,
     };
-    let memory = if place == In::Caller { VM } else { 0 };
-    let wants = if pidfd.is_some() { PIDFD } else { 0 };
+    let memory = if place == In::Caller { CLONE_VM } else { 0 };
+    let wants = if pidfd.is_some() { CLONE_PIDFD } else { 0 };
     let pidfd = pidfd.map_or(0, |pidfd| &raw mut *pidfd as u64);
     let args = CloneArgs {
-        flags: memory | VFORK | CLEAR_SIGHAND | wants | header.clone_flags,
+        flags: memory | CLONE_VFORK | CLONE_CLEAR_SIGHAND | wants | header.clone_flags,
         pidfd,
         child_tid: 0,
         // Where clone(2) stores the pidfd.
@@ -199,21 +181,22 @@ fn make(room: &Room, job: &mut Job, places: &[i32], place: In, pidfd: Option<&mu
     };
     let first = [&raw const args as usize, size_of::<CloneArgs>()];
     // Signals for the caller are not taken by the child, and none runs a handler in this memory.
-    let (all, mut before) = (u64::MAX, 0u64);
-    sys!(SIGPROCMASK, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
+    let mut before = 0u64;
+    sys::block(u64::MAX, Some(&mut before));
     job.mask = before;
-    let mut made = child::clone(CLONE3, first, &args, job);
+    // SAFETY: the stack is of this room, which nobody else has; the job stays until the child has
+    // another memory (CLONE_VFORK), or begins in a copy of it.
+    let mut made = unsafe { child::clone(CLONE3, first, &args, job) };
     // Older kernels, and filters that cannot look into clone3's arguments. What these ask for
     // clone(2) has, but for a cgroup: then the child drops the handlers itself.
-    const REFUSED: [isize; 3] =
-        [-(libc::ENOSYS as isize), -(libc::EPERM as isize), -(libc::EINVAL as isize)];
-    if REFUSED.contains(&made) && args.flags >> 32 == CLEAR_SIGHAND >> 32 {
+    if [ENOSYS, EPERM, EINVAL].contains(&made) && args.flags >> 32 == CLONE_CLEAR_SIGHAND >> 32 {
         job.has_handlers = true;
-        let flags = args.flags & !CLEAR_SIGHAND | args.exit_signal;
+        let flags = args.flags & !CLONE_CLEAR_SIGHAND | args.exit_signal;
         let first = [flags as usize, (args.stack + args.stack_size) as usize];
-        made = child::clone(CLONE, first, &args, job);
+        // SAFETY: as above.
+        made = unsafe { child::clone(CLONE, first, &args, job) };
     }
-    sys!(SIGPROCMASK, libc::SIG_SETMASK, &raw const before, 0, 8);
+    sys::block(before, None);
     if made < 0 {
         return Answer { pid: None, errno: -made as i32, failed: MAKE };
     }

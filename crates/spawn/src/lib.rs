@@ -33,8 +33,6 @@ compile_error!("kumiki-spawn needs Linux on x86-64: its server makes system call
 
 mod actions;
 mod attributes;
-#[allow(dead_code, reason = "the server sleeps")]
-mod bell;
 mod child;
 mod command;
 mod ends;
@@ -55,7 +53,6 @@ mod stdio;
 mod steps;
 mod tree;
 mod valgrind;
-mod wire;
 mod zygote;
 
 pub use actions::Action;

@@ -42,7 +42,7 @@ impl Refusal {
         error.raw_os_error().or_else(|| Refusal::of(error)?.error.raw_os_error())
     }
 
-    /// What of the child: `its user 0`.
+    /// The step of the child: `its user 0`.
     pub fn step(&self) -> &str {
         &self.step
     }

@@ -8,12 +8,12 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use crate::wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, PLACES, SENT, Step};
+use kumiki_spawn_wire::{BASE, BYTES, DATA, FDS, FOLDER, Header, OWN, PLACES, SENT, Step};
 
 /// Writes a request.
 pub(crate) type Write<'w, 'a> = dyn Fn(&mut Draft<'a>) -> io::Result<()> + 'w;
 
-/// Who makes the child.
+/// The maker of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Maker {
     /// The calling thread itself: the child has all of it that nobody changes.
@@ -30,7 +30,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) maker: Maker,
     /// Where the next string goes.
     at: usize,
-    /// What the message brings.
+    /// Descriptors that the message brings.
     pub(crate) fds: Vec<BorrowedFd<'a>>,
     pub(crate) steps: Vec<Step>,
     pub(crate) clone_flags: u64,
@@ -213,7 +213,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What is to end with a zero has none before.
+/// Refuses a zero within what is to end with one.
 ///
 /// # Errors
 /// `InvalidInput`.

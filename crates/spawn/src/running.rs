@@ -14,7 +14,7 @@ use rustix::process::{
 
 use crate::itself::{self, In};
 use crate::valgrind;
-use crate::wire::{CLOSE_AT_EXEC, MAY_FAIL, PUT};
+use kumiki_spawn_wire::{CLOSE_AT_EXEC, MAY_FAIL, PUT};
 
 #[derive(Debug)]
 pub(crate) struct Running {

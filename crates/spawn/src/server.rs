@@ -23,20 +23,18 @@ use rustix::net::{
 };
 use rustix::process::{Pid, Resource, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::bell;
 use crate::identity;
 use crate::maps;
 use crate::program;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::running::Running;
 use crate::stdio::above;
-use crate::wire::{
+use kumiki_spawn_wire::bell;
+use kumiki_spawn_wire::{
     ANOTHER, ASKED, AT_SOCKET, BASE, BYTES, DONE, FDS, Header, MAPS, READY, SEND, STARTS, TAKEN,
 };
 
-bell::word!(std::sync::atomic::AtomicU32);
-
-/// The program, built by `build.rs`.
+/// The program, `kumiki-spawn-server` as `build.rs` makes it.
 static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/server"));
 /// Between two looks whether a server that does not answer is alive.
 const LOOK: Duration = Duration::from_millis(20);
@@ -225,7 +223,7 @@ impl Server {
         !matches!(state, ASKED | TAKEN) || !self.process.is_alive()
     }
 
-    /// What it sends bytes to, and hangs up when it ends. What it has sent is taken.
+    /// The socket that it sends bytes to, and hangs up when it ends. What it has sent is taken.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         let _ = recv(&self.socket, &mut [0u8; 8], RecvFlags::DONTWAIT);
         self.socket.as_fd()
@@ -382,7 +380,7 @@ fn unmap(memory: NonNull<Header>) {
     let _ = unsafe { munmap(memory.as_ptr().cast(), BYTES) };
 }
 
-/// What a server has from the calling thread and other threads may change.
+/// State that a server has from the calling thread and other threads may change.
 fn inherited() -> [Option<Vec<u8>>; 3] {
     const FIELDS: [&[u8]; 9] =
         [b"Umask", b"Uid", b"Gid", b"Groups", b"Cap", b"NoNewPrivs", b"Seccomp", b"Spec", b"THP"];

@@ -44,10 +44,10 @@ pub fn start_server() -> io::Result<()> {
     with_shared(|server| server.start().map_err(no_server)).map_err(|refused| refused.error)
 }
 
-/// What was refused, and at which step.
+/// An error, and the step that was refused.
 pub(crate) struct Refused {
     pub(crate) error: io::Error,
-    /// Its number ([`Step::what`](crate::wire::Step::what)); `None`: there was none.
+    /// Its number ([`Step::what`](kumiki_spawn_wire::Step::what)); `None`: there was none.
     pub(crate) step: Option<u32>,
     /// It is no fault of what was asked for: there is no server.
     pub(crate) lacks_server: bool,
@@ -109,7 +109,7 @@ impl SpawnServer {
         server.tell(&draft.finish().ok()?, true).ok()
     }
 
-    /// What was begun.
+    /// The server of a request that was begun.
     pub(crate) fn begun(&mut self) -> Option<&mut Server> {
         self.0.as_mut()
     }

@@ -46,7 +46,7 @@ impl Stdio {
     }
 }
 
-/// What owns a descriptor: a blanket `impl` would leave no room for those of
+/// Conversions from owners of a descriptor: a blanket `impl` would leave no room for those of
 /// `std::process::Stdio` below.
 macro_rules! from_owners {
     ($($owner:ty),* $(,)?) => {$(

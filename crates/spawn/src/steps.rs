@@ -34,14 +34,14 @@ use crate::attributes::{Attributes, Resource, Signals};
 use crate::identity::{self, blocked};
 use crate::request::{Draft, Maker};
 use crate::stdio::{Theirs, above};
-use crate::wire::{
+use kumiki_spawn_wire::{
     CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, CALLERS_MASK, CLOSE, CLOSE_ALL, CLOSE_AT_EXEC,
     EXECUTE, MAKE, MAPPED, MAY_FAIL, PARENT_LIVES, PUT,
 };
 
-/// What a step is for, with a number where there are several of a kind ([`Step::what`]).
+/// The purpose of a step, with a number where there are several of a kind ([`Step::what`]).
 ///
-/// [`Step::what`]: crate::wire::Step::what
+/// [`Step::what`]: kumiki_spawn_wire::Step::what
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum What {
@@ -105,16 +105,16 @@ impl What {
     }
 }
 
-/// What was said of a child, apart from its program.
+/// Attributes and actions of a child, apart from its program.
 pub(crate) struct Said<'a> {
     pub(crate) attributes: &'a Attributes,
     pub(crate) folder: Option<&'a Path>,
     pub(crate) actions: &'a [Action],
 }
 
-/// Of clone3(2).
+/// CLONE_INTO_CGROUP of clone3(2).
 const INTO_CGROUP: u64 = 1 << 33;
-/// What of the caller goes to its child if nothing else is said. A child that the caller makes
+/// The caller's own that goes to its child if nothing else is said. A child that the caller makes
 /// itself has most of it without a step.
 pub(crate) struct Caller<'a> {
     /// Opened when it has to be sent.
@@ -280,7 +280,7 @@ fn descriptors<'a>(
     }
 }
 
-/// What of a server's own the child has under other numbers is not there for its actions.
+/// Closes a server's own descriptors, which are not there for the child's actions.
 fn others_closed(draft: &mut Draft<'_>, mut numbers: Vec<i32>) {
     numbers.sort_unstable();
     numbers.dedup();
@@ -413,7 +413,7 @@ pub(crate) fn is_of_server(step: u32) -> bool {
     What::of(step).is_some_and(|(what, _)| all.contains(&what))
 }
 
-/// What a step does and by which value, for messages.
+/// Says a step and its value, for messages.
 pub(crate) fn said(step: u32, said: &Said<'_>) -> String {
     let Said { attributes, folder, actions } = *said;
     match step {

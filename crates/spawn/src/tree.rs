@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::iter;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -10,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstatfs, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
 
 /// How its processes are known.
 #[derive(Debug)]
@@ -27,12 +29,14 @@ pub(crate) struct Cgroup {
     name: String,
     folder: OwnedFd,
     kill: File,
-    /// Who has made it, not a child of fork(2).
+    /// The process that has made it, not a child of fork(2).
     of: u32,
 }
 
-/// Of statfs(2).
+/// Type of a cgroup file system (statfs(2)).
 const CGROUP2: u32 = 0x6367_7270;
+/// How many names are tried, where others are taken.
+const NAMES: usize = 1000;
 /// How often what is left is moved: it may make more of itself meanwhile.
 const TURNS: usize = 20;
 
@@ -47,9 +51,19 @@ impl Cgroup {
         if fstatfs(&around).ok()?.f_type as u32 != CGROUP2 {
             return None;
         }
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let name = format!("kumiki-{}-{number}", process::id());
-        mkdirat(&around, &name, Mode::from_raw_mode(0o755)).ok()?;
+        // One of a process that was killed and had this one's number is still there.
+        let name = iter::repeat_with(|| {
+            let number = NUMBER.fetch_add(1, Relaxed);
+            format!("kumiki-{}-{number}", process::id())
+        })
+        .take(NAMES)
+        .find_map(|name| {
+            match mkdirat(&around, &name, Mode::from_raw_mode(0o755)) {
+                Ok(()) => Some(Some(name)),
+                Err(Errno::EXIST) => None,
+                Err(_) => Some(None),
+            }
+        })??;
         let opened = openat(&around, &name, folder_flags(), Mode::empty()).and_then(|folder| {
             let kill =
                 openat(&folder, "cgroup.kill", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -124,4 +138,26 @@ fn own() -> Option<PathBuf> {
         let place = Path::new(place).strip_prefix(root).ok()?;
         Some(Path::new(at).join(place))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_a_killed_process_has_left_are_in_nobody_s_way() {
+        let Some(first) = Cgroup::make(None) else {
+            return println!("skipped: no cgroup can be made here");
+        };
+        let number: u64 = first.name.rsplit('-').next().unwrap().parse().unwrap();
+        let left: Vec<_> = (1..=9)
+            .map(|n| format!("kumiki-{}-{}", process::id(), number + n))
+            .filter(|name| mkdirat(&first.around, name, Mode::from_raw_mode(0o755)).is_ok())
+            .collect();
+        let next = Cgroup::make(None);
+        for name in &left {
+            unlinkat(&first.around, name, AtFlags::REMOVEDIR).unwrap();
+        }
+        assert!(!left.is_empty() && next.is_some());
+    }
 }

@@ -161,7 +161,7 @@ impl Drop for Zygotes {
     }
 }
 
-/// What a zygote was started with.
+/// Arguments, variables and folder that a zygote was started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Its arguments, its own name first.

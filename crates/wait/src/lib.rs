@@ -44,8 +44,8 @@
 //!
 //! Linux on x86-64; on aarch64 without a doze.
 //!
-//! The environment variable `KUMIKI_WAIT` (`auto`, `umwait`, `mwaitx`, `futex`) sets the
-//! way to sleep for every waiter with [`Sleep::Auto`].
+//! A command lets its user choose the way to sleep by the environment variable `KUMIKI_WAIT`
+//! (`auto`, `umwait`, `mwaitx`, `futex`): [`Policy::from_env`].
 //!
 //! `bell.rs` states the protocol between sleeper and waker and argues its correctness,
 //! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs.

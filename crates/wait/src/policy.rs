@@ -9,7 +9,7 @@ use crate::doze::{Mwaitx, Umwait};
 use crate::error::Error;
 use crate::machine::Machine;
 
-/// The variable that sets the way to sleep for [`Sleep::Auto`].
+/// The variable that names the way to sleep for [`Policy::from_env`].
 const VARIABLE: &str = "KUMIKI_WAIT";
 
 /// How to wait. The default adapts to the waits it sees, and suits almost every program.
@@ -21,6 +21,36 @@ pub struct Policy {
     pub sleep: Sleep,
     /// How to spin.
     pub relax: Relax,
+}
+
+impl Policy {
+    /// The default, but for the way to sleep that the environment variable `KUMIKI_WAIT` names
+    /// (`auto`, `umwait`, `mwaitx`, `futex`), if it is set and not empty: for commands, whose users
+    /// choose by it. Nothing else looks at the variable.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSleep`] if it names no way to sleep, [`Error::Unsupported`] if this machine
+    /// lacks that way.
+    pub fn from_env() -> Result<Policy, Error> {
+        let variable = std::env::var_os(VARIABLE);
+        // A value that is not UTF-8 is refused as an unknown name.
+        Policy::named(variable.map(|text| text.to_string_lossy().into_owned()), Machine::this())
+    }
+
+    fn named(variable: Option<String>, machine: Machine) -> Result<Policy, Error> {
+        let Some(text) = variable.filter(|text| !text.is_empty()) else {
+            return Ok(Policy::default());
+        };
+        let asked = format!("{VARIABLE}={text}");
+        let sleep = text.parse().map_err(|_| Error::UnknownSleep { text: asked.clone() })?;
+        Way::choose(sleep, machine).map_err(|error| match error {
+            Error::Unsupported { feature, needs } => {
+                Error::Unsupported { feature: format!("{feature} ({asked})"), needs }
+            }
+            other => other,
+        })?;
+        Ok(Policy { sleep, ..Policy::default() })
+    }
 }
 
 /// For how long to spin before sleeping.
@@ -41,10 +71,8 @@ pub enum Threshold {
 /// How to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sleep {
-    /// As the environment variable `KUMIKI_WAIT` says (`umwait`, `mwaitx`, `futex`), just
-    /// as if the program had chosen it. Without the variable, the best way of this
-    /// machine: a monitor instruction, if there is one, for the first millisecond, then
-    /// futex.
+    /// The best way of this machine: a monitor instruction, if there is one, for the first
+    /// millisecond, then futex.
     #[default]
     Auto,
     /// Intel's UMONITOR and UMWAIT (WAITPKG), without a limit: never a system call, but
@@ -122,31 +150,14 @@ impl Way {
     /// # Errors
     /// [`Error::Unsupported`] if `machine` lacks what was chosen.
     pub(crate) fn choose(sleep: Sleep, machine: Machine) -> Result<Self, Error> {
-        let variable = std::env::var_os(VARIABLE);
-        // A value that is not UTF-8 is refused as an unknown name.
-        let variable = variable.as_ref().map(|text| text.to_string_lossy());
-        Self::resolve(sleep, variable.as_deref(), machine)
-    }
-
-    fn resolve(sleep: Sleep, variable: Option<&str>, machine: Machine) -> Result<Self, Error> {
-        let variable = variable.filter(|text| sleep == Sleep::Auto && !text.is_empty());
-        let chosen = match variable {
-            None => sleep,
-            Some(text) => text
-                .parse()
-                .map_err(|_| Error::UnknownSleep { text: format!("{VARIABLE}={text}") })?,
-        };
         let lacks = |instructions: &str, needs: &str| Error::Unsupported {
-            feature: match variable {
-                None => instructions.to_owned(),
-                Some(text) => format!("{instructions} ({VARIABLE}={text})"),
-            },
+            feature: instructions.to_owned(),
             needs: format!(
                 "it takes {needs}, and a hypervisor that shows it; otherwise sleep by auto or futex"
             ),
         };
         let (umwait, mwaitx) = (umwait(machine), mwaitx(machine));
-        match (chosen, umwait, mwaitx) {
+        match (sleep, umwait, mwaitx) {
             (Sleep::Auto, Some(way), _) | (Sleep::Auto, None, Some(way)) => {
                 Ok(Way { futex: true, ..way })
             }
@@ -181,8 +192,8 @@ mod tests {
     const INTEL: Machine = Machine { waitpkg: true, ..PLAIN };
     const AMD: Machine = Machine { monitorx: true, ..PLAIN };
 
-    fn way(sleep: Sleep, variable: Option<&str>, machine: Machine) -> Result<(Sleep, bool), Error> {
-        Way::resolve(sleep, variable, machine).map(|way| {
+    fn way(sleep: Sleep, machine: Machine) -> Result<(Sleep, bool), Error> {
+        Way::choose(sleep, machine).map(|way| {
             let agrees = match way.doze {
                 Doze::None => way.sleep == Sleep::Futex,
                 Doze::Umwait(_) => way.sleep == Sleep::Umwait,
@@ -194,42 +205,45 @@ mod tests {
         })
     }
 
+    fn named(variable: &str, machine: Machine) -> Result<Sleep, Error> {
+        Policy::named(Some(variable.to_owned()), machine).map(|policy| policy.sleep)
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn auto_takes_what_the_machine_has() {
-        assert_eq!(way(Sleep::Auto, None, PLAIN), Ok((Sleep::Futex, true)));
-        assert_eq!(way(Sleep::Auto, None, INTEL), Ok((Sleep::Umwait, true)));
-        assert_eq!(way(Sleep::Auto, None, AMD), Ok((Sleep::Mwaitx, true)));
+        assert_eq!(way(Sleep::Auto, PLAIN), Ok((Sleep::Futex, true)));
+        assert_eq!(way(Sleep::Auto, INTEL), Ok((Sleep::Umwait, true)));
+        assert_eq!(way(Sleep::Auto, AMD), Ok((Sleep::Mwaitx, true)));
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn what_is_chosen_is_taken_and_nothing_beside_it() {
-        assert_eq!(way(Sleep::Futex, None, INTEL), Ok((Sleep::Futex, true)));
-        assert_eq!(way(Sleep::Umwait, None, INTEL), Ok((Sleep::Umwait, false)));
-        assert_eq!(way(Sleep::Mwaitx, None, AMD), Ok((Sleep::Mwaitx, false)));
+        assert_eq!(way(Sleep::Futex, INTEL), Ok((Sleep::Futex, true)));
+        assert_eq!(way(Sleep::Umwait, INTEL), Ok((Sleep::Umwait, false)));
+        assert_eq!(way(Sleep::Mwaitx, AMD), Ok((Sleep::Mwaitx, false)));
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn the_variable_counts_where_the_program_leaves_it_open() {
-        assert_eq!(way(Sleep::Auto, Some("futex"), INTEL), Ok((Sleep::Futex, true)));
-        assert_eq!(way(Sleep::Auto, Some("umwait"), INTEL), Ok((Sleep::Umwait, false)));
-        assert_eq!(way(Sleep::Auto, Some("auto"), INTEL), Ok((Sleep::Umwait, true)));
-        assert_eq!(way(Sleep::Auto, Some(""), INTEL), Ok((Sleep::Umwait, true)));
-        assert_eq!(way(Sleep::Futex, Some("umwait"), INTEL), Ok((Sleep::Futex, true)));
-        assert_eq!(way(Sleep::Futex, Some("nonsense"), PLAIN), Ok((Sleep::Futex, true)));
+    fn the_variable_names_a_way_that_the_machine_has() {
+        assert_eq!(named("futex", INTEL), Ok(Sleep::Futex));
+        assert_eq!(named("umwait", INTEL), Ok(Sleep::Umwait));
+        assert_eq!(named("auto", AMD), Ok(Sleep::Auto));
+        assert_eq!(named("", INTEL), Ok(Sleep::Auto));
+        assert_eq!(Policy::named(None, INTEL), Ok(Policy::default()));
     }
 
     #[test]
     fn what_is_missing_is_said_with_who_asked() {
         for (sleep, machine) in [(Sleep::Umwait, AMD), (Sleep::Mwaitx, INTEL)] {
-            let error = way(sleep, None, machine).unwrap_err();
+            let error = way(sleep, machine).unwrap_err();
             assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-            let asked = way(Sleep::Auto, Some(&sleep.to_string()), machine).unwrap_err();
+            let asked = named(&sleep.to_string(), machine).unwrap_err();
             assert!(asked.to_string().contains(&format!("(KUMIKI_WAIT={sleep})")), "{asked}");
         }
-        let error = way(Sleep::Auto, Some("nap"), PLAIN).unwrap_err().to_string();
+        let error = named("nap", PLAIN).unwrap_err().to_string();
         assert!(error.contains("KUMIKI_WAIT=nap") && error.contains("mwaitx"), "{error}");
     }
 

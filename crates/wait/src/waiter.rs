@@ -70,9 +70,7 @@ impl Waiter {
     /// sleep costs](crate::sleep_cost_ticks): some milliseconds each.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] if the machine lacks the way to sleep that the policy or
-    /// `KUMIKI_WAIT` has chosen, [`Error::UnknownSleep`] for a `KUMIKI_WAIT` that names
-    /// no way to sleep.
+    /// [`Error::Unsupported`] if the machine lacks the way to sleep that the policy has chosen.
     pub fn new(policy: &Policy) -> Result<Self, Error> {
         let machine = Machine::this();
         let way = Way::choose(policy.sleep, machine)?;

@@ -1,6 +1,6 @@
 //! The calls of a batch made by whoever is free, through `kumiki-parasc`.
 
-use kumiki_parasc::{Backend, Config, Engine, Operation, Requester, Result};
+use kumiki_parasc::{Backend, Config, Engine, Operation, Policy, Requester, Result};
 
 use super::Calls;
 
@@ -16,9 +16,10 @@ impl Batched {
     /// start with the first batch that is worth it.
     ///
     /// # Errors
-    /// Those of [`Engine::new`] and [`Engine::requester`].
+    /// Those of [`Policy::from_env`], [`Engine::new`] and [`Engine::requester`].
     pub(crate) fn new() -> Result<Self> {
-        let engine = Engine::new(&Config { backend: Backend::User, ..Config::default() })?;
+        let policy = Policy::from_env()?;
+        let engine = Engine::new(&Config { backend: Backend::User, policy, ..Config::default() })?;
         Ok(Batched { requester: engine.requester()?, _engine: engine })
     }
 }

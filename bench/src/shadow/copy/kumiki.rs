@@ -76,7 +76,7 @@ fn wake(shadow: &mut Shadow) {
     shadow.scope(|scope| {
         let job = scope.fork(|| ());
         // A join would take back the job of a helper that sleeps.
-        while !job.is_finished() {
+        while !job.is_done() {
             std::hint::spin_loop();
         }
         job.join().expect("the job does not panic");

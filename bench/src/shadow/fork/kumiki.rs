@@ -53,7 +53,7 @@ impl<const BOUND: bool> Fork for Kumiki<BOUND> {
             let job = scope.fork(other);
             let a = main();
             // A join would take back the job of a helper that sleeps.
-            while !job.is_finished() {
+            while !job.is_done() {
                 std::hint::spin_loop();
             }
             (a, job.join().expect("jobs do not panic"))

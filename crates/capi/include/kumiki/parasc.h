@@ -15,7 +15,7 @@
  *     if (parasc_create(&engine, NULL) < 0 ||
  *         parasc_requester_create(engine, &requester) < 0 ||
  *         parasc_run(requester, calls, ret_vals, 2) < 0)
- *         fprintf(stderr, "%s\n", parasc_last_error());
+ *         fprintf(stderr, "%s\n", kumiki_last_error());
  *
  * Single requests, the paper's way: place them, go on, wait, collect.
  *
@@ -31,7 +31,7 @@
  * kernel/uapi/parasc.h of Kumiki's source; no program needs it to use this.
  *
  * RETURN VALUES. Every function returns 0 or a negative errno value, unless it
- * says otherwise; parasc_last_error() has the sentence to it. Nothing has
+ * says otherwise; kumiki_last_error() has the sentence to it. Nothing has
  * happened then, unless said otherwise. Every function may return
  *
  *     -EINVAL   a null pointer, or a value that is none of those named here
@@ -84,6 +84,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include <kumiki/error.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -188,7 +190,7 @@ struct parasc_call {
  *     -ENOTSUP  the backend is not to be had here, or this machine lacks the way
  *               to sleep that KUMIKI_WAIT names
  *     other     what the kernel has answered to a call that
- *               parasc_last_error() names, -ENOMEM among them
+ *               kumiki_last_error() names, -ENOMEM among them
  */
 int parasc_create(struct parasc_engine **engine, const struct parasc_config *config);
 
@@ -297,7 +299,7 @@ int parasc_requester_destroy(struct parasc_requester *requester);
  * After a failure none of the calls has been made.
  *
  *     -EINVAL  also: an args_num is not in 0 to 6
- *     -EPERM   one of the calls is refused (parasc_last_error() says which and
+ *     -EPERM   one of the calls is refused (kumiki_last_error() says which and
  *              why), or not on the allow-list; or another thread than the one
  *              that created the requester has called
  */
@@ -310,15 +312,6 @@ int parasc_run(struct parasc_requester *requester, const struct parasc_call *cal
  * some arguments only: then parasc_request() and parasc_run() say so.
  */
 const char *parasc_refusal(long sysnum);
-
-/*
- * What the last call of this thread that failed had to say, one line in
- * English: what failed, on which thing, what to do. Never null, "" if nothing
- * has failed. It lies at one place for as long as the thread lives; the next call
- * of this thread that fails writes another text there. The functions of the other
- * headers share it.
- */
-const char *parasc_last_error(void);
 
 #ifdef __cplusplus
 }

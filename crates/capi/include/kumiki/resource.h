@@ -6,19 +6,19 @@
  * manager's thread alone touches it: no lock is taken. Another core asks the owner, by
  * a call in one cache line.
  *
- *     struct resource_interface *interface;
- *     struct resource *hits;
+ *     struct kumiki_resource_interface *interface;
+ *     struct kumiki_resource *hits;
  *     uint16_t place;
- *     if (resource_interface_create(&interface, NULL, 0, 0) < 0 ||
- *         resource_places(interface, &place, 1) < 1 ||
- *         resource_object_create(interface, place, "hits", &counter, NULL, &hits) < 0 ||
- *         resource_call(interface, hits, count, &how_many) < 0)
- *         fprintf(stderr, "%s\n", resource_last_error());
+ *     if (kumiki_resource_interface_create(&interface, NULL, 0, 0) < 0 ||
+ *         kumiki_resource_places(interface, &place, 1) < 1 ||
+ *         kumiki_resource_object_create(interface, place, "hits", &counter, NULL, &hits) < 0 ||
+ *         kumiki_resource_call(interface, hits, count, &how_many) < 0)
+ *         fprintf(stderr, "%s\n", kumiki_last_error());
  *
  * Memory of 4 KiB, for any thread, without an interface:
  *
- *     void *page = resource_page_allocate();
- *     resource_page_free(page);
+ *     void *page = kumiki_resource_page_allocate();
+ *     kumiki_resource_page_free(page);
  *
  * Source of the names: Horii, Yamauchi, Taniguchi, "Evaluation of Tender, which manages
  * OS resources on each core".
@@ -30,15 +30,15 @@
  * 4096 bytes), memory-2m (frames of 2 MiB), region, space, user-space, thread, and
  * object, which is whatever the program wants one core to own.
  *
- * HANDLES. A struct resource is a handle: it names a resource and carries rights.
- * resource_close() gives up the handle, resource_delete() the resource. A resource stays
- * until it is deleted, or its interface is destroyed, with or without handles. What is
+ * HANDLES. A struct kumiki_resource is a handle: it names a resource and carries rights.
+ * kumiki_resource_close() gives up the handle, kumiki_resource_delete() the resource. A resource
+ * stays until it is deleted, or its interface is destroyed, with or without handles. What is
  * checked, in this order: that the handle is of the kind (-EPROTOTYPE), that it is of the
  * interface (-EXDEV), that it has the right (-EACCES), that the resource is still there
  * (-ESTALE).
  *
  * RETURN VALUES. Functions that return int return 0 or a negative errno value, unless it
- * is said otherwise; resource_last_error() has the sentence to it. Nothing has happened
+ * is said otherwise; kumiki_last_error() has the sentence to it. Nothing has happened
  * then, and what was to be stored is not, unless said otherwise. Every function may
  * return
  *
@@ -47,7 +47,7 @@
  *     -EIO        a defect of the library, caught, or a function of the program that
  *                 has panicked (one in Rust)
  *     -ENOMEM     there is no memory left
- *     other       what the kernel has answered to a call that resource_last_error()
+ *     other       what the kernel has answered to a call that kumiki_last_error()
  *                 names, -EMFILE among them
  *
  * and every function that is given an interface and a place or resource
@@ -66,7 +66,7 @@
  * effect in the order in which it makes them; those of several in no order but that.
  * A place's manager waits by spinning first, then sleeps. No function may be called by a
  * signal handler. In a child of fork(2) an interface that was made before is not to be
- * used, and not to be destroyed; resource_page_allocate() and _free() work there.
+ * used, and not to be destroyed; kumiki_resource_page_allocate() and _free() work there.
  *
  * UNITS. Bytes, frames, and nanoseconds where a name ends in _ns.
  */
@@ -76,40 +76,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <kumiki/error.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Some places and their managers. */
-struct resource_interface;
+struct kumiki_resource_interface;
 /* A handle of a resource. */
-struct resource;
+struct kumiki_resource;
 /* The calling thread as the manager of a place. */
-struct resource_manager;
+struct kumiki_resource_manager;
 /* What others can list. */
-struct resource_published;
+struct kumiki_resource_published;
 /* Tells a thread that it is to stop. */
-struct resource_stop;
+struct kumiki_resource_stop;
 
 /* Rights of a handle: to run operations, to make further handles, to delete. */
-#define RESOURCE_USE UINT32_C(1)
-#define RESOURCE_SHARE UINT32_C(2)
-#define RESOURCE_DESTROY UINT32_C(4)
+#define KUMIKI_RESOURCE_USE UINT32_C(1)
+#define KUMIKI_RESOURCE_SHARE UINT32_C(2)
+#define KUMIKI_RESOURCE_DESTROY UINT32_C(4)
 
-/* Threads of the program are the managers: see resource_manager_create(). */
-#define RESOURCE_ADOPTED UINT32_C(1)
+/* Threads of the program are the managers: see kumiki_resource_manager_create(). */
+#define KUMIKI_RESOURCE_ADOPTED UINT32_C(1)
 /*
  * One set of tables for all threads, with a lock a resource, and no managers: the paper's
  * shared type, to compare with. Its one place is "shared", with number 0.
  */
-#define RESOURCE_LOCKED UINT32_C(2)
+#define KUMIKI_RESOURCE_LOCKED UINT32_C(2)
 
 /* Attached so, a region cannot be written. */
-#define RESOURCE_READ_ONLY UINT32_C(1)
-/* An offset of resource_attach(): wherever there is room. */
-#define RESOURCE_ANYWHERE UINT64_MAX
+#define KUMIKI_RESOURCE_READ_ONLY UINT32_C(1)
+/* An offset of kumiki_resource_attach(): wherever there is room. */
+#define KUMIKI_RESOURCE_ANYWHERE UINT64_MAX
 /* A timeout_ns without end. */
-#define RESOURCE_FOREVER UINT64_MAX
+#define KUMIKI_RESOURCE_FOREVER UINT64_MAX
 
 /*
  * ---- interfaces ----
@@ -118,52 +120,52 @@ struct resource_stop;
 /*
  * Makes an interface with a place on each of these cpus, numbered as the cpu and called
  * core0, core1, ...; NULL and 0 are all that the calling thread may use. Each place has
- * a thread of the library as its manager, unless RESOURCE_ADOPTED.
+ * a thread of the library as its manager, unless KUMIKI_RESOURCE_ADOPTED.
  *
  *     -ENXIO    a cpu is offline or not allowed
  *     -EAGAIN   the kernel gives no thread
  */
-int resource_interface_create(struct resource_interface **interface, const int *cpus,
-                              size_t cpus_num, uint32_t flags);
+int kumiki_resource_interface_create(struct kumiki_resource_interface **interface,
+                                     const int *cpus, size_t cpus_num, uint32_t flags);
 
 /*
  * Has the managers serve what has come and end, and deletes all resources. Nobody may use
- * the interface any more, and handles are good for resource_close() only. A null pointer
+ * the interface any more, and handles are good for kumiki_resource_close() only. A null pointer
  * is fine.
  */
-int resource_interface_destroy(struct resource_interface *interface);
+int kumiki_resource_interface_destroy(struct kumiki_resource_interface *interface);
 
 /*
  * Stores the numbers of the first places_num places in places, which may be a null pointer
  * for 0. Returns how many places there are.
  */
-int resource_places(const struct resource_interface *interface, uint16_t *places,
-                    size_t places_num);
+int kumiki_resource_places(const struct kumiki_resource_interface *interface, uint16_t *places,
+                           size_t places_num);
 
 /*
- * Makes the calling thread the manager of a place of an interface with RESOURCE_ADOPTED.
- * Until then callers of that place wait. It serves in resource_manager_serve() and
+ * Makes the calling thread the manager of a place of an interface with KUMIKI_RESOURCE_ADOPTED.
+ * Until then callers of that place wait. It serves in kumiki_resource_manager_serve() and
  * _wait(), and whenever it waits for another place. It should run on that cpu; that is
  * its own affair. A manager belongs to its thread: others get -EPERM.
  *
  *     -ENXIO    nobody is wanted there (any more)
  *     -EDEADLK  the thread is a manager already
  */
-int resource_manager_create(const struct resource_interface *interface, uint16_t place,
-                            struct resource_manager **manager);
+int kumiki_resource_manager_create(const struct kumiki_resource_interface *interface,
+                                   uint16_t place, struct kumiki_resource_manager **manager);
 
 /* Serves what has come. Returns 1 if there was anything, else 0. */
-int resource_manager_serve(struct resource_manager *manager);
+int kumiki_resource_manager_serve(struct kumiki_resource_manager *manager);
 
 /* Waits until something has come, for timeout_ns at most, and serves it. */
-int resource_manager_wait(struct resource_manager *manager, uint64_t timeout_ns);
+int kumiki_resource_manager_wait(struct kumiki_resource_manager *manager, uint64_t timeout_ns);
 
 /*
  * Serves what has come, deletes the place's resources, and is no manager any more; whoever
  * calls the place from then on gets -ESHUTDOWN. To be called before the thread ends, and
- * before resource_interface_destroy(). A null pointer is fine.
+ * before kumiki_resource_interface_destroy(). A null pointer is fine.
  */
-int resource_manager_destroy(struct resource_manager *manager);
+int kumiki_resource_manager_destroy(struct kumiki_resource_manager *manager);
 
 /*
  * ---- handles and names ----
@@ -175,34 +177,35 @@ int resource_manager_destroy(struct resource_manager *manager);
  *     -ENOENT   there is none of that name
  *     -ENODEV   there is no such kind
  */
-int resource_open(const struct resource_interface *interface, const char *name,
-                  struct resource **resource);
+int kumiki_resource_open(const struct kumiki_resource_interface *interface, const char *name,
+                         struct kumiki_resource **resource);
 
 /*
  * The same by the resource's id. Whether there is one of that id, its use tells: -ESTALE if
  * it was deleted, -ENOENT if there never was one.
  */
-int resource_open_id(const struct resource_interface *interface, uint64_t id,
-                     struct resource **resource);
+int kumiki_resource_open_id(const struct kumiki_resource_interface *interface, uint64_t id,
+                            struct kumiki_resource **resource);
 
 /* The resource's id; 0 for a null pointer. */
-uint64_t resource_id(const struct resource *resource);
+uint64_t kumiki_resource_id(const struct kumiki_resource *resource);
 
 /*
- * A further handle with these rights, which must be among the handle's own, RESOURCE_SHARE
- * one of those: else -EACCES.
+ * A further handle with these rights, which must be among the handle's own,
+ * KUMIKI_RESOURCE_SHARE one of those: else -EACCES.
  */
-int resource_share(const struct resource *resource, uint32_t rights,
-                   struct resource **shared);
+int kumiki_resource_share(const struct kumiki_resource *resource, uint32_t rights,
+                          struct kumiki_resource **shared);
 
 /* Gives up a handle, and leaves the resource. A null pointer is fine. */
-void resource_close(struct resource *resource);
+void kumiki_resource_close(struct kumiki_resource *resource);
 
 /* Deletes the resource, and closes the handle if it returns 0. */
-int resource_delete(const struct resource_interface *interface, struct resource *resource);
+int kumiki_resource_delete(const struct kumiki_resource_interface *interface,
+                           struct kumiki_resource *resource);
 
-/* What resource_ls() finds. The texts are there until the function returns. */
-struct resource_listed {
+/* What kumiki_resource_ls() finds. The texts are there until the function returns. */
+struct kumiki_resource_listed {
 	/* place/kind/unique; of one without a name with its id in that place */
 	const char *name;
 	/* Its core, or the thread that made it. */
@@ -223,20 +226,21 @@ struct resource_listed {
  * engines, managers. each may be a null pointer, and may not call this interface.
  * Returns how many there were.
  */
-int resource_ls(const struct resource_interface *interface, const char *pattern,
-                void (*each)(const struct resource_listed *listed, void *argument),
-                void *argument);
+int kumiki_resource_ls(
+        const struct kumiki_resource_interface *interface, const char *pattern,
+        void (*each)(const struct kumiki_resource_listed *listed, void *argument),
+        void *argument);
 
 /*
  * Lets other processes of the same user list the interface: `kumiki resource ls`. One at
  * a time of a process: else -EADDRINUSE. To be withdrawn before the interface is
  * destroyed.
  */
-int resource_publish(const struct resource_interface *interface,
-                     struct resource_published **published);
+int kumiki_resource_publish(const struct kumiki_resource_interface *interface,
+                            struct kumiki_resource_published **published);
 
 /* Ends that. A null pointer is fine. */
-void resource_withdraw(struct resource_published *published);
+void kumiki_resource_withdraw(struct kumiki_resource_published *published);
 
 /*
  * ---- objects, and calls to their cores ----
@@ -244,15 +248,17 @@ void resource_withdraw(struct resource_published *published);
 
 /*
  * Gives a pointer to a place, as a resource of kind object. From then on only functions of
- * resource_call() use what it points to. destroy(object), which may be a null pointer, is
+ * kumiki_resource_call() use what it points to. destroy(object), which may be a null pointer,
+ * is
  * called by the owner when the resource is deleted; if this fails, it never is.
  *
  *     -EEXIST   the place has an object of that name
  *     -ENOSPC   it has 2^20 of them
  */
-int resource_object_create(const struct resource_interface *interface, uint16_t place,
-                           const char *name, void *object, void (*destroy)(void *object),
-                           struct resource **resource);
+int kumiki_resource_object_create(const struct kumiki_resource_interface *interface,
+                                  uint16_t place, const char *name, void *object,
+                                  void (*destroy)(void *object),
+                                  struct kumiki_resource **resource);
 
 /*
  * Calls function(object, argument) once, by the object's owner, and returns when it has
@@ -260,8 +266,9 @@ int resource_object_create(const struct resource_interface *interface, uint16_t 
  * the other core and back. The function should be short, since the place does nothing else
  * meanwhile; it must return, and not by longjmp(3) or pthread_exit(3).
  */
-int resource_call(const struct resource_interface *interface, const struct resource *resource,
-                  void (*function)(void *object, void *argument), void *argument);
+int kumiki_resource_call(const struct kumiki_resource_interface *interface,
+                         const struct kumiki_resource *resource,
+                         void (*function)(void *object, void *argument), void *argument);
 
 /*
  * ---- memory ----
@@ -271,96 +278,105 @@ int resource_call(const struct resource_interface *interface, const struct resou
  * A page of 4096 bytes, aligned to its size, of any content; a null pointer if there is no
  * memory left. Two loads and a store, as a rule: each thread has pages of its own.
  */
-void *resource_page_allocate(void);
+void *kumiki_resource_page_allocate(void);
 
 /*
  * Gives a page back, by any thread. One of another thread goes home with 62 others. A null
  * pointer is fine.
  */
-void resource_page_free(void *page);
+void kumiki_resource_page_free(void *page);
 
 /* Sends home what this thread has freed of others' pages and not sent yet. */
-void resource_page_flush(void);
+void kumiki_resource_page_flush(void);
 
 /* So many frames of 4096 bytes, 1 to 2^20, of the place's own memory. */
-int resource_memory_create(const struct resource_interface *interface, uint16_t place,
-                           const char *name, size_t frames, struct resource **resource);
+int kumiki_resource_memory_create(const struct kumiki_resource_interface *interface,
+                                  uint16_t place, const char *name, size_t frames,
+                                  struct kumiki_resource **resource);
 
 /* So many frames of 2 MiB, 1 to 2^19, in huge pages if the system has them. */
-int resource_memory_2m_create(const struct resource_interface *interface, uint16_t place,
-                              const char *name, size_t frames, struct resource **resource);
+int kumiki_resource_memory_2m_create(const struct kumiki_resource_interface *interface,
+                                     uint16_t place, const char *name, size_t frames,
+                                     struct kumiki_resource **resource);
 
 /*
  * Stores the address of a frame of either kind, of any content at first. It is there until
  * the resource is deleted.
  */
-int resource_memory_frame(const struct resource_interface *interface,
-                          const struct resource *resource, size_t index, void **frame);
+int kumiki_resource_memory_frame(const struct kumiki_resource_interface *interface,
+                                 const struct kumiki_resource *resource, size_t index,
+                                 void **frame);
 
 /*
  * A region of so many bytes of zeros, rounded up to whole pages; not more than the machine
  * has memory and swap. A region is memory as one object. It can be used where it is
  * attached.
  */
-int resource_region_create(const struct resource_interface *interface, uint16_t place,
-                           const char *name, size_t bytes, struct resource **resource);
+int kumiki_resource_region_create(const struct kumiki_resource_interface *interface,
+                                  uint16_t place, const char *name, size_t bytes,
+                                  struct kumiki_resource **resource);
 
 /* A region of frames of 4096 bytes of the place's own pool, of any content. */
-int resource_region_of_frames(const struct resource_interface *interface, uint16_t place,
-                              const char *name, size_t frames, struct resource **resource);
+int kumiki_resource_region_of_frames(const struct kumiki_resource_interface *interface,
+                                     uint16_t place, const char *name, size_t frames,
+                                     struct kumiki_resource **resource);
 
 /*
  * A region of a range of a file, whose descriptor is duplicated: from a multiple of 4096
  * on, and within the file. It must be open for reading, and for writing, too, if it is to
- * be attached without RESOURCE_READ_ONLY.
+ * be attached without KUMIKI_RESOURCE_READ_ONLY.
  */
-int resource_region_of_file(const struct resource_interface *interface, uint16_t place,
-                            const char *name, int fd, uint64_t offset, size_t bytes,
-                            struct resource **resource);
+int kumiki_resource_region_of_file(const struct kumiki_resource_interface *interface,
+                                   uint16_t place, const char *name, int fd, uint64_t offset,
+                                   size_t bytes, struct kumiki_resource **resource);
 
 /*
  * The region behind a descriptor that another process got from
- * resource_region_descriptor() and has passed; duplicated.
+ * kumiki_resource_region_descriptor() and has passed; duplicated.
  */
-int resource_region_of_passed(const struct resource_interface *interface, uint16_t place,
-                              const char *name, int fd, struct resource **resource);
+int kumiki_resource_region_of_passed(const struct kumiki_resource_interface *interface,
+                                     uint16_t place, const char *name, int fd,
+                                     struct kumiki_resource **resource);
 
 /*
- * Returns a new descriptor of a region of resource_region_create(), closed at exec, to send
+ * Returns a new descriptor of a region of kumiki_resource_region_create(), closed at exec, to
+ * send
  * to another process over a UNIX socket (SCM_RIGHTS). The caller closes it.
  */
-int resource_region_descriptor(const struct resource_interface *interface,
-                               const struct resource *resource);
+int kumiki_resource_region_descriptor(const struct kumiki_resource_interface *interface,
+                                      const struct kumiki_resource *resource);
 
 /* A space: so many bytes of addresses, rounded up to whole pages, kept for regions. */
-int resource_space_create(const struct resource_interface *interface, uint16_t place,
-                          const char *name, size_t bytes, struct resource **resource);
+int kumiki_resource_space_create(const struct kumiki_resource_interface *interface,
+                                 uint16_t place, const char *name, size_t bytes,
+                                 struct kumiki_resource **resource);
 
 /*
  * A user space: so many bytes of memory to use at once, of any content, rounded up to
  * whole pages. To make one of up to 4096 bytes takes no system call, as a rule.
  */
-int resource_user_space_create(const struct resource_interface *interface, uint16_t place,
-                               const char *name, size_t bytes, struct resource **resource);
+int kumiki_resource_user_space_create(const struct kumiki_resource_interface *interface,
+                                      uint16_t place, const char *name, size_t bytes,
+                                      struct kumiki_resource **resource);
 
 /*
  * A user space that is a region attached to a space, at an offset from the space's
- * beginning, a multiple of 4096, or RESOURCE_ANYWHERE. It stays, and so do its bytes and
+ * beginning, a multiple of 4096, or KUMIKI_RESOURCE_ANYWHERE. It stays, and so do its bytes and
  * addresses, if region or space are deleted. What is stored with release order is seen by
  * who loads it with acquire order at any other attachment, in any process.
  */
-int resource_attach(const struct resource_interface *interface, uint16_t place,
-                    const char *name, const struct resource *region,
-                    const struct resource *space, uint64_t offset, uint32_t flags,
-                    struct resource **resource);
+int kumiki_resource_attach(const struct kumiki_resource_interface *interface, uint16_t place,
+                           const char *name, const struct kumiki_resource *region,
+                           const struct kumiki_resource *space, uint64_t offset, uint32_t flags,
+                           struct kumiki_resource **resource);
 
 /*
  * Stores the address of a user space's first byte, and in *bytes, unless that is a null
  * pointer, how many there are. They are there until it is deleted.
  */
-int resource_user_space_address(const struct resource_interface *interface,
-                                const struct resource *resource, void **address,
-                                size_t *bytes);
+int kumiki_resource_user_space_address(const struct kumiki_resource_interface *interface,
+                                       const struct kumiki_resource *resource, void **address,
+                                       size_t *bytes);
 
 /*
  * ---- threads ----
@@ -373,28 +389,21 @@ int resource_user_space_address(const struct resource_interface *interface,
  *
  *     -EAGAIN   the kernel gives no thread
  */
-int resource_thread_create(const struct resource_interface *interface, uint16_t place,
-                           const char *name,
-                           void (*function)(void *argument, const struct resource_stop *stop),
-                           void *argument, struct resource **resource);
+int kumiki_resource_thread_create(
+        const struct kumiki_resource_interface *interface, uint16_t place, const char *name,
+        void (*function)(void *argument, const struct kumiki_resource_stop *stop),
+        void *argument, struct kumiki_resource **resource);
 
 /* Whether the thread is to stop, 1 or 0; to be asked by its function. */
-int resource_stop_is_asked(const struct resource_stop *stop);
+int kumiki_resource_stop_is_asked(const struct kumiki_resource_stop *stop);
 
 /*
  * Waits until the thread has ended.
  *
  *     -ETIMEDOUT  it has not within timeout_ns
  */
-int resource_thread_wait(const struct resource_interface *interface,
-                         const struct resource *resource, uint64_t timeout_ns);
-
-/*
- * The sentence to the last negative value, or null pointer of resource_page_allocate(),
- * that a function of Kumiki has returned in this thread; "" if none has. The next such
- * replaces it.
- */
-const char *resource_last_error(void);
+int kumiki_resource_thread_wait(const struct kumiki_resource_interface *interface,
+                                const struct kumiki_resource *resource, uint64_t timeout_ns);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
  *     struct shadow *shadow;
  *     int error = shadow_create(&shadow, NULL);
  *     if (error < 0)
- *         return fprintf(stderr, "%s\n", shadow_last_error()), error;
+ *         return fprintf(stderr, "%s\n", kumiki_last_error()), error;
  *     shadow_fork(shadow, theirs, &argument);
  *     ours();
  *     shadow_join(shadow);
@@ -17,7 +17,7 @@
  * sleeps. It is not for many small tasks but for one at a time, at once.
  *
  * RETURN VALUES. Every function returns 0 or a negative errno value, unless it
- * says otherwise; shadow_last_error() has the sentence to it. Nothing has
+ * says otherwise; kumiki_last_error() has the sentence to it. Nothing has
  * happened then, unless said otherwise. Every function may return
  *
  *     -EINVAL   a null pointer, or a value that is none of those named here
@@ -73,6 +73,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include <kumiki/error.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -195,7 +197,7 @@ enum shadow_copy_method {
  *              cgroup's pids.max)
  *     -ENOTSUP this machine lacks the way to sleep that KUMIKI_WAIT names
  *     other    what the kernel has answered to a call that
- *              shadow_last_error() names
+ *              kumiki_last_error() names
  */
 int shadow_create(struct shadow **shadow, const struct shadow_options *options);
 
@@ -314,14 +316,6 @@ int shadow_copy_prepare(struct shadow *shadow);
  *     others      as shadow_copy_prepare()
  */
 int shadow_copy_prepare_timeout(struct shadow *shadow, uint64_t timeout_ns);
-
-/*
- * What the last call of this thread that failed had to say, one line in
- * English: what failed, on which thing, what to do. Never null, "" if nothing
- * has failed. It lies at one place for as long as the thread lives; the next call
- * of this thread that fails writes another text there.
- */
-const char *shadow_last_error(void);
 
 #ifdef __cplusplus
 }

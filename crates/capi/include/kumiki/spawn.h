@@ -17,7 +17,7 @@
  *     kumiki_spawnattr_setlimit(&attr, RLIMIT_NOFILE, &files);
  *     kumiki_spawnattr_setuid(&attr, 65534);
  *     if (kumiki_spawnp(&pid, "worker", NULL, &attr, argv, environ) != 0)
- *         fprintf(stderr, "%s\n", kumiki_spawn_last_error());
+ *         fprintf(stderr, "%s\n", kumiki_last_error());
  *     kumiki_spawnattr_destroy(&attr);
  *     waitpid(pid, NULL, 0);
  *
@@ -25,7 +25,7 @@
  * "posix_" in its place, and does the same, unless it is said otherwise.
  *
  * RETURN VALUES. 0, or an errno value (not negated, as posix_spawn's): then nothing has
- * been started, no child is left, and kumiki_spawn_last_error() has the sentence to it.
+ * been started, no child is left, and kumiki_last_error() has the sentence to it.
  * kumiki_spawn() and kumiki_spawnp() may return what the kernel refuses a call of the
  * child's with (ENOENT, EACCES, ENOEXEC, EPERM of a user or a limit, ...), and
  *
@@ -62,6 +62,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/types.h>
+
+#include <kumiki/error.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -254,12 +256,6 @@ int kumiki_spawnattr_settree(kumiki_spawnattr_t *attr, const kumiki_spawn_tree_t
 int kumiki_spawn_tree_kill(const kumiki_spawn_tree_t *tree);
 /* What runs goes on, in the cgroup around. */
 int kumiki_spawn_tree_destroy(kumiki_spawn_tree_t *tree);
-
-/*
- * The sentence to the last error that a function of Kumiki has returned in this thread; ""
- * if none has. The next such replaces it.
- */
-const char *kumiki_spawn_last_error(void);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@ use super::{hand_out, null};
 use crate::failure::Failure;
 use crate::resource::object::Object;
 
-/// `struct resource`: C's handle, which knows its kind at run time.
+/// `struct kumiki_resource`: C's handle, which knows its kind at run time.
 pub enum Resource {
     /// 4 KiB frames.
     Memory(Handle<Memory>),

@@ -17,7 +17,7 @@ use super::manager::only;
 use super::object::Argument;
 use super::{ResourceInterface, null, open, optional};
 use crate::failure::{Failure, answer};
-use crate::resource_abi::{RESOURCE_ANYWHERE, RESOURCE_READ_ONLY};
+use crate::resource_abi::{KUMIKI_RESOURCE_ANYWHERE, KUMIKI_RESOURCE_READ_ONLY};
 
 /// Where a resource is to be, and what it is called.
 type Named = (*const ResourceInterface, u16, *const c_char);
@@ -85,15 +85,15 @@ macro_rules! creates {
 }
 
 creates! {
-    resource_memory_create(frames: usize): Memory = frames;
-    resource_memory_2m_create(frames: usize): LargeMemory = frames;
-    resource_region_create(bytes: usize): Region = RegionSpec::Memory { bytes, huge: Huge::Policy };
-    resource_region_of_frames(frames: usize): Region = RegionSpec::Frames(frames);
-    resource_region_of_file(fd: c_int, offset: u64, bytes: usize): Region =
+    kumiki_resource_memory_create(frames: usize): Memory = frames;
+    kumiki_resource_memory_2m_create(frames: usize): LargeMemory = frames;
+    kumiki_resource_region_create(bytes: usize): Region = RegionSpec::Memory { bytes, huge: Huge::Policy };
+    kumiki_resource_region_of_frames(frames: usize): Region = RegionSpec::Frames(frames);
+    kumiki_resource_region_of_file(fd: c_int, offset: u64, bytes: usize): Region =
         RegionSpec::File { file: File::from(duplicate(fd)?), offset, bytes };
-    resource_region_of_passed(fd: c_int): Region = RegionSpec::Passed(duplicate(fd)?);
-    resource_space_create(bytes: usize): Space = bytes;
-    resource_user_space_create(bytes: usize): UserSpace = UserSpaceSpec::memory(bytes);
+    kumiki_resource_region_of_passed(fd: c_int): Region = RegionSpec::Passed(duplicate(fd)?);
+    kumiki_resource_space_create(bytes: usize): Space = bytes;
+    kumiki_resource_user_space_create(bytes: usize): UserSpace = UserSpaceSpec::memory(bytes);
 }
 
 /// See the header.
@@ -101,7 +101,7 @@ creates! {
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_memory_frame(
+pub unsafe extern "C" fn kumiki_resource_memory_frame(
     interface: *const ResourceInterface,
     resource: *const Resource,
     index: usize,
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn resource_memory_frame(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_region_descriptor(
+pub unsafe extern "C" fn kumiki_resource_region_descriptor(
     interface: *const ResourceInterface,
     resource: *const Resource,
 ) -> c_int {
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn resource_region_descriptor(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_attach(
+pub unsafe extern "C" fn kumiki_resource_attach(
     interface: *const ResourceInterface,
     place: u16,
     name: *const c_char,
@@ -172,9 +172,9 @@ pub unsafe extern "C" fn resource_attach(
         if resource.is_null() {
             return Err(null("place for the resource"));
         }
-        only(flags, RESOURCE_READ_ONLY)?;
-        let offset = (offset != RESOURCE_ANYWHERE).then_some(offset as usize);
-        let how = Attach { offset, write: flags & RESOURCE_READ_ONLY == 0 };
+        only(flags, KUMIKI_RESOURCE_READ_ONLY)?;
+        let offset = (offset != KUMIKI_RESOURCE_ANYWHERE).then_some(offset as usize);
+        let how = Attach { offset, write: flags & KUMIKI_RESOURCE_READ_ONLY == 0 };
         // SAFETY: the caller's promise.
         let name = unsafe { optional(name) }?;
         // SAFETY: the caller's promise.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn resource_attach(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_user_space_address(
+pub unsafe extern "C" fn kumiki_resource_user_space_address(
     interface: *const ResourceInterface,
     resource: *const Resource,
     address: *mut *mut c_void,
@@ -228,7 +228,7 @@ pub type ThreadFunction = unsafe extern "C-unwind" fn(*mut c_void, *const Stop);
 /// Pointers are null or valid; `function` may be called once with `argument`, in another
 /// thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_thread_create(
+pub unsafe extern "C" fn kumiki_resource_thread_create(
     interface: *const ResourceInterface,
     place: u16,
     name: *const c_char,
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn resource_thread_create(
 /// # Safety
 /// `stop` is what a thread's function was called with, in that function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_stop_is_asked(stop: *const Stop) -> c_int {
+pub unsafe extern "C" fn kumiki_resource_stop_is_asked(stop: *const Stop) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { stop.as_ref() }.is_some_and(Stop::is_asked).into()
 }
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn resource_stop_is_asked(stop: *const Stop) -> c_int {
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_thread_wait(
+pub unsafe extern "C" fn kumiki_resource_thread_wait(
     interface: *const ResourceInterface,
     resource: *const Resource,
     timeout_ns: u64,

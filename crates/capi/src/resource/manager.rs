@@ -8,16 +8,16 @@ use kumiki_resource::{Manager, Place};
 use super::{ResourceInterface, hand_out, null, open};
 use crate::failure::{Failure, answer};
 use crate::identity::Thread;
-use crate::resource_abi::RESOURCE_FOREVER;
+use crate::resource_abi::KUMIKI_RESOURCE_FOREVER;
 
-/// `struct resource_manager`.
+/// `struct kumiki_resource_manager`.
 pub struct ResourceManager {
     owner: Thread,
     manager: Manager,
 }
 
 /// # Safety
-/// `manager` is null, or from [`resource_manager_create`] and not destroyed, and nobody
+/// `manager` is null, or from [`kumiki_resource_manager_create`] and not destroyed, and nobody
 /// else uses it: its thread alone may, and is at no other call.
 unsafe fn own<'a>(manager: *mut ResourceManager) -> Result<&'a mut ResourceManager, Failure> {
     // SAFETY: the caller's promise; the owner never changes.
@@ -37,7 +37,7 @@ unsafe fn own<'a>(manager: *mut ResourceManager) -> Result<&'a mut ResourceManag
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_manager_create(
+pub unsafe extern "C" fn kumiki_resource_manager_create(
     interface: *const ResourceInterface,
     place: u16,
     manager: *mut *mut ResourceManager,
@@ -57,9 +57,9 @@ pub unsafe extern "C" fn resource_manager_create(
 /// See the header.
 ///
 /// # Safety
-/// `manager` is null, or from [`resource_manager_create`] and not destroyed.
+/// `manager` is null, or from [`kumiki_resource_manager_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_manager_serve(manager: *mut ResourceManager) -> c_int {
+pub unsafe extern "C" fn kumiki_resource_manager_serve(manager: *mut ResourceManager) -> c_int {
     // SAFETY: the caller's promise.
     answer(|| Ok(unsafe { own(manager) }?.manager.serve().into()))
 }
@@ -67,9 +67,9 @@ pub unsafe extern "C" fn resource_manager_serve(manager: *mut ResourceManager) -
 /// See the header.
 ///
 /// # Safety
-/// `manager` is null, or from [`resource_manager_create`] and not destroyed.
+/// `manager` is null, or from [`kumiki_resource_manager_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_manager_wait(
+pub unsafe extern "C" fn kumiki_resource_manager_wait(
     manager: *mut ResourceManager,
     timeout_ns: u64,
 ) -> c_int {
@@ -78,8 +78,11 @@ pub unsafe extern "C" fn resource_manager_wait(
     answer(|| {
         // SAFETY: the caller's promise.
         let this = unsafe { own(manager) }?;
-        let timeout =
-            if timeout_ns == RESOURCE_FOREVER { LONG } else { Duration::from_nanos(timeout_ns) };
+        let timeout = if timeout_ns == KUMIKI_RESOURCE_FOREVER {
+            LONG
+        } else {
+            Duration::from_nanos(timeout_ns)
+        };
         this.manager.wait(Instant::now() + timeout);
         Ok(0)
     })
@@ -88,9 +91,9 @@ pub unsafe extern "C" fn resource_manager_wait(
 /// See the header.
 ///
 /// # Safety
-/// `manager` is null, or from [`resource_manager_create`] and not destroyed.
+/// `manager` is null, or from [`kumiki_resource_manager_create`] and not destroyed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_manager_destroy(manager: *mut ResourceManager) -> c_int {
+pub unsafe extern "C" fn kumiki_resource_manager_destroy(manager: *mut ResourceManager) -> c_int {
     answer(|| {
         if manager.is_null() {
             return Ok(0);

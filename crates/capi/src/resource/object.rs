@@ -41,7 +41,7 @@ impl Kind for Object {
 
     fn destroy(self, (): &mut ()) {
         if let Some(destroy) = self.destroy {
-            // SAFETY: `resource_object_create`'s caller has said so.
+            // SAFETY: `kumiki_resource_object_create`'s caller has said so.
             unsafe { destroy(self.object) };
         }
     }

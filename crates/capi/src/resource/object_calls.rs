@@ -14,7 +14,7 @@ use crate::failure::answer;
 /// # Safety
 /// Pointers are null or valid; `destroy` may be called once with `object` by the owner.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_object_create(
+pub unsafe extern "C" fn kumiki_resource_object_create(
     interface: *const ResourceInterface,
     place: u16,
     name: *const c_char,
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn resource_object_create(
 /// Pointers are null or valid; `function` may be called once by the owner with the object
 /// and `argument`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_call(
+pub unsafe extern "C" fn kumiki_resource_call(
     interface: *const ResourceInterface,
     resource: *const Resource,
     function: Option<Called>,

@@ -9,7 +9,7 @@ use crate::failure::{Failure, answer};
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn resource_page_allocate() -> *mut c_void {
+pub extern "C" fn kumiki_resource_page_allocate() -> *mut c_void {
     match page::allocate() {
         Ok(page) => page.as_ptr().cast(),
         Err(error) => failed(error),
@@ -25,9 +25,9 @@ fn failed(error: kumiki_resource::Error) -> *mut c_void {
 /// See the header.
 ///
 /// # Safety
-/// `page` is null, or from [`resource_page_allocate`] and used no more.
+/// `page` is null, or from [`kumiki_resource_page_allocate`] and used no more.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn resource_page_free(page: *mut c_void) {
+pub unsafe extern "C" fn kumiki_resource_page_free(page: *mut c_void) {
     if let Some(page) = NonNull::new(page) {
         // SAFETY: the caller's promise.
         unsafe { page::free(page.cast()) };
@@ -36,6 +36,6 @@ pub unsafe extern "C" fn resource_page_free(page: *mut c_void) {
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn resource_page_flush() {
+pub extern "C" fn kumiki_resource_page_flush() {
     page::flush();
 }

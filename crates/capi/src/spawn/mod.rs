@@ -16,7 +16,7 @@ use kumiki_sys::cancellation::Held;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
-use crate::failure::{Failure, answer, last_error};
+use crate::failure::{Failure, answer};
 
 pub use actions::*;
 pub use attributes::*;
@@ -38,12 +38,6 @@ impl From<io::Error> for Failure {
 /// As posix_spawn(3) tells: 0, or an error above it.
 fn told(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     -answer(|| call().map(|()| 0))
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
-pub extern "C" fn kumiki_spawn_last_error() -> *const c_char {
-    last_error()
 }
 
 /// See the header.

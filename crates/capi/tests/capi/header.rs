@@ -65,11 +65,11 @@ fn asserts() -> String {
         flags: u32, backend: u32, reserved: u32, retire_ns: u64, allowed: List, allowed_num: u64);
     layout!(Call = "struct parasc_call": sysnum: u16, args_num: u16, args: Args);
     layout!(IdRange = "struct kumiki_spawn_id_range": inside: u32, outside: u32, count: u32);
-    layout!(ResourceListed = "struct resource_listed": name: Text, owner: Text, state: Text, id: u64,
+    layout!(ResourceListed = "struct kumiki_resource_listed": name: Text, owner: Text, state: Text, id: u64,
         bytes: u64, calls: u64);
     values! {
-        resource_abi: RESOURCE_USE, RESOURCE_SHARE, RESOURCE_DESTROY, RESOURCE_ADOPTED,
-            RESOURCE_LOCKED, RESOURCE_READ_ONLY, RESOURCE_ANYWHERE, RESOURCE_FOREVER;
+        resource_abi: KUMIKI_RESOURCE_USE, KUMIKI_RESOURCE_SHARE, KUMIKI_RESOURCE_DESTROY, KUMIKI_RESOURCE_ADOPTED,
+            KUMIKI_RESOURCE_LOCKED, KUMIKI_RESOURCE_READ_ONLY, KUMIKI_RESOURCE_ANYWHERE, KUMIKI_RESOURCE_FOREVER;
         spawn_abi: KUMIKI_SPAWN_RESETIDS, KUMIKI_SPAWN_SETPGROUP, KUMIKI_SPAWN_SETSIGDEF,
             KUMIKI_SPAWN_SETSIGMASK, KUMIKI_SPAWN_USEVFORK, KUMIKI_SPAWN_SETSID,
             KUMIKI_SPAWN_CLOEXEC_DEFAULT;
@@ -94,8 +94,10 @@ fn asserts() -> String {
 fn compiles(text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("header.c");
-    let headers =
-        ["spawn", "shadow", "resource", "parasc", "parasc", "resource", "shadow", "spawn"];
+    let headers = [
+        "spawn", "shadow", "error", "resource", "parasc", "error", "parasc", "resource", "shadow",
+        "spawn",
+    ];
     let includes = headers.map(|header| format!("#include <kumiki/{header}.h>\n")).concat();
     let source = includes + text;
     std::fs::write(&file, source).unwrap();

@@ -23,7 +23,7 @@ fn a_panic_becomes_an_error_and_the_shadow_lives_on() {
             // SAFETY: a live shadow.
             assert_eq!(unsafe { shadow_join(shadow) }, -libc::EIO);
             // SAFETY: the text ends with a zero and stays until the next failure.
-            let text = unsafe { CStr::from_ptr(kumiki_c::shadow_last_error()) };
+            let text = unsafe { CStr::from_ptr(kumiki_c::kumiki_last_error()) };
             assert_eq!(text.to_str(), Ok("the forked function panicked: from below C"));
         }
         // SAFETY: a live shadow, and its end.

@@ -30,6 +30,11 @@ fn a_child_is_as_one_of_subprocess() {
 }
 
 #[test]
+fn where_something_is_refused_a_child_starts_as_one_of_subprocess() {
+    well(python().arg(root().join("python/tests/test_refused.py")));
+}
+
+#[test]
 fn asyncio_has_it_too() {
     well(python().arg(root().join("python/tests/test_aio.py")));
 }

@@ -94,7 +94,7 @@ impl<C: Calls> Batches<C> {
     /// The mechanism as the paper has it: a thread on each of `cpus` that never sleeps, and
     /// a requesting thread that makes no call itself. There is nothing to choose.
     pub(super) fn by_threads_alone(calls: C, cpus: &CpuSet) -> Result<Self> {
-        let policy = Policy { threshold: Threshold::Infinite, ..Policy::default() };
+        let policy = Policy { threshold: Threshold::Infinite, ..crate::chosen() };
         let none = CpuSet::new();
         let config =
             Config { cpus: Some(none), threads: 0, help: false, policy, ..Config::default() };

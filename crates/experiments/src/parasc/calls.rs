@@ -64,7 +64,7 @@ fn both<C: Calls + 'static>(
         let plain = move |place: &Place| Ok(Plain(make(place, count)?));
         let parallel = move |place: &Place| {
             let cpus = cpus(place, &Default::default(), 1)?;
-            let config = Config { cpus: Some(cpus), ..Config::default() };
+            let config = Config { cpus: Some(cpus), policy: crate::chosen(), ..Config::default() };
             Batches::new(make(place, count)?, &config)
         };
         let parallel = Case::new("parasc.calls", ABOUT, parallel).two_cpus();

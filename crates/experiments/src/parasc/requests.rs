@@ -74,7 +74,7 @@ fn parallel(count: usize, own: bool, threads: usize) -> Case {
     let allowed = affinity::current().unwrap_or_default();
     let setup = move |place: &Place| {
         let cpus = cpus(place, &allowed, threads)?;
-        let config = Config { cpus: Some(cpus), ..Config::default() };
+        let config = Config { cpus: Some(cpus), policy: crate::chosen(), ..Config::default() };
         Batches::new(Reads::new(count, own)?, &config)
     };
     params(Case::new("parasc.requests", ABOUT, setup), count, own, threads).two_cpus()

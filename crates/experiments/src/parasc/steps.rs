@@ -68,7 +68,7 @@ fn step<W: Workload + 'static>(name: &str, setup: impl Fn(&Place) -> Result<W> +
 fn config(place: &Place, threshold: Threshold) -> Result<Config> {
     Ok(Config {
         cpus: Some(CpuSet::from_iter([partner(place)?])),
-        policy: Policy { threshold, ..Policy::default() },
+        policy: Policy { threshold, ..crate::chosen() },
         wrong_thread_answers: true,
         help: false,
         ..Config::default()

@@ -62,7 +62,11 @@ impl Calls {
     fn new(place: &Place, in_flight: usize) -> Result<Self> {
         let partner = partner(place)?;
         let _widened = Widened::to([place.cpu, partner])?;
-        let interface = Interface::builder().kind::<Counter>().cores([partner]).per_core();
+        let interface = Interface::builder()
+            .kind::<Counter>()
+            .policy(crate::chosen())
+            .cores([partner])
+            .per_core();
         let interface = interface.map_err(refused)?;
         let counter = interface.create::<Counter>(interface.places()[0], Some("calls"), ());
         let counter = counter.map_err(refused)?;
@@ -80,12 +84,12 @@ impl Calls {
             if under_way.len() == *in_flight
                 && let Some(answer) = under_way.pop_front()
             {
-                answer.join()?;
+                answer.wait()?;
             }
             under_way.push_back(interface.start(counter, count)?);
         }
         for answer in under_way.drain(..) {
-            last = answer.join()?;
+            last = answer.wait()?;
         }
         Ok(last)
     }

@@ -78,7 +78,7 @@ impl Helped {
         self.shadow.scope(|scope| {
             let job = scope.fork(|| ());
             let mut polls = 0;
-            while !job.is_finished() {
+            while !job.is_done() {
                 polls += 1;
                 if polls > TIGHT_POLLS {
                     std::hint::spin_loop();
@@ -177,7 +177,7 @@ fn refused(error: kumiki_shadow::Error) -> Error {
     }
 }
 
-/// A policy that differs from the default in its threshold.
+/// The policy that the user has chosen, but for its threshold.
 fn waiting(threshold: Threshold) -> Policy {
-    Policy { threshold, ..Policy::default() }
+    Policy { threshold, ..crate::chosen() }
 }

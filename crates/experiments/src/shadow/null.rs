@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use kumiki_measure::case::{Case, Each, Place};
 use kumiki_measure::{Error, Result};
-use kumiki_shadow::{Policy, Sleep, Threshold};
+use kumiki_shadow::{Sleep, Threshold};
 use kumiki_sys::affinity;
 use kumiki_sys::pthread::Attributes;
 use kumiki_wait::Waiter;
@@ -43,7 +43,7 @@ pub(super) fn cases() -> Vec<Case> {
     });
     vec![
         shadow("spin", waiting(Threshold::Infinite)),
-        shadow("two_phase", Policy::default()),
+        shadow("two_phase", crate::chosen()),
         asleep.with("way", format!("sleep_by_{}", sleep()).as_str()).two_cpus(),
         parked.with("way", "park").two_cpus(),
         created.with("way", "pthread").two_cpus(),
@@ -51,8 +51,7 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The best means to sleep of this machine; `Auto` where it lacks what
-/// `KUMIKI_WAIT` asks for, as every shadow will say.
+/// How this machine sleeps, if the user has not chosen another way; `Auto` where it cannot wait.
 pub(super) fn sleep() -> Sleep {
     // It never comes to sleep, so nothing is prepared for that.
     let waiter = Waiter::new(&waiting(Threshold::Infinite));

@@ -6,6 +6,7 @@ mod ruler;
 mod stages;
 
 use kumiki_measure::schema::Machine;
+use kumiki_sys::visible::visible;
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -106,6 +107,20 @@ pub fn nodes_html(bench: Option<&NodeBench>, owners: Option<&Owners>) -> String 
 }
 
 impl NodeBench {
+    /// Reads what somebody's `cargo xtask bench node --json` has written, without anything that a
+    /// terminal would carry out.
+    ///
+    /// # Errors
+    /// No JSON, or none of such a bench.
+    pub fn read(bytes: &[u8]) -> serde_json::Result<NodeBench> {
+        let mut bench: NodeBench = serde_json::from_slice(bytes)?;
+        let rows = bench.rows.iter_mut().flat_map(|row| [&mut row.case, &mut row.subject]);
+        for text in rows.chain([&mut bench.machine.hostname, &mut bench.machine.kernel]) {
+            *text = visible(&*text).to_string();
+        }
+        Ok(bench)
+    }
+
     fn row(&self, case: &str, subject: &str) -> Option<&BenchRow> {
         self.rows.iter().find(|row| row.case == case && row.subject == subject)
     }

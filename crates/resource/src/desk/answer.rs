@@ -37,7 +37,7 @@ impl<R> fmt::Debug for Answer<R> {
 }
 
 impl<R> Answer<R> {
-    /// Of request `n`, whose line is this answer's from now on.
+    /// The answer of request `n`, whose line is this answer's from now on.
     #[inline(always)]
     pub(crate) fn new(seat: Arc<Seat>, n: u64, drops: &'static DropFns) -> Self {
         seat.occupy(n);

@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// Between two looks of a thread that may not sleep at its caller's bell.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Of a wait without a deadline.
+/// The panic's text for a wait without a deadline that ended without an answer.
 const ENDS: &str = "without a deadline there is an answer";
 
 /// While a request that borrows is under way, nothing may unwind past what it borrows.
@@ -84,7 +84,7 @@ impl Caller {
         self.call_serving(f, None)
     }
 
-    /// The same from a thread that is a `server` itself, which serves while it waits: two
+    /// Calls from a thread that is a `server` itself, which serves while it waits: two
     /// servers may call each other. The caller is one of [`Door::caller_of`](super::Door::caller_of).
     ///
     /// # Errors
@@ -119,20 +119,20 @@ impl Caller {
     /// As [`call`](Self::call); [`Error::TimedOut`]: of a request that had not begun its
     /// captures are dropped, and it never runs; one that runs has its effect, and its
     /// result is dropped.
-    pub fn call_until<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
+    pub fn call_deadline<F, R>(&mut self, deadline: Instant, f: F) -> Result<R, Error>
     where
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.call_until_serving(deadline, f, None)
+        self.call_deadline_serving(deadline, f, None)
     }
 
-    /// The same from a thread that is a server itself, as
+    /// Calls until a deadline from a thread that is a server itself, as
     /// [`call_serving`](Self::call_serving).
     ///
     /// # Errors
-    /// As [`call_until`](Self::call_until).
-    pub fn call_until_serving<F, R>(
+    /// As [`call_deadline`](Self::call_deadline).
+    pub fn call_deadline_serving<F, R>(
         &mut self,
         deadline: Instant,
         f: F,
@@ -154,7 +154,7 @@ impl Caller {
         self.seat.next(self.last).is_some()
     }
 
-    /// The same, without dropping an answer that nobody wants.
+    /// Whether a line is free without dropping an answer that nobody wants.
     #[inline]
     pub fn has_free_line(&self) -> bool {
         let last = self.last;
@@ -201,7 +201,7 @@ impl Caller {
         self.join_serving(answer, None)
     }
 
-    /// The same from a thread that is a server itself, which serves while it waits.
+    /// Joins from a thread that is a server itself, which serves while it waits.
     ///
     /// # Errors
     /// As [`call`](Self::call).

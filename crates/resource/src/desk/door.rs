@@ -28,7 +28,7 @@ impl Door {
         Caller::new(self.desk.seat(Arc::new(Bell::new())), None, waiter)
     }
 
-    /// The same for the thread that serves, which sleeps at one bell for its answers and
+    /// A caller for the thread that serves, which sleeps at one bell for its answers and
     /// for its own callers' requests. Another thread may use it, and only looks now and
     /// then: that bell has one sleeper.
     pub fn caller_of(&self, serving: &Serving, waiter: Waiter) -> Caller {

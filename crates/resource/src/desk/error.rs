@@ -39,7 +39,7 @@ pub enum Error {
     Full,
 }
 
-/// What a request has panicked with.
+/// The payload of a request's panic, and its text.
 pub struct Panic {
     text: String,
     payload: Box<dyn Any + Send>,
@@ -49,7 +49,7 @@ pub struct Panic {
 unsafe impl Sync for Panic {}
 
 impl Panic {
-    /// Of what [`catch_unwind`](std::panic::catch_unwind) has caught.
+    /// Wraps a payload that [`catch_unwind`](std::panic::catch_unwind) has caught.
     pub fn new(payload: Box<dyn Any + Send>) -> Self {
         let text = payload
             .downcast_ref::<&str>()

@@ -37,7 +37,7 @@ use kumiki_wait::barrier;
 
 use super::primitive::{AtomicU64, Ordering};
 
-/// Of one server.
+/// Whether one server serves, has ended, or has died.
 #[derive(Debug)]
 pub(crate) struct Fate(AtomicU64);
 

@@ -66,10 +66,10 @@ use self::seat::Seat;
 /// Requests that one caller may have under way.
 pub const LINES: usize = 32;
 
-/// Of a thread that does nothing.
+/// Bytes of the watch's stack: it does nothing but wait.
 const STACK: usize = 64 << 10;
 
-/// Who looks on behalf of tasks that only await answers: a thread that waits for the end of
+/// The thread that looks on behalf of tasks that only await answers: it waits for the end of
 /// the server's. There is one once an answer has been awaited, and not before.
 #[derive(Debug, Default)]
 struct Watch {
@@ -82,7 +82,7 @@ struct Watch {
     is_armed: Mutex<bool>,
 }
 
-/// What callers and their server share. Aligned, so that its fields, which the server looks
+/// Words that callers and their server share. Aligned, so that its fields, which the server looks
 /// at all the time, are in other lines than the count of its owners.
 #[derive(Debug)]
 #[repr(align(128))]

@@ -24,7 +24,7 @@ type Discard = unsafe fn(*mut Request, bool);
 /// DropFns the captures of a request that was not run.
 type Cancel = unsafe fn(*mut Request);
 
-/// Of a request whose answer nobody may take.
+/// Functions that drop a request, or a result, that nobody takes.
 #[derive(Debug)]
 pub(crate) struct DropFns {
     pub(crate) cancel: Cancel,
@@ -44,7 +44,7 @@ impl<F, R> DropFnsOf<F, R> {
 #[repr(align(128))]
 struct Own<T>(T);
 
-/// What one caller and the server share.
+/// Lines and words that one caller and the server share.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) lane: Lane<LINES>,
@@ -63,7 +63,7 @@ pub(crate) struct Seat {
     /// Lines with an answer that somebody will take. The caller sets it, whoever takes the
     /// answer clears it.
     busy: Own<[AtomicBool; LINES]>,
-    /// Of a line whose answer nobody wants any more, its [`DropFns`].
+    /// [`DropFns`] of each line whose answer nobody wants any more.
     abandoned: [AtomicPtr<DropFns>; LINES],
 }
 
@@ -242,13 +242,13 @@ impl Seat {
         self.abandoned[place(n)].store(ptr::from_ref(drops).cast_mut(), Ordering::Release);
     }
 
-    /// Of the requests that nobody waits for.
+    /// Drops the results of requests that nobody waits for.
     #[cold]
     pub(crate) fn sweep_all(&self) {
         (0..LINES).for_each(|place| _ = self.sweep(place));
     }
 
-    /// What has become of `n`, of a server that is gone; `None` while it still works.
+    /// How request `n` has ended whose server is gone; `None` while that still works.
     pub(crate) fn settle(&self, n: u64) -> Option<WaitEnd> {
         // Asked before the line is looked at: a server that is over answers no more.
         let over = self.desk.fate.is_over();

@@ -54,7 +54,7 @@ pub struct Serving {
     served: Vec<Served>,
     /// For the next request of callers that have several under way.
     first_look: FirstLook,
-    /// Of this thread.
+    /// Keeps the value on its thread.
     here: PhantomData<*const ()>,
 }
 

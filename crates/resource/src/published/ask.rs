@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::reply::{MOST_BYTES, parse};
-use super::{LONGEST, PATIENCE, folder, path_of};
+use super::sockets::{LONGEST, PATIENCE, connect, folder, path_of};
 use crate::error::{Error, Result};
 use crate::list::{Listed, Pattern};
 
@@ -21,10 +20,10 @@ const ALL_BYTES: usize = 8 * MOST_BYTES;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
-/// What each process answers.
+/// Each process's answer.
 pub type Answers = Vec<(u32, Result<Vec<Listed>>)>;
 
-/// What `process` has.
+/// Asks `process` for its resources.
 ///
 /// # Errors
 /// It publishes nothing, does not answer within five seconds, refuses, or answers
@@ -34,7 +33,7 @@ pub fn ls_of(process: u32, pattern: &str) -> Result<Vec<Listed>> {
     listing
 }
 
-/// What each of these processes has. They are asked at the same time: all of it takes five
+/// Asks each of these processes for its resources, at the same time: all of it takes five
 /// seconds at most, and 256 MiB for what they send.
 ///
 /// # Errors
@@ -43,7 +42,7 @@ pub fn ls_of_each(processes: &[u32], pattern: &str) -> Result<Answers> {
     ls_in(&folder()?, processes, pattern)
 }
 
-/// The same of processes that publish in [another folder](crate::Interface::publish_in).
+/// Asks processes that publish in [another folder](crate::Interface::publish_in).
 ///
 /// # Errors
 /// As [`ls_of_each`].
@@ -68,17 +67,6 @@ pub fn ls_in(folder: &Path, processes: &[u32], pattern: &str) -> Result<Answers>
     Ok(all.into_iter().map(Asked::listing).collect())
 }
 
-/// A stream to this socket that waits for nothing.
-///
-/// # Errors
-/// [`Errno::AGAIN`] if so many wait for its process that no more are let in.
-pub(super) fn connect(path: &Path) -> rustix::io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket.into())
-}
-
 /// A process that was asked.
 struct Asked<'a> {
     process: u32,
@@ -86,12 +74,12 @@ struct Asked<'a> {
     stream: Option<UnixStream>,
     to_send: &'a [u8],
     reply: Vec<u8>,
-    /// Of the exchange, once it has ended.
+    /// The exchange's end, once it has ended.
     end: Option<io::Result<()>>,
 }
 
 impl Asked<'_> {
-    /// What is to be waited for; none of one that has ended, or is not connected yet.
+    /// The event that it waits for; none of one that has ended, or is not connected yet.
     fn awaits(&self) -> Option<(&UnixStream, PollFlags)> {
         let wanted = if self.to_send.is_empty() { PollFlags::IN } else { PollFlags::OUT };
         self.stream.as_ref().filter(|_| self.end.is_none()).map(|stream| (stream, wanted))

@@ -12,7 +12,7 @@ pub const MOST_BYTES: usize = 32 << 20;
 /// The longest text of a refusal that is repeated, characters.
 const REFUSAL: usize = 400;
 
-/// What a client gets.
+/// A client's reply.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Reply {

@@ -53,19 +53,19 @@ fn many_are_under_way_and_are_joined_or_awaited() {
         };
         for _ in 0..50 {
             let answers: Vec<_> = (0..20).map(add).collect();
-            let joined: Vec<u64> = answers.into_iter().map(|a| a.join().unwrap()).collect();
+            let joined: Vec<u64> = answers.into_iter().map(|a| a.wait().unwrap()).collect();
             assert!(joined.is_sorted());
             let answers: Vec<_> = (0..20).map(add).collect();
             answers.into_iter().for_each(|answer| _ = block_on(answer).unwrap());
         }
         // By another thread than has asked.
         let answer = add(0);
-        let there = thread::scope(|s| s.spawn(|| answer.join().unwrap()).join().unwrap());
+        let there = thread::scope(|s| s.spawn(|| answer.wait().unwrap()).join().unwrap());
         assert_eq!(there, 50 * 2 * 190);
         let gone = interface.of_id::<Counter>(counter.id()).unwrap();
         interface.destroy(counter).unwrap();
         let stale = interface.start(&gone, |counter, _| counter.value);
-        assert!(matches!(stale.unwrap().join(), Err(Error::Stale { .. })));
+        assert!(matches!(stale.unwrap().wait(), Err(Error::Stale { .. })));
     }
 }
 
@@ -102,7 +102,7 @@ fn time_limits_and_cancelling_tell_what_has_run() {
     thread::scope(|threads| {
         let (interface, counter) = (&interface, &counter);
         threads.spawn(move || {
-            let late = why(interface.with_until(counter, soon, count));
+            let late = why(interface.with_deadline(counter, soon, count));
             assert!(matches!(late, CallError::TimedOut { begun: false }), "{late}");
             assert!(interface.start(counter, count).unwrap().cancel());
             drop(interface.start(counter, count).unwrap());
@@ -110,11 +110,11 @@ fn time_limits_and_cancelling_tell_what_has_run() {
         });
     });
     drop(go);
-    answer.join().unwrap();
+    answer.wait().unwrap();
     // The last of that lane: what was taken back before it would have run by now.
     told.recv().unwrap();
     let enough = Instant::now() + Duration::from_secs(60);
-    assert_eq!(interface.with_until(&counter, enough, |counter, _| counter.value).unwrap(), 1);
+    assert_eq!(interface.with_deadline(&counter, enough, |counter, _| counter.value).unwrap(), 1);
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn an_answer_that_is_not_taken_holds_up_no_other_calls() {
     assert!(matches!(full, CallError::Full), "{full}");
     assert!(answers.len() >= 30, "{}", answers.len());
     drop(go);
-    first.join().unwrap();
-    answers.into_iter().for_each(|answer| _ = answer.join().unwrap());
-    assert_eq!(kept.join().unwrap(), 1);
+    first.wait().unwrap();
+    answers.into_iter().for_each(|answer| _ = answer.wait().unwrap());
+    assert_eq!(kept.wait().unwrap(), 1);
     assert!(interface.with(&counter, value).is_ok());
 }
 
@@ -156,8 +156,8 @@ fn a_panic_is_an_error_and_the_table_lives_on() {
     let panic = |_: &mut Counter, _: &mut usize| panic!("on purpose");
     let outcomes = [
         interface.with(&counter, panic),
-        interface.with_until(&counter, Instant::now() + Duration::from_secs(60), panic),
-        interface.start(&counter, panic).unwrap().join(),
+        interface.with_deadline(&counter, Instant::now() + Duration::from_secs(60), panic),
+        interface.start(&counter, panic).unwrap().wait(),
         block_on(interface.start(&counter, panic).unwrap()),
     ];
     for outcome in outcomes {
@@ -196,7 +196,7 @@ fn an_owner_sends_on_without_waiting() {
     let counter = interface.create::<Counter>(last, None, (0, None)).unwrap();
     let names = [first, last].map(|place| format!("core{}", place.0));
     for _ in 0..100 {
-        assert_eq!(pass(&interface, &flag, &counter).join().unwrap(), names);
+        assert_eq!(pass(&interface, &flag, &counter).wait().unwrap(), names);
         assert_eq!(block_on(pass(&interface, &flag, &counter)).unwrap(), names);
     }
     if first != last {
@@ -205,14 +205,14 @@ fn an_owner_sends_on_without_waiting() {
         let passed = pass(&interface, &flag, &counter);
         assert!(interface.with(&flag, |_, ()| ()).is_ok() && !passed.is_done());
         drop(go);
-        assert_eq!(passed.join().unwrap(), names);
-        answer.join().unwrap();
+        assert_eq!(passed.wait().unwrap(), names);
+        answer.wait().unwrap();
     }
     assert!(interface.with(&counter, |counter, _| counter.value).unwrap() >= 200);
     let [shared] = [builder().shared().unwrap()];
     let flag = shared.create::<Flag>(shared.places()[0], None, ()).unwrap();
     let counter = shared.create::<Counter>(shared.places()[0], None, (0, None)).unwrap();
-    pass(&shared, &flag, &counter).join().unwrap();
+    pass(&shared, &flag, &counter).wait().unwrap();
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn what_is_sent_on_may_come_back_to_a_manager_that_waits() {
             let counter = interface.create::<Counter>(places[own], None, (0, None)).unwrap();
             let flag = interface.create::<Flag>(places[1 - own], None, ()).unwrap();
             for _ in 0..300 {
-                pass(interface, &flag, &counter).join().unwrap();
+                pass(interface, &flag, &counter).wait().unwrap();
             }
             let count = interface.with(&counter, |counter, _| counter.value).unwrap();
             ended.fetch_add(1, Ordering::Relaxed);

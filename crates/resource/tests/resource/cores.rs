@@ -190,10 +190,10 @@ fn a_manager_that_serves_comes_back_to_its_own_work() {
                 answers.push_back(interface.start(&counter, count).unwrap());
                 submitted.store(n, Ordering::Release);
                 if answers.len() == 8 {
-                    answers.pop_front().unwrap().join().unwrap();
+                    answers.pop_front().unwrap().wait().unwrap();
                 }
             }
-            answers.into_iter().for_each(|answer| answer.join().unwrap());
+            answers.into_iter().for_each(|answer| answer.wait().unwrap());
         });
         while submitted.load(Ordering::Acquire) == 0 {
             thread::yield_now();

@@ -60,7 +60,7 @@ fn a_handle_is_of_one_interface() {
         let soon = Instant::now() + Duration::from_secs(60);
         let outcomes = [
             two.with(&mine, |_, ()| ()),
-            two.with_until(&mine, soon, |_, ()| ()),
+            two.with_deadline(&mine, soon, |_, ()| ()),
             two.start(&mine, |_, ()| ()).map(drop),
             two.destroy_by(&mine),
         ];
@@ -83,7 +83,7 @@ fn the_shared_type_has_one_place() {
     };
     let outcomes = [
         shared.with(&forged, |_, ()| ()),
-        shared.with_until(&forged, Instant::now() + Duration::from_secs(60), |_, ()| ()),
+        shared.with_deadline(&forged, Instant::now() + Duration::from_secs(60), |_, ()| ()),
         shared.start(&forged, |_, ()| ()).map(drop),
         shared.chain(&forged, next).map(drop),
     ];

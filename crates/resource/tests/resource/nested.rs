@@ -37,13 +37,13 @@ fn a_manager_within_an_operation_does_not_wait_for_others() {
     interface
         .with(&mine, |_, _| {
             is_nested(interface.with(&there, |counter, _| counter.value));
-            is_nested(interface.with_until(&there, late(), |counter, _| counter.value));
+            is_nested(interface.with_deadline(&there, late(), |counter, _| counter.value));
             let answer = interface.start(&there, |counter, _| counter.value += 1).unwrap();
-            is_nested(answer.join());
+            is_nested(answer.wait());
         })
         .unwrap();
     drop(go);
-    first.join().unwrap();
+    first.wait().unwrap();
     // What nobody could wait for has not run, and the manager calls on.
     assert_eq!(interface.with(&there, |counter, _| counter.value).unwrap(), 0);
     // What has come already is taken.
@@ -51,7 +51,7 @@ fn a_manager_within_an_operation_does_not_wait_for_others() {
     while !answer.is_done() {
         std::thread::yield_now();
     }
-    assert_eq!(interface.with(&mine, move |_, _| answer.join().unwrap()).unwrap(), 0);
+    assert_eq!(interface.with(&mine, move |_, _| answer.wait().unwrap()).unwrap(), 0);
 }
 
 #[test]
@@ -62,11 +62,11 @@ fn a_manager_within_an_operation_does_not_wait_for_another_interface() {
     let (go, first) = busy(&two, two.places()[0]);
     one.with(&flag, |_, ()| {
         is_nested(two.with(&counter, |counter, _| counter.value));
-        is_nested(two.start(&counter, |counter, _| counter.value += 1).unwrap().join());
+        is_nested(two.start(&counter, |counter, _| counter.value += 1).unwrap().wait());
     })
     .unwrap();
     drop(go);
-    first.join().unwrap();
+    first.wait().unwrap();
     assert_eq!(two.with(&counter, |counter, _| counter.value).unwrap(), 0);
 }
 
@@ -79,7 +79,7 @@ fn one_that_manages_calls_other_interfaces() {
         let counter = two.create::<Counter>(place, None, (7, None)).unwrap();
         assert_eq!(two.with(&counter, |counter, _| counter.value).unwrap(), 7);
         let answer = two.start(&counter, |counter, _| counter.value).unwrap();
-        assert_eq!(answer.join().unwrap(), 7);
+        assert_eq!(answer.wait().unwrap(), 7);
     }
     drop(manager);
 }

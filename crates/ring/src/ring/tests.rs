@@ -122,7 +122,7 @@ impl Ground {
             args[at] = self.arg(*arg);
         }
         let (sysnum, args_num) = (call.sysnum as u16, call.args.len() as u16);
-        Request { sysnum, args_num, args, ..Request::default() }
+        Request { sysnum, args_num, args }
     }
 
     /// All that a call may have changed.
@@ -337,7 +337,7 @@ fn every_call_in_the_table_has_its_entry() {
             libc::SYS_recvfrom => libc::MSG_DONTWAIT as u64,
             _ => 0,
         };
-        let request = Request { sysnum, args_num: own.end, args, ..Request::default() };
+        let request = Request { sysnum, args_num: own.end, args };
         let name = syscall::name(sysnum.into()).unwrap();
         assert!(translate(&request, &mut Files::default()).is_some(), "{name}");
     }

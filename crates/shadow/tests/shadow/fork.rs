@@ -36,7 +36,7 @@ fn serves(shadow: &mut Shadow) -> bool {
     let twice = (0..2).all(|_| shadow.both(|| 1, || 2) == (1, 2));
     let joined = shadow.scope(|scope| scope.fork(|| panics("job")).join());
     let crossed = caught(|| shadow.both(|| (), || panics("theirs")));
-    let unscoped = shadow.fork(|| panics("unscoped")).is_ok() && !shadow.is_finished();
+    let unscoped = shadow.fork(|| panics("unscoped")).is_ok() && !shadow.is_done();
     let timed =
         matches!(shadow.join_timeout(Duration::ZERO), Ok(Some(Err(p))) if is(&*p, "unscoped"));
     let [joined, crossed] = [(joined, "job"), (crossed.map(drop), "theirs")]
@@ -70,7 +70,7 @@ fn a_running_job_cannot_be_joined_in_the_child() {
         let (mut shadow, gate) = busy();
         let Some(child) = fork() else {
             let refused = shadow.is_busy()
-                && !shadow.is_finished()
+                && !shadow.is_done()
                 && matches!(shadow.fork(|| ()), Err(Error::Busy))
                 && matches!(join(&mut shadow), Some(Error::Orphaned))
                 && matches!(join(&mut shadow), Some(Error::NotForked));
@@ -88,7 +88,7 @@ fn a_running_job_of_a_scope_cannot_be_joined_in_the_child() {
     shadow.scope(|scope| {
         let job = scope.fork(|| gate.pass());
         gate.wait_begun();
-        let Some(child) = fork() else { exit(!job.is_finished() && is_orphaned(|| job.join())) };
+        let Some(child) = fork() else { exit(!job.is_done() && is_orphaned(|| job.join())) };
         child.ended_well();
         let Some(child) = fork() else {
             exit(is_orphaned(|| job.join_timeout(Duration::ZERO).ok()))
@@ -185,11 +185,11 @@ fn what_had_ended_is_joined_on_both_sides() {
     let boxed = [7_u8; 100];
     shadow.scope(|scope| {
         let job = scope.fork(|| boxed);
-        while !job.is_finished() {
+        while !job.is_done() {
             thread::yield_now();
         }
         let Some(child) = fork() else {
-            exit(job.is_finished() && job.join().is_ok_and(|b| b == boxed))
+            exit(job.is_done() && job.join().is_ok_and(|b| b == boxed))
         };
         child.ended_well();
         let Some(child) = fork() else {
@@ -199,11 +199,11 @@ fn what_had_ended_is_joined_on_both_sides() {
         assert_eq!(job.join().unwrap(), boxed);
     });
     shadow.fork(|| panics("unscoped")).unwrap();
-    while !shadow.is_finished() {
+    while !shadow.is_done() {
         thread::yield_now();
     }
     let Some(child) = fork() else {
-        exit(shadow.is_finished() && matches!(shadow.join(), Ok(Err(p)) if is(&*p, "unscoped")))
+        exit(shadow.is_done() && matches!(shadow.join(), Ok(Err(p)) if is(&*p, "unscoped")))
     };
     child.ended_well();
     assert!(is(&*shadow.join().unwrap().unwrap_err(), "unscoped"));

@@ -117,7 +117,7 @@ fn a_join_times_out_and_can_be_repeated() {
         while open.load(Ordering::Acquire) == 0 {
             std::thread::yield_now();
         }
-        assert!(!job.is_finished());
+        assert!(!job.is_done());
         let Err(job) = job.join_timeout(Duration::from_millis(5)) else {
             panic!("the gate is closed");
         };
@@ -158,7 +158,7 @@ fn a_job_without_a_scope_is_joined_once() {
     for mut shadow in [shadow(), Shadow::inline()] {
         assert!(matches!(shadow.join(), Err(Error::NotForked)));
         assert!(matches!(shadow.join_timeout(Duration::ZERO), Err(Error::NotForked)));
-        assert!(!shadow.is_finished());
+        assert!(!shadow.is_done());
         let ran = Arc::new(AtomicUsize::new(0));
         for _ in 0..1000 {
             let theirs = ran.clone();
@@ -194,11 +194,11 @@ fn a_join_without_a_scope_times_out_and_can_be_repeated() {
     while gates.0.load(Ordering::Acquire) == 0 {
         std::thread::yield_now();
     }
-    assert!(!shadow.is_finished());
+    assert!(!shadow.is_done());
     assert!(matches!(shadow.join_timeout(Duration::from_millis(5)), Ok(None)));
     assert!(matches!(shadow.fork(|| ()), Err(Error::Busy)));
     gates.1.store(1, Ordering::Release);
-    while !shadow.is_finished() {
+    while !shadow.is_done() {
         std::thread::yield_now();
     }
     assert!(matches!(shadow.join_timeout(Duration::ZERO), Ok(Some(Ok(())))));

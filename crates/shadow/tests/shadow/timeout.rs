@@ -94,7 +94,7 @@ fn a_shadow_whose_job_runs_is_handed_back() {
     for timeout in [NONE, Duration::from_millis(5)] {
         let Err(back) = shadow.destroy_timeout(timeout) else { panic!("the gate is closed") };
         shadow = back;
-        assert!(shadow.is_busy() && !shadow.is_finished());
+        assert!(shadow.is_busy() && !shadow.is_done());
         assert!(matches!(shadow.fork(|| ()), Err(Error::Busy)));
     }
     gate.open();

@@ -95,7 +95,7 @@ impl Command {
         self.setsid(true)
     }
 
-    /// The same by a number, for callers in C.
+    /// Sets the terminal by a number, for callers in C.
     ///
     /// # Safety
     /// It is open whenever a program is started, and may be handed on.
@@ -125,7 +125,7 @@ impl Command {
         self
     }
 
-    /// The same by a number, for callers in C.
+    /// Sets the cgroup by a number, for callers in C.
     ///
     /// # Safety
     /// It is open whenever a program is started, and may be handed on.
@@ -160,8 +160,8 @@ impl Command {
         self
     }
 
-    /// The same of groups. Where the caller lacks CAP_SETGID the child may not change its
-    /// supplementary groups, as the kernel then demands.
+    /// Maps groups, as [`uid_map`](Self::uid_map) users. Where the caller lacks CAP_SETGID the child
+    /// may not change its supplementary groups, as the kernel then demands.
     pub fn gid_map(&mut self, inside: u32, outside: u32, count: u32) -> &mut Command {
         self.attributes.maps[1].push((inside, outside, count));
         self

@@ -21,7 +21,7 @@ unsafe extern "C" {
 }
 
 impl Environment {
-    /// What a variable was set to.
+    /// The value that a variable was set to.
     pub(crate) fn set(&self, key: &str) -> Option<&OsStr> {
         self.changes.get(OsStr::new(key))?.as_deref()
     }

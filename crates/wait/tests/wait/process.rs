@@ -351,16 +351,18 @@ fn the_filter_of_the_test_above_does_kill() {
 }
 
 #[test]
-fn the_variable_is_heeded() {
-    in_a_process_of_its_own("process::the_variable_is_heeded", || {
+fn the_variable_is_heeded_where_it_is_asked_for() {
+    in_a_process_of_its_own("process::the_variable_is_heeded_where_it_is_asked_for", || {
+        let default = Waiter::new(&Policy::default()).unwrap().sleep();
         // SAFETY: no other thread of this process reads the environment now.
         unsafe { std::env::set_var("KUMIKI_WAIT", "futex") };
-        assert_eq!(Waiter::new(&Policy::default()).unwrap().sleep(), Sleep::Futex);
+        assert_eq!(Waiter::new(&Policy::from_env().unwrap()).unwrap().sleep(), Sleep::Futex);
         for unknown in [b"nap".as_slice(), b"nap\xff"] {
             // SAFETY: as above.
             unsafe { std::env::set_var("KUMIKI_WAIT", OsStr::from_bytes(unknown)) };
-            let error = Waiter::new(&Policy::default()).unwrap_err().to_string();
+            let error = Policy::from_env().unwrap_err().to_string();
             assert!(error.contains("KUMIKI_WAIT=nap"), "{error}");
+            assert_eq!(Waiter::new(&Policy::default()).unwrap().sleep(), default);
         }
     });
 }

@@ -49,7 +49,11 @@ const SPACE: usize = 1 << 20;
 
 /// With all kinds that it may be about.
 pub(super) fn builder() -> kumiki_resource::Builder {
-    let builder = Interface::builder().kind::<Memory>().kind::<Region>().kind::<Space>();
+    let builder = Interface::builder()
+        .policy(crate::chosen())
+        .kind::<Memory>()
+        .kind::<Region>()
+        .kind::<Space>();
     builder.kind::<UserSpace>().kind::<Program>().kind::<Process>()
 }
 

@@ -42,13 +42,13 @@ fn what_has_not_begun_in_time_never_runs() {
         let ran = Arc::clone(ran);
         move || ran.fetch_add(1, Ordering::Relaxed)
     };
-    let late = caller.call_until(soon(), count(&ran));
+    let late = caller.call_deadline(soon(), count(&ran));
     assert!(matches!(late, Err(Error::TimedOut { begun: false })), "{late:?}");
     assert_eq!(Arc::strong_count(&ran), 1, "its captures are dropped");
     drop(held);
     // The line that was got back is passed over, and the next ones are served.
     for before in 0..3 * LINES {
-        let done = caller.call_until(Instant::now() + LONG, count(&ran));
+        let done = caller.call_deadline(Instant::now() + LONG, count(&ran));
         assert_eq!(done.unwrap(), before);
     }
     door.close();
@@ -62,7 +62,7 @@ fn what_runs_when_the_time_is_over_has_its_effect_and_says_so() {
     let result = Arc::new(());
     let theirs = Arc::clone(&result);
     let (go, gone) = channel::<()>();
-    let late = caller.call_until(soon(), move || {
+    let late = caller.call_deadline(soon(), move || {
         let _ = gone.recv();
         theirs
     });
@@ -118,7 +118,7 @@ fn a_mailbox_has_room_for_so_many() {
     let answers: Vec<_> = (1..LINES).map(|i| caller.submit(move || i).unwrap()).collect();
     assert!(!caller.has_room());
     assert!(matches!(caller.submit(|| ()), Err(Error::Full)));
-    let full = caller.call_until(soon(), || ());
+    let full = caller.call_deadline(soon(), || ());
     assert!(matches!(full, Err(Error::Full)));
     drop(held);
     for (i, answer) in (1..LINES).zip(answers) {

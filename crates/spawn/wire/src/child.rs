@@ -1,65 +1,78 @@
 //! The child, until it executes its program. It runs in the memory of who makes it, which is
-//! the server or the calling thread itself (`src/itself.rs`): it calls nothing of a C library,
+//! the server or the calling thread itself (`crates/spawn/src/itself.rs`): it calls nothing of a C library,
 //! whose own state is the maker's.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::places::Places;
-use super::sys::*;
-use super::table::close_all;
-use super::wire::{
+use crate::places::Places;
+use crate::request::{
     self, CALLERS_CPUS, CALLERS_GROUP, CALLERS_LIMITS, CALLERS_MASK, CLOSE_ALL, CLOSE_AT_EXEC,
     COPY, EXECUTE, FOREGROUND, Header, MAPPED, MAPS, MAY_FAIL, OPEN, PARENT_LIVES, PUT, Step,
 };
+use crate::sys;
+use crate::sys::{
+    AT_EMPTY_PATH, AT_FDCWD, EACCES, ENOENT, ENOTDIR, ESRCH, ETIMEDOUT, EXECVE, EXECVEAT, OPENAT,
+    exit,
+};
+use crate::table::close_all;
 
-pub(crate) const LIMITS: usize = 16;
+/// Kinds of limits (RLIM_NLIMITS).
+pub const LIMITS: usize = 16;
 
-/// Of cpus, as many as a kernel may have (NR_CPUS on x86-64).
-pub(crate) const CPU_WORDS: usize = 8192 / 64;
+/// Words of a set of cpus, as many as a kernel may have (NR_CPUS on x86-64).
+pub const CPU_WORDS: usize = 8192 / 64;
 
 /// All that a child needs, which its maker leaves alone meanwhile.
-pub(crate) struct Job {
-    pub(crate) header: *const Header,
+pub struct Job {
+    /// The request.
+    pub header: *const Header,
     /// Where the maker has what has a place, below 0 where nothing is. The child changes them.
-    pub(crate) places: *mut i32,
-    pub(crate) places_len: usize,
+    pub places: *mut i32,
+    /// How many they are.
+    pub places_len: usize,
     /// The caller's limits where they are others than the maker's.
-    pub(crate) limits: [Option<[u64; 2]>; LIMITS],
-    pub(crate) parent: isize,
-    /// Of the caller, where it is another one than the maker's; else 0.
-    pub(crate) group: isize,
-    /// Of the thread that asks, and how many bytes of them there are, or below 0 why they
+    pub limits: [Option<[u64; 2]>; LIMITS],
+    /// The caller.
+    pub parent: i32,
+    /// The caller's process group, where it is another one than the maker's; else 0.
+    pub group: i32,
+    /// Cpus of the thread that asks, and how many bytes of them there are, or below 0 why they
     /// cannot be told.
-    pub(crate) cpus: ([u64; CPU_WORDS], isize),
+    pub cpus: ([u64; CPU_WORDS], isize),
     /// Signals that the thread that asks blocks.
-    pub(crate) mask: u64,
+    pub mask: u64,
     /// The child has the maker's handlers, which must not run in its memory.
-    pub(crate) has_handlers: bool,
+    pub has_handlers: bool,
 }
 
-/// Of clone3(2).
+/// `struct clone_args` of clone3(2).
 #[repr(C)]
-pub(crate) struct CloneArgs {
-    pub(crate) flags: u64,
-    pub(crate) pidfd: u64,
-    pub(crate) child_tid: u64,
-    pub(crate) parent_tid: u64,
-    pub(crate) exit_signal: u64,
-    pub(crate) stack: u64,
-    pub(crate) stack_size: u64,
-    pub(crate) tls: u64,
-    pub(crate) set_tid: u64,
-    pub(crate) set_tid_size: u64,
-    pub(crate) cgroup: u64,
+#[allow(missing_docs, reason = "the manual has them")]
+pub struct CloneArgs {
+    pub flags: u64,
+    pub pidfd: u64,
+    pub child_tid: u64,
+    pub parent_tid: u64,
+    pub exit_signal: u64,
+    pub stack: u64,
+    pub stack_size: u64,
+    pub tls: u64,
+    pub set_tid: u64,
+    pub set_tid_size: u64,
+    pub cgroup: u64,
 }
 
 /// By clone3(2) or clone(2), which have two arguments each for what the other has not; the
 /// child's number, or below 0 why there is none.
-pub(crate) fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
+///
+/// # Safety
+/// The stack that `args` or `first` name is the child's alone, and `job`, with what it points to,
+/// stays as it is until the child has another memory. The flags have CLONE_VFORK.
+pub unsafe fn clone(number: usize, first: [usize; 2], args: &CloneArgs, job: *mut Job) -> isize {
     let result: isize;
-    // SAFETY: the child begins on a stack of its own, calls `child`, which does not
-    // return, and this thread sleeps until it has another memory or has ended.
+    // SAFETY: the caller's promise: the child begins on a stack of its own, calls `child`, which
+    // does not return, and this thread sleeps until it has another memory or has ended.
     unsafe {
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r12", "call r13",
             "ud2", "2:",
@@ -104,16 +117,17 @@ fn become_it(job: &Job, header: &Header) -> (u32, isize) {
 fn execute(header: &Header, places: &Places<'_>) -> isize {
     let (argv, envp) = (header.argv, header.envp);
     if header.image > 0 {
-        const EMPTY_PATH: usize = 0x1000;
         let fd = places.at(u64::from(header.image - 1));
-        return sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, EMPTY_PATH);
+        // SAFETY: the library has written the lists, and waits.
+        return unsafe { sys!(EXECVEAT, fd, c"".as_ptr(), argv, envp, AT_EMPTY_PATH) };
     }
     let (mut why, searches_on) = (ENOENT, header.searches_on != 0);
     for at in 0..header.programs {
         let program = header.program as *const usize;
         // SAFETY: as the steps.
         let program = unsafe { program.wrapping_add(at as usize).read_volatile() };
-        match sys!(EXECVE, program, argv, envp) {
+        // SAFETY: as the lists above.
+        match unsafe { sys!(EXECVE, program, argv, envp) } {
             ENOENT | ENOTDIR => {}
             // As CPython: goes on searching, and tells of the first that is there.
             other if searches_on => why = if why == ENOENT { other } else { why },
@@ -132,45 +146,42 @@ fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
         OPEN => open(places, a, [b, c, d]),
         COPY if a == b => keep(a),
         COPY => match places.make_way(b as i32) {
-            0 => sys!(DUP2, a, b),
+            0 => sys::dup2(a as i32, b as i32),
             refused => refused,
         },
-        wire::CLOSE => match places.make_way(a as i32) {
-            0 => sys!(CLOSE, a),
+        request::CLOSE => match places.make_way(a as i32) {
+            0 => sys::close(a as i32),
             refused => refused,
         },
         CLOSE_ALL => places.close_all(a as u32, b as u32),
         CLOSE_AT_EXEC => close_all(a as u32, b as u32, true),
-        FOREGROUND => {
-            const TIOCSPGRP: usize = 0x5410;
-            let group = sys!(GETPGID, 0) as i32;
-            sys!(IOCTL, a, TIOCSPGRP, &raw const group)
-        }
+        FOREGROUND => sys::set_foreground(a as i32, sys::getpgid(0) as i32),
         CALLERS_LIMITS => {
             for (number, limit) in job.limits.iter().enumerate() {
                 if let Some(limit) = limit {
                     // What it may not raise stays lower.
-                    sys!(PRLIMIT, 0, number, limit.as_ptr(), 0);
+                    sys::limit(0, number, Some(limit), None);
                 }
             }
             0
         }
-        PARENT_LIVES if sys!(GETPPID) != job.parent => ESRCH,
+        PARENT_LIVES if sys::getppid() != job.parent as isize => ESRCH,
         PARENT_LIVES => 0,
         // SAFETY: the maker's.
         MAPPED => mapped(unsafe { &*job.header }, job.parent),
         CALLERS_GROUP if job.group == 0 => 0,
-        CALLERS_GROUP => sys!(SETPGID, 0, job.group),
+        CALLERS_GROUP => sys::setpgid(0, job.group),
         CALLERS_CPUS if job.cpus.1 < 0 => job.cpus.1,
-        CALLERS_CPUS => sys!(SCHED_SETAFFINITY, 0, job.cpus.1, job.cpus.0.as_ptr()),
-        CALLERS_MASK => sys!(SIGPROCMASK, 2, &raw const job.mask, 0, 8),
+        CALLERS_CPUS => sys::take_cpus(&job.cpus.0[..job.cpus.1 as usize / size_of::<u64>()]),
+        CALLERS_MASK => sys::block(job.mask, None),
         call => {
             let mut args = step.args;
             let is_place = |at: usize| step.flags & 1 << at != 0;
             for (_, arg) in args.iter_mut().enumerate().filter(|(at, _)| is_place(*at)) {
                 *arg = places.at(*arg) as u64;
             }
-            let result = sys!(call, args[0], args[1], args[2], args[3]);
+            // SAFETY: a step of the library's, whose arguments it has written for this call.
+            let result = unsafe { sys!(call, args[0], args[1], args[2], args[3]) };
             for (_, place) in step.args.iter().enumerate().filter(|(at, _)| is_place(*at)) {
                 places.is_used(*place);
             }
@@ -182,48 +193,44 @@ fn carry_out(job: &Job, places: &mut Places<'_>, step: &Step) -> isize {
 /// As POSIX has it of posix_spawn_file_actions_addopen: what had the number is closed first.
 fn open(places: &mut Places<'_>, fd: u64, [path, flags, mode]: [u64; 3]) -> isize {
     match places.make_way(fd as i32) {
-        0 => sys!(CLOSE, fd),
+        0 => sys::close(fd as i32),
         refused => return refused,
     };
-    let opened = sys!(OPENAT, HERE, path, flags, mode);
+    // SAFETY: the library has written the path, and waits.
+    let opened = unsafe { sys!(OPENAT, AT_FDCWD, path, flags, mode) };
     if opened < 0 || opened == fd as isize {
         return opened;
     }
-    let copied = sys!(DUP2, opened, fd);
-    sys!(CLOSE, opened);
+    let copied = sys::dup2(opened as i32, fd as i32);
+    sys::close(opened as i32);
     copied
 }
 
 /// A copy to itself: exec does not close it.
 fn keep(fd: u64) -> isize {
-    const FD_CLOEXEC: isize = 1;
-    match sys!(FCNTL, fd, F_GETFD) {
-        flags if flags < 0 => flags,
-        flags => sys!(FCNTL, fd, F_SETFD, flags & !FD_CLOEXEC),
+    match sys::is_closed_at_exec(fd as i32) {
+        1 => sys::close_at_exec(fd as i32, false),
+        told => told,
     }
 }
 
-/// What is not ignored does what it does by default.
+/// Gives each signal with a handler its default.
 fn drop_handlers() {
-    for signal in 1..=64 {
-        let mut action = [0usize; 4];
-        // SIG_DFL is 0, SIG_IGN is 1.
-        if sys!(SIGACTION, signal, 0, action.as_mut_ptr(), 8) == 0 && action[0] > 1 {
-            sys!(SIGACTION, signal, [0usize; 4].as_ptr(), 0, 8);
-        }
+    for signal in (1..=64).filter(|signal| sys::has_handler(*signal)) {
+        sys::ignore(signal, false);
     }
 }
 
 /// Waits until the library has written the maps, as long as its process lives: of a pid
 /// namespace of its own the child cannot tell, and waits for a time.
-fn mapped(header: &Header, parent: isize) -> isize {
+fn mapped(header: &Header, parent: i32) -> isize {
     const SPAN: [u64; 2] = [10, 0];
     // Release and acquire: partners are the library's.
     header.state.store(MAPS, Release);
-    sys!(FUTEX, &raw const header.state, 1, 1);
+    sys::wake(&header.state);
     while header.state.load(Acquire) == MAPS {
-        let slept = sys!(FUTEX, &raw const header.state, 0, MAPS, SPAN.as_ptr());
-        if slept == ETIMEDOUT && sys!(GETPPID) != parent {
+        let slept = sys::sleep(&header.state, MAPS, SPAN);
+        if slept == ETIMEDOUT && sys::getppid() != parent as isize {
             return ETIMEDOUT;
         }
     }

@@ -2,39 +2,42 @@
 
 use core::slice;
 
-use super::sys::*;
-use super::table::close_all;
+use crate::sys::{self, EBADF};
+use crate::table::close_all;
 
-/// Of a number: it is a copy, made to be out of the way, and nobody's but the child's.
+/// Marks a number of a copy, made to be out of the way, and nobody's but the child's.
 const MOVED: i32 = 1 << 30;
 
-pub(crate) struct Places<'a>(&'a mut [i32]);
+/// Descriptors by their places.
+pub struct Places<'a>(&'a mut [i32]);
 
 impl Places<'_> {
+    /// Those of a maker: its numbers, below 0 where nothing is.
+    ///
     /// # Safety
     /// So many are there, and nobody else uses them meanwhile.
-    pub(crate) unsafe fn new<'a>(first: *mut i32, len: usize) -> Places<'a> {
+    pub unsafe fn new<'a>(first: *mut i32, len: usize) -> Places<'a> {
         // SAFETY: the caller's promise.
         Places(unsafe { slice::from_raw_parts_mut(first, len) })
     }
 
     /// The number of what has this place now; below 0 if nothing has.
-    pub(crate) fn at(&self, place: u64) -> i32 {
+    pub fn at(&self, place: u64) -> i32 {
         let fd = self.0.get(place as usize).copied().unwrap_or(-1);
         if fd < 0 { fd } else { fd & !MOVED }
     }
 
     /// Nobody asks for it any more.
-    pub(crate) fn is_used(&mut self, place: u64) {
+    pub fn is_used(&mut self, place: u64) {
         let Some(fd) = self.0.get_mut(place as usize) else { return };
         if *fd >= 0 && *fd & MOVED != 0 {
-            sys!(CLOSE, *fd & !MOVED);
+            sys::close(*fd & !MOVED);
         }
         *fd = -1;
     }
 
     /// Gives what has a place this number.
-    pub(crate) fn put(&mut self, place: u64, number: i32, at_exec: bool) -> isize {
+    pub fn put(&mut self, place: u64, number: i32, at_exec: bool) -> isize {
         let fd = self.at(place);
         if fd < 0 {
             return EBADF;
@@ -42,22 +45,22 @@ impl Places<'_> {
         if fd == number {
             // Its copy, if it is one, stays under that number.
             self.0[place as usize] = -1;
-            return sys!(FCNTL, fd, F_SETFD, at_exec);
+            return sys::close_at_exec(fd, at_exec);
         }
         // `place` itself has another number, so it does not move here.
         let refused = self.make_way(number);
         if refused < 0 {
             return refused;
         }
-        let copied = sys!(DUP2, fd, number);
+        let copied = sys::dup2(fd, number);
         self.is_used(place);
-        if copied >= 0 && at_exec { sys!(FCNTL, number, F_SETFD, 1) } else { copied }
+        if copied >= 0 && at_exec { sys::close_at_exec(number, true) } else { copied }
     }
 
     /// Moves what has this number and a place still to be used.
-    pub(crate) fn make_way(&mut self, number: i32) -> isize {
+    pub fn make_way(&mut self, number: i32) -> isize {
         for fd in self.0.iter_mut().filter(|fd| **fd >= 0 && **fd & !MOVED == number) {
-            let moved = sys!(FCNTL, number, F_DUPFD_CLOEXEC, 3);
+            let moved = sys::copy_above(number, 3);
             if moved < 0 {
                 return moved;
             }
@@ -67,7 +70,7 @@ impl Places<'_> {
     }
 
     /// Closes all of these numbers but those at a place still to be used, which exec closes.
-    pub(crate) fn close_all(&self, mut first: u32, last: u32) -> isize {
+    pub fn close_all(&self, mut first: u32, last: u32) -> isize {
         while first <= last {
             let numbers = self.0.iter().filter(|fd| **fd >= 0).map(|fd| (*fd & !MOVED) as u32);
             let kept = numbers.filter(|fd| (first..=last).contains(fd)).min();

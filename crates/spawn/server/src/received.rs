@@ -1,17 +1,25 @@
 //! What a request's messages have brought.
 
+use core::cell::UnsafeCell;
+
+use kumiki_spawn_wire::sys::{MSG_CMSG_CLOEXEC, MSG_CTRUNC, RECVMSG};
+use kumiki_spawn_wire::{FDS, PLACES, SENT, sys};
+
 use crate::held::Held;
-use crate::sys::*;
-use crate::wire::{FDS, PLACES, SENT};
 
 /// Descriptors by their places; pages that none needs are never there.
-static mut HERE_NOW: [i32; PLACES] = [0; PLACES];
-/// The same for the child, which moves some: it runs while this program sleeps.
-static mut CHILD_S: [i32; PLACES] = [0; PLACES];
+static HERE_NOW: Table = Table(UnsafeCell::new([0; PLACES]));
+/// A copy for the child, which moves some: it runs while this program sleeps.
+static CHILD_S: Table = Table(UnsafeCell::new([0; PLACES]));
+
+struct Table(UnsafeCell<[i32; PLACES]>);
+
+// SAFETY: `serve` is called once, by the only thread.
+unsafe impl Sync for Table {}
 
 pub(crate) struct Received {
     fds: &'static mut [i32; PLACES],
-    /// Of messages.
+    /// How many messages have brought.
     pub(crate) got: usize,
     /// The number of the message that was received last, if there is one.
     pub(crate) number: Option<u32>,
@@ -25,7 +33,7 @@ impl Received {
     /// To be called once.
     pub(crate) fn new() -> Received {
         // SAFETY: nobody else has it.
-        let fds = unsafe { &mut *(&raw mut HERE_NOW) };
+        let fds = unsafe { &mut *HERE_NOW.0.get() };
         fds[..SENT].fill(-1);
         Received { fds, got: 0, number: None, is_empty: true, is_cut: false }
     }
@@ -43,7 +51,7 @@ impl Received {
     pub(crate) fn for_child(&self) -> (*mut i32, usize) {
         let all = &self.fds[..SENT + self.got];
         // SAFETY: only this program and its child use it, one after the other.
-        let its = unsafe { &mut *(&raw mut CHILD_S) };
+        let its = unsafe { &mut *CHILD_S.0.get() };
         its[..all.len()].copy_from_slice(all);
         (its.as_mut_ptr(), all.len())
     }
@@ -52,7 +60,7 @@ impl Received {
     pub(crate) fn clear(&mut self, held: &Held) {
         for fd in self.fds[..SENT + self.got].iter_mut().filter(|fd| **fd >= 0) {
             if !held.has(*fd) {
-                sys!(CLOSE, *fd);
+                sys::close(*fd);
             }
             *fd = -1;
         }
@@ -60,7 +68,7 @@ impl Received {
     }
 
     /// Waits for a message; `false` if nobody is left to send one.
-    pub(crate) fn receive(&mut self, socket: usize) -> bool {
+    pub(crate) fn receive(&mut self, socket: i32) -> bool {
         #[repr(C)]
         struct Message {
             name: usize,
@@ -71,8 +79,6 @@ impl Received {
             control_len: usize,
             flags: usize,
         }
-        const CMSG_CLOEXEC: usize = 0x4000_0000;
-        const CTRUNC: usize = 8;
         let mut number = 0u32;
         let mut part = [&raw mut number as usize, size_of::<u32>()];
         // Its length, level and kind, before the descriptors, two in a word.
@@ -87,7 +93,8 @@ impl Received {
             flags: 0,
         };
         let all = size_of::<u32>() as isize;
-        if sys!(RECVMSG, socket, &raw mut message, CMSG_CLOEXEC) != all {
+        // SAFETY: the message names memory of this function, as long as it says.
+        if unsafe { sys!(RECVMSG, socket, &raw mut message, MSG_CMSG_CLOEXEC) } != all {
             self.number = None;
             return false;
         }
@@ -103,12 +110,12 @@ impl Received {
             let fd = (control[2 + at / 2] >> (at % 2 * 32)) as i32;
             match at < room {
                 true => self.fds[SENT + self.got + at] = fd,
-                false => _ = sys!(CLOSE, fd),
+                false => _ = sys::close(fd),
             }
         }
         self.got += brings.min(room);
         (self.number, self.is_empty) = (Some(number), brings == 0);
-        self.is_cut |= message.flags & CTRUNC != 0 || brings > room;
+        self.is_cut |= message.flags & MSG_CTRUNC != 0 || brings > room;
         true
     }
 }

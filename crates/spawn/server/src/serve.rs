@@ -1,108 +1,84 @@
-//! The spawn server: makes processes whose parent is not it but the one who asks.
-//!
-//! It is so small that a child by clone3 costs the least that the kernel can do, however
-//! large the process is for which it works. No C library, no heap: a stack, the memory
-//! that it shares (`src/wire.rs`), and a message for each request.
-#![no_std]
-#![no_main]
+//! The server's work: requests taken, one after the other.
 
-use core::arch::{asm, global_asm};
-use core::panic::PanicInfo;
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-mod asker;
-#[path = "../src/bell.rs"]
-#[allow(dead_code, reason = "the library rings")]
-mod bell;
-mod child;
-mod held;
-mod limits;
-mod mem;
-mod places;
-mod received;
-mod sys;
-mod table;
-#[path = "../src/wire.rs"]
-#[allow(dead_code, reason = "each side uses a part")]
-mod wire;
+use kumiki_spawn_wire::bell::{self, Hand};
+use kumiki_spawn_wire::child::{self, CPU_WORDS, CloneArgs, Job, LIMITS};
+use kumiki_spawn_wire::sys::{
+    CLONE, CLONE_CHILD_CLEARTID, CLONE_INTO_CGROUP, CLONE_PARENT, CLONE_PARENT_SETTID, CLONE_VFORK,
+    CLONE_VM, CLONE3, EAGAIN, EINTR, EMFILE, ENOSYS, EPERM, MMAP, exit,
+};
+use kumiki_spawn_wire::table;
+use kumiki_spawn_wire::{
+    ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN, TOLD, sys,
+};
 
-use asker::{Asker, Record};
-use bell::Hand;
-use child::{CPU_WORDS, CloneArgs, Job, LIMITS};
-use held::Held;
-use limits::Limits;
-use received::Received;
-use sys::*;
-use wire::{ANOTHER, ASKED, AT_BELL, BASE, BYTES, DONE, Header, MAKE, READY, SEND, TAKEN, TOLD};
+use crate::asker::{self, Asker, Record};
+use crate::held::Held;
+use crate::limits::Limits;
+use crate::received::Received;
 
 /// This program's standard descriptors: no child keeps any, as each has others or none under these
 /// numbers.
-const SOCKET: usize = 0;
-const MEMORY: usize = 1;
-const PR_SET_NAME: usize = 15;
+const SOCKET: i32 = 0;
+const MEMORY: i32 = 1;
 
-#[panic_handler]
-fn panic(_: &PanicInfo<'_>) -> ! {
-    exit(70)
-}
-
-// `core` names it, and nothing unwinds here.
-global_asm!(".globl rust_eh_personality", "rust_eh_personality:", "ud2");
-
-// The stack is aligned by the kernel; a call would see it eight off.
-global_asm!(".globl _start", "_start:", "xor ebp, ebp", "and rsp, -16", "call {main}", "ud2", main = sym main);
-
+/// The stack of the child, while this program sleeps.
 #[repr(C, align(16))]
 struct Stack([u8; 32 << 10]);
 
-/// Who may ask.
+/// Threads that have asked, and whether they may.
 struct Askers {
     /// The folder of the parent's threads.
-    tasks: isize,
+    tasks: i32,
     first: Asker,
     /// Another one that has asked, with what is open of it.
     other: Option<Asker>,
-    /// What the first one was at the start, and has to be.
+    /// The first one's record at the start, which all have to match.
     right: Record,
     now: Record,
-    /// What it has told of itself.
+    /// Words that it has told of itself.
     told: [u64; TOLD],
     /// The next request needs no look.
     at_once: bool,
     /// This request is the one that needed none: nothing has changed since the start.
     is_new: bool,
-    /// What this program ignores itself, so that its children do; `None`: whatever its starter did.
+    /// Signals that this program ignores itself, so that its children do; `None`: as its starter.
     ignored: Option<u64>,
 }
 
 static mut STACK: Stack = Stack([0; 32 << 10]);
 
-extern "C" fn main() -> ! {
+/// Serves who has started this program, with the socket and the memory as descriptors 0 and 1,
+/// until that has ended.
+///
+/// # Safety
+/// Called once, by the only thread of a program that uses no other descriptor: all are closed.
+pub unsafe fn serve() -> ! {
     // What else the caller had open at that time is nothing for its children, and the end of a
     // pipe would be one that is never closed.
     table::close_all(3, u32::MAX, false);
     // Else it has the name of a number, as it was executed by its descriptor.
-    sys!(PRCTL, PR_SET_NAME, c"kumiki-spawn".as_ptr());
+    sys::set_name(c"kumiki-spawn");
     let mut limits = Limits::new();
     let at = map(MEMORY);
     for fd in [MEMORY, 2] {
-        sys!(DUP2, SOCKET, fd);
+        sys::dup2(SOCKET, fd);
     }
     for fd in 0..3 {
-        sys!(FCNTL, fd, F_SETFD, 1);
+        sys::close_at_exec(fd, true);
     }
     // SAFETY: mapped for as long as this runs; beside atomics only the library writes, and
     // waits once it has asked.
     let header = unsafe { &*at };
     // Those of the terminal and of the group are meant for the program.
-    let all = u64::MAX;
-    sys!(SIGPROCMASK, 2, &raw const all, 0, 8);
-    let parent = sys!(GETPPID);
+    sys::block(u64::MAX, None);
+    let parent = sys::getppid() as i32;
     let mut askers = Askers::new(parent, header);
     // Release: partner is the library's load. From here on its thread may change.
     header.state.store(READY, Release);
-    sys!(FUTEX, &raw const header.state, 1, 1);
+    sys::wake(&header.state);
     let mut job = Job {
         header: at,
         places: ptr::null_mut(),
@@ -114,24 +90,25 @@ extern "C" fn main() -> ! {
         mask: 0,
         has_handlers: false,
     };
-    let group = sys!(GETPGID, 0);
+    let group = sys::getpgid(0) as i32;
     let (mut received, mut held) = (Received::new(), Held::new());
     while is_asked(&mut received, header, &mut held) {
         // The next request may be there before this one's end has been seen.
         let tells = header.tells != 0;
         let all = (&mut received, &mut held);
-        serve(&mut job, header, (&mut limits, group), &mut askers, all);
+        serve_one(&mut job, header, (&mut limits, group), &mut askers, all);
         if tells {
-            sys!(WRITE, SOCKET, c"".as_ptr(), 1);
+            sys::write(SOCKET, &[0]);
         }
         received.clear(&held);
     }
     exit(0)
 }
 
-fn map(fd: usize) -> *const Header {
+fn map(fd: i32) -> *const Header {
     const SHARED_FIXED: usize = 0x10_0001;
-    let at = sys!(MMAP, BASE, BYTES, 3, SHARED_FIXED, fd, 0);
+    // SAFETY: nothing else of this program is there.
+    let at = unsafe { sys!(MMAP, BASE, BYTES, 3, SHARED_FIXED, fd, 0) };
     if at != BASE as isize {
         exit(72);
     }
@@ -154,9 +131,8 @@ impl bell::Server for Places<'_> {
 
     fn sleep(&mut self) -> bool {
         const SPAN: [u64; 2] = [0, 10_000_000];
-        let bell = &raw const self.header.bell;
         // Where it may not sleep there it goes to the socket at once.
-        !matches!(sys!(FUTEX, bell, 0, AT_BELL, SPAN.as_ptr()), 0 | EAGAIN | EINTR)
+        !matches!(sys::sleep(&self.header.bell, AT_BELL, SPAN), 0 | EAGAIN | EINTR)
     }
 
     fn leave(&mut self) {
@@ -193,8 +169,6 @@ impl bell::Server for Places<'_> {
     }
 }
 
-bell::word!(core::sync::atomic::AtomicU32);
-
 /// Waits for a request, and takes it; `false`: the caller has ended.
 fn is_asked(received: &mut Received, header: &Header, held: &mut Held) -> bool {
     received.number = None;
@@ -210,14 +184,14 @@ fn refuse(header: &Header, error: isize) {
 fn answer(header: &Header, state: u32) {
     // Release: partner is the library's acquire.
     header.state.store(state, Release);
-    sys!(FUTEX, &raw const header.state, 1, 1);
+    sys::wake(&header.state);
 }
 
 /// Carries out the request that was taken.
-fn serve(
+fn serve_one(
     job: &mut Job,
     header: &Header,
-    (limits, group): (&mut Limits, isize),
+    (limits, group): (&mut Limits, i32),
     askers: &mut Askers,
     (received, held): (&mut Received, &mut Held),
 ) {
@@ -235,10 +209,10 @@ fn serve(
         return answer(header, ANOTHER);
     }
     // 0 if its leader is outside of the pid namespace, where it cannot be joined.
-    let callers = sys!(GETPGID, job.parent);
+    let callers = sys::getpgid(job.parent) as i32;
     job.group = if callers == group { 0 } else { callers.max(0) };
     let (cpus, told) = (&mut job.cpus.0, &mut job.cpus.1);
-    *told = sys!(SCHED_GETAFFINITY, header.thread, size_of_val(cpus), cpus.as_mut_ptr());
+    *told = sys::cpus(header.thread, cpus);
     job.mask = header.mask;
     (job.places, job.places_len) = received.for_child();
     let failed = start(job, header, received);
@@ -250,7 +224,7 @@ fn serve(
 }
 
 impl Askers {
-    fn new(parent: isize, header: &Header) -> Askers {
+    fn new(parent: i32, header: &Header) -> Askers {
         let tasks = asker::tasks(parent);
         let first = Asker::open(tasks, header.thread);
         let mut right = Record::new();
@@ -270,7 +244,7 @@ impl Askers {
         }
     }
 
-    /// Who asks, once it was allowed to.
+    /// The thread that asks, once it was allowed to.
     fn asker(&self, header: &Header) -> &Asker {
         self.other.as_ref().filter(|other| other.id == header.thread).unwrap_or(&self.first)
     }
@@ -295,9 +269,7 @@ impl Askers {
         }
         let changed = self.ignored.map_or(!0, |ignored| self.now.ignored ^ ignored);
         for signal in (1..=64u64).filter(|signal| changed >> (signal - 1) & 1 != 0) {
-            // SIG_DFL is 0, SIG_IGN is 1.
-            let action = [self.now.ignored >> (signal - 1) & 1, 0, 0, 0];
-            sys!(SIGACTION, signal, action.as_ptr(), 0, 8);
+            sys::ignore(signal, self.now.ignored >> (signal - 1) & 1 != 0);
         }
         self.ignored = Some(self.now.ignored);
         true
@@ -306,19 +278,16 @@ impl Askers {
 
 /// Makes the child; its error number below 0 if there is none.
 fn start(job: &mut Job, header: &Header, received: &Received) -> isize {
-    const VM: u64 = 0x100;
-    const VFORK: u64 = 0x4000;
-    const PARENT: u64 = 0x8000;
-    const PARENT_SETTID: u64 = 0x0010_0000;
-    // At its exec, or its end, the kernel itself writes the answer and wakes who waits.
-    const CHILD_CLEARTID: u64 = 0x0020_0000;
-    const INTO_CGROUP: u64 = 1 << 33;
-    let cgroup = match header.clone_flags & INTO_CGROUP {
+    // CLONE_CHILD_CLEARTID: at its exec, or its end, the kernel itself writes the answer and wakes
+    // who waits.
+    const OWN: u64 =
+        CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+    let cgroup = match header.clone_flags & CLONE_INTO_CGROUP {
         0 => 0,
         _ => received.at(header.cgroup as usize).unwrap_or(-1) as u64,
     };
     let args = CloneArgs {
-        flags: VM | VFORK | PARENT | PARENT_SETTID | CHILD_CLEARTID | header.clone_flags,
+        flags: OWN | header.clone_flags,
         pidfd: 0,
         child_tid: &raw const header.state as u64,
         parent_tid: &raw const header.pid as u64,
@@ -332,12 +301,15 @@ fn start(job: &mut Job, header: &Header, received: &Received) -> isize {
         cgroup,
     };
     let first = [&raw const args as usize, size_of::<CloneArgs>()];
-    let refused = child::clone(CLONE3, first, &args, job);
+    // SAFETY: the stack is of one child at a time, as this program sleeps meanwhile (CLONE_VFORK);
+    // the job and what it names stay.
+    let refused = unsafe { child::clone(CLONE3, first, &args, job) };
     // Filters that cannot look into clone3's arguments refuse it so. What else is refused is
     // refused again.
     if matches!(refused, ENOSYS | EPERM) && args.flags >> 32 == 0 && args.flags & 0xff == 0 {
         let first = [args.flags as usize, (args.stack + args.stack_size) as usize];
-        return child::clone(CLONE, first, &args, job).min(0);
+        // SAFETY: as above.
+        return unsafe { child::clone(CLONE, first, &args, job) }.min(0);
     }
     refused.min(0)
 }

@@ -4,7 +4,11 @@
 //! The server looks itself, at files of /proc that it keeps open: a file of a thread that
 //! has ended is not that of a later thread with the same number.
 
-use crate::sys::*;
+use core::ffi::CStr;
+
+use kumiki_spawn_wire::sys::{
+    self, AT_FDCWD, EINVAL, ENOENT, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH,
+};
 
 /// Fields of /proc/PID/task/TID/status: who the thread is, and what it may not do.
 const FIELDS: [&[u8]; 15] = [
@@ -28,27 +32,25 @@ const IGNORED: &[u8] = b"SigIgn:";
 const PERMITTED: &[u8] = b"CapPrm:";
 /// How many seccomp filters it has, since Linux 5.9.
 const FILTERS: &[u8] = b"Seccomp_filters:";
-/// Who has neither CAP_SYS_CHROOT nor CAP_SYS_ADMIN has the root and the namespaces that it
+/// A thread with neither CAP_SYS_CHROOT nor CAP_SYS_ADMIN has the root and the namespaces that it
 /// had, unless it has begun a user namespace.
 const MAY_MOVE: u64 = 1 << 18 | 1 << 21;
-const USER_SPACE: &[u8] = b"ns/user\0";
-const NAMESPACES: [&[u8]; 7] = [
-    b"ns/mnt\0",
-    b"ns/cgroup\0",
-    b"ns/ipc\0",
-    b"ns/net\0",
-    b"ns/pid_for_children\0",
-    b"ns/time_for_children\0",
-    b"ns/uts\0",
+const USER_SPACE: &CStr = c"ns/user";
+const NAMESPACES: [&CStr; 7] = [
+    c"ns/mnt",
+    c"ns/cgroup",
+    c"ns/ipc",
+    c"ns/net",
+    c"ns/pid_for_children",
+    c"ns/time_for_children",
+    c"ns/uts",
 ];
 
-const PATH: usize = 0x20_0000;
 /// A link itself.
-const LINK: usize = PATH | 0x2_0000;
-const CLOEXEC: usize = O_CLOEXEC;
+const LINK: usize = O_PATH | O_NOFOLLOW;
 const BYTES: usize = 8 << 10;
 
-/// What is known of a thread.
+/// A thread's rights, limits and surroundings, as bytes to be compared.
 pub(crate) struct Record {
     bytes: [u8; BYTES],
     len: usize,
@@ -82,26 +84,27 @@ impl Record {
     }
 
     /// Room for what a call writes; it answers with a length.
-    fn add(&mut self, write: impl FnOnce(*mut u8, usize) -> isize) {
+    fn add(&mut self, write: impl FnOnce(&mut [u8]) -> isize) {
         let room = &mut self.bytes[self.len..];
-        let written = write(room.as_mut_ptr(), room.len());
-        if written < 0 || written as usize >= room.len() {
-            self.is_complete = false;
-        } else {
-            self.len += written as usize;
+        let len = room.len();
+        match usize::try_from(write(room)) {
+            Ok(written) if written < len => self.len += written,
+            _ => self.is_complete = false,
         }
     }
 
-    fn number(&mut self, number: isize) {
-        let bytes = number.to_ne_bytes();
-        self.add(|to, room| {
-            if room < bytes.len() {
-                return -1;
+    fn copy(&mut self, bytes: &[u8]) {
+        self.add(|room| match room.get_mut(..bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                bytes.len() as isize
             }
-            // SAFETY: so much room is there.
-            unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-            bytes.len() as isize
+            None => -1,
         });
+    }
+
+    fn number(&mut self, number: isize) {
+        self.copy(&number.to_ne_bytes());
     }
 
     /// Whether a thread of that record has the children that one of `self` has. Of other
@@ -124,33 +127,33 @@ impl Record {
 /// A thread, by what is open of it.
 pub(crate) struct Asker {
     pub(crate) id: i32,
-    task: isize,
-    status: isize,
-    cgroup: isize,
+    task: i32,
+    status: i32,
+    cgroup: i32,
     /// Links that name its namespaces, and the user namespace's.
-    spaces: [isize; NAMESPACES.len()],
-    user_space: isize,
+    spaces: [i32; NAMESPACES.len()],
+    user_space: i32,
     /// Labels of a security module, if there is one: its own, and that of what it executes.
-    labels: [isize; 2],
+    labels: [i32; 2],
 }
 
 impl Asker {
     /// Thread `id` of the process in folder `tasks`.
-    pub(crate) fn open(tasks: isize, id: i32) -> Asker {
+    pub(crate) fn open(tasks: i32, id: i32) -> Asker {
         let mut name = [0; 12];
-        let task = sys!(OPENAT, tasks, digits(id, &mut name).as_ptr(), PATH | CLOEXEC);
-        let open = |name: &[u8], flags| sys!(OPENAT, task, name.as_ptr(), flags | CLOEXEC);
+        let task = sys::open(tasks, digits(id, &mut name), O_PATH | O_CLOEXEC) as i32;
+        let open = |name: &CStr, flags| sys::open(task, name, flags | O_CLOEXEC) as i32;
         Asker {
             id,
             task,
-            status: open(b"status\0", 0),
-            cgroup: open(b"cgroup\0", 0),
+            status: open(c"status", 0),
+            cgroup: open(c"cgroup", 0),
             spaces: NAMESPACES.map(|name| open(name, LINK)),
             user_space: open(USER_SPACE, LINK),
-            labels: [b"attr/current\0".as_slice(), b"attr/exec\0"].map(|name| {
+            labels: [c"attr/current", c"attr/exec"].map(|name| {
                 let label = open(name, 0);
                 // Without a security module nobody has one, ever.
-                match sys!(PREAD, label, name.as_ptr().cast_mut(), 0, 0) {
+                match sys::read(label, &mut []) {
                     EINVAL => closed(label),
                     _ => label,
                 }
@@ -165,25 +168,25 @@ impl Asker {
         }
     }
 
-    /// What it is now; `everything`, or what it may have changed.
+    /// Records what it is now; `everything`, or what it may have changed.
     pub(crate) fn look(&self, record: &mut Record, everything: bool) {
         record.clear();
         let permitted = self.status(record);
         let mut scheduling = [0u8; 64];
-        let len = sys!(SCHED_GETATTR, self.id, scheduling.as_mut_ptr(), scheduling.len(), 0);
+        let len = sys::scheduling(self.id, &mut scheduling);
         record.number(len);
         for word in scheduling.chunks(8) {
             record.number(word.iter().fold(0, |all, byte| all << 8 | *byte as isize));
         }
         // 0 where it was begun outside of the pid namespace.
-        record.number(sys!(GETSID, self.id));
-        record.add(|to, room| sys!(PREAD, self.cgroup, to, room, 0));
+        record.number(sys::getsid(self.id));
+        record.add(|room| sys::read(self.cgroup, room));
         for label in self.labels {
             // Without a security module there is no file, or nothing in it.
             if label >= 0 {
-                record.add(|to, room| sys!(PREAD, label, to, room, 0).max(0));
+                record.add(|room| sys::read(label, room).max(0));
             }
-            record.number(label.min(0));
+            record.number(label.min(0) as isize);
         }
         // Of a process that has changed its user it is not to be read (PR_SET_DUMPABLE). Then
         // the caller's own look tells, which only who is in it may have
@@ -205,7 +208,7 @@ impl Asker {
     /// The fields; what it is permitted.
     fn status(&self, record: &mut Record) -> u64 {
         let mut text = [0u8; 4096];
-        let len = sys!(PREAD, self.status, text.as_mut_ptr(), text.len(), 0);
+        let len = sys::read(self.status, &mut text);
         if len <= 0 || len as usize == text.len() {
             record.is_complete = false;
             return u64::MAX;
@@ -226,30 +229,21 @@ impl Asker {
             } else if *field == b"Seccomp:" && number(value, 10) == 0 {
                 record.filters = Some(0);
             }
-            record.add(|to, room| {
-                if room < line.len() {
-                    return -1;
-                }
-                // SAFETY: so much room is there.
-                unsafe { to.copy_from_nonoverlapping(line.as_ptr(), line.len()) };
-                line.len() as isize
-            });
+            record.copy(line);
         }
         permitted
     }
 
     /// Opens its working folder.
     pub(crate) fn folder(&self) -> isize {
-        const FOLDER: usize = 0x1_0000;
-        sys!(OPENAT, self.task, c"cwd".as_ptr(), PATH | FOLDER | CLOEXEC)
+        sys::open(self.task, c"cwd", O_PATH | O_DIRECTORY | O_CLOEXEC)
     }
 
     /// The root folder: its mount, device and number.
     fn root(&self, record: &mut Record) -> bool {
         const INODE_AND_MOUNT: usize = 0x1100;
         let mut all = [0u64; 32];
-        let name = b"root\0".as_ptr();
-        let told = sys!(STATX, self.task, name, 0, INODE_AND_MOUNT, all.as_mut_ptr());
+        let told = sys::statx(self.task, c"root", INODE_AND_MOUNT, &mut all);
         // stx_ino, stx_dev_major and minor, stx_mnt_id (include/uapi/linux/stat.h).
         for at in [4, 17, 18] {
             record.number(all[at] as isize);
@@ -258,43 +252,43 @@ impl Asker {
     }
 }
 
-fn space(record: &mut Record, link: isize) -> isize {
-    let mut result = link;
+fn space(record: &mut Record, link: i32) -> isize {
+    let mut result = link as isize;
     if link >= 0 {
-        record.add(|to, room| {
-            result = sys!(READLINKAT, link, c"".as_ptr(), to, room);
+        record.add(|room| {
+            result = sys::read_link(link, c"", room);
             result.max(0)
         });
     }
     result
 }
 
-fn closed(fd: isize) -> isize {
+fn closed(fd: i32) -> i32 {
     if fd >= 0 {
-        sys!(CLOSE, fd);
+        sys::close(fd);
     }
     -1
 }
 
 /// The folder of the parent's threads; below 0 if there is none, or if /proc counts
 /// processes otherwise than this one does.
-pub(crate) fn tasks(parent: isize) -> isize {
+pub(crate) fn tasks(parent: i32) -> i32 {
     let mut own = [0u8; 16];
-    let len = sys!(READLINKAT, HERE, c"/proc/self".as_ptr(), own.as_mut_ptr(), own.len());
-    if len <= 0 || number(&own[..len as usize], 10) != sys!(GETPID) as u64 {
-        return ENOENT;
+    let len = sys::read_link(AT_FDCWD, c"/proc/self", &mut own);
+    if len <= 0 || number(&own[..len as usize], 10) != sys::getpid() as u64 {
+        return ENOENT as i32;
     }
     let (mut path, mut name) = ([0u8; 32], [0; 12]);
-    let id = digits(parent as i32, &mut name);
+    let id = digits(parent, &mut name);
     let mut at = 0;
-    let end = id.iter().position(|byte| *byte == 0).unwrap_or(0);
-    for part in [b"/proc/", &id[..end], b"/task\0"] {
-        for byte in part {
-            path[at] = *byte;
-            at += 1;
-        }
+    for part in [b"/proc/", id.to_bytes(), b"/task"] {
+        path[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
     }
-    sys!(OPENAT, HERE, path.as_ptr(), PATH | CLOEXEC)
+    match CStr::from_bytes_until_nul(&path) {
+        Ok(path) => sys::open(AT_FDCWD, path, O_PATH | O_CLOEXEC) as i32,
+        Err(_) => ENOENT as i32,
+    }
 }
 
 fn number(text: &[u8], base: u64) -> u64 {
@@ -302,8 +296,8 @@ fn number(text: &[u8], base: u64) -> u64 {
     text.iter().filter_map(digit).fold(0, |all, digit| all.wrapping_mul(base) + u64::from(digit))
 }
 
-/// A number in decimals, with a zero at its end.
-fn digits(number: i32, text: &mut [u8; 12]) -> &[u8] {
+/// A number, not below 0, in decimals.
+fn digits(number: i32, text: &mut [u8; 12]) -> &CStr {
     let (mut at, mut left) = (text.len() - 1, number.unsigned_abs());
     text[at] = 0;
     loop {
@@ -311,7 +305,53 @@ fn digits(number: i32, text: &mut [u8; 12]) -> &[u8] {
         text[at] = b'0' + (left % 10) as u8;
         left /= 10;
         if left == 0 {
-            return &text[at..];
+            // The last byte is the only zero.
+            return CStr::from_bytes_with_nul(&text[at..]).unwrap_or_default();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_and_read() {
+        for wanted in [0, 7, 10, 4_194_304, i32::MAX] {
+            let mut text = [0; 12];
+            let said = digits(wanted, &mut text).to_bytes();
+            assert_eq!(number(said, 10), wanted as u64);
+        }
+        assert_eq!(number(b"\t00000000000400a0", 16), 0x400a0);
+    }
+
+    #[test]
+    fn what_does_not_fit_makes_a_record_incomplete() {
+        let mut record = Record::new();
+        record.clear();
+        record.copy(&[1; BYTES - 1]);
+        assert!(record.is_complete && record.len == BYTES - 1);
+        record.number(1);
+        assert!(!record.is_complete && record.len == BYTES - 1);
+    }
+
+    #[test]
+    fn other_threads_are_allowed_without_filters_alone() {
+        let mut record = Record::new();
+        record.clear();
+        record.copy(b"Uid:\t0");
+        record.rest = record.len;
+        let mut other = Record::new();
+        other.clear();
+        other.copy(b"Uid:\t0");
+        for (filters, first, another) in
+            [(None, false, false), (Some(0), true, true), (Some(1), true, false)]
+        {
+            record.filters = filters;
+            assert_eq!(record.allows(&other, true), first, "{filters:?}");
+            assert_eq!(record.allows(&other, false), another, "{filters:?}");
+        }
+        other.copy(b"Gid:\t0");
+        assert!(!record.allows(&other, true));
     }
 }

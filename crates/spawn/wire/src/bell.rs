@@ -1,5 +1,5 @@
-//! Where the server sleeps, and how it is woken there. `tests/loom.rs` runs this under every
-//! interleaving.
+//! Where the server sleeps, and how it is woken there. `tests/loom.rs` runs this under
+//! every interleaving.
 //!
 //! ```text
 //! library                                  server
@@ -24,18 +24,21 @@
 //! holds. The library takes back what it cannot send, if the state is ASKED still; if it is TAKEN it
 //! sends a message without descriptors, and the server ends the request.
 
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{self, Acquire, Release};
 
-use crate::wire::{AT_BELL, AT_SOCKET, RUNG};
+use crate::request::{AT_BELL, AT_SOCKET, RUNG};
 
 /// An atomic word.
-pub(crate) trait Word {
+pub trait Word {
+    /// As the atomic's.
     fn load(&self, order: Ordering) -> u32;
+    /// As the atomic's.
     fn swap(&self, value: u32, order: Ordering) -> u32;
 }
 
-/// What the server sleeps at.
-pub(crate) trait Server {
+/// The server, as far as it sleeps and takes requests.
+pub trait Server {
     /// Takes the request, if there is one: its state is ASKED no more, and only the server ends it.
     fn takes(&mut self) -> bool;
     /// Sleeps while the bell is AT_BELL; whether its time there is over.
@@ -44,7 +47,7 @@ pub(crate) trait Server {
     fn leave(&mut self);
     /// Waits for a message; `false`: nobody is left to send one.
     fn receive(&mut self) -> bool;
-    /// What is in hand for the request that was taken.
+    /// Looks how the messages in hand fit the request that was taken.
     fn in_hand(&self) -> Hand;
     /// Drops the message in hand, if there is one.
     fn drop_message(&mut self);
@@ -53,7 +56,7 @@ pub(crate) trait Server {
 }
 
 /// A message and a request.
-pub(crate) enum Hand {
+pub enum Hand {
     /// All that the request has.
     Its,
     /// A part of it; the next message brings more.
@@ -65,7 +68,7 @@ pub(crate) enum Hand {
 }
 
 /// Waits for a request, and takes it; `false`: nobody is left to make one.
-pub(crate) fn is_asked(bell: &impl Word, server: &mut impl Server) -> bool {
+pub fn is_asked(bell: &impl Word, server: &mut impl Server) -> bool {
     loop {
         // Acquire, as below: partner is the library's release in `ring`.
         let mut now = bell.load(Acquire);
@@ -109,7 +112,10 @@ pub(crate) fn is_asked(bell: &impl Word, server: &mut impl Server) -> bool {
 
 /// Wakes the server for the request whose state was just made ASKED. `send`: a message to it, with
 /// the descriptors if `true`; `wake`: who sleeps at the bell.
-pub(crate) fn ring<E>(
+///
+/// # Errors
+/// Those of `send` and `wake`.
+pub fn ring<E>(
     bell: &impl Word,
     has_message: bool,
     send: impl Fn(bool) -> Result<(), E>,
@@ -127,17 +133,12 @@ pub(crate) fn ring<E>(
     }
 }
 
-macro_rules! word {
-    ($atomic:ty) => {
-        impl crate::bell::Word for $atomic {
-            fn load(&self, order: core::sync::atomic::Ordering) -> u32 {
-                self.load(order)
-            }
+impl Word for AtomicU32 {
+    fn load(&self, order: Ordering) -> u32 {
+        self.load(order)
+    }
 
-            fn swap(&self, value: u32, order: core::sync::atomic::Ordering) -> u32 {
-                self.swap(value, order)
-            }
-        }
-    };
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        self.swap(value, order)
+    }
 }
-pub(crate) use word;

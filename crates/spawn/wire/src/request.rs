@@ -41,168 +41,170 @@
 use core::sync::atomic::{AtomicI32, AtomicU32};
 
 /// The answer is complete; nothing is asked. The kernel writes this.
-pub(crate) const DONE: u32 = 0;
+pub const DONE: u32 = 0;
 /// The request is complete.
-pub(crate) const ASKED: u32 = 1;
+pub const ASKED: u32 = 1;
 /// The server has it.
-pub(crate) const TAKEN: u32 = 2;
+pub const TAKEN: u32 = 2;
 /// The server is not for who has asked.
-pub(crate) const ANOTHER: u32 = 3;
+pub const ANOTHER: u32 = 3;
 /// The server begins.
-pub(crate) const STARTS: u32 = 4;
+pub const STARTS: u32 = 4;
 /// The server knows who has started it.
-pub(crate) const READY: u32 = 5;
+pub const READY: u32 = 5;
 /// Nothing was made: what [`Header::own`] names has to be sent.
-pub(crate) const SEND: u32 = 6;
+pub const SEND: u32 = 6;
 /// The child waits for the maps of its user namespace.
-pub(crate) const MAPS: u32 = 7;
+pub const MAPS: u32 = 7;
 
 /// In [`Header::bell`]: the server sleeps at the socket, where a message wakes it.
-pub(crate) const AT_SOCKET: u32 = 0;
+pub const AT_SOCKET: u32 = 0;
 /// The server looks at the bell before it sleeps, and sleeps there.
-pub(crate) const AT_BELL: u32 = 1;
+pub const AT_BELL: u32 = 1;
 /// There may be a request.
-pub(crate) const RUNG: u32 = 2;
+pub const RUNG: u32 = 2;
 
 /// Bytes that both see: of the header and what strings a request has. The kernel takes a
 /// quarter of the stack's limit for them at most, 2 MiB in most programs, 6 MiB in any.
-pub(crate) const BYTES: usize = 8 << 20;
+pub const BYTES: usize = 8 << 20;
 /// Where steps, pointers and strings begin.
-pub(crate) const DATA: usize = 4096;
+pub const DATA: usize = 4096;
 /// Where the server has the memory, so that the library can write its pointers. Nothing
 /// else of so small a program is there: its own pages are far below, the stack far above.
-pub(crate) const BASE: usize = 0x1000_0000_0000;
+pub const BASE: usize = 0x1000_0000_0000;
 /// Descriptors of one message, as many as the kernel takes (SCM_MAX_FD, include/net/scm.h). A
 /// request has as many messages as it needs.
-pub(crate) const FDS: usize = 253;
+pub const FDS: usize = 253;
 /// Places of what the server takes itself, in a step's arguments: the caller's descriptors 0,
 /// 1 and 2, and then its working folder.
-pub(crate) const OWN: usize = 0;
+pub const OWN: usize = 0;
 /// The caller's working folder is the last of them.
-pub(crate) const FOLDER: usize = OWN + 3;
+pub const FOLDER: usize = OWN + 3;
 /// Places of what messages bring begin here.
-pub(crate) const SENT: usize = FOLDER + 1;
+pub const SENT: usize = FOLDER + 1;
 /// Most places of a request: a step for each more than fills the memory.
-pub(crate) const PLACES: usize = 1 << 18;
+pub const PLACES: usize = 1 << 18;
 
 /// Numbers by which the thread that asks tells of itself.
-pub(crate) const TOLD: usize = 9;
+pub const TOLD: usize = 9;
 
 /// The beginning of the shared memory.
 #[repr(C)]
-pub(crate) struct Header {
+pub struct Header {
     /// Where the request is.
-    pub(crate) state: AtomicU32,
+    pub state: AtomicU32,
     /// The child; 0 until there is one. A failed one is there too, to be waited for.
-    pub(crate) pid: AtomicI32,
+    pub pid: AtomicI32,
     /// Why it does not run; 0 if it does.
-    pub(crate) errno: AtomicI32,
+    pub errno: AtomicI32,
     /// [`Step::what`] of what was refused. Tells nothing without `errno`.
-    pub(crate) failed: AtomicU32,
+    pub failed: AtomicU32,
     /// Where the server sleeps.
-    pub(crate) bell: AtomicU32,
+    pub bell: AtomicU32,
     /// 1: the server has copies of the caller's standard descriptors, and can tell whether
     /// they still are what the caller has.
-    pub(crate) holds: AtomicU32,
+    pub holds: AtomicU32,
     /// Number of the request, which its message has too: one that was late is for no other.
-    pub(crate) number: u32,
+    pub number: u32,
     /// Descriptors in the request's messages; 0: if there is one it only wakes.
-    pub(crate) sent: u32,
+    pub sent: u32,
     /// Bit n: the server takes the one with place [`OWN`] + n itself.
-    pub(crate) own: u32,
+    pub own: u32,
     /// Places in the message, and 1, of the caller's own standard descriptors, for the server
     /// to keep for a while; 0: it is not there.
-    pub(crate) brings: [u32; 3],
-    /// Who has started the server; then who asks.
-    pub(crate) thread: i32,
-    /// What nobody else can see of it, such as its securebits (prctl(2)).
-    pub(crate) told: [u64; TOLD],
+    pub brings: [u32; 3],
+    /// The thread that has started the server; then the one that asks.
+    pub thread: i32,
+    /// Words that nobody else can see of it, such as its securebits (prctl(2)).
+    pub told: [u64; TOLD],
     /// 1: the first request is by the thread that has started the server, which does nothing
     /// between. 0: it is looked at as all others are.
-    pub(crate) at_once: u32,
+    pub at_once: u32,
     /// 1: no child is wanted, only whether the server is for who asks.
-    pub(crate) only_look: u32,
+    pub only_look: u32,
     /// 1: the server sends a byte once it has served, for who waits at the socket.
-    pub(crate) tells: u32,
+    pub tells: u32,
     /// Flags of clone3(2) beside the server's own: namespaces, a cgroup.
-    pub(crate) clone_flags: u64,
+    pub clone_flags: u64,
     /// Place of the cgroup, if `clone_flags` say that there is one.
-    pub(crate) cgroup: u32,
+    pub cgroup: u32,
     /// 1: a program that may not be executed, or is none, does not end the search, as in
     /// CPython; 0: as in execvp(3).
-    pub(crate) searches_on: u32,
+    pub searches_on: u32,
     /// How many steps.
-    pub(crate) steps: u32,
+    pub steps: u32,
     /// How many programs, to be tried in order.
-    pub(crate) programs: u32,
+    pub programs: u32,
     /// Address of the first step.
-    pub(crate) step: u64,
+    pub step: u64,
     /// Address of pointers to the programs.
-    pub(crate) program: u64,
+    pub program: u64,
     /// Address of pointers to arguments, a null at the end.
-    pub(crate) argv: u64,
+    pub argv: u64,
     /// Address of pointers to variables, a null at the end.
-    pub(crate) envp: u64,
+    pub envp: u64,
     /// Addresses of the texts of uid_map and gid_map; 0: there is none.
-    pub(crate) maps: [u64; 2],
-    /// What writing them has come to: 0, or an error number below it.
-    pub(crate) mapped: AtomicI32,
+    pub maps: [u64; 2],
+    /// The outcome of writing them: 0, or an error number below it.
+    pub mapped: AtomicI32,
     /// Place of the program, and 1; 0 if `programs` name it.
-    pub(crate) image: u32,
+    pub image: u32,
     /// Signals that the calling thread blocks.
-    pub(crate) mask: u64,
+    pub mask: u64,
 }
 
 /// A step of the child's, carried out in order. One that is refused ends it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub struct Step {
     /// A system call's number, or one of those below.
-    pub(crate) call: u32,
+    pub call: u32,
     /// Bit n: argument n is a descriptor's place. [`MAY_FAIL`].
-    pub(crate) flags: u32,
+    pub flags: u32,
     /// Tells the library what was refused; the child only hands it back.
-    pub(crate) what: u32,
-    pub(crate) unused: u32,
-    pub(crate) args: [u64; 4],
+    pub what: u32,
+    /// 0.
+    pub unused: u32,
+    /// Those of the call.
+    pub args: [u64; 4],
 }
 
 /// In [`Step::flags`]: if it is refused the child goes on.
-pub(crate) const MAY_FAIL: u32 = 1 << 31;
+pub const MAY_FAIL: u32 = 1 << 31;
 
 /// The first number that is no system call's.
 const FIRST: u32 = 1 << 16;
 /// Sets the caller's limits where the maker has others. What may not be raised stays lower.
-pub(crate) const CALLERS_LIMITS: u32 = FIRST;
+pub const CALLERS_LIMITS: u32 = FIRST;
 /// Refused (ESRCH) if the parent is another one than the maker's.
-pub(crate) const PARENT_LIVES: u32 = FIRST + 1;
+pub const PARENT_LIVES: u32 = FIRST + 1;
 /// Joins the caller's process group where that is not the maker's.
-pub(crate) const CALLERS_GROUP: u32 = FIRST + 2;
+pub const CALLERS_GROUP: u32 = FIRST + 2;
 /// Takes the cpus of the thread that asks.
-pub(crate) const CALLERS_CPUS: u32 = FIRST + 3;
+pub const CALLERS_CPUS: u32 = FIRST + 3;
 /// Blocks the signals that the thread that asks blocks.
-pub(crate) const CALLERS_MASK: u32 = FIRST + 4;
+pub const CALLERS_MASK: u32 = FIRST + 4;
 /// Has the library write the maps of the child's user namespace, which only who is outside of
 /// it may.
-pub(crate) const MAPPED: u32 = FIRST + 5;
+pub const MAPPED: u32 = FIRST + 5;
 /// A place, a number, and whether exec closes it: gives the descriptor that number.
-pub(crate) const PUT: u32 = FIRST + 6;
+pub const PUT: u32 = FIRST + 6;
 /// A number, a path, open(2)'s flags and mode: opens a file as that descriptor.
-pub(crate) const OPEN: u32 = FIRST + 7;
+pub const OPEN: u32 = FIRST + 7;
 /// Two numbers: copies a descriptor, or has exec keep it where both are the same.
-pub(crate) const COPY: u32 = FIRST + 8;
+pub const COPY: u32 = FIRST + 8;
 /// A number, which is free then.
-pub(crate) const CLOSE: u32 = FIRST + 9;
+pub const CLOSE: u32 = FIRST + 9;
 /// The first and the last number: all of these are free then.
-pub(crate) const CLOSE_ALL: u32 = FIRST + 10;
+pub const CLOSE_ALL: u32 = FIRST + 10;
 /// The first and the last number: exec closes them.
-pub(crate) const CLOSE_AT_EXEC: u32 = FIRST + 11;
+pub const CLOSE_AT_EXEC: u32 = FIRST + 11;
 /// A number of a terminal, whose foreground group becomes the child's own.
-pub(crate) const FOREGROUND: u32 = FIRST + 12;
+pub const FOREGROUND: u32 = FIRST + 12;
 
 /// In [`Header::failed`]: the program.
-pub(crate) const EXECUTE: u32 = u32::MAX;
+pub const EXECUTE: u32 = u32::MAX;
 /// In [`Header::failed`]: the child itself.
-pub(crate) const MAKE: u32 = u32::MAX - 1;
+pub const MAKE: u32 = u32::MAX - 1;
 
 const _: () = assert!(size_of::<Header>() <= DATA && size_of::<Step>() == 48);

@@ -1,26 +1,26 @@
 //! A process's own table of descriptors: all of a range closed, also where close_range(2) is
 //! refused, as older kernels and the filters of older containers do.
 
-use super::sys::*;
+use crate::sys::{
+    self, AT_FDCWD, CLOSE_RANGE_CLOEXEC, ENOSYS, EPERM, O_CLOEXEC, O_DIRECTORY, RLIMIT_NOFILE,
+};
 
 /// Numbers that are looked at where nothing tells which there are, if the limit is lower: it may
 /// have been higher before.
 const AT_LEAST: u64 = 1 << 16;
 /// The kernel's own limit of numbers, if nobody has raised it (fs.nr_open).
 const AT_MOST: u64 = 1 << 20;
-const NOFILE: usize = 7;
 
 /// Closes descriptors `first` to `last`, at once or by exec.
-pub(crate) fn close_all(first: u32, last: u32, at_exec: bool) -> isize {
-    const CLOSE_RANGE_CLOEXEC: u32 = 4;
+pub fn close_all(first: u32, last: u32, at_exec: bool) -> isize {
     let flags = if at_exec { CLOSE_RANGE_CLOEXEC } else { 0 };
-    if sys!(CLOSE_RANGE, first, last, flags) == 0 {
+    if sys::close_range(first, last, flags) == 0 {
         return 0;
     }
     let listed = each_open(first, last, at_exec);
     listed.unwrap_or_else(|| {
         let mut limit = [0u64; 2];
-        if sys!(PRLIMIT, 0, NOFILE, 0, limit.as_mut_ptr()) < 0 {
+        if sys::limit(0, RLIMIT_NOFILE, None, Some(&mut limit)) < 0 {
             limit[1] = AT_MOST;
         }
         let end = limit[1].max(AT_LEAST).min(u64::from(last) + 1) as u32;
@@ -30,24 +30,22 @@ pub(crate) fn close_all(first: u32, last: u32, at_exec: bool) -> isize {
 
 /// Below 0 if it was refused; of one that is not open nothing is to be done.
 fn close(fd: u32, at_exec: bool) -> isize {
-    const FD_CLOEXEC: usize = 1;
     let closed = match at_exec {
-        true => sys!(FCNTL, fd, F_SETFD, FD_CLOEXEC),
-        false => sys!(CLOSE, fd),
+        true => sys::close_at_exec(fd as i32, true),
+        false => sys::close(fd as i32),
     };
     if closed == EPERM || closed == ENOSYS { closed } else { 0 }
 }
 
 /// Those that /proc lists; `None` if it lists none, or not this process's.
 fn each_open(first: u32, last: u32, at_exec: bool) -> Option<isize> {
-    const DIRECTORY: usize = 0x1_0000;
-    let folder = sys!(OPENAT, HERE, c"/proc/self/fd".as_ptr(), DIRECTORY | O_CLOEXEC);
+    let folder = sys::open(AT_FDCWD, c"/proc/self/fd", O_DIRECTORY | O_CLOEXEC) as i32;
     if folder < 0 {
         return None;
     }
     let (mut result, mut is_own, mut entries) = (0, false, [0u64; 128]);
     let told = loop {
-        let len = sys!(GETDENTS, folder, entries.as_mut_ptr(), size_of_val(&entries));
+        let len = sys::entries(folder, &mut entries);
         if len <= 0 {
             break len;
         }
@@ -66,11 +64,11 @@ fn each_open(first: u32, last: u32, at_exec: bool) -> Option<isize> {
             }
         }
     };
-    sys!(CLOSE, folder);
+    sys::close(folder);
     (told == 0 && is_own).then_some(result)
 }
 
-/// Of the decimals at `text`, which a zero ends; `None` if it is something else.
+/// The value of the decimals at `text`, which a zero ends; `None` if it is something else.
 fn number(mut text: *const u8) -> Option<u32> {
     let mut number = 0u32;
     loop {

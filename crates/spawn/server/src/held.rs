@@ -5,10 +5,11 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use kumiki_spawn_wire::sys::{self, EBADF};
+use kumiki_spawn_wire::{FOLDER, Header, OWN};
+
 use crate::asker::Asker;
 use crate::received::Received;
-use crate::sys::*;
-use crate::wire::{FOLDER, Header, OWN};
 
 pub(crate) struct Held {
     fds: [i32; 3],
@@ -66,7 +67,7 @@ impl Held {
                 continue;
             };
             if self.fds[number] >= 0 {
-                sys!(CLOSE, self.fds[number]);
+                sys::close(self.fds[number]);
             }
             self.fds[number] = fd;
             header.holds.store(1, Relaxed);
@@ -76,7 +77,7 @@ impl Held {
     pub(crate) fn close(&mut self, header: &Header) {
         header.holds.store(0, Relaxed);
         for fd in self.fds.iter_mut().filter(|fd| **fd >= 0) {
-            sys!(CLOSE, *fd);
+            sys::close(*fd);
             *fd = -1;
         }
     }
@@ -85,6 +86,5 @@ impl Held {
 /// 0: descriptor `number` of who asks is `fd` of this program; below 0: the kernel does not
 /// tell.
 fn is_same(header: &Header, number: usize, fd: i32) -> isize {
-    const FILE: usize = 0;
-    sys!(KCMP, header.thread, sys!(GETPID), FILE, number, fd)
+    sys::same_file((header.thread, number as i32), (sys::getpid() as i32, fd))
 }
