@@ -123,10 +123,11 @@ enum NetCommand {
 }
 
 pub(crate) fn net_of_host(args: &NetArgs) -> Result<()> {
-    Ok(match args.command {
+    match args.command {
         NetCommand::Up => nat::up()?,
         NetCommand::Down => nat::down()?,
-    })
+    }
+    Ok(())
 }
 
 /// Where `cp` goes on in the node.
