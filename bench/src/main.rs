@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Run it by `cargo xtask bench shadow`, `parasc` or `resource`; `node`, which has no peers,
-//! runs in a machine of the lab. Prints the result as JSON. With
+//! and `lab` run in a machine of the lab. Prints the result as JSON. With
 //! `--against PROGRAM` only Kumiki's subjects take part, each as it is here and as it is
 //! in that program, built from another commit.
 
@@ -27,6 +27,7 @@ mod against;
 mod busy;
 mod case;
 mod child;
+mod lab;
 mod node;
 mod pair;
 mod parasc;
@@ -65,6 +66,10 @@ fn bench() -> Result<()> {
         ["node", folder, rounds, ref only @ ..] => {
             let rounds = rounds.parse()?;
             print(&run::document(|_| node::rows(Path::new(folder), rounds, only))?)
+        }
+        ["lab", rounds] => {
+            let rounds = rounds.parse()?;
+            print(&run::document(|_| lab::rows(rounds))?)
         }
         [node::peer::WORD, ref words @ ..] => node::peer::serve(words),
         [node::devices::READ, path, how] => {

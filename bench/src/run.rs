@@ -323,6 +323,11 @@ impl Row {
         Row::with_tail(who, unit, (groups, 0.99), limit, base)
     }
 
+    /// The same of a case that has a size.
+    pub(crate) fn of_size(self, n: u64) -> Self {
+        Row { n, ..self }
+    }
+
     /// The same of rates: the slow tail is that of the small ones.
     pub(crate) fn rate(
         who: (&'static str, &'static str),

@@ -255,6 +255,17 @@ int slice_claim(struct holding *holding)
 	return -ENOSPC;
 }
 
+/* Under osnode_lock. */
+unsigned int slices_free(void)
+{
+	phys_addr_t slice;
+	unsigned int free = 0;
+
+	for (slice = FIRST_SLICE; slice + OSNODE_SLICE_BYTES <= LOW_END; slice += OSNODE_SLICE_BYTES)
+		free += slice_is_free(slice);
+	return free;
+}
+
 static void mapping_opened(struct vm_area_struct *vma)
 {
 	atomic_inc(&((struct holding *)vma->vm_private_data)->mapped);

@@ -76,6 +76,7 @@ int memory_init(void);
 int memory_add(struct holding *holding, struct osnode_memory *memory);
 void memory_free(struct holding *holding);
 int slice_claim(struct holding *holding);
+unsigned int slices_free(void);
 int memory_mmap(struct file *file, struct vm_area_struct *vma);
 
 int cpus_init(void);

@@ -84,6 +84,18 @@ static ssize_t tsc_khz_show(struct kobject *kobj, struct kobj_attribute *attribu
 
 static struct kobj_attribute tsc = __ATTR(tsc_khz, 0444, tsc_khz_show, NULL);
 
+static ssize_t slices_free_show(struct kobject *kobj, struct kobj_attribute *attribute, char *to)
+{
+	unsigned int free;
+
+	mutex_lock(&osnode_lock);
+	free = slices_free();
+	mutex_unlock(&osnode_lock);
+	return sysfs_emit(to, "%u\n", free);
+}
+
+static struct kobj_attribute slices = __ATTR(slices_free, 0444, slices_free_show, NULL);
+
 static struct attribute *attributes[] = {
 	&memory.attr, &cpus.attr, &slice.attr, &owner.attr, &state.attr, &word.attr, NULL,
 };
@@ -127,7 +139,8 @@ int tree_init(struct kobject *parent)
 {
 	nodes = kobject_create_and_add("nodes", parent);
 	images = kobject_create_and_add("images", parent);
-	if (nodes && images && !sysfs_create_file(parent, &tsc.attr))
+	if (nodes && images && !sysfs_create_file(parent, &tsc.attr) &&
+	    !sysfs_create_file(parent, &slices.attr))
 		return 0;
 	tree_exit();
 	return -ENOMEM;

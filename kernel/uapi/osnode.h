@@ -19,11 +19,11 @@
 #include <linux/types.h>
 
 #define OSNODE_DEVICE "/dev/kumiki-osnode"
-#define OSNODE_VERSION 3
+#define OSNODE_VERSION 4
 #define OSNODE_NAME_BYTES 32
 #define OSNODE_PIECES 64
 #define OSNODE_CPUS 64
-#define OSNODE_SLICE_BYTES 0x20000
+#define OSNODE_SLICE_BYTES 0x8000
 #define OSNODE_PIECE_UNIT (2u << 20) /* size and address of memory are multiples */
 
 enum osnode_kind { OSNODE_NODE = 1, OSNODE_IMAGE = 2 };

@@ -64,7 +64,7 @@
 #include <linux/types.h>
 
 #define PARASC_MAGIC 0x63617270u /* "prac" */
-#define PARASC_VERSION 4
+#define PARASC_VERSION 5
 
 #define PARASC_MAX_ARGS 6
 #define PARASC_MAX_LINES 62
@@ -96,39 +96,101 @@ struct parasc_area {
 	__u32 terminate; /* not 0: processing threads return */
 	__u32 magic;
 	__u32 version;
-	__u32 reserved0[13];
+	__u32 recalls; /* changes: processing threads inside the kernel return */
+	__u32 sleepers; /* so many of these sleep there */
+	__u32 reserved0[11];
 	__u64 open_lines; /* bit i: there may be an offer in line i */
-	__u64 reserved1[7];
+	__u64 other_lines; /* bit i: not for threads inside the kernel */
+	__u64 asleep_lines; /* bit i: the requesting thread of line i waits to be woken */
+	__u64 reserved1[5];
 	struct parasc_line lines[PARASC_MAX_LINES];
 };
 
 /*
- * The kernel module, which this version has not. A thread that opens the device and
- * enters PARASC_IOC_PROC is a processing thread: it makes calls of the lines in
- * `open_lines` with its own memory, files, credentials and limits, until the termination
- * flag is set or there has been nothing to claim for `idle_ns`. Both are a return of 0,
- * and the thread does its waiting itself. The module changes words and wakes no thread;
- * a requesting thread that sleeps looks again by itself.
+ * The kernel module. A descriptor of the device belongs to the address space that has
+ * opened it; another one's request is -EPERM, as is a request to make calls of a thread
+ * that a seccomp filter, a tracer or audit looks at: they would not see them. An area that
+ * is not one is -EINVAL, an unknown request -ENOTTY.
+ *
+ * PARASC_IOC_PROC  the thread is a processing thread inside the kernel. It makes calls of
+ *     the lines in `open_lines` that are not in `other_lines`, with its own memory, files,
+ *     credentials and limits, and its signals blocked.
+ * PARASC_IOC_WAIT  the requesting thread makes calls of its own with one entry: those of
+ *     `calls`, and then those of its line, from the end, until there is nothing to claim.
+ *     Its signals are not blocked.
+ * PARASC_IOC_WAKE_UP  wakes up to so many threads of this address space that sleep in
+ *     PARASC_IOC_PROC, and returns how many sleep.
+ *
+ * Both return with calls that they have claimed and not made where the thread has to look
+ * after itself: it has a signal, it is to stop, a filter or a tracer has come, or the call
+ * is for its own thread. The thread makes `calls` by plain system calls. A call that would
+ * break the thread (exec, exit, fork) is answered -EPERM, a call that a signal has
+ * interrupted -EINTR.
  *
  * The process checks a request before it offers it, but any of its threads may
  * write to the area: the module believes nothing that it reads there.
- *
- * The module refuses a thread under seccomp (-EPERM): the filter would not see
- * the calls. An area that is not one is -EINVAL, an unknown request -ENOTTY.
- * Requests that would break the thread (exec, exit, fork, ...) are answered -EPERM.
  */
 #define PARASC_DEVICE "/dev/kumiki-parasc"
+
+/* Calls that are the thread's to make: first <= i < last. */
+struct parasc_calls {
+	__u64 requests; /* address of call 0, a struct parasc_call */
+	__u64 results; /* address of its result, an __s64 */
+	__u32 first;
+	__u32 last;
+};
+
+/* Why PARASC_IOC_PROC has returned. */
+#define PARASC_IDLE 0 /* there has been nothing to claim for `idle_ns` */
+#define PARASC_TOLD 1 /* the termination flag is set, or `recalls` is another */
+#define PARASC_AGAIN 2 /* the thread has a signal or some such: it comes again after it */
+#define PARASC_OVER 3 /* an offer of `line` is over, whose bit is set in `asleep_lines` */
+#define PARASC_CALLS 4 /* `calls` of `line` are claimed; of the same claim `made` are made */
+#define PARASC_SERVED 5 /* as PARASC_IDLE, after it has made some */
 
 struct parasc_proc {
 	__u64 area; /* address of struct parasc_area */
 	__u64 length; /* of the whole area, bytes */
-	__u64 idle_ns; /* return after so long without a call to make */
-	__u64 flags; /* 0; anything else is -EINVAL */
+	__u64 spin_ns; /* looks for so long without a call to make, and then sleeps */
+	__u64 idle_ns; /* returns after so long without a call to make */
+	__u32 flags; /* 0; anything else is -EINVAL */
+	__u32 share; /* claims half of one part in so many of what is left; 1 to 4096 */
+	__u32 recalls; /* what the area says */
+	__u32 line; /* out */
+	struct parasc_calls calls; /* out; of a single call 0 to 1, the rest is in the line */
+	__u32 made; /* out */
+	__u32 reserved; /* 0 */
+};
+
+/* PARASC_IOC_WAIT returns 0: all made that were to be claimed; PARASC_CALLS: `calls` are left. */
+struct parasc_wait {
+	__u64 area; /* address of struct parasc_area; 0: `calls` only */
+	__u32 line;
+	__u32 share; /* as of struct parasc_proc; 0: all that is left */
+	struct parasc_calls calls; /* in: nobody else's; out: those left of these or of the line */
 };
 
 #define PARASC_IOC_TYPE 0xbd
 /* Gives PARASC_VERSION of the module. Never changes itself. */
 #define PARASC_IOC_VERSION _IOR(PARASC_IOC_TYPE, 0, __u32)
-#define PARASC_IOC_PROC _IOW(PARASC_IOC_TYPE, 1, struct parasc_proc)
+#define PARASC_IOC_PROC _IOWR(PARASC_IOC_TYPE, 1, struct parasc_proc)
+#define PARASC_IOC_WAIT _IOWR(PARASC_IOC_TYPE, 2, struct parasc_wait)
+#define PARASC_IOC_WAKE_UP _IO(PARASC_IOC_TYPE, 3)
+
+/*
+ * The same module's other device: waits in kernel mode (MONITOR, MWAIT) for a store to a
+ * word. Opening it is -ENODEV where the processor shows no MONITOR.
+ */
+#define PARASC_MWAIT_DEVICE "/dev/kumiki-mwait"
+
+struct parasc_mwait {
+	__u64 word; /* address of a __u32 */
+	__u32 value; /* returns 0 as soon as the word is another */
+	__u32 hint; /* MWAIT's: 0 is C1 */
+	__u64 timeout_ns; /* after so long -ETIMEDOUT */
+	__u64 flags; /* 0; anything else is -EINVAL */
+};
+
+#define PARASC_IOC_MWAIT _IOW(PARASC_IOC_TYPE, 16, struct parasc_mwait)
 
 #endif /* KUMIKI_UAPI_PARASC_H */

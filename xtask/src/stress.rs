@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::run::{cargo, run};
+use crate::run::{cargo, program, run, target_folder};
 
 /// Everything that can be stressed.
 #[derive(Debug, Subcommand)]
@@ -22,6 +22,9 @@ pub(crate) enum Name {
         /// How many
         #[arg(default_value_t = 100_000_000)]
         requests: u64,
+        /// By one backend alone: user, io_uring, or kernel, in a machine of the lab
+        #[arg(long)]
+        backend: Option<String>,
     },
     /// Random operations on resources, with managers killed, functions that panic and
     /// limits reached; against a model
@@ -39,13 +42,43 @@ pub(crate) enum Name {
     },
 }
 
+const KERNEL: &str = "kernel";
+/// The example draws from this backend alone.
+const BACKEND: &str = "KUMIKI_STRESS_BACKEND";
+
+/// The same in a machine of the lab, whose kernel's log is searched after it.
+fn inside(requests: u64) -> Result<ExitCode> {
+    let packages = "--package kumiki-cli --package kumiki-parasc";
+    run(&mut cargo(&format!(
+        "build --quiet --release --locked {packages} --bins --example stress"
+    )))?;
+    let programs = target_folder()?.join("release");
+    let example = programs.join("examples/stress");
+    let mut lab = program(&programs.join("kumiki").to_string_lossy(), ["lab", "run"]);
+    lab.args([
+        "--module",
+        "parasc",
+        "--cpus",
+        "4",
+        "--env",
+        &format!("{BACKEND}={KERNEL}"),
+        "--in",
+    ]);
+    lab.arg(&example).args(["--", "./stress", &requests.to_string()]);
+    run(&mut lab)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs it in release form; what goes wrong is on stderr.
 pub(crate) fn stress(name: Name) -> Result<ExitCode> {
     let words = match name {
         Name::Wait { handoffs } => {
             format!("run --package kumiki-wait --example handoffs -- {handoffs}")
         }
-        Name::Parasc { requests } => {
+        Name::Parasc { requests, ref backend } if backend.as_deref() == Some(KERNEL) => {
+            return inside(requests);
+        }
+        Name::Parasc { requests, .. } => {
             format!("run --package kumiki-parasc --example stress -- {requests}")
         }
         // It runs in the tests, too, with fewer.
@@ -59,6 +92,9 @@ pub(crate) fn stress(name: Name) -> Result<ExitCode> {
     match name {
         Name::Resource { operations } => {
             cargo.env("KUMIKI_STRESS_OPERATIONS", operations.to_string());
+        }
+        Name::Parasc { backend: Some(backend), .. } => {
+            cargo.env(BACKEND, backend);
         }
         Name::Spawn { spawns } => _ = cargo.env("KUMIKI_STRESS_SPAWNS", spawns.to_string()),
         _ => {}

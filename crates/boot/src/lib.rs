@@ -10,7 +10,7 @@
 //!   +--------------------------+     +-----------------------------------+
 //!   | trampoline, SIPI's page  |     | boot_params, command line         |
 //!   | PML4                     |---->|                                   |
-//!   | RAM for the node's own   |     | ACPI: RSDP, XSDT, FADT, MADT, DSDT|
+//!   | … both RAM for the node's|     | ACPI: RSDP, XSDT, FADT, MADT, DSDT|
 //!   |   real-mode trampoline   |     | PDPT, page directories            |
 //!   | RAM that poses as IO-APIC|     +-----------------------------------+
 //!   +--------------------------+     | RAM … kernel at P+16M … initramfs |

@@ -212,7 +212,7 @@ pub(crate) enum ResultsCommand {
         #[arg(long, short)]
         verbose: bool,
     },
-    /// Write one result as JSON, CSV or Markdown
+    /// Write one result as JSON, CSV, Markdown or for Prometheus
     Export {
         /// Number, label, `latest`, `latest~1`, `@NAME` of a reference, or a JSON file
         #[arg(default_value = "latest")]
@@ -225,6 +225,17 @@ pub(crate) enum ResultsCommand {
         output: Option<PathBuf>,
         #[command(flatten)]
         db: Db,
+    },
+    /// Show how a case's cost went from result to result, and where it changed
+    Trend {
+        /// Part of a case's name, and `parameter=value` to narrow it down
+        #[arg(required = true, value_name = "CASE")]
+        words: Vec<String>,
+        #[command(flatten)]
+        db: Db,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Add results from JSON files; one that is there already is not added again
     Import {
@@ -252,6 +263,7 @@ pub(crate) enum Format {
     Json,
     Csv,
     Markdown,
+    Prometheus,
 }
 
 /// The least verdict that is a negative result.

@@ -76,7 +76,7 @@ fn shown(free: &Free) -> [String; 2] {
         format::bytes(free.host_keeps_bytes),
         blocks.join(", ")
     );
-    [format!("free cpus: {cpus}{holders}"), memory]
+    [format!("free cpus: {cpus}{holders}, room for {} more nodes", free.low_slices), memory]
 }
 
 pub(crate) fn apply(args: &ApplyArgs) -> Result<Verdict> {

@@ -3,11 +3,13 @@
 mod device;
 mod exec;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use kumiki_node::{Cpus, Lent, MemorySource, Node, NodeInfo, Spec, Stages, State, is_node};
 use kumiki_report::format;
@@ -64,8 +66,11 @@ enum NodeCommand {
     /// With --kernel from files instead of the node's image: what is read is kept in memory
     /// while the node starts, as an image of its own, and a start from files of the same
     /// content finds it there. `kumiki image evict` removes it.
+    ///
+    /// Several start at the same time.
     Start {
-        name: String,
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
         /// Start this kernel, this once, e.g. /boot/vmlinuz
         #[arg(long, value_name = "FILE", conflicts_with = "bzimage")]
         kernel: Option<PathBuf>,
@@ -73,7 +78,10 @@ enum NodeCommand {
         base: BaseArgs,
         #[command(flatten)]
         how: Starting,
-        /// Print how long each stage took as JSON
+        /// Do not wait until it answers
+        #[arg(long, conflicts_with_all = ["json", "timeout"])]
+        no_wait: bool,
+        /// Print how long each stage took as JSON, of several by their names
         #[arg(long)]
         json: bool,
     },
@@ -231,12 +239,15 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
             };
             Node::create(&spec)?;
         }
-        NodeCommand::Start { kernel: Some(_), .. } if is_node() => {
-            bail!("a node starts another one from the image that it was lent with: no --kernel")
-        }
-        NodeCommand::Start { name, how, json, .. } if is_node() => {
-            let stages = Lent::find(&name)?.start(how.bzimage, false, how.limit())?;
-            started(&name, &stages, json)?;
+        NodeCommand::Start { names, kernel, no_wait, how, json, .. } if is_node() => {
+            ensure!(
+                kernel.is_none() && !no_wait && names.len() == 1,
+                "a node starts one other node, from the image that it was lent with, and waits \
+                 for it: no --kernel, no --no-wait"
+            );
+            let name = &names[0];
+            let stages = Lent::find(name)?.start(how.bzimage, false, how.limit())?;
+            started(name, &stages, json)?;
         }
         NodeCommand::Restart { name, how } if is_node() => {
             let stages = Lent::find(&name)?.start(how.bzimage, true, how.limit())?;
@@ -244,13 +255,19 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } if is_node() => lent(json)?,
         NodeCommand::Lend { name, to } => Node::find(&name)?.lend(&to)?,
-        NodeCommand::Start { name, kernel: Some(kernel), base, how, json } => {
-            let node = Node::find(&name)?;
+        NodeCommand::Start { names, kernel: Some(kernel), base, no_wait, how, json } => {
+            let [name] = &names[..] else {
+                bail!("--kernel starts one node at a time: kumiki image add is for several")
+            };
+            ensure!(!no_wait, "--kernel keeps what it reads and waits: leave --no-wait out");
+            let node = Node::find(name)?;
             let (stages, image) = node.start_kernel(&kernel, &base.into(), how.limit())?;
-            started(&name, &stages, json)?;
+            started(name, &stages, json)?;
             output::talk(format_args!("it is resident as image {image}"));
         }
-        NodeCommand::Start { name, how, json, .. } => start(&Node::find(&name)?, &how, json)?,
+        NodeCommand::Start { names, no_wait, how, json, .. } => {
+            start_all(&names, no_wait, &how, json)?;
+        }
         NodeCommand::Restart { name, how } => {
             let node = Node::find(&name)?;
             if node.is_running()? {
@@ -297,6 +314,46 @@ impl Starting {
 
 fn start(node: &Node, how: &Starting, json: bool) -> Result<()> {
     started(node.name(), &node.start(how.bzimage, how.limit())?, json)
+}
+
+/// Starts nodes at the same time. Each is tried, and the first failure is the error; the
+/// others are told.
+fn start_all(names: &[String], no_wait: bool, how: &Starting, json: bool) -> Result<()> {
+    if let [name] = names
+        && !no_wait
+    {
+        return start(&Node::find(name)?, how, json);
+    }
+    let one = |name: &String| -> Result<Option<Stages>> {
+        let node = Node::find(name)?;
+        if no_wait {
+            for problem in node.begin(how.bzimage)? {
+                output::talk(format_args!("node {name}: not served: {problem}"));
+            }
+            return Ok(None);
+        }
+        let stages = node.start(how.bzimage, how.limit())?;
+        if !json {
+            started(name, &stages, false)?;
+        }
+        Ok(Some(stages))
+    };
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let starts: Vec<_> = names.iter().map(|name| scope.spawn(move || one(name))).collect();
+        starts.into_iter().map(|start| start.join().expect("a start does not panic")).collect()
+    });
+    let (mut stages, mut failure) = (BTreeMap::new(), None);
+    for (name, outcome) in names.iter().zip(outcomes) {
+        match outcome {
+            Ok(known) => drop(stages.insert(name, known)),
+            Err(error) if failure.is_none() => failure = Some(error),
+            Err(error) => output::talk(output::message(&error)),
+        }
+    }
+    if json && failure.is_none() {
+        output::json(&stages)?;
+    }
+    failure.map_or(Ok(()), Err)
 }
 
 fn started(name: &str, stages: &Stages, json: bool) -> Result<()> {

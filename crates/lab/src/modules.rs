@@ -17,6 +17,19 @@ pub struct Module {
     parameters: String,
 }
 
+impl Module {
+    /// The name of one of the kernel's own, or a file.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// This file, with the same parameters.
+    #[must_use]
+    pub fn from_file(self, file: &Path) -> Self {
+        Module { source: file.display().to_string(), ..self }
+    }
+}
+
 impl std::str::FromStr for Module {
     type Err = Error;
 

@@ -6,7 +6,7 @@ use rustix::ioctl::{Opcode, opcode};
 
 pub(crate) const DEVICE: &str = "/dev/kumiki-osnode";
 pub(crate) const GUEST_DEVICE: &str = "/dev/kumiki-osnode-guest";
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 pub(crate) const NAME_BYTES: usize = 32;
 pub(crate) const PIECE_UNIT: u64 = 2 << 20;
 pub(crate) const PIECES: usize = 64;

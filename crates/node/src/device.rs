@@ -37,7 +37,7 @@ impl Device {
         requests::create(&file, &mut wanted).map_err(|error| match error {
             Errno::EXIST => exists(kind, name),
             Errno::NOSPC => Error::Refused(format!(
-                "node {name}: no 128 KiB below 1 MiB are left; delete another node (kumiki node ls)"
+                "node {name}: no 32 KiB below 1 MiB are left; delete another node (kumiki node ls)"
             )),
             error => Error::os(format!("making {noun} {name}"), error),
         })?;

@@ -104,3 +104,4 @@ pub use session::Session;
 pub use spec::{Cpus, MemorySource, Spec};
 pub use stages::{LoadParts, Stages};
 pub use taking::Reservation;
+pub use tree::low_slices;

@@ -88,6 +88,16 @@ impl Node {
         stopped.start(&image.origin(compressed)?, Loading::since(begin), limit, |_| Ok(()))
     }
 
+    /// The same without the wait: whether it becomes ready is seen in [`Node::list`]. Returns
+    /// what of its devices is not served, and why.
+    pub fn begin(&self, compressed: bool) -> Result<Vec<String>> {
+        let loading = Loading::since(Instant::now());
+        let stopped = self.stopped()?;
+        let image = Image::open(&stopped.record.image)?;
+        let begun = stopped.begin(&image.origin(compressed)?, loading, StartId::now())?;
+        Ok(begun.problems)
+    }
+
     /// Starts from files that are read now: what each start costs that finds no
     /// image in memory. With `keep` the next one does: while the node's kernel starts, what
     /// was read, and is still compressed, is put into memory as the image of this name, as
@@ -395,6 +405,16 @@ struct Stopped {
     record: Record,
 }
 
+/// A node whose first cpu was started.
+struct Begun {
+    loaded: Loading,
+    begin: Instant,
+    /// What the request to start took.
+    execute: Duration,
+    /// What of its devices is not served, and why.
+    problems: Vec<String>,
+}
+
 impl Stopped {
     /// Memory with the log of a kernel that began and has not handed it over.
     fn early_memory(&self) -> Option<Memory> {
@@ -415,29 +435,20 @@ impl Stopped {
         )))
     }
 
-    /// Does something else `meanwhile`, as soon as the node's kernel has begun.
-    fn start(
-        &self,
-        origin: &Origin<'_>,
-        mut loading: Loading,
-        limit: Duration,
-        meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
-    ) -> Result<Stages> {
-        let window = &self.window;
+    /// Loads, and starts the first cpu and what serves its devices.
+    fn begin(&self, origin: &Origin<'_>, mut loading: Loading, id: StartId) -> Result<Begun> {
         let name = &self.node.name;
         let have: Vec<u64> = self.entry.pieces.iter().map(|piece| piece.bytes).collect();
         // It may be another image than the one that the node was made for.
         origin.needs().check(&self.record.image, &have).map_err(|fault| {
             Error::Refused(format!("node {name}: {}: {}", fault.key, fault.problem))
         })?;
-        let id = StartId::now();
         let parts = &mut loading.parts;
         let plan = timed(&mut parts.plan_ms, || {
             load::plan(&self.entry, &self.record, origin, Clocks::of_host()?, id)
         })?;
         load::load(|piece| self.device.map(&[piece], true), &self.entry, &plan, origin, parts)?;
-        let mut loaded = loading.done();
-
+        let loaded = loading.done();
         let begin = Instant::now();
         self.device.start()?;
         let execute = begin.elapsed();
@@ -446,6 +457,19 @@ impl Stopped {
         } else {
             serve::spawn(&self.node.name).unwrap_or_else(|error| vec![error.to_string()])
         };
+        Ok(Begun { loaded, begin, execute, problems })
+    }
+
+    /// Does something else `meanwhile`, as soon as the node's kernel has begun.
+    fn start(
+        &self,
+        origin: &Origin<'_>,
+        loading: Loading,
+        limit: Duration,
+        meanwhile: impl FnOnce(&mut LoadParts) -> Result<()>,
+    ) -> Result<Stages> {
+        let (window, name, id) = (&self.window, &self.node.name, StartId::now());
+        let Begun { mut loaded, begin, execute, problems } = self.begin(origin, loading, id)?;
         let kept = meanwhile(&mut loaded.parts);
         let (mut early, mut looked) = (Early::of(id), begin);
         while window.word() != abi::WORD_READY {

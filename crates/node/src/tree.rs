@@ -36,6 +36,13 @@ pub(crate) fn all(kind: Kind) -> Result<Vec<Entry>> {
     names.iter().filter_map(|name| unless_gone(kind, name, one(kind, name))).collect()
 }
 
+/// How many nodes more have room below 1 MiB, which a start needs of a machine's memory.
+pub fn low_slices() -> Result<u64> {
+    requests::probe()?;
+    let path = Path::new(ROOT).join("slices_free");
+    number(&path, text(&path)?.trim())
+}
+
 /// What is to be known of each of a kind.
 pub(crate) fn each<T>(kind: Kind, look: impl Fn(&Entry) -> Result<T>) -> Result<Vec<T>> {
     let entries = all(kind)?;
@@ -180,8 +187,8 @@ mod tests {
         let files: Vec<&str> = shown.map(|(file, _)| file).collect();
         assert_eq!(files.len(), 6);
         assert!(files.iter().all(|file| row(&format!("nodes/NAME/{file}"))), "{files:?}");
-        assert_eq!(module.matches("__ATTR(").count(), 1);
-        assert!(row("tsc_khz"));
+        assert_eq!(module.matches("__ATTR(").count(), 2);
+        assert!(row("tsc_khz") && row("slices_free"));
         // An image has a part of them.
         for file in ["state", "owner", "memory"] {
             assert!(row(&format!("images/NAME/{file}")), "{file}");

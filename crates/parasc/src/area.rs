@@ -1,14 +1,14 @@
 //! The memory that requesting and processing threads share: one page
 //! (`struct parasc_area`, kernel/uapi/parasc.h).
 
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use crate::line::Line;
 use crate::primitive::{AtomicU32, AtomicU64};
 
 /// "prac" in memory.
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// Requesting threads at the same time, each with a lane of its own: as many as a page
 /// has lines beside the first two.
@@ -23,10 +23,18 @@ pub(crate) struct Area {
     terminate: AtomicU32,
     magic: u32,
     version: u32,
-    _reserved0: [u32; 13],
+    /// Changes: threads inside the kernel return.
+    recalls: AtomicU32,
+    /// So many of these sleep there.
+    _sleepers: AtomicU32,
+    _reserved0: [u32; 11],
     /// Bit i: lane i may hold a request.
     open: AtomicU64,
-    _reserved1: [u64; 7],
+    /// Bit i: lane i is not for threads inside the kernel.
+    others: AtomicU64,
+    /// Bit i: the requesting thread of lane i waits to be woken.
+    asleep: AtomicU64,
+    _reserved1: [u64; 5],
     lines: [Line; LANES],
 }
 
@@ -45,7 +53,10 @@ pub(crate) const LAYOUT: &[(&str, usize)] = &[
     ("offsetof(struct parasc_area, terminate)", std::mem::offset_of!(Area, terminate)),
     ("offsetof(struct parasc_area, magic)", std::mem::offset_of!(Area, magic)),
     ("offsetof(struct parasc_area, version)", std::mem::offset_of!(Area, version)),
+    ("offsetof(struct parasc_area, recalls)", std::mem::offset_of!(Area, recalls)),
     ("offsetof(struct parasc_area, open_lines)", std::mem::offset_of!(Area, open)),
+    ("offsetof(struct parasc_area, other_lines)", std::mem::offset_of!(Area, others)),
+    ("offsetof(struct parasc_area, asleep_lines)", std::mem::offset_of!(Area, asleep)),
     ("offsetof(struct parasc_area, lines)", std::mem::offset_of!(Area, lines)),
 ];
 
@@ -55,9 +66,13 @@ impl Default for Area {
             terminate: AtomicU32::new(0),
             magic: MAGIC,
             version: VERSION,
-            _reserved0: [0; 13],
+            recalls: AtomicU32::new(0),
+            _sleepers: AtomicU32::new(0),
+            _reserved0: [0; 11],
             open: AtomicU64::new(0),
-            _reserved1: [0; 7],
+            others: AtomicU64::new(0),
+            asleep: AtomicU64::new(0),
+            _reserved1: [0; 5],
             lines: std::array::from_fn(|_| Line::default()),
         }
     }
@@ -80,6 +95,28 @@ impl Area {
         self.terminate.load(Acquire) != 0
     }
 
+    /// What a thread that serves inside the kernel has seen before its last look at all else
+    /// that it is for.
+    pub(crate) fn recalls(&self) -> u32 {
+        self.recalls.load(SeqCst)
+    }
+
+    /// Has threads that serve inside the kernel come back and look at all that they are for.
+    pub(crate) fn recall(&self) {
+        self.recalls.fetch_add(1, SeqCst);
+    }
+
+    /// Says that a lane is for others than threads inside the kernel, or not only for others.
+    pub(crate) fn leave_to_others(&self, lane: usize, leave: bool) {
+        mark(&self.others, lane, leave);
+    }
+
+    /// Says that a lane's requesting thread waits to be woken by threads inside the kernel, or
+    /// does not. Partner of the former is the barrier of a swap there.
+    pub(crate) fn sleeps(&self, lane: usize, sleeps: bool) {
+        mark(&self.asleep, lane, sleeps);
+    }
+
     /// Lanes that may hold requests, a bit each.
     #[inline(always)]
     pub(crate) fn open_lanes(&self) -> u64 {
@@ -93,4 +130,11 @@ impl Area {
     pub(crate) fn close_lane(&self, lane: usize) {
         self.open.fetch_and(!(1 << lane), Release);
     }
+}
+
+fn mark(lanes: &AtomicU64, lane: usize, is: bool) {
+    match is {
+        true => lanes.fetch_or(1 << lane, SeqCst),
+        false => lanes.fetch_and(!(1 << lane), SeqCst),
+    };
 }

@@ -42,7 +42,7 @@
 //! the call that it is at. If the claimer dies, the requesting thread repairs from that note.
 //!
 //! The area is memory of this process alone, and what stands there is believed: who offers
-//! has checked it. A kernel module that serves the same lines must check what it reads.
+//! has checked it. The kernel module that serves the same lines checks what it reads.
 
 use std::ops::Range;
 use std::slice;

@@ -30,7 +30,7 @@ fn well(command: &mut Command) -> String {
 
 /// What this crate says: C's expression, and its value here.
 fn here() -> BTreeMap<String, u64> {
-    let layouts = [area::LAYOUT, line::LAYOUT].concat();
+    let layouts = [area::LAYOUT, line::LAYOUT, crate::backend::LAYOUT].concat();
     let mut all: BTreeMap<_, _> =
         layouts.iter().map(|(name, value)| ((*name).to_owned(), *value as u64)).collect();
     macro_rules! values {

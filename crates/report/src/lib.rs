@@ -43,6 +43,7 @@ mod page;
 mod paper;
 mod papers;
 mod parasc;
+pub mod prometheus;
 mod questions;
 pub mod reference;
 mod resource;

@@ -21,6 +21,7 @@ mod resource;
 #[cfg(test)]
 mod sample;
 mod shadow;
+mod verdicts;
 
 /// What a bench hands back.
 #[derive(Deserialize)]
@@ -115,6 +116,7 @@ pub(crate) fn bench(
     check: bool,
     against: Option<&str>,
     cases: &[String],
+    trials: usize,
 ) -> Result<ExitCode> {
     // Opened first: an unwritable file must not cost a run of minutes.
     let json = json.map(|path| {
@@ -130,8 +132,11 @@ pub(crate) fn bench(
         }
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
         (Bench::Resource, None) => resource::resource(check, cases)?,
+        (Bench::Verdicts, None) => verdicts::verdicts(trials, cases)?,
         _ if !cases.is_empty() => {
-            bail!("--case is for `cargo xtask bench resource`, and with --against, only")
+            bail!(
+                "--case is for `cargo xtask bench resource` and `verdicts`, and with --against, only"
+            )
         }
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,

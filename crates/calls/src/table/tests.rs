@@ -126,3 +126,46 @@ fn a_refusal_says_when_and_why() {
         assert!(!reason.ends_with('.') && reason.starts_with(char::is_lowercase), "{name}");
     }
 }
+
+/// Numbers for which `is` holds, a bit each, as C writes them.
+fn c_set(name: &str, is: impl Fn(u16) -> bool) -> String {
+    let word = |at: u16| (0..64).fold(0, |word, bit| word | u64::from(is(64 * at + bit)) << bit);
+    let words = (0..NUMBERS as u16 / 64).map(|at| format!("\t{:#018x},\n", word(at)));
+    format!("static const u64 {name}[PARASC_NUMBERS / 64] = {{\n{}}};\n", words.collect::<String>())
+}
+
+/// The module makes calls inside the kernel, where more than a wrong answer is at stake.
+/// What is refused with some arguments alone has been checked by the process, and does no
+/// harm but to itself, unless it changes which signals the module's loop sees.
+#[test]
+fn the_module_has_been_told_the_same() {
+    use RefusalKind::{AnswersForWrongThread, ChangesSignalsOfThread};
+    let any = |sysnum: u16, holds: fn(&Rule) -> bool| {
+        row(sysnum).is_some_and(|row| row.rules().any(holds))
+    };
+    let refused = |sysnum| {
+        any(sysnum, |rule| rule.applies.is_none() && rule.refusal.kind != AnswersForWrongThread)
+    };
+    let own = |sysnum| {
+        any(sysnum, |rule| match rule.applies {
+            None => rule.refusal.kind == AnswersForWrongThread,
+            Some(_) => rule.refusal.kind == ChangesSignalsOfThread,
+        })
+    };
+    let header = format!(
+        "/* SPDX-License-Identifier: GPL-2.0 */\n\
+         /* Made of the table of calls by a test of crates/calls, which compares it: not written by hand. */\n\
+         #ifndef PARASC_CALLS_H\n#define PARASC_CALLS_H\n\n#include <linux/types.h>\n\n\
+         #define PARASC_NUMBERS {NUMBERS}\n\n\
+         /* Calls that would break the thread that makes them, or change it. */\n{}\n\
+         /* Calls that are for the thread itself to make, by a plain system call. */\n{}\n#endif\n",
+        c_set("parasc_refused_calls", refused),
+        c_set("parasc_own_calls", own),
+    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel/parasc/calls.h");
+    if std::env::var_os("KUMIKI_WRITE_HEADERS").is_some() {
+        std::fs::write(path, &header).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(there, header, "KUMIKI_WRITE_HEADERS=1 cargo test -p kumiki-calls writes it anew");
+}

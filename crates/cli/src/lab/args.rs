@@ -113,7 +113,7 @@ pub(super) struct Shape {
     #[arg(long, value_name = "PACKAGE")]
     pub(super) kernel: Option<KernelName>,
     /// Kernel module to load first, with its parameters: a name of the kernel's
-    /// own or a .ko file; may be given several times
+    /// own, a .ko file, or parasc, which is built; may be given several times
     #[arg(long = "module", value_name = "NAME")]
     pub(super) modules: Vec<Module>,
     /// Have all for `kumiki node` in it: the module osnode loaded, the machine's

@@ -1,6 +1,7 @@
 //! `kumiki lab`: commands in a QEMU machine with a stock kernel.
 
 mod args;
+mod modules;
 mod nodes;
 mod terminal;
 mod up;
@@ -57,11 +58,13 @@ impl Shape {
         let small = Config::new(agent);
         let (cpus, memory_bytes) =
             if self.nodes { (4, 2 << 30) } else { (small.cpus, small.memory_bytes) };
+        let kernel = self.kernel.unwrap_or_default();
+        let modules = modules::with_ours(self.modules, &kernel)?;
         let config = Config {
             cpus: self.cpus.unwrap_or(cpus),
             memory_bytes: self.memory.unwrap_or(memory_bytes),
-            kernel: self.kernel.unwrap_or_default(),
-            modules: self.modules,
+            kernel,
+            modules,
             append: self.append,
             qemu: self.qemu,
             accelerator: match self.accelerator {

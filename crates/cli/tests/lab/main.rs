@@ -3,6 +3,7 @@
 
 mod kept;
 mod once;
+mod parasc;
 
 use std::fs;
 use std::path::Path;

@@ -47,6 +47,38 @@ fn two_nodes_and_a_node_of_two_cpus_on_debian_12() {
     host.leave();
 }
 
+/// As many nodes as a machine has cpus beside the host's, by one file; then half of them again
+/// by one command.
+#[test]
+fn twelve_nodes_at_once() {
+    let wanted = |config: &mut Config| {
+        config.cpus = 13;
+        config.memory_bytes = 4 << 30;
+    };
+    let Some(host) = Host::own("6.1", wanted) else { return };
+    host.add_image();
+    let nodes: Vec<_> = (1..=12).map(|n| format!("n{n}")).collect();
+    let mut file = String::new();
+    for node in &nodes {
+        file += &format!("[node.{node}]\nimage = \"deb\"\nmemory = \"224M\"\n");
+    }
+    host.ok(&format!("cat > twelve.toml <<'EOF'\n{file}EOF\n"));
+    let free = host.ok("cat /sys/class/misc/kumiki-osnode/slices_free");
+    host.ok("kumiki node apply twelve.toml --timeout 300");
+    let left = host.ok("cat /sys/class/misc/kumiki-osnode/slices_free");
+    assert_eq!(left.trim().parse(), free.trim().parse::<u32>().map(|free| free - 12));
+    let say = |node: &String| format!("kumiki node exec {node} -- hostname");
+    let names: Vec<_> = nodes.iter().map(say).collect();
+    assert_eq!(host.ok(&names.join("; ")), nodes.join("\n") + "\n");
+    let half = nodes[..6].join(" ");
+    host.ok(&format!("for n in {half}; do kumiki node kill $n; done"));
+    host.ok(&format!("kumiki node start {half} --timeout 300"));
+    assert_eq!(host.ok(&names.join("; ")), nodes.join("\n") + "\n");
+    host.ok("for n in $(seq 12); do kumiki node delete n$n --force; done; kumiki image rm deb");
+    assert_eq!(host.ok("cat /sys/class/misc/kumiki-osnode/slices_free"), free);
+    assert_eq!(host.ok("cat /sys/devices/system/cpu/online"), "0-12\n");
+}
+
 /// QEMU's emulation has an x2APIC from version 9 on.
 #[test]
 fn nodes_of_a_host_in_x2apic() {

@@ -38,15 +38,15 @@ pub(crate) fn findings(host: &Host) -> Vec<Finding> {
         modules(host),
         cpu_hotplug(host),
         memory_hotplug(host),
-        osnode(kumiki_node::probe()),
+        osnode(kumiki_node::low_slices()),
     ]);
     findings
 }
 
 /// Whether the module is loaded, in the version that this program speaks.
-fn osnode(probed: kumiki_node::Result<()>) -> Finding {
-    match probed {
-        Ok(()) => OSNODE.present("loaded"),
+fn osnode(low_slices: kumiki_node::Result<u64>) -> Finding {
+    match low_slices {
+        Ok(more) => OSNODE.present(format!("loaded; below 1 MiB is room for {more} more nodes")),
         Err(kumiki_node::Error::Unsupported { feature, needs }) => {
             OSNODE.absent(format!("{feature} is not there"), needs)
         }

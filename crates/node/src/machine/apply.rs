@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::file::Machine;
@@ -64,7 +65,7 @@ impl Apply {
         &self.free
     }
 
-    /// Does it all; `told` hears of each step that is done. If one fails, or
+    /// Does it all, starts at the same time; `told` hears of each step that is done. If one fails, or
     /// `stop` becomes true, those before it are undone, the last one first. A node
     /// has `limit` to become ready.
     pub fn carry_out(
@@ -80,10 +81,15 @@ impl Apply {
 
 /// Who does steps.
 trait Hands {
-    /// Does one; leaves nothing behind if it fails.
-    fn make(&mut self, step: &Step) -> Result<()>;
+    /// Does some at the same time; each leaves nothing behind if it fails.
+    fn make(&mut self, steps: &[Step]) -> Vec<Result<()>>;
     /// Undoes one that was done.
     fn undo(&mut self, step: &Step) -> Result<()>;
+}
+
+/// Starts that follow one another are independent, and all else depends on what comes before.
+fn at_once(step: &Step, next: &Step) -> bool {
+    matches!((step, next), (Step::Start { .. }, Step::Start { .. }))
 }
 
 fn carry_out(
@@ -92,22 +98,34 @@ fn carry_out(
     stop: &AtomicBool,
     mut told: impl FnMut(&Step),
 ) -> Result<()> {
-    for (at, step) in steps.iter().enumerate() {
-        let stopped = stop.load(Ordering::Relaxed);
-        let made =
-            if stopped { Err(Error::Refused("interrupted".into())) } else { hands.make(step) };
-        let Err(error) = made else {
-            told(step);
-            continue;
+    let mut done: Vec<&Step> = Vec::new();
+    for group in steps.chunk_by(at_once) {
+        let outcomes = if stop.load(Ordering::Relaxed) {
+            vec![Err(Error::Refused("interrupted".into()))]
+        } else {
+            hands.make(group)
         };
-        let mut left = Vec::new();
-        for step in steps[..at].iter().rev() {
+        let mut failures = Vec::new();
+        for (step, outcome) in group.iter().zip(outcomes) {
+            match outcome {
+                Ok(()) => {
+                    told(step);
+                    done.push(step);
+                }
+                Err(error) => failures.push((step, error)),
+            }
+        }
+        let mut failures = failures.into_iter();
+        let Some((step, error)) = failures.next() else { continue };
+        let mut left: Vec<_> =
+            failures.map(|(step, error)| format!("; failed as well: {step}: {error}")).collect();
+        for step in done.iter().rev() {
             if let Err(error) = hands.undo(step) {
                 left.push(format!("; not undone: {step}: {error}"));
             }
         }
         let (step, left) = (step.to_string(), left.concat());
-        return Err(Error::RolledBack { step, source: Box::new(error), undone: at, left });
+        return Err(Error::RolledBack { step, source: Box::new(error), undone: done.len(), left });
     }
     Ok(())
 }
@@ -118,29 +136,45 @@ struct OfNow {
     limit: Duration,
 }
 
-impl Hands for OfNow {
-    fn make(&mut self, step: &Step) -> Result<()> {
+impl OfNow {
+    fn make_one(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Add { image, .. } => {
                 let prepared = self.images.remove(image).expect("it was prepared for this step");
                 prepared.keep(image).map(drop)
             }
             Step::Create(spec) => Node::create(spec).map(drop),
-            Step::Start { node } => {
-                let node = Node::find(node)?;
-                if node.is_running()? {
-                    // It has ended by itself.
-                    node.stop(Duration::ZERO)?;
-                }
-                let started = node.start(false, self.limit);
-                // A refused one was not begun.
-                let begun = !matches!(started, Ok(_) | Err(Error::Refused(_)));
-                if begun && node.is_running().unwrap_or(true) {
-                    // Its own error says what matters.
-                    let _ = node.stop(Duration::ZERO);
-                }
-                started.map(drop)
-            }
+            Step::Start { node } => start(node, self.limit),
+        }
+    }
+}
+
+fn start(node: &str, limit: Duration) -> Result<()> {
+    let node = Node::find(node)?;
+    let started = node.start(false, limit);
+    // A refused one was not begun.
+    let begun = !matches!(started, Ok(_) | Err(Error::Refused(_)));
+    if begun && node.is_running().unwrap_or(true) {
+        // Its own error says what matters.
+        let _ = node.stop(Duration::ZERO);
+    }
+    started.map(drop)
+}
+
+impl Hands for OfNow {
+    fn make(&mut self, steps: &[Step]) -> Vec<Result<()>> {
+        let limit = self.limit;
+        let nodes: Option<Vec<&String>> = steps
+            .iter()
+            .map(|step| if let Step::Start { node } = step { Some(node) } else { None })
+            .collect();
+        match nodes {
+            Some(nodes) if nodes.len() > 1 => thread::scope(|scope| {
+                let starts: Vec<_> =
+                    nodes.into_iter().map(|node| scope.spawn(move || start(node, limit))).collect();
+                starts.into_iter().map(|start| start.join().expect("it does not panic")).collect()
+            }),
+            _ => steps.iter().map(|step| self.make_one(step)).collect(),
         }
     }
 
@@ -168,13 +202,16 @@ mod tests {
     }
 
     impl Hands for Notes {
-        fn make(&mut self, step: &Step) -> Result<()> {
-            if self.calls == self.fails_at {
-                return Err(Error::Refused("no more".into()));
-            }
-            self.calls += 1;
-            self.made.push(step.to_string());
-            Ok(())
+        fn make(&mut self, steps: &[Step]) -> Vec<Result<()>> {
+            let one = |step: &Step| {
+                self.calls += 1;
+                if self.calls == self.fails_at + 1 {
+                    return Err(Error::Refused("no more".into()));
+                }
+                self.made.push(step.to_string());
+                Ok(())
+            };
+            steps.iter().map(one).collect()
         }
 
         fn undo(&mut self, step: &Step) -> Result<()> {
@@ -187,25 +224,37 @@ mod tests {
         }
     }
 
+    /// Steps that depend on what comes before, and starts.
+    fn steps(starts: &[bool]) -> Vec<Step> {
+        let step = |(n, start): (usize, &bool)| match start {
+            true => Step::Start { node: format!("n{n}") },
+            false => Step::Add { image: format!("n{n}"), bytes: 0, config: None },
+        };
+        starts.iter().enumerate().map(step).collect()
+    }
+
     proptest! {
         #[test]
-        fn a_failed_step_undoes_those_before_it(
-            count in 0..8usize,
+        fn a_failed_step_undoes_those_before_it_and_beside_it(
+            starts in prop::collection::vec(any::<bool>(), 0..8),
             fails_at in 0..10usize,
             keeps in prop::option::of(0..8usize),
         ) {
-            let steps: Vec<_> = (0..count).map(|n| Step::Start { node: format!("n{n}") }).collect();
+            let (steps, count) = (steps(&starts), starts.len());
             let mut notes = Notes { made: vec![], fails_at, keeps, calls: 0 };
             let mut told = 0;
             let outcome = carry_out(&steps, &mut notes, &AtomicBool::new(false), |_| told += 1);
-            prop_assert_eq!(told, fails_at.min(count));
+            // Starts that follow the one that fails are made with it.
+            let beside = starts.iter().skip(fails_at).take_while(|start| **start).count();
+            let done = if fails_at < count { fails_at + beside.saturating_sub(1) } else { count };
+            prop_assert_eq!(told, done);
             match outcome {
                 Ok(()) => prop_assert!(fails_at >= count && notes.made.len() == count),
                 Err(error) => {
                     prop_assert!(notes.made.is_empty());
                     let text = error.to_string();
-                    prop_assert!(text.contains(&format!("start node n{fails_at}: no more")), "{}", text);
-                    let held = keeps.is_some_and(|at| at < fails_at);
+                    prop_assert!(text.contains(&format!("{}: no more", steps[fails_at])), "{}", text);
+                    let held = keeps.is_some_and(|at| at < done);
                     prop_assert_eq!(text.contains("not undone"), held, "{}", text);
                 }
             }
@@ -214,11 +263,11 @@ mod tests {
 
     #[test]
     fn an_interrupt_undoes_what_was_done() {
-        let steps: Vec<_> = ["a", "b"].map(|node| Step::Start { node: node.into() }).into();
+        let steps = steps(&[false, true]);
         let mut notes = Notes { made: vec![], fails_at: 9, keeps: None, calls: 0 };
         let stop = AtomicBool::new(false);
         let told = |_: &Step| stop.store(true, Ordering::Relaxed);
         let error = carry_out(&steps, &mut notes, &stop, told).unwrap_err().to_string();
-        assert!(error.contains("start node b: interrupted") && notes.made.is_empty(), "{error}");
+        assert!(error.contains("start node n1: interrupted") && notes.made.is_empty(), "{error}");
     }
 }

@@ -73,7 +73,8 @@ pub(super) fn offers() -> BTreeMap<String, Offer> {
 }
 
 pub(super) fn free(cpus: &[u32], mib: u64) -> Situation {
-    let free = Free { cpus: cpus.to_vec(), memory_bytes: mib * MIB, ..Free::default() };
+    let free =
+        Free { cpus: cpus.to_vec(), low_slices: 16, memory_bytes: mib * MIB, ..Free::default() };
     Situation { free, ..Situation::default() }
 }
 
@@ -92,6 +93,8 @@ pub(super) fn after(mut situation: Situation, step: &Step) -> Situation {
                 let at = situation.free.cpus.iter().position(|free| free == cpu);
                 situation.free.cpus.remove(at.expect("a cpu that is free"));
             }
+            let slices = &mut situation.free.low_slices;
+            *slices = slices.checked_sub(1).expect("a slice that is free");
             if spec.memory_from != MemorySource::Boot {
                 taken = spec.bytes();
             }

@@ -78,7 +78,14 @@ pub(super) fn plan(
     offers: &BTreeMap<String, Offer>,
     situation: &Situation,
 ) -> Result<Vec<Step>> {
-    let mut planning = Planning { offers, situation, taken_bytes: 0, steps: Vec::new() };
+    let mut planning = Planning {
+        offers,
+        situation,
+        taken_bytes: 0,
+        taken_slices: 0,
+        steps: Vec::new(),
+        starts: Vec::new(),
+    };
     for image in &machine.images {
         planning.image(image).map_err(|fault| machine.image_fault(image, &fault))?;
     }
@@ -87,6 +94,7 @@ pub(super) fn plan(
         let spec = specs.get(node.spec.name.as_str()).cloned();
         planning.node(node, spec).map_err(|fault| machine.node_fault(node, &fault))?;
     }
+    planning.steps.append(&mut planning.starts);
     Ok(planning.steps)
 }
 
@@ -151,7 +159,10 @@ struct Planning<'a> {
     offers: &'a BTreeMap<String, Offer>,
     situation: &'a Situation,
     taken_bytes: u64,
+    taken_slices: u64,
     steps: Vec<Step>,
+    /// They come last, all at once.
+    starts: Vec<Step>,
 }
 
 impl Planning<'_> {
@@ -190,7 +201,7 @@ impl Planning<'_> {
             (None, None) => unreachable!("a node that does not exist has been given cpus"),
         };
         if wanted.start && rests {
-            self.steps.push(Step::Start { node: name.clone() });
+            self.starts.push(Step::Start { node: name.clone() });
         }
         Ok(())
     }
@@ -204,6 +215,16 @@ impl Planning<'_> {
             Fault::new("image", problem)
         })?;
         needs.check(image, &spec.memory_bytes)?;
+        let slices = self.situation.free.low_slices;
+        if self.taken_slices == slices {
+            let problem = format!(
+                "a node more than have room below 1 MiB: {slices} are left beside the {} that \
+                 exist; delete one (kumiki node ls), or start fewer with more cpus each",
+                self.situation.nodes.len()
+            );
+            return Err(Fault::new("image", problem));
+        }
+        self.taken_slices += 1;
         // What was kept from the host when it started is not of what it has free.
         if spec.memory_from == MemorySource::Boot {
             return Ok(());
@@ -295,8 +316,8 @@ start = false
             [
                 "add image deb (70 MiB)",
                 "create node a (cpus 2,1, 256 MiB, image deb)",
-                "start node a",
                 "create node b (cpus 3, 256 MiB, image deb)",
+                "start node a",
             ]
         );
     }
@@ -320,11 +341,12 @@ start = false
         let steps = plan(&machine, &offers(), &begin).unwrap();
         let there = steps.iter().fold(begin.clone(), after);
         type Change = fn(&mut Situation);
-        let cases: [(&Situation, Change, &str); 12] = [
+        let cases: [(&Situation, Change, &str); 13] = [
             (&begin, |s| s.free.cpus = vec![2, 1], ":10: node.b.cpus: cpu 3 is not on line"),
             (&begin, |s| s.free.cpus = vec![3, 2], ":6: node.a.cpus: 2 cpus, and 1 of 2"),
             (&begin, |s| s.free.memory_bytes = 500 * MIB, ":11: node.b.memory: 268435456 bytes"),
             (&begin, |s| s.free.memory_bytes = 9 * MIB, ":3: image.deb.kernel: 73400320 bytes"),
+            (&begin, |s| s.free.low_slices = 1, ":9: node.b.image: a node more than have room"),
             (&there, |s| s.nodes.get_mut("a").unwrap().cpus = vec![1], "a exists with cpus 1:"),
             (&there, |s| s.nodes.get_mut("b").unwrap().cpus = vec![5], "b exists with cpus 5:"),
             (&there, |s| s.nodes.get_mut("b").unwrap().bytes = 9, ":11: node.b.memory: node b"),

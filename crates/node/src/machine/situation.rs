@@ -9,7 +9,7 @@ use crate::image::Image;
 use crate::listing::State;
 use crate::needs::Needs;
 use crate::node::Node;
-use crate::{Result, cpus, device, numa, requests};
+use crate::{Result, cpus, device, numa, requests, tree};
 
 /// What a machine has for nodes and images.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -18,6 +18,8 @@ pub struct Free {
     pub cpus: Vec<u32>,
     /// Cpus that nodes have, and whose each is.
     pub held: BTreeMap<u32, String>,
+    /// How many nodes more have a low slice: room below 1 MiB, which a start needs.
+    pub low_slices: u64,
     /// Memory that the host could give.
     pub memory_bytes: u64,
     /// Memory that it keeps for itself beside that.
@@ -44,6 +46,7 @@ impl Free {
         Ok(Free {
             cpus: cpus::free()?,
             held: cpus::held()?,
+            low_slices: tree::low_slices()?,
             memory_bytes: device::available_bytes()?.saturating_sub(device::HOST_KEEPS_BYTES),
             host_keeps_bytes: device::HOST_KEEPS_BYTES,
             blocks: blocks(&fs::read_to_string(path).map_err(|e| crate::Error::file(path, e))?),

@@ -13,7 +13,8 @@ use super::{PLAYERS, THREADS};
 
 /// Who makes the calls. The last one is not there everywhere; the kernel module is
 /// no part of this version.
-pub(crate) const BACKENDS: [Backend; 3] = [Backend::Auto, Backend::User, Backend::IoUring];
+pub(crate) const BACKENDS: [Backend; 4] =
+    [Backend::Auto, Backend::User, Backend::IoUring, Backend::Kernel];
 /// The calls that are made.
 const CALLS: [&str; 7] =
     ["getppid", "gettid", "close", "pread64", "write", "nanosleep", "recvfrom"];
@@ -95,11 +96,12 @@ pub(crate) struct Deck {
 
 impl Deck {
     pub(crate) fn new(seed: u64) -> Self {
-        let is_there = |backend: Backend| match backend {
-            Backend::Auto => true,
-            backend => {
-                availability().into_iter().any(|one| one.backend == backend && one.available)
-            }
+        let only = std::env::var("KUMIKI_STRESS_BACKEND").ok();
+        let is_there = |backend: Backend| {
+            let is_wanted = only.as_ref().is_none_or(|only| *only == backend.to_string());
+            let availability = || availability().into_iter();
+            let is_available = || availability().any(|one| one.backend == backend && one.available);
+            is_wanted && (backend == Backend::Auto || is_available())
         };
         let backends = (0..BACKENDS.len()).filter(|at| is_there(BACKENDS[*at])).collect();
         let either = || Turns::of(vec![false, true]);

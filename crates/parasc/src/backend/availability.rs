@@ -1,6 +1,6 @@
 //! Which backends this machine has, for this thread.
 
-use super::{Backend, Lack, OwnRing, no_module};
+use super::{Backend, Inside, Lack, OwnRing};
 
 /// How a backend stands here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Availability {
 /// }
 /// ```
 pub fn availability() -> Vec<Availability> {
-    vec![user(), io_uring(OwnRing::new(1).map(drop)), kernel(Err(no_module()))]
+    vec![user(), io_uring(OwnRing::new(1).map(drop)), kernel(Inside::open().map(drop))]
 }
 
 fn user() -> Availability {

@@ -5,25 +5,24 @@
 //! |---|---|---|
 //! | `user` | processing threads of this process | nothing |
 //! | `io_uring` | the kernel's io_uring, for the calls that it has | a kernel and a sandbox that allow it |
-//! | `kernel` | the same threads, inside a kernel module | the module, which this version has not |
+//! | `kernel` | the same threads, inside a kernel module | the module, loaded |
 //!
 //! All of them serve the same requests with the same results. `user` is always
 //! there, and what the others cannot do falls back to it.
 
 mod availability;
+mod inside;
 
 pub use availability::{Availability, availability};
+#[cfg(all(test, not(loom)))]
+pub(crate) use inside::LAYOUT;
+pub(crate) use inside::{Inside, Left};
 pub(crate) use kumiki_ring::{Lack, OwnRing};
 
 pub use crate::choice::Backend;
 
 /// Requests that a ring takes at once; a longer batch goes in several steps.
 const AT_ONCE: usize = 512;
-
-/// Why there is no kernel module.
-pub(crate) fn no_module() -> Lack {
-    Lack::new("module kumiki-parasc is not part of this version", "choose backend user")
-}
 
 impl Backend {
     /// Why an engine cannot have it.
@@ -36,9 +35,6 @@ impl Backend {
     /// # Errors
     /// [`Error::Backend`](crate::Error::Backend) with the reason.
     pub(crate) fn check(self, help: bool) -> crate::Result<()> {
-        if self == Backend::Kernel {
-            return Err(self.lacks(no_module()));
-        }
         if self == Backend::IoUring && !help {
             return Err(self.lacks(Lack::new(
                 "Config::help = false leaves all calls to processing threads, and io_uring makes \
@@ -47,6 +43,15 @@ impl Backend {
             )));
         }
         self.ring().map(drop)
+    }
+
+    /// The kernel module, if this backend has one.
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub(crate) fn inside(self) -> crate::Result<Option<Inside>> {
+        let wanted = (self == Backend::Kernel).then(Inside::open);
+        wanted.transpose().map_err(|lack| self.lacks(lack))
     }
 
     /// The calling thread's ring, if this backend has one.

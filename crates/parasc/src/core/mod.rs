@@ -32,7 +32,7 @@ use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
 use crate::area::Area;
-use crate::backend::Backend;
+use crate::backend::{Backend, Inside};
 use crate::claim::Claim;
 use crate::config::{self, Config};
 use crate::cost::{Durations, sleep_ticks};
@@ -95,6 +95,8 @@ pub(crate) struct Core {
     pub(crate) retire: Duration,
     pub(crate) help: bool,
     pub(crate) backend: Backend,
+    /// The kernel module, where that is the backend.
+    pub(crate) inside: Option<Inside>,
     /// Threads of its own that have started and not ended.
     pub(crate) crew: Arc<Crew>,
     topology: OnceLock<Option<Topology>>,
@@ -105,6 +107,7 @@ impl Core {
         config.check()?;
         let backend = config.backend;
         backend.check(config.help)?;
+        let inside = backend.inside()?;
         let cpus = config.cpus()?;
         let parallel = cpus.len().max(config::allowed()?.len());
         let rules = Rules::new(config.allow, config.wrong_thread_answers);
@@ -131,6 +134,7 @@ impl Core {
             retire: config.retire,
             help: config.help,
             backend: config.backend,
+            inside,
             crew: Arc::default(),
             topology: OnceLock::new(),
         })

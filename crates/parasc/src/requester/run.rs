@@ -12,7 +12,7 @@ use crate::core::{Core, RARE, STEP};
 use crate::cost::{Around, End, Key, PART, Prior, Sample, Way, survey};
 use crate::differences::Differences;
 use crate::error::{Error, Result};
-use crate::execute::{call, plain};
+use crate::execute::{self, call};
 use crate::line::{Calls, MOST};
 use crate::primitive::lock;
 use crate::threads::{summon_pool, wake_seat};
@@ -99,7 +99,7 @@ impl Requester {
         }
         if !meanwhile.is_left() && self.passes.take(requests) {
             // SAFETY: as above, for all of them.
-            unsafe { plain(requests, results) };
+            unsafe { plain(&self.core, requests, results) };
             return Ok(());
         }
         // SAFETY: as above.
@@ -166,7 +166,7 @@ impl Requester {
     ) -> Result<(), Forked> {
         if !self.has_help() {
             // SAFETY: the caller vouches for all requests.
-            unsafe { plain(requests, results) };
+            unsafe { plain(&self.core, requests, results) };
             return Ok(());
         }
         self.batches = self.batches.wrapping_add(1);
@@ -182,7 +182,7 @@ impl Requester {
         // Of a batch longer than an offer each part may be plain without a question.
         if !beside && self.passes.take(requests) {
             // SAFETY: as above.
-            unsafe { plain(requests, results) };
+            unsafe { plain(&self.core, requests, results) };
             return Ok(());
         }
         let around = Around { beside, own: self.look_for_own() };
@@ -239,7 +239,7 @@ impl Requester {
         }
         if choice.way == Way::Shared && self.near.is_empty() && self.own.is_empty() {
             // SAFETY: as above.
-            unsafe { plain(requests, results) };
+            unsafe { plain(&self.core, requests, results) };
             return Ok(ran);
         }
         let watched = choice.watch.then(Watched::begin);
@@ -247,7 +247,7 @@ impl Requester {
         let start = if choice.measure { now() } else { 0 };
         match choice.way {
             // SAFETY: as above.
-            Way::Plain => unsafe { plain(requests, results) },
+            Way::Plain => unsafe { plain(&self.core, requests, results) },
             Way::Shared => {
                 let (part, most) = self.costs.terms(key, requests.len(), self.others(), means);
                 // While this thread is away the others may come to the end.
@@ -293,8 +293,14 @@ impl Requester {
     ) -> Result<(), Forked> {
         let terms = Terms { by: By::Pool(threads), kept: 0, most: 1 };
         self.core.pool.take_lane(self.lane);
+        if self.core.inside.is_some() {
+            self.core.area.leave_to_others(self.lane, true);
+        }
         // SAFETY: the caller vouches for all requests.
         unsafe { self.offer(requests, results, terms, meanwhile) }?;
+        if self.core.inside.is_some() {
+            self.core.area.leave_to_others(self.lane, false);
+        }
         self.core.pool.leave_lane(self.lane);
         Ok(())
     }
@@ -349,10 +355,20 @@ impl Requester {
         let forked = |forked| Forked { handed: line.claimed(), ..forked };
         meanwhile.run(offered.len(), self.ticks, core.process).map_err(forked)?;
         if left.is_none() {
-            // SAFETY: the caller vouches for all requests.
-            unsafe { plain(kept, own) };
-            // SAFETY: as above.
-            unsafe { line.make_last(self.others() + 1) };
+            let share = self.others() + 1;
+            match &core.inside {
+                // Calls that sleep are claimed one by one: none waits for an entry of another.
+                Some(inside) if !matches!(by, By::Pool(_)) => {
+                    // SAFETY: the caller vouches for all requests.
+                    unsafe { inside.make_last((kept, own), (&core.area, lane), share) };
+                }
+                _ => {
+                    // SAFETY: as above.
+                    unsafe { execute::plain(kept, own) };
+                    // SAFETY: as above.
+                    unsafe { line.make_last(share) };
+                }
+            }
         }
         if let Some(calls) = (0..LOOKS).find_map(|_| line.over()) {
             return Ok(Help { calls, waited: 0 });
@@ -361,6 +377,21 @@ impl Requester {
         // SAFETY: as above.
         let calls = unsafe { finish(&mut self.waiter, core, lane, left) };
         Ok(Help { calls, waited: self.ticks.now().wrapping_sub(start) })
+    }
+}
+
+/// Makes calls that no other thread is to make: one after the other, or inside the kernel by
+/// one entry.
+///
+/// # Safety
+/// As for [`Requester::run_raw`].
+#[inline(always)]
+unsafe fn plain(core: &Core, requests: &[Request], results: &mut [i64]) {
+    match &core.inside {
+        // SAFETY: the caller vouches for all requests.
+        None => unsafe { execute::plain(requests, results) },
+        // SAFETY: as above.
+        Some(inside) => unsafe { inside.make(requests, results) },
     }
 }
 
@@ -401,7 +432,14 @@ pub(super) unsafe fn finish(
         let begun = left.and_then(|_| waits());
         // A thread of the engine's own hardly dies; who has not even begun is held up.
         let patience = if watched || begun.is_some() { STEP } else { RARE };
-        match waiter.wait_until(&side.bell, line.word(), Instant::now() + patience, ready) {
+        if core.inside.is_some() {
+            core.area.sleeps(lane, true);
+        }
+        let ended = waiter.wait_until(&side.bell, line.word(), Instant::now() + patience, ready);
+        if core.inside.is_some() {
+            core.area.sleeps(lane, false);
+        }
+        match ended {
             Ok(Some(calls)) => return calls,
             Ok(None) if !gone() => continue,
             _ => (),

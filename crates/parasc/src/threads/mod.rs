@@ -3,6 +3,7 @@
 //! they are wanted and end by themselves.
 
 mod dead;
+mod inside;
 mod pool;
 mod process;
 mod processor;
@@ -93,7 +94,9 @@ fn summon_seat(core: &Arc<Core>) -> bool {
     let idle = near.iter().filter(hot).find(|at| !core.seats[**at].berth.claim.is_set());
     if let Some(at) = idle.or_else(|| near.iter().find(hot)) {
         // Should its call block, somebody must see to this one.
-        let watched = !core.seats[*at].berth.claim.is_set() || alert(core);
+        // One that serves inside the kernel has no note.
+        let noted = core.inside.is_none() && !core.seats[*at].berth.claim.is_set();
+        let watched = noted || alert(core);
         // It may be about to sleep, or to retire.
         return watched && seat::wake(core, *at);
     }

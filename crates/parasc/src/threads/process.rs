@@ -9,7 +9,7 @@ use kumiki_wait::{Policy, Threshold, Waiter};
 
 use super::processor::{bits, serve_lane};
 use super::queue::{Hand, serve};
-use super::{alert, serve_what_waits, spinning};
+use super::{alert, inside, serve_what_waits, spinning};
 use crate::core::{Caller, Core, STEP};
 use crate::queue::{QUEUES, Queue};
 
@@ -42,6 +42,13 @@ pub(crate) fn process(core: &Arc<Core>) {
             let called = caller.bell.looks();
             (called || area.is_terminated() || has_work(core)).then_some(())
         };
+        if let Some(device) = &core.inside {
+            let all = 0..=QUEUES - 1;
+            serving.signals.lifted(|| {
+                cancel.point();
+                inside::serve(core, device, all, &hand)
+            });
+        }
         let spins = core.policy.threshold == Threshold::Infinite
             || !rests && core.callers.may_spin(core.spare_cpus());
         let waiter = if spins { &mut spinner } else { &mut sleeper };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use kumiki_wait::Waiter;
 
-use super::alert;
 use super::queue::{self, Hand, mortally};
+use super::{alert, inside};
 use crate::core::{Core, Seat};
 use crate::execute::call;
 use crate::line::State;
@@ -40,6 +40,9 @@ pub(crate) fn serve(core: &Arc<Core>, seat: &Seat, waiter: &mut Waiter, hand: &m
     let mut retire = after(core.retire);
     let mut worked = false;
     loop {
+        if let Some(device) = &core.inside {
+            worked |= inside::serve(core, device, QUICK..=QUICK, hand);
+        }
         let ready = || {
             let called = seat.bell.looks();
             if area.is_terminated() {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use crate::core::{Entry, Unwinding};
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
-use kumiki_wait::{Waiter, barrier};
+use kumiki_wait::{Policy, Threshold, Waiter, barrier};
 
 use super::queue::Hand;
 use super::{processor, serve_what_waits, spinning, start};
 use crate::core::{Core, Seat};
+use crate::queue::QUICK;
 
 /// Makes sure that the thread of seat `index` sees what has been published before: wakes
 /// the one that sleeps there or starts one. `false` if there is none to be had.
@@ -29,6 +30,9 @@ pub(crate) fn wake(core: &Arc<Core>, index: usize) -> bool {
         }
         Entry::Taken => {
             seat.bell.call();
+            if core.inside.is_some() && core.queues[QUICK].any() {
+                core.area.recall();
+            }
             true
         }
         Entry::Closed => false,
@@ -61,7 +65,10 @@ fn serve(core: &Arc<Core>, seat: &Seat) {
     let Ok(_bound) = affinity::bind(seat.cpu) else {
         return abandon(core, seat, true);
     };
-    let Ok(mut waiter) = Waiter::new(&spinning(core.policy)) else {
+    // Inside the kernel it has looked for as long as it spins.
+    let asleep = Policy { threshold: Threshold::Ticks(0), ..core.policy };
+    let policy = if core.inside.is_some() { asleep } else { spinning(core.policy) };
+    let Ok(mut waiter) = Waiter::new(&policy) else {
         return abandon(core, seat, true);
     };
     let mut hand = Hand::new(&seat.berth.claim, None);

@@ -17,6 +17,9 @@ use crate::{answers, machine, rows, tables};
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       base-uri 'none'; form-action 'none'";
 
+/// A section of at most so many charts leaves room for another beside it.
+const NARROW: usize = 1;
+
 /// Said above the first charts.
 const HOW_TO_READ: &str = "In the charts bars are 95 % intervals, and hollow marks were disturbed by \
                            other work. Point at a mark for its value, drag to zoom, press a name to \
@@ -44,7 +47,7 @@ pub(crate) fn frame(
 ) -> String {
     let section = |(id, title, body): (&str, &str, Markup)| {
         let [id, short, title] = [id, title, title].map(str::to_owned);
-        Section { id, short, title, body }
+        Section { id, short, title, body, narrow: false }
     };
     whole(title, head, &sections.map(section).collect::<Vec<_>>(), notes)
 }
@@ -68,8 +71,9 @@ fn whole(title: &str, head: &Markup, sections: &[Section], notes: Option<&str>) 
                 }
                 main {
                     (head)
-                    @for s in sections {
-                        section id=(s.id) { h2 { (s.title) } (s.body) }
+                    @for run in sections.chunk_by(|a, b| a.narrow && b.narrow) {
+                        @if run.len() > 1 { div.beside { @for s in run { (section(s)) } } }
+                        @else { @for s in run { (section(s)) } }
                     }
                     (footer(notes))
                 }
@@ -86,6 +90,12 @@ struct Section {
     short: String,
     title: String,
     body: Markup,
+    /// It has room beside another of its kind.
+    narrow: bool,
+}
+
+fn section(s: &Section) -> Markup {
+    html! { section id=(s.id) { h2 { (s.title) } (s.body) } }
 }
 
 /// Writes the sections, and knows which figures and rows already have a place.
@@ -118,8 +128,12 @@ impl<'a> Writer<'a> {
     }
 
     fn add(&mut self, id: &str, short: &str, title: &str, body: Markup) {
+        self.add_as_wide(id, short, title, body, false);
+    }
+
+    fn add_as_wide(&mut self, id: &str, short: &str, title: &str, body: Markup, narrow: bool) {
         let [id, short, title] = [id, short, title].map(str::to_owned);
-        self.sections.push(Section { id, short, title, body });
+        self.sections.push(Section { id, short, title, body, narrow });
     }
 
     /// What each result has to say, under its name where there are several.
@@ -176,7 +190,8 @@ impl<'a> Writer<'a> {
                 (rows)
             };
             told |= !figures.is_empty();
-            self.add(question.id, question.short, question.title, body);
+            let narrow = figures.len() <= NARROW;
+            self.add_as_wide(question.id, question.short, question.title, body, narrow);
         }
     }
 
@@ -256,6 +271,7 @@ impl<'a> Writer<'a> {
                 }
             })
         });
+        let body = html! { @if self.results.len() > 1 { div.two { (body) } } @else { (body) } };
         self.add(
             "machine",
             "Machine and run",

@@ -1,0 +1,538 @@
+/* What <kumiki/uapi/parasc.h> says of the module, one scene after the other; the first that does not hold ends it. */
+#include "raw.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+
+static struct call calls[MOST];
+static int64_t results[MOST];
+
+static void fill(unsigned int count, struct call call)
+{
+	for (unsigned int at = 0; at < count; at++) {
+		calls[at] = call;
+		results[at] = -1;
+	}
+}
+
+/* Whether all of them gave this. */
+static bool all_are(unsigned int count, int64_t result)
+{
+	for (unsigned int at = 0; at < count; at++)
+		if (results[at] != result) {
+			fprintf(stderr, "result %u: %lld\n", at, (long long)results[at]);
+			return false;
+		}
+	return true;
+}
+
+static void one_call_by_a_thread_inside(void)
+{
+	struct call call = { SYS_getppid, 0, { 0 } };
+	pthread_t thread;
+	void *ended;
+
+	begin();
+	CHECK(!pthread_create(&thread, NULL, serve, NULL));
+	for (int round = 0; round < 1000; round++) {
+		area->lines[3].ret_val = -1;
+		offer_one(3, &call);
+		await(3);
+		CHECK(area->lines[3].ret_val == getppid());
+	}
+	told();
+	CHECK(!pthread_join(thread, &ended) && !ended);
+}
+
+static void a_batch_by_one_entry(void)
+{
+	begin();
+	fill(300, (struct call){ SYS_getppid, 0, { 0 } });
+	CHECK(run(calls, results, 300) == 0 && all_are(300, getppid()));
+	/* And of a line, from its end, all at once. */
+	struct parasc_wait wait = { .area = pointer(area), .line = 61 };
+
+	fill(300, (struct call){ SYS_getuid, 0, { 0 } });
+	offer(61, calls, results, 300, 32);
+	CHECK(ioctl(device, PARASC_IOC_WAIT, &wait) == 0);
+	CHECK(is_over(61) && all_are(300, getuid()));
+	wait.share = 2;
+	offer(61, calls, results, 7, 32);
+	CHECK(ioctl(device, PARASC_IOC_WAIT, &wait) == 0 && is_over(61));
+}
+
+
+static void what_is_wrong_is_refused(void)
+{
+	uint32_t version = 0;
+
+	begin();
+	CHECK(!ioctl(device, PARASC_IOC_VERSION, &version) && version == PARASC_VERSION);
+#define FAILS(error, request, argument) CHECK(ioctl(device, request, argument) == -1 && errno == (error))
+	FAILS(ENOTTY, _IO(PARASC_IOC_TYPE, 9), 0);
+	FAILS(EFAULT, PARASC_IOC_PROC, (void *)8);
+	FAILS(EFAULT, PARASC_IOC_WAIT, (void *)8);
+	FAILS(EFAULT, PARASC_IOC_VERSION, (void *)8);
+	FAILS(EINVAL, PARASC_IOC_WAKE_UP, -1L);
+	/* One wrong field of each request at a time. */
+#define WRONG(type, request, good, error, ...)                   \
+	do {                                                     \
+		type wrong = good;                               \
+		__VA_ARGS__;                                     \
+		FAILS(error, request, &wrong);                   \
+	} while (0)
+#define WRONG_PROC(error, ...) \
+	WRONG(struct parasc_proc, PARASC_IOC_PROC, proc_of(0, 0), error, __VA_ARGS__)
+	WRONG_PROC(EINVAL, wrong.flags = 1);
+	WRONG_PROC(EINVAL, wrong.reserved = 1);
+	WRONG_PROC(EINVAL, wrong.share = 0);
+	WRONG_PROC(EINVAL, wrong.share = 4097);
+	WRONG_PROC(EINVAL, wrong.length = 8192);
+	WRONG_PROC(EINVAL, wrong.area += 64);
+	WRONG_PROC(EFAULT, wrong.area = 0);
+	WRONG_PROC(EFAULT, wrong.area = ~4095ull);
+	WRONG_PROC(EFAULT, wrong.area = 1ull << 62);
+	struct parasc_wait wait = { .area = pointer(area), .share = 2 };
+#define WRONG_WAIT(error, ...) WRONG(struct parasc_wait, PARASC_IOC_WAIT, wait, error, __VA_ARGS__)
+	WRONG_WAIT(EINVAL, wrong.line = PARASC_MAX_LINES);
+	WRONG_WAIT(EINVAL, wrong.share = 4097);
+	WRONG_WAIT(EINVAL, wrong.area += 64);
+	WRONG_WAIT(EINVAL, wrong.calls.first = 1);
+	WRONG_WAIT(EINVAL, wrong.calls.last = 1 << 30);
+	WRONG_WAIT(EFAULT, wrong.area = ~4095ull);
+	WRONG_WAIT(EFAULT, wrong.calls.requests = 8; wrong.calls.last = 3);
+	WRONG_WAIT(EFAULT, wrong.calls.requests = ~0ull; wrong.calls.last = 3);
+	fill(3, (struct call){ SYS_getppid, 0, { 0 } });
+	WRONG_WAIT(EFAULT, wrong.calls = ((struct parasc_calls){ pointer(calls), 8, 0, 3 }));
+	/* What a line says is believed no more. */
+	offer(0, (struct call *)8, results, 10, 4);
+	WRONG_WAIT(EFAULT, (void)0);
+	offer(0, calls, (int64_t *)~7ull, 3, 4);
+	WRONG_PROC(EFAULT, (void)0);
+	atomic_store(word(0), PARASC_STATE(9, 70, 60, PARASC_BATCH));
+	CHECK(ioctl(device, PARASC_IOC_WAIT, &wait) == 0);
+	area->magic++;
+	WRONG_PROC(EINVAL, (void)0);
+	WRONG_WAIT(EINVAL, (void)0);
+	area->magic--;
+	area->version++;
+	WRONG_PROC(EINVAL, (void)0);
+	/* Of a child, which has the descriptor. */
+	pid_t child = fork();
+
+	if (!child) {
+		FAILS(EPERM, PARASC_IOC_WAIT, &wait);
+		FAILS(EPERM, PARASC_IOC_WAKE_UP, 1);
+		exit(0);
+	}
+	int status;
+
+	CHECK(waitpid(child, &status, 0) == child && !status);
+}
+
+static void calls_that_break_a_thread_are_not_made(void)
+{
+	static const long refused[] = {
+		SYS_exit, SYS_exit_group, SYS_fork, SYS_vfork, SYS_clone, SYS_clone3, SYS_execve,
+		SYS_execveat, SYS_rt_sigreturn, SYS_rt_sigsuspend, SYS_pause, SYS_setuid, SYS_prctl,
+		SYS_arch_prctl, SYS_seccomp, SYS_ptrace, SYS_setns, SYS_unshare, SYS_rseq, SYS_iopl,
+		SYS_capset, SYS_personality, SYS_restart_syscall,
+	};
+	unsigned int count = sizeof(refused) / sizeof(*refused);
+
+	begin();
+	for (unsigned int at = 0; at < count; at++)
+		calls[at] = (struct call){ refused[at], 6, { 0 } };
+	CHECK(run(calls, results, count) == 0 && all_are(count, -EPERM));
+	/* Numbers that no kernel has, and what is behind its table. */
+	for (unsigned int at = 0; at < 600; at++)
+		calls[at] = (struct call){ at < 300 ? 600 + at : 65535 - at, 6, { 0 } };
+	CHECK(run(calls, results, 600) == 0 && all_are(600, -ENOSYS));
+	/* What is for the thread itself it makes itself. */
+	fill(5, (struct call){ SYS_gettid, 0, { 0 } });
+	CHECK(run(calls, results, 5) == 5 && all_are(5, gettid()));
+}
+
+static void closed_inside_is_closed(void)
+{
+	int ends[2];
+
+	begin();
+	CHECK(!pipe(ends));
+	char byte;
+
+	calls[0] = (struct call){ SYS_close, 1, { ends[1] } };
+	calls[1] = (struct call){ SYS_read, 3, { ends[0], pointer(&byte), 1 } };
+	CHECK(run(calls, results, 2) == 0 && results[0] == 0 && results[1] == 0);
+	/* And the device itself, of a process that has one thread. */
+	calls[0] = (struct call){ SYS_close, 1, { device } };
+	calls[1] = (struct call){ SYS_getppid, 0, { 0 } };
+	CHECK(run(calls, results, 2) == 0 && results[0] == 0 && results[1] == getppid());
+	CHECK(close(device) == -1 && errno == EBADF);
+}
+
+static atomic_int handled;
+
+static void handler(int signal)
+{
+	(void)signal;
+	handled++;
+}
+
+static atomic_bool all_sent;
+
+static void *interrupt(void *thread)
+{
+	for (int round = 0; round < 20; round++) {
+		usleep(5000);
+		pthread_kill(*(pthread_t *)thread, SIGUSR1);
+	}
+	all_sent = true;
+	return NULL;
+}
+
+static void interrupted_calls_say_so(void)
+{
+	struct sigaction action = { .sa_handler = handler };
+	struct timespec time = { 0, 3000000 };
+	pthread_t self = pthread_self(), other;
+	unsigned int cut = 0;
+
+	begin();
+	CHECK(!sigaction(SIGUSR1, &action, NULL));
+	CHECK(!pthread_create(&other, NULL, interrupt, &self));
+	while (!all_sent) {
+		fill(4, (struct call){ SYS_nanosleep, 2, { pointer(&time), 0 } });
+		run(calls, results, 4);
+		for (int at = 0; at < 4; at++) {
+			CHECK(results[at] == 0 || results[at] == -EINTR);
+			cut += results[at] == -EINTR;
+		}
+	}
+	CHECK(!pthread_join(other, NULL));
+	CHECK(cut > 0);
+}
+
+/* A processing thread's own signals wait until it is between two offers, and then are handled. */
+static void requests_do_not_see_signals_of_who_serves(void)
+{
+	struct sigaction action = { .sa_handler = handler };
+	struct timespec time = { 0, 200000000 };
+	pthread_t thread;
+
+	begin();
+	CHECK(!sigaction(SIGUSR1, &action, NULL));
+	CHECK(!pthread_create(&thread, NULL, serve, NULL));
+	fill(2, (struct call){ SYS_nanosleep, 2, { pointer(&time), 0 } });
+	offer(0, calls, results, 2, 1);
+	while (PARASC_FIRST(atomic_load(word(0))) == 0)
+		sched_yield();
+	pthread_kill(thread, SIGUSR1);
+	await(0);
+	CHECK(all_are(2, 0));
+	while (!handled)
+		sched_yield();
+	told();
+	CHECK(!pthread_join(thread, NULL));
+}
+
+static void who_sleeps_is_woken_by_any_descriptor(void)
+{
+	struct parasc_proc proc;
+	pthread_t thread;
+
+	begin();
+	proc = proc_of(0, SECOND / 20);
+	/* It comes back for other reasons, too. */
+	while (ioctl(device, PARASC_IOC_PROC, &proc) == PARASC_AGAIN)
+		;
+	CHECK(area->sleepers == 0);
+	CHECK(!pthread_create(&thread, NULL, serve, NULL));
+	int other = open(PARASC_DEVICE, O_RDWR);
+
+	for (int round = 0; round < 5; round++) {
+		while (!*(volatile uint32_t *)&area->sleepers)
+			usleep(1000);
+		area->lines[0].ret_val = -1;
+		/* Without its own look whether somebody sleeps. */
+		atomic_store(word(0), PARASC_STATE(0, 0, 1, SYS_getuid));
+		area->open_lines = 1;
+		CHECK(ioctl(other, PARASC_IOC_WAKE_UP, 1) == 1);
+		await(0);
+		CHECK(area->lines[0].ret_val == getuid());
+	}
+	while (!*(volatile uint32_t *)&area->sleepers)
+		usleep(1000);
+	/* In use it stays. */
+	CHECK(system("rmmod parasc 2> /dev/null") != 0);
+	told();
+	CHECK(!pthread_join(thread, NULL) && area->sleepers == 0);
+}
+
+static void memory_that_goes_is_an_error(void)
+{
+	pthread_t thread;
+	void *ended;
+
+	begin();
+	CHECK(!pthread_create(&thread, NULL, serve, NULL));
+	usleep(20000);
+	CHECK(!munmap(area, 4096));
+	area = (void *)8;
+	/* It may sleep. */
+	ioctl(device, PARASC_IOC_WAKE_UP, 1);
+	CHECK(!pthread_join(thread, &ended) && ended == (void *)(intptr_t)EFAULT);
+	begin();
+	int64_t *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct parasc_wait wait = { .calls = { pointer(calls), pointer(page), 0, 100 } };
+
+	fill(100, (struct call){ SYS_getppid, 0, { 0 } });
+	CHECK(ioctl(device, PARASC_IOC_WAIT, &wait) == -1 && errno == EFAULT);
+}
+
+static struct sock_filter forbidden[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getppid, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 99),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+static void *forbid(void *unused)
+{
+	struct sock_fprog program = { sizeof(forbidden) / sizeof(*forbidden), forbidden };
+
+	(void)unused;
+	usleep(10000);
+	CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	CHECK(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program));
+	return NULL;
+}
+
+/* Set by another thread in the midst of a batch, and of a processing thread's stay. */
+static void a_filter_sees_what_it_would_see_without(void)
+{
+	struct parasc_wait wait;
+	pthread_t serving, forbidding;
+	unsigned int seen = 0;
+	void *ended;
+	int left, error;
+
+	begin();
+	CHECK(!pthread_create(&serving, NULL, serve, NULL));
+	CHECK(!pthread_create(&forbidding, NULL, forbid, NULL));
+	do {
+		fill(MOST, (struct call){ SYS_getppid, 0, { 0 } });
+		wait = (struct parasc_wait){ .calls = { pointer(calls), pointer(results), 0, MOST } };
+		left = ioctl(device, PARASC_IOC_WAIT, &wait);
+		error = errno;
+		/* Refused, or stopped in the midst of it. */
+		if (left == PARASC_CALLS || left == -1)
+			make(&wait.calls);
+		for (unsigned int at = 0; at < MOST; at++) {
+			CHECK(results[at] == (seen ? -99 : results[at]));
+			CHECK(results[at] == -99 || results[at] == getppid() || seen || left == PARASC_CALLS);
+			seen += results[at] == -99;
+		}
+	} while (left != -1);
+	CHECK(error == EPERM && seen);
+	CHECK(!pthread_join(forbidding, NULL));
+	/* It may sleep. */
+	CHECK(ioctl(device, PARASC_IOC_WAKE_UP, 1) >= 0);
+	CHECK(!pthread_join(serving, &ended) && ended == (void *)(intptr_t)EPERM);
+}
+
+static void a_tracer_sees_what_it_would_see_without(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		begin();
+		CHECK(!ptrace(PTRACE_TRACEME, 0, 0, 0));
+		raise(SIGSTOP);
+		struct parasc_wait wait = { .calls = { pointer(calls), pointer(results), 0, 3 } };
+
+		fill(3, (struct call){ SYS_getppid, 0, { 0 } });
+		exit(!(ioctl(device, PARASC_IOC_WAIT, &wait) == -1 && errno == EPERM && results[0] == -1));
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+	while (WIFSTOPPED(status)) {
+		CHECK(!ptrace(PTRACE_SYSCALL, child, 0, 0));
+		CHECK(waitpid(child, &status, 0) == child);
+	}
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Threads that look, that sleep and that are in a call, when all ends. */
+static void a_process_ends_with_threads_inside(void)
+{
+	static const char *const ways[] = { "kill", "exit", "exec" };
+	struct timespec second = { 1000, 0 };
+	int ends[2], status;
+
+	for (int way = 0; way < 3; way++) {
+		CHECK(!pipe(ends));
+		pid_t child = fork();
+
+		if (!child) {
+			pthread_t thread;
+
+			begin();
+			for (int n = 0; n < 3; n++)
+				CHECK(!pthread_create(&thread, NULL, serve, NULL));
+			fill(1, (struct call){ SYS_nanosleep, 2, { pointer(&second), 0 } });
+			offer(0, calls, results, 1, 1);
+			while (PARASC_FIRST(atomic_load(word(0))) == 0)
+				sched_yield();
+			CHECK(write(ends[1], "!", 1) == 1);
+			if (ways[way][1] == 'i')
+				pause();
+			usleep(20000);
+			if (way == 1)
+				exit(0);
+			execl("/bin/true", "true", NULL);
+			exit(1);
+		}
+		char byte;
+
+		CHECK(read(ends[0], &byte, 1) == 1);
+		if (way == 0)
+			CHECK(!kill(child, SIGKILL));
+		CHECK(waitpid(child, &status, 0) == child);
+		CHECK(way == 0 ? WTERMSIG(status) == SIGKILL : status == 0);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+static void set_widen(const char *ns)
+{
+	int file = open("/sys/module/parasc/parameters/widen_ns", O_WRONLY);
+
+	CHECK(file >= 0 && write(file, ns, strlen(ns)) > 0);
+	close(file);
+}
+
+/* With the moments between a look and its claim, and between that and the look after it, made long. */
+static void none_is_made_twice(void)
+{
+	pthread_t thread[2];
+	uint64_t one = 1, sum, wanted = 0;
+	int counter = eventfd(0, 0);
+
+	begin();
+	for (int n = 0; n < 2; n++)
+		CHECK(!pthread_create(&thread[n], NULL, serve, NULL));
+	for (int round = 0; round < 3000; round++) {
+		unsigned int count = 1 + round * 7 % 40;
+		struct parasc_wait wait = { .area = pointer(area), .line = 5, .share = 1 + round % 4 };
+
+		if (round == 500)
+			set_widen("2000");
+		for (unsigned int at = 0; at < count; at++) {
+			/* Elsewhere each time, so that a stale look is seen. */
+			calls[round % 7 * 50 + at] = (struct call){ SYS_write, 3, { counter, pointer(&one), 8 } };
+			results[round % 7 * 50 + at] = -1;
+		}
+		offer(5, calls + round % 7 * 50, results + round % 7 * 50, count, 1 + round % 9);
+		while (ioctl(device, PARASC_IOC_WAIT, &wait) == PARASC_CALLS) {
+			make(&wait.calls);
+			wait.calls = (struct parasc_calls){ 0 };
+		}
+		await(5);
+		for (unsigned int at = 0; at < count; at++)
+			CHECK(results[round % 7 * 50 + at] == 8);
+		memset(calls + round % 7 * 50, 0xff, 50 * sizeof(*calls));
+		wanted += count;
+	}
+	set_widen("0");
+	CHECK(read(counter, &sum, 8) == 8 && sum == wanted);
+	told();
+	for (int n = 0; n < 2; n++)
+		CHECK(!pthread_join(thread[n], NULL));
+}
+
+static void a_store_ends_a_wait(void)
+{
+	uint32_t value = 7;
+	struct parasc_mwait wait = { pointer(&value), 7, 0, SECOND / 50, 0 };
+	int monitor = open(PARASC_MWAIT_DEVICE, O_RDWR);
+
+	if (monitor < 0) {
+		CHECK(errno == ENODEV);
+		printf("no MONITOR here\n");
+		return;
+	}
+	device = monitor;
+	FAILS(ETIMEDOUT, PARASC_IOC_MWAIT, &wait);
+	value = 8;
+	CHECK(ioctl(monitor, PARASC_IOC_MWAIT, &wait) == 0);
+	value = 7;
+	wait.word = 8;
+	FAILS(EFAULT, PARASC_IOC_MWAIT, &wait);
+	wait.word = pointer(&value) + 1;
+	FAILS(EINVAL, PARASC_IOC_MWAIT, &wait);
+	wait.word = pointer(&value);
+	wait.flags = 1;
+	FAILS(EINVAL, PARASC_IOC_MWAIT, &wait);
+	wait.flags = 0;
+	wait.hint = 0x60;
+	FAILS(EINVAL, PARASC_IOC_MWAIT, &wait);
+	FAILS(ENOTTY, PARASC_IOC_WAIT, &wait);
+	/* As long as it takes, but for a signal. */
+	struct sigaction action = { .sa_handler = handler };
+
+	CHECK(!sigaction(SIGALRM, &action, NULL));
+	alarm(1);
+	wait.hint = 0;
+	wait.timeout_ns = ~0ull;
+	FAILS(EINTR, PARASC_IOC_MWAIT, &wait);
+	CHECK(handled == 1);
+}
+
+static const struct {
+	const char *name;
+	void (*scene)(void);
+} scenes[] = {
+	{ "one call by a thread inside", one_call_by_a_thread_inside },
+	{ "a batch by one entry", a_batch_by_one_entry },
+	{ "what is wrong is refused", what_is_wrong_is_refused },
+	{ "calls that break a thread are not made", calls_that_break_a_thread_are_not_made },
+	{ "closed inside is closed", closed_inside_is_closed },
+	{ "interrupted calls say so", interrupted_calls_say_so },
+	{ "requests do not see signals of who serves", requests_do_not_see_signals_of_who_serves },
+	{ "who sleeps is woken by any descriptor", who_sleeps_is_woken_by_any_descriptor },
+	{ "memory that goes is an error", memory_that_goes_is_an_error },
+	{ "a filter sees what it would see without", a_filter_sees_what_it_would_see_without },
+	{ "a tracer sees what it would see without", a_tracer_sees_what_it_would_see_without },
+	{ "a process ends with threads inside", a_process_ends_with_threads_inside },
+	{ "none is made twice", none_is_made_twice },
+	{ "a store ends a wait", a_store_ends_a_wait },
+};
+
+/* Each in a process of its own, which must not be there after it. */
+int main(void)
+{
+	for (size_t at = 0; at < sizeof(scenes) / sizeof(*scenes); at++) {
+		pid_t child = fork();
+		int status;
+
+		if (!child) {
+			alarm(60);
+			scenes[at].scene();
+			exit(0);
+		}
+		CHECK(waitpid(child, &status, 0) == child);
+		printf("%s: %s\n", scenes[at].name, status ? "not so" : "as it should");
+		fflush(stdout);
+		if (status) {
+			fprintf(stderr, "status %#x\n", status);
+			return 1;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,204 @@
+//! What programs may rely on, whichever backend makes their calls: the same for both, here
+//! and in a machine of the lab.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use kumiki_parasc::op::{Close, Pread, Read};
+use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
+
+/// An engine of this backend; in a machine of the lab with the module it is there.
+fn engine(config: Config, backend: Backend) -> Engine {
+    Engine::new(&Config { backend, ..config }).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(requester: &mut Requester, requests: &[Request]) -> Vec<i64> {
+    let mut results = vec![i64::MIN; requests.len()];
+    // SAFETY: requests of this suite point to what lives in it.
+    unsafe { requester.run_raw(requests, &mut results) }.unwrap();
+    results
+}
+
+fn a_file() -> File {
+    let mut file = tempfile::tempfile().unwrap();
+    let bytes: Vec<u8> = (0..=255).cycle().take(70_000).collect();
+    std::io::Write::write_all(&mut file, &bytes).unwrap();
+    file
+}
+
+pub(super) fn behaves(backend: Backend) {
+    for help in [true, false] {
+        let config = Config { help, ..Config::default() };
+        results_are_those_of_each_call(engine(config.clone(), backend));
+        what_is_closed_is_closed(engine(config, backend));
+    }
+    none_is_lost_and_none_made_twice(backend);
+    submitted_calls_end(engine(Config::default(), backend));
+    threads_of_the_program_serve(backend);
+    a_child_of_fork_goes_on(engine(Config::default(), backend));
+    answers_for_another_thread(backend);
+}
+
+fn results_are_those_of_each_call(engine: Engine) {
+    let file = a_file();
+    let fd = file.as_raw_fd() as u64;
+    let parent = i64::from(std::os::unix::process::parent_id());
+    let mut requester = engine.requester().unwrap();
+    for count in [1, 2, 3, 9, 40, 300, 700, 66_000].into_iter().chain([64; 60]) {
+        let mut buffers = vec![[0_u8; 16]; count];
+        let requests: Vec<_> = buffers
+            .iter_mut()
+            .enumerate()
+            .map(|(at, buffer)| match at % 4 {
+                0 => Request::new(libc::SYS_getppid, []),
+                1 => Request::new(libc::SYS_close, [u64::MAX]),
+                2 => Request::new(libc::SYS_pread64, [fd, 1, 16, 0]),
+                _ => {
+                    Request::new(libc::SYS_pread64, [fd, buffer.as_mut_ptr() as u64, 16, at as u64])
+                }
+            })
+            .collect();
+        for (at, result) in run(&mut requester, &requests).into_iter().enumerate() {
+            let wanted = match at % 4 {
+                0 => parent,
+                1 => -i64::from(libc::EBADF),
+                2 => -i64::from(libc::EFAULT),
+                _ => 16,
+            };
+            assert_eq!(result, wanted, "call {at} of {count}");
+            let read = buffers[at].iter().enumerate().all(|(byte, is)| *is == (at + byte) as u8);
+            assert!(at % 4 != 3 || read, "call {at} of {count}: {:?}", buffers[at]);
+        }
+    }
+}
+
+/// Also for whoever waits for it: the last step of a close comes on the way out of the kernel.
+fn what_is_closed_is_closed(engine: Engine) {
+    let mut requester = engine.requester().unwrap();
+    for _ in 0..20 {
+        let (readers, writers): (Vec<_>, Vec<_>) =
+            (0..30).map(|_| std::io::pipe().unwrap()).unzip();
+        let mut closes: Vec<_> =
+            writers.into_iter().map(|writer| Close::new(OwnedFd::from(writer))).collect();
+        assert!(requester.run(&mut closes).unwrap().iter().all(Result::is_ok));
+        let mut reads: Vec<_> = readers.iter().map(|reader| Read::new(reader, [0; 1])).collect();
+        assert!(requester.run(&mut reads).unwrap().iter().all(|read| *read == Ok(0)));
+    }
+}
+
+/// Each call adds to a counter, from several requesting threads at once.
+fn none_is_lost_and_none_made_twice(backend: Backend) {
+    let engine = engine(Config::default(), backend);
+    std::thread::scope(|threads| {
+        for seed in 1..=3_u64 {
+            let mut requester = engine.requester().unwrap();
+            threads.spawn(move || {
+                // SAFETY: a new descriptor.
+                let counter = unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+                let one = 1_u64;
+                let add = Request::new(
+                    libc::SYS_write,
+                    [counter.as_raw_fd() as u64, (&raw const one).addr() as u64, 8],
+                );
+                let mut sum = 0;
+                for batch in 0..150 {
+                    let count = (batch * seed * 7 % 97 + 1) as usize;
+                    let results = run(&mut requester, &vec![add; count]);
+                    assert!(results.iter().all(|result| *result == 8));
+                    sum += count as u64;
+                }
+                let mut bytes = [0; 8];
+                std::io::Read::read_exact(&mut &counter, &mut bytes).unwrap();
+                assert_eq!(u64::from_ne_bytes(bytes), sum);
+            });
+        }
+    });
+}
+
+fn submitted_calls_end(engine: Engine) {
+    let file = a_file();
+    let mut requester = engine.requester().unwrap();
+    for round in 0..20 {
+        // Threads that serve lanes are called from there.
+        run(&mut requester, &[Request::new(libc::SYS_getppid, []); 64]);
+        let pending: Vec<_> = (0..40)
+            .map(|at| {
+                let file = file.try_clone().unwrap();
+                engine.submit(Pread::new(file, round * 40 + at, [0_u8; 4]))
+            })
+            .collect();
+        for pending in pending {
+            assert_eq!(pending.wait().unwrap().output, Ok(4));
+        }
+    }
+    assert!(engine.shut_down(Duration::from_secs(20)), "threads have not ended");
+}
+
+fn threads_of_the_program_serve(backend: Backend) {
+    let config = Config { cpus: Some(CpuSet::new()), threads: 0, help: false, ..Config::default() };
+    let engine = engine(config, backend);
+    std::thread::scope(|threads| {
+        threads.spawn(|| engine.process());
+        threads.spawn(|| engine.process());
+        let mut requester = engine.requester().unwrap();
+        for count in (1..200).step_by(3) {
+            let results = run(&mut requester, &vec![Request::new(libc::SYS_getuid, []); count]);
+            assert!(results.iter().all(|result| *result == 0 || *result > 0));
+        }
+        engine.shut_down(Duration::ZERO);
+    });
+}
+
+fn a_child_of_fork_goes_on(engine: Engine) {
+    let mut requester = engine.requester().unwrap();
+    let requests = [Request::new(libc::SYS_getppid, []); 40];
+    run(&mut requester, &requests);
+    let own = i64::from(std::process::id());
+    let mut results = [0; 40];
+    // SAFETY: the child makes system calls on memory of its own and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        let ran = unsafe { requester.run_raw(&requests, &mut results) };
+        let good = ran.is_ok() && results.iter().all(|result| *result == own);
+        // SAFETY: ends the child without running what belongs to the parent.
+        unsafe { libc::_exit(i32::from(!good)) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    run(&mut requester, &requests);
+}
+
+/// A thread inside the kernel hands such a call back, and makes it outside.
+fn answers_for_another_thread(backend: Backend) {
+    let config = Config { wrong_thread_answers: true, ..Config::default() };
+    let engine = engine(config, backend);
+    let mut requester = engine.requester().unwrap();
+    let mixed = [libc::SYS_getppid, libc::SYS_gettid, libc::SYS_getuid];
+    let requests: Vec<_> =
+        mixed.into_iter().cycle().take(90).map(|n| Request::new(n, [])).collect();
+    for _ in 0..100 {
+        let results = run(&mut requester, &requests);
+        let of_process = |id: &i64| std::path::Path::new(&format!("/proc/self/task/{id}")).exists();
+        assert!(results.iter().skip(1).step_by(3).all(of_process));
+        assert!(results.iter().all(|result| *result >= 0));
+    }
+}
+
+/// In a machine, by the same program as outside (`super`).
+#[test]
+#[ignore = "for a machine of the lab, in which the module is loaded"]
+fn in_a_machine() {
+    let made = || {
+        let text = std::fs::read_to_string("/sys/module/parasc/parameters/calls_made").unwrap();
+        text.trim().parse::<u64>().unwrap()
+    };
+    behaves(Backend::User);
+    assert_eq!(made(), 0);
+    behaves(Backend::Kernel);
+    // Of some 200,000, of which those of batches of one are made plainly.
+    assert!(made() > 100_000, "{}", made());
+}

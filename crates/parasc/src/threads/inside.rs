@@ -1,0 +1,96 @@
+//! A processing thread's stay inside the kernel, where the module makes the calls of lanes.
+//!
+//! It comes back for what only this process has: a queue, of which whoever puts something
+//! into it recalls the threads, a requesting thread that sleeps, and calls that the module
+//! hands back. Inside it cannot die but with the process, so its note names nothing; who
+//! counts on it to look at a queue has the supervising thread look, too.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use kumiki_sys::clock::Clock;
+
+use super::queue::{Hand, mortally};
+use crate::backend::{Inside, Left};
+use crate::core::Core;
+use crate::execute::call;
+
+/// Serves lanes inside the kernel until nothing has come for as long as a thread spins, or
+/// there is something in one of these `queues`. Whether it has made any calls.
+pub(super) fn serve(
+    core: &Arc<Core>,
+    inside: &Inside,
+    queues: RangeInclusive<usize>,
+    hand: &Hand<'_>,
+) -> bool {
+    let mut served = false;
+    loop {
+        // Before the look: what comes after it recalls.
+        let recalls = core.area.recalls();
+        if core.area.is_terminated() || queues.clone().any(|queue| core.queues[queue].any()) {
+            return served;
+        }
+        // SAFETY: a call is offered only by who vouches for it (`Requester::run_raw`).
+        let left = unsafe { inside.serve(&core.area, core.share().min(4096), recalls, spin()) };
+        match left {
+            Left::Idle { served: some } => return served | some,
+            // The program's thread may have been called back for its own sake.
+            Left::Called if hand.signals.is_some() => return served,
+            Left::Called => (),
+            Left::Refused => return served,
+            Left::Over(lane) => {
+                served = true;
+                core.sides[lane].made(core.area.line(lane));
+            }
+            Left::Calls { lane, first, last, made } => {
+                served = true;
+                make(core, hand, lane, first..last, made);
+            }
+        }
+    }
+}
+
+/// Makes calls that the module has claimed and handed back, `made` of whose claim are made.
+fn make(
+    core: &Arc<Core>,
+    hand: &Hand<'_>,
+    lane: usize,
+    chunk: std::ops::Range<usize>,
+    made: usize,
+) {
+    let (line, claim) = (core.area.line(lane), hand.claim);
+    let seen = line.look();
+    if seen.is_single() {
+        claim.set(lane);
+        // SAFETY: as in `serve`; claimed for this thread.
+        let ret_val = mortally(hand.signals, || unsafe { call(&line.taken(seen)) });
+        line.finish(seen, ret_val);
+        claim.clear();
+        return core.sides[lane].made(line);
+    }
+    claim.hold(lane);
+    let (mut made, mut chunk) = (made, Some(chunk));
+    while let Some(own) = chunk {
+        claim.advance(&own, own.start);
+        made += own.len();
+        let calls = line.calls();
+        let begins = |at| claim.advance(&own, at);
+        // SAFETY: as above.
+        mortally(hand.signals, || unsafe { calls.make(own.clone(), begins) });
+        chunk = line.next(made, core.share());
+        made = 0;
+    }
+    claim.clear();
+    core.sides[lane].made(line);
+}
+
+/// For as long as two sleeps cost, as in user space.
+fn spin() -> Duration {
+    static SPIN: OnceLock<Duration> = OnceLock::new();
+    *SPIN.get_or_init(|| {
+        let ticks = kumiki_wait::sleep_cost_ticks().saturating_mul(2);
+        Duration::from_nanos(Clock::new().ns(ticks) as u64)
+    })
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Claims: swaps of a line's word, and what is read after them. */
+
+#include <linux/delay.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "module.h"
+
+/* Swaps that fail in a row before others on this cpu are looked after. */
+#define TRIES 64
+
+/* As many calls as a claim takes of what is nobody's. */
+static __always_inline u32 part(u64 state, u32 share, u64 most)
+{
+	u32 first = PARASC_FIRST(state), last = PARASC_LAST(state);
+	u32 left = last > first ? last - first : 0;
+
+	if (!share)
+		return left;
+	return min_t(u32, max_t(u32, min_t(u64, left / (2 * share), most), 1), left);
+}
+
+/* Between what is looked at and what is done upon it a test gives others time: no lock is held. */
+static void widen(void)
+{
+	if (unlikely(widen_ns))
+		ndelay(min(widen_ns, 100000u));
+}
+
+/* Opens the window to a line's memory again, if it was closed to wait. */
+#define WIDENED(line)								\
+({										\
+	bool __open = true;							\
+										\
+	if (unlikely(widen_ns)) {						\
+		user_access_end();						\
+		widen();							\
+		__open = user_access_begin(line, sizeof(*(line)));		\
+	}									\
+	__open;									\
+})
+
+/* What has been claimed: read after the swap, as it is of that offer. */
+#define READ_CALLS(claim, line, fault)						\
+do {										\
+	unsafe_get_user((claim)->calls.requests, &(line)->words[PARASC_REQUESTS], fault); \
+	unsafe_get_user((claim)->calls.results, &(line)->words[PARASC_RESULTS], fault); \
+} while (0)
+
+/*
+ * Says that what was claimed before has been made, and claims the next calls of a batch. By
+ * a processing thread. Returns 1 if there are some, else 0.
+ */
+int line_claim_first(struct claim *claim)
+{
+	struct parasc_line __user *line = claim->line;
+	u64 old, new, most;
+	u32 chunk, tries;
+
+	for (;;) {
+		if (!user_access_begin(line, sizeof(*line)))
+			return -EFAULT;
+		unsafe_get_user(old, &line->state, fault);
+		unsafe_get_user(most, &line->words[PARASC_AT_ONCE], fault);
+		if (!WIDENED(line))
+			return -EFAULT;
+		for (tries = 0; tries < TRIES; tries++) {
+			chunk = PARASC_CALL(old) == PARASC_BATCH ? part(old, claim->share, most) : 0;
+			if (!chunk && !claim->made) {
+				user_access_end();
+				return 0;
+			}
+			new = PARASC_STATE((PARASC_MADE(old) + claim->made) & 0xffff,
+					   PARASC_FIRST(old) + chunk, PARASC_LAST(old), PARASC_CALL(old));
+			if (unsafe_try_cmpxchg_user(&line->state, &old, new, fault))
+				goto claimed;
+		}
+		user_access_end();
+		cond_resched();
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
+claimed:
+	claim->state = new;
+	claim->made = 0;
+	if (chunk) {
+		if (!WIDENED(line))
+			return -EFAULT;
+		READ_CALLS(claim, line, fault);
+	}
+	user_access_end();
+	claim->calls.first = PARASC_FIRST(old);
+	claim->calls.last = PARASC_FIRST(new);
+	return chunk > 0;
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+/*
+ * Claims calls from the end, the single call among them. By the requesting thread. Returns
+ * 1 if there are some, else 0.
+ */
+int line_claim_last(struct claim *claim)
+{
+	struct parasc_line __user *line = claim->line;
+	u64 old, new, most;
+	u32 chunk, tries;
+
+	for (;;) {
+		if (!user_access_begin(line, sizeof(*line)))
+			return -EFAULT;
+		unsafe_get_user(old, &line->state, fault);
+		unsafe_get_user(most, &line->words[PARASC_AT_ONCE], fault);
+		if (!WIDENED(line))
+			return -EFAULT;
+		for (tries = 0; tries < TRIES; tries++) {
+			chunk = part(old, claim->share, most);
+			if (!chunk) {
+				user_access_end();
+				return 0;
+			}
+			new = PARASC_STATE(PARASC_MADE(old), PARASC_FIRST(old),
+					   PARASC_LAST(old) - chunk, PARASC_CALL(old));
+			if (unsafe_try_cmpxchg_user(&line->state, &old, new, fault))
+				goto claimed;
+		}
+		user_access_end();
+		cond_resched();
+		if (fatal_signal_pending(current))
+			return -EINTR;
+	}
+claimed:
+	claim->state = new;
+	if (!WIDENED(line))
+		return -EFAULT;
+	READ_CALLS(claim, line, fault);
+	user_access_end();
+	claim->calls.first = PARASC_LAST(new);
+	claim->calls.last = PARASC_LAST(old);
+	return 1;
+fault:
+	user_access_end();
+	return -EFAULT;
+}
+
+/* Claims the single call that the word `state` shows: 1 for one caller only. */
+int line_take(struct parasc_line __user *line, u64 state)
+{
+	u64 new = PARASC_STATE(PARASC_MADE(state), PARASC_LAST(state), PARASC_LAST(state),
+			       PARASC_CALL(state));
+	bool taken;
+
+	widen();
+	if (!user_access_begin(line, sizeof(*line)))
+		return -EFAULT;
+	taken = unsafe_try_cmpxchg_user(&line->state, &state, new, fault);
+	user_access_end();
+	widen();
+	return taken;
+fault:
+	user_access_end();
+	return -EFAULT;
+}
