@@ -86,7 +86,7 @@ pub(crate) fn spawn(name: &str) -> Result<Vec<String>> {
     begun(server, &log)
 }
 
-/// What a new server says: what cannot be served, and that it has begun.
+/// Reads what a new server says: what cannot be served, and that it has begun.
 fn begun(mut server: Child, log: &Path) -> Result<Vec<String>> {
     let mut text = String::new();
     if let Some(mut said) = server.stdout.take() {
