@@ -94,8 +94,8 @@ class Refused(unittest.TestCase):
                 else:
                     word[0] = SAID if text.strip() and len(text) > 12 else DIFFERS
                     word[1:200] = f"{ours}: {text}".encode()[:199].ljust(199)
-                os.kill(os.getpid(), signal.SIGKILL)
-                os._exit(1)
+                # Not by a signal to its own number: where getpid(2) is refused that is -1, everybody.
+                os._exit(0)
             os.waitpid(child, 0)
             how = word[0]
             text = bytes(word[1:200]).decode(errors="replace").strip()
