@@ -85,6 +85,9 @@ enum Chore {
         /// Of `resource`, or with `--against`: these cases only
         #[arg(long = "case", value_name = "CASE")]
         cases: Vec<String>,
+        /// Of `verdicts`: comparisons of each kind; from 200 on with default runs (hours)
+        #[arg(long, value_name = "N", default_value_t = 40)]
+        trials: usize,
     },
     /// Draws the README's picture of the page that `kumiki report` writes
     Picture {
@@ -131,6 +134,8 @@ enum Bench {
     Lab,
     /// 4 KiB memory and calls between cores beside their peers, and the promises
     Resource,
+    /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules
+    Verdicts,
 }
 
 #[cfg(feature = "bench")]
@@ -138,7 +143,14 @@ use bench::bench;
 
 /// Runs xtask with what only a bench needs.
 #[cfg(not(feature = "bench"))]
-fn bench(_: Bench, _: Option<&Path>, _: bool, _: Option<&str>, _: &[String]) -> Result<ExitCode> {
+fn bench(
+    _: Bench,
+    _: Option<&Path>,
+    _: bool,
+    _: Option<&str>,
+    _: &[String],
+    _: usize,
+) -> Result<ExitCode> {
     let mut again = run::cargo("run --quiet --package xtask --features bench --");
     // In the folder that a path among the arguments is meant from.
     again.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
@@ -168,8 +180,8 @@ fn carried_out(chore: Chore) -> Result<ExitCode> {
         Chore::Lint { checks } => lint::lint(&checks),
         Chore::Loom => loom::loom(),
         Chore::Stress { name } => stress::stress(name),
-        Chore::Bench { name, json, check, against, cases } => {
-            bench(name, json.as_deref(), check, against.as_deref(), &cases)
+        Chore::Bench { name, json, check, against, cases, trials } => {
+            bench(name, json.as_deref(), check, against.as_deref(), &cases, trials)
         }
         Chore::Picture { page } => picture::picture(page.as_deref()),
         Chore::Kmod { kernels } => kmod::kmod(&kernels),

@@ -33,6 +33,16 @@ pub enum Error {
         /// The end of what it wrote to standard error, if anything.
         said: String,
     },
+    /// A command that should print a result did not.
+    #[error("{side} prints no result of `kumiki measure --json`: {command}: {why}")]
+    NoResult {
+        /// `A` or `B`.
+        side: char,
+        /// The command as it was given.
+        command: String,
+        /// What was found instead.
+        why: String,
+    },
     /// A command that is run before each run failed.
     #[error("--prepare {command}: {how}")]
     Prepare {

@@ -47,7 +47,7 @@ fn memory(samples: &[&Sample]) -> Option<f64> {
 impl Figures {
     pub(crate) fn of(samples: &[&Sample]) -> Self {
         let median = |of: fn(&Sample) -> f64| describe::median_of(samples.iter().map(|s| of(s)));
-        let wall: Vec<f64> = samples.iter().map(|s| s.wall_ns).collect();
+        let wall: Vec<f64> = samples.iter().map(|s| s.compared()).collect();
         let sorted = describe::sorted(wall.iter().copied());
         let struck = samples.iter().filter(|s| s.others.is_some_and(|o| o > TOLERATED)).count();
         Figures {

@@ -25,6 +25,8 @@
 //!
 //! How it was chosen and what others do: `docs/design/measure.md`.
 
+mod against;
+pub mod certify;
 mod error;
 mod estimate;
 mod note;
@@ -35,6 +37,7 @@ pub mod sequence;
 pub mod trial;
 mod verdict;
 
+pub use against::Against;
 pub use error::{Error, Result};
 pub use estimate::Figures;
 pub use note::Note;

@@ -131,10 +131,10 @@ pub(crate) fn notes(pairs: &[[Sample; 2]], left: usize, detect: f64) -> Vec<Note
     }
     notes.extend(outputs(&sides));
     // What moves both alike is the machine, and pairs allow for it.
-    let apart: Vec<f64> = pairs.iter().map(|[a, b]| b.wall_ns / a.wall_ns).collect();
+    let apart: Vec<f64> = pairs.iter().map(|[a, b]| b.compared() / a.compared()).collect();
     if drift(&apart, detect).is_some() {
         for (side, samples) in &sides {
-            let wall: Vec<f64> = samples.iter().map(|s| s.wall_ns).collect();
+            let wall: Vec<f64> = samples.iter().map(|s| s.compared()).collect();
             let drift = drift(&wall, detect);
             notes.extend(drift.map(|ratio| Note::Drifts { side: *side, ratio }));
         }

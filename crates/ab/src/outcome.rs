@@ -5,6 +5,7 @@ use std::path::Path;
 use kumiki_measure::schema::Machine;
 use serde::{Deserialize, Serialize};
 
+use crate::against::Against;
 use crate::error::{Error, Result};
 use crate::estimate::Figures;
 use crate::note::Note;
@@ -54,11 +55,39 @@ pub struct Outcome {
     /// Where.
     #[serde(default)]
     pub machine: Machine,
+    /// How B differs from the B of an outcome that was kept, by their A, if that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
     /// Every pair, A and B, in the order in which they were run.
     pub pairs: Vec<[Sample; 2]>,
 }
 
 impl Outcome {
+    /// One of no pairs.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Outcome {
+            schema: SCHEMA,
+            a: Side::default(),
+            b: Side::default(),
+            detect: 0.0,
+            verdict: Verdict::CannotSay,
+            ratio: None,
+            interval: None,
+            clear: None,
+            figures: None,
+            notes: Vec::new(),
+            pairs_counted: 0,
+            rounds: 0,
+            interrupted: false,
+            seconds: 0.0,
+            started: String::new(),
+            machine: Machine::default(),
+            against: None,
+            pairs: Vec::new(),
+        }
+    }
+
     /// From a file that was saved.
     ///
     /// # Errors

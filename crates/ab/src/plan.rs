@@ -15,6 +15,9 @@ pub struct Side {
     /// The words are one line for `sh -c`.
     #[serde(default)]
     pub shell: bool,
+    /// It prints a result as `kumiki measure --json` does, and that is compared.
+    #[serde(default)]
+    pub measures: bool,
 }
 
 impl Side {

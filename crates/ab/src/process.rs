@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use kumiki_measure::others::{Others, Work};
+use kumiki_measure::schema::Results;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::time::{ClockId, clock_gettime};
@@ -82,6 +83,17 @@ pub struct Sample {
     pub output: (u64, u64),
     /// Whether it was the first of its pair.
     pub first: bool,
+    /// What is compared instead of wall time, where the command measures by itself: the
+    /// quiet cost that its result tells, the geometric mean of its rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+impl Sample {
+    /// What is compared: wall time, nanoseconds, unless the command measures by itself.
+    pub fn compared(&self) -> f64 {
+        self.cost.unwrap_or(self.wall_ns)
+    }
 }
 
 /// Starts commands one after the other.
@@ -138,6 +150,12 @@ impl Runner {
             .map(|(before, after)| after.since(&before) / wall_ns / self.cpus as f64);
         let waited = waited_ns.map(|ns| ns / wall_ns);
         let others = worked.into_iter().chain(waited).reduce(f64::max);
+        let end = if slept { End::Slept } else { End::of(status) };
+        // No two results are the same bytes.
+        let (output, cost) = match side.measures && end == End::Success {
+            true => ((0, 0), Some(self.cost(side, name)?)),
+            false => (digest(&mut self.output).map_err(failed)?, None),
+        };
         Ok(Sample {
             wall_ns,
             user_ns,
@@ -148,10 +166,29 @@ impl Runner {
             faults: [count(usage.ru_minflt), count(usage.ru_majflt)],
             switches: [count(usage.ru_nvcsw), count(usage.ru_nivcsw)],
             others,
-            end: if slept { End::Slept } else { End::of(status) },
-            output: digest(&mut self.output).map_err(failed)?,
+            end,
+            output,
             first,
+            cost,
         })
+    }
+
+    /// What the last run, a `kumiki measure --json`, found.
+    fn cost(&mut self, side: &Side, name: char) -> Result<f64> {
+        let failed = |why: String| Error::NoResult { side: name, command: side.command(), why };
+        let mut text = String::new();
+        let read = self.output.rewind().and_then(|()| self.output.read_to_string(&mut text));
+        read.map_err(|e| failed(e.to_string()))?;
+        let results: Results = serde_json::from_str(&text).map_err(|e| failed(e.to_string()))?;
+        let logs = results.rows.iter().map(|row| {
+            let cost = row.quiet.max(f64::MIN_POSITIVE).ln();
+            if row.unit.less_is_better() { cost } else { -cost }
+        });
+        let rows = results.rows.len();
+        if rows == 0 {
+            return Err(failed("its result has no row".to_owned()));
+        }
+        Ok((logs.sum::<f64>() / rows as f64).exp())
     }
 
     fn read(&self) -> Option<Work> {

@@ -124,7 +124,7 @@ impl Trial {
         }
         let counted = self.pairs[begin..].iter().filter(|pair| self.counts(pair));
         let least = counted.fold([f64::INFINITY; 2], |[a, b], pair| {
-            [a.min(pair[0].wall_ns), b.min(pair[1].wall_ns)]
+            [a.min(pair[0].compared()), b.min(pair[1].compared())]
         });
         if least[0].is_finite() {
             self.sequence.push((least[1] / least[0]).ln());
@@ -238,6 +238,7 @@ impl Trial {
             pairs_counted: counted.len(),
             rounds: self.sequence.len(),
             interrupted,
+            against: None,
             seconds,
             started: String::new(),
             machine: Machine::default(),

@@ -1,20 +1,24 @@
 //! `kumiki ab`: two commands in interleaved pairs.
 
-use std::path::PathBuf;
+mod certificate;
+mod lines;
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use kumiki_ab::trial::{self, Progress};
-use kumiki_ab::{Outcome, Plan, Side};
+use kumiki_ab::{Against, Outcome, Plan, Side};
 use kumiki_measure::machine;
+use kumiki_measure::schema::Machine;
 use kumiki_report::{ab as shown, format};
 use kumiki_sys::visible::visible;
 
-use crate::args::percent;
 use crate::destination::Destination;
 use crate::interrupt::Interrupt;
+use crate::percent::percent;
 use crate::{Verdict, output};
 
 /// Between the two commands.
@@ -23,7 +27,8 @@ const BETWEEN: &str = "---";
 #[derive(Debug, Args)]
 pub(crate) struct Ab {
     /// The two commands, `---` between them; one where --vs makes the difference
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, value_name = "CMD",
+        required_unless_present_any = ["case", "certify", "against", "file"])]
     commands: Vec<String>,
     /// The least difference that matters, in percent
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = percent)]
@@ -55,6 +60,22 @@ pub(crate) struct Ab {
     /// Count runs that fail
     #[arg(long)]
     ignore_failure: bool,
+    /// Compare this case of `kumiki measure` by its own figure; a command is then what runs
+    /// it: -- kumiki node exec n1 -- --- kumiki node exec n2 --
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["shell", "file", "certify"])]
+    case: Option<String>,
+    /// Compare with the B of an outcome that was kept: A is run again, in pairs with CMD, or
+    /// with that B itself if there is none
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "case", "env", "vs", "certify"])]
+    against: Option<PathBuf>,
+    /// Compare the two commands of each line of this file, `---` between them, by the shell
+    #[arg(long, value_name = "FILE",
+        conflicts_with_all = ["commands", "save", "env", "vs", "certify"])]
+    file: Option<PathBuf>,
+    /// Say how small a difference this machine can see in that time, and on which cpus and at
+    /// which hours it cannot; CMD is then what is compared with itself [default: a shell's loop]
+    #[arg(long, conflicts_with_all = ["save", "env", "vs", "pairs", "all", "cpu", "prepare"])]
+    certify: bool,
     /// Keep the whole outcome, every run in it, in a JSON file
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -82,63 +103,144 @@ enum Form {
 pub(crate) fn run(args: Ab) -> Result<Verdict> {
     output::check()?;
     let save = args.save.as_deref().map(Destination::new).transpose()?;
-    let form = if args.json { Form::Json } else { args.format };
-    let plan = plan(args)?;
     let scratch = tempfile::Builder::new().prefix("kumiki-").tempdir()?;
+    let interrupt = Interrupt::watch(scratch.path())?;
+    if args.certify {
+        return certificate::run(&args, &interrupt);
+    }
+    let form = if args.json { Form::Json } else { args.format };
     let place = machine::place(None, scratch.path())?;
     let meter = kumiki_measure::meter::Meter::new(kumiki_sys::clock::Clock::new());
     let described = machine::describe(&place, &meter)?;
-    let started = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
-    let interrupt = Interrupt::watch(scratch.path())?;
-    let bar = bar();
-    let outcome = trial::run(plan, interrupt.stop(), |progress| show(&bar, progress));
-    bar.finish_and_clear();
-    let outcome = Outcome { machine: described, started, ..outcome? };
+    if let Some(file) = &args.file {
+        return lines::run(file, &args, form, &described, &interrupt);
+    }
+    let kept =
+        args.against.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Outcome::read(path)?)));
+    let kept = kept.transpose()?;
+    let plan = match &kept {
+        Some((_, kept)) => against(&args, kept)?,
+        None => plan(&args, scratch.path())?,
+    };
+    if let Some((path, kept)) = &kept {
+        // Known before the long work.
+        let now = Outcome { machine: described.clone(), a: plan.a.clone(), ..kept.clone() };
+        Against::check(kept, &now, path)?;
+    }
+    let mut outcome = compared(plan, described, &interrupt)?;
+    if let Some((_, kept)) = &kept {
+        outcome.against = Against::of(kept, &outcome);
+        if outcome.machine.kernel != kept.machine.kernel {
+            output::talk(format_args!(
+                "then it was Linux {}, now it is {}: A and B may feel that differently",
+                kept.machine.kernel, outcome.machine.kernel
+            ));
+        }
+    }
     if let Some(save) = save {
         save.write(|out| Ok(serde_json::to_writer(out, &outcome)?))?;
     }
     print(&outcome, form)?;
     Ok(match interrupt.signal() {
         Some(signal) => Verdict::Interrupted(signal),
-        None => Verdict::Exit(outcome.verdict.exit_status()),
+        None => Verdict::Exit(verdict(&outcome).exit_status()),
     })
 }
 
+/// What was asked for: of B against A, or against a B that was kept.
+fn verdict(outcome: &Outcome) -> kumiki_ab::Verdict {
+    outcome.against.map_or(outcome.verdict, |against| against.verdict)
+}
+
+/// Runs a plan with its progress on the terminal.
+fn compared(plan: Plan, machine: Machine, interrupt: &Interrupt) -> Result<Outcome> {
+    let started = jiff::Timestamp::now().round(jiff::Unit::Second)?.to_string();
+    let bar = bar();
+    let outcome = trial::run(plan, interrupt.stop(), |progress| show(&bar, progress));
+    bar.finish_and_clear();
+    Ok(Outcome { machine, started, ..outcome? })
+}
+
+/// A plan by what the arguments say beside the commands.
+fn with(args: &Ab, a: Side, b: Side) -> Plan {
+    Plan {
+        detect: args.detect / 100.0,
+        pairs: args.pairs.map(|pairs| pairs as usize),
+        span: args.span,
+        all: args.all,
+        prepare: args.prepare.clone(),
+        cpu: args.cpu,
+        ignore_failure: args.ignore_failure,
+        ..Plan::new(a, b)
+    }
+}
+
+/// The A that was kept, and the command given, or the B that was kept.
+fn against(args: &Ab, kept: &Outcome) -> Result<Plan> {
+    if args.commands.iter().any(|word| word == BETWEEN) {
+        bail!("--against has its A from the file: give B alone after `--`, or nothing");
+    }
+    let b = match args.commands.is_empty() {
+        true => kept.b.clone(),
+        false => Side { words: args.commands.clone(), shell: args.shell, ..Side::default() },
+    };
+    Ok(with(args, kept.a.clone(), b))
+}
+
 /// What the arguments say.
-fn plan(args: Ab) -> Result<Plan> {
+fn plan(args: &Ab, scratch: &Path) -> Result<Plan> {
     let mut sides = args.commands.split(|word| word == BETWEEN).map(<[String]>::to_vec);
     let (first, second) = (sides.next().unwrap_or_default(), sides.next());
     if sides.next().is_some() {
         bail!("`---` stands between the two commands, once");
     }
-    if first.is_empty() || second.as_ref().is_some_and(Vec::is_empty) {
+    let missing = first.is_empty() || second.as_ref().is_some_and(Vec::is_empty);
+    if missing && args.case.is_none() {
         bail!("a command is missing: kumiki ab -- CMD… --- CMD…");
     }
     let second = match (second, args.vs.is_empty()) {
         (Some(second), _) => second,
         (None, false) => first.clone(),
+        (None, true) if args.case.is_some() => bail!(
+            "the case is the same on both sides: say what differs for B by --vs NAME=VALUE, or \
+             what runs it, -- CMD… --- CMD…"
+        ),
         (None, true) => bail!(
             "there is one command: give the other after `---`, or what differs for B by --vs \
              NAME=VALUE"
         ),
     };
-    let side = |words, more: &[(String, String)]| {
+    let side = |words: Vec<String>, more: &[(String, String)]| -> Result<Side> {
         let mut env = args.env.clone();
         env.retain(|(name, _)| !more.iter().any(|(other, _)| other == name));
         env.extend_from_slice(more);
-        Side { words, env, shell: args.shell }
+        let side = Side { words, env, shell: args.shell, ..Side::default() };
+        match &args.case {
+            Some(case) => measuring(side, case, scratch),
+            None => Ok(side),
+        }
     };
-    let (a, b) = (side(first, &[]), side(second, &args.vs));
-    Ok(Plan {
-        detect: args.detect / 100.0,
-        pairs: args.pairs.map(|pairs| pairs as usize),
-        span: args.span,
-        all: args.all,
-        prepare: args.prepare,
-        cpu: args.cpu,
-        ignore_failure: args.ignore_failure,
-        ..Plan::new(a, b)
-    })
+    Ok(with(args, side(first, &[])?, side(second, &args.vs)?))
+}
+
+/// Seconds that a side measures a case at a time: some visits of it.
+const CASE_SECONDS: &str = "1";
+
+/// The command that measures a case, run by the words of `side`, if there are any.
+fn measuring(side: Side, case: &str, scratch: &Path) -> Result<Side> {
+    let own = match side.words.is_empty() {
+        true => std::env::current_exe()?.display().to_string(),
+        // Elsewhere it lies elsewhere.
+        false => "kumiki".to_owned(),
+    };
+    // What is measured for a comparison is no result to be kept.
+    let db = match side.words.is_empty() {
+        true => scratch.join("ab.db").display().to_string(),
+        false => "/tmp/kumiki-ab.db".to_owned(),
+    };
+    let measure = [&own, "measure", case, "--quick", "--time", CASE_SECONDS, "--json", "--db", &db];
+    let words = side.words.into_iter().chain(measure.map(str::to_owned)).collect();
+    Ok(Side { words, measures: true, ..side })
 }
 
 fn print(outcome: &Outcome, form: Form) -> Result<()> {
@@ -153,6 +255,9 @@ fn print(outcome: &Outcome, form: Form) -> Result<()> {
         text += "Interrupted; until then:\n";
     }
     text += &output::wrapped(&shown::sentence(outcome), "");
+    if let Some(against) = &outcome.against {
+        text += &output::wrapped(&shown::against(against, outcome.detect), "");
+    }
     if let Some(clear) = &outcome.clear {
         text += &output::wrapped(&shown::remedy(clear), "");
     }

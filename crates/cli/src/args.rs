@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::percent::percent;
 use crate::size::size;
 use crate::{image, lab, node, resource};
 
@@ -212,7 +213,7 @@ pub(crate) enum ResultsCommand {
         #[arg(long, short)]
         verbose: bool,
     },
-    /// Write one result as JSON, CSV or Markdown
+    /// Write one result as JSON, CSV, Markdown or for Prometheus
     Export {
         /// Number, label, `latest`, `latest~1`, `@NAME` of a reference, or a JSON file
         #[arg(default_value = "latest")]
@@ -225,6 +226,17 @@ pub(crate) enum ResultsCommand {
         output: Option<PathBuf>,
         #[command(flatten)]
         db: Db,
+    },
+    /// Show how a case's cost went from result to result, and where it changed
+    Trend {
+        /// Part of a case's name, and `parameter=value` to narrow it down
+        #[arg(required = true, value_name = "CASE")]
+        words: Vec<String>,
+        #[command(flatten)]
+        db: Db,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Add results from JSON files; one that is there already is not added again
     Import {
@@ -252,6 +264,7 @@ pub(crate) enum Format {
     Json,
     Csv,
     Markdown,
+    Prometheus,
 }
 
 /// The least verdict that is a negative result.
@@ -340,13 +353,6 @@ fn label(text: &str) -> Result<String, String> {
     kumiki_measure::label::check(text).map(|()| text.to_owned()).map_err(|why| format!("it {why}"))
 }
 
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("a percentage of 0 or more, e.g. 5".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,12 +361,5 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_threshold_is_a_percentage() {
-        assert_eq!(percent("7.5%"), Ok(7.5));
-        assert!(percent("-1").is_err());
-        assert!(percent("NaN").is_err());
     }
 }

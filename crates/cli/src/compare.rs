@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use kumiki_measure::compare::{
-    Cause, Compared, Comparison, Doubt, Side, Verdict as Found, compare,
+    Cause, Compared, Comparison, Doubt, Family, Side, Verdict as Found, compare,
 };
 use kumiki_report::format;
 
@@ -28,8 +28,9 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
     } else {
         print(&comparison, [&a, &b], args.all)?;
     }
-    let unclear = args.fail_on == FailOn::Unclear && comparison.count(Found::Unclear) > 0;
-    let worse = comparison.count(Found::Regression) > 0;
+    let any = |verdict| comparison.count(verdict) + comparison.families(verdict) > 0;
+    let unclear = args.fail_on == FailOn::Unclear && any(Found::Unclear);
+    let worse = any(Found::Regression);
     Ok(if worse || unclear || comparison.rows.is_empty() {
         Verdict::Negative
     } else {
@@ -38,46 +39,57 @@ pub(crate) fn run(args: Compare) -> Result<Verdict> {
 }
 
 fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> {
+    families(comparison, all)?;
     let headings =
         ["", "verdict", "case", "parameters", "A", "B/A", "B", "95 % CI", "p", "line A → B"];
     let shown = if output::narrow(output::WIDE) { &headings[..6] } else { &headings[..] };
     let mut table = output::Rows::new(shown, 4);
-    let told =
+    let differs =
         |row: &&Compared| all || matches!(row.verdict, Found::Regression | Found::Improvement);
-    for row in comparison.rows.iter().filter(told) {
-        let median = |side: &Side| format::quantity(side.median, row.unit);
+    for row in comparison.rows.iter().filter(differs) {
+        let quiet = |side: &Side| format::quantity(side.quiet, row.unit);
         let cells = [
             output::mark(row.a.disturbed || row.b.disturbed).to_owned(),
             word(row.verdict).to_owned(),
             row.case.clone(),
             output::params(&row.params),
-            median(&row.a),
+            quiet(&row.a),
             format!("{:.3}", row.ratio),
-            median(&row.b),
-            format!("[{:.3}, {:.3}]", row.ci[0], row.ci[1]),
+            quiet(&row.b),
+            interval(row.ci),
             format!("{:.3}", row.p),
             distance(row),
         ];
         table.add(&cells[..shown.len()]);
     }
     if !table.is_empty() {
+        output::line("row by row")?;
         table.print()?;
         output::line("")?;
     }
-    unclear(comparison, all)?;
+    if all {
+        unclear(comparison, all)?;
+    }
     for (side, loaded) in ["A", "B"].iter().zip(sides) {
         output::text(output::wrapped(&origin(side, loaded), ""))?;
     }
-    let count = |found| comparison.count(found);
+    output::text(output::wrapped(&told(comparison), ""))?;
+    let counted = |what: &str, of: usize, count: &dyn Fn(Found) -> usize| {
+        format!(
+            "{of} {what} compared at {} %: {} worse, {} better, {} the same, {} unclear",
+            percent(comparison.threshold),
+            count(Found::Regression),
+            count(Found::Improvement),
+            count(Found::Same),
+            count(Found::Unclear),
+        )
+    };
+    let families = &|found| comparison.families(found);
+    let counts = counted("families", comparison.families.len(), families);
+    output::text(output::wrapped(&counts, ""))?;
     let counts = format!(
-        "{} rows compared at {} %: {} worse, {} better, {} the same, {} unclear; only in A {}, \
-         only in B {}",
-        comparison.rows.len(),
-        percent(comparison.threshold),
-        count(Found::Regression),
-        count(Found::Improvement),
-        count(Found::Same),
-        count(Found::Unclear),
+        "{}; only in A {}, only in B {}",
+        counted("rows", comparison.rows.len(), &|found| comparison.count(found)),
         comparison.only_a.len(),
         comparison.only_b.len(),
     );
@@ -86,6 +98,118 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
         output::talk("the two results have no row in common; there is nothing to compare");
     }
     Ok(())
+}
+
+/// The families that differ and those that are unclear; the others too if all are asked for.
+fn families(comparison: &Comparison, all: bool) -> Result<()> {
+    let mut table = output::Rows::new(&["verdict", "family", "rows", "B/A", "95 % CI", ""], 2);
+    let order = [Found::Regression, Found::Improvement, Found::Unclear, Found::Same];
+    for verdict in order {
+        for family in comparison.families.iter().filter(|family| family.verdict == verdict) {
+            if verdict == Found::Same && !all {
+                continue;
+            }
+            table.add([
+                word(verdict).to_owned(),
+                name(&family.case, &family.params),
+                family.rows.to_string(),
+                format!("{:.3}", family.ratio),
+                interval(family.ci),
+                clears(family),
+            ]);
+        }
+    }
+    if !table.is_empty() {
+        output::line("families: rows that differ in sizes and counts only, pooled")?;
+        table.print()?;
+        output::line("")?;
+    }
+    remedies(comparison)
+}
+
+/// What would clear unclear families, cause by cause.
+fn remedies(comparison: &Comparison) -> Result<()> {
+    let mut causes: Vec<(Cause, usize)> = Vec::new();
+    for doubt in comparison.families.iter().filter_map(|family| family.doubt.as_ref()) {
+        match causes.iter_mut().find(|(cause, _)| *cause == doubt.cause) {
+            Some((_, count)) => *count += 1,
+            None => causes.push((doubt.cause, 1)),
+        }
+    }
+    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (cause, count) in &causes {
+        let what = if *count == 1 { "family" } else { "families" };
+        let heading = format!("{count} {what} unclear: {}", title(*cause));
+        output::text(output::wrapped(&heading, ""))?;
+        output::text(output::wrapped(&format!("→ {}", cause.remedy()), "  "))?;
+    }
+    if causes.is_empty() { Ok(()) } else { output::line("") }
+}
+
+/// What a family's verdict rests on, or what would clear it.
+fn clears(family: &Family) -> String {
+    if let Some(within) = family.same_within {
+        return format!("within {} %", tenth(within));
+    }
+    let Some(doubt) = &family.doubt else { return String::new() };
+    let same = doubt.same_at.filter(|same| *same <= LARGEST_THRESHOLD);
+    let same = same.map(|same| format!("the same at --threshold {}", tenth(same)));
+    match (doubt.times_visits, same) {
+        (Some(times), _) if times > 1.0 && times <= MANY => {
+            format!("{:.0} times the visits tell", times.ceil())
+        }
+        (_, Some(same)) => same,
+        _ => doubt.why.clone(),
+    }
+}
+
+/// A share in percent, rounded up: within what is named it holds.
+fn tenth(share: f64) -> f64 {
+    (share * 1000.0).ceil() / 10.0
+}
+
+fn name(case: &str, params: &kumiki_measure::schema::Params) -> String {
+    format!("{case} {}", output::params(params)).trim_end().to_owned()
+}
+
+fn interval([low, high]: [f64; 2]) -> String {
+    if high.is_finite() { format!("[{low:.3}, {high:.3}]") } else { "unknown".to_owned() }
+}
+
+/// How sure it is, and in what costs are compared.
+fn told(comparison: &Comparison) -> String {
+    let mut text = format!(
+        "Where nothing has changed, something is called worse in at most {} % of comparisons.",
+        percent(comparison.level)
+    );
+    let kinds = ["on one cpu", "between cpus"];
+    let tells: Vec<String> = kinds
+        .iter()
+        .zip(comparison.tells)
+        .filter_map(|(kind, tells)| Some(format!("{:.0} % {kind}", 100.0 * tells?)))
+        .collect();
+    if !tells.is_empty() {
+        text += &format!(
+            " So of most families two runs like these tell differences of {} and more.",
+            tells.join(", ")
+        );
+    }
+    match comparison.clock {
+        Some(clock) if clock.cycles => {
+            text += &format!(
+                " Costs are compared in cycles: B's core took {:.3} times as long for one.",
+                clock.b_ns / clock.a_ns
+            );
+        }
+        Some(clock) => {
+            text += &format!(
+                " B's core took {:.2} times as long for a cycle, so costs are compared in time.",
+                clock.b_ns / clock.a_ns
+            );
+        }
+        None => {}
+    }
+    text
 }
 
 /// What a side is: its name, machine and run.
@@ -136,11 +260,10 @@ fn one(row: &Compared, doubt: &Doubt) -> String {
     }
     if let Some(same) = doubt.same_at.filter(|same| *same <= LARGEST_THRESHOLD) {
         // Rounded up: at the threshold that is named the row is the same.
-        ways.push(format!("the same at --threshold {}", (same * 1000.0).ceil() / 10.0));
+        ways.push(format!("the same at --threshold {}", tenth(same)));
     }
     let ways = if ways.is_empty() { String::new() } else { format!("; {}", ways.join(", or ")) };
-    let name = format!("{} {}", row.case, output::params(&row.params));
-    format!("{}: {}{ways}", name.trim_end(), doubt.why)
+    format!("{}: {}{ways}", name(&row.case, &row.params), doubt.why)
 }
 
 fn title(cause: Cause) -> &'static str {
@@ -148,8 +271,8 @@ fn title(cause: Cause) -> &'static str {
         Cause::Moved => "the cpus were not as far apart on both sides",
         Cause::FewVisits => "too few visits to show any difference",
         Cause::Disturbed => "other work disturbed the visits",
-        Cause::Clock => "the core's clock wandered",
-        Cause::Overlap => "medians are apart, but visits of A and B overlap",
+        Cause::Runs => "what moves whole runs moves it by as much",
+        Cause::Overlap => "costs are apart, but visits of A and B overlap",
         Cause::Wide => "visits spread too far for this threshold",
         Cause::Near => "the difference is about the threshold itself",
     }

@@ -1,5 +1,7 @@
 //! `kumiki results`: what the store holds.
 
+mod trend;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +11,7 @@ use kumiki_measure::file::read_results;
 use kumiki_measure::schema;
 use kumiki_measure::store::{Imported, Store};
 use kumiki_report::reference::{self, Reference};
-use kumiki_report::{export, format};
+use kumiki_report::{export, format, prometheus};
 
 use crate::args::{Db, Format, ResultsCommand};
 use crate::destination::Destination;
@@ -44,6 +46,7 @@ pub(crate) fn run(command: Option<ResultsCommand>) -> Result<Verdict> {
             }
             Ok(Verdict::Fine)
         }
+        ResultsCommand::Trend { words, db, json } => trend::run(&words, db.db.as_deref(), json),
         ResultsCommand::Import { files, label, db } => {
             let read: Vec<_> = files.iter().map(|f| read_results(f)).collect::<Result<_, _>>()?;
             let mut store = session::open(db.db.as_deref())?;
@@ -115,11 +118,11 @@ pub(crate) fn label_of<'a>(word: &'a str, db: Option<&Path>) -> Option<&'a str> 
 }
 
 /// Said where nothing has been kept.
-const NOTHING: &str = "no results yet; `kumiki measure` makes one";
+pub(crate) const NOTHING: &str = "no results yet; `kumiki measure` makes one";
 
 /// The store, unless it is the person's own and nothing has been kept in it yet:
 /// reading makes no database.
-fn existing(db: Option<&Path>) -> Result<Option<Store>> {
+pub(crate) fn existing(db: Option<&Path>) -> Result<Option<Store>> {
     if db.is_none() && !Store::default_path().is_ok_and(|path| path.exists()) {
         return Ok(None);
     }
@@ -187,6 +190,7 @@ fn write(results: &schema::Results, format: Format, mut out: impl Write) -> Resu
         Format::Json => export::json(results, &mut out)?,
         Format::Csv => export::csv(results, &mut out)?,
         Format::Markdown => out.write_all(export::markdown(results).as_bytes())?,
+        Format::Prometheus => out.write_all(prometheus::metrics(results).as_bytes())?,
     }
     out.flush()?;
     Ok(())

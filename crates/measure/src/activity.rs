@@ -8,7 +8,7 @@
 //!
 //! | figure | source | resolution |
 //! |---|---|---|
-//! | faults, switches | getrusage(2) | 1 |
+//! | faults, switches, blocks of a disk | getrusage(2), here and in measured programs | 1 |
 //! | other work | `/proc/schedstat`, else `/proc/stat` | 1 ns, else one tick (10 ms) |
 //! | waiting for the cpu | `/proc/thread-self/schedstat` | 1 ns |
 //! | steal | `/proc/stat` | one tick |
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use kumiki_sys::pause::pause;
 
 use crate::error::{Error, Result};
-use crate::meter::usage;
+use crate::meter::{Counts, usage};
 use crate::schema::Activity;
 
 /// Share of a visit that others may use before it counts as disturbed.
@@ -109,14 +109,20 @@ impl Probe {
         if self.schedstat.is_some() { 0.0 } else { 2.0 * self.tick_ns * self.cpus.len() as f64 }
     }
 
-    /// What happened inside the outer window (`outer`), faults and switches
-    /// inside the inner one.
-    pub(crate) fn activity(&self, outer: [&Snapshot; 2], inner: [&Snapshot; 2]) -> Activity {
+    /// What happened inside the outer window (`outer`), faults, switches and a disk's blocks
+    /// inside the inner one; `program` is what measured programs counted themselves there.
+    pub(crate) fn activity(
+        &self,
+        outer: [&Snapshot; 2],
+        inner: [&Snapshot; 2],
+        program: Counts,
+    ) -> Activity {
         let [start, end] = inner;
-        let both = |count: fn(&libc::rusage) -> libc::c_long| {
+        let own = Counts::each(|count| {
             (count(&end.own) - count(&start.own) + count(&end.children) - count(&start.children))
                 .max(0) as u64
-        };
+        });
+        let counts: Counts = [own, program].into_iter().sum();
         let wall_ns = (outer[1].at - outer[0].at).as_nanos() as f64;
         let case_ns = cpu_ns(outer[1]) - cpu_ns(outer[0]);
         // Whoever else belongs to the case may take the cpu from the measuring
@@ -125,10 +131,12 @@ impl Probe {
         let waited = outer[1].thread_wait_ns - outer[0].thread_wait_ns;
         Activity {
             wall_ns,
-            minor_faults: both(|u| u.ru_minflt),
-            major_faults: both(|u| u.ru_majflt),
-            voluntary_switches: both(|u| u.ru_nvcsw),
-            involuntary_switches: both(|u| u.ru_nivcsw),
+            minor_faults: counts.minor_faults,
+            major_faults: counts.major_faults,
+            voluntary_switches: counts.voluntary_switches,
+            involuntary_switches: counts.involuntary_switches,
+            blocks_in: counts.blocks_in,
+            blocks_out: counts.blocks_out,
             steal_ns: Some(outer[1].steal_ns.saturating_sub(outer[0].steal_ns)),
             interrupts: Some(end.interrupts.saturating_sub(start.interrupts)),
             other_cpu_ns: Some((outer[1].busy_ns - outer[0].busy_ns - case_ns).max(0.0)),
@@ -147,7 +155,7 @@ impl Probe {
             ),
             ("another task held the cpu", activity.lost_cpu_ns.unwrap_or(0.0) > tolerated_ns),
             ("the hypervisor took the cpu", activity.steal_ns.unwrap_or(0) as f64 > tolerated_ns),
-            ("pages were read from disk", activity.major_faults > 0),
+            ("pages were read from disk", activity.major_faults + activity.blocks_in > 0),
         ];
         causes.iter().filter(|(_, struck)| *struck).map(|(cause, _)| (*cause).to_owned()).collect()
     }

@@ -1,5 +1,6 @@
 //! Reads the clocks around an operation.
 
+use std::iter::Sum;
 use std::ops::Sub;
 
 pub use kumiki_sys::clock::Clock;
@@ -17,6 +18,53 @@ pub struct Sample {
     /// Energy, joules; 0 unless the workload reads a counter, for
     /// [`Unit::Watts`](crate::schema::Unit::Watts).
     pub joules: f64,
+    /// What a program of the workload's counted of itself and the children that it waited
+    /// for, while it was timed: no usage of this process has it.
+    pub program: Counts,
+}
+
+/// Counts of `struct rusage` (getrusage(2)) between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Page faults without a disk.
+    pub minor_faults: u64,
+    /// Page faults for which a disk was read.
+    pub major_faults: u64,
+    /// Times the cpu was given up.
+    pub voluntary_switches: u64,
+    /// Times it was taken.
+    pub involuntary_switches: u64,
+    /// Reads from a disk, in blocks of 512 bytes.
+    pub blocks_in: u64,
+    /// Writes to a disk, in blocks of 512 bytes, counted when the page cache takes them.
+    pub blocks_out: u64,
+}
+
+impl Counts {
+    /// Each count by what `of` says of its field.
+    pub(crate) fn each(of: impl Fn(fn(&libc::rusage) -> libc::c_long) -> u64) -> Self {
+        Counts {
+            minor_faults: of(|u| u.ru_minflt),
+            major_faults: of(|u| u.ru_majflt),
+            voluntary_switches: of(|u| u.ru_nvcsw),
+            involuntary_switches: of(|u| u.ru_nivcsw),
+            blocks_in: of(|u| u.ru_inblock),
+            blocks_out: of(|u| u.ru_oublock),
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Counts::default(), |a, b| Counts {
+            minor_faults: a.minor_faults + b.minor_faults,
+            major_faults: a.major_faults + b.major_faults,
+            voluntary_switches: a.voluntary_switches + b.voluntary_switches,
+            involuntary_switches: a.involuntary_switches + b.involuntary_switches,
+            blocks_in: a.blocks_in + b.blocks_in,
+            blocks_out: a.blocks_out + b.blocks_out,
+        })
+    }
 }
 
 /// The clocks. Wall time is read innermost, so that reading processor time

@@ -121,7 +121,8 @@ impl CpuTime {
 pub struct Activity {
     /// Length of the visit, nanoseconds.
     pub wall_ns: f64,
-    /// Minor page faults of the measuring process and its waited children.
+    /// Minor page faults of the measuring process, its waited children, and the measured
+    /// programs while they were timed (fork, exec).
     pub minor_faults: u64,
     /// Major page faults (a disk was read).
     pub major_faults: u64,
@@ -129,6 +130,10 @@ pub struct Activity {
     pub voluntary_switches: u64,
     /// Times it was taken off the cpu.
     pub involuntary_switches: u64,
+    /// Reads from a disk by the same, in blocks of 512 bytes.
+    pub blocks_in: u64,
+    /// Writes to a disk by the same, in blocks of 512 bytes.
+    pub blocks_out: u64,
     /// Time a hypervisor took the measured cpus away, nanoseconds.
     pub steal_ns: Option<u64>,
     /// Interrupts of the whole machine.
@@ -191,6 +196,14 @@ pub struct Row {
     /// within a visit, widened by `wander` as an
     /// independent error.
     pub ci: [f64; 2],
+    /// What it costs where others leave it alone: the median over visits of each visit's
+    /// 10th percentile ([`stats::quiet`](crate::stats::quiet)).
+    #[serde(default)]
+    pub quiet: f64,
+    /// An interval of `quiet` that also holds what changes from run to run: some 95 of 100
+    /// hold what other runs of the same machine find.
+    #[serde(default)]
+    pub quiet_ci: [f64; 2],
     /// How far the core's clock wandered around the visits: half the range of
     /// the middle 90 % of its cycle times over their median. It moves all rows
     /// of a run together, more slowly than a run lasts, so that no resampling

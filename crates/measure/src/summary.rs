@@ -2,7 +2,7 @@
 
 use crate::schema::{CpuTime, Machine, Params, Results, Row, Run, SCHEMA, Skipped, Unit, Visit};
 use crate::stats::widen::widen;
-use crate::stats::{bootstrap, describe, slope};
+use crate::stats::{bootstrap, describe, quiet, slope};
 
 /// Share of a row's visits that one cause must have struck before the row
 /// counts as disturbed: fewer leave the median alone and widen its interval.
@@ -27,6 +27,12 @@ impl Row {
         let cpu = mean_cpu(&visits);
         let wander = wander(&visits);
         let resampled = bootstrap::median_ci(visits.iter().map(|v| v.samples.as_slice()));
+        let costs: Vec<f64> = visits
+            .iter()
+            .filter(|visit| !visit.samples.is_empty())
+            .map(|visit| quiet::of_visit(&visit.samples, unit))
+            .collect();
+        let (quiet, quiet_ci) = quiet::over_visits(&costs, wander);
         let min = samples.first().copied().unwrap_or(f64::NAN);
         let max = samples.last().copied().unwrap_or(f64::NAN);
         Row {
@@ -37,6 +43,8 @@ impl Row {
             median,
             p99,
             ci: within(widen(resampled, median, &[wander]), min, max),
+            quiet,
+            quiet_ci,
             wander,
             min,
             mad,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kumiki_ab::{Clear, Figures, Outcome, Verdict};
+use kumiki_ab::{Against, Clear, Figures, Outcome, Verdict};
 
 use crate::format::{bytes, count, interval, number, time, wait};
 use kumiki_measure::schema::Unit;
@@ -32,6 +32,30 @@ pub fn sentence(outcome: &Outcome) -> String {
         Verdict::CannotSay => {
             format!("It cannot be said whether B is slower by {matters}: {figure}, {after}.")
         }
+    }
+}
+
+/// How B differs from the B that was kept, in a sentence.
+pub fn against(against: &Against, detect: f64) -> String {
+    let [low, high] = against.interval;
+    let figure = format!(
+        "{:.3} × what it was [{low:.3}, {high:.3}] (then {:.3} × A)",
+        against.ratio, against.then
+    );
+    let matters = percent(detect);
+    match against.verdict {
+        Verdict::Slower => format!("Against the one that was kept B is slower: {figure}."),
+        Verdict::Faster => format!("Against the one that was kept B is faster: {figure}."),
+        Verdict::Same => {
+            format!("Against the one that was kept B is the same within {matters}: {figure}.")
+        }
+        Verdict::NotSlower => {
+            format!("Against the one that was kept B is not slower by {matters}: {figure}.")
+        }
+        Verdict::CannotSay => format!(
+            "It cannot be said whether B is slower by {matters} than the one that was kept: {figure}; \
+             --all and more pairs narrow it."
+        ),
     }
 }
 
@@ -101,6 +125,9 @@ pub fn markdown(outcome: &Outcome) -> String {
         _ => "🟢",
     };
     let mut text = format!("{sign} **{}**\n\n", sentence(outcome));
+    if let Some(kept) = &outcome.against {
+        let _ = writeln!(text, "{}\n", against(kept, outcome.detect));
+    }
     if let Some(clear) = &outcome.clear {
         let _ = writeln!(text, "{}\n", remedy(clear));
     }

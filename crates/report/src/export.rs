@@ -14,7 +14,7 @@ use crate::headline::headline;
 use crate::{machine, rows};
 
 /// Columns of a CSV file after `case` and the parameters.
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 15] = [
     "unit",
     "n",
     "median",
@@ -27,12 +27,15 @@ const COLUMNS: [&str; 12] = [
     "cpu_ns",
     "disturbed",
     "round_trip_ns",
+    "quiet",
+    "quiet_low",
+    "quiet_high",
 ];
 
 /// Writes one line a row: `case`, a column for each parameter that occurs
 /// (empty where a row has none), then `unit`, `n`, `median`, `p99`, `ci_low`,
-/// `ci_high`, `min`, `mad`, `outliers`, `cpu_ns`, `disturbed` and
-/// `round_trip_ns`. Figures are in the row's unit, unrounded. A text that a spreadsheet
+/// `ci_high`, `min`, `mad`, `outliers`, `cpu_ns`, `disturbed`, `round_trip_ns`, `quiet`,
+/// `quiet_low` and `quiet_high`. Figures are in the row's unit, unrounded. A text that a spreadsheet
 /// would take for a formula begins with an apostrophe.
 ///
 /// # Errors
@@ -92,6 +95,9 @@ fn figures(row: &Row) -> impl Iterator<Item = String> {
         row.cpu_ns.to_string(),
         row.disturbed.to_string(),
         row.round_trip_ns.map(|ns| ns.to_string()).unwrap_or_default(),
+        row.quiet.to_string(),
+        row.quiet_ci[0].to_string(),
+        row.quiet_ci[1].to_string(),
     ]
     .into_iter()
 }

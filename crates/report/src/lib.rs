@@ -33,6 +33,7 @@ mod answers;
 pub mod export;
 mod figures;
 pub mod format;
+mod frame;
 pub mod headline;
 mod machine;
 #[cfg(any(test, fuzzing))]
@@ -43,6 +44,7 @@ mod page;
 mod paper;
 mod papers;
 mod parasc;
+pub mod prometheus;
 mod questions;
 pub mod reference;
 mod resource;

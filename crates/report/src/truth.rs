@@ -62,6 +62,14 @@ fn results(rows: Vec<Row>) -> Results {
     Results::new(Run::default(), Machine::default(), rows, Vec::new())
 }
 
+/// What a share is at most, with 97.5 % confidence (Wilson, 1927).
+fn at_most(said: usize, of: usize) -> f64 {
+    const Z: f64 = 1.96;
+    let (n, share) = (of as f64, said as f64 / of as f64);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    (share + Z * Z / (2.0 * n) + half) / (1.0 + Z * Z / n)
+}
+
 /// Counts what is said, and what of it is false.
 #[derive(Default)]
 struct Tally(BTreeMap<String, (usize, usize)>);
@@ -78,7 +86,19 @@ impl Tally {
         let lines: Vec<String> =
             self.0.iter().map(|(what, (n, wrong))| format!("{what}: {wrong} of {n}")).collect();
         println!("{} trials each\n{}", trials, lines.join("\n"));
-        // Five of a hundred are promised; of fifty trials five are within luck.
+        // A sentence over all truths: trials enough that luck does not make five of a hundred.
+        let all: usize = self.0.values().map(|(said, _)| said).sum();
+        let mut sentences: BTreeMap<&str, usize> = BTreeMap::new();
+        for (what, (_, wrong)) in &self.0 {
+            let sentence = what.rsplit(": ").next().unwrap_or(what);
+            *sentences.entry(sentence).or_default() += wrong;
+        }
+        for (sentence, wrong) in sentences {
+            let share = at_most(wrong, all);
+            println!("{sentence}: {wrong} of {all} false, surely at most {share:.3}");
+            assert!(share <= FALSE, "{sentence}: {wrong} of {all} false\n{lines:#?}");
+        }
+        // Of one truth: of fifty trials five are within luck.
         let most = FALSE * trials as f64 + 2.0 * (FALSE * trials as f64).sqrt();
         for (what, (_, wrong)) in &self.0 {
             assert!((*wrong as f64) < most, "{what}: {wrong} of {trials} false\n{lines:#?}");

@@ -22,6 +22,7 @@ mod resource;
 #[cfg(test)]
 mod sample;
 mod shadow;
+mod verdicts;
 
 /// What a bench hands back.
 #[derive(Deserialize)]
@@ -116,6 +117,7 @@ pub(crate) fn bench(
     check: bool,
     against: Option<&str>,
     cases: &[String],
+    trials: usize,
 ) -> Result<ExitCode> {
     // Opened first: an unwritable file must not cost a run of minutes.
     let json = json.map(|path| {
@@ -131,14 +133,17 @@ pub(crate) fn bench(
         }
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
         (Bench::Resource, None) => resource::resource(check, cases)?,
+        (Bench::Node, None) => node::node(check, cases)?,
+        (Bench::Verdicts, None) => verdicts::verdicts(trials, cases)?,
         _ if !cases.is_empty() => {
-            bail!("--case is for `cargo xtask bench resource`, and with --against, only")
+            bail!(
+                "--case is for `cargo xtask bench resource`, `node` and `verdicts`, and with --against, only"
+            )
         }
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,
         (Bench::Lab, None) => lab::lab(check)?,
-        (Bench::Node, None) => node::node(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

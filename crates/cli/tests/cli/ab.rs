@@ -172,3 +172,75 @@ fn a_command_that_becomes_faster_by_itself_is_told() {
     let (_, said) = ab(&home, &args);
     says(&said.replace("\n  ", " "), &["B became ", "faster by itself", "--prepare"]);
 }
+
+#[test]
+fn b_is_compared_with_the_b_that_was_kept() {
+    let home = Home::new();
+    let pairs = ["--pairs", "12", "--all"];
+    let keep =
+        [&pairs[..], &["--save", "kept.json", "--", "sleep", "0.02", "---", "sleep", "0.03"]];
+    ab(&home, &keep.concat());
+    let now = [&pairs[..], &["--against", "kept.json", "--", "sleep", "0.2"]].concat();
+    let (code, said) = ab(&home, &now);
+    assert_eq!(code, Some(1), "{said}");
+    let said = said.replace('\n', " ");
+    says(&said, &["Against the one that was kept B is slower: ", "A: sleep 0.02", "B: sleep 0.2"]);
+
+    let kept: Value = serde_json::from_slice(&fs::read(home.path("kept.json")).unwrap()).unwrap();
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut copy = kept.clone();
+        change(&mut copy);
+        home.write("changed.json", copy.to_string());
+    };
+    let refused = |parts: &[&str]| home.refuses(&["ab", "--against", "changed.json"], parts);
+    changed(&|kept| kept["machine"]["cpu_model"] = "Other".into());
+    refused(&["changed.json", "another machine", "Other"]);
+    changed(&|kept| kept["schema"] = 99.into());
+    refused(&["changed.json", "schema 99", "newer"]);
+    changed(&|kept| kept["interval"] = Value::Null);
+    refused(&["changed.json", "no interval"]);
+    home.write("changed.json", "{}".to_owned());
+    refused(&["changed.json", "no outcome"]);
+    home.refuses(&["ab", "--against", "/no/such"], &["/no/such"]);
+    home.refuses(&["ab", "--against", "kept.json", "--", "true", "---", "true"], &["B alone"]);
+}
+
+#[test]
+fn each_line_of_a_file_is_a_comparison() {
+    let home = Home::new();
+    home.write("pairs", "# slower\nsleep 0.02 --- sleep 0.1\n\ntrue --- true\n".to_owned());
+    let (code, said) = ab(&home, &["--pairs", "12", "--file", "pairs"]);
+    assert_eq!(code, Some(1), "{said}");
+    says(&said, &["sleep 0.02 --- sleep 0.1\n", "B is slower", "true --- true\n"]);
+    home.write("odd", "true\n".to_owned());
+    home.refuses(&["ab", "--file", "odd"], &["odd", "line 1", "---"]);
+}
+
+#[test]
+fn a_case_is_compared_by_its_own_figure() {
+    let home = Home::new();
+    let args = ["--pairs", "1", "--json", "--case", "entry.getppid", "--env", "T=1", "--vs", "T=2"];
+    let output = home.start(&[&["ab"], &args[..]].concat()).output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sample = &outcome["pairs"][0][0];
+    let (cost, wall) = (sample["cost"].as_f64().unwrap(), sample["wall_ns"].as_f64().unwrap());
+    assert!(cost > 1.0 && cost < wall / 1e3, "{sample}");
+    assert_eq!(output.status.code(), Some(3), "one pair tells nothing");
+    home.refuses(&["ab", "--case", "entry.getppid"], &["same on both sides", "--vs"]);
+    let wrong = ["ab", "--case", "entry.getppid", "--", "echo", "---", "echo"];
+    home.refuses(&wrong, &["A prints no result", "echo kumiki measure"]);
+}
+
+#[test]
+fn a_machine_is_certified_by_cpu_and_hour() {
+    let home = Home::new();
+    let args = ["ab", "--certify", "--for", "3", "--json", "--", "sleep", "0.01"];
+    let output = home.start(&args).output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["all"]["pairs"].as_u64().is_some_and(|pairs| pairs > 0), "{found}");
+    assert!(!found["cpus"].as_object().unwrap().is_empty(), "{found}");
+    assert_eq!(found["hours"].as_object().unwrap().len(), 1, "{found}");
+    let sees = found["all"]["tells"].as_f64().is_some_and(|tells| tells <= 0.02);
+    assert_eq!(output.status.code(), Some(if sees { 0 } else { 3 }), "{found}");
+    home.refuses(&["ab", "--certify", "--", "true", "---", "true"], &["one command", "---"]);
+}

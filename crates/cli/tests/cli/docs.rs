@@ -4,13 +4,14 @@ use std::fs;
 
 use crate::common::{Home, entries};
 
-const VERBS: [&[&str]; 22] = [
+const VERBS: [&[&str]; 23] = [
     &["measure"],
     &["measure", "ls"],
     &["results"],
     &["results", "ls"],
     &["results", "show"],
     &["results", "export"],
+    &["results", "trend"],
     &["results", "import"],
     &["results", "rm"],
     &["compare"],

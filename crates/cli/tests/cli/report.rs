@@ -102,3 +102,46 @@ fn a_result_is_reported_by_its_label() {
     assert!(answer.contains("result 1 (nightly): "), "{answer}");
     assert_eq!(home.runs().len(), 1, "nothing was measured");
 }
+
+/// Processes that do nothing but use the cpus, until it is dropped.
+struct Busy(Vec<std::process::Child>);
+
+impl Busy {
+    fn on_every_cpu() -> Self {
+        let cpus = std::thread::available_parallelism().unwrap().get();
+        let busy = |_| {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", "while :; do :; done"]).spawn().unwrap()
+        };
+        Busy((0..cpus).map(busy).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn beside_busy_processes_the_page_claims_nothing_and_says_why() {
+    let home = Home::new();
+    let busy = Busy::on_every_cpu();
+    home.prints(&["measure", "entry.", "--quick", "--time", "2"]);
+    drop(busy);
+    let result = home.json(&["results", "show", "--json"]);
+    let rows = result["rows"].as_array().unwrap();
+    let disturbed = rows.iter().filter(|row| row["disturbed"] == true).count();
+    assert!(2 * disturbed > rows.len(), "{disturbed} of {} rows", rows.len());
+    home.prints(&["report", "latest", "--output", "page.html"]);
+    let page = fs::read_to_string(home.path("page.html")).unwrap();
+    // No grade but that it is unclear, and the first advice says so.
+    for grade in ["good", "usual", "bad"] {
+        assert!(!page.contains(&format!("class=\"pill {grade}\" title")), "{grade}");
+    }
+    assert!(page.contains("class=\"pill unclear\" title"), "a grade is asked for");
+    assert!(page.contains("so nothing here is graded"));
+}

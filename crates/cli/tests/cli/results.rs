@@ -292,3 +292,43 @@ fn a_label_that_names_another_result_is_refused() {
     assert_eq!(home.runs().len(), 2);
     assert_eq!(home.json(&["results", "export", "copy"])["run"]["label"], "copy");
 }
+
+#[test]
+fn a_cost_that_changed_and_stayed_is_marked() {
+    let home = Home::measured("a");
+    let first = home.json(&["results", "show", "--json"]);
+    for night in 0..12 {
+        let mut result = first.clone();
+        result["run"]["label"] = Value::Null;
+        result["run"]["started"] = format!("2025-03-{:02}T01:00:00Z", night + 1).into();
+        let factor = [1.0, 1.01, 0.99][night % 3] * if night < 6 { 1.0 } else { 1.5 };
+        for row in result["rows"].as_array_mut().unwrap() {
+            for visit in row["visits"].as_array_mut().unwrap() {
+                for sample in visit["samples"].as_array_mut().unwrap() {
+                    *sample = (sample.as_f64().unwrap() * factor).into();
+                }
+            }
+        }
+        let file = format!("night{night}.json");
+        home.write(&file, result.to_string());
+        home.prints(&["results", "import", &file]);
+    }
+    // Of the one that was measured now, nothing is known.
+    home.prints(&["results", "rm", "a"]);
+    let said = home.prints(&["results", "trend", "entry.getppid"]);
+    assert!(said.contains("▶") && said.contains("from 2025-03-07 01:00 on it costs 1.5"), "{said}");
+    let json = home.json(&["results", "trend", "entry.getppid", "--json"]);
+    let points = json[0]["points"].as_array().unwrap();
+    let changed: Vec<usize> =
+        (0..points.len()).filter(|at| points[*at]["changed"] == true).collect();
+    assert_eq!((points.len(), changed), (12, vec![6]), "{json}");
+    home.refuses(&["results", "trend", "no.such.case"], &["no.such.case", "measure ls"]);
+}
+
+#[test]
+fn a_result_is_exported_for_prometheus() {
+    let home = Home::measured("a");
+    let metrics = home.prints(&["results", "export", "--format", "prometheus"]);
+    let line = "kumiki_operation_seconds{case=\"entry.getppid\"";
+    assert!(metrics.contains(line) && metrics.contains("figure=\"quiet\"} "), "{metrics}");
+}

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{SIGNIFICANT, moved};
+use super::{SIGNIFICANT, moved, times_visits};
 use crate::schema::Row;
 use crate::stats::mann_whitney;
 
@@ -20,9 +20,9 @@ pub enum Cause {
     FewVisits,
     /// Other work struck the visits, whose interval is too wide.
     Disturbed,
-    /// The core's clock wandered further than the difference that matters.
-    Clock,
-    /// The medians are apart, the visits' ranks are not.
+    /// Two runs of one machine differ by as much.
+    Runs,
+    /// The quiet costs are apart, the visits' ranks are not.
     Overlap,
     /// The visits spread too far for the threshold.
     Wide,
@@ -40,8 +40,9 @@ impl Cause {
             }
             Cause::FewVisits => "measure the side with fewer visits longer: --time, or no --quick",
             Cause::Disturbed => "stop the other work and measure the disturbed side again",
-            Cause::Clock => {
-                "hold the clock (governor `performance`, boost off) and measure both again"
+            Cause::Runs => {
+                "measure both again: a change stays, what moves whole runs does not; longer runs \
+                 do not help"
             }
             Cause::Overlap | Cause::Wide => "measure both longer: --time, or --full",
             Cause::Near => "choose another --threshold: more visits will hardly tell",
@@ -67,31 +68,33 @@ pub struct Doubt {
     pub same_at: Option<f64>,
 }
 
-/// What is known of a row that has no verdict.
+/// What is known of a row that has no verdict, in logarithms.
 pub(super) struct Unclear<'a> {
     pub(super) a: &'a Row,
     pub(super) b: &'a Row,
     /// How many times worse B is: the estimate, and its interval.
     pub(super) worse: f64,
     pub(super) ci: [f64; 2],
-    /// The interval without what the core's clock added.
-    pub(super) steady: [f64; 2],
+    /// Standard error by the visits alone, and with what moves whole runs.
+    pub(super) error: [f64; 2],
+    /// So many standard errors are beyond doubt.
+    pub(super) critical: f64,
     pub(super) p: f64,
-    /// 1 plus the threshold.
+    /// The threshold.
     pub(super) limit: f64,
 }
 
 impl Unclear<'_> {
     pub(super) fn doubt(&self) -> Doubt {
         let (cause, why) = self.cause();
-        let waits = matches!(cause, Cause::Wide | Cause::Disturbed) && !self.apart(self.ci);
-        let same_at = self.ci[1].max(1.0 / self.ci[0]) - 1.0;
+        let same_at = self.ci[1].max(-self.ci[0]).exp_m1();
         let judged = !matches!(cause, Cause::Moved | Cause::FewVisits);
+        let waits = matches!(cause, Cause::Wide | Cause::Disturbed);
         Doubt {
             cause,
             why,
             remedy: cause.remedy(),
-            times_visits: waits.then(|| self.times_visits()),
+            times_visits: if waits { times_visits(self.error[0], self.error[1]) } else { None },
             same_at: (judged && same_at.is_finite()).then_some(same_at),
         }
     }
@@ -112,23 +115,23 @@ impl Unclear<'_> {
             );
         }
         let side = self.disturbed();
-        if let (true, Some(side)) = (self.apart(self.ci), side) {
+        if let (true, Some(side)) = (self.apart(), side) {
             let text = format!("other work disturbed {side}, and the quiet visits do not tell");
             return (Cause::Disturbed, text);
         }
-        if self.apart(self.ci) {
+        if self.apart() {
             return (Cause::Overlap, format!("the visits of A and B overlap: p = {:.2}", self.p));
         }
-        if !self.crosses(self.steady) {
-            let percent = 100.0 * self.a.wander.max(self.b.wander);
-            return (Cause::Clock, format!("the core's clock wandered by {percent:.0} %"));
-        }
-        let [low, high] = self.ci.map(|end| 100.0 * (end - 1.0));
+        let [low, high] = self.ci.map(|end| 100.0 * end.exp_m1());
         let reaches = format!("the interval reaches from {low:+.1} to {high:+.1} %");
+        let by_runs = self.error[0].powi(2) < self.error[1].powi(2) / 2.0;
         match side {
-            Some(side) => (Cause::Disturbed, format!("other work disturbed {side}: {reaches}")),
-            None if self.near() => (Cause::Near, reaches),
-            None => (Cause::Wide, reaches),
+            Some(side) if !by_runs => {
+                (Cause::Disturbed, format!("other work disturbed {side}: {reaches}"))
+            }
+            _ if self.near() => (Cause::Near, reaches),
+            _ if by_runs => (Cause::Runs, format!("it moves from run to run by itself: {reaches}")),
+            _ => (Cause::Wide, reaches),
         }
     }
 
@@ -142,34 +145,15 @@ impl Unclear<'_> {
         }
     }
 
-    /// Whether the interval lies wholly beyond a limit.
-    fn apart(&self, [least, most]: [f64; 2]) -> bool {
-        least > self.limit || most < 1.0 / self.limit
+    /// Whether it lies beyond doubt beyond the threshold.
+    fn apart(&self) -> bool {
+        let worse = self.worse.abs();
+        worse > self.critical * self.error[1] && worse >= self.limit
     }
 
-    /// Whether the interval reaches over a limit.
-    fn crosses(&self, ci: [f64; 2]) -> bool {
-        let within = ci[0] >= 1.0 / self.limit && ci[1] <= self.limit;
-        !within && !self.apart(ci)
-    }
-
-    /// Whether the estimate lies at a limit.
+    /// Whether the estimate lies at a limit, and is sure enough that it is there.
     fn near(&self) -> bool {
-        let (worse, limit) = (self.worse.ln().abs(), self.limit.ln());
-        (worse - limit).abs() < NEAR * limit
-    }
-
-    /// How many times as many visits bring the end of the interval that is
-    /// beyond a limit back to it: its length goes with the root of the visits.
-    fn times_visits(&self) -> f64 {
-        let worse = self.worse.ln();
-        let beyond = |limit: f64, end: f64| {
-            let (room, reach) = (limit.ln() - worse, end.ln() - worse);
-            // On the same side of the estimate, and further away.
-            let over = room.signum() == reach.signum() && reach.abs() > room.abs();
-            if over { (reach / room).powi(2) } else { 1.0 }
-        };
-        let limits = [1.0 / self.limit, self.limit];
-        limits.iter().flat_map(|&limit| self.ci.map(|end| beyond(limit, end))).fold(1.0, f64::max)
+        let off = (self.worse.abs() - self.limit).abs();
+        off < NEAR * self.limit && self.error[1] < self.limit
     }
 }

@@ -1,40 +1,50 @@
 //! Compares two results: two machines, two kernels, two days.
 //!
-//! A row is called better or worse only if three things hold: the confidence
-//! interval of the ratio lies wholly beyond the threshold, the visits of one
-//! side rank above those of the other (Mann–Whitney, p < 0.05), and, where the
-//! case runs on two cpus, these were as far apart on both sides.
+//! ```text
+//!  rows of both ──▶ shift: quiet cost of B over A, in cycles of the core's clock
+//!       │               its error: visits that differ, and what moves whole runs
+//!       ├──▶ families: rows that differ in sizes only, pooled ──▶ verdict
+//!       └──▶ each row by itself                               ──▶ verdict
+//! ```
 //!
-//! Of a row that other work disturbed, on either side, the visits that nothing disturbed
-//! must say the same; else it is unclear.
+//! A family or row is called worse where its B is above its A beyond doubt and by the
+//! threshold or more. Beyond doubt means: if nothing has changed at all, the whole
+//! comparison says worse of anything in at most [`LEVEL`] of all cases; half of that is
+//! for the families together, half for the rows, each divided by their number (Bonferroni).
+//! A row's visits must also rank apart (Mann–Whitney, p < 0.05), and, where the case runs
+//! on two cpus, these must have been as far apart on both sides. Where other work disturbed
+//! a side, the visits that nothing disturbed must say the same.
+//!
+//! It is called the same where its interval of 95 % lies within the threshold, or where it
+//! holds no difference at all and does not reach far: then how far it reaches is said
+//! ([`Family::same_within`]).
 //!
 //! Visits are what is compared, not samples: a thousand samples of one visit
-//! share one placement of pages, and are no thousand experiments.
-//!
-//! Many rows are tested at once, and p alone would call one in twenty of those
-//! that did not change. The interval is what keeps them out: it must clear the
-//! threshold, not merely 1. Each row also carries p adjusted for the number of
-//! rows (`q`); it is not part of the verdict, because ranks of five visits a
-//! side cannot give a p small enough for some hundred rows, not even where the
-//! cost has doubled. In simulations of two runs of one machine, false alarms
-//! (either way, 5 % threshold) came in none of 2000 rows that wander by 3 %
-//! between visits; of rows that wander by 10 %, in 0.9 % with four visits a
-//! side, 0.3 % with five, 0.05 % with ten; by 30 %, in 2, 0.8 and 0.4 %.
+//! share one placement of pages, and are no thousand experiments. And a run is one
+//! experiment for what moves whole runs: [`between`] knows how far.
 
+mod between;
+mod clock;
 mod doubt;
+mod family;
+mod shift;
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
+pub use between::LEVEL;
+use between::{Between, Moved};
+pub use clock::Clock;
 use doubt::Unclear;
 pub use doubt::{Cause, Doubt};
+pub use family::Family;
+use family::Pooled;
+use shift::{Shift, Way};
 
 use crate::check::identity;
 use crate::schema::{Machine, Params, Results, Row, Run, Unit};
-use crate::stats::bootstrap::{self, Resampler};
-use crate::stats::widen::widen;
-use crate::stats::{describe, false_discovery, mann_whitney};
+use crate::stats::{false_discovery, mann_whitney};
 
 /// p below which ranks count as apart.
 const SIGNIFICANT: f64 = 0.05;
@@ -43,8 +53,11 @@ const SIGNIFICANT: f64 = 0.05;
 /// sides are not the same pair of cpus any more.
 const MOVED: f64 = 1.25;
 
-/// Stands in for a median of zero, so that every ratio is a number.
-const NEARLY_ZERO: f64 = 1e-9;
+/// What moves by more from run to run is not called the same.
+const LARGEST: f64 = 0.35;
+
+/// Half of an interval of 95 %, in standard errors that are well known.
+const INTERVAL: f64 = 1.96;
 
 /// What to think of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -67,6 +80,8 @@ pub struct Side {
     pub median: f64,
     /// Its 95 % confidence interval.
     pub ci: [f64; 2],
+    /// What it costs where others leave it alone.
+    pub quiet: f64,
     /// Visits.
     pub visits: usize,
     /// Whether a visit was disturbed.
@@ -88,12 +103,15 @@ pub struct Compared {
     pub a: Side,
     /// The second result's row.
     pub b: Side,
-    /// Median of B over median of A, whether less is better or more.
+    /// Quiet cost of B over that of A, whether less is better or more.
     pub ratio: f64,
-    /// 95 % confidence interval of `ratio`, by bootstrap over both sides' visits,
-    /// widened by how far the core's clock wandered on each side.
+    /// 95 % confidence interval of `ratio`: what differs between visits, and what moves
+    /// whole runs.
     pub ci: [f64; 2],
-    /// Two-sided p of the Mann–Whitney test on the medians of the visits.
+    /// Share within which the two sides are the same, where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_within: Option<f64>,
+    /// Two-sided p of the Mann–Whitney test on the quiet costs of the visits.
     pub p: f64,
     /// `p` adjusted for the number of rows (Benjamini and Hochberg).
     pub q: f64,
@@ -133,6 +151,15 @@ pub struct Comparison {
     pub b: Origin,
     /// The difference that matters, as a share: 0.05 is 5 %.
     pub threshold: f64,
+    /// In at most this share of comparisons anything is called worse where nothing changed.
+    pub level: f64,
+    /// The core's clock on both sides, where it was measured.
+    pub clock: Option<Clock>,
+    /// The least difference that these runs tell, as a share, for most families on one cpu
+    /// and for most of those that cross from cpu to cpu; nothing where there are none.
+    pub tells: [Option<f64>; 2],
+    /// Rows of both that differ in their sizes only, pooled.
+    pub families: Vec<Family>,
     /// Rows of both, in the order of A.
     pub rows: Vec<Compared>,
     /// Rows of A only.
@@ -146,21 +173,39 @@ impl Comparison {
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
+
+    /// How many families have it.
+    pub fn families(&self, verdict: Verdict) -> usize {
+        self.families.iter().filter(|family| family.verdict == verdict).count()
+    }
 }
 
-/// Compares `b` to `a`, row by row. `threshold` is the relative difference
-/// that matters: 0.05 calls a row worse when it costs more than 1.05 times as
-/// much (a bandwidth: when it is below 1/1.05).
+/// Compares `b` to `a`, by families and row by row. `threshold` is the relative difference
+/// that matters: 0.05 calls a row worse when it costs at least 1.05 times as
+/// much (a bandwidth: when it is at most 1/1.05), beyond doubt.
 pub fn compare(a: &Results, b: &Results, threshold: f64) -> Comparison {
     let key = |row: &Row| identity(&row.case, &row.params, row.unit);
     let mut of_b: HashMap<String, &Row> = b.rows.iter().map(|row| (key(row), row)).collect();
-    let (mut rows, mut only_a) = (Vec::new(), Vec::new());
+    let (mut both, mut only_a) = (Vec::new(), Vec::new());
     for row in &a.rows {
         match of_b.remove(&key(row)) {
-            Some(other) => rows.push(compare_row(row, other, threshold)),
+            Some(other) => both.push((row, other)),
             None => only_a.push(unmatched(row)),
         }
     }
+    let clock = Clock::of(a, b);
+    let cycles = clock.is_some_and(|clock| clock.cycles);
+    let limits = Limits { asked: threshold.ln_1p() };
+    let shift = |a: &Row, b: &Row, undisturbed| Shift::of(a, b, Way { cycles, undisturbed });
+
+    let (families, between) = pooled(family::families(&both), shift);
+    let tells = [false, true].map(|crosses| tells(&families, &between, crosses));
+    let families = families.iter().map(|family| family.judged(&between, &limits)).collect();
+
+    let (each, between) = pooled(both.iter().map(|pair| vec![*pair]).collect(), shift);
+    let way = Way { cycles, undisturbed: false };
+    let mut rows: Vec<Compared> =
+        each.iter().map(|row| compare_row(row, &between, &limits, way)).collect();
     let p: Vec<f64> = rows.iter().map(|row| row.p).collect();
     for (row, q) in rows.iter_mut().zip(false_discovery::adjust(&p)) {
         row.q = q;
@@ -171,112 +216,169 @@ pub fn compare(a: &Results, b: &Results, threshold: f64) -> Comparison {
         a: origin(a),
         b: origin(b),
         threshold,
+        level: LEVEL,
+        clock,
+        tells,
+        families,
         rows,
         only_a,
         only_b: left.map(unmatched).collect(),
     }
 }
 
+/// These rows pooled, and what moves all of them from run to run.
+fn pooled<'a>(
+    rows: Vec<Vec<(&'a Row, &'a Row)>>,
+    shift: impl Fn(&Row, &Row, bool) -> Option<Shift>,
+) -> (Vec<Pooled<'a>>, Between) {
+    let pooled: Vec<Pooled> = rows.into_iter().map(|rows| Pooled::of(rows, &shift)).collect();
+    let moved: Vec<Moved> = pooled.iter().filter_map(|one| one.moved).collect();
+    let between = Between::of(&moved, LEVEL / 2.0);
+    (pooled, between)
+}
+
+/// What most families of a kind tell: the middle one.
+fn tells(families: &[Pooled], between: &Between, crosses: bool) -> Option<f64> {
+    let moved = families.iter().filter_map(|family| family.moved);
+    let errors = moved
+        .filter(|moved| moved.crosses == crosses && moved.shift.within.is_finite())
+        .map(|moved| (between.critical(&moved) * between.error(&moved)).exp_m1());
+    let middle = crate::stats::describe::median_of(errors);
+    middle.is_finite().then_some(middle)
+}
+
 fn unmatched(row: &Row) -> Unmatched {
     Unmatched { case: row.case.clone(), params: row.params.clone(), unit: row.unit }
 }
 
-/// What two rows' visits say of their ratio.
-struct Evidence {
-    /// Ratio of the medians.
-    ratio: f64,
-    /// Its interval by resampling alone.
-    resampled: [f64; 2],
-    /// Its interval, widened by how far the core's clock wandered on each side.
-    ci: [f64; 2],
-    /// Of the ranks of the visits.
-    p: f64,
+/// Differences that matter, as logarithms.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    asked: f64,
 }
 
-impl Evidence {
-    fn of(a: &Row, b: &Row) -> Self {
-        let ratio = quotient(b.median, a.median);
-        let [mut from_a, mut from_b] = [a, b].map(|row| Resampler::new(samples(row)));
-        let independent = from_a.independent().min(from_b.independent());
-        let resampled = bootstrap::interval(ratio, independent, |rng| {
-            quotient(from_b.median(rng), from_a.median(rng))
-        });
-        // What the core's clock does to one side it does not do to the other.
-        let ci = widen(resampled, ratio, &[a.wander, b.wander]);
-        let p = mann_whitney::p_value(&visit_medians(a), &visit_medians(b));
-        Evidence { ratio, resampled, ci, p }
+impl Limits {
+    /// Whether a difference is as large as was asked for.
+    fn beyond(&self, worse: f64) -> bool {
+        /// Of rounding.
+        const HARDLY: f64 = 1e-9;
+        worse >= self.asked - HARDLY
+    }
+
+    /// Whether something is worse beyond doubt: 1, better: −1, or neither.
+    fn side(&self, moved: &Moved, between: &Between) -> i8 {
+        let doubt = between.critical(moved) * between.error(moved);
+        let worse = moved.shift.worse;
+        match () {
+            () if worse > doubt && self.beyond(worse) => 1,
+            () if -worse > doubt && self.beyond(-worse) => -1,
+            () => 0,
+        }
+    }
+
+    /// Whether what is left of a disturbed thing says so, too.
+    fn holds(&self, quiet: Option<Moved>, between: &Between) -> bool {
+        quiet.is_some_and(|moved| self.side(&moved, between) != 0)
+    }
+
+    /// The logarithm within which it is the same, if it is.
+    fn same(&self, [low, high]: [f64; 2]) -> Option<f64> {
+        let reach = high.max(-low);
+        let fits = low <= 0.0 && high >= 0.0 && reach <= LARGEST.ln_1p();
+        (reach <= self.asked || fits).then(|| reach.max(self.asked))
     }
 }
 
-/// The row by the visits that nothing disturbed.
-fn undisturbed(row: &Row) -> Row {
-    let quiet = row.visits.iter().filter(|visit| visit.disturbances.is_empty()).cloned();
-    Row::summarise(&row.case, row.params.clone(), row.unit, row.cpus.clone(), quiet.collect())
+/// What has a larger error is not called the same unless that was asked for.
+fn largest() -> f64 {
+    LARGEST.ln_1p() / INTERVAL
 }
 
-fn compare_row(a: &Row, b: &Row, threshold: f64) -> Compared {
-    let Evidence { ratio, resampled, ci, p } = Evidence::of(a, b);
-    let (verdict, doubt) = judge(a, b, [ratio, ci[0], ci[1]], resampled, p, threshold);
+/// How many times as many visits would tell: what comes from the visits shrinks with their
+/// root, what moves whole runs stays. Nothing where no number of visits would do.
+fn times_visits(within: f64, error: f64) -> Option<f64> {
+    let left = largest().powi(2) - (error.powi(2) - within.powi(2));
+    (left > 0.0).then(|| (within.powi(2) / left).max(1.0))
+}
+
+/// A verdict, in logarithms of how many times worse B is.
+struct Judged {
+    worse: f64,
+    ci: [f64; 2],
+    verdict: Verdict,
+    same_within: Option<f64>,
+}
+
+/// `quiet` is what the undisturbed visits say, where others were disturbed.
+fn judge(
+    moved: &Moved,
+    quiet: Option<Option<Moved>>,
+    between: &Between,
+    limits: &Limits,
+) -> Judged {
+    let (worse, error) = (moved.shift.worse, between.error(moved));
+    // Of one visit nothing is known.
+    let reach = if error.is_nan() { f64::INFINITY } else { between.alone(moved) * error };
+    let [low, high] = [worse - reach, worse + reach];
+    let holds = quiet.is_none_or(|quiet| limits.holds(quiet, between));
+    let within = limits.same([low, high]);
+    let verdict = match limits.side(moved, between) {
+        1 if holds => Verdict::Regression,
+        -1 if holds => Verdict::Improvement,
+        0 if within.is_some() => Verdict::Same,
+        _ => Verdict::Unclear,
+    };
+    let same_within = within.filter(|_| verdict == Verdict::Same).map(f64::exp_m1);
+    Judged { worse, ci: [low, high], verdict, same_within }
+}
+
+fn compare_row(row: &Pooled, between: &Between, limits: &Limits, way: Way) -> Compared {
+    let (a, b) = row.rows[0];
+    let p = mann_whitney::p_value(&shift::logs(a, way), &shift::logs(b, way));
+    let near = moved(a, b).is_none();
+    let known = row.moved.or_else(|| far(a, b, way));
+    let judged = known.map(|moved| (moved, judge(&moved, row.quiet, between, limits)));
+    let less = a.unit.less_is_better();
+    let (mut verdict, mut same_within) = (Verdict::Unclear, None);
+    let (mut worse, mut ci) = (f64::NAN, [f64::NAN; 2]);
+    if let Some((_, judged)) = &judged {
+        (worse, ci) = (judged.worse, judged.ci);
+        let apart = p < SIGNIFICANT && near;
+        verdict = match judged.verdict {
+            Verdict::Regression | Verdict::Improvement if !apart => Verdict::Unclear,
+            Verdict::Same if !near => Verdict::Unclear,
+            told => told,
+        };
+        same_within = judged.same_within.filter(|_| verdict == Verdict::Same);
+    }
+    let unclear = || {
+        let (error, critical) = judged.as_ref().map_or(([f64::NAN; 2], f64::NAN), |(moved, _)| {
+            ([moved.shift.within, between.error(moved)], between.critical(moved))
+        });
+        Unclear { a, b, worse, ci, error, critical, p, limit: limits.asked }
+    };
+    let [low, high] = ci.map(f64::exp);
     Compared {
         case: a.case.clone(),
         params: a.params.clone(),
         unit: a.unit,
         a: side(a),
         b: side(b),
-        ratio,
-        ci,
+        ratio: if less { worse.exp() } else { (-worse).exp() },
+        ci: if less { [low, high] } else { [1.0 / high, 1.0 / low] },
+        same_within,
         p,
         q: p,
         verdict,
-        doubt,
+        doubt: (verdict == Verdict::Unclear).then(|| unclear().doubt()),
     }
 }
 
-/// `ratio` is the estimate and its interval, `steady` the interval without what
-/// the core's clock added.
-fn judge(
-    a: &Row,
-    b: &Row,
-    ratio: [f64; 3],
-    steady: [f64; 2],
-    p: f64,
-    threshold: f64,
-) -> (Verdict, Option<Doubt>) {
-    // How many times worse B is, at least and at most.
-    let worse = |[low, high]: [f64; 2]| {
-        if a.unit.less_is_better() { [low, high] } else { [1.0 / high, 1.0 / low] }
-    };
-    let [estimate, low, high] = ratio;
-    let (ci, limit) = (worse([low, high]), 1.0 + threshold);
-    let [least, most] = ci;
-    let apart = p < SIGNIFICANT && moved(a, b).is_none();
-    // Of a row that was disturbed the other visits have to say the same.
-    let holds = |verdict: fn([f64; 2], f64) -> bool| {
-        if !a.disturbed && !b.disturbed {
-            return true;
-        }
-        let [a, b] = [a, b].map(undisturbed);
-        if a.visits.is_empty() || b.visits.is_empty() {
-            return false;
-        }
-        let quiet = Evidence::of(&a, &b);
-        quiet.p < SIGNIFICANT && verdict(worse(quiet.ci), limit)
-    };
-    let verdict = if least > limit && apart && holds(|[least, _], limit| least > limit) {
-        Verdict::Regression
-    } else if most < 1.0 / limit && apart && holds(|[_, most], limit| most < 1.0 / limit) {
-        Verdict::Improvement
-    } else if least >= 1.0 / limit && most <= limit && a.visits.len().min(b.visits.len()) > 1 {
-        // One visit knows nothing about the next one.
-        Verdict::Same
-    } else {
-        Verdict::Unclear
-    };
-    let unclear = || {
-        let [estimate, _] = worse([estimate, estimate]);
-        Unclear { a, b, worse: estimate, ci, steady: worse(steady), p, limit }
-    };
-    (verdict, (verdict == Verdict::Unclear).then(|| unclear().doubt()))
+/// How far a row moved whose cpus did, too: to be shown, not to be judged.
+fn far(a: &Row, b: &Row, way: Way) -> Option<Moved> {
+    let crosses = a.cpus.len() > 1;
+    let shift = Shift::of(a, b, way)?;
+    Some(Moved { shift, known: between::known(&a.case, crosses), crosses })
 }
 
 /// The raw round trips of both sides if a case of two cpus ran on cpus that were
@@ -292,6 +394,7 @@ fn side(row: &Row) -> Side {
     Side {
         median: row.median,
         ci: row.ci,
+        quiet: row.quiet,
         visits: row.visits.len(),
         disturbed: row.disturbed,
         round_trip_ns: row.round_trip_ns,
@@ -299,15 +402,7 @@ fn side(row: &Row) -> Side {
 }
 
 fn quotient(b: f64, a: f64) -> f64 {
-    b.max(NEARLY_ZERO) / a.max(NEARLY_ZERO)
-}
-
-fn samples(row: &Row) -> impl Iterator<Item = &[f64]> {
-    row.visits.iter().map(|visit| visit.samples.as_slice())
-}
-
-fn visit_medians(row: &Row) -> Vec<f64> {
-    samples(row).map(|samples| describe::median_of(samples.to_vec())).collect()
+    b.max(f64::MIN_POSITIVE) / a.max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]

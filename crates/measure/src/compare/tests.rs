@@ -38,8 +38,8 @@ fn worse_depends_on_the_unit() {
     assert_eq!(verdict(gbs, 200.0, 100.0), Verdict::Regression);
     assert_eq!(verdict(ns, 100.0, 100.5), Verdict::Same);
     assert_eq!(verdict(gbs, 100.0, 100.5), Verdict::Same);
-    // Surely worse, but perhaps by less than matters.
-    assert_eq!(verdict(ns, 100.0, 105.0), Verdict::Unclear);
+    // No more than a run moves by itself.
+    assert_eq!(verdict(ns, 100.0, 105.0), Verdict::Same);
 }
 
 #[test]
@@ -70,27 +70,77 @@ fn spread(median: f64, between: f64, edit: impl Fn(&mut Visit)) -> Compared {
 #[test]
 fn an_unclear_row_says_why_and_what_would_clear_it() {
     let quiet = |_: &mut Visit| {};
-    let wide = spread(100.5, 0.05, quiet).doubt.unwrap();
+    let wide = spread(100.5, 0.25, quiet).doubt.unwrap();
     assert_eq!(wide.cause, Cause::Wide, "{wide:?}");
     let more = wide.times_visits.unwrap();
     assert!((1.0..20.0).contains(&more), "{wide:?}");
     // The threshold that it names makes the row the same.
-    let ci = spread(100.5, 0.05, quiet).ci;
+    let ci = spread(100.5, 0.25, quiet).ci;
     let limit = 1.0 + wide.same_at.unwrap();
     assert!(ci[1] <= limit * 1.0001 && ci[0] >= 0.9999 / limit, "{ci:?} {limit}");
 
-    let near = one(Unit::Nanoseconds, steady(100.0, 8), steady(105.0, 9)).doubt.unwrap();
+    let side = |median, visits| {
+        results(vec![row("x", Unit::Nanoseconds, 1, 50.0, steady(median, visits))])
+    };
+    let near = compare(&side(100.0, 8), &side(107.0, 9), 0.075).rows.remove(0).doubt.unwrap();
     assert!(near.cause == Cause::Near && near.why.contains('%'), "{near:?}");
 
     let struck = |visit: &mut Visit| visit.disturbances = vec!["steal".to_owned()];
-    let disturbed = spread(100.5, 0.05, struck).doubt.unwrap();
+    let disturbed = spread(100.5, 0.25, struck).doubt.unwrap();
     assert_eq!(disturbed.cause, Cause::Disturbed);
     assert!(disturbed.why.contains("A and B"), "{disturbed:?}");
 
-    let wandering = |visit: &mut Visit| visit.cycle_ns = [Some(0.25), Some(0.30)];
-    let clock = spread(100.0, 0.001, wandering).doubt.unwrap();
-    assert_eq!(clock.cause, Cause::Clock, "{clock:?}");
-    assert!(clock.why.contains("wandered by 9 %"), "{clock:?}");
+    // What moves whole runs is not told by more visits.
+    let side = |median| {
+        results(vec![row("file.create_unlink", Unit::Nanoseconds, 1, 50.0, steady(median, 8))])
+    };
+    let runs = compare(&side(100.0), &side(150.0), 0.05);
+    let doubt = runs.rows[0].doubt.clone().unwrap();
+    assert_eq!((doubt.cause, doubt.times_visits), (Cause::Runs, None), "{doubt:?}");
+    let doubt = runs.families[0].doubt.clone().unwrap();
+    assert!(doubt.cause == Cause::Runs && doubt.why.contains("% and more"), "{doubt:?}");
+}
+
+#[test]
+fn a_clock_that_wandered_is_no_change_and_one_that_was_set_is() {
+    let at = |cost: f64, cycle: f64| {
+        let mut row = row("x", Unit::Nanoseconds, 1, 50.0, steady(cost, 8));
+        row.visits.iter_mut().for_each(|visit| visit.cycle_ns = [Some(cycle), Some(9.0 * cycle)]);
+        results(vec![row])
+    };
+    let wandered = compare(&at(100.0, 0.25), &at(107.0, 0.2675), 0.05);
+    let clock = wandered.clock.unwrap();
+    assert!(clock.cycles && clock.b_ns > clock.a_ns, "{clock:?}");
+    assert!((wandered.rows[0].ratio - 1.0).abs() < 0.02, "{:?}", wandered.rows[0]);
+    assert_eq!(wandered.families[0].verdict, Verdict::Same);
+    let set = compare(&at(100.0, 0.25), &at(200.0, 0.5), 0.05);
+    assert!(!set.clock.unwrap().cycles);
+    assert_eq!(set.families[0].verdict, Verdict::Regression);
+}
+
+#[test]
+fn rows_that_differ_in_size_are_one_family() {
+    let sized = |bytes: u64, touch: &str, median: f64| {
+        let mut row = row("process.exec", Unit::Nanoseconds, 1, 50.0, steady(median, 6));
+        row.params.insert("data_bytes".to_owned(), bytes.into());
+        row.params.insert("touch".to_owned(), touch.into());
+        row
+    };
+    let side = |factor: f64| {
+        let sizes = [4096, 65536, 1 << 20];
+        let read = sizes.map(|bytes| sized(bytes, "read", 100.0));
+        let written = sizes.map(|bytes| sized(bytes, "write", 200.0 * factor));
+        results([read, written].concat())
+    };
+    let comparison = compare(&side(1.0), &side(1.3), 0.05);
+    let told: Vec<_> = comparison.families.iter().map(|f| (f.rows, f.verdict)).collect();
+    assert_eq!(told, [(3, Verdict::Same), (3, Verdict::Regression)]);
+    let [same, worse] = [&comparison.families[0], &comparison.families[1]];
+    assert_eq!(same.params, Params::from([("touch".to_owned(), "read".into())]));
+    assert!(same.same_within.is_some_and(|within| within < 0.15), "{same:?}");
+    assert!((1.29..1.31).contains(&worse.ratio) && worse.ci[0] > 1.2, "{worse:?}");
+    let tells = comparison.tells[0].unwrap();
+    assert!((0.05..0.15).contains(&tells) && comparison.tells[1].is_none(), "{tells}");
 }
 
 #[test]
@@ -174,50 +224,62 @@ fn rows_match_by_case_parameters_and_unit() {
 #[test]
 fn medians_of_zero_still_give_numbers() {
     let zero = one(Unit::Nanoseconds, vec![vec![0.0; 5]; 5], vec![vec![0.0; 5]; 5]);
-    assert_eq!((zero.ratio, zero.ci, zero.verdict), (1.0, [1.0, 1.0], Verdict::Same));
+    assert_eq!((zero.ratio, zero.verdict), (1.0, Verdict::Same));
     let grown = one(Unit::Nanoseconds, vec![vec![0.0; 5]; 5], vec![vec![1e18; 5]; 5]);
     assert!(grown.ci.iter().all(|bound| bound.is_finite()));
     assert_eq!(grown.verdict, Verdict::Regression);
 }
 
-/// A run of 40 rows that are quiet to wild, measured by `visits` visits.
-fn run(rng: &mut fastrand::Rng, visits: usize) -> Results {
+/// A run of 40 families that are quiet to wild, measured by `visits` visits; `whole` is how
+/// far it moves each of them as a whole.
+fn run(rng: &mut fastrand::Rng, visits: usize, whole: f64) -> Results {
     let rows = (0..40).map(|i| {
         let between = [0.01, 0.03, 0.1, 0.3][i % 4];
-        let visits = simulate::visits(rng, visits, 15, 100.0, between, 0.05);
-        row(&format!("case.{i}"), Unit::Nanoseconds, 1, 50.0, visits)
+        let middle = 100.0 * (whole * crate::stats::simulate::normal(rng)).exp();
+        let samples = simulate::visits(rng, visits, 15, middle, between, 0.05);
+        let visit = |samples| Visit { samples, ..Visit::default() };
+        // No figure of a row but its visits is looked at.
+        Row { visits: samples.into_iter().map(visit).collect(), ..base(&format!("case.{i}")) }
     });
-    results(rows.collect())
+    Results { rows: rows.collect(), ..results(Vec::new()) }
+}
+
+fn base(case: &str) -> Row {
+    Row::summarise(case, Params::new(), Unit::Nanoseconds, vec![0], Vec::new())
 }
 
 #[test]
-fn two_runs_of_one_machine_rarely_cry_regression() {
+fn two_runs_of_one_machine_cry_regression_as_rarely_as_is_said() {
+    const PAIRS: usize = 25;
     let mut rng = fastrand::Rng::with_seed(23);
-    for visits in [5, 10] {
-        let mut alarms = 0;
-        for _ in 0..25 {
-            let comparison = compare(&run(&mut rng, visits), &run(&mut rng, visits), 0.05);
-            alarms += comparison.count(Verdict::Regression);
-        }
-        // Of 1000 compared rows.
-        assert!(alarms <= 5, "{alarms} of 1000 with {visits} visits");
+    // Between two runs a family moves by root two of what one moves it.
+    for (visits, whole) in [(5, 0.02), (10, 0.04)] {
+        let alarms = (0..PAIRS)
+            .filter(|_| {
+                let [a, b] = [0; 2].map(|_| run(&mut rng, visits, whole));
+                let comparison = compare(&a, &b, 0.05);
+                comparison.count(Verdict::Regression) + comparison.families(Verdict::Regression) > 0
+            })
+            .count();
+        let share = alarms as f64 / PAIRS as f64;
+        assert!(share <= LEVEL, "{share} with {visits} visits, runs apart by {whole}");
     }
 }
 
 #[test]
 fn real_regressions_are_found() {
     let mut rng = fastrand::Rng::with_seed(29);
-    let mut slow = run(&mut rng, 8);
+    let mut slow = run(&mut rng, 8, 0.0);
     for row in &mut slow.rows {
         let mut visits = row.visits.clone();
         visits.iter_mut().flat_map(|v| &mut v.samples).for_each(|sample| *sample *= 1.5);
         *row = Row::summarise(&row.case, Params::new(), row.unit, vec![0], visits);
     }
-    let comparison = compare(&run(&mut rng, 8), &slow, 0.05);
-    // All of the rows that wander by 10 % or less; the wild ones may hide it.
+    let comparison = compare(&run(&mut rng, 8, 0.0), &slow, 0.05);
+    // The rows that wander by 3 % or less and many that wander by 10 %; the wild ones may hide it.
     let found = comparison.rows.iter().enumerate().filter(|(i, _)| i % 4 < 3);
     let found = found.filter(|(_, row)| row.verdict == Verdict::Regression).count();
-    assert!(found >= 27, "{found} of 30");
+    assert!(found >= 24, "{found} of 30");
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::meter::Sample;
+use crate::meter::{Counts, Sample};
 use crate::schema::CpuTime;
 
 /// Bytes of a stamp: `struct timespec`, then `struct rusage` of the program
@@ -40,6 +40,7 @@ struct Stamp {
 struct Usage {
     user_us: i64,
     system_us: i64,
+    counts: Counts,
 }
 
 impl Answer {
@@ -86,7 +87,24 @@ impl Answer {
                 system_ns: ns(|u| u.system_us, |s| &s.own),
                 children_ns: ns(|u| u.user_us + u.system_us, |s| &s.children),
             },
+            program: self.counts(),
             ..Sample::default()
+        }
+    }
+
+    /// What it and its children counted between the stamps.
+    fn counts(&self) -> Counts {
+        let of = |count: fn(&Counts) -> u64| {
+            let at = |stamp: &Stamp| count(&stamp.own.counts) + count(&stamp.children.counts);
+            at(&self.end).saturating_sub(at(&self.start))
+        };
+        Counts {
+            minor_faults: of(|c| c.minor_faults),
+            major_faults: of(|c| c.major_faults),
+            voluntary_switches: of(|c| c.voluntary_switches),
+            involuntary_switches: of(|c| c.involuntary_switches),
+            blocks_in: of(|c| c.blocks_in),
+            blocks_out: of(|c| c.blocks_out),
         }
     }
 }
@@ -104,9 +122,18 @@ impl Stamp {
 impl Usage {
     fn parse(bytes: &[u8]) -> Self {
         let us = |at| word(bytes, at) * 1_000_000 + word(bytes, at + 8);
+        let count = |at| u64::try_from(word(bytes, at)).unwrap_or(0);
         Usage {
             user_us: us(std::mem::offset_of!(libc::rusage, ru_utime)),
             system_us: us(std::mem::offset_of!(libc::rusage, ru_stime)),
+            counts: Counts {
+                minor_faults: count(std::mem::offset_of!(libc::rusage, ru_minflt)),
+                major_faults: count(std::mem::offset_of!(libc::rusage, ru_majflt)),
+                voluntary_switches: count(std::mem::offset_of!(libc::rusage, ru_nvcsw)),
+                involuntary_switches: count(std::mem::offset_of!(libc::rusage, ru_nivcsw)),
+                blocks_in: count(std::mem::offset_of!(libc::rusage, ru_inblock)),
+                blocks_out: count(std::mem::offset_of!(libc::rusage, ru_oublock)),
+            },
         }
     }
 }
@@ -139,12 +166,18 @@ mod tests {
             (end + 16 + 8, 15),     // own user 15 µs
             (end + 16 + 24, 4),     // own system 4 µs
             (end + 16 + RUSAGE, 1), // children user 1 s
+            (24 + 16 + 64, 3),      // minor faults: 3
+            (end + 16 + 64, 10),    // then 10, and 5 of children
+            (end + 16 + RUSAGE + 64, 5),
+            (end + 16 + 88, 2), // blocks read
         ]);
         let sample = answer.sample();
         assert_eq!(sample.wall_ns, 20.0);
         assert_eq!(sample.cpu.user_ns, 5e3);
         assert_eq!(sample.cpu.system_ns, 4e3);
         assert_eq!(sample.cpu.children_ns, 1e9);
+        let counts = Counts { minor_faults: 12, blocks_in: 2, ..Counts::default() };
+        assert_eq!(sample.program, counts);
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Workload for Made {
         self.asked.set(self.asked.get().max(iterations));
         let n = iterations as f64;
         let cpu = CpuTime { user_ns: n, system_ns: 2.0 * n, children_ns: 3.0 * n };
-        Ok(Sample { wall_ns: self.ns * n, cpu, joules: 5e-9 * n })
+        Ok(Sample { wall_ns: self.ns * n, cpu, joules: 5e-9 * n, ..Sample::default() })
     }
 
     fn overhead(&mut self, iterations: u64, _: &Meter) -> Result<Sample> {

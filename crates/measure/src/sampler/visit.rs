@@ -66,7 +66,9 @@ impl Visitor<'_> {
         let mean = |part: fn(&CpuTime) -> f64| {
             taken.iter().map(|sample| part(&sample.cpu)).sum::<f64>() / operations
         };
-        let activity = self.probe.activity([&before_setup, &after_teardown], [&before, &after]);
+        let programs = taken.iter().map(|sample| sample.program).sum();
+        let activity =
+            self.probe.activity([&before_setup, &after_teardown], [&before, &after], programs);
         let mut disturbances = self.probe.disturbances(&activity);
         let shortest = taken.iter().map(|s| s.wall_ns).fold(f64::INFINITY, f64::min);
         if shortest < self.meter.clock().resolution_ns() * RESOLUTIONS {

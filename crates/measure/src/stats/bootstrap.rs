@@ -126,7 +126,7 @@ fn tail(independent: usize) -> f64 {
 }
 
 /// A draw from the standard normal distribution (Box and Muller).
-pub(super) fn normal(rng: &mut Rng) -> f64 {
+pub(crate) fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }

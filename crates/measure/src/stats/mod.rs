@@ -3,10 +3,12 @@
 //! independent within one visit.
 
 pub mod bootstrap;
+pub mod change;
 pub mod describe;
 pub mod false_discovery;
 pub mod line;
 pub mod mann_whitney;
+pub mod quiet;
 pub mod slope;
 pub mod widen;
 mod wls;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::bootstrap::normal;
+pub(crate) use super::bootstrap::normal;
 use crate::schema::{
     Activity, CpuTime, Machine, Params, Results, Row, Run, Skipped, Unit, Value, Visit,
 };

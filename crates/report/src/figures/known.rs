@@ -2,7 +2,7 @@
 //! ours. Cases that none of them names are drawn by part, see
 //! [`super::sweep::figures`].
 
-use kumiki_measure::schema::Unit;
+use kumiki_measure::schema::{Slope, Trend, Unit};
 
 /// A figure of cost, or rate, against one size.
 pub(super) struct Known {
@@ -22,9 +22,58 @@ pub(super) struct Known {
     pub unit: Unit,
     /// What it shows.
     pub caption: &'static str,
+    /// What the paper found, and what that makes of a slope here.
+    pub found: Option<Found>,
     /// Logarithmic axes from the start: of the size, of the values.
     pub log: [bool; 2],
 }
+
+/// A finding of the paper's.
+pub(super) struct Found {
+    /// In its words, about its systems.
+    pub there: &'static str,
+    /// Whether this machine agrees, by the slope of what is not touched.
+    pub here: fn(&Slope) -> &'static str,
+}
+
+const COPIES: Found = Found {
+    there: "There it grew where fork copied pages (SunOS 3.2, System V) and was flat with \
+            copy-on-write (SunOS 4.0.3).",
+    here: |slope| match slope.trend {
+        Trend::Flat | Trend::Falls => "Here as with copy-on-write.",
+        Trend::Grows => "Here it grows.",
+        Trend::Unclear => "Here it is unclear.",
+    },
+};
+
+const FLAT_BSS: Found = Found {
+    there: "There the slopes were small, and zero on SunOS 4.0.3.",
+    here: |slope| match slope.trend {
+        Trend::Flat | Trend::Falls => "Here, too.",
+        Trend::Grows => "Here it grows.",
+        Trend::Unclear => "Here it is unclear.",
+    },
+};
+
+const KNEE: Found = Found {
+    there: "There SunOS had a knee at some hundred KiB, and HP-UX loaded all data at exec.",
+    here: |slope| match (slope.knee_bytes, slope.trend) {
+        (Some(_), _) => "Here there is a knee, too.",
+        (None, Trend::Grows) => "Here there is no knee, and it grows.",
+        (None, Trend::Flat | Trend::Falls) => "Here there is neither.",
+        (None, Trend::Unclear) => "Here there is no knee; the slope is unclear.",
+    },
+};
+
+const LINEAR: Found = Found {
+    there: "There it was linear on every system.",
+    here: |slope| match slope.trend {
+        Trend::Grows if slope.knee_bytes.is_none() && slope.r2 >= 0.95 => "Here, too.",
+        Trend::Grows => "Here it grows, not along one line.",
+        Trend::Flat | Trend::Falls => "Here it does not grow.",
+        Trend::Unclear => "Here it is unclear.",
+    },
+};
 
 fn fork(case: &str) -> bool {
     case == "process.fork"
@@ -52,6 +101,7 @@ const COMMON: Known = Known {
     axis: "size",
     unit: Unit::Nanoseconds,
     caption: "",
+    found: None,
     log: [false, false],
 };
 
@@ -64,6 +114,7 @@ pub(super) const KNOWN: [Known; 17] = [
         axis: "initialised data",
         caption: "Figure 3-2 of the paper. The parent forks, the child exits at once, the parent \
                   waits: one time for all three, as in the paper.",
+        found: Some(COPIES),
         ..COMMON
     },
     Known {
@@ -73,6 +124,7 @@ pub(super) const KNOWN: [Known; 17] = [
         axis: "bss",
         caption: "Figure 3-3 of the paper. Pages of bss that were never touched do not exist yet, \
                   so fork finds nothing to copy.",
+        found: Some(FLAT_BSS),
         ..COMMON
     },
     Known {
@@ -81,6 +133,7 @@ pub(super) const KNOWN: [Known; 17] = [
         param: "stack_bytes",
         axis: "stack",
         caption: "Figure 3-4 of the paper.",
+        found: Some(COPIES),
         ..COMMON
     },
     Known {
@@ -91,6 +144,7 @@ pub(super) const KNOWN: [Known; 17] = [
         axis: "initialised data",
         caption: "Figure 4-2 of the paper. Two programs exec each other; each touches its data as \
                   the line says, so its page faults are part of the cost.",
+        found: Some(KNEE),
         ..COMMON
     },
     Known {
@@ -100,6 +154,7 @@ pub(super) const KNOWN: [Known; 17] = [
         param: "bss_bytes",
         axis: "bss",
         caption: "Figure 4-3 of the paper.",
+        found: Some(FLAT_BSS),
         ..COMMON
     },
     Known {
@@ -109,6 +164,7 @@ pub(super) const KNOWN: [Known; 17] = [
         param: "args_bytes",
         axis: "arguments",
         caption: "Figure 4-4 of the paper. The arguments are copied to the new address space.",
+        found: Some(LINEAR),
         ..COMMON
     },
     Known {

@@ -33,7 +33,7 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
         let about = About {
             id: known.id.to_owned(),
             title: known.title.to_owned(),
-            caption: known.caption.to_owned(),
+            caption: caption(known, &lines, results, names),
             axes: Axes {
                 along: known.axis.to_owned(),
                 quantity: Quantity::Bytes,
@@ -59,6 +59,27 @@ pub(super) fn figures(results: &[Results], names: &[String]) -> Vec<Figure> {
         out.extend(figure(about, param, lines, results, names));
     }
     out
+}
+
+/// What a figure shows, what the paper found there, and whether each result agrees.
+fn caption(known: &Known, lines: &[Raw<'_>], results: &[Results], names: &[String]) -> String {
+    let mut text = known.caption.to_owned();
+    let Some(found) = &known.found else { return text };
+    text = format!("{text} {}", found.there);
+    // Of lines that differ in what is done with memory, the one that does nothing.
+    let untouched =
+        |raw: &&Raw<'_>| raw.rest.get("touch").is_none_or(|touch| *touch == Value::from("none"));
+    for (result, name) in names.iter().enumerate() {
+        let own = lines.iter().filter(|raw| raw.result == result).find(untouched);
+        let slope = own.and_then(|raw| {
+            let mut slopes = results[result].slopes.iter();
+            slopes.find(|s| s.case == raw.case && s.param == known.param && s.params == raw.rest)
+        });
+        let Some(slope) = slope else { continue };
+        let here = (found.here)(slope);
+        text += &if names.len() > 1 { format!(" {name}: {here}") } else { format!(" {here}") };
+    }
+    text
 }
 
 fn belongs(known: &Known, row: &Row) -> bool {

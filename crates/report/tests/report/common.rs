@@ -31,6 +31,8 @@ pub fn row(case: &str, params: Params, median: f64) -> Row {
         cpu_ns: cpu.total_ns(),
         cpu,
         disturbed: false,
+        quiet: median,
+        quiet_ci: [median * 0.9, median * 1.1],
         wander: 0.0,
         disturbances: vec![],
         round_trip_ns: Some(310.0),

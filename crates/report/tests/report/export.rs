@@ -25,9 +25,9 @@ fn csv_has_a_column_for_each_parameter_that_occurs() {
     ];
     assert_eq!(
         csv(&r),
-        "case,bytes,huge,touch,unit,n,median,p99,ci_low,ci_high,min,mad,outliers,cpu_ns,disturbed,round_trip_ns\n\
-         ipc.pipe.bandwidth,65536,,,GB/s,120,3.5,4.8999999999999995,3.4299999999999997,3.5700000000000003,3.2550000000000003,0.07,2,3.1500000000000004,false,\n\
-         process.fork,,true,\"a,b\",ns,120,100,140,98,102,93,2,2,90,true,310\n"
+        "case,bytes,huge,touch,unit,n,median,p99,ci_low,ci_high,min,mad,outliers,cpu_ns,disturbed,round_trip_ns,quiet,quiet_low,quiet_high\n\
+         ipc.pipe.bandwidth,65536,,,GB/s,120,3.5,4.8999999999999995,3.4299999999999997,3.5700000000000003,3.2550000000000003,0.07,2,3.1500000000000004,false,,3.5,3.15,3.8500000000000005\n\
+         process.fork,,true,\"a,b\",ns,120,100,140,98,102,93,2,2,90,true,310,100,90,110.00000000000001\n"
     );
 }
 

@@ -113,13 +113,27 @@ fn some_parts_only() {
 
 #[test]
 fn every_figure_of_the_paper_is_there_and_captioned() {
-    let page = page(&[full("host", 1.0)]);
+    let result = full("host", 1.0);
+    let page = page(std::slice::from_ref(&result));
     let ids = ["fork-data", "fork-bss", "fork-stack", "exec-data", "exec-bss", "exec-args"];
     for (id, number) in ids.iter().zip(["3-2", "3-3", "3-4", "4-2", "4-3", "4-4"]) {
         let at = page.find(&format!("<figure id=\"{id}\">")).expect(id);
         let end = at + page[at..].find("</figure>").expect("it ends");
         assert!(page[at..end].contains(&format!("Figure {number} of the paper")), "{id}");
+        // What was found there, then whether that is so here.
+        assert!(page[at..end].contains(" There ") && page[at..end].contains(" Here"), "{id}");
     }
+    // Two results may not agree.
+    let mut other = result.clone();
+    other.machine.hostname = "other".to_owned();
+    let args = |r: &mut Results| {
+        let slopes = r.slopes.iter_mut().filter(|slope| slope.param == "args_bytes");
+        slopes.for_each(|slope| slope.trend = Trend::Flat);
+    };
+    args(&mut other);
+    let html = figure(&self::page(&[result, other]), "exec-args");
+    let said = html.find("host: Here, too.").zip(html.find("other: Here it does not grow."));
+    assert!(said.is_some_and(|(first, second)| first < second), "{html}");
 }
 
 /// A figure of the page, a chart or a table.

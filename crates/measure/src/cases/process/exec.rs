@@ -295,6 +295,18 @@ mod tests {
     }
 
     #[test]
+    fn the_faults_of_the_programs_are_counted() {
+        let place = place();
+        let exec = Exec { data_bytes: 16 * M, touch: Touch::Write, ..BASE };
+        let mut execing = Execing::start(&exec, &place).unwrap();
+        let written = execing.sample(2, &meter()).unwrap().program;
+        assert!(written.minor_faults >= 2 * 16 * M / PAGE, "{written:?}");
+        let mut untouched = Execing::start(&BASE, &place).unwrap();
+        let base = untouched.sample(2, &meter()).unwrap().program;
+        assert!(base.minor_faults < 200, "{base:?}");
+    }
+
+    #[test]
     fn strings_have_exactly_the_asked_size() {
         for bytes in [0, 1, 7, 4096, STRING_MAX, STRING_MAX + 1, M, 5 * M + 1] {
             let strings: Vec<_> = arguments(bytes).collect();

@@ -1,0 +1,145 @@
+//! Rows that differ in their sizes only, pooled.
+
+use serde::Serialize;
+
+use super::between::{Between, Moved, known};
+use super::doubt::{Cause, Doubt};
+use super::shift::Shift;
+use super::{Judged, Limits, Verdict, judge};
+use crate::schema::{Params, Row, Unit, Value};
+
+/// A case with all of its sizes and counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Family {
+    /// Case.
+    pub case: String,
+    /// Parameters that are neither a size nor a count: what its rows have in common.
+    pub params: Params,
+    /// Unit.
+    pub unit: Unit,
+    /// Rows of both sides.
+    pub rows: usize,
+    /// The middle of the rows' B over A.
+    pub ratio: f64,
+    /// Its 95 % interval, which also holds what changes from run to run.
+    pub ci: [f64; 2],
+    /// Share within which the two sides are the same, where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_within: Option<f64>,
+    /// What to think of it.
+    pub verdict: Verdict,
+    /// Why it is unclear, if it is, and what would clear it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<Doubt>,
+}
+
+/// Rows of A and B that are one family.
+pub(super) struct Pooled<'a> {
+    pub(super) rows: Vec<(&'a Row, &'a Row)>,
+    pub(super) moved: Option<Moved>,
+    /// By the visits alone that nothing disturbed, where a row was disturbed.
+    pub(super) quiet: Option<Option<Moved>>,
+}
+
+/// The parameters by which families are told apart.
+fn common(params: &Params) -> Params {
+    let words = params.iter().filter(|(_, value)| !matches!(value, Value::Number(_)));
+    words.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Puts rows into families, in the order of A.
+pub(super) fn families<'a>(rows: &[(&'a Row, &'a Row)]) -> Vec<Vec<(&'a Row, &'a Row)>> {
+    let mut all: Vec<(Params, Vec<(&Row, &Row)>)> = Vec::new();
+    for &(a, b) in rows {
+        let params = common(&a.params);
+        let same = |(known, of): &&mut (Params, Vec<(&Row, &Row)>)| {
+            of[0].0.case == a.case && of[0].0.unit == a.unit && *known == params
+        };
+        match all.iter_mut().find(same) {
+            Some((_, family)) => family.push((a, b)),
+            None => all.push((params, vec![(a, b)])),
+        }
+    }
+    all.into_iter().map(|(_, rows)| rows).collect()
+}
+
+impl<'a> Pooled<'a> {
+    pub(super) fn of(
+        rows: Vec<(&'a Row, &'a Row)>,
+        shift: impl Fn(&Row, &Row, bool) -> Option<Shift>,
+    ) -> Self {
+        let disturbed = rows.iter().any(|(a, b)| a.disturbed || b.disturbed);
+        let moved = |undisturbed: bool| {
+            let near = rows.iter().filter(|(a, b)| super::moved(a, b).is_none());
+            let shifts: Vec<Shift> = near.filter_map(|(a, b)| shift(a, b, undisturbed)).collect();
+            let first = rows.first()?.0;
+            let crosses = rows.iter().any(|(a, _)| a.cpus.len() > 1);
+            let known = known(&first.case, crosses);
+            Some(Moved { shift: Shift::pooled(&shifts)?, known, crosses })
+        };
+        let (all, quiet) = (moved(false), disturbed.then(|| moved(true)));
+        Pooled { moved: all, quiet, rows }
+    }
+
+    pub(super) fn judged(&self, between: &Between, limits: &Limits) -> Family {
+        let (first, _) = self.rows[0];
+        let verdict = self.moved.map(|moved| judge(&moved, self.quiet, between, limits));
+        let less = first.unit.less_is_better();
+        let Judged { worse, ci, verdict, same_within } = verdict.unwrap_or(Judged {
+            worse: f64::NAN,
+            ci: [f64::NAN; 2],
+            verdict: Verdict::Unclear,
+            same_within: None,
+        });
+        let doubt = (verdict == Verdict::Unclear).then(|| self.doubt(between, limits, ci));
+        let [low, high] = ci.map(f64::exp);
+        Family {
+            case: first.case.clone(),
+            params: common(&first.params),
+            unit: first.unit,
+            rows: self.rows.len(),
+            ratio: if less { worse.exp() } else { (-worse).exp() },
+            ci: if less { [low, high] } else { [1.0 / high, 1.0 / low] },
+            same_within,
+            verdict,
+            doubt,
+        }
+    }
+
+    fn doubt(&self, between: &Between, limits: &Limits, ci: [f64; 2]) -> Doubt {
+        let same_at = ci[1].exp().max((-ci[0]).exp()) - 1.0;
+        let same_at = same_at.is_finite().then_some(same_at);
+        let of = |cause: Cause, why: String, times_visits, same_at| Doubt {
+            cause,
+            why,
+            remedy: cause.remedy(),
+            times_visits,
+            same_at,
+        };
+        let Some(moved) = self.moved else {
+            let apart = "the cpus were not as far apart in any of its rows".to_owned();
+            return of(Cause::Moved, apart, None, None);
+        };
+        if moved.shift.within.is_nan() {
+            return of(Cause::FewVisits, "a side has one visit".to_owned(), None, None);
+        }
+        let percent = |ln: f64| 100.0 * ln.exp_m1();
+        let error = between.error(&moved);
+        let told = percent(between.critical(&moved) * error);
+        if self.quiet.is_some()
+            && !limits.holds(self.quiet.flatten(), between)
+            && limits.beyond(moved.shift.worse.abs())
+        {
+            let why = "other work disturbed it, and the quiet visits do not tell".to_owned();
+            return of(Cause::Disturbed, why, None, same_at);
+        }
+        if moved.shift.within.powi(2) < error.powi(2) / 2.0 {
+            let why =
+                format!("by itself it moves from run to run: two runs tell {told:.0} % and more");
+            return of(Cause::Runs, why, None, same_at);
+        }
+        let why = format!("its visits spread: these tell {told:.0} % and more");
+        let times = super::times_visits(moved.shift.within, error);
+        of(Cause::Wide, why, times, same_at)
+    }
+}

@@ -1,0 +1,114 @@
+//! Rules by which others decide, on samples that are given, and shares of what is decided.
+
+use serde_json::Value;
+
+use crate::bench::Row;
+
+/// How often something was said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    said: usize,
+    of: usize,
+}
+
+impl Share {
+    pub(super) fn add(&mut self, said: bool) {
+        self.said += usize::from(said);
+        self.of += 1;
+    }
+
+    pub(super) fn all(&mut self, values: &Value, said: impl Fn(&Value) -> bool) {
+        values.as_array().into_iter().flatten().for_each(|value| self.add(said(value)));
+    }
+
+    pub(super) fn row(self, case: &str, subject: &str) -> Row {
+        let share = self.said as f64 / self.of.max(1) as f64;
+        Row {
+            case: case.to_owned(),
+            subject: subject.to_owned(),
+            n: self.of,
+            unit: "share".to_owned(),
+            median: share,
+            p99: share,
+            ci: wilson(share, self.of as f64),
+            ..Row::default()
+        }
+    }
+}
+
+/// 95 % interval of a share (Wilson, 1927).
+fn wilson(share: f64, n: f64) -> [f64; 2] {
+    const Z: f64 = 1.96;
+    let (middle, scale) = (share + Z * Z / (2.0 * n), 1.0 + Z * Z / n);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    [(middle - half) / scale, (middle + half) / scale]
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
+}
+
+/// As a reader of hyperfine's last line decides: B ÷ A, less its error by that of both
+/// means, is above 1 (`scaled mean ± standard deviation`, src/benchmark/relative_speed.rs).
+pub(super) fn hyperfine(a: &[f64], b: &[f64]) -> bool {
+    let relative = |values: &[f64]| variance(values) / mean(values).powi(2);
+    let ratio = mean(b) / mean(a);
+    ratio - ratio * (relative(a) + relative(b)).sqrt() > 1.0
+}
+
+/// Welch's t-test at 5 %, two-sided; B above A.
+pub(super) fn t_test(a: &[f64], b: &[f64]) -> bool {
+    let error = |values: &[f64]| variance(values) / values.len() as f64;
+    let (of_a, of_b) = (error(a), error(b));
+    let freedom = (of_a + of_b).powi(2)
+        / (of_a.powi(2) / (a.len() as f64 - 1.0) + of_b.powi(2) / (b.len() as f64 - 1.0));
+    (mean(b) - mean(a)) / (of_a + of_b).sqrt() > quantile(freedom)
+}
+
+/// 97.5th percentile of Student's t, by the expansion of Cornish and Fisher: within 1 % from
+/// four degrees of freedom on.
+fn quantile(freedom: f64) -> f64 {
+    const Z: f64 = 1.959_964;
+    let (n, z2) = (freedom, Z * Z);
+    let first = Z * (z2 + 1.0) / 4.0;
+    let second = Z * (5.0 * z2 * z2 + 16.0 * z2 + 3.0) / 96.0;
+    let third = Z * (3.0 * z2.powi(3) + 19.0 * z2 * z2 + 17.0 * z2 - 15.0) / 384.0;
+    Z + first / n + second / (n * n) + third / n.powi(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_find_what_is_far_apart_and_nothing_in_the_same() {
+        let a: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i % 5)).collect();
+        let b: Vec<f64> = a.iter().map(|v| v * 1.02).collect();
+        let far: Vec<f64> = a.iter().map(|v| v * 2.0).collect();
+        assert!(hyperfine(&a, &far) && t_test(&a, &far));
+        // 2 % are within the spread and beyond the error of the mean.
+        assert!(!hyperfine(&a, &b) && t_test(&a, &b));
+        assert!(!hyperfine(&a, &a) && !t_test(&a, &a) && !t_test(&far, &a));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, value) in [(4.0, 2.776), (10.0, 2.228), (30.0, 2.042), (1e6, 1.960)] {
+            assert!((quantile(freedom) / value - 1.0).abs() < 0.01, "{freedom}");
+        }
+    }
+
+    #[test]
+    fn a_share_has_an_interval() {
+        let mut share = Share::default();
+        (0..20).for_each(|at| share.add(at < 1));
+        let row = share.row("x", "kumiki");
+        assert_eq!((row.median, row.n), (0.05, 20));
+        assert!(row.ci[0] < 0.02 && row.ci[1] > 0.2, "{:?}", row.ci);
+    }
+}
