@@ -7,7 +7,8 @@
  *   | 128 bytes; first word: termination    |
  *   +---------------------------------------+
  *   | line 0 ... line 61, 64 bytes each:    |
- *   | one for each requesting thread        |
+ *   | one for each requesting thread, the   |
+ *   | last one for requests placed by hand  |
  *   +---------------------------------------+
  *
  * Source: Nakamura, "Parallelising system calls by shared memory", 2018,
@@ -39,6 +40,8 @@
  *   by the last chunk               compare and swap               release
  *   last shrinks by a chunk         the requesting thread, by      relaxed
  *                                   compare and swap
+ *   last grows by one, after its    whoever places a request by    release
+ *   request                         hand, in the last line
  *   made = 1, after ret_val         who has claimed a single call  release
  *   over: made = first = last       the requesting thread looks    acquire
  *
@@ -54,8 +57,10 @@
  *   PROCESSING      i < first or last <= i, and not over
  *   SUCCESS, ERROR  over; the result, an error if it is in -4095..-1
  *
- * Requests that any thread has placed or submitted wait in a queue of the process,
- * which is no part of the area.
+ * In the last line a batch grows: requests that any threads have placed by hand. When
+ * it is over it may go on at another request, with made = first = last there. Requests
+ * that were submitted, or that sleep, wait in a queue of the process, which is no part
+ * of the area.
  */
 #ifndef KUMIKI_UAPI_PARASC_H
 #define KUMIKI_UAPI_PARASC_H

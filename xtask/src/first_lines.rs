@@ -41,7 +41,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// What is wrong, and which numbers can fall.
+/// Faults, and numbers that can fall.
 fn compared(
     most: &BTreeMap<String, usize>,
     counts: &BTreeMap<String, Vec<String>>,
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn first_lines_alone_count() {
-        let text = "/// What it is.\n/// Of something.\nfn a() {}\n\n    /// Office hours.\n    ///\n    \
-                    /// What else.\n    b: u8,\n    /// The same.\n    c: u8,\n// Of no doc comment.\n";
+        let text = "/// What it is.\n/// Of something.\nfn a() {}\n\n    /// Office hours.\n    ///\n\
+                    \u{20}   /// What else.\n    b: u8,\n    /// The same.\n    c: u8,\n// Of none.\n";
         let found: Vec<_> = faulty(text).collect();
         assert_eq!(found, [(1, "What it is."), (9, "The same.")]);
     }

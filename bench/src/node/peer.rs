@@ -32,6 +32,8 @@ pub(super) struct Peer {
 impl Peer {
     /// On this machine.
     pub(super) fn here() -> Result<Self> {
+        // A machine in the lab has not, yet.
+        run(&["ip", "link", "set", "lo", "up"])?;
         let (child, orders) = start(&[])?;
         Peer { child, orders }.listening()
     }

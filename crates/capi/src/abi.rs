@@ -94,7 +94,7 @@ pub mod method {
 }
 
 impl Options {
-    /// What Rust calls it; `None` with [`SHADOW_INLINE`].
+    /// The builder in Rust; `None` with [`SHADOW_INLINE`].
     pub(crate) fn builder(&self) -> Result<Option<Builder>, Failure> {
         let Options { main_cpu, helper_cpu, flags, reserved, threshold_ticks } = *self;
         if flags & !(SHADOW_SHARE | SHADOW_INLINE | SHADOW_BIND_MAIN) != 0 || reserved != 0 {

@@ -20,7 +20,7 @@ impl Failure {
         Failure { errno, text: text.to_string() }
     }
 
-    /// The same, of what was done.
+    /// Names the thing that was tried.
     pub(crate) fn about(self, what: &str) -> Self {
         Failure { text: format!("{what}: {}", self.text), ..self }
     }

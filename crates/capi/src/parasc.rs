@@ -187,7 +187,8 @@ pub unsafe extern "C" fn parasc_wait(
                  fewer, or have more slots (struct parasc_config)"
             )));
         }
-        let complete = held.0.wait(min_complete, Some(Duration::from_nanos(timeout_ns)));
+        let timeout = (timeout_ns != u64::MAX).then(|| Duration::from_nanos(timeout_ns));
+        let complete = held.0.wait(min_complete, timeout);
         // At most twice 4096.
         Ok(c_int::try_from(complete).unwrap_or(c_int::MAX))
     })

@@ -256,7 +256,7 @@ pub unsafe extern "C" fn kumiki_resource_delete(
     })
 }
 
-/// What is called for each resource.
+/// A function that is called for each resource.
 pub type Each = unsafe extern "C-unwind" fn(*const ResourceListed, *mut c_void);
 
 /// See the header.

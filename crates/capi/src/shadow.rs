@@ -70,7 +70,7 @@ struct Argument(*mut c_void);
 // know who wrote the function, as with pthread_create(3).
 unsafe impl Send for Argument {}
 
-/// What C may fork. A Rust function of this kind may panic.
+/// A function that C may fork. A Rust function of this kind may panic.
 pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// See the header.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn shadow_fork(
     })
 }
 
-/// What a join says of a function that has ended.
+/// Turns a function's end into a join's answer.
 fn ended(outcome: std::thread::Result<()>) -> Result<c_int, Failure> {
     outcome.map(|()| 0).map_err(|panic| Failure::panicked("the forked function", &*panic))
 }

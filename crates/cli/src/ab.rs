@@ -16,9 +16,9 @@ use kumiki_measure::schema::Machine;
 use kumiki_report::{ab as shown, format};
 use kumiki_sys::visible::visible;
 
-use crate::args::percent;
 use crate::destination::Destination;
 use crate::interrupt::Interrupt;
+use crate::percent::percent;
 use crate::{Verdict, output};
 
 /// Between the two commands.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::percent::percent;
 use crate::size::size;
 use crate::{image, lab, node, resource};
 
@@ -352,13 +353,6 @@ fn label(text: &str) -> Result<String, String> {
     kumiki_measure::label::check(text).map(|()| text.to_owned()).map_err(|why| format!("it {why}"))
 }
 
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').parse::<f64>() {
-        Ok(value) if value.is_finite() && value >= 0.0 => Ok(value),
-        _ => Err("a percentage of 0 or more, e.g. 5".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,12 +361,5 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn a_threshold_is_a_percentage() {
-        assert_eq!(percent("7.5%"), Ok(7.5));
-        assert!(percent("-1").is_err());
-        assert!(percent("NaN").is_err());
     }
 }

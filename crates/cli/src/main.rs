@@ -18,6 +18,7 @@ mod measure;
 mod node;
 mod output;
 mod owners;
+mod percent;
 mod report;
 mod resource;
 mod results;

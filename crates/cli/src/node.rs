@@ -61,6 +61,8 @@ enum NodeCommand {
     },
     /// Devices that this machine serves a node
     Device(device::Args),
+    /// The network that nodes with `--net user` have
+    Net(device::NetArgs),
     /// Start a node and wait until it answers; in a node, one that is lent to it
     ///
     /// With --kernel from files instead of the node's image: what is read is kept in memory
@@ -294,6 +296,7 @@ pub(crate) fn run(args: NodeArgs) -> Result<Verdict> {
         }
         NodeCommand::Ls { json } => nodes(&Node::list()?, json)?,
         NodeCommand::Device(args) => device::run(args)?,
+        NodeCommand::Net(args) => device::net_of_host(&args)?,
         NodeCommand::Cp { from, to } => device::copy(&from, &to)?,
         NodeCommand::File { what } => what.run()?,
         NodeCommand::Vsock(args) => args.run()?,

@@ -117,7 +117,7 @@ struct Auto<'a, L, P> {
     look: &'a mut L,
     costs: &'a Costs,
     pair: &'a mut P,
-    /// Of what is measured.
+    /// The time limit of what is measured.
     deadline: &'a Deadline,
 }
 

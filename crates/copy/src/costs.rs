@@ -25,7 +25,7 @@ pub(crate) struct Costs {
     /// `memcpy` of a piece from memory to memory, the first one at its place:
     /// nobody has prefetched for it.
     pub(crate) first_ticks: u64,
-    /// The same in the middle of a long copy.
+    /// The cost in the middle of a long copy.
     pub(crate) later_ticks: u64,
     /// Lines of a [`Probe`](crate::probe::Probe) that are read in less are in a cache.
     pub(crate) probe_ticks: u64,

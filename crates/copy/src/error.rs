@@ -14,9 +14,9 @@ pub enum Error {
          take a part of the longer one"
     )]
     Length {
-        /// Of the destination, bytes.
+        /// Length of the destination, bytes.
         to: usize,
-        /// Of the source, bytes.
+        /// Length of the source, bytes.
         from: usize,
     },
     /// The two sides have bytes in common.
@@ -60,11 +60,11 @@ pub enum Error {
          again"
     )]
     TimedOut {
-        /// What was counted: bytes, or measurements.
+        /// The things that were counted: bytes, or measurements.
         what: &'static str,
-        /// So many were in time, the first ones.
+        /// How many were in time, the first ones.
         done: usize,
-        /// Of so many.
+        /// How many there were to be.
         of: usize,
         /// The limit.
         timeout: Duration,

@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::measuring::Measuring;
 use crate::pair::Pair;
 
-/// What a copy spends on measuring while nothing is known: so much of its own time, or
-/// one step of a microsecond or a few, for which later copies then spend nothing.
+/// The share of its own time that a copy spends on measuring while nothing is known, one part in so
+/// many; or one step of a microsecond or a few, for which later copies then spend nothing.
 const SHARE: u64 = 40;
 /// A step that took more ticks has lost its cpu, which no later copy pays for.
 const LONGEST_STEP: u64 = 100_000;
@@ -46,13 +46,13 @@ const CORE_CACHE: usize = 1 << 20;
 
 static LEARNING: Mutex<Learning> = Mutex::new(Learning { measuring: Measuring::NEW, debt: 0 });
 
-/// What is being measured, and what is still to be earned for it, ticks.
+/// The measuring under way, and the ticks still to be earned for it.
 struct Learning {
     measuring: Measuring,
     debt: u64,
 }
 
-/// What was measured, if it was.
+/// The costs, if they were measured.
 #[inline(always)]
 pub(crate) fn known() -> Option<Costs> {
     let later_ticks = KNOWN.later.load(Ordering::Acquire);

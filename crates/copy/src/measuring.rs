@@ -30,15 +30,15 @@ const TRIES: usize = 1000;
 /// One that takes longer has waited for a helper that was on its way, ticks.
 const LONGEST_FORK: u64 = 8 * ASSUMED_FORK;
 
-/// What was measured so far.
+/// Samples so far.
 #[derive(Debug)]
 pub(crate) struct Measuring {
     places: Vec<Place>,
-    /// Of memory, each at all places.
+    /// Samples of memory, each at all places.
     probe: Vec<u64>,
     first: Vec<u64>,
     later: Vec<u64>,
-    /// Of forks that the helper has answered, and how many were tried.
+    /// Samples of forks that the helper has answered, and how many were tried.
     fork: Vec<u64>,
     tries: usize,
 }
@@ -136,7 +136,7 @@ impl Measuring {
         }
     }
 
-    /// What is known, once memory is; the largest cache that a core has alone is given.
+    /// The costs, once memory's is known; the largest cache that a core has alone is given.
     pub(crate) fn costs(&self, core_cache: usize) -> Option<Costs> {
         if !self.knows_memory() {
             return None;
@@ -156,7 +156,7 @@ impl Measuring {
     }
 }
 
-/// What a quarter of them is below. Others' work makes times longer, never shorter; with
+/// The lower quartile. Others' work makes times longer, never shorter; with
 /// medians, one process in fourteen took memory for a cache ever after.
 fn quartile(ticks: &[u64]) -> u64 {
     above_one_in(4, ticks)

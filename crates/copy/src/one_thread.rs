@@ -13,7 +13,7 @@ pub(crate) struct OneThread {
     pub(crate) forks: usize,
     /// The helper's before the caller's, not after it.
     pub(crate) helper_first: bool,
-    /// What it says of a wake.
+    /// The ticks of a wake that it tells.
     pub(crate) wake_ticks: u64,
     /// How often it was asked for that.
     pub(crate) asked: AtomicUsize,

@@ -31,13 +31,13 @@ pub(crate) struct Probe<'a, const N: usize> {
 unsafe impl<const N: usize> Send for Probe<'_, N> {}
 
 impl<'a, const N: usize> Probe<'a, N> {
-    /// Of some bytes, at so many eighths of them.
+    /// Probes of some bytes, at so many eighths of them.
     pub(crate) fn of(bytes: &'a [u8], eighths: [usize; N]) -> Self {
         // SAFETY: this is what a `&'a [u8]` says.
         unsafe { Probe::new(bytes.as_ptr().cast(), bytes.len(), eighths) }
     }
 
-    /// Of the `len` bytes at `from`, two pages or more for [`END`], four for [`MIDDLE`].
+    /// Probes of the `len` bytes at `from`, two pages or more for [`END`], four for [`MIDDLE`].
     ///
     /// # Safety
     /// They are valid for reads for `'a`, and nobody writes to them while the result is

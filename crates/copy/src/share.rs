@@ -125,7 +125,7 @@ impl<'a> Shares<'a> {
         self.decided.store(decided, Ordering::Release);
     }
 
-    /// What the caller has said, if anything.
+    /// The copy that the caller has named, if any.
     fn said(&self) -> Option<Option<Copy<'a>>> {
         // Acquire, partner of the store in `say`.
         let decided = self.decided.load(Ordering::Acquire);
@@ -173,7 +173,7 @@ pub(crate) fn copy<'a, P: Pair>(pair: &mut P, region: Region<'a>, copy: Copy<'a>
     pair.both(|| shares.copy_all(copy), || shares.follow(0));
 }
 
-/// The same if `decide` says how; the helper waits while it runs, for so many ticks at
+/// Copies if `decide` says how; the helper waits while it runs, for so many ticks at
 /// most. If it says nothing, or the helper has left, nothing is copied, and the region
 /// comes back with what was said.
 pub(crate) fn copy_if<'a, P: Pair>(

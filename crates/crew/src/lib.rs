@@ -18,6 +18,7 @@
 //! thread.join().unwrap();
 //! # Ok::<(), kumiki_crew::Error>(())
 //! ```
+#![warn(missing_debug_implementations)]
 
 mod error;
 pub mod roll;

@@ -12,21 +12,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use kumiki_sys::fork::Process;
 
-/// What is seen of something that serves.
+/// A look at something that serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// `idle`, `running`, …
     pub state: String,
     /// Memory that it holds, bytes.
     pub bytes: u64,
-    /// What has been asked of it so far.
+    /// Requests so far.
     pub calls: u64,
 }
 
 /// Something that serves, as a look found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// What it is: `shadow`.
+    /// Its kind: `shadow`.
     pub kind: &'static str,
     /// Which one of this process, never repeated; from 1 on.
     pub number: u64,
@@ -34,7 +34,7 @@ pub struct Seen {
     pub cpu: Option<usize>,
     /// Whose it is: the thread that made it.
     pub owner: String,
-    /// What is seen of it.
+    /// A look at it.
     pub look: Look,
 }
 
@@ -50,7 +50,7 @@ struct Known {
     look: Box<dyn Fn() -> Look + Send + Sync>,
 }
 
-/// Of one process: a child of fork(2) has threads neither of its parent nor holding its
+/// The roll of one process: a child of fork(2) has threads neither of its parent nor holding its
 /// parent's lock, and begins a roll of its own.
 struct Roll {
     process: Process,

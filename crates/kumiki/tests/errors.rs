@@ -77,23 +77,17 @@ fn errors_are_matched_by_their_paths() {
     assert!(wait::Deadline::after(Duration::ZERO).at() <= Some(Instant::now()));
 }
 
-/// A caller that asks for more than a line holds gets an error that it can tell from others.
+/// A place whose manager has ended answers so, which a program can tell from other errors.
 #[test]
-fn a_call_that_is_late_is_known_by_its_kind() {
+fn a_manager_that_has_gone_is_known_by_its_kind() {
     use resource::{Error, Interface, Policy, Sleep, UserSpace, UserSpaceSpec};
     let policy = Policy { sleep: Sleep::Futex, ..Policy::default() };
     let cpu = sys::affinity::current().unwrap().iter().next().unwrap();
     let adopted = Interface::builder().standard().policy(policy).cores([]).adopted([cpu]);
     let interface = adopted.per_core().unwrap();
-    // Nobody manages the place: what is asked of it stays in its line.
     let place = interface.places()[0];
-    let asked = std::thread::scope(|threads| {
-        let asker =
-            threads.spawn(|| interface.create::<UserSpace>(place, None, UserSpaceSpec::memory(1)));
-        std::thread::sleep(Duration::from_millis(5));
-        drop(interface.manage(place).unwrap());
-        asker.join().unwrap()
-    });
+    drop(interface.manage(place).unwrap());
+    let asked = interface.create::<UserSpace>(place, None, UserSpaceSpec::memory(1));
     assert!(matches!(asked, Err(Error::Manager { .. })), "{asked:?}");
     assert_eq!(of_call(&asked.unwrap_err()), "ask another one");
 }

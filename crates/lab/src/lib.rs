@@ -28,6 +28,7 @@
 
 pub mod agent;
 mod apt;
+mod borrowed;
 mod cache;
 mod clean;
 mod command;
@@ -54,6 +55,7 @@ mod talk;
 mod tied;
 
 pub use apt::debian_root;
+pub use borrowed::borrowed;
 pub use cache::Cache;
 pub use clean::{Cleaned, clean};
 pub use command::{Command, Control, Outcome, Output, Running};

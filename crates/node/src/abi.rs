@@ -214,17 +214,23 @@ mod tests {
 
     #[test]
     fn dkms_builds_what_kbuild_makes_and_of_this_version() {
-        let (dkms, kbuild) = (source("dkms.conf"), source("osnode/Kbuild"));
-        let modules = kbuild.lines().find_map(|line| line.strip_prefix("obj-m := ")).unwrap();
-        for (n, object) in modules.split(' ').enumerate() {
-            let name = object.strip_suffix(".o").unwrap();
+        let dkms = source("dkms.conf");
+        let modules = ["osnode", "parasc"].into_iter().flat_map(|part| {
+            let kbuild = source(&format!("{part}/Kbuild"));
+            let modules = kbuild.lines().find_map(|line| line.strip_prefix("obj-m := ")).unwrap();
+            let named = |object: &str| (part, object.strip_suffix(".o").unwrap().to_owned());
+            modules.split(' ').map(named).collect::<Vec<_>>()
+        });
+        let mut count = 0;
+        for (n, (part, name)) in modules.enumerate() {
             assert!(dkms.contains(&format!("BUILT_MODULE_NAME[{n}]=\"{name}\"")), "{name}");
-            assert!(dkms.contains(&format!("BUILT_MODULE_LOCATION[{n}]=\"osnode\"")), "{name}");
+            assert!(dkms.contains(&format!("BUILT_MODULE_LOCATION[{n}]=\"{part}\"")), "{name}");
+            count += 1;
         }
-        assert_eq!(dkms.matches("BUILT_MODULE_NAME").count(), modules.split(' ').count());
+        assert_eq!(dkms.matches("BUILT_MODULE_NAME").count(), count);
         let version = env!("CARGO_PKG_VERSION");
         assert!(dkms.contains(&format!("PACKAGE_VERSION=\"{version}\"")));
-        for file in ["osnode/device.c", "osnode/guest.c", "osnode/virtio.c"] {
+        for file in ["osnode/device.c", "osnode/guest.c", "osnode/virtio.c", "parasc/device.c"] {
             assert!(source(file).contains(&format!("MODULE_VERSION(\"{version}\")")), "{file}");
         }
     }

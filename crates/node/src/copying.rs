@@ -15,11 +15,12 @@ use crate::{Error, Result};
 
 /// Of a file that is not whole yet.
 const PART: &str = ".part";
-/// Of what a node says before a file: its mode and size.
+/// Bytes at most that a node says before a file: its mode and size.
 const HEAD_BYTES: usize = 64;
-/// Of why a node refuses.
+/// Bytes that are kept of why a node refuses.
 const SAID_BYTES: usize = 4096;
-/// Of a node's file: for whom it is, and not as whom it runs, which here would be root.
+/// Bits of a node's file that are taken over: for whom it is, and not as whom it runs, which here
+/// would be root.
 const NODES_MODE: u32 = 0o777;
 
 fn part_of(path: &Path) -> PathBuf {

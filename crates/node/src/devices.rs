@@ -50,6 +50,8 @@ pub enum Addressing {
     None,
     /// The node asks for one.
     Dhcp,
+    /// One of the host's own network for nodes, by the node's and card's names.
+    User,
     /// This one.
     Static(Address),
 }
@@ -119,7 +121,7 @@ fn flag(key: &str, value: Option<&str>) -> Result<bool, String> {
 }
 
 impl Net {
-    /// `tap0`, `bridge=br0` or `auto`, then `host=`, `mac=`, `mtu=`, `address=`, `gateway=`.
+    /// `tap0`, `bridge=br0`, `user` or `auto`, then `host=`, `mac=`, `mtu=`, `address=`, `gateway=`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, words) = words(text);
         let mut net = Net {
@@ -133,8 +135,12 @@ impl Net {
         };
         match first.split_once('=') {
             Some(("bridge", bridge)) => net.bridge = Some(bridge.to_owned()),
-            Some((key, _)) => return Err(unknown(key, "a TAP's name, auto, bridge=NAME")),
+            Some((key, _)) => return Err(unknown(key, "a TAP's name, auto, user, bridge=NAME")),
             None if first == "auto" => {}
+            None if first == "user" => {
+                net.bridge = Some(crate::nat::BRIDGE.to_owned());
+                net.address = Addressing::User;
+            }
             None => net.tap = Some(first),
         }
         for (key, word) in words {
@@ -263,16 +269,26 @@ impl fmt::Display for DeviceSpec {
 }
 
 impl Assigned {
+    /// FNV-1a of the node's and its own name: the same on every host and of every version.
+    fn number(&self, node: &str) -> u64 {
+        format!("{node}/{}", self.name).bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// A card's address in the host's own network for nodes, if it is to have one there.
+    pub(crate) fn user_address(&self, node: &str) -> Option<Address> {
+        let DeviceSpec::Net(Net { address: Addressing::User, .. }) = &self.device else {
+            return None;
+        };
+        Some(crate::nat::address(self.number(node)))
+    }
+
     /// A card's hardware address: its own, or one of the node's and its name, of those
     /// that nobody sells.
     pub(crate) fn mac(&self, node: &str) -> String {
         let DeviceSpec::Net(Net { mac: Some(mac), .. }) = &self.device else {
-            // FNV-1a: the same on every host and of every version.
-            let text = format!("{node}/{}", self.name);
-            let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            let bytes = hash.to_be_bytes();
+            let bytes = self.number(node).to_be_bytes();
             let tail: Vec<_> = bytes[3..].iter().map(|byte| format!("{byte:02x}")).collect();
             return format!("02:{}", tail.join(":"));
         };
@@ -312,6 +328,12 @@ pub(crate) fn clash(
         (DeviceSpec::Net(_), DeviceSpec::Net(_)) if one.tap(node) == other.tap(other_node) => {
             Some(format!("TAP {}", one.tap(node)))
         }
+        (DeviceSpec::Net(_), DeviceSpec::Net(_))
+            if one.user_address(node).is_some()
+                && one.user_address(node) == other.user_address(other_node) =>
+        {
+            one.user_address(node).map(|address| format!("address {address}"))
+        }
         (DeviceSpec::Disk(a), DeviceSpec::Disk(b))
             if a.file == b.file && !(a.read_only && b.read_only) =>
         {
@@ -340,6 +362,10 @@ mod tests {
             (Some("br0"), Some("02:0a:00:00:00:01"))
         );
         assert_eq!(Net::parse("auto").unwrap().tap, None);
+        let net = Net::parse("user,mtu=1400").unwrap();
+        assert_eq!((net.bridge.as_deref(), net.address), (Some("kumiki0"), Addressing::User));
+        let net = Net::parse("user,address=10.119.7.7/16").unwrap();
+        assert_eq!(net.address, Addressing::Static("10.119.7.7/16".parse().unwrap()));
         for (text, says) in [
             ("tap0,mac=01:00:00:00:00:01", "a group's"),
             ("tap0,mac=2:0:0:0:0:1", "02:00:00:00:00:01"),

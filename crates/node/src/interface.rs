@@ -21,6 +21,8 @@ const SETNETMASK: Opcode = 0x891c;
 const SETMTU: Opcode = 0x8922;
 const ADDROUTE: Opcode = 0x890b;
 const ADDTOBRIDGE: Opcode = 0x89a2;
+const ADDBRIDGE: Opcode = 0x89a0;
+const REMOVEBRIDGE: Opcode = 0x89a1;
 const UP: u16 = 1;
 const ROUTE_UP: u16 = 1;
 const ROUTE_GATEWAY: u16 = 2;
@@ -147,14 +149,22 @@ impl Interface {
     }
 
     pub(crate) fn up(&self) -> Result<()> {
+        self.switch(|flags| flags | UP, "switching on")
+    }
+
+    pub(crate) fn down(&self) -> Result<()> {
+        self.switch(|flags| flags & !UP, "switching off")
+    }
+
+    fn switch(&self, to: impl Fn(u16) -> u16, doing: &str) -> Result<()> {
         let mut request = self.request([0_u8; 16]);
         // SAFETY: this request reads and writes one `struct ifreq`, which this is.
         let updater = unsafe { Updater::<GETFLAGS, _>::new(&mut request) };
         // SAFETY: as above.
         unsafe { ioctl(&self.socket, updater) }
             .map_err(|error| self.failed("looking at", error))?;
-        let flags = u16::from_ne_bytes([request.value[0], request.value[1]]) | UP;
-        self.set::<SETFLAGS, Number>(number(flags.into()), "switching on")
+        let flags = to(u16::from_ne_bytes([request.value[0], request.value[1]]));
+        self.set::<SETFLAGS, Number>(number(flags.into()), doing)
     }
 
     pub(crate) fn set_address(&self, address: Address) -> Result<()> {
@@ -165,6 +175,29 @@ impl Interface {
 
     pub(crate) fn set_mtu(&self, bytes: u16) -> Result<()> {
         self.set::<SETMTU, Number>(number(bytes.into()), "setting the MTU of")
+    }
+
+    /// Makes a bridge of this name.
+    pub(crate) fn make_bridge(&self) -> Result<()> {
+        self.by_name::<ADDBRIDGE>().map_err(|error| match error {
+            Errno::NOPKG | Errno::NOTTY | Errno::INVAL => Error::Unsupported {
+                feature: format!("a bridge ({})", self.name),
+                needs: "load the module bridge (modprobe bridge)".into(),
+            },
+            error => self.failed("making", error),
+        })
+    }
+
+    /// Removes the bridge of this name.
+    pub(crate) fn remove_bridge(&self) -> Result<()> {
+        self.by_name::<REMOVEBRIDGE>().map_err(|error| self.failed("removing", error))
+    }
+
+    fn by_name<const CODE: Opcode>(&self) -> rustix::io::Result<()> {
+        // SAFETY: these requests read a name of so many bytes with a zero at its end.
+        let setter = unsafe { Setter::<CODE, [u8; NAME_BYTES]>::new(self.request(()).name) };
+        // SAFETY: as above.
+        unsafe { ioctl(&self.socket, setter) }
     }
 
     /// Makes it a port of a bridge.

@@ -66,6 +66,7 @@ mod machine;
 pub mod made_up;
 mod memory;
 mod module_file;
+pub mod nat;
 mod needs;
 mod node;
 mod numa;

@@ -10,9 +10,14 @@ use crate::primitive::{AtomicU32, AtomicU64};
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"prac");
 pub(crate) const VERSION: u32 = 5;
 
-/// Requesting threads at the same time, each with a lane of its own: as many as a page
-/// has lines beside the first two.
-pub(crate) const LANES: usize = 62;
+/// Lines of an area: as many as a page has beside the first two.
+pub(crate) const LINES: usize = 62;
+
+/// Requesting threads at the same time, each with a lane of its own.
+pub(crate) const REQUESTERS: usize = LINES - 1;
+
+/// The line of requests placed by hand, which has no side.
+pub(crate) const PLACED: usize = LINES - 1;
 
 /// The shared memory of one engine. A lane is the place of one requesting thread: a line
 /// here, and a [`Side`](crate::side::Side).
@@ -25,7 +30,7 @@ pub(crate) struct Area {
     version: u32,
     /// Changes: threads inside the kernel return.
     recalls: AtomicU32,
-    /// So many of these sleep there.
+    /// Number of these that sleep there.
     _sleepers: AtomicU32,
     _reserved0: [u32; 11],
     /// Bit i: lane i may hold a request.
@@ -35,7 +40,7 @@ pub(crate) struct Area {
     /// Bit i: the requesting thread of lane i waits to be woken.
     asleep: AtomicU64,
     _reserved1: [u64; 5],
-    lines: [Line; LANES],
+    lines: [Line; LINES],
 }
 
 #[cfg(not(loom))]
@@ -79,7 +84,7 @@ impl Default for Area {
 }
 
 impl Area {
-    /// What a lane's requesting thread offers.
+    /// The line of a lane: a requesting thread's offer.
     #[inline(always)]
     pub(crate) fn line(&self, lane: usize) -> &Line {
         &self.lines[lane]
@@ -95,7 +100,7 @@ impl Area {
         self.terminate.load(Acquire) != 0
     }
 
-    /// What a thread that serves inside the kernel has seen before its last look at all else
+    /// Count that a thread which serves inside the kernel has seen before its last look at all else
     /// that it is for.
     pub(crate) fn recalls(&self) -> u32 {
         self.recalls.load(SeqCst)

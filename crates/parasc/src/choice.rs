@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Backend {
-    /// What suits almost everybody: [`User`](Self::User).
+    /// Default, for almost everybody: [`User`](Self::User).
     #[default]
     Auto,
     /// Processing threads only. Each call goes through the seccomp filter that the

@@ -32,12 +32,12 @@ pub(crate) struct Left {
     pub(crate) at: usize,
 }
 
-/// What a thread is at.
+/// Work of a thread that its note names.
 #[derive(Debug)]
 pub(crate) enum At {
     /// A request that was in a queue.
     Task(Arc<dyn Task>),
-    /// What this lane's requesting thread offers, and which part of it.
+    /// An offer in this lane, and the claimed part of it.
     Offer(usize, Left),
 }
 
@@ -101,13 +101,13 @@ impl Claim {
         self.word.store(count, Relaxed);
     }
 
-    /// The same of a request that was in a queue, which is to be answered.
+    /// Clears the note of a request that was in a queue, which is to be answered.
     pub(crate) fn clear_task(&self) -> Option<Arc<dyn Task>> {
         self.clear();
         lock(&self.task).take()
     }
 
-    /// What a dead thread was at, taken from its note.
+    /// Takes a dead thread's work from its note.
     pub(crate) fn take(&self) -> Option<At> {
         let low = self.word.load(Relaxed) & u64::from(u32::MAX);
         if let Some(task) = self.clear_task() {
@@ -132,6 +132,11 @@ impl Claim {
     /// The request that was in a queue and that the thread is at.
     pub(crate) fn task(&self) -> Option<Arc<dyn Task>> {
         lock(&self.task).clone()
+    }
+
+    /// Whether the thread is at the batch of this lane.
+    pub(crate) fn holds(&self, lane: usize) -> bool {
+        self.word.load(Relaxed) & u64::from(u32::MAX) == HELD | (lane as u64 + 1)
     }
 
     /// Whether the thread is at a request.
@@ -161,7 +166,7 @@ mod tests {
     #[test]
     fn a_note_names_the_first_and_the_last_lane_there_can_be() {
         let claim = Claim::default();
-        for lane in [0, crate::area::LANES - 1] {
+        for lane in [0, crate::area::LINES - 1] {
             assert!(claim.take().is_none() && claim.lane().is_none() && !claim.is_set());
             claim.set(lane);
             assert_eq!(claim.lane(), Some(lane));

@@ -6,7 +6,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::Policy;
 
-use crate::area::LANES;
+use crate::area::REQUESTERS;
 use crate::choice::Backend;
 use crate::error::{Error, Result};
 use kumiki_calls::AllowList;
@@ -28,7 +28,7 @@ pub struct Config {
     /// first thread. With a single cpu the caller makes cheap calls itself. An offline
     /// cpu is an error; a cpu that the kernel does not allow is left out.
     pub cpus: Option<CpuSet>,
-    /// Requesting threads with a lane of their own at the same time, 1 to 62.
+    /// Requesting threads with a lane of their own at the same time, 1 to 61.
     pub requesters: usize,
     /// Slots for requests [placed by hand](crate::Engine::place), 2 to 4096: so many can be
     /// outstanding or not collected. They bound no batch.
@@ -46,7 +46,7 @@ pub struct Config {
     /// Also make calls that only answer for the calling thread: gettid(2) then answers
     /// for whichever thread makes it.
     pub wrong_thread_answers: bool,
-    /// Who makes the calls beside the requesting thread.
+    /// Backend: who makes the calls beside the requesting thread.
     pub backend: Backend,
     /// Whether a requesting thread that waits for a batch makes calls of it
     /// itself. Without, a batch is left to processing threads altogether, which
@@ -76,7 +76,7 @@ impl Config {
     /// # Errors
     /// [`Error::Config`] for the first value out of range.
     pub(crate) fn check(&self) -> Result<()> {
-        range("a number of requesters", self.requesters, 1, LANES)?;
+        range("a number of requesters", self.requesters, 1, REQUESTERS)?;
         range("a number of slots", self.slots, 2, MAX_SLOTS)?;
         range("a number of threads", self.threads, 0, MAX_THREADS)
     }

@@ -2,7 +2,7 @@
 
 use kumiki_calls::Request;
 
-/// What differs between the first request of a batch and any other.
+/// Differences between the first request of a batch and any other.
 ///
 /// Found in one pass without a branch, as it comes before anybody can begin with the
 /// batch: of 300 calls as short as getppid it took 3 % of the time when there was a pass

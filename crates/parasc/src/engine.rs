@@ -198,7 +198,7 @@ impl Engine {
     }
 }
 
-/// What is seen of an engine.
+/// Shows an engine to who looks on.
 fn look(core: Option<&Core>) -> Look {
     let Some(core) = core else { return Look::default() };
     let state = match core.crew.alive() {

@@ -22,7 +22,7 @@ pub enum Error {
     Config {
         /// Which value.
         what: &'static str,
-        /// What was chosen.
+        /// Value that was chosen.
         value: usize,
         /// The least that works.
         least: usize,
@@ -82,7 +82,7 @@ pub enum Error {
         backend: Backend,
         /// Why not.
         reason: String,
-        /// What to do.
+        /// Way out.
         remedy: String,
     },
     /// The engine was shut down before the call was made: it was not executed.

@@ -22,6 +22,7 @@
 //! | `made`, `first` = 0, `last` = calls, `call`; the other words before it | the requesting thread, whose last offer is over | Release |
 //! | `made` grows by what was claimed before, `first` by the next chunk | a processing thread, in one swap | Acquire, Release |
 //! | `last` shrinks by a chunk | the requesting thread | Relaxed |
+//! | `last` grows by one, of the batch of requests placed by hand (`placed.rs`) | who has placed the next one | Release |
 //! | `made` = 1, after the result, of a single call | who has claimed it; there is nothing left that anybody else could swap | Release |
 //! | over? | the requesting thread, which waits for it | Acquire |
 //!
@@ -45,7 +46,6 @@
 //! has checked it. The kernel module that serves the same lines checks what it reads.
 
 use std::ops::Range;
-use std::slice;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use kumiki_sys::syscall::MAX_ARGS;
@@ -76,29 +76,53 @@ impl Calls {
     /// the results, and as for [`Requester::run_raw`](crate::Requester::run_raw).
     #[inline(always)]
     pub(crate) unsafe fn make(self, chunk: Range<usize>, begins: impl Fn(usize)) {
-        let start = chunk.start;
-        // SAFETY: the caller vouches for this part of both.
-        let (requests, results) = unsafe { self.part(chunk) };
-        for (at, (request, result)) in requests.iter().zip(results).enumerate() {
-            begins(start + at);
-            // SAFETY: as above, also for the call.
-            *result = unsafe { call(request) };
+        for at in chunk {
+            begins(at);
+            // SAFETY: the caller vouches for the request …
+            let request = unsafe { self.request(at) };
+            // SAFETY: … for its call …
+            let ret_val = unsafe { call(request) };
+            // SAFETY: … and for the place of its result.
+            unsafe { self.answer(at, ret_val) };
         }
     }
 
+    /// Call `at`.
+    ///
     /// # Safety
-    /// As for [`make`](Self::make), as long as the part is used.
+    /// `requests` is valid for it, and nobody writes to it, as long as it is used.
     #[inline(always)]
-    unsafe fn part<'a>(self, chunk: Range<usize>) -> (&'a [Request], &'a mut [i64]) {
-        // SAFETY: within what both are valid for.
-        let requests = unsafe { self.requests.add(chunk.start) };
+    pub(crate) unsafe fn request<'a>(self, at: usize) -> &'a Request {
+        // SAFETY: within what is valid.
+        let request = unsafe { self.requests.add(at) };
         // SAFETY: as above.
-        let results = unsafe { self.results.add(chunk.start) };
-        // SAFETY: valid for the chunk, and nobody writes to requests.
-        let requests = unsafe { slice::from_raw_parts(requests, chunk.len()) };
-        // SAFETY: valid for the chunk, and nobody else is at these.
-        let results = unsafe { slice::from_raw_parts_mut(results, chunk.len()) };
-        (requests, results)
+        unsafe { &*request }
+    }
+
+    /// Answers a call by what `of` says, as if it was made.
+    ///
+    /// # Safety
+    /// As for [`make`](Self::make), but for the call.
+    #[cfg(all(test, loom))]
+    pub(crate) unsafe fn answer_with(self, at: usize, of: impl Fn(&Request) -> i64) {
+        // SAFETY: the caller vouches for both.
+        let ret_val = of(unsafe { self.request(at) });
+        // SAFETY: as above.
+        unsafe { self.answer(at, ret_val) };
+    }
+
+    /// Stores a result. Others may look whether it is there.
+    ///
+    /// # Safety
+    /// `results` is valid for `at`, where nobody else writes.
+    #[inline(always)]
+    unsafe fn answer(self, at: usize, ret_val: i64) {
+        // SAFETY: the caller vouches for this part.
+        let result = unsafe { self.results.add(at) };
+        // SAFETY: as above; aligned, and written to like this only.
+        let result = unsafe { std::sync::atomic::AtomicI64::from_ptr(result) };
+        // Release: partner is who looks (`placed.rs`).
+        result.store(ret_val, Release);
     }
 }
 
@@ -141,8 +165,19 @@ impl State {
         self.call != BATCH
     }
 
+    /// How many calls nobody has claimed.
+    pub(crate) fn waiting(self) -> usize {
+        self.last.saturating_sub(self.first)
+    }
+
+    /// Where it ends, for now.
     #[inline(always)]
-    fn is_over(self) -> bool {
+    pub(crate) fn end(self) -> usize {
+        self.last
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_over(self) -> bool {
         self.made == self.last && self.first == self.last
     }
 
@@ -150,7 +185,7 @@ impl State {
     /// nothing. So the chunks get shorter towards the end, where all are to be ready at
     /// the same time.
     fn chunk(self, share: usize, most: usize) -> usize {
-        let left = self.last.saturating_sub(self.first);
+        let left = self.waiting();
         (left / (2 * share)).min(most).max(1).min(left)
     }
 }
@@ -165,10 +200,10 @@ pub(crate) const AT_ONCE: usize = 2;
 #[repr(C, align(64))]
 pub(crate) struct Line {
     state: AtomicU64,
-    /// Of a single call its arguments, those that do not count 0; of a batch where it
+    /// Arguments of a single call, those that do not count 0; of a batch where it
     /// stands, and how many calls are claimed at once at most.
     words: [AtomicU64; MAX_ARGS],
-    /// Of a single call.
+    /// Result of a single call.
     ret_val: AtomicI64,
 }
 
@@ -203,6 +238,39 @@ impl Line {
         self.words[AT_ONCE].store(most as u64, Relaxed);
         // Release: partners are the swaps in `next` and `take`.
         self.state.store(State { made: 0, first: 0, last: count, call: BATCH }.word(), Release);
+    }
+
+    /// Appends call `at` of a batch, if the offer ends there, and says whether others waited
+    /// before. By who has written it there.
+    #[inline]
+    pub(crate) fn append(&self, at: usize) -> Option<bool> {
+        let mut word = self.state.load(Relaxed);
+        loop {
+            let state = State::of(word);
+            if state.last != at {
+                return None;
+            }
+            let after = State { last: at + 1, ..state };
+            // Release: partner is the swap in `next`.
+            match self.state.compare_exchange_weak(word, after.word(), Release, Relaxed) {
+                Ok(_) => return Some(state.has_work()),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Lets a batch go on at call `at`, if it is over as `seen` shows. By who may append there.
+    pub(crate) fn go_on(&self, seen: State, at: usize) -> bool {
+        let after = State { made: at, first: at, last: at, ..seen };
+        let swap = || self.state.compare_exchange(seen.word(), after.word(), Relaxed, Relaxed);
+        seen.is_over() && swap().is_ok()
+    }
+
+    /// How many calls are not said to be made.
+    pub(crate) fn under_way(&self) -> usize {
+        // Acquire: partner is the swap in `next`.
+        let state = State::of(self.state.load(Acquire));
+        state.last - state.made
     }
 
     /// Offers one call, which is not number [`BATCH`]. By the requesting thread, whose last
@@ -340,8 +408,7 @@ impl Line {
             self.ret_val.store(OWNER_DIED, Relaxed);
         } else {
             // SAFETY: nobody else is at what the dead thread has claimed.
-            let (_, died) = unsafe { self.calls().part(left.at..left.at + 1) };
-            died.fill(OWNER_DIED);
+            unsafe { self.calls().answer(left.at, OWNER_DIED) };
             // SAFETY: as above.
             unsafe { self.calls().make(left.at + 1..left.chunk.end, |_| ()) };
         }
@@ -371,7 +438,7 @@ impl Line {
         state.is_single().then_some(state.call)
     }
 
-    /// What changes when it is over.
+    /// Word that changes when it is over.
     pub(crate) fn word(&self) -> &AtomicU64 {
         &self.state
     }

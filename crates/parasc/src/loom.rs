@@ -13,7 +13,7 @@ use loom::thread;
 
 use crate::core::Pool;
 use crate::line::{Calls, Line, State};
-use crate::placed::{Look, Placed};
+use crate::placed::{Handed, Look, Place, Placed};
 use crate::queue::Queue;
 use crate::side::Side;
 use crate::task::{Base, End, Task};
@@ -50,7 +50,7 @@ fn beside<T: 'static>(processors: usize, scene: &Arc<T>, serve: fn(&T), work: im
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// What a requesting thread offers, with results that only one thread may be at.
+/// Offer of a requesting thread, with results that only one thread may be at.
 struct Offered {
     line: Line,
     side: Side,
@@ -294,35 +294,121 @@ fn a_task_is_executed_or_taken_back_and_the_next_not_mistaken_for_it() {
     });
 }
 
-/// Two collect one request placed by hand while it ends, and who has it places the next.
+/// A table for requests placed by hand, and the line to which they are appended.
+fn placed(slots: usize) -> Arc<(Placed, Line)> {
+    let scene = Arc::new((Placed::new(slots, 0), Line::default()));
+    scene.1.open(scene.0.calls(), 0, 1);
+    scene
+}
+
+/// Answers the calls of the line that nobody else claims, each by its number of arguments: what
+/// was in the slot when it was claimed. Whoever waits is told.
+fn answer((placed, line): &(Placed, Line)) {
+    let mut made = 0;
+    while let Some(chunk) = line.next(made, 1) {
+        placed.tell();
+        made = chunk.len();
+        // SAFETY: claimed just now.
+        unsafe { line.calls().answer_with(chunk.start, |request| request.args_num.into()) };
+    }
+    placed.tell();
+}
+
+/// One that two threads collect while it ends, and whoever has it places the next: in the line
+/// or as a task, each result is had once, and by its own number.
 #[test]
 fn a_result_is_collected_once_and_not_for_the_next() {
-    model(|| {
-        let placed = Arc::new(Placed::new(1, 0));
-        let place = || placed.place(Request::default());
-        let (task, at, first) = place().unwrap();
-        let collect = move |placed: &Placed| match placed.collect(at, first, false) {
-            Look::Result(ret_val) => Some(ret_val),
-            _ => None,
-        };
-        let server = thread::spawn(move || task.end(End::Returned(1)));
-        let other = thread::spawn({
-            let placed = Arc::clone(&placed);
-            move || collect(&placed)
+    for by_line in [false, true] {
+        model(move || {
+            let scene = placed(1);
+            let place = |args| {
+                let request = Request { args_num: args, ..Request::default() };
+                scene.0.place(by_line.then_some(&scene.1), request).unwrap()
+            };
+            let end = |scene: &(Placed, Line), by: &Handed, args| match by {
+                Handed::Line { .. } => answer(scene),
+                Handed::Task(task) => task.end(End::Returned(args)),
+            };
+            let Place { at, generation: first, by } = place(1);
+            let collect = move |placed: &Placed| match placed.collect(at, first, false) {
+                Look::Result(ret_val) => Some(ret_val),
+                _ => None,
+            };
+            let server = thread::spawn({
+                let scene = Arc::clone(&scene);
+                move || end(&scene, &by, 1)
+            });
+            let other = thread::spawn({
+                let scene = Arc::clone(&scene);
+                move || collect(&scene.0)
+            });
+            let own = collect(&scene.0);
+            let second = own.map(|_| place(2));
+            if let Some(second) = &second {
+                end(&scene, &second.by, 2);
+            }
+            server.join().unwrap();
+            let theirs = other.join().unwrap();
+            let late = collect(&scene.0);
+            let all = [own, theirs, late];
+            assert_eq!(all.iter().flatten().collect::<Vec<_>>(), [&1], "{all:?}");
+            // The next one's is left to who has its number.
+            if let Some(Place { at, generation, .. }) = second {
+                assert_eq!(scene.0.collect(at, generation, false), Look::Result(2));
+            }
         });
-        let own = collect(&placed);
-        let second = own.and_then(|_| place());
-        if let Some((task, ..)) = &second {
-            task.end(End::Returned(2));
-        }
-        server.join().unwrap();
+    }
+}
+
+/// Two append while a third claims: each is made once, whoever of them was first, and who waits
+/// for both is told.
+#[test]
+fn what_is_appended_meanwhile_is_claimed_once_and_waited_for() {
+    bounded(2, || {
+        let scene = placed(3);
+        let place = |scene: &(Placed, Line), args| {
+            let request = Request { args_num: args, ..Request::default() };
+            let place = scene.0.place(Some(&scene.1), request).unwrap();
+            // As the caller does with what could not be appended.
+            if let Handed::Task(task) = &place.by {
+                task.end(End::Returned(args.into()));
+            }
+            place
+        };
+        let other = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || place(&scene, 1)
+        });
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || answer(&scene)
+        });
+        let own = place(&scene, 2);
         let theirs = other.join().unwrap();
-        let late = collect(&placed);
-        let all = [own, theirs, late];
-        assert_eq!(all.iter().flatten().collect::<Vec<_>>(), [&1], "{all:?}");
-        // The next one's is left to who has its number.
-        if let Some((_, at, second)) = second {
-            assert_eq!(placed.collect(at, second, false), Look::Result(2));
+        server.join().unwrap();
+        answer(&scene);
+        let time = (None, std::time::Duration::MAX / 4);
+        assert_eq!(scene.0.wait(&scene.1, 2, time, false, || false, (|| (), || ())), 2);
+        for (place, args) in [(own, 2), (theirs, 1)] {
+            assert_eq!(scene.0.collect(place.at, place.generation, false), Look::Result(args));
         }
+        assert_eq!(scene.1.over().map(|_| ()), Some(()));
+    });
+}
+
+/// A thread that waits for the one result sleeps only until it is there.
+#[test]
+fn who_waits_for_a_result_of_the_line_is_told() {
+    model(|| {
+        let scene = placed(1);
+        let place = scene.0.place(Some(&scene.1), Request::default()).unwrap();
+        let server = thread::spawn({
+            let scene = Arc::clone(&scene);
+            move || answer(&scene)
+        });
+        let time = (None, std::time::Duration::MAX / 4);
+        assert_eq!(scene.0.wait(&scene.1, 1, time, false, || false, (|| (), || ())), 1);
+        assert_eq!(scene.0.collect(place.at, place.generation, false), Look::Result(0));
+        server.join().unwrap();
     });
 }

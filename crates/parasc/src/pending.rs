@@ -19,7 +19,7 @@ use crate::threads::send;
 /// An operation whose call has been made.
 #[derive(Debug)]
 pub struct Completed<O: Operation> {
-    /// What the call gave.
+    /// Output of the call.
     pub output: O::Output,
     /// The operation, with its buffer and what has arrived there.
     pub operation: O,

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, fence,
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, fence,
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -26,7 +26,7 @@ use kumiki_calls::Request;
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// What the kernel returned, or in its place `-EOWNERDEAD`.
+    /// Return value of the kernel, or in its place `-EOWNERDEAD`.
     Returned(i64),
     /// Nobody has executed it, and nobody will.
     Cancelled,
@@ -41,7 +41,7 @@ const CANCELLED: u32 = 3;
 /// The end has been read, and the operation is gone or taken back.
 const TAKEN: u32 = 4;
 
-/// What all tasks have, whatever their operation.
+/// Part that all tasks have, whatever their operation.
 #[derive(Debug, Default)]
 pub(crate) struct Base {
     pub(crate) request: Request,

@@ -28,7 +28,7 @@ fn well(command: &mut Command) -> String {
     String::from_utf8_lossy(out).into_owned()
 }
 
-/// What this crate says: C's expression, and its value here.
+/// Layout as this crate has it: C's expression, and its value here.
 fn here() -> BTreeMap<String, u64> {
     let layouts = [area::LAYOUT, line::LAYOUT, crate::backend::LAYOUT].concat();
     let mut all: BTreeMap<_, _> =
@@ -42,7 +42,7 @@ fn here() -> BTreeMap<String, u64> {
         "PARASC_MAGIC" = area::MAGIC;
         "PARASC_VERSION" = area::VERSION;
         "PARASC_MAX_ARGS" = MAX_ARGS;
-        "PARASC_MAX_LINES" = area::LANES;
+        "PARASC_MAX_LINES" = area::LINES;
         "PARASC_BATCH" = line::BATCH;
         // Fields of the word: what is made, first and last, and the call.
         "PARASC_MADE(0x4444333322221111ull)" = 0x1111;

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use crate::area::PLACED;
 use crate::config::MAX_SLOTS;
 use crate::core::STEP;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::placed::Look;
-use crate::threads::{send, summon};
+use crate::placed::{Handed, Look, Place};
+use crate::primitive::fence_after_swap;
+use crate::queue::{QUEUES, QUICK};
+use crate::threads::{announce, help, send, summon, wake_seat};
 use kumiki_calls::Request;
 
 /// A slot that holds a request of the caller's, or its result.
@@ -61,9 +64,19 @@ impl Engine {
         let core = &self.core;
         core.admit(&request)?;
         let full = Error::Full { slots: self.open_slots(), most: MAX_SLOTS };
-        let (task, at, generation) = core.placed.place(request).ok_or(full)?;
+        let line = core.line_for(&request);
+        let Place { at, generation, by } = core.placed.place(line, request).ok_or(full)?;
         // Who has no threads but the program's waits for these.
-        send(core, task, core.seats.len() + core.pool.threads() > 0);
+        let serves = core.seats.len() + core.pool.threads() > 0;
+        match by {
+            Handed::Task(task) => send(core, task, serves),
+            Handed::Line { waits } => {
+                // Partner: the fence in `Engine::shut_down`.
+                fence_after_swap();
+                // Who was called for those before sees this one too.
+                announce(core, QUICK, !waits, serves);
+            }
+        }
         Ok(Ticket { at, generation })
     }
 
@@ -117,6 +130,10 @@ impl Engine {
     /// there are. More than [`open_slots`](Self::open_slots) are taken for as many. The
     /// paper's `parasc_wait`.
     ///
+    /// Who waits for all that are placed, and for ever, makes calls that nobody has begun itself,
+    /// as with a batch; one thread at a time. A signal's handler that ends this thread just as it
+    /// takes one may leave that one without a result.
+    ///
     /// After the engine has been shut down it waits for those requests only that
     /// are being executed; in a child of fork(2) it does not wait.
     pub fn wait(&self, min_complete: usize, timeout: Option<Duration>) -> usize {
@@ -127,18 +144,30 @@ impl Engine {
         // There cannot be more at a time, and nothing is placed after the end.
         let least = min_complete.min(self.open_slots());
         let ends = || core.area.is_terminated();
-        core.placed.wait(least, (deadline, STEP), is_child, ends, || core.repair())
+        let helps = || {
+            if core.help && timeout.is_none() {
+                help(core);
+            }
+        };
+        let line = core.area.line(PLACED);
+        core.placed.wait(line, least, (deadline, STEP), is_child, ends, (helps, || core.repair()))
     }
 
-    /// Wakes a processing thread for each kind of calls of which a request waits. The paper's `parasc_wake_up`, with which
-    /// its programs announce what they have written to the area. Here
-    /// [`submit`](Self::submit) and [`place`](Self::place) wake by themselves: no
+    /// Wakes a processing thread for each kind of calls of which a request waits, and for those
+    /// placed by hand that are soon over one on each other cpu, as many as there are. The paper's
+    /// `parasc_wake_up`, with which its programs announce what they have written to the area.
+    /// Here [`submit`](Self::submit) and [`place`](Self::place) wake one thread by themselves: no
     /// program needs it, and it does no harm.
     pub fn wake_up(&self) {
         // What waits in a child of fork(2) is the parent's, who makes the calls.
         if self.core.process.is_current() {
-            let queues = self.core.queues.iter().enumerate();
-            queues.filter(|(_, queue)| queue.any()).for_each(|(at, _)| _ = summon(&self.core, at));
+            let core = &self.core;
+            (0..QUEUES).filter(|at| core.waits(*at)).for_each(|at| _ = summon(core, at));
+            let waiting = core.area.line(PLACED).look().waiting();
+            if waiting > 1 {
+                let near = core.near(rustix::thread::sched_getcpu());
+                near.iter().take(waiting).for_each(|at| _ = wake_seat(core, *at));
+            }
         }
     }
 }
@@ -231,7 +260,10 @@ mod tests {
         let engine = engine(1);
         let core = &engine.core;
         for queue in [QUICK, SLEEPING] {
-            core.queues[queue].push(core.placed.place(getpid()).unwrap().0);
+            let Handed::Task(task) = core.placed.place(None, getpid()).unwrap().by else {
+                panic!()
+            };
+            core.queues[queue].push(task);
         }
         in_a_child(|| {
             engine.wake_up();

@@ -33,6 +33,7 @@ mod answers;
 pub mod export;
 mod figures;
 pub mod format;
+mod frame;
 pub mod headline;
 mod machine;
 #[cfg(any(test, fuzzing))]

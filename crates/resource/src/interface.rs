@@ -66,8 +66,14 @@ pub struct Next<L, G> {
     pub run: G,
 }
 
+impl<L: Kind, G> fmt::Debug for Next<L, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
 /// Kinds, places and policy of an interface to be made.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Builder {
     kinds: Kinds,
     policy: Policy,

@@ -1,6 +1,7 @@
 //! The kinds of an interface, by their numbers, and the tables that they are kept in.
 
 use std::any::{Any, TypeId};
+use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::id::{KindId, Place, Serial};
@@ -45,6 +46,12 @@ impl<K: Kind> AnyTable for KindTable<K> {
 /// The kinds of an interface, by their numbers.
 #[derive(Clone, Default)]
 pub(crate) struct Kinds(Vec<Registered>);
+
+impl fmt::Debug for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|kind| kind.name)).finish()
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Registered {

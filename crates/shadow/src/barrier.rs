@@ -64,7 +64,7 @@ impl Barrier {
         }
     }
 
-    /// The same, for `timeout` at most. After an error this member counts as not arrived:
+    /// Waits for `timeout` at most. After an error this member counts as not arrived:
     /// the others keep waiting for it, and it may call again.
     ///
     /// # Errors

@@ -148,7 +148,7 @@ impl Builder {
         self.create_team_timeout(size, Duration::MAX)
     }
 
-    /// The same, but waits for the helpers for `timeout` at most, as
+    /// Creates a team, but waits for the helpers for `timeout` at most, as
     /// [`Builder::create_timeout`] does.
     ///
     /// # Errors
@@ -211,7 +211,7 @@ impl Shadow {
         Builder::new().create()
     }
 
-    /// The same, or [inline](Shadow::inline) where this thread may use one cpu only:
+    /// Creates a shadow, or an [inline](Shadow::inline) one where this thread may use one cpu only:
     /// [`Builder::create_or_inline`].
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl Team {
         Builder::new().create_team_up_to(size)
     }
 
-    /// The same with the given wait policy.
+    /// Creates a team with the given wait policy.
     ///
     /// # Errors
     /// As [`Team::create`].
@@ -249,7 +249,7 @@ impl Team {
         Team::create_timeout(size, policy, Duration::MAX)
     }
 
-    /// The same with a time limit: [`Builder::create_team_timeout`].
+    /// Creates a team within a time limit: [`Builder::create_team_timeout`].
     ///
     /// # Errors
     /// As there.

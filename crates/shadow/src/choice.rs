@@ -7,7 +7,7 @@ use kumiki_sys::topology::Topology;
 
 use crate::error::{Error, Result};
 
-/// What is asked for.
+/// Cpus that are asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wish {
     pub(crate) main: Option<usize>,
@@ -18,7 +18,7 @@ pub(crate) struct Wish {
 /// How many main threads and helpers of a process sit on each cpu.
 pub(crate) type Counts = BTreeMap<usize, usize>;
 
-/// What a choice depends on.
+/// State that a choice depends on.
 pub(crate) struct Scene<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) allowed: &'a CpuSet,

@@ -40,7 +40,7 @@ fn leave(counts: &mut Counts, cpu: usize) {
     }
 }
 
-/// What there is to choose from.
+/// Cpus to choose from.
 #[derive(Debug)]
 pub(crate) struct Machine {
     topology: Topology,

@@ -77,7 +77,7 @@ pub enum Error {
          again"
     )]
     TimedOut {
-        /// What was counted: elements, members, jobs.
+        /// The things that were counted: elements, members, jobs.
         what: &'static str,
         /// How many were done in time.
         done: usize,

@@ -35,6 +35,7 @@
 //! assert_eq!(sum, 1000);
 //! # Ok::<(), kumiki_shadow::Error>(())
 //! ```
+#![warn(missing_debug_implementations)]
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
@@ -53,6 +54,7 @@ mod primitive;
 mod scope;
 mod shadow;
 mod shares;
+mod shown;
 mod team;
 mod timed;
 mod unscoped;

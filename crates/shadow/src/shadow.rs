@@ -24,7 +24,7 @@ use kumiki_wait::Deadline;
 /// Polls of the line before a join asks whether the helper has begun at all:
 /// some microseconds, several times what a request needs to the farthest cpu.
 const GRACE_POLLS: u32 = 4096;
-/// The same where a PAUSE follows each poll, which takes 30 times as long and more.
+/// As many where a PAUSE follows each poll, which takes 30 times as long and more.
 const PAUSED_GRACE_POLLS: u32 = 64;
 /// How much longer a join has patience if the one before has taken its request back,
 /// twice as long each time. Asking interrupts the helper, in some virtual machines for
@@ -43,7 +43,7 @@ pub struct Info {
     pub main_cpu: usize,
     /// The helper's cpu, to which it is bound.
     pub helper_cpu: usize,
-    /// What the two share: a core, a cache, a node, …
+    /// The nearest thing that the two share: a core, a cache, a node, …
     pub relation: Relation,
     /// How it sleeps once it has spun for long enough.
     pub sleep: Sleep,

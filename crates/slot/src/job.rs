@@ -47,7 +47,7 @@ unsafe fn take<T>(words: *mut Words) -> T {
     }
 }
 
-/// What a closure panicked with.
+/// The payload of a closure's panic.
 type Panic = Box<dyn Any + Send>;
 
 /// Writes `job` into `request`, to be run once by [`execute`].

@@ -121,7 +121,7 @@ unsafe impl<const LINES: usize> Sync for Lane<LINES> {}
 // only.
 unsafe impl<const LINES: usize> Send for Lane<LINES> {}
 
-/// What a server finds.
+/// A server's finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A request to begin.
@@ -254,7 +254,7 @@ impl<const LINES: usize> Lane<LINES> {
         })
     }
 
-    /// What a status says of a request from `from` to before `end`.
+    /// Reads a status for a request from `from` to before `end`.
     #[inline(always)]
     fn event(&self, now: u64, from: u64, end: u64) -> Option<Event> {
         let n = number(now);

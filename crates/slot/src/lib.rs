@@ -43,6 +43,7 @@
 //!     assert_eq!(result.unwrap(), 42);
 //! });
 //! ```
+#![warn(missing_debug_implementations)]
 
 pub mod job;
 mod lane;

@@ -19,14 +19,14 @@ pub type Words = [MaybeUninit<u64>; WORDS];
 /// panic.
 pub type Run = unsafe fn(*mut Words) -> bool;
 
-/// What a request says beside its status.
+/// Words of a request beside its status.
 #[derive(Debug)]
 pub struct Request {
     pub(crate) run: Option<Run>,
     pub(crate) words: Words,
 }
 
-/// Who may do what with a line.
+/// Owners of a line, and what they may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {

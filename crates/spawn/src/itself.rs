@@ -21,9 +21,8 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use rustix::mm::{madvise, mmap_anonymous, mprotect, munmap};
 use rustix::process::Pid;
 
+use crate::outcome::{Answer, Refused, pid_of};
 use crate::request::{Draft, Maker};
-use crate::server::Answer;
-use crate::servers::{Refused, pid_of};
 
 /// Below the stack, so that an overflow is a fault.
 const GUARD: usize = 4096;

@@ -1,17 +1,16 @@
 //! An image resident in memory, checked once.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::io::Errno;
+use rustix::fs::{SealFlags, fcntl_add_seals};
 
 use crate::command::Command;
 use crate::image::{self, NoProgram};
+use crate::memory::memory;
 
 /// A program whose image is resident in memory: processes of it are made without a look at
 /// the disk, also when its file is gone or another one. Nobody can change the image any more.
@@ -72,17 +71,5 @@ impl Program {
 impl AsFd for Program {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.image.as_fd()
-    }
-}
-
-/// Memory for an image. Its name is what the kernel calls the processes in /proc.
-pub(crate) fn memory(path: impl AsRef<Path>) -> rustix::io::Result<OwnedFd> {
-    let name = path.as_ref().file_name().unwrap_or(OsStr::new("program"));
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // The kernel takes 249 bytes. Before Linux 6.3 each can be executed, and none says so.
-    let name = if name.len() > 200 { OsStr::new("program") } else { name };
-    match memfd_create(name, flags | MemfdFlags::EXEC) {
-        Err(Errno::INVAL) => memfd_create(name, flags),
-        made => made,
     }
 }

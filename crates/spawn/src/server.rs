@@ -25,7 +25,8 @@ use rustix::process::{Pid, Resource, Signal, WaitOptions, kill_process, waitpid}
 
 use crate::identity;
 use crate::maps;
-use crate::program;
+use crate::memory::memory;
+use crate::outcome::Answer;
 use crate::request::{Draft, Maker, os_error, send};
 use crate::running::Running;
 use crate::stdio::above;
@@ -71,13 +72,6 @@ pub(crate) enum No {
     Sent(io::Error),
 }
 
-/// A child, if there is one, why it does not run if it does not, and at which step.
-pub(crate) struct Answer {
-    pub(crate) pid: Option<Pid>,
-    pub(crate) errno: i32,
-    pub(crate) failed: u32,
-}
-
 impl Server {
     /// Starts one. `at_once`: the caller asks it for a child next, and nothing before.
     pub(crate) fn start(at_once: bool) -> io::Result<Server> {
@@ -110,7 +104,7 @@ impl Server {
         let of = Process::current().map_err(os_error)?;
         may_be_so_long()?;
         may_have_siblings()?;
-        let mut program = File::from(program::memory("kumiki-spawn")?);
+        let mut program = File::from(memory("kumiki-spawn")?);
         program.write_all(PROGRAM)?;
         let file = memfd_create("kumiki-spawn-requests", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, BYTES as u64)?;

@@ -4,11 +4,11 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 
 use kumiki_sys::fork::PerProcess;
-use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::Pid;
 
+use crate::outcome::{Answer, Refused, gone, pid_of};
 use crate::request::{Write, os_error};
-use crate::server::{Answer, No, Server};
+use crate::server::{No, Server};
 
 /// Servers that die before they have begun, in a row.
 const TRIES: usize = 3;
@@ -42,21 +42,6 @@ pub struct SpawnServer(Option<Server>);
 /// No process, memory or descriptor is to be had.
 pub fn start_server() -> io::Result<()> {
     with_shared(|server| server.start().map_err(no_server)).map_err(|refused| refused.error)
-}
-
-/// An error, and the step that was refused.
-pub(crate) struct Refused {
-    pub(crate) error: io::Error,
-    /// Its number ([`Step::what`](kumiki_spawn_wire::Step::what)); `None`: there was none.
-    pub(crate) step: Option<u32>,
-    /// It is no fault of what was asked for: there is no server.
-    pub(crate) lacks_server: bool,
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
-        Refused { error, step: None, lacks_server: false }
-    }
 }
 
 /// There is no server, and this is why.
@@ -158,21 +143,4 @@ fn ask(server: &mut Server, takes: bool, write: &Write<'_, '_>) -> io::Result<Re
     let mut draft = server.draft(takes);
     write(&mut draft)?;
     Ok(server.ask(&draft.finish()?))
-}
-
-/// The child, or why there is none.
-pub(crate) fn pid_of(answer: Answer) -> Result<Pid, Refused> {
-    if answer.errno == 0 {
-        return Ok(answer.pid.ok_or_else(gone)?);
-    }
-    // One that could not execute its program has ended.
-    if let Some(pid) = answer.pid {
-        while let Err(Errno::INTR) = waitpid(Some(pid), WaitOptions::empty()) {}
-    }
-    let error = io::Error::from_raw_os_error(answer.errno);
-    Err(Refused { error, step: Some(answer.failed), lacks_server: false })
-}
-
-fn gone() -> io::Error {
-    io::Error::other("the spawn server was killed each time it was asked; see who does that")
 }

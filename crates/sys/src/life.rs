@@ -57,6 +57,13 @@ impl Life {
         assert!(self.lock().is_some(), "a thread begins its life once");
     }
 
+    /// The calling thread's from here on, unless another thread has begun it; whether one has
+    /// died in it before, which nobody is told any more.
+    pub fn try_begin(&self) -> Option<bool> {
+        // SAFETY: an initialised mutex.
+        self.locked(unsafe { libc::pthread_mutex_trylock(self.0.get()) })
+    }
+
     /// By the thread that has begun it; of another one it is nothing.
     pub fn end(&self) {
         // SAFETY: an initialised mutex; a robust one of another thread stays locked (EPERM).

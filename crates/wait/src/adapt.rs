@@ -57,7 +57,7 @@ impl Adapt {
         self.threshold
     }
 
-    /// What was waited for came after `spent` ticks of spinning.
+    /// Takes note of a wait that ended after `spent` ticks of spinning.
     #[inline(always)]
     pub(crate) fn spun(&mut self, spent: u64) {
         // A spin that was over long before the threshold says nothing about it.

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(4);
 const STACK: usize = 64 << 10;
 /// Tells the measured thread to end.
 const OVER: u32 = u32::MAX;
-/// What is believed, microseconds. Less than the first no sleep costs; more
+/// Costs that are believed, microseconds. Less than the first no sleep costs; more
 /// than the last is none.
 const SANE_US: [u64; 2] = [1, 250];
 /// Assumed where nothing can be measured, microseconds: no thread can be had, or
@@ -45,13 +45,13 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// What no sleep costs.
+    /// A cost above that of any sleep.
     pub(crate) fn dearest(self) -> u64 {
         SANE_US[1] * self.microsecond
     }
 }
 
-/// What sleeping and being woken costs here, in ticks of the time stamp counter
+/// Measures what sleeping and being woken costs here, in ticks of the time stamp counter
 /// (nanoseconds where there is none to trust): the time from a store and a
 /// futex wake until the sleeper runs on another cpu, the lower quartile of five.
 ///
@@ -99,7 +99,7 @@ fn judge(sleeps: &mut [u64], microsecond: u64) -> Cost {
     Cost { sleep, microsecond }
 }
 
-/// What the measuring thread and the measured one write.
+/// Words that the measuring thread and the measured one write.
 #[derive(Debug, Default)]
 struct Shared {
     /// Rounds begun, or [`OVER`].

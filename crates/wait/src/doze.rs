@@ -36,7 +36,7 @@ pub(crate) trait Monitor {
     fn rest(&self, ticks: u32);
 }
 
-/// What a rest does in a test.
+/// A monitor for tests, and its rest.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pretended(pub(crate) fn());

@@ -8,9 +8,9 @@ pub enum Error {
     /// The machine lacks the chosen way to sleep.
     #[error("{feature} is not available: {needs}")]
     Unsupported {
-        /// What is missing, and who asked for it.
+        /// The way that is missing, and who asked for it.
         feature: String,
-        /// What it would take.
+        /// The machine that it would take.
         needs: String,
     },
     /// The name is not that of a way to sleep.

@@ -84,7 +84,7 @@ pub enum Sleep {
     Futex,
 }
 
-/// What a spinning thread does between two polls.
+/// How a spinning thread passes the time between two polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Relax {
     /// `Pause` where cores have several hardware threads, else `Tight`.

@@ -3,7 +3,7 @@
 
 pub(crate) use imp::{Word, fence, spin_loop};
 
-/// Who may sleep on a [`Word`].
+/// Processes whose threads may sleep on a [`Word`].
 pub(crate) use kumiki_sys::futex::Scope;
 
 #[cfg(not(loom))]

@@ -51,7 +51,7 @@ pub(crate) fn tsc() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// What stands for the time stamp counter where there is none: nanoseconds.
+/// Nanoseconds, in place of a time stamp counter where there is none.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn tsc() -> u64 {
     monotonic_ns()

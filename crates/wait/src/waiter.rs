@@ -22,7 +22,7 @@ use crate::ticks::Ticks;
 /// Polls between two readings of the clock. A poll of a cached line takes a cycle or two,
 /// reading the counter some 30.
 const TIGHT_LOOKS: u32 = 64;
-/// The same where PAUSE follows each poll, which takes 40 to 140 cycles.
+/// As many where PAUSE follows each poll, which takes 40 to 140 cycles.
 const PAUSED_LOOKS: u32 = 8;
 /// How long `Relax::Tight` spins without PAUSE: 2 to 5 µs.
 const TIGHT_TICKS: u64 = 10_000;

@@ -132,16 +132,16 @@ pub(crate) fn bench(
         }
         (_, Some(_)) => bail!("--against is for `cargo xtask bench shadow` and `parasc` only"),
         (Bench::Resource, None) => resource::resource(check, cases)?,
+        (Bench::Node, None) => node::node(check, cases)?,
         (Bench::Verdicts, None) => verdicts::verdicts(trials, cases)?,
         _ if !cases.is_empty() => {
             bail!(
-                "--case is for `cargo xtask bench resource` and `verdicts`, and with --against, only"
+                "--case is for `cargo xtask bench resource`, `node` and `verdicts`, and with --against, only"
             )
         }
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,
-        (Bench::Node, None) => node::node(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use kumiki_lab::{Cache, Config, KernelName, Machine, Talk, kbuild};
+use kumiki_lab::{Cache, Config, KernelName, Machine, Talk, borrowed, kbuild};
 
-use super::judge::{Bound, Figures, KUMIKI, of, print_rows};
+use super::judge::{Bound, Figures, KUMIKI, NOT_MEASURED, of, print_rows};
 use super::{Must, Outcome};
 use crate::debian::{self, Package};
 use crate::run::{cargo, program, root, run, target_folder};
@@ -29,24 +29,43 @@ const DISK_BYTES: u64 = 256 << 20;
 const PREPARE: &str = "mount -t ext4 /dev/vda /mnt && kumiki image add deb \
                        --kernel /root/vmlinuz --guest-module /root/osnode-guest.ko";
 
-/// Measures in a machine; with `judge` says whether the promises hold.
-pub(super) fn node(judge: bool) -> Result<Outcome> {
+/// What the host needs to serve devices, and for the streams that they are compared with.
+const SERVING: [&str; 5] = ["tun", "vhost_net", "vhost_vsock", "vsock_loopback", "veth"];
+/// What a node's kernel drives them by.
+const DRIVERS: [&str; 8] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_net",
+    "virtio_blk",
+    "crc32c_generic",
+    "ext4",
+    "virtiofs",
+    "vmw_vsock_virtio_transport",
+];
+const VIRTIOFSD: &str = "/usr/libexec/virtiofsd";
+const BORROWED: &str = "/opt/virtiofsd";
+
+/// Measures in a machine all, or the parts that `only` names; with `judge` says whether the
+/// promises hold.
+pub(super) fn node(judge: bool, only: &[String]) -> Result<Outcome> {
     debian::install(debian::LAB)?;
     debian::install(PACKAGES)?;
     run(&mut cargo("build --profile dist --locked --package kumiki-cli --package kumiki-bench"))?;
-    let json = measured(&target_folder()?.join("dist"))?;
+    let json = measured(&target_folder()?.join("dist"), only)?;
     let mut outcome: Outcome =
         serde_json::from_slice(&json).context("result of `kumiki-bench node`")?;
     print_rows(&outcome.rows);
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));
+        // What was not asked for promises nothing.
+        outcome.musts.retain(|must| only.is_empty() || must.figure != NOT_MEASURED);
     }
     Ok(outcome)
 }
 
 /// What the bench in a machine prints. The machine's disk is a file of this one, read
 /// through this one's page cache, and nothing slows it down: a real disk is slower.
-fn measured(programs: &Path) -> Result<Vec<u8>> {
+fn measured(programs: &Path, only: &[String]) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().context("making a folder for the machine's disk")?;
     let disk = folder.path().join("disk");
     File::create(&disk)?.set_len(DISK_BYTES)?;
@@ -61,12 +80,13 @@ fn measured(programs: &Path) -> Result<Vec<u8>> {
         found.with_context(|| format!("kernel/osnode builds no {name}"))
     };
     let own = built("osnode.ko")?.display().to_string();
-    let needed = [&*own, "virtio_blk", "ext4", "crc32c_generic"];
+    let needed = [&[&*own, "virtio_blk", "ext4", "crc32c_generic"][..], &SERVING].concat();
     let drive = format!("file={},if=none,id=disk,format=raw", disk.display());
     let config = Config {
         cpus: CPUS,
         memory_bytes: MEMORY_BYTES,
         kernel: KERNEL.parse()?,
+        files: kernel.driver_files(&DRIVERS)?,
         modules: needed.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
         qemu: ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(Into::into).into(),
         ..Config::new(programs.join("kumiki"))
@@ -75,12 +95,18 @@ fn measured(programs: &Path) -> Result<Vec<u8>> {
     let guest = machine.guest();
     guest.put(&kernel.bzimage, Path::new("/root/vmlinuz"))?;
     guest.put(built("osnode-guest.ko")?, Path::new("/root/osnode-guest.ko"))?;
+    guest.put(built("osnode-virtio.ko")?, Path::new("/root/osnode-virtio.ko"))?;
+    // The host's release has none that serves a node.
+    let folder = borrowed(&cache, ("trixie", "virtiofsd"), VIRTIOFSD, Path::new(BORROWED), talk)?;
+    guest.put(folder.path(), Path::new(BORROWED))?;
     guest.put(&programs.join("kumiki-bench"), Path::new("/root/kumiki-bench"))?;
-    let prepared = machine.command("sh").args(["-c", PREPARE]).output()?;
+    let prepare = format!("{PREPARE} && mkdir -p /usr/libexec && ln -s {BORROWED}/run {VIRTIOFSD}");
+    let prepared = machine.command("sh").args(["-c", &prepare]).output()?;
     let said = String::from_utf8_lossy(&prepared.stderr);
     ensure!(prepared.exit.code() == 0, "preparing the machine in the lab: {said}");
     let mut json = Vec::new();
-    let bench = machine.command("/root/kumiki-bench").args(["node", "/mnt", ROUNDS]).spawn()?;
+    let words = ["node", "/mnt", ROUNDS].into_iter().chain(only.iter().map(String::as_str));
+    let bench = machine.command("/root/kumiki-bench").args(words).spawn()?;
     let outcome = bench.pass(io::empty(), &mut json, io::stderr())?;
     ensure!(outcome.faults.is_empty(), "the machine's kernel log: {}", outcome.faults.join("\n"));
     ensure!(outcome.exit.code() == 0, "`kumiki-bench node` failed with {}", outcome.exit.code());
@@ -93,6 +119,10 @@ const LOAD_OF_DISK: f64 = 0.25;
 const LOAD_OF_BARE: f64 = 1.1;
 const START_OF_DISK: f64 = 0.5;
 const EXEC_OF_HOST: f64 = 3.0;
+/// Devices: beside two network namespaces of the host, and its own reads of a disk.
+const ECHO_OF_PAIR: f64 = 2.5;
+const STREAM_OF_PAIR: f64 = 0.5;
+const DISK_OF_HOST: f64 = 0.6;
 
 fn musts(figures: &Figures) -> Vec<Must> {
     let median = |case, subject| Some(figures.one(case, subject)?.median);
@@ -114,6 +144,18 @@ fn musts(figures: &Figures) -> Vec<Must> {
         }),
         of("exec of true in a node ÷ on the host", || {
             Some((ratio("exec_true", KUMIKI, "host")?, Bound::AtMost(EXEC_OF_HOST), "×"))
+        }),
+        of("echo of one byte by TCP, a node ÷ a namespace of the host", || {
+            Some((ratio("ping", KUMIKI, "tap_pair")?, Bound::AtMost(ECHO_OF_PAIR), "×"))
+        }),
+        of("a stream by TCP to a node ÷ to a namespace", || {
+            Some((ratio("tcp_put", KUMIKI, "tap_pair")?, Bound::AtLeast(STREAM_OF_PAIR), "×"))
+        }),
+        of("a stream by TCP from a node ÷ from a namespace", || {
+            Some((ratio("tcp_get", KUMIKI, "tap_pair")?, Bound::AtLeast(STREAM_OF_PAIR), "×"))
+        }),
+        of("a disk read in order, in a node ÷ on the host, past its cache", || {
+            Some((ratio("blk_read", KUMIKI, "host")?, Bound::AtLeast(DISK_OF_HOST), "×"))
         }),
     ]
 }
@@ -146,6 +188,14 @@ mod tests {
             row("start", "resident_elf", 2500.0),
             row("exec_true", "kumiki", 30.0),
             row("exec_true", "host", 10.0),
+            row("ping", "kumiki", 250.0),
+            row("ping", "tap_pair", 100.0),
+            row("tcp_put", "kumiki", 1.0),
+            row("tcp_put", "tap_pair", 2.0),
+            row("tcp_get", "kumiki", 1.0),
+            row("tcp_get", "tap_pair", 2.0),
+            row("blk_read", "kumiki", 0.6),
+            row("blk_read", "host", 1.0),
         ]
     }
 
@@ -170,6 +220,10 @@ mod tests {
         assert_eq!(broken(set("load", "resident", 26.0)), ["0.260 ×"]);
         assert_eq!(broken(set("start", "resident_elf", 2600.0)), ["0.520 ×"]);
         assert_eq!(broken(set("exec_true", "kumiki", 31.0)), ["3.100 ×"]);
+        assert_eq!(broken(set("ping", "kumiki", 260.0)), ["2.600 ×"]);
+        assert_eq!(broken(set("tcp_put", "kumiki", 0.9)), ["0.450 ×"]);
+        assert_eq!(broken(set("tcp_get", "kumiki", 0.9)), ["0.450 ×"]);
+        assert_eq!(broken(set("blk_read", "kumiki", 0.5)), ["0.500 ×"]);
     }
 
     #[test]

@@ -136,7 +136,7 @@ enum parasc_backend {
  * null pointer means, too.
  */
 struct parasc_config {
-	/* Requesters at the same time, 1 to 62. */
+	/* Requesters at the same time, 1 to 61. */
 	uint32_t requesters;
 	/*
 	 * Slots for requests, 2 to 4096: those that are outstanding or not collected
@@ -234,7 +234,8 @@ int parasc_proc(struct parasc_engine *engine);
 
 /*
  * Tells processing threads to look for requests that wait, and wakes one for each
- * kind of calls. In the paper programs write to the area on their own
+ * kind of calls; for those that are soon over one on each other cpu, as many as there
+ * are of these. In the paper programs write to the area on their own
  * and announce it by this; here parasc_request() does what is needed by itself, and
  * no program has to call it. It does no harm.
  */
@@ -244,7 +245,8 @@ int parasc_wake_up(struct parasc_engine *engine);
  * Waits until min_complete results of requests are there to be collected, for
  * timeout_ns nanoseconds at most (0 does not wait). Returns how many there are,
  * of whichever thread's requests, also if there are fewer. After termination it
- * waits only for what is being executed.
+ * waits only for what is being executed. Who waits for all of them with PARASC_FOREVER
+ * makes calls that nobody has begun, one thread at a time.
  *
  *     -EINVAL  also: min_complete is more than requests have slots (struct parasc_config)
  */

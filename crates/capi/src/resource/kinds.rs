@@ -219,7 +219,7 @@ pub unsafe extern "C" fn kumiki_resource_user_space_address(
     })
 }
 
-/// What a thread runs: with its argument, and what tells it to stop.
+/// A thread's function: it gets its argument, and what tells it to stop.
 pub type ThreadFunction = unsafe extern "C-unwind" fn(*mut c_void, *const Stop);
 
 /// See the header.

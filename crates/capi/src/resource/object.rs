@@ -11,9 +11,9 @@ pub struct Object {
     pub(super) destroy: Option<Destroy>,
 }
 
-/// What takes an object apart, by its owner.
+/// A function by which its owner takes an object apart.
 pub type Destroy = unsafe extern "C-unwind" fn(*mut c_void);
-/// What is called on an object, by its owner: with the object and an argument.
+/// A function that its owner calls on an object, with an argument.
 pub type Called = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
 
 // SAFETY: it is only handed on. What may be done with it there is for those to know who

@@ -33,7 +33,7 @@ pub struct IdRange {
     pub count: u32,
 }
 
-/// What was said.
+/// The attributes that were set.
 #[derive(Clone, Debug)]
 pub struct Said {
     flags: c_short,
@@ -118,7 +118,7 @@ pub(super) unsafe fn of(attributes: *const Attributes) -> Result<Said, Failure> 
 }
 
 impl Said {
-    /// What the child is to be ended with.
+    /// The tree that the child is to be ended with.
     ///
     /// # Safety
     /// It was not destroyed.
@@ -566,5 +566,5 @@ pub unsafe extern "C" fn kumiki_spawnattr_setlimit(
     unsafe { change(attributes, set) }
 }
 
-/// Of Linux on x86-64.
+/// The most cpus of Linux on x86-64.
 const MOST_CPUS: c_uint = 8192;

@@ -238,7 +238,7 @@ unsafe fn start_with_pidfd<'a>(
     })
 }
 
-/// What was refused, and at which step.
+/// The failure of a start, with the step that was refused.
 fn why(command: &Command, error: io::Error) -> Failure {
     let shown = command.get_program().display();
     match Refusal::of(&error) {

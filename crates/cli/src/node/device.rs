@@ -4,17 +4,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{ArgGroup, Subcommand};
-use kumiki_node::{DeviceSpec, Disk, Net, Node, Share, copying, vsock};
+use kumiki_node::{DeviceSpec, Disk, Net, Node, Share, copying, nat, vsock};
 
 use crate::output;
 
 /// What a node is given.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Devices {
-    /// A network card: a TAP of this machine, made if there is none; its port of a bridge;
+    /// A network card: a TAP of this machine, made if there is none; its port of a bridge; user:
+    /// behind this machine's address, once `kumiki node net up` was called;
     /// with address= or address=dhcp the node's own, host= this machine's on the TAP
     #[arg(long, value_parser = net,
-        value_name = "TAP|auto|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=]")]
+        value_name = "TAP|auto|user|bridge=NAME[,tap=][,address=][,gateway=][,host=][,mac=][,mtu=]")]
     net: Vec<DeviceSpec>,
     /// A disk: a file or a block device of this machine
     #[arg(long, value_parser = disk, value_name = "FILE[,ro][,serial=]")]
@@ -103,6 +104,30 @@ pub(crate) fn run(args: Args) -> Result<()> {
             table.print()
         }
     }
+}
+
+/// A network for nodes behind this machine's address.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NetArgs {
+    #[command(subcommand)]
+    command: NetCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum NetCommand {
+    /// Make the bridge kumiki0, behind which nodes with `--net user` reach what this machine
+    /// reaches; needs nft
+    Up,
+    /// Take it away
+    Down,
+}
+
+pub(crate) fn net_of_host(args: &NetArgs) -> Result<()> {
+    match args.command {
+        NetCommand::Up => nat::up()?,
+        NetCommand::Down => nat::down()?,
+    }
+    Ok(())
 }
 
 /// Where `cp` goes on in the node.

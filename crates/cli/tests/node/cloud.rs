@@ -11,7 +11,9 @@ const ATTEMPTS: u32 = 3;
 #[test]
 fn cloud_flavours_start_as_nodes() {
     let Some(host) = Host::shared_without_image(Kind::Debian12) else { return };
-    for flavour in ["6.1-cloud", "6.12-cloud"] {
+    // One uncompressed, one as it is shipped: unpacking takes the emulator half a minute, and
+    // stock kernels of both versions are started either way elsewhere.
+    for (flavour, form) in [("6.1-cloud", ""), ("6.12-cloud", "--bzimage")] {
         let built = built(flavour).unwrap();
         let release = &built.kernel.version;
         host.ok("mkdir cloud");
@@ -22,12 +24,10 @@ fn cloud_flavours_start_as_nodes() {
              --guest-module cloud/osnode-guest.ko");
         assert!(host.ok("kumiki image ls --json").contains(&config));
         host.ok("kumiki node create n1 --cpus 2 --memory 256M --image cloud");
-        for form in ["", "--bzimage"] {
-            start(&host, form);
-            assert_eq!(host.ok("kumiki node exec n1 -- uname -r"), format!("{release}\n"));
-            assert_eq!(host.ok("kumiki node exec n1 -- nproc"), "2\n");
-            host.ok("kumiki node stop n1");
-        }
+        start(&host, form);
+        assert_eq!(host.ok("kumiki node exec n1 -- uname -r"), format!("{release}\n"));
+        assert_eq!(host.ok("kumiki node exec n1 -- nproc"), "2\n");
+        host.ok("kumiki node stop n1");
         host.ok("kumiki node delete n1; kumiki image rm cloud; rm -r cloud");
     }
     host.leave();

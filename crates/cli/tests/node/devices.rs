@@ -1,12 +1,11 @@
 //! Devices that the host serves nodes: network, disk, folder, vsock.
 
 use std::path::Path;
-use std::process::Command;
 
-use kumiki_lab::{Cache, Talk, debian_root};
+use kumiki_lab::{Cache, Talk, borrowed};
 
+use crate::Host;
 use crate::pool::Kind;
-use crate::{Host, text};
 
 /// Of the node's card in what follows.
 const NET: &str = "auto,address=10.77.0.2/24,host=10.77.0.1/24";
@@ -25,6 +24,7 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     host.ok("kumiki node device add n1 --vsock 42");
     vsock(&host);
     copies(&host);
+    user(&host);
     without_vhost_net(&host);
     server_dies(&host);
     // The next run is served by others, and has them all from the start.
@@ -32,8 +32,77 @@ fn a_node_has_a_network_and_a_disk_comes_while_it_runs() {
     let list = host.ok("kumiki node device ls n1");
     assert_eq!(list.matches(" served").count(), 3, "{list}");
     assert_eq!(host.ok("kumiki node exec n1 -- cat /mnt/shared/small"), "hello\n");
-    host.ok("kumiki node delete n1 --force; rm -rf /opt/virtiofsd /usr/libexec/virtiofsd");
+    host.ok(
+        "kumiki node delete n1 --force; rm -rf /opt/virtiofsd /opt/nft /usr/libexec/virtiofsd \
+             /usr/sbin/nft",
+    );
     host.leave();
+}
+
+/// On Debian 13, whose virtio is another one.
+#[test]
+fn what_goes_wrong_with_a_device_is_its_own_affair() {
+    let Some(host) = Host::shared(Kind::Debian13) else { return };
+    host.ok("truncate -s 8M disk; kumiki node create n1 --memory 256M --image deb --vsock 42 \
+             --net auto,address=10.77.0.2/24,host=10.77.0.1/24,mac=02:00:00:00:00:07 --disk disk");
+    host.ok("kumiki node start n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+    taken(&host);
+    disk_is_full(&host);
+    tap_vanishes(&host);
+    ends_under_way(&host);
+    host.ok("kumiki node delete n1 --force");
+    host.leave();
+}
+
+/// What only one node can have is refused to another one, by its name.
+fn taken(host: &Host) {
+    host.ok("kumiki node create n2 --memory 256M --image deb");
+    for (device, says) in [
+        ("--vsock 42", "CID 42 is node n1's"),
+        ("--disk disk", "disk is node n1's"),
+        ("--net auto,mac=02:00:00:00:00:07", "MAC 02:00:00:00:00:07 is node n1's"),
+    ] {
+        let said = host.refused(&format!("kumiki node device add n2 {device}"));
+        assert!(said.contains(says), "{device}: {said}");
+    }
+    host.ok("kumiki node delete n2; mv /dev/net/tun /dev/kept");
+    let said = host.refused("kumiki node device add n1 --net auto");
+    assert!(said.contains("load the module tun"), "{said}");
+    host.ok("mv /dev/kept /dev/net/tun");
+}
+
+/// The node gets an error for what finds no room, and the rest goes on.
+fn disk_is_full(host: &Host) {
+    host.ok("mkdir -p full; mount -t tmpfs -o size=1M none full; truncate -s 8M full/disk; \
+             kumiki node device add n1 --disk full/disk,serial=full");
+    host.ok(&format!("{UNTIL} '[ -b /dev/vdb ]' && exit 0; sleep 0.2; done; false"));
+    let written =
+        host.run("kumiki node exec n1 -- dd if=/dev/zero of=/dev/vdb bs=1M count=8 conv=fsync");
+    assert_ne!(written.exit.code(), 0);
+    host.ok("kumiki node exec n1 -- dd if=/dev/zero of=/dev/vda bs=1M count=8 conv=fsync");
+    host.ok("kumiki node device rm n1 disk1; umount full; ping -c 1 -w 20 10.77.0.2");
+}
+
+/// Somebody on the host removes a card's TAP: the node's other devices go on.
+fn tap_vanishes(host: &Host) {
+    let card =
+        host.ok("kumiki node device add n1 --net auto,address=10.78.0.2/24,host=10.78.0.1/24");
+    host.ok("ping -c 1 -w 20 10.78.0.2");
+    host.ok(&format!("ip link del n1.{}; ping -c 1 -w 20 10.77.0.2", card.trim()));
+    host.ok(&format!("kumiki node device rm n1 {}; ping -c 1 -w 20 10.77.0.2", card.trim()));
+}
+
+/// The node ends while its disk and its card are busy, each way that it can: its memory is
+/// left alone afterwards, so that it starts again.
+fn ends_under_way(host: &Host) {
+    for end in ["kill n1", "exec n1 -- sh -c 'echo c > /proc/sysrq-trigger'", "stop n1"] {
+        host.run("kumiki node exec n1 -- sh -c 'while dd if=/dev/zero of=/dev/vda bs=1M count=8; \
+                  do :; done' > /dev/null 2>&1 & ping -A -w 60 10.77.0.2 > /dev/null 2>&1 & sleep 1");
+        host.run(&format!("kumiki node {end}"));
+        host.ok("kumiki node restart n1 --timeout 120; ping -c 1 -w 20 10.77.0.2");
+        let list = host.ok("kumiki node device ls n1");
+        assert_eq!(list.matches(" served").count(), 3, "{list}");
+    }
 }
 
 /// Sends a file into or out of the node: a stream that ends when all of it is there.
@@ -137,6 +206,35 @@ fn copies(host: &Host) {
     assert!(host.refused("kumiki node cp sent n1:/no/x").contains("node n1: /no/x"));
 }
 
+/// Behind the host's address a node reaches what its host reaches, and only once the host has
+/// been told to.
+fn user(host: &Host) {
+    let said = host.refused("kumiki node device add n1 --net user");
+    assert!(said.contains("kumiki node net up"), "{said}");
+    let said = host.refused("kumiki node net up");
+    assert!(said.contains("install the package nftables"), "{said}");
+    let left = "ls /sys/class/net | grep -c kumiki0 || true; cat /proc/sys/net/ipv4/ip_forward";
+    assert_eq!(host.ok(left), "0\n0\n");
+    bring(host, "nftables", "/usr/sbin/nft", "/opt/nft");
+    host.ok("kumiki node net up; kumiki node net up");
+    // Another machine, which knows no way to the node.
+    host.ok("unshare -n sleep 100000 > /dev/null 2>&1 & echo $! > outside; \
+             until [ $(readlink /proc/$!/ns/net) != $(readlink /proc/self/ns/net) ]; do \
+             sleep 0.1; done; ip link add near type veth; ip link set veth0 netns $!; \
+             ip addr add 192.0.2.1/24 dev near; ip link set near up; \
+             nsenter -t $! -n sh -c 'ip addr add 192.0.2.2/24 dev veth0; ip link set veth0 up'");
+    let card = host.ok("kumiki node device add n1 --net user");
+    let card = card.trim();
+    host.ok(&format!("{UNTIL} 'ping -c 1 -w 2 192.0.2.2' && exit 0; sleep 0.2; done; false"));
+    let said = host.refused("kumiki node net down");
+    assert!(said.contains(&format!("in use by n1.{card}")), "{said}");
+    host.ok(&format!(
+        "kumiki node device rm n1 {card}; kumiki node net down; kumiki node net down"
+    ));
+    assert_eq!(host.ok(left), "0\n0\n");
+    host.ok("kill -9 $(cat outside); ip link del near || true");
+}
+
 /// A host that has none moves a card's frames itself.
 fn without_vhost_net(host: &Host) {
     host.ok("mv /dev/vhost-net /dev/kept");
@@ -154,39 +252,19 @@ fn without_vhost_net(host: &Host) {
     host.ok("kumiki node device rm n1 net1");
 }
 
-/// virtiofsd is a package of Debian 13, whose libraries it needs, too.
-fn virtiofsd(host: &Host) {
-    let cache = Cache::of_user().unwrap();
+/// A program that no Debian 12 has, or that a machine of the lab has not, with the libraries
+/// that it needs.
+fn bring(host: &Host, package: &str, program: &str, at: &str) {
     let talk = Talk::to(&|text| eprintln!("{text}"));
-    let root = debian_root(&cache, "trixie", &["virtiofsd"], talk).unwrap();
-    let (program, libraries) = (root.join("usr/libexec/virtiofsd"), root.join("usr/lib"));
-    let libraries = libraries.join("x86_64-linux-gnu");
-    let loader = libraries.join("ld-linux-x86-64.so.2");
-    let mut list = Command::new(&loader);
-    list.arg("--library-path").arg(&libraries).arg("--list").arg(&program);
-    let list = list.output().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = |from: &Path| {
-        std::fs::copy(from, folder.path().join(from.file_name().unwrap())).unwrap();
-    };
-    copy(&program);
-    copy(&loader);
-    for line in text(&list.stdout).lines() {
-        if let Some((_, path)) = line.split_once(" => /") {
-            copy(&Path::new("/").join(path.split(' ').next().unwrap()));
-        }
-    }
-    host.machine.guest().put(folder.path(), Path::new("/opt/virtiofsd")).unwrap();
-    let at = "/opt/virtiofsd";
-    host.ok(&format!(
-        "mkdir -p /usr/libexec; printf '#!/bin/sh\\nexec {at}/ld-linux-x86-64.so.2 \
-         --library-path {at} {at}/virtiofsd \"$@\"\\n' > /usr/libexec/virtiofsd; \
-         chmod +x /usr/libexec/virtiofsd {at}/*"
-    ));
+    let cache = Cache::of_user().unwrap();
+    let folder = borrowed(&cache, ("trixie", package), program, Path::new(at), talk).unwrap();
+    host.machine.guest().put(folder.path(), Path::new(at)).unwrap();
+    let place = Path::new(program).parent().unwrap().display();
+    host.ok(&format!("mkdir -p {place}; ln -s {at}/run {program}"));
 }
 
 fn folder(host: &Host) {
-    virtiofsd(host);
+    bring(host, "virtiofsd", "/usr/libexec/virtiofsd", "/opt/virtiofsd");
     host.ok("mkdir -p shared; echo hello > shared/small; cp sent shared/large");
     host.ok("kumiki node device add n1 --share shared:/mnt/shared");
     host.ok(&format!("{UNTIL} '[ -e /mnt/shared/small ]' && exit 0; sleep 0.2; done; false"));

@@ -31,7 +31,17 @@ use pool::{Kind, Turn};
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernel");
 
 /// What a host needs to serve nodes their devices, and nodes to use them.
-const SERVING: [&str; 3] = ["tun", "vhost_net", "vhost_vsock"];
+const SERVING: [&str; 8] = [
+    "tun",
+    "vhost_net",
+    "vhost_vsock",
+    "bridge",
+    "veth",
+    // libcrc32c asks for it by its algorithm.
+    "crc32c_generic",
+    "nft_chain_nat",
+    "nft_masq",
+];
 const DRIVERS: [&str; 8] = [
     "virtio_ring",
     "virtio",

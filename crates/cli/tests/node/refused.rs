@@ -9,8 +9,8 @@ use kumiki_lab::{Cache, Config, Talk, kbuild};
 use crate::pool::Kind;
 use crate::{Host, TREE, built};
 
-/// An image of the host's kernel.
-const ADD: &str = "kumiki image add x --kernel /boot/vmlinuz --guest-module osnode-guest.ko";
+/// An image of the host's kernel, which nothing need be unpacked for.
+const ADD: &str = "kumiki image add x --kernel /boot/vmlinux --guest-module osnode-guest.ko";
 /// A node, but for what each case adds.
 const CREATE: &str = "kumiki node create n2 --image deb";
 
@@ -49,13 +49,13 @@ fn images(host: &Host) {
         &[
             (ADD.replace(" x ", " deb "), "image deb exists"),
             (ADD.replace(" x ", " X "), "1 to 31"),
-            ("echo text > plain; ".to_owned() + &ADD.replace("/boot/vmlinuz", "plain"), "no Linux"),
+            ("echo text > plain; ".to_owned() + &ADD.replace("/boot/vmlinux", "plain"), "no Linux"),
             (
                 "head -c 1000000 /boot/vmlinuz > half; ".to_owned()
-                    + &ADD.replace("/boot/vmlinuz", "half"),
+                    + &ADD.replace("/boot/vmlinux", "half"),
                 "truncated",
             ),
-            (ADD.replace("/boot/vmlinuz", "none"), "none: No such file"),
+            (ADD.replace("/boot/vmlinux", "none"), "none: No such file"),
             (ADD.replace("--guest-module osnode-guest.ko", ""), "--guest-module"),
             (ADD.replace("osnode-guest.ko", "plain"), "no kernel module"),
             (ADD.replace("osnode-guest.ko", "osnode.ko"), "osnode_guest is needed"),
@@ -66,7 +66,7 @@ fn images(host: &Host) {
             ),
             (
                 format!("sed /CONFIG_KPROBES=/d config > c; {}", add("--config c")),
-                "/boot/vmlinuz, by c: the kernel was built without CONFIG_KPROBES (osnode-guest.ko",
+                "/boot/vmlinux, by c: the kernel was built without CONFIG_KPROBES (osnode-guest.ko",
             ),
             (add("--config plain"), "plain: this is no kernel configuration"),
         ],
@@ -74,8 +74,7 @@ fn images(host: &Host) {
     // An initrd that fits into memory and not into the node; its own kernel's
     // configuration is all right.
     host.ok("rm large; truncate -s 140000000 zeros");
-    let bare = |more: &str| add(more).replace("vmlinuz", "vmlinux");
-    let unchecked = host.run(&bare("--initrd zeros"));
+    let unchecked = host.run(&add("--initrd zeros"));
     let said = String::from_utf8_lossy(&unchecked.stderr).into_owned();
     assert!(said.contains("was not checked") && unchecked.exit.code() == 0, "{said}");
     let small = "kumiki node create n2 --image x --memory 192M".to_owned();

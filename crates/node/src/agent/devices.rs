@@ -15,10 +15,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use super::{load, log};
 use crate::devices::{Addressing, Assigned, DeviceSpec, Net};
 use crate::drivers::{FOLDER, TRANSPORT, file_of};
-use crate::interface::Interface;
+use crate::interface::{Address, Interface};
 use crate::record::Record;
 use crate::window::Window;
-use crate::{Error, Result};
+use crate::{Error, Result, nat};
 
 /// How long a node's start waits for devices that its host has not shown yet.
 const START_LIMIT: Duration = Duration::from_secs(3);
@@ -137,7 +137,7 @@ fn settle(node: &str, device: &Assigned) -> Result<bool> {
     match &device.device {
         DeviceSpec::Disk(_) | DeviceSpec::Vsock(_) => Ok(true),
         DeviceSpec::Net(net) => match Interface::with_mac(&device.mac(node)) {
-            Some(name) => card(&name, net).map(|()| true),
+            Some(name) => card(&name, net, device.user_address(node)).map(|()| true),
             None => Ok(false),
         },
         DeviceSpec::Share(share) => {
@@ -153,11 +153,17 @@ fn settle(node: &str, device: &Assigned) -> Result<bool> {
     }
 }
 
-fn card(name: &str, net: &Net) -> Result<()> {
+fn card(name: &str, net: &Net, user: Option<Address>) -> Result<()> {
     let interface = Interface::named(name)?;
     interface.up()?;
     match net.address {
         Addressing::None => {}
+        Addressing::User => {
+            if let Some(address) = user {
+                interface.set_address(address)?;
+                interface.set_gateway(nat::HOST.address)?;
+            }
+        }
         Addressing::Static(address) => interface.set_address(address)?,
         Addressing::Dhcp => {
             let _ = fs::create_dir_all("/etc");

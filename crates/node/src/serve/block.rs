@@ -188,10 +188,9 @@ pub(super) fn drain(
     memory: &NodeMemory,
     interrupt: &Interrupt,
 ) -> Result<bool, virtio_queue::Error> {
-    let mut left = ROUND;
+    let (mut left, mut last) = (ROUND, None);
     loop {
         queue.disable_notification(memory)?;
-        let begun = queue.next_avail();
         // An index out of reach ends it here; `pop_descriptor_chain` would hide it.
         while let Some(chain) = queue.iter(memory)?.next() {
             let head = chain.head_index();
@@ -208,16 +207,17 @@ pub(super) fn drain(
         if !queue.enable_notification(memory)? {
             return Ok(false);
         }
-        went_on(queue, begun)?;
+        went_on(queue, &mut last)?;
     }
 }
 
-/// An error if there is said to be more, and nothing could be taken: that would go on for ever.
-pub(super) fn went_on(queue: &Queue, begun: u16) -> Result<(), virtio_queue::Error> {
-    if queue.next_avail() == begun {
-        Err(virtio_queue::Error::InvalidAvailRingIndex)
-    } else {
-        Ok(())
+/// An error if there is said to be more a second time, and nothing could be taken between:
+/// that would go on for ever. Once is a driver that adds while it is looked.
+pub(super) fn went_on(queue: &Queue, last: &mut Option<u16>) -> Result<(), virtio_queue::Error> {
+    let at = queue.next_avail();
+    match last.replace(at) {
+        Some(before) if before == at => Err(virtio_queue::Error::InvalidAvailRingIndex),
+        _ => Ok(()),
     }
 }
 
@@ -352,4 +352,18 @@ fn zeros(disk: &Disk, mut at: u64, mut bytes: u64) -> Outcome {
         (at, bytes) = (at + length, bytes - length);
     }
     Ok(STATUS_OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_stands_still_only_if_there_is_more_twice_and_nothing_to_take() {
+        let (mut queue, mut last) = (Queue::new(16).unwrap(), None);
+        assert!(went_on(&queue, &mut last).is_ok(), "a driver that has just added");
+        queue.set_next_avail(1);
+        assert!(went_on(&queue, &mut last).is_ok(), "which was taken");
+        assert!(went_on(&queue, &mut last).is_err());
+    }
 }

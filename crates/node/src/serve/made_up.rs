@@ -64,6 +64,7 @@ impl Backend for InlineDisk {
         if let Some((queue, ring)) = &mut self.queue
             && drain(queue, &self.disk, &self.memory, &ring.interrupt).is_err()
         {
+            ring.interrupt.broken();
             self.queue = None;
         }
     }
@@ -381,6 +382,50 @@ mod tests {
         // What is left is done the next time, though nobody kicks.
         rig.look();
         assert!(used() > once);
+    }
+
+    /// A driver on another cpu adds a request just when the queue has been found empty.
+    #[test]
+    fn a_driver_that_adds_while_it_is_looked_is_no_fault() {
+        const TIME: std::time::Duration = std::time::Duration::from_millis(300);
+        let begun = std::time::Instant::now();
+        let mut rig = Rig::new();
+        rig.begin();
+        let memory = Arc::clone(&rig.memory);
+        let (table, buffer) = (PIECES[0], PIECES[0] + 0x4000);
+        let driver = std::thread::spawn(move || {
+            let put = |n: u64, address: u64, length: u32, flags: u16| {
+                let at = table + 16 * n;
+                memory.write_obj(address, GuestAddress(at)).unwrap();
+                memory.write_obj(length, GuestAddress(at + 8)).unwrap();
+                memory.write_obj(flags, GuestAddress(at + 12)).unwrap();
+                memory.write_obj(n as u16 + 1, GuestAddress(at + 14)).unwrap();
+            };
+            memory.write_obj(8_u32, GuestAddress(buffer)).unwrap();
+            put(0, buffer, 16, 1);
+            put(1, buffer + 0x100, 20, 3);
+            put(2, buffer + 0x1000, 1, 2);
+            for n in 0..u16::MAX {
+                if begun.elapsed() > TIME {
+                    return;
+                }
+                let entry = table + AVAILABLE + 4 + 2 * (u64::from(n) % u64::from(ENTRIES));
+                memory.write_obj(0_u16, GuestAddress(entry)).unwrap();
+                let index = GuestAddress(table + AVAILABLE + 2);
+                memory.store(n + 1, index, Ordering::Release).unwrap();
+                let used = GuestAddress(table + USED + 2);
+                while memory.load::<u16>(used, Ordering::Acquire).unwrap() != n + 1
+                    && begun.elapsed() < TIME
+                {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        while !driver.is_finished() {
+            rig.slots[0].work();
+            assert_eq!(rig.bus.slot(0).host_status(), 15);
+        }
+        driver.join().unwrap();
     }
 
     /// A server that takes over finds the device as it was, whatever step it died at.

@@ -61,7 +61,7 @@ fn say(text: fmt::Arguments<'_>) {
 const BEGUN: &str = "begun";
 
 /// A server's socket.
-fn place(name: &str) -> Result<PathBuf> {
+pub(crate) fn place(name: &str) -> Result<PathBuf> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(FOLDER);
     made.map_err(|error| Error::file(FOLDER, error))?;
     Ok(PathBuf::from(FOLDER).join(format!("{name}.sock")))
@@ -86,7 +86,7 @@ pub(crate) fn spawn(name: &str) -> Result<Vec<String>> {
     begun(server, &log)
 }
 
-/// What a new server says: what cannot be served, and that it has begun.
+/// Reads what a new server says: what cannot be served, and that it has begun.
 fn begun(mut server: Child, log: &Path) -> Result<Vec<String>> {
     let mut text = String::new();
     if let Some(mut said) = server.stdout.take() {

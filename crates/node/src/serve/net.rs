@@ -158,10 +158,9 @@ impl Mover {
     fn send(&mut self) -> Outcome<bool> {
         let Mover { tap, memory, transmit: (queue, ring), outgoing, .. } = self;
         let memory = &**memory;
-        let mut left = ROUND;
+        let (mut left, mut last) = (ROUND, None);
         loop {
             queue.disable_notification(memory)?;
-            let begun = queue.next_avail();
             while let Some(chain) = queue.iter(memory)?.next() {
                 let head = chain.head_index();
                 let reader = chain.reader::<()>(memory);
@@ -186,7 +185,7 @@ impl Mover {
             if !queue.enable_notification(memory)? {
                 return Ok(false);
             }
-            went_on(queue, begun)?;
+            went_on(queue, &mut last)?;
         }
     }
 

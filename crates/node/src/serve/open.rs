@@ -14,7 +14,7 @@ use super::share::{self, Daemon};
 use super::tap::{self, Link};
 use crate::devices::{Assigned, DeviceSpec, Disk, Net, mac_bytes};
 use crate::interface::Interface;
-use crate::{Error, Result};
+use crate::{Error, Result, nat};
 
 const VHOST_NET: &str = "/dev/vhost-net";
 const VHOST_VSOCK: &str = "/dev/vhost-vsock";
@@ -70,6 +70,11 @@ impl Kept {
                 interface.set_mtu(mtu)?;
             }
             if let Some(bridge) = &net.bridge {
+                if bridge == nat::BRIDGE && !nat::is_up() {
+                    return Err(Error::Refused(format!(
+                        "there is no network for nodes ({bridge}): kumiki node net up makes it"
+                    )));
+                }
                 interface.join(bridge)?;
             }
             if let Some(host) = net.host {

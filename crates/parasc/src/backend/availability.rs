@@ -11,9 +11,9 @@ pub struct Availability {
     pub backend: Backend,
     /// Whether an engine can have it.
     pub available: bool,
-    /// What was seen: what there is, or why there is none.
+    /// Finding: what there is, or why there is none.
     pub detail: String,
-    /// What to do about the lack.
+    /// Remedy for the lack.
     pub remedy: Option<String>,
     /// Whether [`Backend::Auto`] uses it.
     pub auto: bool,

@@ -182,7 +182,7 @@ impl Inside {
         unsafe { self.enter(Wait { calls, ..Wait::default() }, None) };
     }
 
-    /// The same, and then calls of this lane from the end, as long as there are some, half of
+    /// Makes these, and then calls of this lane from the end, as long as there are some, half of
     /// one part in `share` of what is left at once. By the requesting thread.
     ///
     /// # Safety

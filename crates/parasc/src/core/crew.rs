@@ -103,7 +103,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// What a thread does where it unwinds while it serves: nobody must count on a thread
+/// Guard that runs this where a thread unwinds while it serves: nobody must count on a thread
 /// for ever that is not there.
 pub(crate) struct Unwinding<F: Fn()>(pub(crate) F);
 

@@ -31,13 +31,14 @@ use kumiki_sys::life::Life;
 use kumiki_sys::topology::Topology;
 use kumiki_wait::Policy;
 
-use crate::area::Area;
+use crate::area::{Area, PLACED};
 use crate::backend::{Backend, Inside};
 use crate::claim::Claim;
 use crate::config::{self, Config};
 use crate::cost::{Durations, sleep_ticks};
 use crate::error::{Error, Result};
 use crate::execute::Rules;
+use crate::line::Line;
 use crate::placed::Placed;
 use crate::queue::{QUEUES, QUICK, Queue, SLEEPING};
 use crate::side::Side;
@@ -57,7 +58,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// are at least a million apart (Knuth, The Art of Computer Programming, 6.4).
 const FAR: u32 = 0x9e37_79b9;
 
-/// What of a thread of the engine's own outlives it.
+/// State of a thread of the engine's own that outlives it.
 #[derive(Debug, Default)]
 pub(crate) struct Berth {
     pub(crate) life: Arc<Life>,
@@ -85,6 +86,8 @@ pub(crate) struct Core {
     pub(crate) queues: [Queue; QUEUES],
     /// Those of them that were placed by hand.
     pub(crate) placed: Placed,
+    /// State of a waiting thread that makes some of their calls.
+    pub(crate) helper: Berth,
     /// A seccomp filter looks at the calls of one of its threads.
     pub(crate) filtered: AtomicBool,
     pub(crate) durations: Durations,
@@ -114,8 +117,11 @@ impl Core {
         let generation = GENERATION.fetch_add(FAR, Relaxed);
         // Which calls are for threads that sleep: a question where there are none.
         let long = if cpus.is_empty() && config.threads == 0 { 0 } else { sleep_ticks(&cpus) };
+        let (area, placed) = (Area::default(), Placed::new(config.slots, generation));
+        // They stay where they are, and are claimed one by one: each may block.
+        area.line(PLACED).open(placed.calls(), 0, 1);
         Ok(Core {
-            area: Area::default(),
+            area,
             sides: (0..config.requesters).map(|_| Side::default()).collect(),
             rules,
             seats: cpus.iter().map(Seat::new).collect(),
@@ -125,7 +131,8 @@ impl Core {
             callers: Callers::default(),
             watch: Watch::default(),
             queues: Default::default(),
-            placed: Placed::new(config.slots, generation),
+            placed,
+            helper: Berth::default(),
             filtered: AtomicBool::new(false),
             durations: Durations::new(long),
             near: (0..NEAR).map(|_| OnceLock::new()).collect(),
@@ -157,7 +164,7 @@ impl Core {
     /// The berths of threads that are the engine's own.
     fn berths(&self) -> impl Iterator<Item = &Berth> {
         let seats = self.seats.iter().map(|seat| &seat.berth);
-        seats.chain(&self.pool.berths).chain([&self.watch.berth])
+        seats.chain(&self.pool.berths).chain([&self.watch.berth, &self.helper])
     }
 
     /// Their notes.
@@ -200,6 +207,27 @@ impl Core {
     pub(crate) fn queue_for(&self, request: &Request) -> usize {
         let pool = self.pool.threads() > 0;
         if pool && self.durations.is_long(request) { SLEEPING } else { QUICK }
+    }
+
+    /// Whether a request waits that the threads of this queue serve.
+    #[inline(always)]
+    pub(crate) fn waits(&self, queue: usize) -> bool {
+        self.queues[queue].any() || queue == QUICK && self.area.line(PLACED).look().has_work()
+    }
+
+    /// The line for a request that is placed by hand, if it is one for such a call: soon over,
+    /// as far as is known.
+    pub(crate) fn line_for(&self, request: &Request) -> Option<&Line> {
+        let known = self.durations.is_known(request.sysnum) && !self.durations.is_long(request);
+        // The module would tell nobody of results.
+        let told = self.backend != Backend::Kernel;
+        if !known || !told || !self.process.is_current() {
+            return None;
+        }
+        if self.area.open_lanes() & 1 << PLACED == 0 {
+            self.area.open_lane(PLACED);
+        }
+        Some(self.area.line(PLACED))
     }
 
     /// Seats on other cpus than `cpu`, the nearest first.

@@ -10,7 +10,7 @@ use crate::primitive::{AtomicBool, AtomicU64, fence};
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) berths: Vec<Berth>,
-    /// Who of them is there and idle.
+    /// Those that are there and idle.
     pub(crate) reserve: Reserve,
     /// Lanes whose requests are for the pool, a bit each.
     lanes: AtomicU64,

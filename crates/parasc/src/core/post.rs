@@ -26,7 +26,7 @@ const CLOSED: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Post(AtomicU32);
 
-/// What somebody finds who wants a thread.
+/// State of a post, as found by who wants a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// Nobody: the post is the finder's, to start a thread for it.

@@ -34,7 +34,7 @@ struct Members {
 }
 
 impl Reserve {
-    /// So many places, all vacant.
+    /// Makes so many places, all vacant.
     pub(crate) fn new(places: usize) -> Self {
         let members = Members { idle: 0, called: 0, vacant: (0..places).collect() };
         Reserve { members: Mutex::new(members), calls: EventCount::new(), places }

@@ -71,7 +71,7 @@ impl Watch {
         self.alerted.store(1, SeqCst);
     }
 
-    /// What changes when it is alerted.
+    /// Word that changes when it is alerted.
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.alerted
     }

@@ -11,7 +11,7 @@ use super::{
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     ticks: f32,
-    /// What it was when it was last looked at.
+    /// Its value when it was last looked at.
     seen: f32,
 }
 
@@ -67,24 +67,24 @@ struct Probe {
     halves: bool,
     /// Each batch needs a wake of its own, which counts.
     wakes: bool,
-    /// What comes now counts: each thread has the memory of its calls in its own cache.
+    /// Measures what comes now: each thread has the memory of its calls in its own cache.
     counts: bool,
 }
 
 /// One key's costs.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// Of plain calls, and of their rival.
+    /// Means of plain calls, and of their rival.
     means: [Mean; 2],
-    /// What a call of the last measured batch took.
+    /// Ticks of a call of the last measured batch.
     last: f32,
     /// Plain calls that were timed, until there are enough.
     known: usize,
     /// The rival: shared, or the pool.
     rival: Way,
-    /// What probes have said for the rival, the last ones most: logarithms.
+    /// Verdicts of probes for the rival, the last ones most: logarithms.
     favour: f32,
-    /// What the last one has.
+    /// Verdict of the last one.
     gain: f32,
     probe: Option<Probe>,
     /// Shared calls, those before a probe a little less, and how long the requesting thread
@@ -100,12 +100,12 @@ pub(super) struct Entry {
     doublings: u32,
     /// The part of a shared batch that the requesting thread keeps, once others have helped.
     own: Option<f32>,
-    /// So many batches are shared as the last one, and not measured.
+    /// Number of batches that are shared as the last one, and not measured.
     pub(super) repeats: u32,
 }
 
 impl Entry {
-    /// Of a call of which nothing is known.
+    /// Makes the entry of a call of which nothing is known.
     pub(super) fn new(prior: Prior) -> Self {
         let (rival, known) = match prior {
             Prior::Sleeps => (Way::Pool, PART as usize),
@@ -131,7 +131,7 @@ impl Entry {
         entry
     }
 
-    /// Of batches of another size, or beside other work or not.
+    /// Makes it from that of batches of another size, or beside other work or not.
     pub(super) fn anew(&self) -> Self {
         Entry {
             probe: None,
@@ -249,7 +249,7 @@ impl Entry {
         if ticks > 0.0 { (REPEATED_TICKS / ticks) as u32 } else { 0 }
     }
 
-    /// What sharing a batch would save, as the last probe says.
+    /// Ticks that sharing a batch would save, as the last probe says.
     fn saves(&self, calls: usize) -> f32 {
         let gain = self.gain.max(self.favour / 4.0);
         self.means[0].ticks * calls as f32 * (1.0 - (-gain).exp())
@@ -364,7 +364,7 @@ impl Entry {
         self.due = self.spent + f64::from(pause * (1 << self.doublings) as f32);
     }
 
-    /// What a plain call takes; a batch that nobody helped with asks next time.
+    /// Records what a plain call takes; a batch that nobody helped with asks next time.
     #[inline]
     pub(super) fn shared(&mut self, end: End) -> f32 {
         if end.helped == 0 {

@@ -18,10 +18,10 @@ pub(super) struct Helpers {
     pub(super) in_vain: bool,
     /// Ticks of plain calls that a helper would have saved, since the last wake.
     missed: f32,
-    /// What others saved less what they cost, ticks; 0 at most, so that a good time before
+    /// Account of what others saved less what they cost, ticks; 0 at most, so that a good time before
     /// hides no bad one.
     account: f32,
-    /// What they have saved since the last pause.
+    /// Ticks that they have saved since the last pause.
     saved: f32,
     /// Nothing is shared until then …
     until: Option<u64>,

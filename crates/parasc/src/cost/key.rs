@@ -4,7 +4,7 @@ use crate::differences::Differences;
 use kumiki_calls::Request;
 use kumiki_calls::{Contends, kind, may_sleep};
 
-/// What is known of a call before it has been measured.
+/// Knowledge of a call before it has been measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Prior {
     /// Several at once are expected to take less time.
@@ -26,7 +26,7 @@ pub(crate) struct Key {
     around: Around,
 }
 
-/// What else there is when a batch is made.
+/// Circumstances in which a batch is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Around {
     /// The requesting thread has something to do meanwhile.

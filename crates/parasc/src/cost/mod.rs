@@ -43,7 +43,7 @@ const MOVED: f32 = 1.5;
 /// Weight of a new sample in a mean, also of single calls. Row `pread_cold_warmed` (`cold_reads_are_found_…` with
 /// 1/64).
 const WEIGHT: f32 = 1.0 / 8.0;
-/// What a rival is expected to take of plain calls before any probe. All rows from 10 on: above
+/// Part of plain calls' time that a rival is expected to take before any probe. All rows from 10 on: above
 /// 1 nobody is ever woken to find out, and far below 1 too soon
 /// (`a_wake_waits_until_it_would_have_paid`).
 const EXPECTED: f32 = 0.6;
@@ -51,7 +51,7 @@ const EXPECTED: f32 = 0.6;
 /// choose and to measure takes a tenth of them (`short_batches_are_rarely_asked` with 0; a
 /// hundredfold, and nothing is found).
 const REPEATED_TICKS: f32 = 50_000.0;
-/// What the earlier probes of a key count beside the last one. Rows of 300: with 1/4
+/// Weight of the earlier probes of a key beside the last one. Rows of 300: with 1/4
 /// `one_accident_in_long_…` turns a settled key plain, with 1 `cold_reads_are_found_…` too late.
 const KEPT: f32 = 0.75;
 /// Sleeps that make a loss or a wait worth a closer look (rules 6 to 8). Rows `unlink_one_busy`,
@@ -70,7 +70,7 @@ pub(crate) enum Way {
     Pool,
 }
 
-/// What is there at the moment.
+/// Helpers there are at the moment, and their prices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Means {
     /// There are other cpus for processing threads.
@@ -81,7 +81,7 @@ pub(crate) struct Means {
     pub(crate) alone: bool,
     /// The pool may have threads.
     pub(crate) pool: bool,
-    /// What a sleep costs, ticks.
+    /// Cost of a sleep, ticks.
     pub(crate) sleep: f32,
 }
 
@@ -90,14 +90,14 @@ impl Means {
     pub(crate) const NONE: Means =
         Means { others: false, hot: false, alone: false, pool: false, sleep: 0.0 };
 
-    /// What the requesting thread pays of a wake; the rest of a sleep's cost passes while it
+    /// Part of a wake that the requesting thread pays; the rest of a sleep's cost passes while it
     /// goes on.
     fn wake(self) -> f32 {
         self.sleep / 2.0
     }
 }
 
-/// What to do with a batch, or the first `calls` of it.
+/// Decision for a batch, or the first `calls` of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) way: Way,
@@ -108,7 +108,7 @@ pub(crate) struct Choice {
     pub(crate) measure: bool,
     /// Read how long the thread is on a cpu, too.
     pub(crate) watch: bool,
-    /// So many batches like this one need not ask: they are plain, too.
+    /// Number of batches like this one that need not ask: they are plain, too.
     pub(crate) pass: u32,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Sample {
     pub(crate) calls: usize,
     /// Without work that the requesting thread did beside it.
     pub(crate) ticks: u64,
-    /// Of a shared one: calls that other threads have made, …
+    /// Calls of a shared one that other threads have made, …
     pub(crate) helped: usize,
     /// … and those that the requesting thread has kept from them.
     pub(crate) kept: usize,
@@ -146,7 +146,7 @@ pub(crate) struct End {
     pub(crate) woke: bool,
 }
 
-/// What a requesting thread has learnt.
+/// Costs as a requesting thread has learnt them.
 #[derive(Debug, Default)]
 pub(crate) struct Costs {
     index: HashMap<Key, usize>,
@@ -219,7 +219,7 @@ impl Costs {
         self.known(key).repeats
     }
 
-    /// What is known about batches of a key that was chosen for just now.
+    /// Entry of a key that was chosen for just now.
     #[inline]
     fn known(&mut self, key: Key) -> &mut Entry {
         let at = self.at(key, Prior::Scales);

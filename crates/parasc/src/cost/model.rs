@@ -7,12 +7,12 @@ use super::*;
 use crate::differences::Differences;
 use kumiki_calls::Request;
 
-/// What a sleep costs, ticks; half of it is a wake.
+/// Cost of a sleep, ticks; half of it is a wake.
 const SLEEP: f32 = 100_000.0;
 /// A helper spins for so long before it sleeps.
 const SPIN: u64 = 2 * SLEEP as u64;
 
-/// What the calls of one key take on this machine.
+/// Times that the calls of one key take on this machine.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     /// A plain call, ticks.
@@ -39,7 +39,7 @@ struct World {
     spins: u64,
     /// Ticks between two batches.
     gap: u64,
-    /// What a call takes longer whose memory is in the cache of the other cpu, ticks.
+    /// Ticks that a call takes longer whose memory is in the cache of the other cpu, ticks.
     fetch: f32,
     /// Calls whose memory the helper's cache has.
     far: Vec<bool>,
@@ -135,7 +135,7 @@ impl World {
         self.spent.calls[way as usize] += calls;
     }
 
-    /// What fetching takes the slower one of both threads, if the helper makes the first
+    /// Ticks that fetching takes the slower one of both threads, if the helper makes the first
     /// `helped` of `calls` from the one at `at` on.
     fn fetch(&mut self, at: usize, calls: usize, helped: usize) -> f32 {
         self.far.resize(self.far.len().max(at + calls), false);

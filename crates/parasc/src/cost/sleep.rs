@@ -8,7 +8,7 @@ use kumiki_crew::with_signals_blocked;
 use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 
-/// What a sleep costs, ticks. Measured at the first call in a process, by a thread
+/// Cost of a sleep, ticks. Measured at the first call in a process, by a thread
 /// that may run on `cpus`: by one that is bound to one cpu, as a requesting thread
 /// often is, it would be that of a wake there.
 pub(crate) fn sleep_ticks(cpus: &CpuSet) -> u64 {

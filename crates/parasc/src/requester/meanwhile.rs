@@ -10,14 +10,14 @@ use kumiki_wait::Ticks;
 /// parent's, whose threads are at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Forked {
-    /// So many calls of the batch, the first ones, were over before the work.
+    /// Calls of the batch, the first ones, that were over before the work.
     pub(super) known: usize,
-    /// So many, those that follow, had been handed to others.
+    /// Calls, those that follow, that had been handed to others.
     pub(super) handed: usize,
 }
 
 impl Forked {
-    /// The same in a batch with so many calls before, which are over.
+    /// Adds so many calls before, which are over.
     pub(super) fn after(self, known: usize) -> Self {
         Forked { known: self.known + known, ..self }
     }
@@ -34,7 +34,7 @@ pub(super) struct Meanwhile<'a> {
     panic: Option<Box<dyn Any + Send>>,
     /// Ticks that it took, until somebody has asked.
     away: u64,
-    /// What became of the batch by it.
+    /// Fork of the process by it, if there was one.
     pub(super) forked: Option<Forked>,
 }
 

@@ -16,7 +16,7 @@ use self::meanwhile::{Forked, Meanwhile};
 use self::passes::{KINDS, Passes};
 use self::writeback::Begun;
 
-use crate::area::LANES;
+use crate::area::REQUESTERS;
 use crate::backend::OwnRing;
 use crate::core::{Caller, Core};
 use crate::cost::{Costs, Means, sleep_ticks};
@@ -39,14 +39,14 @@ const NO_CALL: u64 = u64::MAX;
 /// It may move between threads; each thread that makes requests has its own.
 pub struct Requester {
     core: Arc<Core>,
-    /// Of the engine, at hand.
+    /// Rules of the engine, at hand.
     rules: Rules,
     help: bool,
     /// The last single calls made here without a look at their arguments
     /// ([`Request::head`]), by their numbers' last bits: a comparison is shorter than a
     /// look into the rules, and programs make some kinds of calls in turns.
     known: [u64; KINDS],
-    /// The same of the last one that was handed over.
+    /// [`Request::head`] of the last one that was handed over.
     handed: u64,
     lane: usize,
     /// Batches so far.
@@ -92,7 +92,7 @@ impl Requester {
         let waiter = Waiter::new(&Policy::default())?;
         let free = |at: &usize| !core.sides[*at].leased.swap(true, AcqRel);
         let lanes = core.sides.len();
-        let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: LANES })?;
+        let lane = (0..lanes).find(free).ok_or(Error::NoLane { lanes, most: REQUESTERS })?;
         core.area.open_lane(lane);
         let means = Means { alone: is_alone(), sleep, ..Means::NONE };
         let mut requester = Requester {
@@ -395,7 +395,7 @@ fn aside() {}
 /// Whether the process has one thread only; so it is taken where that is not
 /// known.
 fn is_alone() -> bool {
-    /// Of a directory without others in it.
+    /// Links of a directory without others in it.
     const LINKS: u64 = 2;
     // A link for each thread (proc_task_getattr, fs/proc/base.c).
     rustix::fs::stat("/proc/self/task").map_or(true, |tasks| tasks.st_nlink <= LINKS + 1)

@@ -16,7 +16,7 @@ struct Pass {
     left: u32,
 }
 
-/// What alike batches have in common, at a glance: their first call and their length.
+/// Likeness of batches at a glance: their first call and their length.
 type Like = (u16, usize);
 
 impl Passes {
@@ -32,7 +32,7 @@ impl Passes {
         may
     }
 
-    /// So many batches like this one need not ask.
+    /// Lets so many batches like this one pass.
     pub(super) fn give(&mut self, requests: &[Request], left: u32) {
         let (at, like) = kind(requests);
         self.0[at] = Pass { like, left };

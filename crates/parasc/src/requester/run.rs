@@ -24,12 +24,12 @@ pub(super) const SETTLE: u32 = 8;
 /// Looks before a wait in earnest, which begins with a look at the clock.
 pub(super) const LOOKS: usize = 64;
 
-/// Who takes part in a batch, beside its requesting thread.
+/// Threads that take part in a batch, beside its requesting thread.
 #[derive(Clone, Copy, Debug)]
 enum By {
     /// Processing threads that spin; those that sleep are woken, too.
     Seats { wake: bool },
-    /// So many threads, this one among them, the others of the pool.
+    /// A number of threads, this one among them, the others of the pool.
     Pool(usize),
     /// A processing thread alone, whoever is there.
     Others,
@@ -39,9 +39,9 @@ enum By {
 #[derive(Clone, Copy, Debug)]
 struct Terms {
     by: By,
-    /// So many calls, the last ones, are the requesting thread's own.
+    /// Number of calls, the last ones, that are the requesting thread's own.
     kept: usize,
-    /// So many are claimed at once, at most.
+    /// Most calls that are claimed at once.
     most: usize,
 }
 
@@ -54,11 +54,11 @@ struct Help {
     waited: u64,
 }
 
-/// What was run of a batch.
+/// Part of a batch that was run.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     calls: usize,
-    /// So many batches like it need not ask.
+    /// Number of batches like it that need not ask.
     pass: u32,
 }
 
@@ -458,7 +458,7 @@ pub(super) unsafe fn finish(
     }
 }
 
-/// What this thread did when its calls began.
+/// Clocks and switches of this thread when its calls began.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     start: Instant,

@@ -28,7 +28,7 @@ use kumiki_calls::Request;
 /// which takes some microseconds, and waking a thread for it as long.
 const FILES: usize = 64;
 
-/// What was begun for a batch.
+/// Files of a batch whose writing was begun.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     requests: Vec<Request>,

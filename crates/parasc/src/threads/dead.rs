@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
 use super::{alert, pool, seat, serve_what_waits};
+use crate::area::PLACED;
 use crate::claim::{At, Claim, OWNER_DIED};
 use crate::core::Core;
 use crate::primitive::lock;
@@ -15,9 +16,9 @@ impl Core {
         self.filtered.load(Acquire) && self.claims().any(Claim::is_set)
     }
 
-    /// Whether a thread that may die is at a request that was in a queue.
+    /// Whether a thread that may die is at a request that any thread may await.
     pub(crate) fn may_lose_one(&self) -> bool {
-        let is_at_one = |claim: &Claim| claim.task().is_some();
+        let is_at_one = |claim: &Claim| claim.holds(PLACED) || claim.task().is_some();
         self.callers.all().iter().any(|caller| is_at_one(&caller.claim))
             || self.filtered.load(Acquire) && self.claims().any(is_at_one)
     }
@@ -46,6 +47,9 @@ impl Core {
             self.watch.clear();
             alert(self);
         }
+        if self.helper.life.has_died() {
+            self.answer(&self.helper.claim);
+        }
         for caller in self.callers.all().iter().filter(|caller| caller.life.has_died()) {
             self.answer(&caller.claim);
             self.callers.forget(caller);
@@ -55,10 +59,15 @@ impl Core {
     }
 
     /// Answers what a dead thread was at: perhaps executed, and not executed again.
-    fn answer(&self, claim: &Claim) {
+    pub(super) fn answer(&self, claim: &Claim) {
         match claim.take() {
             None => (),
             Some(At::Task(task)) => task.base().end(End::Returned(OWNER_DIED)),
+            Some(At::Offer(PLACED, left)) => {
+                // SAFETY: one call, whose claimer is dead; the line's calls stay.
+                unsafe { self.area.line(PLACED).repair(&left) };
+                self.placed.tell();
+            }
             // For the lane's requesting thread, which makes the other calls of the chunk.
             Some(At::Offer(lane, left)) => lock(&self.sides[lane].left).push(left),
         }

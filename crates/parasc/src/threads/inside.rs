@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kumiki_sys::clock::Clock;
 
-use super::queue::{Hand, mortally};
+use super::hand::{Hand, mortally};
 use crate::backend::{Inside, Left};
 use crate::core::Core;
 use crate::execute::call;

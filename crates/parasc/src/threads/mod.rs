@@ -3,7 +3,9 @@
 //! they are wanted and end by themselves.
 
 mod dead;
+mod hand;
 mod inside;
+mod placed;
 mod pool;
 mod process;
 mod processor;
@@ -13,9 +15,10 @@ mod watch;
 
 use std::sync::Arc;
 
+pub(crate) use placed::help;
 pub(crate) use pool::summon as summon_pool;
 pub(crate) use process::process;
-pub(crate) use queue::{cancel_all, send};
+pub(crate) use queue::{announce, cancel_all, send};
 pub(crate) use seat::wake as wake_seat;
 
 use kumiki_sys::cpuset::CpuSet;
@@ -63,7 +66,7 @@ fn adopt_waiting(core: &Arc<Core>) {
 /// may have counted on.
 fn serve_what_waits(core: &Arc<Core>) {
     for queue in 0..core.queues.len() {
-        if core.queues[queue].any() && core.process.is_current() && !summon(core, queue) {
+        if core.waits(queue) && core.process.is_current() && !summon(core, queue) {
             // No other thread is left: the supervising thread makes the calls.
             adopt_waiting(core);
         }

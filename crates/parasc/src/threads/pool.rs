@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use crate::core::Unwinding;
 
+use super::hand::Hand;
 use super::processor::{bits, serve_lane};
-use super::queue::{self, Hand};
+use super::queue;
 use super::{serve_what_waits, start};
+use crate::area::PLACED;
 use crate::core::Core;
 use crate::primitive::after;
 use crate::queue::{QUICK, SLEEPING};
@@ -59,6 +61,7 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
             queue::serve(core, SLEEPING, &mut hand);
             if core.pool.rescues() {
                 queue::serve(core, QUICK, &mut hand);
+                serve_lane(core, PLACED, &hand);
             }
         }
         if !core.pool.reserve.idle(at, Some(after(core.retire)), ends, || has_work(core)) {
@@ -70,5 +73,5 @@ fn serve(core: &Arc<Core>, at: usize, more: usize) {
 fn has_work(core: &Core) -> bool {
     bits(core.pool.lanes()).any(|lane| core.area.line(lane).look().has_work())
         || core.queues[SLEEPING].any()
-        || core.pool.rescues() && core.queues[QUICK].any()
+        || core.pool.rescues() && core.waits(QUICK)
 }

@@ -7,8 +7,9 @@ use kumiki_sys::cancellation::Held;
 use kumiki_sys::signals::Blocked;
 use kumiki_wait::{Policy, Threshold, Waiter};
 
+use super::hand::Hand;
 use super::processor::{bits, serve_lane};
-use super::queue::{Hand, serve};
+use super::queue::serve;
 use super::{alert, inside, serve_what_waits, spinning};
 use crate::core::{Caller, Core, STEP};
 use crate::queue::{QUEUES, Queue};

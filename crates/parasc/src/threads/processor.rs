@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use kumiki_wait::Waiter;
 
-use super::queue::{self, Hand, mortally};
-use super::{alert, inside};
+use super::hand::{Hand, mortally, see_to_others};
+use super::inside;
+use super::placed::make_placed;
+use super::queue;
+use crate::area::PLACED;
 use crate::core::{Core, Seat};
 use crate::execute::call;
 use crate::line::State;
-use crate::primitive::{after, fence_after_swap};
+use crate::primitive::after;
 use crate::queue::QUICK;
 
 /// Looks for a lane's next request before it waits for any: some 2 µs.
 const LOOKS: u32 = 400;
 
-/// What ends a processing thread's wait.
+/// Event that ends a processing thread's wait.
 enum Event {
     Terminated,
     /// Somebody has called. What was to be done then may be done already: a small
@@ -96,7 +99,7 @@ fn work(core: &Core) -> Option<Event> {
     work_in(core, quick_lanes(core))
 }
 
-/// The same of these lanes, and the queue.
+/// The first such request in these lanes, and the queue.
 #[inline(always)]
 fn work_in(core: &Core, mut lanes: u64) -> Option<Event> {
     while lanes != 0 {
@@ -184,6 +187,8 @@ fn make_offered(core: &Arc<Core>, lane: usize, hand: &Hand<'_>) {
     }
     if seen.is_single() {
         make_one(core, lane, seen, hand);
+    } else if lane == PLACED {
+        make_placed(core, hand);
     } else {
         make_batch(core, lane, hand);
     }
@@ -227,18 +232,6 @@ fn make_one(core: &Arc<Core>, lane: usize, seen: State, hand: &Hand<'_>) {
     hand.claim.clear();
     if taken {
         core.sides[lane].made(line);
-    }
-}
-
-/// By a thread that has just taken a call of a lane, by a swap: should it sleep
-/// there, somebody must see to what waits in the queue. Who places a request later
-/// sees the note (`summon_seat`). Not by a thread of the program, which nobody counts on
-/// alone.
-#[inline(always)]
-fn see_to_others(core: &Arc<Core>, hand: &Hand<'_>) {
-    fence_after_swap();
-    if hand.signals.is_none() && core.queues[QUICK].any() && !core.watch.is_alerted() {
-        alert(core);
     }
 }
 

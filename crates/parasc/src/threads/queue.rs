@@ -1,13 +1,14 @@
 //! What a processing thread does with the requests of a queue.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
-use kumiki_sys::signals::Blocked;
-use kumiki_wait::{Ticks, barrier};
+use kumiki_wait::barrier;
 
+use super::hand::{Hand, mortally};
+use super::placed::help;
 use super::{alert, summon};
-use crate::claim::Claim;
+use crate::area::PLACED;
 use crate::core::Core;
 use crate::cost::PART;
 use crate::execute::call;
@@ -18,32 +19,6 @@ use kumiki_calls::Request;
 
 /// Requests of a queue before the lanes are looked at again.
 const TURN: usize = 64;
-
-/// A processing thread's own things.
-#[derive(Debug)]
-pub(crate) struct Hand<'a> {
-    pub(crate) claim: &'a Claim,
-    /// Of one of the program's threads, which may end it at any moment: its signals, blocked
-    /// but at a call and while it waits.
-    pub(crate) signals: Option<&'a Blocked>,
-    made: u32,
-    ticks: Ticks,
-}
-
-impl<'a> Hand<'a> {
-    pub(crate) fn new(claim: &'a Claim, signals: Option<&'a Blocked>) -> Self {
-        Hand { claim, signals, made: 0, ticks: Ticks::new() }
-    }
-}
-
-/// Runs `calls` where a thread may die of what a signal's handler does.
-#[inline(always)]
-pub(super) fn mortally<T>(signals: Option<&Blocked>, calls: impl FnOnce() -> T) -> T {
-    match signals {
-        None => calls(),
-        Some(blocked) => blocked.lifted(calls),
-    }
-}
 
 /// Executes requests of queue `index`, as long as there are some and the lanes can wait.
 pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
@@ -72,11 +47,7 @@ fn execute(core: &Arc<Core>, index: usize, request: &Request, hand: &mut Hand<'_
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
-    // And should this thread die, by a filter or, if it is the program's, whenever it
-    // likes, somebody must find out, also after the end.
-    let mortal = hand.signals.is_some();
-    let dies = core.filtered.load(Relaxed) || mortal && core.area.is_terminated();
-    let left = index == QUICK && core.queues[index].any() || dies;
+    let left = index == QUICK && core.waits(index) || hand.may_die(core);
     if left && !core.watch.is_alerted() {
         alert(core);
     }
@@ -105,10 +76,16 @@ pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
     core.queues[queue].push(task);
     // Partner: the fence in `Engine::shut_down`.
     fence(SeqCst);
+    announce(core, queue, true, serves);
+}
+
+/// Sees to it that a request which waits for a thread of this queue gets one, if it `calls`: or
+/// else somebody was called just before. There is a full fence before.
+pub(crate) fn announce(core: &Arc<Core>, queue: usize, calls: bool, serves: bool) {
     if core.area.is_terminated() {
         cancel_all(core);
     }
-    if !summon(core, queue) && serves {
+    if calls && !summon(core, queue) && serves {
         serve_stranded(core, queue);
     }
 }
@@ -117,7 +94,7 @@ pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
 /// caller's, and those that others have left to a thread which the caller was about to
 /// start, as they took its place for that of one at work.
 #[cold]
-fn serve_stranded(core: &Core, queue: usize) {
+fn serve_stranded(core: &Arc<Core>, queue: usize) {
     // Partner: the light fence in `Post::enter`, by which the other has taken the
     // seat for one with a thread. For the pool it is the lock of that.
     barrier::heavy();
@@ -125,6 +102,9 @@ fn serve_stranded(core: &Core, queue: usize) {
         if task.base().claim() {
             task.base().make();
         }
+    }
+    if queue == QUICK {
+        help(core);
     }
 }
 
@@ -137,4 +117,10 @@ pub(crate) fn cancel_all(core: &Core) {
             }
         }
     }
+    let (line, mut made) = (core.area.line(PLACED), 0);
+    while let Some(claimed) = line.next(made, 1) {
+        made = claimed.len();
+        claimed.for_each(|at| core.placed.cancel(at));
+    }
+    core.placed.tell();
 }

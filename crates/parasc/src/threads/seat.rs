@@ -7,7 +7,7 @@ use kumiki_sys::affinity;
 use kumiki_sys::cpuset::CpuSet;
 use kumiki_wait::{Policy, Threshold, Waiter, barrier};
 
-use super::queue::Hand;
+use super::hand::Hand;
 use super::{processor, serve_what_waits, spinning, start};
 use crate::core::{Core, Seat};
 use crate::queue::QUICK;

@@ -18,8 +18,11 @@ use crate::core::Unwinding;
 use kumiki_sys::pause::pause;
 use kumiki_wait::{Policy, Threshold, Waiter};
 
-use super::queue::{self, Hand};
+use super::hand::Hand;
+use super::processor::serve_lane;
+use super::queue;
 use super::{pool, seat};
+use crate::area::PLACED;
 use crate::claim::Claim;
 use crate::core::{Core, STEP};
 use crate::primitive::after;
@@ -30,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Looks in vain before they become rarer: it sleeps, or no thread is left to summon.
 const VAIN: u32 = (STEP.as_millis() / LOOK.as_millis()) as u32;
 
-/// What the last look has found.
+/// Findings of the last look.
 #[derive(Debug, Default)]
 struct Seen {
     progress: u32,
@@ -114,8 +117,9 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     if core.watch.take_adopted() {
         let mut hand = Hand::new(&core.watch.berth.claim, None);
         for at in 0..QUEUES {
-            while core.queues[at].any() && !core.area.is_terminated() {
+            while core.waits(at) && !core.area.is_terminated() {
                 queue::serve(core, at, &mut hand);
+                serve_lane(core, PLACED, &hand);
             }
         }
     }
@@ -124,7 +128,7 @@ fn look(core: &Arc<Core>, seen: &mut Seen) -> Option<Duration> {
     let progress = own.wrapping_add(core.callers.quick());
     let moved = progress != seen.progress;
     seen.progress = progress;
-    if core.pool.end_rescue(|| core.queues[QUICK].any()) {
+    if core.pool.end_rescue(|| core.waits(QUICK)) {
         (seen.stalled, seen.quiet) = (0, seen.quiet.saturating_add(1));
         return match seen.quiet {
             0..VAIN => Some(LOOK),

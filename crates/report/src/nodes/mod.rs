@@ -11,7 +11,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::format;
-use crate::page::frame;
+use crate::frame::frame;
 use owners::who_has_what;
 use stages::stages;
 

@@ -6,16 +6,13 @@ mod first_screen;
 use std::collections::BTreeSet;
 
 use kumiki_measure::schema::Results;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use crate::figures::{self, Figure};
+use crate::frame::{Section, whole};
 use crate::papers::PAPERS;
 use crate::questions::QUESTIONS;
 use crate::{answers, machine, rows, tables};
-
-/// Lets the page load nothing, not even if a text in it tried to.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                      base-uri 'none'; form-action 'none'";
 
 /// A section of at most so many charts leaves room for another beside it.
 const NARROW: usize = 1;
@@ -36,66 +33,6 @@ pub fn html(results: &[Results]) -> String {
     };
     let sections = Writer::new(results, &names).sections();
     whole(&title, &first_screen::masthead(results, &names, &title), &sections, Some(NOTES))
-}
-
-/// A page of its own with sections: anchor, heading and body; and how to read its figures.
-pub(crate) fn frame(
-    title: &str,
-    head: &Markup,
-    sections: impl Iterator<Item = (&'static str, &'static str, Markup)>,
-    notes: Option<&str>,
-) -> String {
-    let section = |(id, title, body): (&str, &str, Markup)| {
-        let [id, short, title] = [id, title, title].map(str::to_owned);
-        Section { id, short, title, body, narrow: false }
-    };
-    whole(title, head, &sections.map(section).collect::<Vec<_>>(), notes)
-}
-
-fn whole(title: &str, head: &Markup, sections: &[Section], notes: Option<&str>) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content={ "Kumiki " (crate::version()) };
-                title { (title) }
-                style { (PreEscaped(include_str!("page.css"))) }
-            }
-            body {
-                nav.contents aria-label="Contents" {
-                    ol { @for s in sections { li { a href={ "#" (s.id) } { (s.short) } } } }
-                    button #theme type="button" hidden { "theme: auto" }
-                }
-                main {
-                    (head)
-                    @for run in sections.chunk_by(|a, b| a.narrow && b.narrow) {
-                        @if run.len() > 1 { div.beside { @for s in run { (section(s)) } } }
-                        @else { @for s in run { (section(s)) } }
-                    }
-                    (footer(notes))
-                }
-                script { (PreEscaped(include_str!("page.js"))) }
-            }
-        }
-    };
-    page.into_string()
-}
-
-/// A section with its heading, and what the contents call it.
-struct Section {
-    id: String,
-    short: String,
-    title: String,
-    body: Markup,
-    /// It has room beside another of its kind.
-    narrow: bool,
-}
-
-fn section(s: &Section) -> Markup {
-    html! { section id=(s.id) { h2 { (s.title) } (s.body) } }
 }
 
 /// Writes the sections, and knows which figures and rows already have a place.
@@ -331,12 +268,3 @@ const NOTES: &str = "Medians over all samples; none was dropped. Confidence inte
                      round trip itself moves. A slope is flat where its interval holds zero and the cost \
                      changes by at most a tenth over all sizes; where the interval holds zero and \
                      more than that, it is unclear.";
-
-fn footer(notes: Option<&str>) -> Markup {
-    html! {
-        footer {
-            @if let Some(notes) = notes { p { (notes) } }
-            p { "Made by Kumiki " (crate::version()) "." }
-        }
-    }
-}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use rustix::process::{Pid, test_kill_process};
 
 use crate::error::{Error, Result};
 
@@ -43,7 +44,9 @@ pub fn processes() -> Result<Vec<u32>> {
         let process = name.to_str().and_then(|name| name.strip_suffix(".sock"));
         let Some(process) = process.and_then(|process| process.parse().ok()) else { continue };
         match connect(&path_of(&folder, process)) {
-            // Its process was killed.
+            // One that lives is just making its socket, or taking it away.
+            Err(Errno::CONNREFUSED) if lives(process) => {}
+            // It was killed.
             Err(Errno::CONNREFUSED) => {
                 let _ = fs::remove_file(path_of(&folder, process));
             }
@@ -52,6 +55,12 @@ pub fn processes() -> Result<Vec<u32>> {
     }
     all.sort_unstable();
     Ok(all)
+}
+
+/// Tells whether there is a process of this number.
+fn lives(process: u32) -> bool {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
 }
 
 pub(super) fn path_of(folder: &Path, process: u32) -> PathBuf {

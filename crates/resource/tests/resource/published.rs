@@ -49,6 +49,33 @@ fn others_list_what_a_process_has() {
     assert!(matches!(ls_of(own, "**"), Err(Error::Socket { .. })));
 }
 
+/// Who lists takes sockets away at which nobody listens.
+#[test]
+fn a_socket_that_is_just_made_is_not_taken_for_one_that_was_left() {
+    const NAME: &str = "published::a_socket_that_is_just_made_is_not_taken_for_one_that_was_left";
+    const OWN: &str = "KUMIKI_TEST_OWN_FOLDER";
+    // A process publishes once, and in a folder that no other test uses.
+    if std::env::var_os(OWN).is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut own = std::process::Command::new(std::env::current_exe().unwrap());
+        own.args(["--exact", NAME]).env(OWN, "1").env("XDG_RUNTIME_DIR", folder.path());
+        return assert!(own.status().unwrap().success());
+    }
+    let interface = kumiki_resource::Interface::builder().cores([]).per_core().unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                processes().unwrap();
+            }
+        });
+        let publish = |_| interface.publish().map(|published| published.path().exists());
+        let taken = (0..3000).map(publish).find(|is_there| !matches!(is_there, Ok(true)));
+        is_over.store(true, Ordering::Relaxed);
+        assert!(taken.is_none(), "{taken:?}");
+    });
+}
+
 fn ask(path: &Path) -> String {
     let mut client = UnixStream::connect(path).unwrap();
     client.write_all(b"**\n").unwrap();

@@ -9,7 +9,7 @@ use loom::thread;
 
 use super::{Counters, Shares};
 
-/// Of each index something that only who has it may touch: the calls it was in.
+/// A cell for each index that only its owner may touch: the calls it was in.
 struct Data(Vec<UnsafeCell<u32>>);
 
 // SAFETY: an index is touched by whom it was given to; the checker reports where that is

@@ -238,7 +238,7 @@ fn a_shadow_of_a_job_has_the_helpers_cpu_for_its_main_thread() {
             assert_eq!(Shadow::inline().both(|| 3, || 4), (3, 4));
         });
         // With a limit it is the helper's.
-        job.join_timeout(Duration::from_secs(60)).ok().expect("in time").unwrap();
+        job.join_timeout(Duration::from_secs(60)).expect("in time").unwrap();
     });
     // Taken back, there may be cpus.
     match shadow.both(|| (), || Shadow::create().map(drop)).1 {

@@ -298,7 +298,7 @@ fn more_members_than_cpus_are_refused() {
     let _turn = turn();
     // Of the last not even the counters would fit into memory.
     for size in [100_000, usize::MAX] {
-        let error = Team::create(size).err().expect("no machine has so many cpus");
+        let error = Team::create(size).expect_err("no machine has so many cpus");
         assert!(error.to_string().contains("allowed"), "{error}");
     }
 }
@@ -350,7 +350,7 @@ fn a_team_that_is_too_large_is_told_how_large_it_may_be() {
     let _turn = turn();
     let allowed = affinity::current().unwrap();
     let asked = allowed.len() + 62;
-    match Team::create(asked).err().expect("there are not that many cpus") {
+    match Team::create(asked).expect_err("there are not that many cpus") {
         Error::TeamTooLarge { asked: told, free, allowed: among, taken } => {
             assert_eq!((told, free, &among), (asked, allowed.len(), &allowed));
             assert!(taken.is_empty(), "its own helpers are no other shadows: {taken}");
@@ -362,7 +362,7 @@ fn a_team_that_is_too_large_is_told_how_large_it_may_be() {
     let all = Team::create_up_to(asked).unwrap();
     assert_eq!(all.size(), allowed.len());
     if allowed.len() > 1 {
-        let error = Team::create(asked).err().expect("a team has the cpus");
+        let error = Team::create(asked).expect_err("a team has the cpus");
         assert!(matches!(&error, Error::NoFreeCpu { taken, .. } if *taken == allowed), "{error}");
         // Which no fallback hides.
         assert!(matches!(Shadow::create_or_inline(), Err(Error::NoFreeCpu { .. })));

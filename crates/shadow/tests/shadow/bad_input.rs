@@ -15,7 +15,7 @@ use kumiki_sys::cpuset::CpuSet;
 fn refused(cpu: usize) -> [Error; 2] {
     let before = affinity::current().unwrap();
     let asked = [Builder::new().main_cpu(cpu), Builder::new().helper_cpu(cpu)];
-    let errors = asked.map(|builder| builder.share().create().err().expect("such a cpu"));
+    let errors = asked.map(|builder| builder.share().create().expect_err("such a cpu"));
     assert_eq!(affinity::current().unwrap(), before);
     errors
 }
@@ -39,7 +39,7 @@ fn a_cpu_that_is_not_allowed() {
             assert_eq!(cpu, other);
             assert!(text.contains(&format!("cpu {other} ")) && text.contains("allowed"), "{text}");
         }
-        let error = Team::create(2).err().expect("one cpu is allowed");
+        let error = Team::create(2).expect_err("one cpu is allowed");
         assert!(matches!(error, Error::NoFreeCpu { .. }), "{error}");
     });
     limited.join().unwrap();
@@ -68,7 +68,7 @@ fn a_cpu_that_is_offline_or_does_not_exist() {
 #[test]
 fn one_cpu_for_both_sides() {
     let here = affinity::current().unwrap().first().unwrap();
-    let error = Builder::new().main_cpu(here).helper_cpu(here).create().err().expect("one cpu");
+    let error = Builder::new().main_cpu(here).helper_cpu(here).create().expect_err("one cpu");
     assert!(matches!(error, Error::SameCpu { cpu } if cpu == here), "{error}");
     assert!(error.to_string().contains("share"), "{error}");
 }
@@ -148,8 +148,8 @@ fn no_thread() {
     };
     // Again and again: nothing of a refused one stays, no cpu stays taken.
     for _ in 0..50 {
-        is_named(Builder::new().share().create().err().expect("there is no thread"));
-        match Team::create(2).err().expect("there is no thread") {
+        is_named(Builder::new().share().create().expect_err("there is no thread"));
+        match Team::create(2).expect_err("there is no thread") {
             Error::NoFreeCpu { .. } if before.len() == 1 => {}
             error => is_named(error),
         }
@@ -162,6 +162,6 @@ fn no_thread() {
 
 #[test]
 fn a_team_of_nobody() {
-    let error = Team::create(0).err().expect("the caller is one");
+    let error = Team::create(0).expect_err("the caller is one");
     assert!(error.to_string().contains("team of 0"), "{error}");
 }

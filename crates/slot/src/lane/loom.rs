@@ -62,7 +62,7 @@ fn server<const LINES: usize>(scene: Arc<Scene<LINES>>) -> thread::JoinHandle<Ve
     })
 }
 
-/// What the requester does; requests are counted from 0.
+/// Steps of the requester; requests are counted from 0.
 #[derive(Clone, Copy)]
 enum Act {
     /// Submits the next one.

@@ -5,8 +5,6 @@ use core::cell::UnsafeCell;
 use kumiki_spawn_wire::sys::{MSG_CMSG_CLOEXEC, MSG_CTRUNC, RECVMSG};
 use kumiki_spawn_wire::{FDS, PLACES, SENT, sys};
 
-use crate::held::Held;
-
 /// Descriptors by their places; pages that none needs are never there.
 static HERE_NOW: Table = Table(UnsafeCell::new([0; PLACES]));
 /// A copy for the child, which moves some: it runs while this program sleeps.
@@ -57,9 +55,9 @@ impl Received {
     }
 
     /// Closes what is open for one request only.
-    pub(crate) fn clear(&mut self, held: &Held) {
+    pub(crate) fn clear(&mut self, is_kept: impl Fn(i32) -> bool) {
         for fd in self.fds[..SENT + self.got].iter_mut().filter(|fd| **fd >= 0) {
-            if !held.has(*fd) {
+            if !is_kept(*fd) {
                 sys::close(*fd);
             }
             *fd = -1;
@@ -101,7 +99,7 @@ impl Received {
         // SAFETY: the kernel has written it, behind the compiler's back.
         let number = unsafe { (&raw const number).read_volatile() };
         if self.number != Some(number) {
-            self.clear(&Held::new());
+            self.clear(|_| false);
         }
         let bytes = if message.control_len == 0 { 0 } else { control[0].saturating_sub(16) };
         let brings = (bytes / 4).min(FDS);

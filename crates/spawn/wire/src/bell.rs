@@ -55,7 +55,8 @@ pub trait Server {
     fn withdraw(&mut self);
 }
 
-/// A message and a request.
+/// How the messages in hand fit a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
     /// All that the request has.
     Its,

@@ -24,6 +24,7 @@ pub const LIMITS: usize = 16;
 pub const CPU_WORDS: usize = 8192 / 64;
 
 /// All that a child needs, which its maker leaves alone meanwhile.
+#[derive(Debug)]
 pub struct Job {
     /// The request.
     pub header: *const Header,
@@ -48,6 +49,7 @@ pub struct Job {
 
 /// `struct clone_args` of clone3(2).
 #[repr(C)]
+#[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the manual has them")]
 pub struct CloneArgs {
     pub flags: u64,

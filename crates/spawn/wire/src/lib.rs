@@ -17,6 +17,7 @@
 //! // The header stands before what a request has of strings, steps and pointers.
 //! assert!(size_of::<Header>() <= DATA && DATA < BYTES);
 //! ```
+#![warn(missing_debug_implementations)]
 #![no_std]
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

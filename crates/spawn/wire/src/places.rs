@@ -9,6 +9,7 @@ use crate::table::close_all;
 const MOVED: i32 = 1 << 30;
 
 /// Descriptors by their places.
+#[derive(Debug)]
 pub struct Places<'a>(&'a mut [i32]);
 
 impl Places<'_> {

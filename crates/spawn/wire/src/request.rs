@@ -90,6 +90,7 @@ pub const TOLD: usize = 9;
 
 /// The beginning of the shared memory.
 #[repr(C)]
+#[derive(Debug)]
 pub struct Header {
     /// Where the request is.
     pub state: AtomicU32,

@@ -89,7 +89,7 @@ fn memory_is_exhausted() {
     in_a_child("engine::bad::memory_is_exhausted", || {
         // What the test itself needs is there.
         drop(vec![0u8; 100_000]);
-        let config = Config { requesters: 62, slots: 4096, ..Config::default() };
+        let config = Config { requesters: 61, slots: 4096, ..Config::default() };
         // An engine maps nothing by itself. A thread that gets a stack and has no room for its
         // first steps ends the process (`Engine::submit`, "Aborts"): some is left beside
         // stacks and the allocator's 64 MiB for a thread.

@@ -1,5 +1,6 @@
 //! The paper's interface: slots, processing threads of the program's own.
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::thread;
 use std::time::Duration;
 
@@ -171,4 +172,113 @@ fn a_number_gives_its_result_once_whoever_asks() {
         assert_eq!(one.xor(other), Some(ppid()), "{one:?} and {other:?}");
         assert!(engine.collect_by_number(number).is_err());
     }
+}
+
+/// lseek(2), which returns the offset.
+fn seek(file: &impl AsFd, offset: u64) -> Request {
+    let fd = file.as_fd().as_raw_fd() as u64;
+    Request::new(libc::SYS_lseek, [fd, offset, libc::SEEK_SET as u64])
+}
+
+#[test]
+fn slots_are_used_again_around_one_that_is_not_collected() {
+    const SLOTS: u64 = 8;
+    let engine = Engine::new(&Config { slots: SLOTS as usize, ..Config::default() }).unwrap();
+    let file = tempfile::tempfile().unwrap();
+    // SAFETY: takes no pointer; the file stays.
+    let place = |offset| unsafe { engine.place(seek(&file, offset)) }.unwrap();
+    let kept = place(7);
+    for round in 0..3000 {
+        let count = 1 + round % (SLOTS - 1);
+        let offsets: Vec<_> = (0..count).map(|at| 1000 * round + at).collect();
+        let mut tickets: Vec<_> = offsets.iter().map(|offset| place(*offset)).collect();
+        match round % 3 {
+            0 => {
+                assert_eq!(engine.wait(count as usize + 1, None) as u64, count + 1)
+            }
+            1 => engine.wait_all(count as usize + 1),
+            _ => engine.wake_up(),
+        }
+        for offset in offsets {
+            let mut ticket = tickets.remove(0);
+            let result = loop {
+                match engine.collect(ticket) {
+                    Ok(result) => break result,
+                    Err(back) => ticket = back,
+                }
+                thread::yield_now();
+            };
+            assert_eq!(result as u64, offset);
+        }
+    }
+    assert_eq!(engine.collect(kept), Ok(7));
+    assert_eq!(engine.wait(0, None), 0);
+}
+
+/// Several place, wait and collect at the same time, beside threads of the program.
+#[test]
+fn each_thread_collects_its_own() {
+    for own in [0, 2] {
+        let engine = engine();
+        thread::scope(|scope| {
+            (0..own).for_each(|_| drop(scope.spawn(|| engine.process())));
+            let placing: Vec<_> = (0..3)
+                .map(|number| {
+                    let engine = &engine;
+                    scope.spawn(move || {
+                        let file = tempfile::tempfile().unwrap();
+                        for round in 0..400_u64 {
+                            let offset = |at| (number + 1) << 32 | round << 8 | at;
+                            // SAFETY: takes no pointer; the file stays until all are collected.
+                            let place = |at| unsafe { engine.place(seek(&file, offset(at))) };
+                            let tickets: Vec<_> = (0..20).map(|at| place(at).unwrap()).collect();
+                            for (at, mut ticket) in (0..).zip(tickets) {
+                                let result = loop {
+                                    match engine.collect(ticket) {
+                                        Ok(result) => break result,
+                                        Err(back) => ticket = back,
+                                    }
+                                    engine.wait(usize::MAX, Some(Duration::from_micros(100)));
+                                };
+                                assert_eq!(result as u64, offset(at));
+                            }
+                        }
+                    })
+                })
+                .collect();
+            placing.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(engine.wait(0, None), 0);
+            engine.shut_down(Duration::from_secs(60));
+        });
+    }
+}
+
+/// Whoever takes a call takes no other one with it.
+#[test]
+fn one_that_blocks_holds_up_no_other() {
+    let engine = engine();
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut bytes = [1_u8; 64];
+    let mut read = |file: &dyn AsRawFd, at: usize| {
+        let to = (&raw mut bytes[at]).addr() as u64;
+        // SAFETY: a byte that stays until all are collected.
+        unsafe { engine.place(Request::new(libc::SYS_read, [file.as_raw_fd() as u64, to, 1])) }
+    };
+    // So that reads are known to be soon over.
+    for _ in 0..100 {
+        let ticket = read(&zero, 0).unwrap();
+        engine.wait_all(1);
+        assert_eq!(engine.collect(ticket), Ok(1));
+    }
+    let blocked = [1, 2, 3].map(|at| read(&reader, at).unwrap());
+    let others: Vec<_> = (4..60).map(|at| read(&zero, at).unwrap()).collect();
+    engine.wait_all(others.len());
+    others.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(1)));
+    let blocked = blocked.map(|ticket| engine.collect(ticket).unwrap_err());
+    std::io::Write::write_all(&mut &writer, b"abc").unwrap();
+    assert_eq!(engine.wait(3, None), 3);
+    blocked.into_iter().for_each(|ticket| assert_eq!(engine.collect(ticket), Ok(1)));
+    bytes[1..4].sort_unstable();
+    assert_eq!((&bytes[1..4], &bytes[4..60]), (&b"abc"[..], &[0; 56][..]));
 }

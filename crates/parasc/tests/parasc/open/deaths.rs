@@ -101,6 +101,39 @@ fn a_future_that_nobody_waits_for_is_answered_too() {
     assert_eq!(engine.collect(ticket), Ok(OWNER_DIED));
 }
 
+/// Of the line that they are appended to, where calls are soon over as far as is known.
+#[test]
+fn one_placed_by_hand_is_answered_and_those_after_it_are_made() {
+    let engine = bare(true);
+    let thread = serving(&engine);
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&zero) as u64;
+    // Nothing is read.
+    let none = Request::new(libc::SYS_read, [fd, 0, 0]);
+    // SAFETY: no byte is written, or one to memory that stays.
+    let place = |request| unsafe { engine.place(request) }.unwrap();
+    for _ in 0..50 {
+        let ticket = place(none);
+        assert_eq!(engine.wait(1, Some(Duration::from_secs(60))), 1);
+        assert_eq!(engine.collect(ticket), Ok(0));
+    }
+    let (mut read, _writer) = read_of_pipe();
+    let request = read.request();
+    std::mem::forget(read);
+    let mut tickets = vec![place(request)];
+    until_made(&request);
+    tickets.extend((0..20).map(|_| place(none)));
+    thread.kill();
+    // The supervising thread may make them, too.
+    let second = start(&engine);
+    assert_eq!(engine.wait(21, Some(Duration::from_secs(60))), 21);
+    for (at, ticket) in tickets.into_iter().enumerate() {
+        assert_eq!(engine.collect(ticket), Ok(if at == 0 { OWNER_DIED } else { 0 }), "{at}");
+    }
+    engine.shut_down(Duration::from_secs(60));
+    second.join();
+}
+
 #[test]
 fn a_batch_outlives_its_thread() {
     let engine = bare(false);
