@@ -25,7 +25,6 @@
 //!
 //! How it was chosen and what others do: `docs/design/measure.md`.
 
-mod against;
 pub mod certify;
 mod error;
 mod estimate;
@@ -37,10 +36,10 @@ pub mod sequence;
 pub mod trial;
 mod verdict;
 
-pub use against::Against;
 pub use error::{Error, Result};
 pub use estimate::Figures;
 pub use note::Note;
+pub use outcome::Against;
 pub use outcome::{Outcome, SCHEMA};
 pub use plan::{Plan, Side};
 pub use process::{End, Sample};

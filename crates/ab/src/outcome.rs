@@ -1,11 +1,13 @@
 //! A comparison as it came out, and as it is kept in a file.
 
+mod against;
+
 use std::path::Path;
 
 use kumiki_measure::schema::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::against::Against;
+pub use self::against::Against;
 use crate::error::{Error, Result};
 use crate::estimate::Figures;
 use crate::note::Note;
