@@ -130,6 +130,8 @@ enum Bench {
     Parasc,
     /// OS nodes in a machine of the lab: loads, starts, programs in them, memory
     Node,
+    /// System calls inside the kernel in machines of the lab, and the promises
+    Lab,
     /// 4 KiB memory and calls between cores beside their peers, and the promises
     Resource,
     /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules

@@ -102,21 +102,25 @@ fn print(comparison: &Comparison, sides: [&Loaded; 2], all: bool) -> Result<()> 
 
 /// The families that differ and those that are unclear; the others too if all are asked for.
 fn families(comparison: &Comparison, all: bool) -> Result<()> {
-    let mut table = output::Rows::new(&["verdict", "family", "rows", "B/A", "95 % CI", ""], 2);
+    let headings = ["verdict", "family", "parameters", "B/A", "95 % CI", "rows", ""];
+    let shown = if output::narrow(output::WIDE) { 4 } else { headings.len() };
+    let mut table = output::Rows::new(&headings[..shown], 3);
     let order = [Found::Regression, Found::Improvement, Found::Unclear, Found::Same];
     for verdict in order {
         for family in comparison.families.iter().filter(|family| family.verdict == verdict) {
             if verdict == Found::Same && !all {
                 continue;
             }
-            table.add([
+            let cells = [
                 word(verdict).to_owned(),
-                name(&family.case, &family.params),
-                family.rows.to_string(),
+                family.case.clone(),
+                output::params(&family.params),
                 format!("{:.3}", family.ratio),
                 interval(family.ci),
+                family.rows.to_string(),
                 clears(family),
-            ]);
+            ];
+            table.add(&cells[..shown]);
         }
     }
     if !table.is_empty() {

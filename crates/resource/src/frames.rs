@@ -629,9 +629,14 @@ mod tests {
 
     #[test]
     fn what_others_have_free_is_taken_before_more_is_asked_for() {
+        // Other tests' pools may take all that is free meanwhile, though not each time.
+        assert!((0..20).any(|_| a_pool_takes_of_what_another_has_free()));
+    }
+
+    /// Whether a pool that would have to grow took what another one had put.
+    fn a_pool_takes_of_what_another_has_free() -> bool {
         let [mut first, mut second] = [Frames::new(), Frames::new()];
         let frames: Vec<_> = (0..4 * HAND).map(|_| first.take().unwrap()).collect();
-        // Other tests' pools may take of it, too; so they are told apart by their bytes.
         let all: BTreeSet<_> = frames.iter().map(|frame| frame.as_ptr().addr()).collect();
         for frame in frames {
             // SAFETY: taken above, and used no more.
@@ -646,10 +651,11 @@ mod tests {
         assert_eq!(second.bytes(), CHUNK);
         // From here on it would have to grow.
         let of_first = second.take().unwrap();
-        assert!(all.contains(&of_first.as_ptr().addr()) || second.bytes() > CHUNK);
+        let has_grown = second.bytes() > CHUNK;
         // SAFETY: taken above, and used no more.
         unsafe { second.give(of_first) };
         second.put_all();
+        !has_grown
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::mem;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,9 @@ use crate::error::{Error, Result};
 use crate::here;
 use crate::interface::Interface;
 use crate::list::Pattern;
+
+/// Held while a thread looks whether this process publishes, and begins to.
+static PUBLISHING: Mutex<()> = Mutex::new(());
 
 /// For how long a server waits for the whole request, which a client sends at once: others
 /// wait meanwhile.
@@ -81,6 +85,8 @@ impl Interface {
             let path = path.clone();
             move |source| Error::Socket { what, path, source }
         };
+        // Two threads that looked at the same time would both find nobody there.
+        let _one = PUBLISHING.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(connect(&path), Ok(_) | Err(Errno::AGAIN)) {
             return Err(failed("publishing a second interface of this process")(
                 rustix::io::Errno::ADDRINUSE.into(),

@@ -41,7 +41,8 @@ impl Running {
         })
         .map_err(|refused| refused.error)?;
         // Of a kernel that does not make it with the process. Nobody has waited for that yet.
-        let pidfd = pidfd.map_or_else(|| pidfd_open(pid, PidfdFlags::empty()), Ok)?;
+        let pidfd = pidfd.map_or_else(|| pidfd_open(pid, PidfdFlags::empty()), Ok);
+        let pidfd = pidfd.inspect_err(|_| Running { pid, pidfd: None }.end())?;
         Ok(Running { pid, pidfd: Some(pidfd) })
     }
 

@@ -14,6 +14,7 @@ use crate::Bench;
 
 mod against;
 mod judge;
+mod lab;
 mod measure;
 mod node;
 mod parasc;
@@ -142,6 +143,7 @@ pub(crate) fn bench(
         (Bench::Measure, None) => measure::measure(check)?,
         (Bench::Shadow, None) => shadow::shadow(check)?,
         (Bench::Parasc, None) => parasc::parasc(check)?,
+        (Bench::Lab, None) => lab::lab(check)?,
     };
     if let Some((path, mut file)) = json {
         write_json(&mut file, &outcome).with_context(|| format!("writing {}", path.display()))?;

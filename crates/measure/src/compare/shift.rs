@@ -95,7 +95,7 @@ fn timed(unit: Unit) -> bool {
 }
 
 fn counted(row: &Row, way: Way) -> impl Iterator<Item = &Visit> {
-    let counts = move |visit: &&Visit| !(way.undisturbed && !visit.disturbances.is_empty());
+    let counts = move |visit: &&Visit| !way.undisturbed || visit.disturbances.is_empty();
     row.visits.iter().filter(|visit| !visit.samples.is_empty()).filter(counts)
 }
 

@@ -57,6 +57,11 @@ fn say(text: fmt::Arguments<'_>) {
     }
 }
 
+/// Tries each, whatever fails; the first failure.
+fn each(outcomes: impl Iterator<Item = Result<()>>) -> Result<()> {
+    outcomes.fold(Ok(()), Result::and)
+}
+
 /// The last line that a server writes to standard output: it serves from then on.
 const BEGUN: &str = "begun";
 

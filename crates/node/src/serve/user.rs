@@ -104,9 +104,7 @@ impl Backend for Share {
     }
 
     fn stop(&mut self) -> Result<()> {
-        for index in std::mem::take(&mut self.started) {
-            self.frontend.get_vring_base(index).map_err(failed)?;
-        }
-        Ok(())
+        let stop = |index| self.frontend.get_vring_base(index).map(drop).map_err(failed);
+        super::each(std::mem::take(&mut self.started).into_iter().map(stop))
     }
 }

@@ -165,11 +165,9 @@ impl Backend for KernelNet {
     }
 
     fn stop(&mut self) -> Result<()> {
-        for index in std::mem::take(&mut self.started) {
-            let ended = self.kernel.set_backend(index, None);
-            ended.map_err(failed("stopping vhost-net"))?;
-        }
-        Ok(())
+        let stop =
+            |index| self.kernel.set_backend(index, None).map_err(failed("stopping vhost-net"));
+        super::each(std::mem::take(&mut self.started).into_iter().map(stop))
     }
 }
 

@@ -199,6 +199,6 @@ fn in_a_machine() {
     behaves(Backend::User);
     assert_eq!(made(), 0);
     behaves(Backend::Kernel);
-    // Of some 200,000, of which those of batches of one are made plainly.
-    assert!(made() > 100_000, "{}", made());
+    // A third to a half of all: threads outside, on their way inside, make some, too.
+    assert!(made() > 10_000, "{}", made());
 }
