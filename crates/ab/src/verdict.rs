@@ -42,21 +42,22 @@ impl Verdict {
     /// What an interval of ln(B ÷ A) around `estimate` says where `detect` matters.
     ///
     /// Slower is said only where the interval lies above zero; so where there is no
-    /// difference it is said as rarely as the interval misses.
+    /// difference it is said as rarely as the interval misses. Of a difference that is about
+    /// as large as what matters it is said as soon as the interval lies above half of that,
+    /// or no number of pairs would end the question.
     pub fn of(estimate: f64, [low, high]: [f64; 2], detect: f64) -> Self {
         let limit = detect.ln_1p();
         match () {
             () if low > 0.0 && estimate >= limit => Verdict::Slower,
             () if high < 0.0 && estimate <= -limit => Verdict::Faster,
+            () if low >= limit / 2.0 && high > limit => Verdict::Slower,
+            () if high <= -limit / 2.0 && low < -limit => Verdict::Faster,
             () if low >= -limit && high <= limit => Verdict::Same,
             () if high <= limit => Verdict::NotSlower,
             () => Verdict::CannotSay,
         }
     }
 }
-
-/// A difference within this share of what matters is what matters itself.
-const NEAR: f64 = 0.25;
 
 /// What would clear up a comparison that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,8 +69,6 @@ pub struct Clear {
     /// The least difference that the pairs until now can tell, as a share; nothing where
     /// there is no interval yet.
     pub tells: Option<f64>,
-    /// The difference is about what matters itself: another `detect` clears it up sooner.
-    pub near: bool,
 }
 
 impl Clear {
@@ -82,9 +81,10 @@ impl Clear {
         seconds: f64,
     ) -> Self {
         let limit = detect.ln_1p();
-        // The interval must end before zero if it is to be slower, before the limit if not.
+        // The interval must end before zero if it is to be slower, before the limit if not;
+        // and begin above half of the limit where it reaches beyond it.
         let room = if estimate >= limit { estimate } else { limit - estimate };
-        let near = room < NEAR * limit;
+        let room = room.max(estimate - limit / 2.0);
         let half = (high - estimate).max(estimate - low);
         let each = seconds / (pairs.max(1)) as f64;
         let pairs = pairs as f64;
@@ -97,7 +97,6 @@ impl Clear {
         Clear {
             pairs: more as u64,
             seconds: more * each,
-            near: near && half.is_finite(),
             tells: half.is_finite().then(|| half.exp_m1()),
         }
     }
@@ -115,6 +114,11 @@ mod tests {
         assert_eq!(of(-0.03, [-0.05, -0.01]), Verdict::Faster);
         assert_eq!(of(0.0, [-0.015, 0.015]), Verdict::Same);
         assert_eq!(of(-0.03, [-0.08, 0.01]), Verdict::NotSlower);
+        // About what matters: narrow enough, it is slower.
+        assert_eq!(of(0.019, [0.017, 0.021]), Verdict::Slower);
+        assert_eq!(of(0.019, [0.008, 0.030]), Verdict::CannotSay);
+        assert_eq!(of(-0.0205, [-0.022, -0.019]), Verdict::Faster);
+        assert_eq!(of(-0.019, [-0.021, -0.017]), Verdict::Faster);
         // Slower beyond doubt, but by less than what matters.
         assert_eq!(of(0.005, [0.001, 0.009]), Verdict::Same);
         assert_eq!(of(0.0, [f64::NEG_INFINITY, f64::INFINITY]), Verdict::CannotSay);
@@ -138,6 +142,9 @@ mod tests {
         assert!((58..=62).contains(&clear.pairs), "{clear:?}");
         assert!((29.0..32.0).contains(&clear.seconds), "{clear:?}");
         assert!(clear.tells.is_some_and(|tells| (0.040..0.042).contains(&tells)), "{clear:?}");
+        // About what matters: when it lies above half of that.
+        let about = Clear::up(0.0198, [0.0048, 0.0348], 0.02, 20, 10.0);
+        assert!((40..=50).contains(&(about.pairs + 20)), "{about:?}");
         let early = Clear::up(0.0, [f64::NEG_INFINITY, f64::INFINITY], 0.02, 3, 3.0);
         assert!(early.pairs >= 7, "{early:?}");
     }

@@ -61,11 +61,6 @@ pub fn against(against: &Against, detect: f64) -> String {
 
 /// What would clear it up, in a sentence.
 pub fn remedy(clear: &Clear) -> String {
-    if clear.near {
-        return "The difference is about what matters itself: another --detect tells sooner than \
-                more pairs."
-            .to_owned();
-    }
     let pairs = count(clear.pairs);
     let mut text = format!(
         "About {pairs} more pairs ({}) would tell, if the machine stays as it is",

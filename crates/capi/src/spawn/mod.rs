@@ -230,8 +230,12 @@ unsafe fn start_with_pidfd<'a>(
             }
             Ok(_) => Ok(()),
             Err(error) => {
-                let _ = kill_process(child, Signal::KILL);
-                while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+                // Where SIGCHLD is ignored, or somebody waits for any child, it has ended and
+                // is gone: its number may be another process's.
+                if error != Errno::SRCH {
+                    let _ = kill_process(child, Signal::KILL);
+                    while let Err(Errno::INTR) = waitpid(Some(child), WaitOptions::empty()) {}
+                }
                 Err(Failure::from(io::Error::from(error)).about("opening its pidfd"))
             }
         }
