@@ -14,7 +14,7 @@ const PACKAGES: &str = "--package kumiki-sys --package kumiki-wait";
 /// Of the test programs those that are for it, too.
 const PROGRAMS: &str = "--lib --test topology --test wait";
 /// Of the tests in them those that it cannot.
-const NOT_EMULATED: [&str; 7] = [
+const NOT_EMULATED: [&str; 8] = [
     // Starts itself again, which takes the emulator.
     "here::tests::without_a_registration",
     // They start themselves anew, or put seccomp filters on.
@@ -26,6 +26,8 @@ const NOT_EMULATED: [&str; 7] = [
     "shm::anon::tests::transparent_pages_are_asked_for_at_a_fitting_address",
     // /proc/self/statm has all that the emulator maps for itself.
     "shm::anon::tests::alignment_leaves_no_address_space_behind",
+    // It keeps no list of robust mutexes, so that nobody hears of a thread's death.
+    "life::tests::",
     // A doze gives way after a millisecond, in which the emulator may not have
     // translated the code yet. Only x86-64 dozes.
     "waiter::tests::",
