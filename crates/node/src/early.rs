@@ -22,6 +22,8 @@ const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
 /// Where in the first piece a kernel lies, and its first log with it. What is behind may
 /// be of earlier starts: their window, initramfs, files.
 const KERNEL: Range<usize> = 16 << 20..96 << 20;
+/// So much of it is looked through at a time.
+const PART_BYTES: usize = 1 << 20;
 /// As much of a log as an early kernel has.
 const LOG_BYTES: usize = 128 << 10;
 /// A line with a kernel's whole command line in it.
@@ -79,19 +81,22 @@ impl StartId {
 
 /// Where the log of a kernel that was told this word begins.
 fn place(memory: &Memory, word: &str) -> Option<usize> {
-    let mut kernel = vec![0; KERNEL.end.min(memory.bytes()).saturating_sub(KERNEL.start)];
-    if kernel.is_empty() {
-        return None;
-    }
-    memory.read(KERNEL.start, &mut kernel);
-    // The program has the mark, too, and a copy of the command line without it.
-    let mut marks = memmem::find_iter(&kernel, MARK);
-    let is_its = |&at: &usize| {
-        let rest = &kernel[at..kernel.len().min(at + LONGEST_LINE)];
-        let line = rest.split(|byte| !is_printable(byte)).next().unwrap_or_default();
-        memmem::find(line, word.as_bytes()).is_some()
-    };
-    marks.find(is_its).map(|at| KERNEL.start + at)
+    let end = KERNEL.end.min(memory.bytes());
+    // A line that begins in a part is whole in what is read with it.
+    let mut bytes = vec![0; PART_BYTES + LONGEST_LINE];
+    (KERNEL.start..end).step_by(PART_BYTES).find_map(|from| {
+        let length = bytes.len().min(end - from);
+        let part = &mut bytes[..length];
+        memory.read(from, part);
+        let part = &*part;
+        // The program has the mark, too, and a copy of the command line without it.
+        let is_its = |&at: &usize| {
+            let rest = &part[at..part.len().min(at + LONGEST_LINE)];
+            let line = rest.split(|byte| !is_printable(byte)).next().unwrap_or_default();
+            memmem::find(line, word.as_bytes()).is_some()
+        };
+        memmem::find_iter(part, MARK).find(is_its).map(|at| from + at)
+    })
 }
 
 fn is_printable(byte: &u8) -> bool {

@@ -199,7 +199,7 @@ fn b_is_compared_with_the_b_that_was_kept() {
     refused(&["changed.json", "schema 99", "newer"]);
     changed(&|kept| kept["interval"] = Value::Null);
     refused(&["changed.json", "no interval"]);
-    home.write("changed.json", "{}".to_owned());
+    home.write("changed.json", "{}");
     refused(&["changed.json", "no outcome"]);
     home.refuses(&["ab", "--against", "/no/such"], &["/no/such"]);
     home.refuses(&["ab", "--against", "kept.json", "--", "true", "---", "true"], &["B alone"]);
@@ -208,11 +208,11 @@ fn b_is_compared_with_the_b_that_was_kept() {
 #[test]
 fn each_line_of_a_file_is_a_comparison() {
     let home = Home::new();
-    home.write("pairs", "# slower\nsleep 0.02 --- sleep 0.1\n\ntrue --- true\n".to_owned());
+    home.write("pairs", "# slower\nsleep 0.02 --- sleep 0.1\n\ntrue --- true\n");
     let (code, said) = ab(&home, &["--pairs", "12", "--file", "pairs"]);
     assert_eq!(code, Some(1), "{said}");
     says(&said, &["sleep 0.02 --- sleep 0.1\n", "B is slower", "true --- true\n"]);
-    home.write("odd", "true\n".to_owned());
+    home.write("odd", "true\n");
     home.refuses(&["ab", "--file", "odd"], &["odd", "line 1", "---"]);
 }
 

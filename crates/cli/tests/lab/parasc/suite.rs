@@ -2,11 +2,12 @@
 //! and in a machine of the lab.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use kumiki_parasc::op::{Close, Pread, Read};
 use kumiki_parasc::{Backend, Config, CpuSet, Engine, Request, Requester};
+use rustix::event::{EventfdFlags, eventfd};
 
 /// An engine of this backend; in a machine of the lab with the module it is there.
 fn engine(config: Config, backend: Backend) -> Engine {
@@ -94,8 +95,7 @@ fn none_is_lost_and_none_made_twice(backend: Backend) {
         for seed in 1..=3_u64 {
             let mut requester = engine.requester().unwrap();
             threads.spawn(move || {
-                // SAFETY: a new descriptor.
-                let counter = unsafe { File::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+                let counter = File::from(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
                 let one = 1_u64;
                 let add = Request::new(
                     libc::SYS_write,
@@ -145,7 +145,9 @@ fn threads_of_the_program_serve(backend: Backend) {
         for count in (1..200).step_by(3) {
             let results = run(&mut requester, &vec![Request::new(libc::SYS_getuid, []); count]);
             assert!(
-                results.iter().all(|result| *result == rustix::process::getuid().as_raw().into())
+                results
+                    .iter()
+                    .all(|result| *result == i64::from(rustix::process::getuid().as_raw()))
             );
         }
         engine.shut_down(Duration::ZERO);
