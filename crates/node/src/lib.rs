@@ -75,6 +75,7 @@ mod plugging;
 mod record;
 mod requests;
 mod ring;
+mod runtime;
 pub mod serve;
 mod session;
 mod shipped;

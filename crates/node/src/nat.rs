@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::interface::{Address, Interface};
-use crate::{Error, Result, serve};
+use crate::{Error, Result, runtime};
 
 /// The bridge.
 pub const BRIDGE: &str = "kumiki0";
@@ -100,7 +100,7 @@ pub(crate) fn is_up() -> bool {
 
 /// Says that forwarding was off before.
 fn note() -> Result<PathBuf> {
-    Ok(serve::place("net")?.with_extension("forwarding"))
+    runtime::file("net.forwarding")
 }
 
 fn forward(word: &str) -> Result<()> {

@@ -25,9 +25,8 @@ mod vhost;
 mod worker;
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -38,10 +37,7 @@ pub use worker::work;
 
 pub(crate) use supervisor::{Control, ask};
 
-use crate::{Error, Result};
-
-/// Sockets and logs of servers.
-const FOLDER: &str = "/run/kumiki-node";
+use crate::{Error, Result, runtime};
 
 /// Lines that one serving process writes to the log.
 const LINES: u32 = 1000;
@@ -66,10 +62,8 @@ fn each(outcomes: impl Iterator<Item = Result<()>>) -> Result<()> {
 const BEGUN: &str = "begun";
 
 /// A server's socket.
-pub(crate) fn place(name: &str) -> Result<PathBuf> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(FOLDER);
-    made.map_err(|error| Error::file(FOLDER, error))?;
-    Ok(PathBuf::from(FOLDER).join(format!("{name}.sock")))
+fn place(name: &str) -> Result<PathBuf> {
+    runtime::file(&format!("{name}.sock"))
 }
 
 /// This very program, by whatever name.
