@@ -21,7 +21,7 @@
 //!
 //! Visits are what is compared, not samples: a thousand samples of one visit
 //! share one placement of pages, and are no thousand experiments. And a run is one
-//! experiment for what moves whole runs: [`between`] knows how far.
+//! experiment for what moves whole runs: `between.rs` knows how far.
 
 mod between;
 mod clock;
