@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::job::Job;
-use crate::op::{Attributes, Close, Openat2, Pread, Statx};
+use crate::op::{Attributes, Openat2, Pread, Statx};
 use kumiki_calls::Request;
 
 /// Room for a file that does not tell its length, as those of `/proc`.
@@ -54,7 +54,6 @@ enum State<F, P> {
     Open(Openat2<F, P>),
     Stat(Statx<OwnedFd, &'static CStr>),
     Read(Pread<OwnedFd, Vec<u8>>),
-    Close(Close),
     Done,
     Failed(OpenReadError),
     /// While it changes.
@@ -204,12 +203,14 @@ impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
         State::Read(Pread::new(file, at, data))
     }
 
+    fn is_due(&self) -> bool {
+        matches!(self.state, State::Open(_) | State::Stat(_) | State::Read(_))
+    }
+
     fn end(&mut self, file: OwnedFd) -> State<F, P> {
-        if self.keep {
-            self.file = Some(file);
-            return State::Done;
-        }
-        State::Close(Close::new(file))
+        // Closed here, by the thread that has made the last call.
+        self.file = self.keep.then_some(file);
+        State::Done
     }
 }
 
@@ -229,7 +230,6 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
             State::Open(open) => open.request(),
             State::Stat(stat) => stat.request(),
             State::Read(read) => read.request(),
-            State::Close(close) => close.request(),
             // Asked though nothing is due: a call that does nothing.
             _ => Request::new(libc::SYS_getppid, []),
         }
@@ -276,21 +276,13 @@ unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
                     }
                 }
             }
-            State::Close(close) => {
-                // SAFETY: as above. Of a file that was not written to it has nothing to tell.
-                let _ = unsafe { close.complete(ret_val) };
-                self.state = State::Done;
-            }
             _ => (),
         }
-        matches!(self.state, State::Open(_) | State::Stat(_) | State::Read(_) | State::Close(_))
+        self.is_due()
     }
 
     unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
-        let is_due = |state: &State<F, P>| {
-            matches!(state, State::Open(_) | State::Stat(_) | State::Read(_) | State::Close(_))
-        };
-        if is_due(&self.state) {
+        if self.is_due() {
             // It was due and not made, or nobody knows.
             // SAFETY: the caller's promise.
             unsafe { self.goes_on(ret_val) };
