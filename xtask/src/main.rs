@@ -123,7 +123,7 @@ enum Chore {
 #[cfg_attr(not(feature = "bench"), allow(dead_code))]
 struct Slice {
     /// Of `verdicts`: begin nothing after so many minutes
-    #[arg(long, value_name = "N", default_value_t = 18.0)]
+    #[arg(long, value_name = "N", default_value_t = 20.0)]
     minutes: f64,
     /// Of `verdicts`: keep runs and comparisons in this folder, and count those that are there
     #[arg(long, value_name = "FOLDER")]
