@@ -164,11 +164,12 @@ mod tests {
 
     #[test]
     fn a_page_has_a_point_for_each_result_and_marks_what_changed() {
-        let mut changed =
-            trend(&[100.0, 101.0, 99.0, 100.0, 102.0, 130.0, 131.0, 129.0, 132.0, 130.0]);
+        let wobble = [0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 1.5, -1.5];
+        let levels = [100.0, 130.0].map(|level: f64| wobble.map(|more| level + more));
+        let mut changed = trend(levels.as_flattened());
         changed.mark_changes();
-        assert_eq!(changed.points.iter().position(|point| point.changed), Some(5));
-        let said = "from 2026-11-06 01:02 on it costs 1.30 × of what it was until 2026-11-05 01:02";
+        assert_eq!(changed.points.iter().position(|point| point.changed), Some(8));
+        let said = "from 2026-11-09 01:02 on it costs 1.30 × of what it was until 2026-11-08 01:02";
         assert_eq!(changed.changes(), [said]);
         let page = trend_html(&[changed], &Machine::default());
         assert!(page.starts_with("<!DOCTYPE html>") && page.contains(said), "{page}");
