@@ -13,6 +13,9 @@ pub const LEVEL: f64 = 0.05;
 /// many values would.
 const KNOWS: f64 = 0.37;
 
+/// Of what is known of a spread so much holds as far out as many tests at once need it.
+const FAR_OUT: f64 = 0.8;
+
 /// Confidence of the interval of a family or row by itself.
 const CONFIDENCE: f64 = 0.95;
 
@@ -64,7 +67,8 @@ impl Between {
     /// So many standard errors from zero it is beyond doubt. Errors that come from few
     /// visits are not well known themselves, so that it takes more of them.
     pub(super) fn critical(&self, moved: &Moved) -> f64 {
-        self.all(moved).quantile(1.0 - self.tail)
+        let all = self.all(moved);
+        Doubt { freedom: FAR_OUT * all.freedom, ..all }.quantile(1.0 - self.tail)
     }
 
     /// The length of half its interval by itself, in standard errors.
