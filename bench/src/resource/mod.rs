@@ -2,9 +2,10 @@
 
 use anyhow::{Result, bail};
 use kumiki_experiments::resource::cores::By;
+use kumiki_measure::bench::Row;
 
 use crate::pair::Pair;
-use crate::run::{self, Row};
+use crate::run;
 
 mod alloc;
 mod calls;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use kumiki_measure::bench::Row;
 use kumiki_parasc::op::{Operation, Pread};
 use kumiki_parasc::{Config, Engine};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -14,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use super::folder::Folder;
 use super::turns::{Measured, Subject, interleaved};
 use crate::pair::Pair;
-use crate::run::{Row, median_of};
+use crate::run::median_of;
 
 const ROUNDS: usize = 9;
 /// Samples of a turn, and calls of a sample.
@@ -38,8 +39,7 @@ fn turn(calls: usize, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> 
 fn measured(case: &'static str, n: usize, subjects: &mut [Subject<'_>]) -> Result<Vec<Row>> {
     let groups = interleaved(ROUNDS, subjects)?;
     let base = groups.iter().find(|(name, _)| *name == "plain").map(|(_, its)| median_of(its));
-    let row =
-        |(name, its): &Measured| Row::of((case, name), "ns", its, None, base).of_size(n as u64);
+    let row = |(name, its): &Measured| Row::of((case, name), "ns", its, base).of_size(n as usize);
     Ok(groups.iter().map(row).collect())
 }
 

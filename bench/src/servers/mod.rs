@@ -11,11 +11,11 @@ mod turns;
 mod web;
 
 use anyhow::{Result, ensure};
+use kumiki_measure::bench::Row;
 
 pub(crate) use plain::serve as serve_plainly;
 
 use crate::pair::Pair;
-use crate::run::Row;
 
 /// Word by which the program serves files plainly.
 pub(crate) const PLAIN: &str = "plain-server";
