@@ -20,6 +20,7 @@ mod share;
 mod slot;
 mod supervisor;
 mod tap;
+mod transfer;
 mod user;
 mod vhost;
 mod worker;
