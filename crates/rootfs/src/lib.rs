@@ -37,7 +37,7 @@ mod source;
 mod store;
 mod tree;
 
-pub use erofs::erofs;
+pub use erofs::{erofs, mkfs};
 pub use error::{Error, Result};
 pub use program::Program;
 pub use read::{Limits, Root, read};

@@ -374,7 +374,7 @@ mod tests {
     fn a_layer_that_was_changed_is_refused() {
         let rig = Rig::new();
         let layer = archive(&[("run", FILE, b"#!")]);
-        let source = rig.oci(&[layer.clone()], CONFIG);
+        let source = rig.oci(std::slice::from_ref(&layer), CONFIG);
         let hash = Hashed::new(&layer[..]).finish().unwrap();
         let other = archive(&[("run", FILE, b"#?")]);
         rig.file(&format!("blobs/sha256/{hash}"), &other);

@@ -68,7 +68,7 @@ fn place(name: &str) -> Result<PathBuf> {
 }
 
 /// This very program, by whatever name.
-fn this_program() -> Command {
+pub(crate) fn this_program() -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("kumiki");
     command
