@@ -1,4 +1,4 @@
-//! What a start copies from: an image that stays in memory, or files read for it.
+//! Sources that a start copies from: an image that stays in memory, or files read for it.
 
 use kumiki_boot::{Kernel, Piece};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// What a node needs for it.
+    /// Needs of a node for it.
     pub(crate) fn needs(&self) -> Needs {
         let root = self.root.map_or(0, |root| root.bytes / 64);
         Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes).beside(root)

@@ -34,7 +34,7 @@ const CLIENT_LIMIT: Duration = Duration::from_secs(2);
 const ANSWER_LIMIT: Duration = Duration::from_secs(90);
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// What is asked of a server.
+/// Question to a server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
     Add(Assigned),
