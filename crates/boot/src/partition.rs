@@ -91,7 +91,7 @@ impl Partition {
         Ok(Partition { slice, pieces, root: None })
     }
 
-    /// The same with a file system that others see, too, in memory that is nobody's RAM.
+    /// Adds a file system that others see, too, in memory that is nobody's RAM.
     pub fn with_root(self, root: Piece) -> Result<Self> {
         let wrong = |problem, value, needs| Err(Error::Partition { problem, value, needs });
         if !(root.address | root.bytes).is_multiple_of(LARGE_PAGE_BYTES) || root.bytes == 0 {

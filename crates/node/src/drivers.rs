@@ -26,8 +26,8 @@ const KINDS: [(&str, &[&str]); 5] = [
     ("vsock", &["vmw_vsock_virtio_transport"]),
 ];
 
-/// Of a root from a container image: memory that is a device, the file system in it, and the
-/// one by which a node writes.
+/// List for a root from a container image: memory that is a device, the file system in it, and
+/// the one by which a node writes.
 pub(crate) const ROOT: &str = "root";
 const ROOT_MODULES: [&str; 5] = ["libnvdimm", "nd_e820", "nd_pmem", "erofs", "overlay"];
 

@@ -329,7 +329,7 @@ pub(crate) fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Of an image's kernel, as its file has it, its initramfs, and what its root was made of.
+/// Hash of an image's kernel, as its file has it, its initramfs, and what its root was made of.
 pub(crate) fn content_hash(kernel: &[u8], initramfs: &[u8], root: Option<&str>) -> String {
     let mut hash = Sha256::new();
     hash.update(kernel);

@@ -22,7 +22,7 @@ impl Needs {
         }
     }
 
-    /// The same with so much that its kernel takes for something else.
+    /// Adds so much that its kernel takes for something else.
     pub(crate) fn beside(self, bytes: u64) -> Self {
         Needs { all_bytes: self.all_bytes.saturating_add(bytes), ..self }
     }

@@ -35,9 +35,9 @@ pub(crate) struct RootPart {
     /// The file system, from a multiple of 2 MiB on.
     #[serde(flatten)]
     pub(crate) part: Part,
-    /// Of the archives that it was made of.
+    /// Hash of the archives that it was made of.
     pub(crate) identity: String,
-    /// Of the file system's bytes.
+    /// Hash of the file system's bytes.
     pub(crate) sha256: String,
 }
 

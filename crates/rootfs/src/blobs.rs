@@ -1,4 +1,4 @@
-//! What images consist of beside their layers: small files of JSON, and references by hash.
+//! Images beside their layers: small files of JSON, and references by hash.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::packed::Hashed;
 use crate::{Error, Result};
 
-/// Of a manifest or configuration.
+/// Length of a manifest or configuration at the most.
 const JSON_BYTES: u64 = 4 << 20;
 
 /// A layer: a part of a file.
@@ -18,7 +18,7 @@ pub(crate) struct Layer {
     pub(crate) file: PathBuf,
     pub(crate) at: u64,
     pub(crate) bytes: u64,
-    /// Of these bytes, if the image says it.
+    /// Hash of these bytes, if the image says it.
     pub(crate) sha256: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Platform {
     pub(crate) os: String,
 }
 
-/// What an image is made of.
+/// Parts of an image.
 pub(crate) struct Parts {
     pub(crate) config: crate::program::Config,
     pub(crate) layers: Vec<Layer>,

@@ -1,4 +1,4 @@
-//! What can be wrong with a container image.
+//! Errors of container images.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,9 +27,9 @@ pub enum Error {
     /// The machine lacks something.
     #[error("{feature} is not available: {needs}")]
     Unsupported {
-        /// What is missing.
+        /// Missing thing.
         feature: String,
-        /// What it would take.
+        /// Thing to install.
         needs: String,
     },
 }
@@ -43,5 +43,5 @@ impl Error {
     }
 }
 
-/// What is wrong with an entry, without the name of its image.
+/// Fault of an entry, without the name of its image.
 pub(crate) type Fault = String;

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Before the name of what is hidden (OCI image specification, `layer.md`).
 const WHITEOUT: &[u8] = b".wh.";
-/// Of a folder whose lower layers are hidden.
+/// Name in a folder whose lower layers are hidden.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Others, which are notes of a file system's own.
 const WHITEOUT_NOTE: &[u8] = b".wh..wh.";

@@ -44,7 +44,7 @@ pub(crate) fn parts(folder: &Path) -> Result<Parts, String> {
     Err(format!("index.json: more than {NESTED} indexes within each other"))
 }
 
-/// Of several images the one for this processor; one that says nothing is taken as it is.
+/// Image for this processor of several; one that says nothing is taken as it is.
 fn chosen(manifests: &[Descriptor]) -> Result<&Descriptor, String> {
     let ours = |one: &&Descriptor| {
         let platform = one.platform.as_ref();

@@ -10,7 +10,7 @@ const XZ: &[u8] = b"\xfd7zXZ\0";
 /// Memory that an xz dictionary may ask for, KiB.
 const DICTIONARY_LIMIT_KIB: u32 = 256 << 10;
 
-/// What is within: gzip, zstd and xz are told by their first bytes, all else is as it is.
+/// Reader of the bytes within: gzip, zstd and xz are told by their first bytes, all else is as it is.
 pub(crate) fn unpacked<'a>(packed: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut packed = BufReader::with_capacity(1 << 16, packed);
     let first = packed.fill_buf()?;
@@ -45,7 +45,7 @@ impl<R: Read> Hashed<R> {
         Hashed { inner, hash: Sha256::new() }
     }
 
-    /// Of all that there is: what nobody has read yet is read here.
+    /// Reads what nobody has read yet; the hash of all.
     pub(crate) fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(hex(self.hash))

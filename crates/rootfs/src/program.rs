@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Where a shell looks for programs that says nothing else.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What to run in a root, and as whom.
+/// Program to run in a root, and as whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its name and arguments; none if the image names none.

@@ -157,19 +157,19 @@ fn read_as_much(from: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize>
 
 #[cfg(any(test, fuzzing))]
 impl Root {
-    /// Of what was read so far.
+    /// Takes what was read so far.
     pub(crate) fn of(tree: Tree, store: Store, left_out: u64) -> Self {
         Root { tree, store, program: Program::default(), identity: String::new(), left_out }
     }
 }
 
 impl Root {
-    /// What it is for.
+    /// Program that it is for.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The same for the same archives and the same program.
+    /// Hash that is the same for the same archives and the same program.
     pub fn identity(&self) -> &str {
         &self.identity
     }

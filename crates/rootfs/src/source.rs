@@ -24,7 +24,7 @@ impl Source {
         }
     }
 
-    /// The same with its path below a folder, if it has no root of its own.
+    /// Takes its path to be below a folder, if that has no root of its own.
     pub fn below(self, folder: &Path) -> Self {
         match self {
             Source::Tar(path) => Source::Tar(folder.join(path)),

@@ -14,7 +14,7 @@ pub(crate) struct Store {
     left: u64,
 }
 
-/// What is read is more than may be.
+/// More is read than may be.
 pub(crate) struct TooMuch;
 
 impl Store {

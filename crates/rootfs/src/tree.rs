@@ -17,7 +17,7 @@ const DEPTH: usize = 256;
 /// Links on one way, as Linux counts them.
 const LINKS: u32 = 40;
 
-/// What an entry has beside its content.
+/// Owner, permissions and the like of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct About {
     /// Permissions with set-user-ID and the like.
@@ -64,7 +64,7 @@ pub(crate) struct Tree {
     nodes: Vec<Node>,
 }
 
-/// What a path consists of, without what leads nowhere.
+/// Parts of a path, without what leads nowhere.
 pub(crate) fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".")
 }

@@ -25,7 +25,7 @@ use crate::drivers::TRANSPORT;
 use crate::record::Record;
 use crate::{Error, Result};
 
-/// What a whole system has, by the file hierarchy's standard.
+/// Init of a whole system, by the file hierarchy's standard.
 const USUAL: &str = "/sbin/init";
 const BLOCKS: &str = "/sys/block";
 /// How long a disk may take to come: its server is started after the node.

@@ -17,7 +17,7 @@ use crate::{Error, Result, abi};
 
 /// Between looks whether the node is ready.
 const LOOK: Duration = Duration::from_millis(5);
-/// Of a line in the kernel's log, which takes no longer ones.
+/// Length of a line in the kernel's log, which takes no longer ones.
 const LINE_BYTES: u64 = 900;
 
 /// The program, if the image has one.

@@ -54,7 +54,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 pub use root::go_in;
 
-/// What a process of ours in a node is for, but for the first one.
+/// Purpose of a process of ours in a node, but for the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// Answers the host.

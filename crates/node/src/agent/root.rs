@@ -39,14 +39,14 @@ const OF_INIT: &str = "/proc/1/root";
 const DEVICE: &str = "/dev/pmem0";
 /// How long the device may take to come once its drivers are there.
 const DEVICE_LIMIT: Duration = Duration::from_secs(5);
-/// What a program beside the root is told of it by.
+/// Variable by which a program beside the root is told of it.
 const VARIABLE: &str = "KUMIKI_NODE_ROOT";
-/// What programs find beside the image's files.
+/// Folders that programs find beside the image's files.
 pub(super) const BROUGHT: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The table of memory that the kernel was started with.
 pub(super) const MEMORY_MAP: &str = "/sys/firmware/memmap";
-/// What it calls a root's kind of memory.
+/// Its name for a root's kind of memory.
 const KIND: &str = "Persistent Memory (legacy)";
 
 /// Address and bytes of the root in the table of memory, if it names one.

@@ -72,7 +72,7 @@ impl<'m> Buffers<'m> {
     }
 }
 
-/// What a disk's data is read from and written to.
+/// File that a disk's data is read from and written to.
 pub(crate) struct Medium {
     pub(crate) file: File,
     /// The same, past the page cache.

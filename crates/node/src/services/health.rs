@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
-/// Of a server's first line.
+/// Length of a server's first line at the most.
 const LINE_BYTES: u64 = 1024;
 
 /// How a node's health is seen.

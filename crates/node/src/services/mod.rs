@@ -40,7 +40,7 @@ impl Service {
         !self.health.as_ref().is_some_and(Health::needs_address) || devices.iter().any(has_address)
     }
 
-    /// Of what a file says: whether to start it again, and how its health is seen.
+    /// Reads what a file says: whether to start it again, and how its health is seen.
     pub(crate) fn of(restart: bool, health: Option<&str>) -> Result<Option<Self>, String> {
         let health = health.map(Health::parse).transpose()?;
         match (restart, health) {

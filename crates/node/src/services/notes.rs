@@ -1,4 +1,4 @@
-//! What is said of a service to those who list nodes: a note beside the node's other files.
+//! Notes on services for those who list nodes, beside a node's other files.
 
 use std::fs;
 
