@@ -79,9 +79,9 @@ pub mod spawn_abi;
 
 pub use failure::kumiki_last_error;
 pub use parasc::{
-    Engine, Requester, parasc_collect, parasc_create, parasc_destroy, parasc_proc, parasc_refusal,
-    parasc_request, parasc_requester_create, parasc_requester_destroy, parasc_run,
-    parasc_terminate, parasc_wait, parasc_wake_up,
+    Engine, Requester, parasc_collect, parasc_completion_fd, parasc_create, parasc_destroy,
+    parasc_proc, parasc_refusal, parasc_request, parasc_requester_create, parasc_requester_destroy,
+    parasc_run, parasc_terminate, parasc_try, parasc_wait, parasc_wake_up,
 };
 pub use resource::*;
 pub use shadow::{
