@@ -56,7 +56,6 @@
 //! assert!(interface.lookup(&name).is_err());
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
-#![warn(missing_debug_implementations)]
 
 mod alloc;
 mod answer;
