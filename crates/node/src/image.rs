@@ -59,6 +59,12 @@ pub struct Image {
     _device: Option<Device>,
 }
 
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Image").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// An image as it is listed.
 #[derive(Debug, Serialize)]
 pub struct ImageInfo {

@@ -67,6 +67,12 @@ pub struct Lent {
     window: Window,
 }
 
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lent").field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
 impl Lent {
     /// Names of all that the host has sent; it may have taken some back.
     pub fn names() -> Result<Vec<String>> {

@@ -36,6 +36,7 @@ const EARLY_LOOK: Duration = Duration::from_secs(1);
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A node that exists.
+#[derive(Debug)]
 pub struct Node {
     pub(crate) name: String,
 }
