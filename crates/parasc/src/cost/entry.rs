@@ -364,16 +364,18 @@ impl Entry {
         self.due = self.spent + f64::from(pause * (1 << self.doublings) as f32);
     }
 
-    /// Records what a plain call takes; a batch that nobody helped with asks next time.
+    /// Returns ticks of a plain call, and how many a shared one saves as far as is known; a batch
+    /// that nobody helped with asks next time.
     #[inline]
-    pub(super) fn shared(&mut self, end: End) -> f32 {
+    pub(super) fn shared(&mut self, end: End) -> (f32, f32) {
         if end.helped == 0 {
             self.repeats = 0;
         }
         self.waited = end.waited as f32;
         // A longer one is for the account.
         self.waits.add(end.calls, self.waited.min(self.means[0].ticks * end.calls as f32));
-        self.means[0].ticks
+        let [plain, shared] = self.means.map(|mean| mean.ticks);
+        (plain, (plain - shared).max(0.0))
     }
 
     /// How many of `calls` the requesting thread keeps, such that it and `others` are ready

@@ -8,7 +8,7 @@
 //! | 4 | A probe is two halves of one batch, the rival's first; of batches below 32 calls whole ones, the rival's in a row and then the plain ones. The first turn of each way does not count, as it fetches what the other cpu has used, unless half a batch takes longer than a sleep. It is over when plain calls that count have taken half a wake. The rival's waits for others at the end count as in the mean of the shared batches of some 32 probes, each up to a batch's own time. It shares only while a thread spins and has helped with the last shared batch. Where each batch needs a wake of its own, the rival's half begins with one, half of which counts. |
 //! | 5 | The next probe waits until 32 times what the last one lost has been spent on the key, and a wake at least; twice that for each probe that changed nothing, up to 32 times. Half of that patience is gone when the mean of the taken way moves by half. |
 //! | 6 | A sleeping thread is woken when what it would have saved, over all keys, has reached the price of a wake; the first one of a process that had one thread at the price of four sleeps. |
-//! | 7 | An account holds what others saved, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
+//! | 7 | An account holds what sharing saved as far as is known, not more than the calls that others made, less wakes and waits for others at the end of a batch. Below minus four sleeps nothing is shared for as long as was lost; for twice the last such pause, up to 32 times the loss, if less than that was saved in between. |
 //! | 8 | Plain calls that are likely to take longer than four sleeps are watched: off the cpu for half of the time, by a switch of their own will, they sleep and the rival is the pool; else it is shared. A probe of the pool puts one plain call beside it. |
 //! | 9 | Batches shorter than 50,000 ticks repeat the last decision for so long, without a look at the clock. A shared one that nobody helped with asks at once. |
 //!
@@ -181,8 +181,8 @@ impl Costs {
     /// Notes how a shared batch ended, measured or not.
     #[inline]
     pub(crate) fn shared(&mut self, key: Key, end: End, means: Means, now: impl Fn() -> u64) {
-        let plain = self.known(key).shared(end);
-        if let Some(lost) = self.helpers.shared(end, plain, means, now) {
+        let each = self.known(key).shared(end);
+        if let Some(lost) = self.helpers.shared(end, each, means, now) {
             self.known(key).lost(lost, means);
         }
     }

@@ -344,6 +344,23 @@ fn waits_that_most_probes_miss_count() {
 }
 
 #[test]
+fn waits_longer_than_a_batch_count() {
+    // What two threads save is far less than the calls that the other one makes.
+    for (count, plain, shared, busy) in [
+        (240, 10_009.107, 0.881_494_8, (10, 4_233_972)),
+        (263, 12_945.004, 0.795_843_8, (6, 7_446_453)),
+        (267, 16_541.021, 0.849_033_9, (12, 8_628_472)),
+    ] {
+        let mut world = World::new();
+        world.busy = Some(busy);
+        let load = Load { plain, shared, ..CHEAP };
+        world.run(READ, count, load, 3e9);
+        let spent = world.run(READ, count, load, 1e10);
+        assert!(spent.ratio() < 1.05, "{count}: {spent:?}");
+    }
+}
+
+#[test]
 fn one_accident_in_long_costs_no_more_than_itself() {
     let mut world = World::new();
     world.run(READ, 100, CHEAP, 1e7);
