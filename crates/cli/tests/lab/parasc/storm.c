@@ -497,7 +497,8 @@ static void *serve_blindly(void *unused)
 
 static void on_memory_that_goes(void)
 {
-	struct sigaction action = { .sa_handler = give_back };
+	/* It may be gone again before it is given back. */
+	struct sigaction action = { .sa_handler = give_back, .sa_flags = SA_NODEFER };
 	pthread_t thread;
 
 	CHECK(!sigaction(SIGSEGV, &action, NULL) && !sigaction(SIGBUS, &action, NULL));
@@ -544,7 +545,10 @@ static void again(void (*scene)(void))
 			scene();
 			exit(0);
 		}
-		CHECK(waitpid(child, &status, 0) == child && status == 0);
+		CHECK(waitpid(child, &status, 0) == child);
+		if (status)
+			fprintf(stderr, "a child's status %#x\n", status);
+		CHECK(status == 0);
 	}
 }
 
@@ -579,6 +583,7 @@ int main(int count, char **words)
 	seconds = count > 1 ? atof(words[1]) : seconds;
 	seed = getpid() ^ time(NULL);
 	printf("seed %u\n", seed);
+	fflush(stdout);
 	for (size_t at = 0; at < sizeof(scenes) / sizeof(*scenes); at++) {
 		unsigned long before = made_inside();
 		pid_t child = fork();
