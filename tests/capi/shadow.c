@@ -175,7 +175,7 @@ static void copies(struct shadow *shadow)
 		from[i] = (unsigned char)(i * 7 + i / 251);
 	CHECK(shadow_copy_prepare(shadow) == 0);
 	CHECK(shadow_copy_prepare(shadow) == 0);
-	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_SPLIT; method++) {
+	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_COLD; method++) {
 		enum shadow_copy_method how = (enum shadow_copy_method)method;
 		CHECK(shadow_copy(shadow, NULL, NULL, 0, how) == 0);
 		for (i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
@@ -189,7 +189,7 @@ static void copies(struct shadow *shadow)
 			}
 		}
 	}
-	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_SPLIT; method++) {
+	for (method = SHADOW_COPY_AUTO; method <= SHADOW_COPY_COLD; method++) {
 		enum shadow_copy_method how = (enum shadow_copy_method)method;
 		size_t copied = 1;
 		memset(to, 0xa5, room);

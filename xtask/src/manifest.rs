@@ -25,6 +25,8 @@ pub(crate) struct Tests {
     alone: Vec<String>,
     /// They take many seconds: not among the fast ones.
     long: Vec<String>,
+    /// They run on emulated machines of many cpus, too ([`Part::Cpus`]).
+    many_cpus: Vec<String>,
     /// The part that a program belongs to, if not to the rest of the workspace.
     part: BTreeMap<String, Part>,
 }
@@ -40,8 +42,9 @@ impl Kumiki {
             .map_err(|error| format!("{name}: [package.metadata.kumiki]: {error}"))?;
         let programs: Vec<_> = package.targets.iter().filter_map(Program::of).collect();
         let known = |word: &&String| programs.iter().any(|program| program.is(word));
-        let Tests { alone, long, part } = &said.tests;
-        match alone.iter().chain(long).chain(part.keys()).find(|word| !known(word)) {
+        let Tests { alone, long, many_cpus, part } = &said.tests;
+        let mut named = alone.iter().chain(long).chain(many_cpus).chain(part.keys());
+        match named.find(|word| !known(word)) {
             Some(unknown) => Err(format!(
                 "{name}: [package.metadata.kumiki.tests] says `{unknown}`, yet its test programs \
                  are {}",
@@ -59,6 +62,10 @@ impl Tests {
 
     pub(crate) fn is_long(&self, program: &Program<'_>) -> bool {
         self.long.iter().any(|word| program.is(word))
+    }
+
+    pub(crate) fn is_for_many_cpus(&self, program: &Program<'_>) -> bool {
+        self.many_cpus.iter().any(|word| program.is(word))
     }
 
     pub(crate) fn part(&self, program: &Program<'_>) -> Part {

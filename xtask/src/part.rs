@@ -28,8 +28,8 @@ pub(crate) enum Part {
     /// Suites of glibc, gnulib and CPython with Kumiki in place of posix_spawn and subprocess;
     /// only when it is named, some minutes
     Peers,
-    /// The papers' experiments on emulated machines of 8 and 16 cpus; only when it is named,
-    /// a quarter of an hour
+    /// The papers' experiments, and the tests of the parts that place threads on cpus, on
+    /// emulated machines of 8 and 16 cpus; only when it is named, an hour
     Cpus,
     /// Not a test but all of them: the README's commands in a Debian as new
     Fresh,

@@ -79,6 +79,7 @@ const COPY: &[&str] = &[
     "copy:kumiki/block1024",
     "copy:kumiki/block4096",
     "copy:kumiki/split",
+    "copy:kumiki/cold",
 ];
 
 /// Subjects of which the first is never to be slower than the second.

@@ -92,6 +92,7 @@ pub mod method {
     pub const SHADOW_COPY_BLOCK_1024: u32 = 3;
     pub const SHADOW_COPY_BLOCK_4096: u32 = 4;
     pub const SHADOW_COPY_SPLIT: u32 = 5;
+    pub const SHADOW_COPY_COLD: u32 = 6;
 }
 
 impl Options {
@@ -190,6 +191,7 @@ pub(crate) fn method_of(number: c_uint) -> Result<Method, Failure> {
         method::SHADOW_COPY_BLOCK_1024 => Method::Block(1024),
         method::SHADOW_COPY_BLOCK_4096 => Method::Block(4096),
         method::SHADOW_COPY_SPLIT => Method::Split,
+        method::SHADOW_COPY_COLD => Method::Cold,
         other => {
             let text = format!("{other} is no way to copy: see enum shadow_copy_method");
             return Err(Failure::invalid(text));

@@ -21,19 +21,20 @@ use crate::region::Region;
 use crate::{known, share};
 
 /// The piece after the first, and those after it: a longer one costs less, a
-/// shorter one notices sooner that the cache ends or was never there.
+/// shorter one notices sooner that the cache ends or was never there. Row `copy_stale_start`.
 const SECOND_PIECE: usize = 64 << 10;
 const LATER_PIECE: usize = 512 << 10;
 /// So much is looked at in the middle, too, where a next cache may have what both ends
-/// have not; in less it does not matter.
+/// have not; in less it does not matter. Row `copy_stale_half`.
 const HALVED: usize = 4 * FLOOR;
 /// Halves of less are not shared if the destination has no pages: 2 MiB of them are in
 /// one page table with one lock, and two threads that both wait for the kernel to give
 /// them pages of it took four times as long on a virtual machine, where who finds a lock
-/// taken may halt its cpu.
+/// taken may halt its cpu. Row `copy_fresh`.
 const TABLES: usize = 2 * (2 << 20);
 /// A helper that is kept awake waits for as long as so many pieces from memory take;
 /// there are two, the destination's middle and, at times, a question to the kernel.
+/// Row `copy_cold` of `kumiki/awake`.
 const PATIENCE: usize = 16;
 
 /// Bytes of the pieces at the start and the end of so many: the longer, the surer their

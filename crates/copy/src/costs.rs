@@ -3,18 +3,18 @@
 use std::arch::x86_64::{_mm_lfence, _mm_mfence, _rdtsc};
 
 /// Bytes copied first, whose time tells whether the destination has pages: short beside
-/// what is worth a fork, and so long that one slow line does not count.
+/// what is worth a fork, and so long that one slow line does not count. Row `copy_fresh`.
 pub(crate) const PIECE: usize = 8 << 10;
 
 /// Below this it is `memcpy` and nothing else. From memory two threads would be
 /// faster from an eighth of it on, where they are two cores. But in a cache a
 /// copy so short takes so little that looking at the clock shows, and a mistake
-/// about where it is doubles its time.
+/// about where it is doubles its time. Rows `copy_warm` and `copy_cold`.
 pub(crate) const FLOOR: usize = 1 << 20;
-/// [`Costs::stream_from`] is this at least: a middle needs some length.
+/// [`Costs::stream_from`] is this at least: a middle needs some length. Row `copy_stale_ends`.
 pub(crate) const LEAST: usize = FLOOR / 2;
 /// A fork and join of which nothing is known yet, or that the helper has never come to: a
-/// microsecond or two.
+/// microsecond or two. Row `copy_first`.
 pub(crate) const ASSUMED_FORK: u64 = 4000;
 
 /// Costs in ticks of the time stamp counter.

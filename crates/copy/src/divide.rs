@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::method::Method;
 use crate::pair::Pair;
 use crate::region::Region;
-use crate::{auto, known};
+use crate::{auto, cold, known};
 
 /// Copies `from` to `to` with both threads of `pair`. If it is not
-/// [free](Pair::is_free), [`Method::Auto`] copies with one thread, and the other methods
-/// wait for what the helper is at, however long that takes; a shadow's job that was
+/// [free](Pair::is_free), [`Method::Auto`] and [`Method::Cold`] copy with one thread, and the
+/// other methods wait for what the helper is at, however long that takes; a shadow's job that was
 /// forked and not joined is joined so, and if it has panicked, that continues here and
 /// nothing is copied. [`copy_timeout`](crate::copy_timeout) does not wait, but fails.
 ///
@@ -115,6 +115,7 @@ pub(crate) fn divide<P: Pair>(
     match method {
         method if is_plain(method, region.len()) => region.copy(),
         Method::Auto => auto::copy(pair, region, deadline),
+        Method::Cold => cold::copy(pair, region),
         Method::Prefetch => {
             let ahead = region.footprint();
             pair.both(|| region.copy(), || ahead.prefetch());

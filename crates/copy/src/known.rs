@@ -16,6 +16,7 @@ use crate::pair::Pair;
 
 /// The share of its own time that a copy spends on measuring while nothing is known, one part in so
 /// many; or one step of a microsecond or a few, for which later copies then spend nothing.
+/// Row `copy_first`.
 const SHARE: u64 = 40;
 /// A step that took more ticks has lost its cpu, which no later copy pays for.
 const LONGEST_STEP: u64 = 100_000;
@@ -41,7 +42,7 @@ static KNOWN: Known = Known {
 };
 
 /// Bytes of the largest data cache that a core has to itself, where nobody has read of
-/// them: typical ones.
+/// them: typical ones. Row `copy_first`.
 const CORE_CACHE: usize = 1 << 20;
 
 static LEARNING: Mutex<Learning> = Mutex::new(Learning { measuring: Measuring::NEW, debt: 0 });

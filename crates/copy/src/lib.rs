@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The methods are those of Hori et al., "A Ultra-light Thread Library Using
-//! Hardware Synchronization" (Fig. 9–12), and [`Method::Auto`].
+//! Hardware Synchronization" (Fig. 9–12), and [`Method::Auto`] and [`Method::Cold`].
 //!
 //! ```
 //! use kumiki_shadow::Shadow;
@@ -33,6 +33,7 @@ compile_error!(
 );
 
 mod auto;
+mod cold;
 mod costs;
 mod divide;
 mod error;

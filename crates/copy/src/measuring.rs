@@ -11,18 +11,18 @@ use crate::costs::{ASSUMED_FORK, Costs, LEAST, PIECE, ticks_of};
 use crate::pair::Pair;
 use crate::probe::{self, Probe};
 
-/// Places where copies from memory are timed; an interrupt hits one of them.
+/// Places where copies from memory are timed; an interrupt hits one of them. Row `copy_first`.
 const PLACES: usize = 8;
 /// Pieces that follow the first one at each place: prefetchers do nearly as well as they
 /// ever do. After twelve they are a tenth better, and a step would take as long as a
-/// fifth of a copy.
+/// fifth of a copy. Row `copy_first`.
 const RUN: usize = 4;
 const TIMED: usize = (1 + RUN) * PIECE;
 /// Bytes of a place. The next one begins where no prefetcher has been.
 const APART: usize = TIMED + 3 * PIECE;
 const PAGE: usize = 4096;
 
-/// Forks of which the median counts.
+/// Forks of which the median counts. Row `copy_first`.
 const FORKS: usize = 16;
 /// Forks until so many have been answered by the helper. Taken back, one takes some
 /// microseconds: together they take longer than a wake, and than a busy cpu's next turn.

@@ -22,4 +22,9 @@ pub enum Method {
     /// by `memcpy` then, and each spends a fortieth of its time, or some microseconds
     /// now and then, on measuring: some hundred copies. [`prepare`](crate::prepare) does that at once.
     Auto,
+    /// Both threads past the caches (non-temporal stores); the caller alone below 128 KiB, and
+    /// where waking the helper would take longer. For a caller who knows that neither side is in a
+    /// cache and that nobody reads the destination soon: up to 1 MiB `Auto` cannot know, and stays
+    /// with `memcpy`. Bytes that are in a cache take several times as long as by `memcpy`.
+    Cold,
 }

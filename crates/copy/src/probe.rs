@@ -8,16 +8,16 @@ use std::ops::Range;
 use crate::costs::ticks_of;
 
 /// Places in a long source or destination, in eighths of the length: a cache that is full
-/// of the rest has lost some lines here and there.
+/// of the rest has lost some lines here and there. Row `copy_stale_half`.
 pub(crate) const MIDDLE: [usize; 2] = [3, 5];
 /// The place in a piece at one end. One takes longer than the nearest of two, as memory is
-/// measured by; that errs on the side of memory.
+/// measured by; that errs on the side of memory. Row `copy_stale_ends`.
 pub(crate) const END: [usize; 1] = [5];
 /// Lines at each. The first one is not timed: its page may be one that this cpu has not
-/// seen for long, which takes as long as some lines from memory.
+/// seen for long, which takes as long as some lines from memory. Row `copy_warm`.
 const LINES: usize = 4;
 const PAGE: usize = 4096;
-/// Bytes between them, so that no prefetcher follows.
+/// Bytes between them, so that no prefetcher follows. Row `copy_cold`.
 const STEP: usize = 576;
 
 /// Some lines at each of `N` places, borrowed for `'a`.

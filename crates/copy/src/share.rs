@@ -36,7 +36,7 @@ use crate::primitive::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, spin_loop};
 use crate::region::Region;
 
 /// Bytes of a part. A claim moves a cache line between the cores, some 0.1 to
-/// 0.6 µs, which should be nothing beside copying the part (20 µs and more).
+/// 0.6 µs, which should be nothing beside copying the part (20 µs and more). Row `copy_cold`.
 const PART: usize = 1 << 20;
 
 /// How a part is copied.

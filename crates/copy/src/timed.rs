@@ -119,8 +119,8 @@ fn run_until<P: Pair>(
     if method == Method::Block(0) {
         return Err(Error::EmptyBlock);
     }
-    // The job would be waited for. `Auto` goes without such a helper.
-    if method != Method::Auto && !pair.is_free() {
+    // The job would be waited for. These two go without such a helper.
+    if !matches!(method, Method::Auto | Method::Cold) && !pair.is_free() {
         return Err(Error::Busy);
     }
     let of = rest.len();

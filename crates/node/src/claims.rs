@@ -1,4 +1,4 @@
-//! What of the host only one node can have.
+//! Things of the host that only one node can have.
 
 use crate::device::Device;
 use crate::devices::{Assigned, clash};

@@ -24,7 +24,7 @@ pub enum Ending {
     Left,
 }
 
-/// What a program is told beside its input.
+/// Orders to a program beside its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// A signal for it and all it has started.
@@ -50,7 +50,7 @@ pub struct Client<'a> {
     pub out: &'a mut dyn Write,
     /// Where its errors go; a terminal's come with the output.
     pub err: &'a mut dyn Write,
-    /// What it is told.
+    /// Its orders.
     pub orders: Option<&'a mut dyn Orders>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Input<'a> {
         Input { pending: from.is_none().then(Vec::new), from, may_leave, leaving: false }
     }
 
-    /// What to wait for: more input, unless some waits already.
+    /// Event to wait for: more input, unless some waits already.
     pub(crate) fn wanted(&self) -> Option<BorrowedFd<'a>> {
         self.from.filter(|_| self.pending.is_none())
     }

@@ -15,7 +15,7 @@ pub(crate) const MODULES: &str = "/lib/kumiki/modules";
 
 const BUSYBOX: [&str; 2] = ["/bin/busybox", "/usr/bin/busybox"];
 
-/// What goes with an image's kernel: mostly what its initramfs is made of.
+/// Files that go with an image's kernel: mostly what its initramfs is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Base {
     /// An initrd to begin with; else a static busybox of the host.
@@ -127,7 +127,7 @@ fn archive(initramfs: &mut Initramfs, path: &Path) -> Result<()> {
     initramfs.archive(&read(path)?).map_err(|error| of(path, &error))
 }
 
-/// What is wrong with a file.
+/// Refusal of a file, by its fault.
 fn of(path: &Path, error: &kumiki_boot::Error) -> Error {
     Error::Refused(format!("{}: {error}", path.display()))
 }

@@ -45,7 +45,7 @@ pub(crate) fn held() -> Result<BTreeMap<u32, String>> {
     Ok(cpus.collect())
 }
 
-/// Who has them, for people: `node n1 has 3,2; node n2 has 1`; nothing if nobody has any.
+/// Owners, for people: `node n1 has 3,2; node n2 has 1`; nothing if nobody has any.
 pub(crate) fn holders(held: &BTreeMap<u32, String>) -> String {
     let mut nodes: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (&cpu, name) in held.iter().rev() {
@@ -56,7 +56,7 @@ pub(crate) fn holders(held: &BTreeMap<u32, String>) -> String {
     each.join("; ")
 }
 
-/// The same behind what an error says.
+/// Owners, to stand behind what an error says.
 pub(crate) fn and_holders(held: &BTreeMap<u32, String>) -> String {
     let holders = holders(held);
     if holders.is_empty() { holders } else { format!("; {holders}") }

@@ -267,7 +267,7 @@ impl Device {
         &self.file
     }
 
-    /// What it is called in a message.
+    /// Its name in a message.
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.kind.noun(), self.name)
     }
@@ -290,7 +290,7 @@ pub(crate) fn exists(kind: Kind, name: &str) -> Error {
     Error::Refused(format!("{noun} {name} exists: choose another name, or remove it first"))
 }
 
-/// What the host's kernel takes for available without swapping.
+/// Memory that the host's kernel takes for available without swapping.
 pub(crate) fn available_bytes() -> Result<u64> {
     let path = "/proc/meminfo";
     let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;

@@ -84,7 +84,7 @@ pub struct Assigned {
     /// `net0`, `disk0`, …
     pub name: String,
     pub(crate) slot: usize,
-    /// What it is.
+    /// Kind and source.
     #[serde(flatten)]
     pub device: DeviceSpec,
 }
@@ -241,7 +241,7 @@ impl DeviceSpec {
         }
     }
 
-    /// What its kind is called.
+    /// Name of its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             DeviceSpec::Net(_) => "net",

@@ -85,7 +85,7 @@ fn beside(guest_module: &Path) -> Option<PathBuf> {
     Some(guest_module.with_file_name(name)).filter(|path| path.exists() && path != guest_module)
 }
 
-/// What a kernel has: files by the modules' names, and what is built in.
+/// Drivers of a kernel: files by the modules' names, and what is built in.
 struct KernelModules {
     files: BTreeMap<String, PathBuf>,
     builtin: BTreeSet<String>,
@@ -143,7 +143,7 @@ impl KernelModules {
     }
 }
 
-/// What a module wants before it without saying so in `depends`: `softdep=pre: crc32c`.
+/// Modules that one wants before it without saying so in `depends`: `softdep=pre: crc32c`.
 fn soft(module: &[u8]) -> Vec<String> {
     let text = modinfo(module, "softdep").unwrap_or_default();
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! What a kernel has logged and not yet handed over: until its module is loaded the
+//! Log that a kernel has kept and not yet handed over: until its module is loaded the
 //! lines stand in its own memory only, where its printk puts them one after the other,
 //! each with a number before it and filled up to eight bytes. Of a line whose level was
 //! taken off its beginning the last two letters stand twice.
@@ -14,9 +14,9 @@ use crate::memory::Memory;
 const MARK: &[u8] = b"Command line: ";
 /// The faults that end a start.
 const FAULTS: [&str; 4] = ["Oops: ", "BUG: ", PANIC, "kernel BUG at"];
-/// What a kernel says that executes nothing more, as `panic=0` is on its command line.
+/// Words of a kernel that executes nothing more, as `panic=0` is on its command line.
 pub(crate) const PANIC: &str = "Kernel panic - not syncing: ";
-/// What a kernel says that found no rate for its only timer. It comes as far as its first
+/// Words of a kernel that found no rate for its only timer. It comes as far as its first
 /// wait for a time, and stays there.
 const NO_TIMER: &str = "APIC frequency too slow, disabling apic timer";
 /// Where in the first piece a kernel lies, and its first log with it. What is behind may

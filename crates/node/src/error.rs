@@ -1,4 +1,4 @@
-//! What can go wrong with a node.
+//! Errors of nodes.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum Error {
     /// The kernel refused something.
     #[error("{what}: {source}")]
     Os {
-        /// What was tried, on which thing.
+        /// Action that was tried, on which thing.
         what: String,
         /// The kernel's answer.
         #[source]
@@ -32,9 +32,9 @@ pub enum Error {
     /// The machine lacks something.
     #[error("{feature} is not available: {needs}")]
     Unsupported {
-        /// What is missing.
+        /// Missing thing.
         feature: String,
-        /// What it would take.
+        /// Amount that it would take.
         needs: String,
     },
     /// What was asked for cannot be, or not now.
@@ -59,7 +59,7 @@ pub enum Error {
         source: Box<Error>,
         /// Steps that had been done.
         undone: usize,
-        /// What could not be undone, and why.
+        /// Things that could not be undone, and why.
         left: String,
     },
     /// A node came to its end before it was what was waited for.
@@ -67,7 +67,7 @@ pub enum Error {
     Ended {
         /// Which node.
         name: String,
-        /// What ended it, and how far its start came.
+        /// Cause of its end, and how far its start came.
         word: String,
         /// The end of its log, with a heading.
         log: String,
@@ -77,11 +77,11 @@ pub enum Error {
     Silent {
         /// Which node.
         name: String,
-        /// What it did not do.
+        /// Thing that it did not do.
         what: &'static str,
         /// How long it had.
         limit: Duration,
-        /// What it last said of itself, and how far its start came.
+        /// Its last word about itself, and how far its start came.
         word: String,
         /// The end of its log, with a heading.
         log: String,

@@ -1,4 +1,4 @@
-//! What stands in a channel's rings: frames of a kind and a body.
+//! Frames in a channel's rings, each of a kind and a body.
 //!
 //! ```text
 //!   host -> node   Exec, then any Stdin, StdinEnd, Resize; or Shutdown; or Lend

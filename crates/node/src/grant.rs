@@ -1,4 +1,4 @@
-//! What the host hands to a node that is to start another one.
+//! Things that the host hands to a node that is to start another one.
 
 use kumiki_boot::Piece;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::clocks::Clocks;
 use crate::record::Record;
 use crate::tree;
 
-/// What it takes to start another node.
+/// Everything that starting another node takes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) entry: tree::Entry,

@@ -23,7 +23,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"kumikimg");
 pub(crate) const PAGE_BYTES: u64 = 4096;
 pub(crate) const HEADER_BYTES: u64 = 4 * PAGE_BYTES;
 
-/// What stands at an image's beginning.
+/// Header at an image's beginning.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) version: u32,
@@ -209,7 +209,7 @@ impl Image {
         self.header.initramfs
     }
 
-    /// What a node needs for it.
+    /// Needs of a node for it.
     pub(crate) fn needs(&self) -> Needs {
         self.header.needs()
     }

@@ -1,4 +1,4 @@
-//! What images are made of: read, laid out, and put into memory that stays.
+//! Ingredients of images: read, laid out, and put into memory that stays.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::shipped::Shipped;
 use crate::stages::{LoadParts, timed};
 use crate::{Error, Result, abi, module_file, requests, tree};
 
-/// What an image is to be made of, read and not yet uncompressed.
+/// Parts of an image to be, read and not yet uncompressed.
 pub(crate) struct Ingredients {
     file: Vec<u8>,
     /// The kernel as it is shipped; a bare vmlinux has no such form.
@@ -85,7 +85,7 @@ impl Ingredients {
         Ok(None)
     }
 
-    /// What an image of this content is called that nobody has named.
+    /// Name of an image of this content that nobody has named.
     pub(crate) fn name(&self) -> String {
         format!("kept-{}", &self.sha256()[..12])
     }
@@ -175,7 +175,7 @@ impl Prepared {
         self.total
     }
 
-    /// What a node needs for it.
+    /// Needs of a node for it.
     pub(crate) fn needs(&self) -> Needs {
         self.header.needs()
     }

@@ -1,4 +1,4 @@
-//! What the module holds: nodes and images, each with a name.
+//! Things that the module holds: nodes and images, each with a name.
 
 use crate::{Error, Result, abi};
 

@@ -109,7 +109,7 @@ impl Lent {
                 .is_ok_and(|record: Record| record == self.grant.record)
     }
 
-    /// What it last said of itself.
+    /// Its last word about itself.
     pub fn word(&self) -> &'static str {
         meaning(self.window.word())
     }

@@ -32,7 +32,7 @@ pub struct NodeInfo {
     pub name: String,
     /// Where it stands.
     pub state: State,
-    /// What it last said of itself.
+    /// Its last word about itself.
     pub word: &'static str,
     /// A panic's text.
     pub message: Option<String>,
@@ -44,7 +44,7 @@ pub struct NodeInfo {
     pub memory: Vec<String>,
     /// The image that it starts from; none if making it was interrupted.
     pub image: Option<String>,
-    /// What was added to its kernel's command line; as above.
+    /// Words added to its kernel's command line; as above.
     pub command_line: Option<String>,
     /// The node that may start it, if it is lent.
     pub lent_to: Option<String>,

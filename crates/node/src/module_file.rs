@@ -28,7 +28,7 @@ pub(crate) fn module(path: &Path, release: Option<&str>) -> Result<(String, Vec<
     }
 }
 
-/// What a module says of itself in its `.modinfo`: `key=value`, each with a zero
+/// Facts that a module states of itself in its `.modinfo`: `key=value`, each with a zero
 /// before and behind it.
 pub(crate) fn modinfo(module: &[u8], key: &str) -> Option<String> {
     let mark = format!("\0{key}=");

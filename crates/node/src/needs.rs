@@ -4,7 +4,7 @@ use kumiki_boot::{Kernel, Partition};
 
 use crate::spec::Fault;
 
-/// What an image's kernel and initramfs need of a node.
+/// Memory that an image's kernel and initramfs need of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Of its first piece: kernel and initramfs lie there.

@@ -409,9 +409,9 @@ struct Stopped {
 struct Begun {
     loaded: Loading,
     begin: Instant,
-    /// What the request to start took.
+    /// Duration of the request to start.
     execute: Duration,
-    /// What of its devices is not served, and why.
+    /// Devices of it that are not served, and why.
     problems: Vec<String>,
 }
 

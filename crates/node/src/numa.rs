@@ -37,7 +37,7 @@ pub(crate) fn has_block(nodes: &[u32], block: u64) -> bool {
     nodes == with_memory() || nodes.iter().any(is_of)
 }
 
-/// What an error adds where memory of others would have been there.
+/// Words that an error adds where memory of others would have been there.
 pub(crate) fn restriction(nodes: &[u32]) -> String {
     match nodes {
         [node] if with_memory().len() > 1 => format!(
@@ -47,7 +47,7 @@ pub(crate) fn restriction(nodes: &[u32]) -> String {
     }
 }
 
-/// So many cpus of one NUMA node, the first of `free` that are; if none has so many, the
+/// A number of cpus of one NUMA node, the first of `free` that are; if none has so many, the
 /// first.
 pub(crate) fn together(free: &[u32], count: usize, nodes: &BTreeMap<u32, u32>) -> Vec<u32> {
     let node = |cpu: &u32| nodes.get(cpu).copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a start copies from: an image that stays in memory, or files read for it.
+//! Sources that a start copies from: an image that stays in memory, or files read for it.
 
 use kumiki_boot::Kernel;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// What a node needs for it.
+    /// Needs of a node for it.
     pub(crate) fn needs(&self) -> Needs {
         Needs::of(self.kernel, self.initramfs.length(), self.unpacked_bytes)
     }

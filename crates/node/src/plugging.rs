@@ -18,7 +18,7 @@ pub struct DeviceInfo {
     pub name: String,
     /// `net`, `disk`, `share` or `vsock`.
     pub kind: &'static str,
-    /// What of the host it is.
+    /// The thing of the host that it is.
     pub what: String,
     /// A card's hardware address.
     pub mac: Option<String>,

@@ -9,7 +9,7 @@ use crate::spec::Spec;
 use crate::window::Window;
 use crate::{Error, Result, abi, tree};
 
-/// What a node was made of; kept in its own memory, so that whoever finds the
+/// Parts that a node was made of; kept in its own memory, so that whoever finds the
 /// node finds this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -21,12 +21,12 @@ pub struct Record {
     pub image: String,
     /// The host's cpus that it has, or was about to get; the first starts first.
     pub cpus: Vec<u32>,
-    /// What was added to its kernel's command line.
+    /// Words added to its kernel's command line.
     pub command_line: String,
     /// The node that starts it, if the host has left that to another one.
     #[serde(default)]
     pub lent_to: Option<String>,
-    /// What its host serves it.
+    /// Devices that its host serves it.
     #[serde(default)]
     pub devices: Vec<Assigned>,
 }

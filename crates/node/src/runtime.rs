@@ -1,4 +1,4 @@
-//! What servers and commands keep as long as the machine runs: sockets, logs, notes.
+//! Files that servers and commands keep as long as the machine runs: sockets, logs, notes.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

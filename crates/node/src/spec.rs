@@ -1,4 +1,4 @@
-//! What a node is to be made of, and the limits that need no look at the machine.
+//! Specification of a node, and the limits that need no look at the machine.
 
 use kumiki_boot::WINDOW_BYTES;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct Spec {
     pub memory_from: MemorySource,
     /// Words for its kernel's command line.
     pub command_line: String,
-    /// What its host serves it from its first start on.
+    /// Devices that its host serves it from its first start on.
     #[serde(default)]
     pub devices: Vec<DeviceSpec>,
 }
@@ -34,7 +34,7 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cpus {
-    /// So many, the last ones that are free.
+    /// A number of them: the last ones that are free.
     Count(usize),
     /// These; the first one starts first.
     These(Vec<u32>),
@@ -65,7 +65,7 @@ impl MemorySource {
     ];
 }
 
-/// What is wrong with one key of a specification.
+/// Fault of one key of a specification.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) key: &'static str,

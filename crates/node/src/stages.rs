@@ -26,7 +26,7 @@ pub(crate) fn reached(stamps: [u64; 5]) -> &'static str {
 pub struct Stages {
     /// The load phase: kernel, initramfs and tables come into the node's memory.
     pub load_ms: f64,
-    /// What that consists of.
+    /// Parts of that.
     #[serde(flatten)]
     pub parts: LoadParts,
     /// From the first interrupt to the cpu until the host saw the agent ready:
@@ -84,7 +84,7 @@ impl LoadParts {
         self.copy_kernel_ms + self.copy_initramfs_ms
     }
 
-    /// What a load phase of this length has spent on nothing of these, ms.
+    /// Rest of a load phase of this length that none of these took, ms.
     pub fn other_ms(&self, load_ms: f64) -> f64 {
         (load_ms - self.read_ms() - self.copy_ms() - self.plan_ms).max(0.0)
     }

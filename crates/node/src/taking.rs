@@ -110,7 +110,7 @@ fn off_line(
     Ok(())
 }
 
-/// What was kept from this machine's kernel at its start.
+/// Memory kept from this machine's kernel at its start.
 fn set_aside(
     device: &Device,
     bytes: u64,
@@ -175,7 +175,7 @@ fn held() -> Result<Vec<Piece>> {
     Ok(all.into_iter().flat_map(|entry| entry.pieces).collect())
 }
 
-/// What is left of a piece between those that are held.
+/// Rest of a piece between those that are held.
 fn free_of(whole: Piece, held: &[Piece]) -> Vec<Piece> {
     let mut held: Vec<&Piece> = held.iter().collect();
     held.sort_by_key(|piece| piece.address);

@@ -1,4 +1,4 @@
-//! What the module shows in sysfs.
+//! The module's files in sysfs.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     /// Numbers of the cpus and their APIC ids; of nodes.
     pub(crate) cpus: Vec<(u32, u32)>,
     pub(crate) slice: u64,
-    /// What a node last said of itself.
+    /// Last word of a node's about itself.
     pub(crate) word: u32,
 }
 
@@ -43,13 +43,13 @@ pub fn low_slices() -> Result<u64> {
     number(&path, text(&path)?.trim())
 }
 
-/// What is to be known of each of a kind.
+/// Fact to be known of each of a kind.
 pub(crate) fn each<T>(kind: Kind, look: impl Fn(&Entry) -> Result<T>) -> Result<Vec<T>> {
     let entries = all(kind)?;
     entries.iter().filter_map(|entry| unless_gone(kind, &entry.name, look(entry))).collect()
 }
 
-/// What a look gave; `None` if it failed because the node or image is there no more.
+/// Outcome of a look; `None` if it failed because the node or image is there no more.
 fn unless_gone<T>(kind: Kind, name: &str, seen: Result<T>) -> Option<Result<T>> {
     (seen.is_ok() || exists(kind, name)).then_some(seen)
 }
@@ -94,7 +94,7 @@ pub(crate) fn tsc_khz() -> Result<u64> {
     number(&path, text(&path)?.trim())
 }
 
-/// What all images together may take, bytes; `None` if only what is free limits them.
+/// Limit of all images together, bytes; `None` if only what is free limits them.
 pub(crate) fn image_limit_bytes() -> Result<Option<u64>> {
     let path = Path::new(IMAGE_LIMIT);
     let mib = number(path, text(path)?.trim())?;

@@ -29,7 +29,7 @@ impl Window {
         self.memory.u64(0).store(abi::WINDOW_MAGIC, Ordering::Relaxed);
     }
 
-    /// What the node last said of itself.
+    /// Last word of the node's about itself.
     pub(crate) fn word(&self) -> u32 {
         // Acquire: a message was written before the word of a panic.
         self.memory.u32(abi::STATE).load(Ordering::Acquire)
@@ -119,7 +119,7 @@ impl Window {
         self.log_since(&mut 0)
     }
 
-    /// What came after the first `seen` bytes, as far as it is still there. A
+    /// Bytes after the first `seen` bytes, as far as it is still there. A
     /// node that was started again begins anew.
     pub(crate) fn log_since(&self, seen: &mut u64) -> Vec<u8> {
         let ring = abi::LOG_BYTES as u64;
@@ -229,7 +229,7 @@ impl Channel<'_> {
     }
 }
 
-/// What a node's word means.
+/// Meaning of a node's word.
 pub(crate) fn meaning(word: u32) -> &'static str {
     match word {
         abi::WORD_SILENT => "silent",

@@ -10,7 +10,8 @@ use kumiki_wait::{Policy, Threshold};
 use crate::config::Config;
 use crate::core::{Core, STEP};
 use crate::error::Result;
-use crate::op::{Operation, Raw};
+use crate::job::Job;
+use crate::op::Raw;
 use crate::pending::Pending;
 use crate::primitive::{after, fence};
 use crate::requester::Requester;
@@ -102,8 +103,8 @@ impl Engine {
     /// either takes some: if there is enough for its stack (the C library keeps those of
     /// threads that have ended) but not for its first steps, some 40 KiB more, as it may
     /// be under RLIMIT_AS, the standard library ends the process.
-    pub fn submit<O: Operation + Send + 'static>(&self, operation: O) -> Pending<O> {
-        Pending::submit(&self.core, operation)
+    pub fn submit<O: Job + Send + 'static>(&self, operation: O) -> Pending<O> {
+        Pending::submit(&self.core, operation, false)
     }
 
     /// As [`submit`](Self::submit), for any system call.
@@ -115,7 +116,7 @@ impl Engine {
     /// it any more.
     pub unsafe fn submit_raw(&self, request: Request) -> Pending<Raw> {
         // SAFETY: the caller vouches for the call.
-        Pending::submit(&self.core, unsafe { Raw::of(request) })
+        Pending::submit(&self.core, unsafe { Raw::of(request) }, false)
     }
 
     /// Makes the calling thread a processing thread, which serves all requests

@@ -97,6 +97,7 @@ mod differences;
 mod engine;
 mod error;
 mod execute;
+mod job;
 mod line;
 #[cfg(all(test, loom))]
 mod loom;
@@ -111,12 +112,14 @@ mod task;
 mod tests;
 mod threads;
 mod ticket;
+pub mod tries;
 
 /// The names by which the engine has them.
 pub use backend::Backend;
 pub use config::Config;
 pub use engine::Engine;
 pub use error::{Error, Result};
+pub use job::Job;
 pub use kumiki_calls::op::{self, Operation};
 pub use kumiki_calls::{
     AllowError, AllowList, Contends, Kind, Refusal, RefusalKind, Request, kind, may_sleep, refusal,
@@ -127,3 +130,4 @@ pub use kumiki_wait::{Error as WaitError, Policy, Relax, Sleep, Threshold};
 pub use pending::{Completed, Failed, Outcome, Pending};
 pub use requester::Requester;
 pub use ticket::Ticket;
+pub use tries::{Attempt, Completions};

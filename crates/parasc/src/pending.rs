@@ -13,13 +13,13 @@ use kumiki_wait::{Policy, Waiter};
 use crate::awaited::{self, Step};
 use crate::core::{Core, STEP};
 use crate::error::Error;
-use crate::op::Operation;
+use crate::job::Job;
 use crate::task::{Body, End, Task, contain};
 use crate::threads::send;
 
 /// An operation whose call has been made.
 #[derive(Debug)]
-pub struct Completed<O: Operation> {
+pub struct Completed<O: Job> {
     /// Output of the call.
     pub output: O::Output,
     /// The operation, with its buffer and what has arrived there.
@@ -51,7 +51,7 @@ pub type Outcome<O> = Result<Completed<O>, Failed<O>>;
 /// In a child of fork(2) the request is its parent's: what was not over ends with
 /// [`Error::Forked`], and dropping it drops the child's copy of the operation.
 #[must_use = "dropped, it takes the request back if nobody has begun it"]
-pub struct Pending<O: Operation + Send + 'static> {
+pub struct Pending<O: Job + Send + 'static> {
     core: Arc<Core>,
     /// `None` once its end has been given away.
     body: Option<Arc<Body<O>>>,
@@ -59,10 +59,11 @@ pub struct Pending<O: Operation + Send + 'static> {
     refused: Option<Error>,
 }
 
-impl<O: Operation + Send + 'static> Pending<O> {
-    /// Places the operation's request, and sees to it that a thread serves it.
-    pub(crate) fn submit(core: &Arc<Core>, operation: O) -> Self {
-        let body = Body::new(operation);
+impl<O: Job + Send + 'static> Pending<O> {
+    /// Places the operation's request, and sees to it that a thread serves it. It may be known
+    /// that it `sleeps`.
+    pub(crate) fn submit(core: &Arc<Core>, operation: O, sleeps: bool) -> Self {
+        let body = Body::new(operation, sleeps);
         let refused = core.admit(&body.base().request).err();
         if refused.is_none() {
             send(core, Arc::clone(&body) as _, true);
@@ -80,9 +81,17 @@ impl<O: Operation + Send + 'static> Pending<O> {
         let may = self.refused.is_none() && self.core.process.is_current();
         let taken = may && task.base().claim();
         if taken {
-            self.core.queues[self.core.queue_for(&task.base().request)].forget(&task);
+            self.core.queues[self.core.queue_of(task.base())].forget(&task);
         }
         taken
+    }
+
+    /// What the kernel has returned, if the call is over and was made.
+    pub(crate) fn returned(&self) -> Option<i64> {
+        match self.body.as_ref()?.base().ended() {
+            Some(End::Returned(ret_val)) => Some(ret_val),
+            _ => None,
+        }
     }
 
     /// Whether the request has ended, so that nothing is left to wait for.
@@ -102,12 +111,17 @@ impl<O: Operation + Send + 'static> Pending<O> {
     /// # Panics
     /// If its end has been given away already, by a poll.
     pub fn wait(mut self) -> Outcome<O> {
+        self.await_end();
+        self.end()
+    }
+
+    /// Waits for the end, and leaves it there.
+    pub(crate) fn await_end(&mut self) {
         match &self.body {
             _ if self.is_done() => (),
-            Some(body) if self.core.help && self.take_back() => body.base().make(),
+            Some(body) if self.core.help && self.take_back() => body.make(&self.core.rules),
             _ => self.wait_until(None),
         }
-        self.end()
     }
 
     /// As [`wait`](Self::wait), for at most `timeout`; leaves the call to
@@ -163,7 +177,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
             }
             if base.ended().is_some() || over() { Step::Ended(()) } else { Step::Late }
         };
-        let mend = || (deadline.is_none() && self.take_back()).then(|| base.make());
+        let mend = || (deadline.is_none() && self.take_back()).then(|| body.make(&self.core.rules));
         awaited::wait(once, || self.core.repair(), mend);
     }
 
@@ -199,7 +213,7 @@ impl<O: Operation + Send + 'static> Pending<O> {
     }
 }
 
-impl<O: Operation + Send + 'static> Future for Pending<O> {
+impl<O: Job + Send + 'static> Future for Pending<O> {
     type Output = Outcome<O>;
 
     /// # Panics
@@ -218,7 +232,7 @@ impl<O: Operation + Send + 'static> Future for Pending<O> {
     }
 }
 
-impl<O: Operation + Send + 'static> Drop for Pending<O> {
+impl<O: Job + Send + 'static> Drop for Pending<O> {
     fn drop(&mut self) {
         if self.is_done() {
             return;
@@ -233,7 +247,7 @@ impl<O: Operation + Send + 'static> Drop for Pending<O> {
     }
 }
 
-impl<O: Operation + Send + 'static> fmt::Debug for Pending<O> {
+impl<O: Job + Send + 'static> fmt::Debug for Pending<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pending").field("done", &self.is_done()).finish_non_exhaustive()
     }

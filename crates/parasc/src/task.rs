@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use atomic_waker::AtomicWaker;
 use kumiki_wait::Bell;
 
-use crate::execute::call;
-use crate::op::Operation;
+use crate::execute::{Rules, call};
+use crate::job::Job;
 use crate::primitive::{AtomicI64, AtomicU32};
 use kumiki_calls::Request;
 
@@ -49,6 +49,8 @@ pub(crate) struct Base {
     ret_val: AtomicI64,
     pub(crate) waker: AtomicWaker,
     pub(crate) bell: Bell,
+    /// It is known to be for a thread that sleeps, whatever is known of other such calls.
+    pub(crate) sleeps: bool,
 }
 
 impl Base {
@@ -60,14 +62,6 @@ impl Base {
     pub(crate) fn claim(&self) -> bool {
         // Acquire: partner is who has pushed it, by the queue's lock too.
         self.state.compare_exchange(WAITING, CLAIMED, AcqRel, Relaxed).is_ok()
-    }
-
-    /// Makes the call of a request that the caller has claimed, or has not placed.
-    pub(crate) fn make(&self) {
-        // SAFETY: who has made the task vouches for its call, which is made once: an
-        // operation, which stays where it is until its task has ended,
-        // `Engine::submit_raw` or `Engine::place`.
-        self.end(End::Returned(unsafe { call(&self.request) }));
     }
 
     /// Whether nobody has claimed it yet.
@@ -122,6 +116,36 @@ pub(crate) fn contain(work: impl FnOnce()) {
 /// A task whose operation is of whatever type.
 pub(crate) trait Task: Send + Sync + fmt::Debug {
     fn base(&self) -> &Base;
+
+    /// The call that comes after the last one, which has returned this; `None` if that was the
+    /// last.
+    ///
+    /// # Safety
+    /// The caller has claimed the task, and the kernel has returned this for its last request.
+    unsafe fn next(&self, ret_val: i64) -> Option<Request> {
+        let _ = ret_val;
+        None
+    }
+
+    /// Makes the calls of a task that the caller has claimed, or has not placed.
+    fn make(&self, rules: &Rules) {
+        let mut request = self.base().request;
+        let ret_val = loop {
+            // SAFETY: who has made the task vouches for its calls, each of which is made once:
+            // a job, which stays where it is until its task has ended, `Engine::submit_raw` or
+            // `Engine::place`.
+            let ret_val = unsafe { call(&request) };
+            // SAFETY: claimed by the caller, and returned just now.
+            match unsafe { self.next(ret_val) } {
+                None => break ret_val,
+                Some(next) => request = next,
+            }
+            if let Err(denied) = rules.check(&request) {
+                break denied.ret_val();
+            }
+        };
+        self.base().end(End::Returned(ret_val));
+    }
 }
 
 /// One without an operation, placed by hand.
@@ -132,7 +156,7 @@ impl Task for Base {
 }
 
 /// A task.
-pub(crate) struct Body<O: Operation> {
+pub(crate) struct Body<O: Job> {
     base: Base,
     /// Touched by the kernel alone while the request is outstanding, and then
     /// by who swaps `TAKEN` in.
@@ -141,25 +165,41 @@ pub(crate) struct Body<O: Operation> {
 
 // SAFETY: the operation may be sent to another thread, and no two threads ever
 // touch it at once: see the field.
-unsafe impl<O: Operation + Send> Sync for Body<O> {}
+unsafe impl<O: Job + Send> Sync for Body<O> {}
 
-impl<O: Operation> fmt::Debug for Body<O> {
+impl<O: Job> fmt::Debug for Body<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").field("base", &self.base).finish_non_exhaustive()
     }
 }
 
-impl<O: Operation + Send> Task for Body<O> {
+impl<O: Job + Send> Task for Body<O> {
     fn base(&self) -> &Base {
         &self.base
     }
+
+    unsafe fn next(&self, ret_val: i64) -> Option<Request> {
+        // SAFETY: whoever has claimed the task has its operation as long as it is at its calls.
+        let operation = unsafe { &mut *self.operation.get() }.as_mut()?;
+        // SAFETY: the caller's promise.
+        let next = || unsafe { operation.goes_on(ret_val) }.then(|| operation.request());
+        match catch_unwind(AssertUnwindSafe(next)) {
+            Ok(next) => next,
+            Err(panic) => {
+                // As in `contain`.
+                std::mem::forget(panic);
+                None
+            }
+        }
+    }
 }
 
-impl<O: Operation> Body<O> {
-    /// The task of `operation`, at the address where it stays.
-    pub(crate) fn new(operation: O) -> Arc<Self> {
+impl<O: Job> Body<O> {
+    /// The task of `operation`, at the address where it stays. It may be known that it `sleeps`.
+    pub(crate) fn new(operation: O, sleeps: bool) -> Arc<Self> {
         let operation = UnsafeCell::new(Some(operation));
-        let mut body = Arc::new(Body { base: Base::of(Request::default()), operation });
+        let base = Base { sleeps, ..Base::default() };
+        let mut body = Arc::new(Body { base, operation });
         let own = Arc::get_mut(&mut body).expect("nobody else has it yet");
         let operation = own.operation.get_mut().as_mut().expect("put there just now");
         own.base.request = operation.request();
@@ -192,7 +232,7 @@ impl<O: Operation> Body<O> {
     }
 }
 
-impl<O: Operation> Drop for Body<O> {
+impl<O: Job> Drop for Body<O> {
     /// Completes an operation that was executed and never read, so that what
     /// the call has made (a descriptor) goes the way of its output. All that is
     /// the program's is dropped here: the last owner may be a processing thread.

@@ -13,9 +13,14 @@ pub(super) const KUMIKI: &str = "kumiki";
 /// What two threads can copy that do nothing else.
 pub(super) const COPY_LIMIT: &str = "nontemporal_2t";
 
-/// Builds these packages, has `bench/` measure everything or these cases, prints the rows.
-pub(super) fn measured(bench: &str, packages: &str, cases: &[String]) -> Result<Outcome> {
-    let build = format!("build --profile dist --locked {packages} --features kumiki-bench/peers");
+/// Programs that some bench starts. All are built for each: with another set cargo would choose
+/// other features, and build everything again.
+pub(super) const PROGRAMS: &str =
+    "--package kumiki-bench --package kumiki-capi --package kumiki-du";
+
+/// Builds the programs, has `bench/` measure everything or these cases, prints the rows.
+pub(super) fn measured(bench: &str, cases: &[String]) -> Result<Outcome> {
+    let build = format!("build --profile dist --locked {PROGRAMS} --features kumiki-bench/peers");
     run(&mut cargo(&build))?;
     let words = std::iter::once(bench).chain(cases.iter().map(String::as_str));
     measured_by(&target_folder()?.join("dist/kumiki-bench"), words)

@@ -7,7 +7,6 @@ use kumiki_measure::stats::describe;
 use super::judge::{Bound, Figures, KUMIKI, digits, measured, of};
 use super::{Must, Outcome, Row};
 use crate::debian::{self, Package};
-use crate::run::metadata;
 
 /// What the peers need to be built, and who walks as everybody does.
 const PACKAGES: &[Package] = &[
@@ -30,15 +29,10 @@ const HALVES: &str = "gnu_du/halves";
 const RINGS: [&str; 4] = ["io_uring", "io_uring_defer", "io_uring_registered", "io_uring_sqpoll"];
 const RUST_WALKERS: [&str; 3] = ["jwalk", "ignore", "dua"];
 
-/// Measures every subject; with `judge` says whether the promises hold.
-pub(super) fn parasc(judge: bool) -> Result<Outcome> {
+/// Measures every subject, or these cases; with `judge` says whether the promises hold.
+pub(super) fn parasc(judge: bool, cases: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    let mut packages = String::from("--package kumiki-bench");
-    // An application, which the bench looks for beside itself.
-    if metadata()?.packages.iter().any(|package| *package.name == "kumiki-du") {
-        packages += " --package kumiki-du";
-    }
-    let mut outcome = measured("parasc", &packages, &[])?;
+    let mut outcome = measured("parasc", cases)?;
     println!(
         "getppid: the paper has gettid, which answers for the wrong thread when it is offloaded"
     );

@@ -17,9 +17,9 @@ const PACKAGES: &[Package] = &[
 ];
 
 /// Measures every subject; with `judge` says whether the promises hold.
-pub(super) fn shadow(judge: bool) -> Result<Outcome> {
+pub(super) fn shadow(judge: bool, cases: &[String]) -> Result<Outcome> {
     debian::install(PACKAGES)?;
-    let mut outcome = measured("shadow", "--package kumiki-bench", &[])?;
+    let mut outcome = measured("shadow", cases)?;
     if judge {
         outcome.musts = musts(&Figures(&outcome.rows));
     }

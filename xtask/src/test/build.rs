@@ -1,6 +1,7 @@
 //! The workspace's test programs: built together, each with what its crate says of it.
 
 use std::io::BufReader;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -9,18 +10,27 @@ use cargo_metadata::{Artifact, Message, Metadata, Package};
 use crate::manifest::{Kumiki, Program};
 use crate::run::{announce, cargo, everything, metadata, program, text};
 
+use super::cpus;
 use super::job::Job;
 use crate::part::Part;
 
 /// Builds the programs of these parts; those that take long are first.
 pub(super) fn programs(parts: &[Part]) -> Result<Vec<Job>> {
     let metadata = metadata()?;
-    let mut programs = Vec::new();
+    let (mut programs, mut many_cpus) = (Vec::new(), Vec::new());
     for artifact in build(&wanted(&metadata, parts)?)? {
-        programs.extend(job(&metadata, artifact, parts)?);
+        let Some(built) = Built::of(&metadata, artifact)? else { continue };
+        if built.many_cpus {
+            many_cpus.push(built.executable.clone());
+        }
+        programs.extend(job(built, parts)?);
     }
     programs.sort_by_key(|(long, job)| (!long, job.name.clone()));
-    Ok(programs.into_iter().map(|(_, job)| job).collect())
+    let mut jobs: Vec<Job> = programs.into_iter().map(|(_, job)| job).collect();
+    if parts.contains(&Part::Cpus) {
+        jobs.extend(cpus::jobs(&many_cpus)?);
+    }
+    Ok(jobs)
 }
 
 /// Words that choose the targets: everything if most of it is wanted, or one package's.
@@ -34,7 +44,8 @@ fn wanted(metadata: &Metadata, parts: &[Part]) -> Result<String> {
     for package in metadata.workspace_packages() {
         let said = said(package)?.tests;
         for program in package.targets.iter().filter_map(Program::of) {
-            if parts.contains(&said.part(&program)) {
+            let many = parts.contains(&Part::Cpus) && said.is_for_many_cpus(&program);
+            if parts.contains(&said.part(&program)) || many {
                 words += &format!(" --test {}", program.name);
             }
         }
@@ -66,26 +77,52 @@ fn build(words: &str) -> Result<Vec<Artifact>> {
     Ok(artifacts)
 }
 
-/// What runs a program, and whether it takes long; `None` if it is of another part.
-fn job(metadata: &Metadata, artifact: Artifact, parts: &[Part]) -> Result<Option<(bool, Job)>> {
-    let Some(executable) = artifact.executable else { return Ok(None) };
-    let packages = metadata.workspace_packages();
-    let package = packages.into_iter().find(|package| package.id == artifact.package_id);
-    let package = package.with_context(|| format!("{executable} is of no package"))?;
-    let Some(tests) = Program::of(&artifact.target) else { return Ok(None) };
-    let said = said(package)?.tests;
-    let (alone, long, part) = (said.is_alone(&tests), said.is_long(&tests), said.part(&tests));
+/// A test program, and what its crate says of it.
+struct Built<'a> {
+    package: &'a Package,
+    name: String,
+    executable: PathBuf,
+    part: Part,
+    alone: bool,
+    long: bool,
+    many_cpus: bool,
+}
+
+impl<'a> Built<'a> {
+    /// `None` of what is no test program.
+    fn of(metadata: &'a Metadata, artifact: Artifact) -> Result<Option<Self>> {
+        let Some(executable) = artifact.executable else { return Ok(None) };
+        let packages = metadata.workspace_packages();
+        let package = packages.into_iter().find(|package| package.id == artifact.package_id);
+        let package = package.with_context(|| format!("{executable} is of no package"))?;
+        let Some(tests) = Program::of(&artifact.target) else { return Ok(None) };
+        let said = said(package)?.tests;
+        Ok(Some(Built {
+            package,
+            name: tests.name.to_owned(),
+            executable: executable.into(),
+            part: said.part(&tests),
+            alone: said.is_alone(&tests),
+            long: said.is_long(&tests),
+            many_cpus: said.is_for_many_cpus(&tests),
+        }))
+    }
+}
+
+/// The job that runs a program, and whether it takes long; `None` if it is of another part.
+fn job(built: Built<'_>, parts: &[Part]) -> Result<Option<(bool, Job)>> {
+    let Built { package, name, executable, part, alone, long, .. } = built;
     let fast = part == Part::Workspace && !long && !alone && parts.contains(&Part::Fast);
     if !parts.contains(&part) && !fast {
         return Ok(None);
     }
-    let mut command = program(executable.as_str(), []);
+    let mut command = program(&executable.to_string_lossy(), []);
     as_cargo_runs(&mut command, package)?;
     if part == Part::Lab {
         // A lab that cannot start is a failure here, not something to pass over.
         command.env("KUMIKI_LAB", "required");
     }
-    Ok(Some((long, Job { name: format!("{} {}", package.name, tests.name), command, alone })))
+    Ok(Some((long, Job { name: format!("{} {name}", package.name), command, alone })))
 }
 
 /// Folder and variables of a test that cargo runs.

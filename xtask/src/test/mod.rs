@@ -15,6 +15,7 @@ use crate::run::{cargo, everything};
 use crate::{aarch64, debian, loom};
 
 mod build;
+mod cpus;
 mod job;
 mod libtest;
 mod pool;

@@ -42,6 +42,7 @@ pub(crate) fn method(subject: &str) -> Option<(Method, usize)> {
         "/block1024" => (Method::Block(1024), 0),
         "/block4096" => (Method::Block(4096), 0),
         "/split" => (Method::Split, 0),
+        "/cold" => (Method::Cold, 0),
         _ => return None,
     })
 }

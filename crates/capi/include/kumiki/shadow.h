@@ -179,7 +179,13 @@ enum shadow_copy_method {
 	SHADOW_COPY_BLOCK_1024 = 3,
 	SHADOW_COPY_BLOCK_4096 = 4,
 	/* Each copies one half. */
-	SHADOW_COPY_SPLIT = 5
+	SHADOW_COPY_SPLIT = 5,
+	/*
+	 * Both past the caches, the main thread alone below 128 KiB and where waking
+	 * the helper would take longer: for memory that is known to be in no cache, and
+	 * a destination that nobody reads soon. Bytes in a cache take several times as long.
+	 */
+	SHADOW_COPY_COLD = 6
 };
 
 /*

@@ -82,7 +82,7 @@ fn asserts() -> String {
         sleep: SHADOW_SLEEP_AUTO, SHADOW_SLEEP_UMWAIT, SHADOW_SLEEP_MWAITX, SHADOW_SLEEP_FUTEX,
             SHADOW_SLEEP_MWAIT;
         method: SHADOW_COPY_AUTO, SHADOW_COPY_PREFETCH, SHADOW_COPY_BLOCK_256,
-            SHADOW_COPY_BLOCK_1024, SHADOW_COPY_BLOCK_4096, SHADOW_COPY_SPLIT;
+            SHADOW_COPY_BLOCK_1024, SHADOW_COPY_BLOCK_4096, SHADOW_COPY_SPLIT, SHADOW_COPY_COLD;
     }
     same("sizeof(kumiki_spawnattr_t)", size_of::<kumiki_c::Attributes>() as i128);
     same("sizeof(kumiki_spawn_file_actions_t)", size_of::<kumiki_c::FileActions>() as i128);

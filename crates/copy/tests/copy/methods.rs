@@ -23,7 +23,7 @@ impl Pair for Spawn {
     }
 }
 
-const METHODS: [Method; 9] = [
+const METHODS: [Method; 10] = [
     Method::Prefetch,
     Method::Block(1),
     Method::Block(256),
@@ -33,6 +33,7 @@ const METHODS: [Method; 9] = [
     Method::Block(usize::MAX),
     Method::Split,
     Method::Auto,
+    Method::Cold,
 ];
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -207,7 +208,8 @@ fn an_overlap_is_refused_and_nothing_written() {
 fn neighbours_do_not_overlap() {
     let mut bytes = pattern(200_000);
     let start = bytes.as_mut_ptr();
-    for method in [Method::Prefetch, Method::Block(4096), Method::Split, Method::Auto] {
+    for method in [Method::Prefetch, Method::Block(4096), Method::Split, Method::Auto, Method::Cold]
+    {
         bytes[100_000..].fill(0);
         // SAFETY: the two halves of `bytes`, which nobody else uses.
         unsafe { copy_raw(&mut Spawn, start.wrapping_add(100_000), start, 100_000, method) }

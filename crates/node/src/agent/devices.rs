@@ -25,7 +25,7 @@ const START_LIMIT: Duration = Duration::from_secs(3);
 /// How long one that was announced is waited for.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
-/// What udhcpc runs when it has, or has lost, an address.
+/// Script that udhcpc runs when it has, or has lost, an address.
 const DHCP_SCRIPT: &str = "/run/udhcpc.sh";
 const DHCP: &str = r#"#!/bin/sh
 case "$1" in
@@ -37,7 +37,7 @@ bound|renew)
 esac
 "#;
 
-/// What this node has done for its devices.
+/// Work that this node has done for its devices.
 #[derive(Default)]
 pub(super) struct Devices {
     announced: u32,

@@ -1,4 +1,4 @@
-//! What runs in a node: the first process, and the agent that answers the host.
+//! Programs that run in a node: the first process, and the agent that answers the host.
 //!
 //! The first process sets up the file systems, loads the module, starts the
 //! agent and reaps whatever loses its parent; should the agent die, it starts

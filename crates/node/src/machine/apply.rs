@@ -55,12 +55,12 @@ impl Apply {
         Ok(Apply { steps, free: situation.free, images })
     }
 
-    /// What is to be done, in this order.
+    /// Steps to be done, in this order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// What was free when it was planned.
+    /// Things free when it was planned.
     pub fn free(&self) -> &Free {
         &self.free
     }
@@ -79,7 +79,7 @@ impl Apply {
     }
 }
 
-/// Who does steps.
+/// Doer of steps.
 trait Hands {
     /// Does some at the same time; each leaves nothing behind if it fails.
     fn make(&mut self, steps: &[Step]) -> Vec<Result<()>>;

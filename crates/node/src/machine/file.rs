@@ -15,7 +15,7 @@ use crate::kind::{Kind, padded};
 use crate::spec::{Cpus, Fault, MemorySource, Spec};
 use crate::{Error, Result};
 
-/// What is longer was not written by a person for this.
+/// Longest file, in bytes: longer was not written by a person for this.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Images and nodes that are to be there, as a file has them, in its order.
@@ -35,7 +35,7 @@ pub struct ImageWanted {
     pub name: String,
     /// The kernel's file.
     pub kernel: PathBuf,
-    /// What its initramfs is made of.
+    /// Sources of its initramfs.
     pub base: Base,
     pub(super) at: Places,
 }
@@ -43,7 +43,7 @@ pub struct ImageWanted {
 /// A node that a file asks for.
 #[derive(Debug)]
 pub struct NodeWanted {
-    /// What it is made of.
+    /// Sources that it is made of.
     pub spec: Spec,
     /// Whether it is to run.
     pub start: bool,

@@ -1,4 +1,4 @@
-//! What is there on this machine, and what is free.
+//! Things that this machine has, and which are free.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::needs::Needs;
 use crate::node::Node;
 use crate::{Result, cpus, device, numa, requests, tree};
 
-/// What a machine has for nodes and images.
+/// Cpus, memory and images that a machine has for nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Free {
     /// Cpus that the host could give, those first that are given first.
@@ -55,7 +55,7 @@ impl Free {
 }
 
 impl Free {
-    /// Who has the cpus that are not free, for people: `node n1 has 3,2`; cpu 0 is always
+    /// Owners of the cpus that are not free, for people: `node n1 has 3,2`; cpu 0 is always
     /// the host's. Nothing if no node has any.
     pub fn holders(&self) -> String {
         cpus::holders(&self.held)
@@ -79,9 +79,9 @@ fn blocks(buddyinfo: &str) -> Vec<Blocks> {
 /// An image in memory.
 #[derive(Clone, Debug)]
 pub(super) struct Resident {
-    /// Of its contents; none if making it was interrupted.
+    /// Digest of its contents; none if making it was interrupted.
     pub(super) sha256: Option<String>,
-    /// What a node needs for it; none if making it was interrupted.
+    /// Needs of a node for it; none if making it was interrupted.
     pub(super) needs: Option<Needs>,
 }
 

@@ -1,4 +1,4 @@
-//! What a slot needs of the device behind it, whoever moves its data: the host's
+//! Interface between a slot and the device behind it, whoever moves its data: the host's
 //! kernel, another process, or a thread of this one.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -22,7 +22,7 @@ pub(crate) const F_VERSION_1: u64 = 1 << 32;
 pub(crate) const F_EVENT_IDX: u64 = 1 << 29;
 pub(crate) const F_INDIRECT_DESC: u64 = 1 << 28;
 
-/// What a node is told of a device.
+/// Description of a device, for the node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Description {
     /// Virtio's number of its kind.

@@ -52,7 +52,7 @@ const ROUND: u32 = 64;
 /// Copied at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What a disk is made of.
+/// File or block device that a disk is made of.
 pub(crate) struct Disk {
     pub(crate) file: File,
     pub(crate) bytes: u64,

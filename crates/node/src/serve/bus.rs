@@ -31,7 +31,7 @@ impl Bus {
         self.window.u64(abi::BUS_AT + offset)
     }
 
-    /// What the node last said of itself.
+    /// Last word of the node's about itself.
     pub(crate) fn node_word(&self) -> u32 {
         self.window.u32(abi::STATE).load(Ordering::Acquire)
     }
@@ -102,7 +102,7 @@ impl<'a> SlotWords<'a> {
         self.u32(abi::SLOT_PRESENT).store(number, Ordering::Release);
     }
 
-    /// What the device is. Before it is present.
+    /// Kind of device. Before it is present.
     pub(crate) fn describe(&self, id: u32, features: u64, limits: &[u16], config: &[u8]) {
         self.u32(abi::SLOT_ID).store(id, Ordering::Relaxed);
         self.u64(abi::SLOT_FEATURES).store(features, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the serving process may do: little, because what it reads was written by
+//! Rights of the serving process: little, because what it reads was written by
 //! another kernel.
 
 use rustix::process::{Gid, Uid};

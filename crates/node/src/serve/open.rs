@@ -1,4 +1,4 @@
-//! What a device needs of the host, opened by the process that may: the one that
+//! Descriptors that a device needs of the host, opened by the process that may: the one that
 //! serves gets descriptors and opens nothing.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::{Error, Result, nat};
 const VHOST_NET: &str = "/dev/vhost-net";
 const VHOST_VSOCK: &str = "/dev/vhost-vsock";
 
-/// What is kept open as long as the device is the node's, whoever serves it.
+/// Descriptors kept open as long as the device is the node's, whoever serves it.
 #[derive(Default)]
 pub(crate) struct Kept {
     /// By slot: a TAP, or a disk with its lock.

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 const MESSAGE_BYTES: usize = 16 << 10;
 const FDS: usize = 4;
 
-/// What the serving process is told; descriptors come with it, in the order named.
+/// Order to the serving process; descriptors come with it, in the order named.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// The node: address and bytes of its pieces of memory. The module's descriptor.
@@ -44,7 +44,7 @@ pub(crate) enum Passed {
     Share { tag: String },
 }
 
-/// What became of an order; the error's text.
+/// Outcome of an order; the error's text.
 pub(crate) type Answer = std::result::Result<(), String>;
 
 /// Two ends; each message arrives whole, or not at all.

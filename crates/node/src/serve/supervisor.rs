@@ -27,7 +27,7 @@ const DEATHS: usize = 5;
 const DEATHS_WITHIN: Duration = Duration::from_secs(20);
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// What is asked of a server.
+/// Question to a server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
     Add(Assigned),

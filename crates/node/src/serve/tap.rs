@@ -57,7 +57,7 @@ impl Link {
     }
 }
 
-/// What a TAP does, by a card's features.
+/// Features of a TAP, by a card's features.
 pub(crate) fn features(link: &Link) -> u64 {
     let mtu = if link.mtu.is_some() { F_MTU } else { 0 };
     let to_host = F_CSUM | F_HOST_TSO4 | F_HOST_TSO6 | F_HOST_ECN;

@@ -66,7 +66,7 @@ fn failed(doing: &str) -> impl FnOnce(vhost::Error) -> Error {
     move |error| Error::Refused(format!("{doing}: {error}"))
 }
 
-/// What a vhost backend is told of a node's memory.
+/// Description, for a vhost backend, of a node's memory.
 pub(super) fn regions(memory: &NodeMemory) -> Result<Vec<VhostUserMemoryRegionInfo>> {
     let regions = memory.iter().map(VhostUserMemoryRegionInfo::from_guest_region);
     regions.collect::<vhost::Result<_>>().map_err(failed("the node's memory"))

@@ -32,7 +32,7 @@ use crate::{Error, Result, abi};
 const LOOK_AGAIN: rustix::event::Timespec =
     rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// What an event is of: a slot and a queue, or one of these.
+/// Source of an event: a slot and a queue, or one of these.
 const BELL: u64 = u64::MAX;
 const ORDERS: u64 = u64::MAX - 1;
 

@@ -42,6 +42,7 @@ use crate::line::Line;
 use crate::placed::Placed;
 use crate::queue::{QUEUES, QUICK, Queue, SLEEPING};
 use crate::side::Side;
+use crate::task::Base;
 use kumiki_calls::Request;
 
 /// After how long a wait for a result looks whether its thread still lives.
@@ -207,6 +208,12 @@ impl Core {
     pub(crate) fn queue_for(&self, request: &Request) -> usize {
         let pool = self.pool.threads() > 0;
         if pool && self.durations.is_long(request) { SLEEPING } else { QUICK }
+    }
+
+    /// The queue for a task.
+    pub(crate) fn queue_of(&self, task: &Base) -> usize {
+        let sleeps = task.sleeps && self.pool.threads() > 0;
+        if sleeps { SLEEPING } else { self.queue_for(&task.request) }
     }
 
     /// Whether a request waits that the threads of this queue serve.

@@ -34,16 +34,23 @@ pub(crate) fn serve(core: &Arc<Core>, index: usize, hand: &mut Hand<'_>) {
         }
         // It may have been taken back.
         if task.base().claim() {
-            let request = task.base().request;
+            let (request, its) = (task.base().request, Arc::as_ptr(&task));
             // The note alone has it: what is on the stack of a thread that dies is never
             // dropped.
             hand.claim.set_task(task);
-            execute(core, index, &request, hand);
+            execute(core, index, request, its, hand);
         }
     }
 }
 
-fn execute(core: &Arc<Core>, index: usize, request: &Request, hand: &mut Hand<'_>) {
+/// Makes the calls of the task that the hand's note has, the first of which is `request`.
+fn execute(
+    core: &Arc<Core>,
+    index: usize,
+    mut request: Request,
+    task: *const dyn Task,
+    hand: &mut Hand<'_>,
+) {
     // Should this call block, somebody must see to the others: those that are
     // there, and who places one later sees the note (`summon_seat`).
     fence(SeqCst);
@@ -51,15 +58,28 @@ fn execute(core: &Arc<Core>, index: usize, request: &Request, hand: &mut Hand<'_
     if left && !core.watch.is_alerted() {
         alert(core);
     }
-    hand.made = hand.made.wrapping_add(1);
-    let measure = hand.made.is_multiple_of(PART) || !core.durations.is_known(request.sysnum);
-    let start = if measure { hand.ticks.now() } else { 0 };
-    // SAFETY: a request is pushed only by who vouches for the call
-    // (`Engine::submit_raw`, `Engine::place`, or an operation), after a look at the rules.
-    let ret_val = mortally(hand.signals, || unsafe { call(request) });
-    if measure {
-        core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
-    }
+    let ret_val = loop {
+        hand.made = hand.made.wrapping_add(1);
+        let measure = hand.made.is_multiple_of(PART) || !core.durations.is_known(request.sysnum);
+        let start = if measure { hand.ticks.now() } else { 0 };
+        // SAFETY: a request is pushed only by who vouches for the call
+        // (`Engine::submit_raw`, `Engine::place`, or an operation), after a look at the rules.
+        let ret_val = mortally(hand.signals, || unsafe { call(&request) });
+        if measure {
+            core.durations.record(request.sysnum, hand.ticks.now().wrapping_sub(start));
+        }
+        // SAFETY: the note has it until it is cleared below: somebody else takes it from there
+        // only when this thread is dead.
+        let task = unsafe { &*task };
+        // SAFETY: this thread has claimed it, and its last call has returned just now.
+        match unsafe { task.next(ret_val) } {
+            None => break ret_val,
+            Some(next) => request = next,
+        }
+        if let Err(denied) = core.rules.check(&request) {
+            break denied.ret_val();
+        }
+    };
     if let Some(task) = hand.claim.clear_task() {
         task.base().end(End::Returned(ret_val));
     }
@@ -70,9 +90,9 @@ fn execute(core: &Arc<Core>, index: usize, request: &Request, hand: &mut Hand<'_
 pub(crate) fn send(core: &Arc<Core>, task: Arc<dyn Task>, serves: bool) {
     if !core.process.is_current() {
         // A child of fork(2) has none of the threads.
-        return task.base().make();
+        return task.make(&core.rules);
     }
-    let queue = core.queue_for(&task.base().request);
+    let queue = core.queue_of(task.base());
     core.queues[queue].push(task);
     // Partner: the fence in `Engine::shut_down`.
     fence(SeqCst);
@@ -100,7 +120,7 @@ fn serve_stranded(core: &Arc<Core>, queue: usize) {
     barrier::heavy();
     while let Some(task) = core.queues[queue].pop() {
         if task.base().claim() {
-            task.base().make();
+            task.make(&core.rules);
         }
     }
     if queue == QUICK {

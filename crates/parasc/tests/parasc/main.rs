@@ -11,3 +11,4 @@ mod open;
 mod processing_thread;
 mod stress;
 mod tokio_read;
+mod tries;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kumiki_shadow::{Builder, Error, Shadow, Team};
 use kumiki_sys::affinity;
@@ -243,9 +243,16 @@ fn a_member_that_has_begun_is_waited_for() {
 fn nobody_waits_at_a_barrier_for_a_member_that_was_late() {
     each_team(|mut team| {
         let (barrier, patience) = (team.barrier(), Duration::from_secs(60));
-        // Limits within which one of the members begins, and the other does not.
+        let quickest = (0..20).map(|_| {
+            let begin = Instant::now();
+            team.broadcast(|_| ());
+            begin.elapsed()
+        });
+        // Limits within which one of the members begins, and the other does not: up to twice what
+        // it takes here, be the machine an emulated one.
+        let most = 2 * quickest.min().unwrap().max(Duration::from_micros(5));
         let mut alone = 0;
-        for timeout in (0..20_000).map(|i| Duration::from_nanos(i % 200 * 50)) {
+        for timeout in (0_u32..20_000).map(|i| most * (i % 200) / 200) {
             let met = Mutex::new(Vec::new());
             let in_time = team.broadcast_timeout(timeout, |_| {
                 let one = barrier.wait_timeout(patience);

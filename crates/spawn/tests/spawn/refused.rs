@@ -294,26 +294,74 @@ fn where_memory_may_not_be_executed() {
         if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
             return println!("skipped: only root begins a pid namespace");
         }
-        // SAFETY: the child does what a program may, as no other thread held a lock.
-        let first = unsafe { libc::fork() };
-        if first == 0 {
-            let value = (place() + 1).to_string();
-            let code = match fs::write("/proc/sys/vm/memfd_noexec", value) {
-                Err(_) => 2,
-                Ok(()) => {
-                    let held = std::panic::catch_unwind(|| alike("memfd_noexec"));
-                    i32::from(held.is_err())
-                }
-            };
-            // SAFETY: ends the process.
-            unsafe { libc::_exit(code) };
-        }
-        let mut status = -1;
-        // SAFETY: waits for that child; `status` is writable.
-        assert_eq!(unsafe { libc::waitpid(first, &mut status, 0) }, first);
-        match libc::WEXITSTATUS(status) {
-            2 => println!("skipped: a kernel without vm.memfd_noexec"),
-            code => assert_eq!((code, libc::WIFEXITED(status)), (0, true)),
+        let made = || fs::write("/proc/sys/vm/memfd_noexec", (place() + 1).to_string());
+        if !alike_in_a_fork("memfd_noexec", made) {
+            println!("skipped: a kernel without vm.memfd_noexec");
         }
     });
+}
+
+/// Compares in a process of one thread, where `make` has made the place; `false` if it cannot.
+fn alike_in_a_fork(place: &str, make: impl FnOnce() -> io::Result<()>) -> bool {
+    // SAFETY: the child does what a program may, as no other thread held a lock.
+    let first = unsafe { libc::fork() };
+    if first == 0 {
+        let code = match make() {
+            Err(_) => 2,
+            Ok(()) => i32::from(std::panic::catch_unwind(|| alike(place)).is_err()),
+        };
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for that child; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(first, &mut status, 0) }, first);
+    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) != 1, "{place}: {status:#x}");
+    libc::WEXITSTATUS(status) == 0
+}
+
+/// In a user namespace in which no other one may be made, as a child with namespaces would.
+#[test]
+fn where_no_user_namespace_may_be_made() {
+    in_a_child("refused::where_no_user_namespace_may_be_made", || {
+        let none_more = || {
+            // SAFETY: changes this process, which is for this test alone.
+            if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            for (file, text) in [("uid_map", "0 0 1"), ("setgroups", "deny"), ("gid_map", "0 0 1")]
+            {
+                fs::write(format!("/proc/self/{file}"), text)?;
+            }
+            fs::write("/proc/sys/user/max_user_namespaces", "0")
+        };
+        if !alike_in_a_fork("max_user_namespaces", none_more) {
+            println!("skipped: a user namespace is refused already");
+        }
+    });
+}
+
+/// Set by who owns the machine: the lab (`cargo xtask test cpus`). Others share these switches.
+const OWN_MACHINE: &str = "KUMIKI_OWN_MACHINE";
+
+/// Switches of the whole machine that refuse what caller, child or server could ask for.
+const SWITCHES: [(&str, &str); 4] = [
+    ("kernel/yama/ptrace_scope", "2"),
+    ("kernel/unprivileged_userns_clone", "0"),
+    ("kernel/io_uring_disabled", "2"),
+    ("user/max_user_namespaces", "0"),
+];
+
+#[test]
+fn where_a_switch_of_the_machine_refuses() {
+    if std::env::var_os(OWN_MACHINE).is_none() {
+        return println!("skipped: the machine is not this test's ({OWN_MACHINE})");
+    }
+    for (switch, value) in SWITCHES {
+        let path = format!("/proc/sys/{switch}");
+        let before = fs::read_to_string(&path).expect(switch);
+        fs::write(&path, value).expect(switch);
+        alike(switch);
+        fs::write(&path, before).expect(switch);
+    }
 }

@@ -5,7 +5,7 @@ mod copies;
 mod deaths;
 mod ends;
 #[path = "../../../../wait/tests/filter/mod.rs"]
-mod filter;
+pub(crate) mod filter;
 mod filtered;
 mod mortal;
 mod panics;

@@ -1,0 +1,303 @@
+//! A file's content in one request: open, attributes, read, close.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
+
+use crate::job::Job;
+use crate::op::{Attributes, Openat2, Pread, Statx};
+use kumiki_calls::Request;
+
+/// Room for a file that does not tell its length, as those of `/proc`.
+const UNKNOWN_LENGTH: usize = 4096;
+
+/// Opens a file, asks for its attributes, reads of it, and closes it or keeps it open: several
+/// calls, each of which needs the one before, as one [`Job`]. Handed over they cost one
+/// hand-over, and [attempted](crate::Engine::attempt) none, as far as all is in memory.
+///
+/// ```
+/// use kumiki_parasc::op::CWD;
+/// use kumiki_parasc::tries::OpenRead;
+/// use kumiki_parasc::{Config, Engine};
+///
+/// let engine = Engine::new(&Config::default())?;
+/// let opened = engine.attempt(OpenRead::new(CWD, c"/etc/passwd")).wait()?.output?;
+/// assert!(opened.data.starts_with(b"root:"));
+/// assert_eq!(opened.data.len() as u64, opened.attributes.size());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Of a regular file it reads up to the length that it had when asked; a file that has become
+/// shorter gives fewer bytes. Of one that tells no length (`/proc`) it reads to the end. What is
+/// not a regular file is opened and not read.
+#[derive(Debug)]
+pub struct OpenRead<F, P> {
+    flags: OFlags,
+    resolve: ResolveFlags,
+    offset: u64,
+    limit: usize,
+    keep: bool,
+    attributes: Option<Attributes>,
+    data: Vec<u8>,
+    file: Option<OwnedFd>,
+    state: State<F, P>,
+}
+
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a box more would be an allocation a file")]
+enum State<F, P> {
+    /// Before the first request.
+    New(F, P),
+    Open(Openat2<F, P>),
+    Stat(Statx<OwnedFd, &'static CStr>),
+    Read(Pread<OwnedFd, Vec<u8>>),
+    Done,
+    Failed(OpenReadError),
+    /// While it changes.
+    Between,
+}
+
+/// A file that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// The open file, if it is [kept](OpenRead::keep).
+    pub file: Option<OwnedFd>,
+    /// Its attributes just after it was opened.
+    pub attributes: Attributes,
+    /// What was read.
+    pub data: Vec<u8>,
+}
+
+/// One of the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// openat2(2)
+    Open,
+    /// statx(2)
+    Attributes,
+    /// pread(2)
+    Read,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::Open => "openat2",
+            Step::Attributes => "statx",
+            Step::Read => "pread64",
+        })
+    }
+}
+
+/// The call that has failed, and its error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{step}: {errno}")]
+pub struct OpenReadError {
+    /// Which call.
+    pub step: Step,
+    /// What the kernel has answered.
+    pub errno: Errno,
+}
+
+impl From<OpenReadError> for std::io::Error {
+    fn from(error: OpenReadError) -> Self {
+        error.errno.into()
+    }
+}
+
+impl<F: AsFd, P: AsRef<CStr>> OpenRead<F, P> {
+    /// The whole of the file at `path`, relative to `dir`, which is closed then.
+    ///
+    /// It is opened with `O_RDONLY`, `O_CLOEXEC` and `O_NONBLOCK`, so that a FIFO holds up
+    /// nobody.
+    pub fn new(dir: F, path: P) -> Self {
+        OpenRead {
+            flags: OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK,
+            resolve: ResolveFlags::empty(),
+            offset: 0,
+            limit: usize::MAX,
+            keep: false,
+            attributes: None,
+            data: Vec::new(),
+            file: None,
+            state: State::New(dir, path),
+        }
+    }
+
+    /// The same with these flags for the open beside `O_CLOEXEC`: without `O_NONBLOCK` or
+    /// `O_PATH` it is not tried.
+    #[must_use]
+    pub fn flags(self, flags: OFlags) -> Self {
+        OpenRead { flags: flags | OFlags::CLOEXEC, ..self }
+    }
+
+    /// The same with control over how the path is resolved, as
+    /// [`ResolveFlags::BENEATH`].
+    #[must_use]
+    pub fn resolve(self, resolve: ResolveFlags) -> Self {
+        OpenRead { resolve, ..self }
+    }
+
+    /// The same, reading at most `limit` bytes from `offset` on; with 0 nothing is read.
+    #[must_use]
+    pub fn range(self, offset: u64, limit: usize) -> Self {
+        OpenRead { offset, limit, ..self }
+    }
+
+    /// The same, reading into this vector's memory, behind what it holds.
+    #[must_use]
+    pub fn into(self, data: Vec<u8>) -> Self {
+        OpenRead { data, ..self }
+    }
+
+    /// The same, which leaves the file open.
+    #[must_use]
+    pub fn keep(self) -> Self {
+        OpenRead { keep: true, ..self }
+    }
+
+    /// After the file's attributes: reads of it, or not.
+    fn begin_read(&mut self, file: OwnedFd, attributes: Attributes) -> State<F, P> {
+        self.attributes = Some(attributes);
+        let left = attributes.size().saturating_sub(self.offset);
+        let room = match (attributes.file_type(), attributes.size()) {
+            _ if self.limit == 0 || self.flags.contains(OFlags::PATH) => 0,
+            (FileType::RegularFile, 0) => UNKNOWN_LENGTH.min(self.limit),
+            (FileType::RegularFile, _) => {
+                usize::try_from(left).unwrap_or(self.limit).min(self.limit)
+            }
+            _ => 0,
+        };
+        if room == 0 {
+            return self.end(file);
+        }
+        // What the kernel can be asked for at once, and no more memory than the file is long.
+        let mut data = std::mem::take(&mut self.data);
+        if data.try_reserve_exact(room).is_err() {
+            return State::Failed(OpenReadError { step: Step::Read, errno: Errno::NOMEM });
+        }
+        State::Read(Pread::new(file, self.offset, data))
+    }
+
+    /// After a read of so many bytes.
+    fn go_on_reading(&mut self, read: Pread<OwnedFd, Vec<u8>>, count: usize) -> State<F, P> {
+        let (file, offset, mut data) = read.into_parts();
+        let at = offset + count as u64;
+        let done = (at - self.offset) as usize;
+        let size = self.attributes.map_or(0, |attributes| attributes.size());
+        let is_over = count == 0 || done >= self.limit || size != 0 && at >= size;
+        if is_over {
+            // A vector may have more room than it was asked for.
+            data.truncate(data.len() - done.saturating_sub(self.limit));
+            self.data = data;
+            return self.end(file);
+        }
+        if data.len() == data.capacity()
+            && data.try_reserve(data.len().min(self.limit - done)).is_err()
+        {
+            return State::Failed(OpenReadError { step: Step::Read, errno: Errno::NOMEM });
+        }
+        State::Read(Pread::new(file, at, data))
+    }
+
+    fn is_due(&self) -> bool {
+        matches!(self.state, State::Open(_) | State::Stat(_) | State::Read(_))
+    }
+
+    fn end(&mut self, file: OwnedFd) -> State<F, P> {
+        // Closed here, by the thread that has made the last call.
+        self.file = self.keep.then_some(file);
+        State::Done
+    }
+}
+
+// SAFETY: each request is that of an operation in `state`, which vouches for it and is neither
+// moved nor touched until its result is there.
+unsafe impl<F: AsFd, P: AsRef<CStr>> Job for OpenRead<F, P> {
+    type Output = Result<Opened, OpenReadError>;
+
+    fn request(&mut self) -> Request {
+        if matches!(self.state, State::New(..))
+            && let State::New(dir, path) = std::mem::replace(&mut self.state, State::Between)
+        {
+            let (flags, resolve) = (self.flags, self.resolve);
+            self.state = State::Open(Openat2::new(dir, path, flags, Mode::empty(), resolve));
+        }
+        match &mut self.state {
+            State::Open(open) => open.request(),
+            State::Stat(stat) => stat.request(),
+            State::Read(read) => read.request(),
+            // Asked though nothing is due: a call that does nothing.
+            _ => Request::new(libc::SYS_getppid, []),
+        }
+    }
+
+    unsafe fn goes_on(&mut self, ret_val: i64) -> bool {
+        let failed = |step, errno| State::Failed(OpenReadError { step, errno });
+        // Taken out of its place, where the kernel does not write any more, once it is complete.
+        match &mut self.state {
+            // SAFETY: in each case the result of its request, the caller vouches.
+            State::Open(open) => match unsafe { open.complete(ret_val) } {
+                Ok(file) => {
+                    let flags = AtFlags::EMPTY_PATH;
+                    self.state = State::Stat(Statx::new(file, c"", flags, StatxFlags::BASIC_STATS));
+                }
+                Err(errno) => self.state = failed(Step::Open, errno),
+            },
+            State::Stat(stat) => {
+                // SAFETY: as above.
+                let result = unsafe { stat.complete(ret_val) };
+                let attributes = stat.attributes().copied();
+                let State::Stat(stat) = std::mem::replace(&mut self.state, State::Between) else {
+                    return false;
+                };
+                let (file, _) = stat.into_parts();
+                self.state = match (result, attributes) {
+                    (Ok(()), Some(attributes)) => self.begin_read(file, attributes),
+                    (result, _) => failed(Step::Attributes, result.err().unwrap_or(Errno::IO)),
+                };
+            }
+            State::Read(read) => {
+                // SAFETY: as above.
+                let result = unsafe { read.complete(ret_val) };
+                match result {
+                    // Made again.
+                    Err(Errno::INTR) => return true,
+                    Err(errno) => self.state = failed(Step::Read, errno),
+                    Ok(count) => {
+                        let State::Read(read) = std::mem::replace(&mut self.state, State::Between)
+                        else {
+                            return false;
+                        };
+                        self.state = self.go_on_reading(read, count);
+                    }
+                }
+            }
+            _ => (),
+        }
+        self.is_due()
+    }
+
+    unsafe fn complete(&mut self, ret_val: i64) -> Self::Output {
+        if self.is_due() {
+            // It was due and not made, or nobody knows.
+            // SAFETY: the caller's promise.
+            unsafe { self.goes_on(ret_val) };
+        }
+        match std::mem::replace(&mut self.state, State::Between) {
+            State::Failed(error) => Err(error),
+            State::Done => {
+                let (file, data) = (self.file.take(), std::mem::take(&mut self.data));
+                let attributes = self.attributes.take();
+                let attributes =
+                    attributes.ok_or(OpenReadError { step: Step::Attributes, errno: Errno::IO })?;
+                Ok(Opened { file, attributes, data })
+            }
+            // An answer in place of a result, which is an error of its step, has ended it.
+            _ => Err(OpenReadError { step: Step::Open, errno: Errno::CANCELED }),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Test programs of the parts that place threads on cpus, in machines of the lab that have more
+//! cpus than people have at hand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::run::{program, run, target_folder};
+
+use super::job::Job;
+
+/// Sizes of the machines. Half of the cpus is in each of two sockets and NUMA nodes, and two are
+/// the threads of a core.
+const CPUS: [usize; 2] = [8, 16];
+
+/// Tests for which emulation takes minutes: a million hand-overs, each a change of thread of the
+/// emulator's. `cargo xtask stress` has them.
+const NOT_EMULATED: [&str; 1] = ["a_million_handoffs"];
+
+/// Jobs that run these programs, one after the other, in a machine of each size.
+pub(super) fn jobs(programs: &[PathBuf]) -> Result<Vec<Job>> {
+    let folder = target_folder()?.join("many-cpus");
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let mut names = Vec::new();
+    for path in programs {
+        let name = path.file_name().context("a program has a name")?.to_string_lossy();
+        let bare = folder.join(&*name);
+        // A machine's files are in its memory, and four fifths of a program is for a debugger.
+        run(&mut program("strip", ["-o", &*bare.to_string_lossy(), &*path.to_string_lossy()]))?;
+        names.push(name.into_owned());
+    }
+    Ok(CPUS.map(|cpus| job(cpus, &folder, &names)).into())
+}
+
+fn job(cpus: usize, folder: &Path, names: &[String]) -> Job {
+    let (half, cores, last) = (cpus / 2, cpus / 4, cpus - 1);
+    let shape = format!(
+        "-cpu max,vendor=GenuineIntel,l3-cache=on -smp {cpus},sockets=2,cores={cores},threads=2 \
+         -object memory-backend-ram,id=m0,size=1G -object memory-backend-ram,id=m1,size=1G \
+         -numa node,nodeid=0,cpus=0-{},memdev=m0 -numa node,nodeid=1,cpus={half}-{last},memdev=m1",
+        half - 1,
+    );
+    let mut words = format!("lab run --kernel 6.12 --memory 2G --timeout 2400 --cpus {cpus}");
+    // Its switches may be set: the machine is the tests' own.
+    words += " --env KUMIKI_OWN_MACHINE=1 --env CARGO_MANIFEST_DIR=/root";
+    for word in shape.split_whitespace() {
+        words += &format!(" --qemu={word}");
+    }
+    let ins: Vec<String> =
+        names.iter().map(|name| folder.join(name).to_string_lossy().into_owned()).collect();
+    let kumiki = folder.with_file_name("debug/kumiki");
+    let mut command = program(&kumiki.to_string_lossy(), words.split_whitespace());
+    for path in &ins {
+        command.args(["--in", path]);
+    }
+    let skips = NOT_EMULATED.map(|test| format!(" --skip {test}")).concat();
+    let script = format!(
+        "bad=0; for program in {}; do echo \"# $program\"; ./$program{skips} \"$@\" || bad=1; \
+         done; exit $bad",
+        names.join(" ")
+    );
+    command.args(["--", "sh", "-c", &script, "sh"]);
+    Job { name: format!("on {cpus} cpus"), command, alone: true }
+}
