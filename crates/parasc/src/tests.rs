@@ -96,14 +96,15 @@ fn the_header_keeps_the_layout_of_its_version() {
     assert!(!output.status.success() && errors.contains("ret_val"), "{errors}");
 }
 
-/// The engine's lines of code, without comments, tests and models: what a stranger reads who is
-/// to change it.
+/// The engine's lines of code, without comments, tests and models, and without the tries on top
+/// of it: what a stranger reads who is to change it.
 #[test]
 fn the_engine_can_be_read() {
     fn lines(folder: &Path) -> usize {
         let entries = std::fs::read_dir(folder).unwrap().flatten();
         entries
             .map(|entry| entry.path())
+            .filter(|path| !path.ends_with("tries"))
             .map(|path| if path.is_dir() { lines(&path) } else { code(&path) })
             .sum()
     }
@@ -114,9 +115,8 @@ fn the_engine_can_be_read() {
         let text = std::fs::read_to_string(path).unwrap();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let is_test = |at: &usize| lines[*at].starts_with("#[cfg(") && lines[*at].contains("test");
-        let tests = (0..lines.len()).filter(is_test);
+        let mut tests = (0..lines.len()).filter(is_test);
         let end = tests
-            .into_iter()
             .find(|at| lines[at + 1..].iter().take(3).any(|line| line.starts_with("mod tests")));
         let code = lines[..end.unwrap_or(lines.len())].iter();
         code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
