@@ -138,6 +138,8 @@ enum Bench {
     Lab,
     /// 4 KiB memory and calls between cores beside their peers, and the promises
     Resource,
+    /// Cached and cold reads from tokio, static files, beside their peers, and the promises
+    Servers,
     /// `kumiki compare` and `kumiki ab`: how often they are wrong, beside other rules
     Verdicts,
 }

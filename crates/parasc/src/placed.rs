@@ -24,8 +24,9 @@
 //! between on both sides, one of them sees the other.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,8 @@ struct Waits {
     events: EventCount,
     waiting: AtomicUsize,
     tasks: AtomicUsize,
+    /// An event counter for who waits by epoll or poll, once it was asked for.
+    descriptor: OnceLock<OwnedFd>,
 }
 
 impl Waits {
@@ -110,6 +113,10 @@ impl Waits {
         fence_after_swap();
         if self.waiting.load(Relaxed) > 0 {
             self.events.notify(u32::MAX);
+        }
+        if let Some(descriptor) = self.descriptor.get() {
+            // One that is full is readable anyway.
+            let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
     }
 }
@@ -198,6 +205,17 @@ impl Placed {
         let by = Handed::Task(task);
         *slot = (slot.0.wrapping_add(1), Some(by.clone()));
         Some(Place { at, generation: slot.0, by })
+    }
+
+    /// The descriptor that is readable when some have ended since it was read.
+    pub(crate) fn descriptor(&self) -> Result<BorrowedFd<'_>, rustix::io::Errno> {
+        use rustix::event::{EventfdFlags, eventfd};
+        if self.waits.descriptor.get().is_none() {
+            let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+            // Of two that come at once the first one's counts.
+            let _ = self.waits.descriptor.set(made);
+        }
+        Ok(self.waits.descriptor.get().expect("set just now, or by another").as_fd())
     }
 
     /// Says that one more call of the line is over, by who has said so there by a swap.

@@ -49,7 +49,6 @@
 //!
 //! `bell.rs` states the protocol between sleeper and waker and argues its correctness,
 //! and loom checks it (`cargo xtask loom`); `docs/design/wait.md` has the trade-offs.
-#![warn(missing_debug_implementations)]
 
 mod adapt;
 pub mod barrier;
