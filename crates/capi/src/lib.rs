@@ -64,6 +64,7 @@
 //! Errors are negative errno values, of `kumiki/spawn.h` positive ones as posix_spawn's,
 //! with a sentence from `kumiki_last_error`.
 //! No panic of this library goes into C: it becomes `-EIO`.
+#![allow(missing_debug_implementations, reason = "to C its types are opaque")]
 
 pub mod abi;
 mod failure;
