@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use super::folder::{Folder, make_cold};
-use super::turns::{Subject, interleaved};
+use super::turns::{Measured, Subject, interleaved};
 use crate::pair::Pair;
 use crate::run::Row;
 
@@ -59,7 +59,7 @@ pub(super) fn rows(pair: Pair) -> Result<Vec<Row>> {
     #[cfg(feature = "peers")]
     subjects.push(("io_uring", Box::new(|| timed(&mut || uring::read(&file, &ranges)))));
     let groups = interleaved(ROUNDS, &mut subjects)?;
-    let row = |(name, its): &(&'static str, Vec<Vec<f64>>)| {
+    let row = |(name, its): &Measured| {
         Row::of(("tokio_ranges", name), "ms", its, None, None).of_size(RANGES as u64)
     };
     Ok(groups.iter().map(row).collect())

@@ -12,7 +12,7 @@ use kumiki_measure::stats::describe;
 use super::client::{Client, at_fixed_rate};
 use super::folder::{Folder, make_cold};
 use super::program::Program;
-use super::turns::{Subject, interleaved};
+use super::turns::{Measured, Subject, interleaved};
 use crate::pair::Pair;
 use crate::run::{Row, median_of};
 
@@ -50,8 +50,9 @@ pub(super) fn warm(pair: Pair) -> Result<Vec<Row>> {
     let programs = Program::all(folder.path(), pair)?;
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     for program in &programs {
-        let mut client = Client::connect(program.address)?;
         let turn = move || {
+            // Anew: between turns it would be idle for longer than a server waits.
+            let mut client = Client::connect(program.address)?;
             let begin = program.cpu_ns()?;
             for at in 0..WARM_REQUESTS {
                 client.get(&format!("hot{}", at % HOT))?;
@@ -62,7 +63,7 @@ pub(super) fn warm(pair: Pair) -> Result<Vec<Row>> {
     }
     let groups = interleaved(WARM_ROUNDS, &mut subjects)?;
     let base = groups.iter().find(|(name, _)| *name == "plain").map(|(_, its)| median_of(its));
-    let row = |(name, its): &(&'static str, Vec<Vec<f64>>)| {
+    let row = |(name, its): &Measured| {
         Row::of(("web_warm_cpu", name), "ns", its, None, base).of_size(HOT_BYTES as u64)
     };
     Ok(groups.iter().map(row).collect())
