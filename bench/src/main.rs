@@ -34,6 +34,7 @@ mod parasc;
 mod raw;
 mod resource;
 mod run;
+mod servers;
 mod shadow;
 mod subject;
 
@@ -77,6 +78,8 @@ fn bench() -> Result<()> {
             Ok(())
         }
         [busy::WORD] => busy::work(),
+        ["servers", ref only @ ..] => print(&run::document(|pair| servers::rows(pair, only))?),
+        [servers::PLAIN, folder] => servers::serve_plainly(Path::new(folder)),
         ["resource", ref only @ ..] => print(&run::document(|pair| resource::rows(pair, only))?),
         ["walk", name, tree] => parasc::walk(name, Path::new(tree)),
         ["subject", bench, name, main, helper, argument] => {

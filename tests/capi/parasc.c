@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -670,6 +672,59 @@ static void use_by_another_thread(void)
 	CHECK(parasc_destroy(engine) == 0);
 }
 
+/* An event loop: calls are tried, and what would sleep is placed and told of. */
+static void tried_and_told(void)
+{
+	struct parasc_engine *engine = create(NULL);
+	int told = parasc_completion_fd(engine);
+	struct pollfd polled;
+	uint64_t args[6] = { 0 }, ticket = 0, count = 0;
+	int64_t ret_val = INT64_MIN;
+	char byte = 0;
+	int sockets[2];
+	FILE *file = tmpfile();
+	CHECK(told >= 0 && parasc_completion_fd(engine) == told);
+	if (!CHECK(file != NULL))
+		return;
+	CHECK(fputs("cached", file) >= 0 && fflush(file) == 0);
+	args[0] = (uint64_t)fileno(file);
+	args[1] = (uintptr_t)&byte;
+	args[2] = 1;
+	args[3] = 2;
+	CHECK(parasc_try(SYS_pread64, 4, args, &ret_val) == 1 && ret_val == 1 && byte == 'c');
+	args[0] = (uint64_t)-1;
+	CHECK(parasc_try(SYS_pread64, 4, args, &ret_val) == 1 && ret_val == -EBADF);
+	REFUSED(parasc_try(SYS_fsync, 1, args, &ret_val), ENOTSUP);
+	REFUSED(parasc_try(-1, 0, NULL, &ret_val), EINVAL);
+	REFUSED(parasc_try(SYS_getppid, 0, NULL, NULL), EINVAL);
+	fclose(file);
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+	memset(args, 0, sizeof(args));
+	args[0] = (uint64_t)sockets[0];
+	args[1] = (uintptr_t)&byte;
+	args[2] = 1;
+	ret_val = INT64_MIN;
+	CHECK(parasc_try(SYS_recvfrom, 6, args, &ret_val) == 0 && ret_val == INT64_MIN);
+	polled.fd = told;
+	polled.events = POLLIN;
+	CHECK(poll(&polled, 1, 0) == 0);
+	CHECK(parasc_request(engine, SYS_recvfrom, 6, args, &ticket) == 0);
+	CHECK(poll(&polled, 1, 20) == 0);
+	CHECK(write(sockets[1], "!", 1) == 1);
+	CHECK(poll(&polled, 1, PATIENCE * 1000) == 1);
+	CHECK(read(told, &count, sizeof(count)) == sizeof(count) && count == 1);
+	CHECK(collected(engine, ticket) == 1 && byte == '!');
+	CHECK(read(told, &count, sizeof(count)) == -1 && errno == EAGAIN);
+	/* Calls that are soon over are told of, too. */
+	ticket = place(engine, SYS_getppid);
+	CHECK(poll(&polled, 1, PATIENCE * 1000) == 1);
+	CHECK(collected(engine, ticket) == getppid());
+	close(sockets[0]);
+	close(sockets[1]);
+	CHECK(parasc_destroy(engine) == 0);
+}
+
 int main(void)
 {
 	struct parasc_config config = PARASC_CONFIG_INIT;
@@ -699,6 +754,7 @@ int main(void)
 	full();
 	garbage_tickets();
 	null_pointers();
+	tried_and_told();
 	bad_configs();
 	use_by_another_thread();
 	if (failures != 0)

@@ -64,6 +64,7 @@
 //! Errors are negative errno values, of `kumiki/spawn.h` positive ones as posix_spawn's,
 //! with a sentence from `kumiki_last_error`.
 //! No panic of this library goes into C: it becomes `-EIO`.
+#![allow(missing_debug_implementations, reason = "to C its types are opaque")]
 
 pub mod abi;
 mod failure;
@@ -78,9 +79,9 @@ pub mod spawn_abi;
 
 pub use failure::kumiki_last_error;
 pub use parasc::{
-    Engine, Requester, parasc_collect, parasc_create, parasc_destroy, parasc_proc, parasc_refusal,
-    parasc_request, parasc_requester_create, parasc_requester_destroy, parasc_run,
-    parasc_terminate, parasc_wait, parasc_wake_up,
+    Engine, Requester, parasc_collect, parasc_completion_fd, parasc_create, parasc_destroy,
+    parasc_proc, parasc_refusal, parasc_request, parasc_requester_create, parasc_requester_destroy,
+    parasc_run, parasc_terminate, parasc_try, parasc_wait, parasc_wake_up,
 };
 pub use resource::*;
 pub use shadow::{

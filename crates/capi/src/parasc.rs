@@ -1,11 +1,14 @@
 //! The functions of `kumiki/parasc.h`, which documents them.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_uint};
+use std::os::fd::AsRawFd;
 use std::panic::catch_unwind;
 use std::ptr::null;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use kumiki_parasc::op::Raw;
+use kumiki_parasc::tries::{NotMade, attempt};
 use kumiki_parasc::{Refusal, Request, refusal, refusals};
 use kumiki_sys::cancellation::Held;
 use kumiki_sys::syscall::MAX_ARGS;
@@ -54,6 +57,32 @@ unsafe fn hold(engine: *const Engine) -> Result<Arc<Engine>, Failure> {
     unsafe { Arc::increment_strong_count(engine) };
     // SAFETY: the count was made just now, for this.
     Ok(unsafe { Arc::from_raw(engine) })
+}
+
+/// The request that a caller names.
+///
+/// # Safety
+/// `args` has `args_num` arguments.
+unsafe fn request(sysnum: c_long, args_num: c_uint, args: *const u64) -> Result<Request, Failure> {
+    let sysnum = u16::try_from(sysnum).map_err(|_| {
+        Failure::invalid(format!("{sysnum} is no number of a system call: take 0 to 65535"))
+    })?;
+    let count = args_num as usize;
+    if count > MAX_ARGS {
+        return Err(Failure::invalid(format!(
+            "{count} arguments, and a system call takes at most {MAX_ARGS}"
+        )));
+    }
+    if args.is_null() && count > 0 {
+        return Err(null_pointer("list of arguments"));
+    }
+    let mut request = Request { sysnum, args_num: count as u16, ..Request::default() };
+    if count > 0 {
+        // SAFETY: not null, and so many, the caller says.
+        let args = unsafe { std::slice::from_raw_parts(args, count) };
+        request.args[..count].copy_from_slice(args);
+    }
+    Ok(request)
 }
 
 /// As [`answer`], with pthread_cancel(3) held off: its unwinding must not go
@@ -214,29 +243,57 @@ pub unsafe extern "C" fn parasc_request(
         if ticket.is_null() {
             return Err(null_pointer("place for the ticket"));
         }
-        let sysnum = u16::try_from(sysnum).map_err(|_| {
-            Failure::invalid(format!("{sysnum} is no number of a system call: take 0 to 65535"))
-        })?;
-        let count = args_num as usize;
-        if count > MAX_ARGS {
-            return Err(Failure::invalid(format!(
-                "{count} arguments, and a system call takes at most {MAX_ARGS}"
-            )));
-        }
-        if args.is_null() && count > 0 {
-            return Err(null_pointer("list of arguments"));
-        }
-        let mut request = Request { sysnum, args_num: count as u16, ..Request::default() };
-        if count > 0 {
-            // SAFETY: not null, and so many, the caller says.
-            let args = unsafe { std::slice::from_raw_parts(args, count) };
-            request.args[..count].copy_from_slice(args);
-        }
+        // SAFETY: the caller's promise.
+        let request = unsafe { request(sysnum, args_num, args) }?;
         // SAFETY: the caller vouches for the call.
         let placed = unsafe { engine.place(request) }?;
         // SAFETY: not null, so valid, the caller says.
         unsafe { ticket.write(placed.into_number()) };
         Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `engine` is null, or from [`parasc_create`] and not destroyed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn parasc_completion_fd(engine: *const Engine) -> c_int {
+    answer_all(|| {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { borrow(engine) }?.completion_descriptor()?.as_raw_fd())
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `args` has `args_num` arguments, which are those of the call; `ret_val` is null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn parasc_try(
+    sysnum: c_long,
+    args_num: c_uint,
+    args: *const u64,
+    ret_val: *mut i64,
+) -> c_int {
+    answer(|| {
+        if ret_val.is_null() {
+            return Err(null_pointer("place for the result"));
+        }
+        // SAFETY: the caller's promise.
+        let request = unsafe { request(sysnum, args_num, args) }?;
+        // SAFETY: the caller vouches for the call.
+        let mut call = unsafe { Raw::of(request) };
+        let made = match attempt(&mut call) {
+            Ok(made) => made,
+            Err(NotMade::Cannot(cannot)) => {
+                return Err(Failure::new(libc::ENOTSUP, cannot));
+            }
+            Err(_) => return Ok(0),
+        };
+        // SAFETY: not null, so valid, the caller says.
+        unsafe { ret_val.write(made) };
+        Ok(1)
     })
 }
 

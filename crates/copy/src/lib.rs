@@ -24,7 +24,6 @@
 //! assert_eq!(to, from);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![warn(missing_debug_implementations)]
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

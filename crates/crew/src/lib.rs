@@ -18,7 +18,6 @@
 //! thread.join().unwrap();
 //! # Ok::<(), kumiki_crew::Error>(())
 //! ```
-#![warn(missing_debug_implementations)]
 
 mod error;
 pub mod roll;

@@ -12,6 +12,8 @@
 //!     │              │      cache line; feature "resource"
 //!     ├── spawn ─────┤      processes made by a small server, however large yours is;
 //!     │              │      feature "spawn"
+//!     ├── tokio ─────┤      files for async programs: tried, else handed over; feature
+//!     │              │      "tokio"
 //!     ├── wait ──────┤      spin, then sleep; feature "wait"
 //!     ├── measure ───┤      what the operating system costs: sampler, statistics,
 //!     │              │      cases; feature "measure", with "store" a database
@@ -96,6 +98,9 @@ pub use kumiki_shadow as shadow;
 pub use kumiki_spawn as spawn;
 #[doc(inline)]
 pub use kumiki_sys as sys;
+#[cfg(feature = "tokio")]
+#[doc(inline)]
+pub use kumiki_tokio as tokio;
 #[cfg(feature = "wait")]
 #[doc(inline)]
 pub use kumiki_wait as wait;

@@ -25,6 +25,12 @@ pub struct Command {
     limit: Option<Duration>,
 }
 
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Command").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
 /// How a command went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -57,8 +63,17 @@ pub struct Running {
     limit: Option<Duration>,
 }
 
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("what", &self.what)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What a running command is told from elsewhere, e.g. a signal handler.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Control {
     guest: Guest,
     number: u32,

@@ -22,6 +22,12 @@ pub struct Guest {
     shared: Arc<Shared>,
 }
 
+impl std::fmt::Debug for Guest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guest").finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     writer: Mutex<Box<dyn Write + Send>>,
     streams: Mutex<Streams>,

@@ -49,6 +49,12 @@ pub struct Machine {
     debug_exit: bool,
 }
 
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("kernel", &self.kernel).finish_non_exhaustive()
+    }
+}
+
 /// Where the time of a start went.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]

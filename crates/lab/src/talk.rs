@@ -6,6 +6,12 @@ use std::fmt::Display;
 #[derive(Clone, Copy)]
 pub struct Talk<'a>(&'a (dyn Fn(&str) + Sync));
 
+impl std::fmt::Debug for Talk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Talk").finish_non_exhaustive()
+    }
+}
+
 impl<'a> Talk<'a> {
     /// Each sentence is passed to this function.
     pub fn to(listener: &'a (dyn Fn(&str) + Sync)) -> Self {

@@ -50,6 +50,12 @@ pub trait Workload {
 /// A [`Workload`] from a closure that runs one operation.
 pub struct Each<F>(pub F);
 
+impl<F> std::fmt::Debug for Each<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Each").finish_non_exhaustive()
+    }
+}
+
 impl<F: FnMut() -> Result<()>> Workload for Each<F> {
     fn sample(&mut self, iterations: u64, meter: &Meter) -> Result<Sample> {
         meter.time(|| {
@@ -101,6 +107,15 @@ pub struct Case {
     pub apart: bool,
     /// Sets a workload up.
     pub setup: Setup,
+}
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Case")
+            .field("name", &self.name)
+            .field("params", &self.params)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Case {

@@ -9,6 +9,12 @@ pub struct Others {
     probe: Probe,
 }
 
+impl std::fmt::Debug for Others {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Others").finish_non_exhaustive()
+    }
+}
+
 /// The cpus' work at one moment.
 #[derive(Clone, Debug)]
 pub struct Work(Snapshot);

@@ -54,6 +54,12 @@ pub struct Client<'a> {
     pub orders: Option<&'a mut dyn Orders>,
 }
 
+impl std::fmt::Debug for Client<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("input", &self.input).finish_non_exhaustive()
+    }
+}
+
 /// Standard input on its way to the node.
 pub(crate) struct Input<'a> {
     from: Option<BorrowedFd<'a>>,

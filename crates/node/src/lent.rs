@@ -67,6 +67,12 @@ pub struct Lent {
     window: Window,
 }
 
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lent").field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
 impl Lent {
     /// Names of all that the host has sent; it may have taken some back.
     pub fn names() -> Result<Vec<String>> {
@@ -172,7 +178,7 @@ impl Lent {
         }
         let map = |pieces: &[Piece], writable| Memory::map(self.memory.as_fd(), pieces, writable);
         let mut loading = Loading::since(Instant::now());
-        let image = Image::of(&record.image, map(image, false)?)?;
+        let image = Image::of(&record.image, map(image, false)?, image)?;
         let origin = image.origin(compressed)?;
         let plan = timed(&mut loading.parts.plan_ms, || {
             load::plan(entry, record, &origin, *clocks, StartId::now())

@@ -36,6 +36,7 @@ const EARLY_LOOK: Duration = Duration::from_secs(1);
 const STARTER_LIMIT: Duration = Duration::from_secs(30);
 
 /// A node that exists.
+#[derive(Debug)]
 pub struct Node {
     pub(crate) name: String,
 }
@@ -121,6 +122,11 @@ impl Node {
         base: &Base,
         limit: Duration,
     ) -> Result<(Stages, String)> {
+        if base.root.is_some() {
+            return Err(Error::Refused(
+                "a root is seen where it stays: kumiki image add makes an image with one".into(),
+            ));
+        }
         let stopped = self.stopped()?;
         let mut loading = Loading::since(Instant::now());
         let ingredients =

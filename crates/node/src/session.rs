@@ -37,6 +37,15 @@ pub struct Session {
     window: Window,
 }
 
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("name", &self.name)
+            .field("channel", &self.channel)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Session {
     /// Claims a channel of a node.
     pub fn open(node: &str) -> Result<Self> {

@@ -150,6 +150,12 @@ fn set_aside(
 /// an image that is not complete, `kumiki image rm` gives it back.
 pub struct Reservation(Device);
 
+impl std::fmt::Debug for Reservation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reservation").finish_non_exhaustive()
+    }
+}
+
 impl Reservation {
     /// Takes so much.
     pub fn take(name: &str, bytes: u64, source: MemorySource) -> Result<Self> {

@@ -55,6 +55,7 @@ pub fn stream(cid: u32, port: u32) -> Result<File> {
 }
 
 /// A port of this machine or node, at which streams arrive.
+#[derive(Debug)]
 pub struct Listener(OwnedFd);
 
 impl Listener {

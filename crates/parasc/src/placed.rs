@@ -24,13 +24,15 @@
 //! between on both sides, one of them sees the other.
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use kumiki_wait::EventCount;
 
+use crate::awaited::{self, Step};
 use crate::line::{Calls, Line};
 use crate::primitive::{AtomicUsize, Mutex, MutexGuard, fence, fence_after_swap, lock};
 use crate::task::{Base, End};
@@ -100,6 +102,8 @@ struct Waits {
     events: EventCount,
     waiting: AtomicUsize,
     tasks: AtomicUsize,
+    /// An event counter for who waits by epoll or poll, once it was asked for.
+    descriptor: OnceLock<OwnedFd>,
 }
 
 impl Waits {
@@ -109,6 +113,10 @@ impl Waits {
         fence_after_swap();
         if self.waiting.load(Relaxed) > 0 {
             self.events.notify(u32::MAX);
+        }
+        if let Some(descriptor) = self.descriptor.get() {
+            // One that is full is readable anyway.
+            let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
     }
 }
@@ -197,6 +205,17 @@ impl Placed {
         let by = Handed::Task(task);
         *slot = (slot.0.wrapping_add(1), Some(by.clone()));
         Some(Place { at, generation: slot.0, by })
+    }
+
+    /// The descriptor that is readable when some have ended since it was read.
+    pub(crate) fn descriptor(&self) -> Result<BorrowedFd<'_>, rustix::io::Errno> {
+        use rustix::event::{EventfdFlags, eventfd};
+        if self.waits.descriptor.get().is_none() {
+            let made = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+            // Of two that come at once the first one's counts.
+            let _ = self.waits.descriptor.set(made);
+        }
+        Ok(self.waits.descriptor.get().expect("set just now, or by another").as_fd())
     }
 
     /// Says that one more call of the line is over, by who has said so there by a swap.
@@ -290,21 +309,20 @@ impl Placed {
         waiting.fetch_add(1, Relaxed);
         // Partner: the fence in `tell`.
         fence(SeqCst);
-        let there = loop {
+        let once = || {
             let seen = events.look();
             let now = Instant::now();
             match enough() {
                 Err(_) if deadline.is_none_or(|end| end > now) => (),
-                Ok(there) | Err((_, there)) => break there,
+                Ok(there) | Err((_, there)) => return Step::Ended(there),
             }
             let next = now + step;
             // For loom a time is over at once, and a call that is missed is to show.
             let until = (!cfg!(loom)).then(|| deadline.map_or(next, |end| end.min(next)));
             let late = events.sleep(seen, until);
-            if late && Instant::now() >= next {
-                overdue();
-            }
+            if late && Instant::now() >= next { Step::Late } else { Step::Changed }
         };
+        let there = awaited::wait(once, overdue, || None);
         waiting.fetch_sub(1, Relaxed);
         there
     }

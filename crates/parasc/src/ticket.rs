@@ -1,5 +1,6 @@
 //! Requests placed by hand: the paper's way, and the C interface's.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::area::PLACED;
@@ -78,6 +79,21 @@ impl Engine {
             }
         }
         Ok(Ticket { at, generation })
+    }
+
+    /// A descriptor for event loops, the same one each time: an eventfd(2) that is readable when
+    /// requests placed by hand have ended since it was last read. It does not wait, and closes
+    /// with the engine. Those that had ended before it was first asked for it does not tell of;
+    /// requests that a child of fork(2) places it tells the parent of, too, which finds none
+    /// ended.
+    ///
+    /// For futures there is [`Completions`](crate::Completions).
+    ///
+    /// # Errors
+    /// [`Error::Sys`](crate::Error::Sys) if the kernel gives no descriptor.
+    pub fn completion_descriptor(&self) -> Result<BorrowedFd<'_>> {
+        let descriptor = self.core.placed.descriptor();
+        Ok(descriptor.map_err(|errno| kumiki_sys::Error::os("eventfd2", errno))?)
     }
 
     /// The result of a request placed by hand, or `-errno`; frees its slot.

@@ -56,7 +56,6 @@
 //! assert!(interface.lookup(&name).is_err());
 //! # Ok::<(), kumiki_resource::Error>(())
 //! ```
-#![warn(missing_debug_implementations)]
 
 mod alloc;
 mod answer;
@@ -91,6 +90,7 @@ mod table;
 mod thread;
 mod tree;
 mod user_space;
+mod word;
 
 pub use alloc::PageAlloc;
 pub use answer::Answer;

@@ -35,7 +35,6 @@
 //! assert_eq!(sum, 1000);
 //! # Ok::<(), kumiki_shadow::Error>(())
 //! ```
-#![warn(missing_debug_implementations)]
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(

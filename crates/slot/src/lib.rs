@@ -43,7 +43,6 @@
 //!     assert_eq!(result.unwrap(), 42);
 //! });
 //! ```
-#![warn(missing_debug_implementations)]
 
 pub mod job;
 mod lane;

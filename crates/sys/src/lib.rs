@@ -60,7 +60,6 @@
 //! })?;
 //! # Ok::<(), kumiki_sys::Error>(())
 //! ```
-#![warn(missing_debug_implementations)]
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!(

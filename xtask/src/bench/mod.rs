@@ -21,6 +21,7 @@ mod parasc;
 mod resource;
 #[cfg(test)]
 mod sample;
+mod servers;
 mod shadow;
 mod verdicts;
 
@@ -102,6 +103,7 @@ pub(crate) fn bench(
         (Bench::Shadow, None) => shadow::shadow(check, cases)?,
         (Bench::Parasc, None) => parasc::parasc(check, cases)?,
         (Bench::Node, None) => node::node(check, cases)?,
+        (Bench::Servers, None) => servers::servers(check, cases)?,
         (Bench::Verdicts, None) => verdicts::verdicts(slice, cases)?,
         _ if !cases.is_empty() => {
             bail!("--case is not for `cargo xtask bench measure` and `lab`")

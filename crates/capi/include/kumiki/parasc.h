@@ -281,6 +281,33 @@ int parasc_request(struct parasc_engine *engine, long sysnum, unsigned int args_
 int parasc_collect(struct parasc_engine *engine, uint64_t ticket, int64_t *ret_val);
 
 /*
+ * A descriptor for event loops, the same one each time: an eventfd(2) that is readable when
+ * requests of parasc_request() have been answered since it was last read (8 bytes; it does
+ * not wait). Then collect. It tells of those placed after the first call of this, and is
+ * closed with the engine: do not close it.
+ *
+ *     other    what the kernel has answered to eventfd2
+ */
+int parasc_completion_fd(struct parasc_engine *engine);
+
+/*
+ * Makes a call at once if it need not sleep, on the calling thread; no engine is needed.
+ * 1 if it was made: *ret_val is what it has returned, or -errno. 0 if it would sleep, or
+ * if it is not known whether: *ret_val is untouched, a buffer that the call fills may
+ * have been written to; place it by parasc_request(), or make it where a thread may
+ * sleep.
+ *
+ * read, pread64 and preadv2 are tried with RWF_NOWAIT, pwrite64 and pwritev2 too; openat
+ * and openat2 with RESOLVE_CACHED if they have O_NONBLOCK, O_DIRECTORY or O_PATH and make
+ * no file; calls that send to or receive from a socket with MSG_DONTWAIT; accept4 on a
+ * socket with O_NONBLOCK; statx of a descriptor.
+ *
+ *     -EINVAL   also: sysnum is not in 0 to 65535, args_num not in 0 to 6
+ *     -ENOTSUP  the call has no form that cannot sleep; kumiki_last_error() says why
+ */
+int parasc_try(long sysnum, unsigned int args_num, const uint64_t *args, int64_t *ret_val);
+
+/*
  * Makes a requester for the calling thread, and stores it in *requester.
  *
  *     -EBUSY   the engine has as many as it was configured for

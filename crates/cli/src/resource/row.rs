@@ -8,7 +8,7 @@ use kumiki_resource::published::{ls_of_each, processes};
 use kumiki_resource::{Id, Listed, Pattern};
 use serde::Serialize;
 
-use super::Which;
+use super::{Which, remote};
 use crate::node::state_of;
 use crate::output;
 
@@ -19,6 +19,8 @@ pub(crate) struct Row {
     pub(crate) process: Option<u32>,
     /// The process's program.
     pub(crate) program: Option<String>,
+    /// Another machine, of what is behind a NATS server.
+    pub(crate) machine: Option<String>,
     pub(crate) name: String,
     pub(crate) id: Option<Id>,
     pub(crate) named: bool,
@@ -31,6 +33,9 @@ pub(crate) struct Row {
 /// A process that ends meanwhile, or does not answer, is said and passed over; one that
 /// was asked for by its number is an error.
 pub(crate) fn look(which: &Which) -> Result<Vec<Row>> {
+    if let Some(server) = &which.server {
+        return remote::look(server, &which.pattern);
+    }
     let mut all = Vec::new();
     let asked = which.pid.map_or_else(processes, |pid| Ok(vec![pid]))?;
     for (process, answer) in ls_of_each(&asked, &which.pattern)? {
@@ -62,6 +67,7 @@ fn of(process: u32, program: &Option<String>, listed: Listed) -> Row {
     Row {
         process: Some(process),
         program: program.clone(),
+        machine: None,
         name,
         id: Some(id),
         named,
@@ -77,6 +83,7 @@ fn of_machine() -> Vec<Row> {
     let row = |name, owner, state, bytes| Row {
         process: None,
         program: None,
+        machine: None,
         name,
         id: None,
         named: true,

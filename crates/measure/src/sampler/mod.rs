@@ -105,6 +105,7 @@ pub struct Outcome {
 }
 
 /// Measures cases at a place.
+#[derive(Debug)]
 pub struct Sampler<'a> {
     /// Where.
     pub place: &'a Place,

@@ -30,6 +30,12 @@ pub struct Resampler {
     drawn: Vec<u32>,
 }
 
+impl std::fmt::Debug for Resampler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resampler").field("sizes", &self.sizes).finish_non_exhaustive()
+    }
+}
+
 impl Resampler {
     /// Prepares the samples of some visits. Visits without a sample are left out.
     pub fn new<'a>(visits: impl IntoIterator<Item = &'a [f64]>) -> Self {

@@ -49,6 +49,7 @@ pub struct Imported {
 }
 
 /// An open database.
+#[derive(Debug)]
 pub struct Store {
     connection: Connection,
     path: PathBuf,

@@ -21,6 +21,15 @@ pub struct Apply {
     images: BTreeMap<String, Prepared>,
 }
 
+impl std::fmt::Debug for Apply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Apply")
+            .field("steps", &self.steps)
+            .field("free", &self.free)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Apply {
     /// Reads a file, prepares its images and plans. Touches nothing.
     pub fn plan(file: &Path) -> Result<Self> {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use kumiki_tokio::{File, fs, read_ranges};
@@ -13,7 +13,7 @@ use super::{content, file, make_cold};
 fn poll_and_drop<F: Future>(future: F, times: u32) {
     let mut future = pin!(future);
     for _ in 0..times {
-        if let Poll::Ready(_) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
             return;
         }
         std::thread::sleep(Duration::from_micros(100));

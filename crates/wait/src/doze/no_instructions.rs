@@ -12,19 +12,27 @@ pub(crate) struct Lacking(Infallible);
 
 pub(crate) type Umwait = Lacking;
 pub(crate) type Mwaitx = Lacking;
+pub(crate) type Mwait = Lacking;
 
 impl Lacking {
     pub(crate) fn of(_: Machine) -> Option<Self> {
         None
     }
+
+    /// The module is for x86-64, too.
+    pub(crate) fn open() -> bool {
+        false
+    }
 }
 
 impl Monitor for Lacking {
+    type Armed = ();
+
     fn arm(&self, _: *const u8) {
         match self.0 {}
     }
 
-    fn rest(&self, _: u32) {
+    fn rest(&self, (): (), _: u32) {
         match self.0 {}
     }
 }

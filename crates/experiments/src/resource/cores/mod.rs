@@ -136,6 +136,12 @@ pub struct Cores {
     others: Vec<Other>,
 }
 
+impl std::fmt::Debug for Cores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cores").field("sample", &self.sample).finish_non_exhaustive()
+    }
+}
+
 enum Other {
     Thread(Option<JoinHandle<()>>),
     Process { _child: Forked },

@@ -97,6 +97,12 @@ pub struct Resident {
     _memory: Option<Mapping>,
 }
 
+impl std::fmt::Debug for Resident {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resident").finish_non_exhaustive()
+    }
+}
+
 impl Resident {
     /// So many bytes.
     ///

@@ -1,0 +1,289 @@
+//! An answer: its head, and its body as far as that is in memory.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use kumiki_parasc::op::{Attributes, Entries, Errno};
+use kumiki_parasc::tries::{OpenRead, OpenReadError, Opened};
+use rustix::fs::FileType;
+
+use crate::conditions::{Verdict, Version};
+use crate::listing::{self, Entry, folder_of};
+use crate::range::{Asked, Part};
+use crate::request::{Head, Method};
+use crate::response::{Clock, Status, Writer};
+use crate::site::{BENEATH, Candidate, Kind};
+
+/// An answer that is being found or sent.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// The number of the candidate that is tried.
+    pub(crate) candidate: usize,
+    /// Where the first bytes that were read with the open begin.
+    first: u64,
+    /// The head, and after it a page that is made here.
+    pub(crate) head: Vec<u8>,
+    head_sent: usize,
+    data: Vec<u8>,
+    data_sent: usize,
+    file: Option<Arc<OwnedFd>>,
+    /// Where the file's next bytes are, and how many are to come beside `data`.
+    offset: u64,
+    left: u64,
+    pub(crate) folder: Option<Arc<OwnedFd>>,
+    entries: Vec<Entry>,
+    are_all: bool,
+    /// For the log: its status, and the bytes of its body.
+    pub(crate) status: u16,
+    pub(crate) bytes: u64,
+}
+
+/// What an open has come to.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// It is not there: the next candidate.
+    Next,
+    /// The answer is ready to be sent.
+    Ready,
+    Short(Status),
+    /// A folder whose entries are to be read.
+    Folder(Arc<OwnedFd>),
+}
+
+impl Answer {
+    /// Forgets the last one; its memory is used again.
+    pub(crate) fn begin(&mut self) {
+        let (mut head, entries) = (std::mem::take(&mut self.head), Vec::new());
+        head.clear();
+        *self = Answer { head, entries, are_all: true, ..Answer::default() };
+    }
+
+    /// The request for a candidate: open, attributes, and the first bytes where they are surely
+    /// wanted.
+    pub(crate) fn request(
+        &mut self,
+        head: &Head<'_>,
+        path: CString,
+        folder: &Arc<OwnedFd>,
+        chunk: usize,
+    ) -> OpenRead<Arc<OwnedFd>, CString> {
+        let fields = &head.fields;
+        let (start, most) = match fields.range.and_then(Asked::parse) {
+            Some(Asked::From(start, last)) => {
+                let length = last.map_or(u64::MAX, |last| (last - start).saturating_add(1));
+                (start, usize::try_from(length).map_or(chunk, |length| length.min(chunk)))
+            }
+            Some(Asked::Last(_)) => (0, 0),
+            None => (0, chunk),
+        };
+        let conditional = fields.if_none_match.is_some() || fields.if_modified_since.is_some();
+        let limit = if conditional || head.method == Method::Head { 0 } else { most };
+        self.first = start;
+        OpenRead::new(Arc::clone(folder), path).resolve(BENEATH).range(start, limit).keep()
+    }
+
+    /// After the open of a candidate.
+    pub(crate) fn opened(
+        &mut self,
+        head: &Head<'_>,
+        candidate: &Candidate,
+        result: Result<Opened, OpenReadError>,
+        lists: bool,
+        keeps_alive: bool,
+        clock: &mut Clock,
+    ) -> Body {
+        let Opened { file, attributes, data } = match result {
+            Ok(opened) => opened,
+            Err(error) => return Body::of_error(error.errno),
+        };
+        let Some(file) = file.map(Arc::new) else { return Body::Short(Status::INTERNAL) };
+        match (attributes.file_type(), candidate.kind) {
+            (FileType::RegularFile, Kind::File | Kind::Index) => {
+                self.file(head, candidate, (file, attributes, data), keeps_alive, clock)
+            }
+            (FileType::Directory, Kind::Folder) if lists => Body::Folder(file),
+            (FileType::Directory, Kind::File) if candidate.encoding.is_none() => {
+                self.redirect(head, keeps_alive, clock);
+                Body::Ready
+            }
+            // A folder of the index's name, or of a name in a coding.
+            (FileType::Directory, Kind::Index | Kind::File) => Body::Next,
+            (FileType::RegularFile, Kind::Folder) => Body::Short(Status::NOT_FOUND),
+            // FIFOs, sockets, devices; folders that are not listed.
+            _ => Body::Short(Status::FORBIDDEN),
+        }
+    }
+
+    fn file(
+        &mut self,
+        head: &Head<'_>,
+        candidate: &Candidate,
+        (file, attributes, data): (Arc<OwnedFd>, Attributes, Vec<u8>),
+        keeps_alive: bool,
+        clock: &mut Clock,
+    ) -> Body {
+        let (version, size) = (Version::of(&attributes), attributes.size());
+        let verdict = version.judge(&head.fields);
+        let range = head.fields.range.and_then(Asked::parse).map(|asked| asked.of(size));
+        let range = range.filter(|_| matches!(verdict, Verdict::Whole { range: true }));
+        let (status, start, length) = match (verdict, range) {
+            (Verdict::Failed, _) => return Body::Short(Status::PRECONDITION_FAILED),
+            (Verdict::NotModified, _) => (Status::NOT_MODIFIED, 0, 0),
+            (_, Some(Part::None)) => (Status::RANGE_NOT_SATISFIABLE, 0, 0),
+            (_, Some(Part::Bytes { start, length })) => (Status::PARTIAL, start, length),
+            (_, None) => (Status::OK, 0, size),
+        };
+        let mut writer = Writer::new(&mut self.head, status, keeps_alive, clock);
+        writer.field("ETag", &version.to_string()).date_field("Last-Modified", version.modified());
+        writer.field("Accept-Ranges", "bytes").field("X-Content-Type-Options", "nosniff");
+        writer.field("Vary", "Accept-Encoding");
+        match status {
+            Status::NOT_MODIFIED => (),
+            Status::RANGE_NOT_SATISFIABLE => {
+                writer.field("Content-Range", &format!("bytes */{size}")).length(0);
+            }
+            _ => {
+                let name = match candidate.kind {
+                    Kind::Index => candidate.path.to_bytes(),
+                    _ => head.target.name(),
+                };
+                writer.field("Content-Type", content_type(name, candidate)).length(length);
+                if let Some(encoding) = candidate.encoding {
+                    writer.field("Content-Encoding", encoding.name());
+                }
+                if status == Status::PARTIAL {
+                    let last = start + length - 1;
+                    writer.field("Content-Range", &format!("bytes {start}-{last}/{size}"));
+                }
+            }
+        }
+        writer.end();
+        self.status = status.code();
+        if head.method == Method::Head {
+            return Body::Ready;
+        }
+        self.bytes = length;
+        (self.file, self.offset, self.left) = (Some(file), start, length);
+        // What was read with the open is of use if it begins where the answer does.
+        if self.first == start && !data.is_empty() {
+            self.take(data);
+        }
+        Body::Ready
+    }
+
+    fn redirect(&mut self, head: &Head<'_>, keeps_alive: bool, clock: &mut Clock) {
+        let mut writer = Writer::new(&mut self.head, Status::MOVED, keeps_alive, clock);
+        writer.field("Location", &folder_of(&head.target.path)).length(0).end();
+        self.status = Status::MOVED.code();
+    }
+
+    /// Takes a part of a folder's entries, and says whether there may be more.
+    pub(crate) fn listed(&mut self, part: Result<Vec<u8>, Errno>) -> Result<bool, Errno> {
+        let part = part?;
+        for entry in Entries::new(&part).filter(|entry| entry.name != c"." && entry.name != c"..") {
+            if self.entries.len() == listing::MOST {
+                self.are_all = false;
+                return Ok(false);
+            }
+            let (is_file, name) = (entry.kind != FileType::Directory, entry.name.to_bytes());
+            self.entries.push(Entry { is_file, name: name.to_vec() });
+        }
+        Ok(!part.is_empty())
+    }
+
+    /// The page of the entries that were taken.
+    pub(crate) fn page(&mut self, head: &Head<'_>, keeps_alive: bool, clock: &mut Clock) {
+        let entries = std::mem::take(&mut self.entries);
+        let page = listing::page(&head.target.path, entries, self.are_all);
+        let mut writer = Writer::new(&mut self.head, Status::OK, keeps_alive, clock);
+        writer.field("Content-Type", "text/html; charset=utf-8");
+        writer.field("Cache-Control", "no-cache").length(page.len() as u64).end();
+        self.status = Status::OK.code();
+        if head.method == Method::Get {
+            self.bytes = page.len() as u64;
+            self.data = page.into_bytes();
+        }
+    }
+
+    /// What is in memory and not sent.
+    pub(crate) fn unsent(&self) -> (&[u8], &[u8]) {
+        (&self.head[self.head_sent..], &self.data[self.data_sent..])
+    }
+
+    pub(crate) fn sent(&mut self, count: usize) {
+        let of_head = count.min(self.head.len() - self.head_sent);
+        self.head_sent += of_head;
+        self.data_sent += count - of_head;
+    }
+
+    /// The bytes of the file that come next, and memory for them; `None` after the last.
+    pub(crate) fn next_part(&mut self, chunk: usize) -> Option<(Arc<OwnedFd>, u64, Vec<u8>)> {
+        let file = self.file.as_ref().filter(|_| self.left > 0)?;
+        let bytes = usize::try_from(self.left).map_or(chunk, |left| left.min(chunk));
+        let mut room = std::mem::take(&mut self.data);
+        room.clear();
+        // No larger than what is asked for: a read of the file's end would be a short one.
+        if room.capacity() != bytes {
+            room = Vec::with_capacity(bytes);
+        }
+        Some((Arc::clone(file), self.offset, room))
+    }
+
+    /// Takes what was read; `false` if it is not what was promised.
+    pub(crate) fn take_part(&mut self, part: Result<Vec<u8>, Errno>) -> bool {
+        match part {
+            Ok(data) if !data.is_empty() => {
+                self.take(data);
+                true
+            }
+            Err(Errno::INTR) => true,
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, mut data: Vec<u8>) {
+        data.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left -= data.len() as u64;
+        self.offset += data.len() as u64;
+        (self.data, self.data_sent) = (data, 0);
+    }
+
+    /// Bytes of the body that were not sent.
+    pub(crate) fn left(&self) -> u64 {
+        self.left + (self.data.len() - self.data_sent) as u64
+    }
+}
+
+impl Body {
+    fn of_error(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR => Body::Next,
+            Errno::NAMETOOLONG | Errno::LOOP => Body::Short(Status::NOT_FOUND),
+            // A link that leads out of the folder; a device without a driver.
+            Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::NXIO => {
+                Body::Short(Status::FORBIDDEN)
+            }
+            // Of descriptors or memory; a name that is being changed (openat2(2)).
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN | Errno::CANCELED => {
+                Body::Short(Status::UNAVAILABLE)
+            }
+            _ => Body::Short(Status::INTERNAL),
+        }
+    }
+}
+
+/// By the name's ending, without that of a coding.
+fn content_type(name: &[u8], candidate: &Candidate) -> &'static str {
+    let suffix = candidate.encoding.filter(|_| candidate.kind == Kind::Index);
+    let suffix = suffix.map_or("", |encoding| encoding.suffix()).as_bytes();
+    let name = name.strip_suffix(suffix).unwrap_or(name);
+    let ending =
+        name.rsplit(|byte| *byte == b'.').next().filter(|ending| ending.len() < name.len());
+    let ending = ending.and_then(|ending| std::str::from_utf8(ending).ok()).unwrap_or_default();
+    match mime_guess::from_ext(ending).first_raw() {
+        Some("text/html") => "text/html; charset=utf-8",
+        Some("text/plain") => "text/plain; charset=utf-8",
+        known => known.unwrap_or("application/octet-stream"),
+    }
+}

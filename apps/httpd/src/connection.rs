@@ -1,0 +1,451 @@
+//! A connection: one request after the other, each answered before the next is read.
+//!
+//! ```text
+//!          ┌───────────────────────────── answered, and the connection goes on ◀─┐
+//!          ▼                                                                     │
+//!        Head ── whole ─▶ (file tried) ──▶ Sending ── all sent ──────────────────┤
+//!          │                  │  ▲           │  ▲                                │
+//!          │                  ▼  │           ▼  │ next bytes of the file         ▼
+//!          └─ refused ─▶ … Waiting for a thread that may sleep            Lingering, closed
+//! ```
+//!
+//! What a client sends meanwhile stays in the socket: it fills the client's own memory, not
+//! ours.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kumiki_parasc::tries::Key;
+use rustix::event::epoll::EventFlags;
+
+use crate::answer::{Answer, Body};
+use crate::args::Args;
+use crate::log::{Entry, Lines};
+use crate::request::{Head, MOST_HEAD, Method, Parsed, parse};
+use crate::response::{Clock, Status, short};
+use crate::site::{Root, Site};
+use crate::transport::{Moved, Transport};
+use crate::work::{Done, Files, Work};
+
+/// Bytes asked of a socket at once.
+const RECEIVE: usize = 4096;
+/// Bytes of a file at once: below what the C library's allocator takes from the kernel each time.
+const CHUNK: usize = 64 * 1024;
+/// Calls for one connection before others have their turn.
+const TURN: usize = 32;
+/// Bytes that a client is to take within the time for sending.
+const PROGRESS: usize = 64 * 1024;
+/// How long a client has to close a connection that we have closed, and how much it may send.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 256 * 1024;
+
+/// What a worker has for its connections.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) files: &'a Files,
+    pub(crate) site: &'a Site,
+    pub(crate) root: &'a Arc<Root>,
+    pub(crate) clock: &'a mut Clock,
+    pub(crate) log: Option<&'a mut Lines>,
+    pub(crate) now: Instant,
+    /// The server is about to end: no connection goes on.
+    pub(crate) ends: bool,
+}
+
+/// What a connection waits for.
+pub(crate) enum Next {
+    Readable,
+    Writable,
+    /// A call that is under way.
+    Work(Box<Work>),
+    /// Its turn: it goes on at once.
+    Turn,
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Head,
+    Waiting,
+    Sending,
+    Lingering,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    number: usize,
+    transport: Transport,
+    peer: Option<IpAddr>,
+    phase: Phase,
+    input: Vec<u8>,
+    /// Of the request that is being answered.
+    head_length: usize,
+    keeps_alive: bool,
+    answer: Answer,
+    /// When the phase, or what it has to bring about in time, has begun.
+    since: Instant,
+    progress: usize,
+    is_first: bool,
+    pub(crate) under_way: Option<Key>,
+    /// What the epoll waits for.
+    pub(crate) waits: EventFlags,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        number: usize,
+        transport: Transport,
+        peer: Option<IpAddr>,
+        now: Instant,
+    ) -> Self {
+        Connection {
+            number,
+            transport,
+            peer,
+            phase: Phase::Head,
+            input: Vec::new(),
+            head_length: 0,
+            keeps_alive: false,
+            answer: Answer::default(),
+            since: now,
+            progress: 0,
+            is_first: true,
+            under_way: None,
+            waits: EventFlags::IN,
+        }
+    }
+
+    /// Goes on as far as nothing is to be waited for.
+    pub(crate) fn go(&mut self, around: &mut Surroundings<'_>) -> Next {
+        for _ in 0..TURN {
+            let next = match self.phase {
+                Phase::Head => self.go_on_with_head(around),
+                Phase::Sending => self.send(around),
+                Phase::Lingering => self.linger(),
+                // Readable or lost meanwhile: looked at when the call has ended.
+                Phase::Waiting => return Next::Readable,
+            };
+            if let Some(next) = next {
+                return next;
+            }
+        }
+        Next::Turn
+    }
+
+    fn go_on_with_head(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
+        let input = std::mem::take(&mut self.input);
+        let (next, partial) = match parse(&input) {
+            Parsed::Partial => (None, true),
+            Parsed::Refused(status) => {
+                self.head_length = input.len();
+                self.keeps_alive = false;
+                self.answer_shortly(status, false, around);
+                (None, false)
+            }
+            Parsed::Head(head) => {
+                self.head_length = head.length;
+                self.keeps_alive = head.keeps_alive && !around.ends;
+                self.answer.begin();
+                (self.open(&head, around), false)
+            }
+        };
+        self.input = input;
+        if !partial {
+            return next;
+        }
+        if self.transport.flush() == Moved::Later {
+            return Some(Next::Writable);
+        }
+        let (was_empty, room) = (self.input.is_empty(), MOST_HEAD - self.input.len());
+        match self.transport.receive(&mut self.input, room.min(RECEIVE)) {
+            Moved::Bytes(0) | Moved::Lost => Some(Next::Close),
+            Moved::Later if around.ends && self.input.is_empty() => Some(Next::Close),
+            Moved::Later => Some(Next::Readable),
+            Moved::Bytes(_) => {
+                if was_empty {
+                    self.since = around.now;
+                }
+                None
+            }
+        }
+    }
+
+    /// Tries the request's candidates, from the one that is due.
+    fn open(&mut self, head: &Head<'_>, around: &mut Surroundings<'_>) -> Option<Next> {
+        loop {
+            let Some(candidate) = around.site.candidate(head, self.answer.candidate) else {
+                self.answer_shortly(Status::NOT_FOUND, head.method == Method::Head, around);
+                return None;
+            };
+            let open = self.answer.request(head, candidate.path, &around.root.folder, CHUNK);
+            match around.files.open(self.number, open) {
+                Ok(done) => {
+                    if let Some(next) = self.opened(head, done, around) {
+                        return next;
+                    }
+                }
+                Err(work) => {
+                    self.phase = Phase::Waiting;
+                    return Some(Next::Work(work));
+                }
+            }
+        }
+    }
+
+    /// After an open; `None` if the next candidate is due.
+    fn opened(
+        &mut self,
+        head: &Head<'_>,
+        done: Done,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Option<Next>> {
+        let Done::Opened(result) = done else { return Some(Some(Next::Close)) };
+        let candidate = around.site.candidate(head, self.answer.candidate)?;
+        let lists = !around.site.args().no_list;
+        let is_head = head.method == Method::Head;
+        let (keeps_alive, clock) = (self.keeps_alive, &mut *around.clock);
+        match self.answer.opened(head, &candidate, result, lists, keeps_alive, clock) {
+            Body::Next => {
+                self.answer.candidate += 1;
+                return None;
+            }
+            Body::Ready => self.begin_sending(around.now),
+            Body::Short(status) => self.answer_shortly(status, is_head, around),
+            Body::Folder(folder) => return Some(self.list(head, folder, around)),
+        }
+        Some(None)
+    }
+
+    /// Reads a folder's entries, as many parts as there are.
+    fn list(
+        &mut self,
+        head: &Head<'_>,
+        folder: Arc<OwnedFd>,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Next> {
+        let mut room = Vec::with_capacity(CHUNK);
+        loop {
+            match around.files.entries(self.number, &folder, room) {
+                Ok(Done::Entries(part)) => match self.answer.listed(part) {
+                    Ok(true) => room = Vec::with_capacity(CHUNK),
+                    Ok(false) => {
+                        self.answer.page(head, self.keeps_alive, around.clock);
+                        self.begin_sending(around.now);
+                        return None;
+                    }
+                    Err(_) => {
+                        let is_head = head.method == Method::Head;
+                        self.answer_shortly(Status::INTERNAL, is_head, around);
+                        return None;
+                    }
+                },
+                Ok(_) => return Some(Next::Close),
+                Err(work) => {
+                    self.phase = Phase::Waiting;
+                    self.answer.folder = Some(folder);
+                    return Some(Next::Work(work));
+                }
+            }
+        }
+    }
+
+    /// Goes on after a call that was under way.
+    pub(crate) fn done(&mut self, done: Done, around: &mut Surroundings<'_>) -> Next {
+        self.under_way = None;
+        let next = match done {
+            Done::Read(part) => {
+                self.phase = Phase::Sending;
+                // The time that the disk took is not the client's.
+                self.since = around.now;
+                if self.answer.take_part(part) { None } else { Some(Next::Close) }
+            }
+            done => {
+                let input = std::mem::take(&mut self.input);
+                // Parsed before, and not changed since.
+                let next = match parse(&input) {
+                    Parsed::Head(head) => self.looked_up(&head, done, around),
+                    _ => Some(Next::Close),
+                };
+                self.input = input;
+                next
+            }
+        };
+        next.unwrap_or_else(|| self.go(around))
+    }
+
+    fn looked_up(
+        &mut self,
+        head: &Head<'_>,
+        done: Done,
+        around: &mut Surroundings<'_>,
+    ) -> Option<Next> {
+        match (done, self.answer.folder.take()) {
+            (Done::Entries(part), Some(folder)) => match self.answer.listed(part) {
+                Ok(true) => self.list(head, folder, around),
+                Ok(false) => {
+                    self.answer.page(head, self.keeps_alive, around.clock);
+                    self.begin_sending(around.now);
+                    None
+                }
+                Err(_) => {
+                    self.answer_shortly(Status::INTERNAL, head.method == Method::Head, around);
+                    None
+                }
+            },
+            (done, _) => self.opened(head, done, around).unwrap_or_else(|| self.open(head, around)),
+        }
+    }
+
+    fn answer_shortly(&mut self, status: Status, is_head: bool, around: &mut Surroundings<'_>) {
+        self.answer.begin();
+        let head = &mut self.answer.head;
+        let bytes = short(head, status, self.keeps_alive, is_head, around.clock);
+        (self.answer.status, self.answer.bytes) = (status.code(), bytes);
+        self.begin_sending(around.now);
+    }
+
+    fn begin_sending(&mut self, now: Instant) {
+        (self.phase, self.since, self.progress) = (Phase::Sending, now, 0);
+    }
+
+    fn send(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
+        let (head, body) = self.answer.unsent();
+        if head.is_empty() && body.is_empty() {
+            let Some((file, offset, room)) = self.answer.next_part(CHUNK) else {
+                return match self.transport.flush() {
+                    Moved::Bytes(_) => self.end_answer(around),
+                    Moved::Later => Some(Next::Writable),
+                    Moved::Lost => self.lose(around),
+                };
+            };
+            return match around.files.read(self.number, &file, offset, room) {
+                Ok(Done::Read(part)) => match self.answer.take_part(part) {
+                    true => None,
+                    // Shorter than it was: what was promised cannot be sent.
+                    false => self.lose(around),
+                },
+                Ok(_) => self.lose(around),
+                Err(work) => {
+                    self.phase = Phase::Waiting;
+                    Some(Next::Work(work))
+                }
+            };
+        }
+        match self.transport.send(head, body) {
+            Moved::Bytes(count) => {
+                self.answer.sent(count);
+                self.progress += count;
+                if self.progress >= PROGRESS {
+                    (self.progress, self.since) = (0, around.now);
+                }
+                None
+            }
+            Moved::Later => Some(Next::Writable),
+            Moved::Lost => self.lose(around),
+        }
+    }
+
+    fn lose(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
+        self.answer.bytes = self.answer.bytes.saturating_sub(self.answer.left());
+        self.write_log(around);
+        Some(Next::Close)
+    }
+
+    fn end_answer(&mut self, around: &mut Surroundings<'_>) -> Option<Next> {
+        self.write_log(around);
+        self.answer.begin();
+        self.input.drain(..self.head_length);
+        self.is_first = false;
+        self.since = around.now;
+        if self.keeps_alive {
+            self.phase = Phase::Head;
+            return None;
+        }
+        // Closed at once, the client could lose the answer for what it still sends (RFC 9112,
+        // section 9.6).
+        self.transport.finish();
+        (self.phase, self.progress) = (Phase::Lingering, 0);
+        None
+    }
+
+    fn linger(&mut self) -> Option<Next> {
+        self.input.clear();
+        match self.transport.receive(&mut self.input, RECEIVE) {
+            Moved::Later => Some(Next::Readable),
+            Moved::Bytes(0) | Moved::Lost => Some(Next::Close),
+            Moved::Bytes(count) => {
+                self.progress += count;
+                (self.progress > LINGER_BYTES).then_some(Next::Close)
+            }
+        }
+    }
+
+    fn write_log(&mut self, around: &mut Surroundings<'_>) {
+        let Some(log) = around.log.as_deref_mut() else { return };
+        let (peer, status, bytes) = (self.peer, self.answer.status, self.answer.bytes);
+        let none = Entry {
+            peer,
+            method: "-",
+            target: "-",
+            minor: 1,
+            status,
+            bytes,
+            referer: None,
+            agent: None,
+        };
+        match parse(&self.input) {
+            Parsed::Head(head) => log.add(&Entry {
+                method: if head.method == Method::Head { "HEAD" } else { "GET" },
+                target: head.raw_target,
+                minor: head.minor,
+                referer: head.fields.referer,
+                agent: head.fields.user_agent,
+                ..none
+            }),
+            _ => log.add(&none),
+        }
+    }
+
+    /// Whether its time is over, and whether that is to be said.
+    pub(crate) fn is_overdue(&self, args: &Args, now: Instant) -> bool {
+        let seconds = match self.phase {
+            // The first head is to come soon after the connection.
+            Phase::Head if self.is_idle() && !self.is_first => args.idle_time,
+            Phase::Head => args.head_time,
+            Phase::Sending => args.send_time,
+            Phase::Lingering => LINGER.as_secs(),
+            // A disk takes as long as it takes.
+            Phase::Waiting => return false,
+        };
+        now.saturating_duration_since(self.since) >= Duration::from_secs(seconds)
+    }
+
+    /// Ends a head that has not come in time: by an answer, if something has come.
+    pub(crate) fn expire(&mut self, around: &mut Surroundings<'_>) -> Next {
+        if self.phase != Phase::Head || self.input.is_empty() {
+            return Next::Close;
+        }
+        self.head_length = self.input.len();
+        self.keeps_alive = false;
+        self.answer_shortly(Status::REQUEST_TIMEOUT, false, around);
+        self.go(around)
+    }
+
+    /// Between two requests, or before the first.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.phase == Phase::Head && self.input.is_empty()
+    }
+
+    /// Since when.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.transport.as_fd()
+    }
+}

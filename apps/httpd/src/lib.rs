@@ -1,0 +1,37 @@
+//! Static files over HTTP/1.1 from few threads, which no cold file stops.
+//!
+//! ```text
+//!  epoll ─▶ connection: head ─▶ candidates ─▶ attempt(open, attributes, first bytes)
+//!                                               │ in memory: answered at once, by this thread
+//!                                               └ else: handed over; the others go on
+//!  eventfd of the engine ◀── ended ── a thread that may sleep
+//! ```
+//!
+//! Each worker is one thread with an epoll of its own, and never sleeps in a call on a file:
+//! those are tried first, and handed over where they would sleep ([`kumiki_parasc::tries`]).
+//! Nothing outside of the folder is reached: the kernel resolves each path beneath it
+//! (`RESOLVE_BENEATH`).
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod answer;
+pub mod args;
+mod conditions;
+mod connection;
+mod encoding;
+mod listing;
+mod log;
+mod range;
+pub mod request;
+mod response;
+mod serve;
+mod site;
+pub mod target;
+#[cfg(feature = "tls")]
+mod tls;
+mod transport;
+mod work;
+mod worker;
+
+pub use serve::run;

@@ -1,0 +1,101 @@
+//! Parts of a file: `Range` and `Content-Range` (RFC 9110, section 14).
+
+/// What a `Range` asks for, before the file's length is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// From this byte on, to this one if one is named.
+    From(u64, Option<u64>),
+    /// The last bytes.
+    Last(u64),
+}
+
+/// A part, as far as the file is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// From this byte on, so many.
+    Bytes { start: u64, length: u64 },
+    /// The file has none of it: 416.
+    None,
+}
+
+impl Asked {
+    /// The one range of a `Range` header. `None` if there is none that is understood, or more
+    /// than one: then the whole file is the answer.
+    pub(crate) fn parse(header: &[u8]) -> Option<Self> {
+        let (unit, ranges) = header.split_at_checked(6)?;
+        if !unit.eq_ignore_ascii_case(b"bytes=") {
+            return None;
+        }
+        let range = ranges.trim_ascii();
+        let dash = range.iter().position(|byte| *byte == b'-')?;
+        let (first, last) = (number(&range[..dash]), number(&range[dash + 1..]));
+        match (dash, range.len() - dash - 1) {
+            (0, _) => Some(Asked::Last(last?)),
+            (_, 0) => Some(Asked::From(first?, None)),
+            _ => {
+                let (first, last) = (first?, last?);
+                (first <= last).then_some(Asked::From(first, Some(last)))
+            }
+        }
+    }
+
+    /// The part of a file of this length.
+    pub(crate) fn of(self, size: u64) -> Part {
+        let (start, end) = match self {
+            Asked::From(first, last) => {
+                (first, last.map_or(size, |last| last.saturating_add(1).min(size)))
+            }
+            Asked::Last(bytes) => (size - bytes.min(size), size),
+        };
+        if start < end { Part::Bytes { start, length: end - start } } else { Part::None }
+    }
+}
+
+/// Digits alone: neither signs nor spaces.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_of_bytes_is_understood() {
+        let parse = |header: &str| Asked::parse(header.as_bytes());
+        assert_eq!(parse("bytes=0-9"), Some(Asked::From(0, Some(9))));
+        assert_eq!(parse("Bytes=7-"), Some(Asked::From(7, None)));
+        assert_eq!(parse("bytes=-5"), Some(Asked::Last(5)));
+        for other in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=-",
+            "bytes=9-0",
+            "bytes=0-1,3-4",
+            "bytes=a-b",
+            "bytes=+1-2",
+            "lines=0-1",
+            "bytes=1 - 2",
+            "bytes=99999999999999999999-",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_part_ends_with_the_file() {
+        let bytes = |start, length| Part::Bytes { start, length };
+        assert_eq!(Asked::From(0, Some(9)).of(100), bytes(0, 10));
+        assert_eq!(Asked::From(90, Some(u64::MAX)).of(100), bytes(90, 10));
+        assert_eq!(Asked::From(99, None).of(100), bytes(99, 1));
+        assert_eq!(Asked::From(100, None).of(100), Part::None);
+        assert_eq!(Asked::Last(5).of(100), bytes(95, 5));
+        assert_eq!(Asked::Last(500).of(100), bytes(0, 100));
+        assert_eq!(Asked::Last(0).of(100), Part::None);
+        assert_eq!(Asked::Last(5).of(0), Part::None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Bytes to and from a client, plainly or encrypted.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+
+/// A connection's bytes.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    Plain(OwnedFd),
+    #[cfg(feature = "tls")]
+    Tls(Box<crate::tls::Encrypted>),
+}
+
+/// What a call on a socket that does not wait has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// So many bytes; 0 from a client that sends no more.
+    Bytes(usize),
+    /// None until the socket is ready for it.
+    Later,
+    /// The connection is lost.
+    Lost,
+}
+
+impl Transport {
+    /// Appends what has come to `input`, at most `room` bytes.
+    pub(crate) fn receive(&mut self, input: &mut Vec<u8>, room: usize) -> Moved {
+        match self {
+            Transport::Plain(socket) => {
+                let start = input.len();
+                input.resize(start + room, 0);
+                let result = recv(&*socket, &mut input[start..], RecvFlags::DONTWAIT);
+                input.truncate(start + result.as_ref().map_or(0, |(count, _)| *count));
+                moved(result.map(|(count, _)| count))
+            }
+            #[cfg(feature = "tls")]
+            Transport::Tls(encrypted) => encrypted.receive(input, room),
+        }
+    }
+
+    /// Sends from `head`, and then from `body`.
+    pub(crate) fn send(&mut self, head: &[u8], body: &[u8]) -> Moved {
+        match self {
+            Transport::Plain(socket) => {
+                let mut none = SendAncillaryBuffer::new(&mut [] as &mut [MaybeUninit<u8>]);
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let parts = [IoSlice::new(head), IoSlice::new(body)];
+                moved(sendmsg(&*socket, &parts, &mut none, flags))
+            }
+            #[cfg(feature = "tls")]
+            Transport::Tls(encrypted) => encrypted.send(head, body),
+        }
+    }
+
+    /// Sends what it has kept; [`Moved::Bytes`] if there is nothing left.
+    pub(crate) fn flush(&mut self) -> Moved {
+        match self {
+            Transport::Plain(_) => Moved::Bytes(0),
+            #[cfg(feature = "tls")]
+            Transport::Tls(encrypted) => encrypted.flush(),
+        }
+    }
+
+    /// Says that nothing more comes. What the client still sends is not read.
+    pub(crate) fn finish(&mut self) {
+        #[cfg(feature = "tls")]
+        if let Transport::Tls(encrypted) = self {
+            encrypted.finish();
+        }
+        let _ = rustix::net::shutdown(&*self, rustix::net::Shutdown::Write);
+    }
+}
+
+fn moved(result: Result<usize, Errno>) -> Moved {
+    match result {
+        Ok(count) => Moved::Bytes(count),
+        Err(Errno::AGAIN | Errno::INTR) => Moved::Later,
+        Err(_) => Moved::Lost,
+    }
+}
+
+/// The same of an error of the library's.
+#[cfg_attr(not(feature = "tls"), allow(dead_code))]
+pub(crate) fn lost_or_later(error: &io::Error) -> Moved {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Moved::Later,
+        _ => Moved::Lost,
+    }
+}
+
+impl AsFd for Transport {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Transport::Plain(socket) => socket.as_fd(),
+            #[cfg(feature = "tls")]
+            Transport::Tls(encrypted) => encrypted.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Start, signals, log, end.
+
+use std::io::{Read, Write};
+use std::process::Command;
+
+use super::scene::Server;
+
+#[test]
+fn it_finishes_what_is_under_way_and_ends() {
+    let mut server = Server::start_with(&[], |folder| {
+        std::fs::write(folder.join("large"), vec![7; 20_000_000]).unwrap();
+    });
+    let mut under_way = server.connect();
+    under_way.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut some = [0; 1000];
+    under_way.read_exact(&mut some).unwrap();
+    let mut idle = server.connect();
+    server.signal("TERM");
+    let mut rest = Vec::new();
+    assert_eq!(idle.read_to_end(&mut rest).unwrap(), 0);
+    under_way.read_to_end(&mut rest).unwrap();
+    assert!(rest.len() > 19_999_000, "{}", rest.len());
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(std::net::TcpStream::connect(server.address).is_err());
+}
+
+#[test]
+fn a_client_that_takes_nothing_does_not_keep_it_from_ending() {
+    let mut server = Server::start_with(&["--grace", "1"], |folder| {
+        std::fs::write(folder.join("large"), vec![7; 50_000_000]).unwrap();
+    });
+    let mut deaf = server.connect();
+    deaf.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut some = [0; 10];
+    deaf.read_exact(&mut some).unwrap();
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+#[test]
+fn told_to_reload_it_serves_the_new_folder_and_writes_to_a_new_log() {
+    let place = tempfile::tempdir().unwrap();
+    for release in ["one", "two"] {
+        std::fs::create_dir(place.path().join(release)).unwrap();
+        std::fs::write(place.path().join(release).join("a"), release).unwrap();
+    }
+    let current = place.path().join("current");
+    std::os::unix::fs::symlink("one", &current).unwrap();
+    let (log, old) = (place.path().join("log"), place.path().join("log.old"));
+    // The first folder named is another one: the last counts, so it is given by a link.
+    let mut server = Server::start_with(&["--log", log.to_str().unwrap()], |folder| {
+        std::fs::remove_dir(folder).unwrap();
+        std::os::unix::fs::symlink(&current, folder).unwrap();
+    });
+    assert_eq!(server.get("/a", "").body, b"one");
+    let mut kept = server.connect();
+    std::fs::remove_file(&current).unwrap();
+    std::os::unix::fs::symlink("two", &current).unwrap();
+    std::fs::rename(&log, &old).unwrap();
+    server.signal("HUP");
+    let start = std::time::Instant::now();
+    while server.get("/a", "").body != b"two" {
+        assert!(start.elapsed() < super::scene::PATIENCE);
+    }
+    // A connection from before goes on.
+    kept.write_all(b"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    kept.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("two"), "{answer}");
+    server.signal("TERM");
+    server.wait();
+    let lines = |path| std::fs::read_to_string(path).unwrap().lines().count();
+    assert!(lines(&log) > 0);
+    let _ = lines(&old);
+    drop(server);
+    // The folder is a link now, which the test has made.
+}
+
+#[test]
+fn it_listens_on_a_socket_that_it_is_handed() {
+    // systemd-socket-activate's own way: descriptor 3, and whose it is.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a"), "handed").unwrap();
+    let program = env!("CARGO_BIN_EXE_kumiki-httpd");
+    let script = format!("LISTEN_FDS=1 LISTEN_PID=$$ exec '{program}' . 3<&0");
+    let socket = std::os::fd::OwnedFd::from(listener);
+    let mut child = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .stdin(std::process::Stdio::from(socket))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /a HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(read.is_ok() && answer.ends_with("handed"), "{answer}");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_and_ends_with_1() {
+    let program = env!("CARGO_BIN_EXE_kumiki-httpd");
+    let output = Command::new(program).arg("/no/such/folder").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("opening the folder /no/such/folder"), "{said}");
+    assert_eq!(Command::new(program).arg("--workers=0").output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn its_log_tells_each_request() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("log");
+    let mut server = Server::start(&["--log", log.to_str().unwrap(), "--workers", "1"]);
+    server.get("/none", "User-Agent: a\"b\r\nReferer: r\r\n");
+    server.ask("HEAD", "/", "");
+    server.ask("POST", "/", "");
+    server.signal("TERM");
+    server.wait();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[0].contains("\"GET /none HTTP/1.1\" 404 ") && lines[0].ends_with("\"r\" \"a\\x22b\"")
+    );
+    assert!(lines[1].contains("\"HEAD / HTTP/1.1\" 200 0 "), "{text}");
+    assert!(lines[2].contains(" 405 "), "{text}");
+}

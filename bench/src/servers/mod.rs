@@ -1,0 +1,47 @@
+//! Servers and async programs: calls that are tried first, beside plain ones, tokio's and
+//! io_uring's, and static files beside nginx.
+
+mod calls;
+mod client;
+mod folder;
+mod plain;
+mod program;
+mod ranges;
+mod turns;
+mod web;
+
+use anyhow::{Result, ensure};
+use kumiki_measure::bench::Row;
+
+pub(crate) use plain::serve as serve_plainly;
+
+use crate::pair::Pair;
+
+/// Word by which the program serves files plainly.
+pub(crate) const PLAIN: &str = "plain-server";
+
+/// Names of cases that are measured together, and by whom.
+type Cases = (&'static [&'static str], fn(Pair) -> Result<Vec<Row>>);
+
+/// The cases, in the order in which they are measured.
+const CASES: [Cases; 5] = [
+    (&["submit_cached"], calls::submit),
+    (&["tokio_read_at"], calls::read_at),
+    (&["tokio_ranges"], ranges::rows),
+    (&["web_warm_cpu"], web::warm),
+    (&["web_mix_hot_p99", "web_mix_cold_rate"], web::mix),
+];
+
+/// Measures all, or the cases in `only` if it names some.
+pub(crate) fn rows(pair: Pair, only: &[&str]) -> Result<Vec<Row>> {
+    let known = |name: &&str| CASES.iter().any(|(names, _)| names.contains(name));
+    ensure!(only.iter().all(known), "the bench servers has no such case: {only:?}");
+    let mut rows = Vec::new();
+    for (names, measure) in CASES {
+        if only.is_empty() || names.iter().any(|name| only.contains(name)) {
+            eprintln!("{}", names.join(", "));
+            rows.extend(measure(pair)?);
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,113 @@
+//! Servers and async programs beside nginx, tokio and io_uring, measured by `bench/`, and what
+//! they promise of it.
+
+use anyhow::Result;
+
+use super::judge::{Bound, Figures, KUMIKI, measured, of, worst};
+use super::{Must, Outcome, Row};
+use crate::debian::{self, Package};
+use crate::run::{cargo, run};
+
+/// What the peers of the whole bench need to be built and run.
+const PACKAGES: &[Package] = &[
+    Package { name: "gcc", reason: "the bench's program has peers in C, too" },
+    Package { name: "g++", reason: "and peers in C++" },
+    Package { name: "make", reason: "one of them is built by it" },
+    Package { name: "libtbb-dev", reason: "and oneTBB" },
+    Package { name: "nginx", reason: "static files are measured beside it" },
+    Package { name: "util-linux", reason: "servers are bound to a cpu by its taskset" },
+];
+
+/// Measures every subject, or these cases; with `judge` says whether the promises hold.
+pub(super) fn servers(judge: bool, cases: &[String]) -> Result<Outcome> {
+    debian::install(PACKAGES)?;
+    // Not among the programs of all benches, whose features it would change.
+    run(&mut cargo("build --profile dist --locked --package kumiki-httpd"))?;
+    let mut outcome = measured("servers", cases)?;
+    if judge {
+        outcome.musts = musts(&Figures(&outcome.rows));
+    }
+    Ok(outcome)
+}
+
+const HOT: &str = "web_mix_hot_p99";
+const COLD: &str = "web_mix_cold_rate";
+
+/// The variant of nginx with the best hot files.
+fn best_nginx<'a>(figures: &Figures<'a>) -> Option<&'a Row> {
+    let rows = figures.0.iter().filter(|row| row.case == HOT && row.subject.starts_with("nginx"));
+    rows.min_by(|a, b| a.median.total_cmp(&b.median))
+}
+
+fn musts(figures: &Figures) -> Vec<Must> {
+    let ratio =
+        |case, peer| Some(figures.one(case, KUMIKI)?.median / figures.one(case, peer)?.median);
+    let ratios = |case, peer| figures.ratios(case, [KUMIKI, peer], |_| true);
+    vec![
+        of("hot files' p99 with cold ones in the mix, ÷ best nginx", || {
+            let best = best_nginx(figures)?;
+            Some((figures.one(HOT, KUMIKI)?.median / best.median, Bound::AtMost(0.5), "×"))
+        }),
+        of("cold files a second beside them, ÷ the same nginx", || {
+            Some((ratio(COLD, &best_nginx(figures)?.subject)?, Bound::AtLeast(1.3), "×"))
+        }),
+        of("warm files: the server's cpu time, ÷ plain server", || {
+            Some((ratio("web_warm_cpu", "plain")?, Bound::AtMost(1.1), "×"))
+        }),
+        worst(
+            "a cached read, tried, ÷ plain",
+            ratios("submit_cached", "plain"),
+            Bound::AtMost(1.3),
+        ),
+        worst(
+            "read_at in tokio ÷ tokio::fs",
+            ratios("tokio_read_at", "tokio_fs"),
+            Bound::AtMost(0.35),
+        ),
+        worst("read_at in tokio ÷ plain", ratios("tokio_read_at", "plain"), Bound::AtMost(1.3)),
+        worst(
+            "20,000 cold ranges ÷ tokio's blocking threads",
+            ratios("tokio_ranges", "tokio_blocking"),
+            Bound::AtMost(0.5),
+        ),
+        worst(
+            "20,000 cold ranges ÷ io_uring",
+            ratios("tokio_ranges", "io_uring"),
+            Bound::AtMost(1.2),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{broken, row};
+    use super::*;
+
+    #[test]
+    fn the_best_nginx_counts_and_what_is_missing_is_broken() {
+        let mut rows = vec![
+            row(HOT, KUMIKI, 1, 40.0),
+            row(HOT, "nginx", 1, 100.0),
+            row(HOT, "nginx/aio", 1, 90.0),
+            row(COLD, KUMIKI, 1, 140.0),
+            row(COLD, "nginx", 1, 50.0),
+            row(COLD, "nginx/aio", 1, 100.0),
+            row("web_warm_cpu", KUMIKI, 1, 10.0),
+            row("web_warm_cpu", "plain", 1, 10.0),
+            row("submit_cached", KUMIKI, 4096, 12.0),
+            row("submit_cached", "plain", 4096, 10.0),
+            row("tokio_read_at", KUMIKI, 4096, 12.0),
+            row("tokio_read_at", "plain", 4096, 10.0),
+            row("tokio_read_at", "tokio_fs", 4096, 100.0),
+            row("tokio_ranges", KUMIKI, 20_000, 10.0),
+            row("tokio_ranges", "tokio_blocking", 20_000, 30.0),
+            row("tokio_ranges", "io_uring", 20_000, 9.0),
+        ];
+        assert!(broken(musts(&Figures(&rows))).is_empty());
+        rows[5].median = 120.0;
+        let faults = broken(musts(&Figures(&rows)));
+        assert!(faults.len() == 1 && faults[0].contains("cold files a second"), "{faults:?}");
+        rows.retain(|row| row.subject != "io_uring");
+        assert_eq!(broken(musts(&Figures(&rows))).len(), 2);
+    }
+}
