@@ -58,7 +58,8 @@ impl Engine {
         let end = Instant::now() + PATIENCE;
         loop {
             let mut text = String::new();
-            if std::fs::File::open(&file).is_ok_and(|mut file| file.read_to_string(&mut text).is_ok())
+            if std::fs::File::open(&file)
+                .is_ok_and(|mut file| file.read_to_string(&mut text).is_ok())
                 && let Ok(ports) = serde_json::from_str::<serde_json::Value>(&text)
                 && let Some(url) = ports["nats"][0].as_str()
             {

@@ -107,7 +107,8 @@ impl Plan for Resource {
         phases.extend([1, 2].map(|cores| paper(Request::ProcessPaper { cores })));
         phases.push(Phase { rounds: 8, ..phase(Request::Kept, Some("pages:glibc")) });
         #[cfg(feature = "peers")]
-        phases.extend([Request::PlaceCall, Request::PlaceBatch].map(|case| phase(case, Some(NATS))));
+        phases
+            .extend([Request::PlaceCall, Request::PlaceBatch].map(|case| phase(case, Some(NATS))));
         for busy in BUSY {
             let beside = |case, base| Phase { rounds: 16, ..phase(case, Some(base)) };
             phases.push(beside(Request::AllocBusy { busy }, "pages:glibc"));

@@ -264,12 +264,7 @@ mod tests {
             ("core_call", 1, 122.0, &["handler): 1.109 ×"]),
             ("core_call", 32, 51.0, &["2.373 × one at a time, 0.882 × two bare threads"]),
             ("core_each", 32, 51.0, &["crossbeam_channel: 0.510 ×", "mutex_map: 0.510 ×"]),
-            (
-                "local_call",
-                9,
-                15.1,
-                &["direct call: 5.100 ns", "uncontended mutexed map: 1.208 ×"],
-            ),
+            ("local_call", 9, 15.1, &["direct call: 5.100 ns", "uncontended mutexed map: 1.208 ×"]),
             ("lookup", 9, 61.0, &["uncontended mutexed map: 1.220 ×", "name: 61.000 ns"]),
             ("place_call", 9, 116.0, &["request and reply: 1.160 ×"]),
             ("place_batch", 256, 2.1, &["request and reply: 0.210 ×"]),
