@@ -30,6 +30,7 @@ impl Default for Limits {
 }
 
 /// A root, with its contents in the folder that it was read to.
+#[derive(Debug)]
 pub struct Root {
     pub(crate) tree: Tree,
     pub(crate) store: Store,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::{Error, Result};
 
 /// Contents by their numbers.
+#[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
     count: u64,

@@ -60,6 +60,7 @@ pub(crate) struct Node {
 }
 
 /// A root's files. The first node is the root itself.
+#[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
 }
